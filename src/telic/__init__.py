@@ -1,0 +1,49 @@
+"""telic: describe a behaviour, get a trained policy, and the evidence that it does what you asked.
+
+    import telic
+
+    env = telic.make("HalfCheetah-v5", num_envs=64, seed=0)
+    run = telic.train("HalfCheetah-v5", reward="reward.py", steps=1_000_000, seeds=(1, 2, 3))
+    policy = telic.load_policy(run.path)
+
+Names are loaded at first use, so that importing telic costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from telic import quantities as quantities
+    from telic.envs import make as make
+    from telic.errors import TelicError as TelicError
+    from telic.rewards.contract import RewardFunction as RewardFunction
+    from telic.training.api import train as train
+    from telic.training.policy import load_policy as load_policy
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "RewardFunction": "telic.rewards.contract",
+    "TelicError": "telic.errors",
+    "load_policy": "telic.training.policy",
+    "make": "telic.envs",
+    "quantities": "telic.quantities",
+    "train": "telic.training.api",
+}
+
+__all__ = ["RewardFunction", "TelicError", "__version__", "load_policy", "make", "quantities", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'telic' has no attribute {name!r}")
+    module = import_module(_WHERE[name])
+    value = module if name == "quantities" else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,5 @@
+"""python -m telic."""
+
+from telic.cli.main import main
+
+main()

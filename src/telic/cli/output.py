@@ -1,0 +1,109 @@
+"""How the command line speaks: one JSON document, or readable text that can be grepped."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from telic.errors import TelicError
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+
+console = Console(highlight=False)
+errors = Console(stderr=True, highlight=False)
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document and nothing else."""
+    sys.stdout.write(json.dumps(value, indent=2, default=str) + "\n")
+
+
+def print_facts(facts: Mapping[str, Any]) -> None:
+    """Print `key: value` lines that a person reads and a script can grep."""
+    width = max(map(len, facts), default=0) + 1
+    for key, value in facts.items():
+        if value is not None:
+            console.print(f"[bold]{key + ':':<{width}}[/] {escape(str(value))}", soft_wrap=True)
+
+
+def table(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
+    """Return a plain table; numbers go to the right."""
+    out = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for index, name in enumerate(columns):
+        numeric = all(isinstance(row[index], int | float | None) for row in rows) and rows
+        out.add_column(name, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        out.add_row(*(escape(number(cell) if not isinstance(cell, str) else cell) for cell in row))
+    return out
+
+
+def number(value: float | int | None, digits: int = 4) -> str:
+    """Write a number for people; a missing one is a dash."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int) or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.{digits}g}"
+
+
+def duration(seconds: float | None) -> str:
+    """Write a time span for people."""
+    if seconds is None:
+        return "–"
+    seconds = round(seconds)
+    if seconds < 60:
+        return f"{seconds} s"
+    if seconds < 3600:
+        return f"{seconds // 60} min {seconds % 60:02d} s"
+    return f"{seconds // 3600} h {seconds % 3600 // 60:02d} min"
+
+
+def sparkline(values: Sequence[float | None], width: int = 40) -> str:
+    """Draw a series as a row of blocks."""
+    present = [value for value in values if value is not None]
+    if not present:
+        return ""
+    if len(present) > width:
+        edges = [round(i * len(present) / width) for i in range(width + 1)]
+        present = [
+            sum(present[a:b]) / (b - a) for a, b in zip(edges[:-1], edges[1:], strict=True)
+        ]
+    low, high = min(present), max(present)
+    scale = (len(_BLOCKS) - 1) / (high - low) if high > low else 0.0
+    return "".join(_BLOCKS[round((value - low) * scale)] for value in present)
+
+
+def fail(error: TelicError, as_json: bool) -> NoReturn:
+    """Say what went wrong in one paragraph and leave with the error's exit code."""
+    if as_json:
+        print_json({"error": type(error).__name__, "message": error.message, "hint": error.hint})
+    else:
+        errors.print(f"[bold red]✗[/] {escape(error.message)}", soft_wrap=True)
+        if error.hint:
+            errors.print(f"  {escape(error.hint)}", soft_wrap=True)
+    raise typer.Exit(error.exit_code)
+
+
+def command(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Turn the errors users can act on into a paragraph; bugs of ours keep their traceback."""
+
+    @wraps(function)
+    def guarded(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except TelicError as error:
+            if kwargs.get("debug"):
+                raise
+            fail(error, bool(kwargs.get("as_json")))
+
+    return guarded

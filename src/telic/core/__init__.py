@@ -1,0 +1,1 @@
+"""Words everybody shares: configuration, events, seeds, statistics."""

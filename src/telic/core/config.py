@@ -1,0 +1,92 @@
+"""Frozen configuration records: refuse unknown keys, explain bad values, take dotted overrides."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from telic.core.suggest import closest
+from telic.errors import ConfigError
+
+
+class Record(BaseModel):
+    """A frozen record that touches disk, API or configuration; one definition for all of them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
+
+
+class Config(Record):
+    """Settings: every field has a default and a one-line description, which is its help text."""
+
+    @classmethod
+    def parse(cls, values: dict[str, Any]) -> Self:
+        """Build from plain values; every complaint becomes one ConfigError."""
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise ConfigError(_explain(cls, error)) from None
+
+    def override(self, assignments: Iterable[str]) -> Self:
+        """Return a copy with dotted `key=value` assignments applied, values as JSON or plain text."""
+        values = self.model_dump()
+        for assignment in assignments:
+            key, equals, text = assignment.partition("=")
+            if not equals:
+                raise ConfigError(
+                    f'"{assignment}" is not a setting.', hint="Write it as key=value, e.g. gamma=0.98."
+                )
+            _assign(values, key.strip().replace("-", "_"), read_value(text))
+        return self.parse(values)
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a checked copy with some fields changed."""
+        return self.parse({**self.model_dump(), **changes})
+
+
+def read_value(text: str) -> Any:
+    """Read a command-line value: JSON where it is JSON, lists with commas, else the text itself."""
+    text = text.strip()
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        pass
+    if text.lower() in {"true", "false", "none", "null"}:
+        return {"true": True, "false": False}.get(text.lower())
+    if "," in text:
+        return [read_value(part) for part in text.split(",") if part.strip()]
+    return text
+
+
+def _assign(values: dict[str, Any], key: str, value: Any) -> None:
+    *path, last = key.split(".")
+    for name in path:
+        if not isinstance(values.get(name), dict):
+            raise ConfigError(_unknown(name, values))
+        values = values[name]
+    if last not in values:
+        raise ConfigError(_unknown(last, values))
+    values[last] = value
+
+
+def _unknown(name: str, known: Iterable[str]) -> str:
+    known = list(known)
+    near = closest(name, known)
+    return f'No setting named "{name}". ' + (
+        f"Closest: {', '.join(near)}." if near else f"Known: {', '.join(sorted(known))}."
+    )
+
+
+def _explain(model: type[BaseModel], error: ValidationError) -> str:
+    parts: list[str] = []
+    for problem in error.errors():
+        where = ".".join(str(each) for each in problem["loc"]) or model.__name__
+        if problem["type"] == "extra_forbidden":
+            parts.append(_unknown(str(problem["loc"][-1]), model.model_fields))
+        elif problem["type"] == "value_error":
+            parts.append(str(problem["msg"]).removeprefix("Value error, "))
+        else:
+            parts.append(f"{where}={problem['input']!r}: {problem['msg']}.")
+    return " ".join(parts)

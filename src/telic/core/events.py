@@ -1,0 +1,26 @@
+"""What library code reports while it works; terminals, logs and dashboards listen.
+
+An event is a plain dictionary with an "event" name (it crosses a process boundary as one JSON line).
+The names and their fields are listed here and nowhere else.
+
+    probe.done       member, mode, microseconds_per_step, terms
+    train.start      run, members, steps, device
+    train.progress   steps, total_steps, steps_per_second, seconds_left, returns {member: float | None}
+    train.finding    member, name, message, values
+    eval.done        steps, members {member: EvaluationRecord}
+    train.end        status, steps, seconds
+    video.done       member, path
+    log              message
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+Event = dict[str, Any]
+Listener = Callable[[Event], None]
+
+
+def ignore(event: Event) -> None:
+    """Listen to nothing."""

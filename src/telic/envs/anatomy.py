@@ -1,0 +1,309 @@
+"""Read the facts about a robot off its MuJoCo model.
+
+Everything that can be derived is: how the root moves, which bodies are feet and on which side, what
+an actuator does to its joint. The few names that cannot be are in the tables at the top.
+"""
+
+from __future__ import annotations
+
+import math
+
+import mujoco
+import numpy as np
+
+from telic.envs.robot import Axis, Coordinate, Limb, Motor, Quaternion, Robot, Root, Vector
+
+UPRIGHT: dict[str, Quaternion] = {
+    # Starts on its back, head towards -x and face towards +z: the resting pose is not upright.
+    "HumanoidStandup": (math.sqrt(0.5), 0.0, -math.sqrt(0.5), 0.0),
+}
+FEET = {"HumanoidStandup": ("right_foot", "left_foot")}
+TARGETS = ("target", "goal")
+POINTERS = ("fingertip", "tips_arm", "end_effector", "hand", "gripper")
+
+_FREE = int(mujoco.mjtJoint.mjJNT_FREE)
+_SLIDE = int(mujoco.mjtJoint.mjJNT_SLIDE)
+_HINGE = int(mujoco.mjtJoint.mjJNT_HINGE)
+_ON_JOINT = int(mujoco.mjtTrn.mjTRN_JOINT)
+_AFFINE = int(mujoco.mjtBias.mjBIAS_AFFINE)
+
+
+def robot_of(
+    model: mujoco.MjModel, rest_qpos: np.ndarray | None = None, name: str | None = None
+) -> Robot:
+    """Return the facts about the robot in a model.
+
+    Args:
+        model: the compiled model.
+        rest_qpos: its resting pose; the model's own `qpos0` when None.
+        name: robot name without version ("HumanoidStandup"), to look up what cannot be derived.
+    """
+    data = mujoco.MjData(model)
+    if rest_qpos is not None:
+        data.qpos[:] = rest_qpos
+    mujoco.mj_forward(model, data)
+    root, torso = _root(model)
+    feet = _feet(model, data, root, torso, name)
+    sides, side_names = _sides(model, data, feet)
+    poles = _poles(model, root, torso)
+    members = [b for b in range(1, model.nbody) if torso is None or model.body_rootid[b] == torso]
+    mass = float(model.body_mass[members].sum())
+    bodies = {model.body(b).name: b for b in range(model.nbody)}
+    target = next((bodies[each] for each in TARGETS if each in bodies), None)
+    pointer = next((bodies[each] for each in POINTERS if each in bodies), torso)
+    return Robot(
+        root=root,
+        torso=torso,
+        upright=_upright(data, torso, name),
+        rest_height=float(data.xpos[torso][2]) if torso is not None else None,
+        rest_qpos=tuple(map(float, data.qpos)),
+        feet=feet,
+        sides=sides,
+        side_names=side_names,
+        limbs=_limbs(model, torso),
+        motors=_motors(model),
+        poles=tuple(_coordinate(model, j) for j in poles),
+        tip=_tip(model, data, poles),
+        target=target if pointer is not None else None,
+        pointer=pointer if target is not None else None,
+        body_root=tuple(map(int, model.body_rootid)),
+        body_mass=tuple(map(float, model.body_mass)),
+        body_centre=tuple(_vector(each) for each in model.body_ipos),
+        mass=mass,
+        contact_threshold=0.01 * mass * (float(np.linalg.norm(model.opt.gravity)) or 9.81),
+    )
+
+
+def body_names(model: mujoco.MjModel) -> tuple[str, ...]:
+    """Return a name for every body; one without a name is called after its parent ("aux_1.1")."""
+    names: list[str] = []
+    for body in range(model.nbody):
+        parent = int(model.body_parentid[body])
+        place = sum(int(each) == parent for each in model.body_parentid[1 : body + 1])
+        names.append(model.body(body).name or f"{names[parent]}.{place}")
+    return tuple(names)
+
+
+def joint_names(model: mujoco.MjModel) -> tuple[str, ...]:
+    """Return a name for every joint; one without is called after its body ("thigh.joint")."""
+    bodies = body_names(model)
+    return tuple(
+        model.joint(j).name or f"{bodies[model.jnt_bodyid[j]]}.joint" for j in range(model.njnt)
+    )
+
+
+def _vector(values: np.ndarray) -> Vector:
+    return (float(values[0]), float(values[1]), float(values[2]))
+
+
+def _root(model: mujoco.MjModel) -> tuple[Root, int | None]:
+    """Find the moving base: the first body on the world whose tree has motors and can travel."""
+    driven = {int(model.body_rootid[model.jnt_bodyid[j]]) for j in _driven_joints(model)}
+    for body in range(1, model.nbody):
+        if model.body_parentid[body] == 0 and (body in driven or not driven):
+            root = _root_of_body(model, body)
+            if root is not None:
+                return root, body
+    return Root("fixed"), None
+
+
+def _driven_joints(model: mujoco.MjModel) -> set[int]:
+    on_joint = model.actuator_trntype == _ON_JOINT
+    return {int(j) for j in model.actuator_trnid[on_joint, 0]}
+
+
+def _root_of_body(model: mujoco.MjModel, body: int) -> Root | None:
+    first = int(model.body_jntadr[body])
+    joints = range(first, first + int(model.body_jntnum[body]))
+    if len(joints) == 1 and model.jnt_type[first] == _FREE:
+        q, v = int(model.jnt_qposadr[first]), int(model.jnt_dofadr[first])
+        axes: tuple[Axis, ...] = ("x", "y", "z")
+        slides = tuple(Coordinate(axis, q + i, v + i) for i, axis in enumerate(axes))
+        return Root("free", slides, quaternion=q + 3, spin=v + 3)
+    if not joints or not _aligned(model, joints):
+        return None
+    kinds = [int(model.jnt_type[j]) for j in joints]
+    slides = tuple(_coordinate(model, j) for j in joints if model.jnt_type[j] == _SLIDE)
+    # A slide after the hinge would turn with it, and a second hinge, or one off the body's origin,
+    # would move the body: then qpos alone no longer says where the body is.
+    if not slides or kinds not in ([_SLIDE] * len(slides), [_SLIDE] * len(slides) + [_HINGE]):
+        return None
+    hinge = None
+    if kinds[-1] == _HINGE:
+        if model.jnt_pos[joints[-1]].any():
+            return None
+        hinge = _coordinate(model, joints[-1])
+    return Root("planar" if len(slides) > 1 else "rail", slides, hinge)
+
+
+def _axis(model: mujoco.MjModel, joint: int) -> np.ndarray:
+    """Return a joint's axis in the world, where nothing below its body is rotated."""
+    axis = np.zeros(3)
+    mujoco.mju_rotVecQuat(axis, model.jnt_axis[joint], model.body_quat[model.jnt_bodyid[joint]])
+    return axis
+
+
+def _aligned(model: mujoco.MjModel, joints: range) -> bool:
+    return all(np.abs(_axis(model, j)).max() > 1.0 - 1e-6 for j in joints)
+
+
+def _coordinate(model: mujoco.MjModel, joint: int) -> Coordinate:
+    direction = _axis(model, joint)
+    along = int(np.abs(direction).argmax())
+    sign = float(np.sign(direction[along]))
+    q = int(model.jnt_qposadr[joint])
+    at_start = 0.0
+    if model.jnt_type[joint] == _SLIDE:
+        at_start = float(model.body_pos[model.jnt_bodyid[joint]][along])
+    axes: tuple[Axis, ...] = ("x", "y", "z")
+    offset = float(at_start - sign * model.qpos0[q])
+    return Coordinate(axes[along], q, int(model.jnt_dofadr[joint]), sign, offset)
+
+
+def _limbs(model: mujoco.MjModel, torso: int | None) -> tuple[Limb, ...]:
+    names = joint_names(model)
+    driven_roots = {int(model.body_rootid[model.jnt_bodyid[j]]) for j in _driven_joints(model)}
+    found = []
+    for j in range(model.njnt):
+        body = int(model.jnt_bodyid[j])
+        loose = driven_roots and int(model.body_rootid[body]) not in driven_roots
+        if model.jnt_type[j] not in (_HINGE, _SLIDE) or body == torso or loose:
+            continue
+        low, high = map(float, model.jnt_range[j])
+        limits = (low, high) if model.jnt_limited[j] else None
+        found.append(Limb(names[j], int(model.jnt_qposadr[j]), int(model.jnt_dofadr[j]), limits))
+    return tuple(found)
+
+
+def _motors(model: mujoco.MjModel) -> tuple[Motor, ...] | None:
+    motors = [_motor(model, i) for i in range(model.nu)]
+    return None if None in motors else tuple(each for each in motors if each is not None)
+
+
+def _motor(model: mujoco.MjModel, i: int) -> Motor | None:
+    joint = int(model.actuator_trnid[i, 0])
+    plain = (
+        model.actuator_trntype[i] == _ON_JOINT
+        and model.jnt_type[joint] in (_HINGE, _SLIDE)
+        and model.actuator_dyntype[i] == int(mujoco.mjtDyn.mjDYN_NONE)
+        and model.actuator_gaintype[i] == int(mujoco.mjtGain.mjGAIN_FIXED)
+        and model.actuator_biastype[i] in (int(mujoco.mjtBias.mjBIAS_NONE), _AFFINE)
+    )
+    if not plain:
+        return None
+    affine = model.actuator_biastype[i] == _AFFINE
+    control = tuple(map(float, model.actuator_ctrlrange[i]))
+    force = tuple(map(float, model.actuator_forcerange[i]))
+    return Motor(
+        qpos=int(model.jnt_qposadr[joint]),
+        dof=int(model.jnt_dofadr[joint]),
+        gear=float(model.actuator_gear[i, 0]),
+        gain=float(model.actuator_gainprm[i, 0]),
+        bias=_vector(model.actuator_biasprm[i]) if affine else (0.0, 0.0, 0.0),
+        control_range=(control[0], control[1]) if model.actuator_ctrllimited[i] else None,
+        force_range=(force[0], force[1]) if model.actuator_forcelimited[i] else None,
+    )
+
+
+def _upright(data: mujoco.MjData, torso: int | None, name: str | None) -> Quaternion:
+    if name in UPRIGHT:
+        return UPRIGHT[name]
+    if torso is None:
+        return (1.0, 0.0, 0.0, 0.0)
+    w, x, y, z = map(float, data.xquat[torso])
+    return (w, -x, -y, -z)
+
+
+def _feet(
+    model: mujoco.MjModel,
+    data: mujoco.MjData,
+    root: Root,
+    torso: int | None,
+    name: str | None,
+) -> tuple[int, ...]:
+    """Return the limbs' last bodies that hang lowest at rest, within a fifth of the height."""
+    if name in FEET:
+        return tuple(int(model.body(each).id) for each in FEET[name])
+    if torso is None or "z" not in root.moves:
+        return ()
+    lowest: dict[int, float] = {}
+    highest = -math.inf
+    for geom in range(model.ngeom):
+        body = int(model.geom_bodyid[geom])
+        if model.body_rootid[body] == torso and (
+            model.geom_contype[geom] or model.geom_conaffinity[geom]
+        ):
+            low, high = _extent(model, data, geom)
+            lowest[body] = min(low, lowest.get(body, low))
+            highest = max(highest, high)
+    inner = {ancestor for body in lowest for ancestor in _ancestors(model, body)}
+    ends = {body: low for body, low in lowest.items() if body not in inner and body != torso}
+    floor = min(ends.values(), default=0.0)
+    return tuple(body for body, low in ends.items() if low <= floor + 0.2 * (highest - floor))
+
+
+def _extent(model: mujoco.MjModel, data: mujoco.MjData, geom: int) -> tuple[float, float]:
+    """Return the lowest and highest world z of a geom's bounding box."""
+    upward = data.geom_xmat[geom].reshape(3, 3)[2]
+    middle = float(data.geom_xpos[geom][2] + upward @ model.geom_aabb[geom, :3])
+    half = float(np.abs(upward) @ model.geom_aabb[geom, 3:])
+    return middle - half, middle + half
+
+
+def _ancestors(model: mujoco.MjModel, body: int) -> list[int]:
+    chain = []
+    while body:
+        body = int(model.body_parentid[body])
+        chain.append(body)
+    return chain
+
+
+def _sides(
+    model: mujoco.MjModel, data: mujoco.MjData, feet: tuple[int, ...]
+) -> tuple[tuple[tuple[int, ...], tuple[int, ...]] | None, tuple[str, str] | None]:
+    """Split the feet left and right of the travel direction +x, else by name, else back/front."""
+    if len(feet) < 2:
+        return None, None
+    centres = data.xipos[list(feet)]
+    everyone = range(len(feet))
+
+    def split(values: np.ndarray) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+        above = tuple(k for k in everyone if values[k] > 1e-3)
+        below = tuple(k for k in everyone if values[k] < -1e-3)
+        return (above, below) if above and below else None
+
+    named_left = np.array([1.0 if "left" in model.body(b).name.lower() else -1.0 for b in feet])
+    left_right = split(centres[:, 1]) or split(named_left)
+    if left_right:
+        return left_right, ("left", "right")
+    back_front = split(centres[:, 0].mean() - centres[:, 0])
+    return (back_front, ("back", "front")) if back_front else (None, None)
+
+
+def _poles(model: mujoco.MjModel, root: Root, torso: int | None) -> tuple[int, ...]:
+    """Return the free hinges on a cart, from the bottom up."""
+    if root.kind != "rail" or root.hinge is not None:
+        return ()
+    driven = _driven_joints(model)
+    hinges = [j for j in range(model.njnt) if model.jnt_type[j] == _HINGE and j not in driven]
+    return tuple(j for j in hinges if model.body_rootid[model.jnt_bodyid[j]] == torso)
+
+
+def _tip(
+    model: mujoco.MjModel, data: mujoco.MjData, poles: tuple[int, ...]
+) -> tuple[int, Vector] | None:
+    """Return the end of the last pole: its site, else the upper end of its capsule at rest."""
+    if not poles:
+        return None
+    body = int(model.jnt_bodyid[poles[-1]])
+    sites = [s for s in range(model.nsite) if model.site_bodyid[s] == body]
+    if sites:
+        return body, _vector(model.site_pos[sites[-1]])
+    geom = int(model.body_geomadr[body])
+    if geom < 0:
+        return None
+    upwards = float(np.sign(data.geom_xmat[geom].reshape(3, 3)[2, 2]))
+    end = np.zeros(3)
+    half = np.array([0.0, 0.0, upwards * model.geom_size[geom, 1]])
+    mujoco.mju_rotVecQuat(end, half, model.geom_quat[geom])
+    return body, _vector(model.geom_pos[geom] + end)

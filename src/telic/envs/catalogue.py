@@ -1,0 +1,277 @@
+"""List, find and describe environments, for people and for language models."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import groupby
+from typing import NamedTuple
+
+import gymnasium
+from pydantic import Field
+
+from telic.core.config import Record
+from telic.envs.make import make
+from telic.envs.spaces import CLASSIC
+from telic.envs.spec import EnvSpec
+from telic.envs.tasks import TASKS
+
+
+class Rules(NamedTuple):
+    """What an environment itself rewards, and when it ends an episode; names are its arguments."""
+
+    reward: str
+    ends: str
+
+
+_UNHEALTHY = "when unhealthy, unless terminate_when_unhealthy=False: "
+RULES = {
+    "HalfCheetah-v5": Rules(
+        "forward_reward_weight * x_velocity - ctrl_cost_weight * |action|^2", "never"
+    ),
+    "Ant-v5": Rules(
+        "forward_reward_weight * x_velocity + healthy_reward - ctrl_cost_weight * |action|^2 "
+        "- contact_cost_weight * |contact forces|^2",
+        _UNHEALTHY + "torso height outside healthy_z_range, or a number is not finite",
+    ),
+    "Hopper-v5": Rules(
+        "forward_reward_weight * x_velocity + healthy_reward - ctrl_cost_weight * |action|^2",
+        _UNHEALTHY + "torso height or angle outside healthy_z_range or healthy_angle_range, or "
+        "another number outside healthy_state_range",
+    ),
+    "Walker2d-v5": Rules(
+        "forward_reward_weight * x_velocity + healthy_reward - ctrl_cost_weight * |action|^2",
+        _UNHEALTHY + "torso height or angle outside healthy_z_range or healthy_angle_range",
+    ),
+    "Humanoid-v5": Rules(
+        "forward_reward_weight * x_velocity of the centre of mass + healthy_reward "
+        "- ctrl_cost_weight * |action|^2 - contact_cost_weight * |contact forces|^2, the last "
+        "within contact_cost_range",
+        _UNHEALTHY + "torso height outside healthy_z_range",
+    ),
+    "HumanoidStandup-v5": Rules(
+        "uph_cost_weight * torso height / timestep + 1 - ctrl_cost_weight * |action|^2 "
+        "- impact_cost_weight * |contact forces|^2, the last within impact_cost_range",
+        "never",
+    ),
+    "Swimmer-v5": Rules(
+        "forward_reward_weight * x_velocity - ctrl_cost_weight * |action|^2", "never"
+    ),
+    "Reacher-v5": Rules(
+        "- reward_dist_weight * distance of the fingertip to the target "
+        "- reward_control_weight * |action|^2",
+        "never",
+    ),
+    "InvertedPendulum-v5": Rules(
+        "1 while the pole stands", "when the pole leans by more than 0.2 rad"
+    ),
+    "InvertedDoublePendulum-v5": Rules(
+        "healthy_reward - 0.01 x^2 - (y - 2)^2 - 0.001 v1^2 - 0.005 v2^2, with the tip at (x, y) "
+        "and joint velocities v1, v2",
+        "when the tip is lower than 1 m",
+    ),
+}
+
+_EXTRAS = {
+    "gymnasium.envs.box2d": ("Box2D", "pip install 'gymnasium[box2d]'"),
+    "gymnasium.envs.phys2d": ("jax", "pip install 'gymnasium[jax]'"),
+    "gymnasium.envs.tabular": ("jax", "pip install 'gymnasium[jax]'"),
+}
+
+
+class EnvSummary(Record):
+    """One line of the list of environments."""
+
+    id: str
+    description: str
+    batched: bool = Field(description="simulated together, fast; else one Python object each")
+    max_episode_steps: int | None = Field(description="time limit; None: unlimited")
+    obs_dim: int | None = Field(
+        default=None, description="values observed; None: not looked at yet"
+    )
+    act_dim: int | None = Field(
+        default=None, description="values of an action; None: not looked at yet"
+    )
+    dt_s: float | None = Field(default=None, description="simulated seconds per step")
+    install: str | None = Field(
+        default=None, description="what to install first; None: nothing is missing"
+    )
+
+
+@lru_cache(maxsize=1)
+def _registered() -> tuple[str, ...]:
+    """Return the Gymnasium ids that can work: not the gym bridges, nor the tasks of mujoco-py."""
+    found = []
+    for name, entry in gymnasium.registry.items():
+        old = "gymnasium.envs.mujoco" in str(entry.entry_point) and name[-2:] in ("v2", "v3")
+        if name not in TASKS and not old and not name.startswith("GymV"):
+            found.append(name)
+    return tuple(sorted(found))
+
+
+def known_ids() -> list[str]:
+    """Return every environment id: the batched tasks first, then the rest of Gymnasium."""
+    return [*TASKS, *_registered()]
+
+
+def catalogue() -> list[EnvSummary]:
+    """Return one line per environment; looks inside only those that are cheap to build."""
+    return [_summary_of_task(name) for name in TASKS] + [_summary(name) for name in _registered()]
+
+
+def _summary_of_task(name: str) -> EnvSummary:
+    spec = describe(name)
+    return EnvSummary(
+        id=name,
+        description=spec.description,
+        batched=True,
+        max_episode_steps=spec.max_episode_steps,
+        obs_dim=spec.obs_dim,
+        act_dim=spec.act_dim,
+        dt_s=spec.dt_s,
+    )
+
+
+def _summary(name: str) -> EnvSummary:
+    entry = gymnasium.registry[name]
+    known = CLASSIC.get(name.rpartition("-v")[0])
+    place = str(entry.entry_point)
+    extra = next((_EXTRAS[each] for each in _EXTRAS if place.startswith(each)), None)
+    missing = extra is not None and importlib.util.find_spec(extra[0]) is None
+    family = place.partition(":")[0].removeprefix("gymnasium.envs.").partition(".")[0]
+    return EnvSummary(
+        id=name,
+        description=known.description if known else f"Gymnasium's {name} ({family}).",
+        batched=False,
+        max_episode_steps=entry.max_episode_steps,
+        install=extra[1] if extra is not None and missing else None,
+    )
+
+
+def describe(env_id: str) -> EnvSpec:
+    """Return what an environment is, by building one; raises UnknownName with the closest names.
+
+    Args:
+        env_id: an id, "module:Class", or the path of a model file.
+    """
+    return _describe_registered(env_id) if env_id in known_ids() else _build(env_id)
+
+
+@lru_cache(maxsize=128)
+def _describe_registered(env_id: str) -> EnvSpec:
+    return _build(env_id)
+
+
+def _build(env_id: str) -> EnvSpec:
+    env = make(env_id, num_envs=1)
+    env.close()
+    return env.spec
+
+
+def describe_text(spec: EnvSpec) -> str:
+    """Return the description of an environment as Markdown: everything a reward author may use."""
+    sections = [
+        f"# {spec.id}\n\n{spec.description}\n\n{_facts(spec)}",
+        _table(f"Observation ({spec.obs_dim})", ("index", "name", "unit"), _observations(spec)),
+        _actions(spec),
+        _rules(spec),
+        _table("info", ("name", "meaning"), spec.info_keys.items()),
+        _bodies(spec),
+        _joints(spec),
+        "\n".join(["## Notes", "", *(f"- {each}" for each in spec.notes)]) if spec.notes else "",
+    ]
+    return "\n\n".join(each for each in sections if each) + "\n"
+
+
+def _facts(spec: EnvSpec) -> str:
+    step = "no clock" if spec.dt_s is None else f"{spec.dt_s:g} s per step"
+    limit = spec.max_episode_steps
+    length = "no time limit" if limit is None else f"at most {limit} steps"
+    if limit is not None and spec.dt_s is not None:
+        length += f" ({limit * spec.dt_s:g} s)"
+    return f"One step: {step}. One episode: {length}."
+
+
+def _table(title: str, head: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
+    lines = [f"## {title}", "", _row(head), "|" + "---|" * len(head)]
+    return "\n".join(lines + [_row(row) for row in rows])
+
+
+def _row(cells: Iterable[object]) -> str:
+    return "| " + " | ".join(str(each) for each in cells) + " |"
+
+
+def _observations(spec: EnvSpec) -> Iterator[tuple[str, str, str]]:
+    """Yield one row per value; the blocks by body ("cinert/torso/…") become one row each."""
+    units = _units(spec)
+    for block, group in groupby(enumerate(spec.obs_names), lambda pair: pair[1].partition("/")[0]):
+        members = list(group)
+        if len(members) > 1:
+            (first, start), (last, end) = members[0], members[-1]
+            yield f"{first}..{last}", f"{start} .. {end}", units.get(block, "")
+        else:
+            index, name = members[0]
+            yield str(index), name, units.get(name, "")
+
+
+_FREE_UNITS = {
+    **dict.fromkeys(("_x", "_y", "_z"), "m"),
+    **dict.fromkeys(("_qw", "_qx", "_qy", "_qz"), "quaternion"),
+    **dict.fromkeys(("_vx", "_vy", "_vz"), "m/s"),
+    **dict.fromkeys(("_wx", "_wy", "_wz"), "rad/s"),
+}
+
+
+def _units(spec: EnvSpec) -> dict[str, str]:
+    units = {"cfrc_ext": "N m, N", "qfrc_actuator": "N m"}
+    for joint in spec.joints:
+        if joint.kind in ("free", "ball"):
+            units |= {joint.name + part: unit for part, unit in _FREE_UNITS.items()}
+        else:
+            unit = "rad" if joint.kind == "hinge" else "m"
+            units |= {joint.name: unit, f"{joint.name}_velocity": f"{unit}/s"}
+    return units
+
+
+def _actions(spec: EnvSpec) -> str:
+    if spec.num_actions is not None:
+        return f"## Action\n\nOne of {spec.num_actions} choices, 0 to {spec.num_actions - 1}."
+    rows = zip(spec.action_names, spec.action_low, spec.action_high, strict=True)
+    numbered = ((k, name, f"{low:g}", f"{high:g}") for k, (name, low, high) in enumerate(rows))
+    return _table(f"Action ({spec.act_dim})", ("index", "name", "lowest", "highest"), numbered)
+
+
+def _rules(spec: EnvSpec) -> str:
+    rules = RULES.get(spec.id)
+    if rules is None:
+        return ""
+    named = " ".join(rules)
+    numbers = [f"{k}={v}" for k, v in spec.arguments.items() if k in named]
+    where = f"\n\nHere {', '.join(numbers)}." if numbers else ""
+    return f"## Its own reward\n\n{rules.reward}\n\nEpisodes end {rules.ends}.{where}"
+
+
+def _bodies(spec: EnvSpec) -> str:
+    if spec.robot is None:
+        return ""
+    roles = {spec.torso: "torso"} | dict.fromkeys(spec.feet, "foot")
+    rows = zip(spec.body_names, spec.robot.body_mass, strict=True)
+    return _table(
+        "Bodies",
+        ("index", "name", "mass, kg", "is"),
+        ((k, name, f"{mass:.4g}", roles.get(name, "")) for k, (name, mass) in enumerate(rows)),
+    )
+
+
+def _joints(spec: EnvSpec) -> str:
+    if not spec.joints:
+        return ""
+    rest = spec.robot.rest_qpos if spec.robot else ()
+    rows = []
+    for joint in spec.joints:
+        limits = "free" if joint.low is None else f"{joint.low:.4g} .. {joint.high:.4g}"
+        at = f"{rest[joint.qpos_address]:.4g}" if rest and joint.kind in ("hinge", "slide") else ""
+        rows.append((joint.name, joint.kind, limits, at, joint.qpos_address, joint.dof_address))
+    head = ("name", "kind", "range", "at rest", "qpos", "qvel")
+    return _table("Joints (radians, metres)", head, rows)

@@ -1,0 +1,279 @@
+"""Find, build and examine an environment we did not write."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import gymnasium
+import mujoco
+import numpy as np
+from gymnasium.wrappers import OrderEnforcing
+from torch import Tensor
+
+from telic.envs.anatomy import body_names, robot_of
+from telic.envs.catalogue import known_ids
+from telic.envs.names import action_names, joints, position_names, velocity_names
+from telic.envs.snapshot import resume_problem
+from telic.envs.spaces import CLASSIC, action_codec, observation_codec
+from telic.envs.spec import EnvSpec
+from telic.errors import EnvironmentError_, UnknownName
+from telic.sim.library import library
+
+Build = Callable[[], gymnasium.Env]
+Reader = Callable[[Any], Any]
+
+# Fields of MuJoCo that info offers where the environment is built on it: name, meaning.
+_FIELDS = {
+    "qpos": "generalised positions (N, nq)",
+    "qvel": "generalised velocities (N, nv)",
+    "xpos": "position of each body frame in the world (N, nbody, 3), m",
+    "xquat": "orientation of each body frame, w first (N, nbody, 4)",
+    "cvel": "velocity about the tree's centre of mass: rotation, translation (N, nbody, 6)",
+    "subtree_com": "centre of mass of each body with all that hangs on it (N, nbody, 3), m",
+    "cfrc_ext": "external force on each body: torque, force (N, nbody, 6)",
+    "time": "simulated time since the episode began (N,), s",
+}
+
+
+class Probe(NamedTuple):
+    """What a few steps of one environment showed."""
+
+    spec: EnvSpec
+    flatten: Callable[[Any], Any]
+    native: Callable[[Tensor], list[Any]]
+    own_keys: dict[str, tuple[int, ...]]  # numeric values of the environment's own info: shape
+    readers: dict[str, Reader]  # values read off the environment itself
+    resumable: bool
+
+
+def builder(env_id: str, arguments: Mapping[str, Any]) -> Build:
+    """Return a function that makes one environment, without a time limit of its own."""
+    if ":" in env_id:
+        made_by = _import(env_id)
+        if made_by is not None:
+            return lambda: _call(env_id, made_by, arguments)
+    return lambda: _call(env_id, _make_registered(env_id), arguments)
+
+
+def _make_registered(env_id: str) -> Callable[..., gymnasium.Env]:
+    def make(**arguments: Any) -> gymnasium.Env:
+        library()  # keeps MuJoCo's remarks on old models out of the terminal and of the folder
+        try:
+            with warnings.catch_warnings():
+                # Asking for an older version is the user's choice, not a mistake to point out.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                env = gymnasium.make(
+                    env_id, max_episode_steps=-1, disable_env_checker=True, **arguments
+                )
+        except (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv) as error:
+            raise UnknownName("environment", env_id, known_ids(), see="telic envs") from error
+        except gymnasium.error.DependencyNotInstalled as error:
+            raise EnvironmentError_(f"{env_id} cannot be made: {error}.") from error
+        return env.env if isinstance(env, OrderEnforcing) else env
+
+    return make
+
+
+def _import(name: str) -> Callable[..., Any] | None:
+    """Return the class or factory "module:Class" names; None: it names a registered id."""
+    place, _, attribute = name.rpartition(":")
+    try:
+        module = _load_file(Path(place)) if place.endswith(".py") else _load_module(place)
+    except (ImportError, OSError) as error:
+        raise EnvironmentError_(
+            f'Cannot import "{place}" for the environment "{name}": {error}.',
+            hint="Give package.module:Class (importable from here) or path/to/file.py:Class.",
+        ) from error
+    found = getattr(module, attribute, None)
+    if callable(found):
+        return found
+    if name in known_ids() or attribute in known_ids():
+        return None
+    makers = [key for key, value in vars(module).items() if inspect.isclass(value)]
+    raise UnknownName(f"class or factory in {place}", attribute, makers)
+
+
+def _load_module(name: str) -> Any:
+    # A module beside the user's files is found whatever started this process.
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(str(Path.cwd()))
+
+
+def _load_file(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise ImportError(f"there is no file {path}")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _call(env_id: str, make: Callable[..., Any], arguments: Mapping[str, Any]) -> gymnasium.Env:
+    try:
+        env = make(**arguments)
+    except TypeError as error:
+        raise EnvironmentError_(
+            f"{env_id} cannot be made with {dict(arguments)}: {error}.",
+            hint="The arguments go to the environment's constructor as they are.",
+        ) from error
+    for needed in ("reset", "step", "observation_space", "action_space"):
+        if not hasattr(env, needed):
+            raise EnvironmentError_(
+                f'{env_id} gave a {type(env).__name__} without "{needed}".',
+                hint="Derive from gymnasium.Env; see gymnasium.farama.org.",
+            )
+    return env
+
+
+def examine(
+    env_id: str,
+    build: Build,
+    max_episode_steps: int | Literal["registered"] | None,
+    arguments: Mapping[str, Any],
+) -> Probe:
+    """Make one environment, try it for a few steps and say what it is."""
+    env = build()
+    core = env.unwrapped
+    observation = observation_codec(env.observation_space, env_id)
+    action = action_codec(env.action_space, env_id)
+    own_keys = _try(env_id, env, observation.flatten, observation.size)
+    model = getattr(core, "model", None)
+    model = model if isinstance(model, mujoco.MjModel) else None
+    readers = _readers(core, model)
+    problem = resume_problem(build)
+    dt = _seconds_per_step(core)
+    if max_episode_steps == "registered":
+        registered = gymnasium.registry.get(env_id)
+        max_episode_steps = registered.max_episode_steps if registered else None
+    classic = CLASSIC.get(env_id.rpartition("-v")[0])
+    notes = []
+    if action.unbounded:
+        notes.append("The action space has no limits; actions are scaled to [-1, 1].")
+    if classic is not None and classic.choices:
+        notes.append(
+            "Actions: " + ", ".join(f"{k} {s}" for k, s in enumerate(classic.choices)) + "."
+        )
+    if problem is not None:
+        notes.append(f"A resumed run goes on with new episodes: {problem}.")
+    spec = EnvSpec(
+        id=env_id,
+        description=classic.description if classic else _description(core),
+        obs_names=_mujoco_names(model, observation.names) if model else observation.names,
+        action_names=action_names(model)
+        if model is not None and model.nu == len(action.names)
+        else action.names,
+        action_low=action.low,
+        action_high=action.high,
+        num_actions=action.num_actions,
+        dt_s=dt,
+        max_episode_steps=max_episode_steps,
+        info_keys=_meanings(own_keys, readers, dt),
+        notes=tuple(notes),
+        arguments=dict(arguments),
+        **(_anatomy(env_id, core, model) if model is not None else {}),
+    )
+    env.close()
+    return Probe(spec, observation.flatten, action.native, own_keys, readers, problem is None)
+
+
+def _try(
+    env_id: str, env: gymnasium.Env, flatten: Callable[[Any], Any], size: int
+) -> dict[str, tuple[int, ...]]:
+    """Reset and step once; return the numeric info values with their shapes."""
+    started = env.reset(seed=0)
+    env.action_space.seed(0)
+    stepped = env.step(env.action_space.sample())
+    if not isinstance(started, tuple) or len(started) != 2 or len(stepped) != 5:
+        raise EnvironmentError_(
+            f"{env_id} does not follow Gymnasium's interface: reset must return (obs, info) "
+            "and step (obs, reward, terminated, truncated, info).",
+            hint="It may be written for the old gym package; wrap or port it.",
+        )
+    got = np.shape(flatten(stepped[0]))
+    if got != (size,):
+        raise EnvironmentError_(
+            f"{env_id} returned an observation of shape {got}, but its observation_space has "
+            f"{size} values: {env.observation_space}.",
+            hint="Make observation_space and the returned observations agree.",
+        )
+    shapes = {}
+    for name, value in stepped[4].items():
+        array = (
+            np.asarray(value) if isinstance(value, int | float | np.ndarray | np.generic) else None
+        )
+        if array is not None and array.dtype.kind in "biuf":
+            shapes[name] = array.shape
+    return shapes
+
+
+def _readers(core: Any, model: mujoco.MjModel | None) -> dict[str, Reader]:
+    if model is not None:
+        return {
+            **{name: lambda env, name=name: getattr(env.data, name) for name in _FIELDS},
+            "contacts": lambda env: np.linalg.norm(env.data.cfrc_ext[:, 3:], axis=1),
+        }
+    state = getattr(core, "state", None)
+    numeric = state is not None and np.asarray(state).dtype.kind in "iuf"
+    return {"state": lambda env: env.state} if numeric else {}
+
+
+def _meanings(
+    own_keys: Mapping[str, Any], readers: Mapping[str, Reader], dt: float | None
+) -> dict[str, str]:
+    meanings = dict.fromkeys(own_keys, "as the environment gives it")
+    known = {
+        **_FIELDS,
+        "contacts": "size of the net external force on each body (N, nbody), newtons",
+        "state": "the environment's own state (N, ...)",
+    }
+    meanings |= {name: known[name] for name in readers}
+    if dt is not None:
+        meanings["dt"] = "simulated seconds per step (N,)"
+        meanings.setdefault("time", "simulated time since the episode began (N,), s")
+    meanings["action"] = "action as given"
+    meanings["episode_start"] = "whether this was the first step of its episode (N,)"
+    return meanings
+
+
+def _seconds_per_step(core: Any) -> float | None:
+    for name in ("dt", "tau"):
+        value = getattr(core, name, None)
+        if isinstance(value, int | float) and value > 0:
+            return float(value)
+    return None
+
+
+def _description(core: Any) -> str:
+    lines = [line.strip() for line in (inspect.getdoc(type(core)) or "").splitlines()]
+    prose = [line for line in lines if line and not line.startswith(("#", "|", "-", ">", "<", "!"))]
+    return prose[0] if prose else type(core).__name__
+
+
+def _mujoco_names(model: mujoco.MjModel, plain: tuple[str, ...]) -> tuple[str, ...]:
+    """Name observations that are joint positions (perhaps without x and y) and velocities."""
+    hidden = model.nq + model.nv - len(plain)
+    if hidden not in (0, 1, 2):
+        return plain
+    return position_names(model)[hidden:] + velocity_names(model)
+
+
+def _anatomy(env_id: str, core: Any, model: mujoco.MjModel) -> dict[str, Any]:
+    robot = robot_of(model, getattr(core, "init_qpos", None), env_id.rpartition("-v")[0])
+    names = body_names(model)
+    return {
+        "body_names": names,
+        "joints": joints(model),
+        "torso": None if robot.torso is None else names[robot.torso],
+        "feet": tuple(names[foot] for foot in robot.feet),
+        "robot": robot,
+    }

@@ -1,0 +1,66 @@
+"""One door to every environment: by id, by class or by model file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from telic.envs.mujoco import MujocoEnv
+from telic.envs.tasks import TASKS
+from telic.envs.vector import VecEnv
+from telic.errors import ConfigError
+from telic.sim import CpuSimulation, load_model
+
+
+def make(
+    name: str,
+    *,
+    num_envs: int = 64,
+    device: str = "cpu",
+    seed: int | Sequence[int] = 0,
+    **arguments: Any,
+) -> VecEnv:
+    """Return N environments of a task, stepped together.
+
+    Args:
+        name: an environment id ("HalfCheetah-v5", any other Gymnasium id), a class as
+            "module:Class", or the path of an MJCF file ("robot.xml").
+        num_envs: environments in the batch.
+        device: where tensors live; "cpu".
+        seed: one seed, or one per member of a population: equal slices of the batch.
+        **arguments: the task's constructor arguments, as in Gymnasium, and max_episode_steps,
+            terminate_when_unhealthy, num_threads.
+
+    Example:
+        env = make("Ant-v5", num_envs=256, terminate_when_unhealthy=False)
+        obs = env.reset()
+    """
+    if name in TASKS:
+        return make_task(name, num_envs=num_envs, device=device, seed=seed, **arguments)
+    if name.endswith((".xml", ".mjcf", ".mjb", ".urdf")):
+        from telic.envs.custom import make_mjcf
+
+        return make_mjcf(name, num_envs=num_envs, device=device, seed=seed, **arguments)
+    from telic.envs.adapter import make_gymnasium
+
+    return make_gymnasium(name, num_envs=num_envs, device=device, seed=seed, **arguments)
+
+
+def make_task(
+    name: str,
+    *,
+    num_envs: int = 64,
+    device: str = "cpu",
+    seed: int | Sequence[int] = 0,
+    num_threads: int | None = None,
+    **arguments: Any,
+) -> MujocoEnv:
+    """Return N environments of one of the ten MuJoCo tasks."""
+    if device != "cpu":
+        raise ConfigError(
+            f'device="{device}" cannot simulate {name} yet.', hint='Use device="cpu".'
+        )
+    kind = TASKS[name]
+    checked = kind.Arguments.parse(arguments)
+    sim = CpuSimulation(load_model(checked.xml_file), num_envs, num_threads=num_threads)
+    return MujocoEnv(sim, kind(checked, sim), seed=seed)

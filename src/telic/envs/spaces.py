@@ -1,0 +1,147 @@
+"""Turn Gymnasium spaces into the flat observations and actions of the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+import torch
+from gymnasium import spaces
+from torch import Tensor
+
+from telic.errors import EnvironmentError_
+
+
+class Classic(NamedTuple):
+    """What the arrays of a classic control task mean."""
+
+    description: str
+    obs_names: tuple[str, ...]
+    choices: tuple[str, ...] = ()
+
+
+CLASSIC = {
+    "CartPole": Classic(
+        "A pole on a cart; its own task is to keep the pole upright by pushing the cart.",
+        ("cart_position", "cart_velocity", "pole_angle", "pole_angular_velocity"),
+        ("push left", "push right"),
+    ),
+    "Pendulum": Classic(
+        "A pendulum with a weak motor; its own task is to swing up and stay upright.",
+        ("cos_angle", "sin_angle", "angular_velocity"),
+    ),
+    "Acrobot": Classic(
+        "Two links hanging from a pivot; its own task is to swing the end above a line.",
+        ("cos_angle_1", "sin_angle_1", "cos_angle_2", "sin_angle_2", "velocity_1", "velocity_2"),
+        ("torque -1", "torque 0", "torque +1"),
+    ),
+    "MountainCar": Classic(
+        "A car in a valley, too weak to climb; its own task is to reach the flag on the hill.",
+        ("position", "velocity"),
+        ("push left", "coast", "push right"),
+    ),
+    "MountainCarContinuous": Classic(
+        "A car in a valley, too weak to climb; its own task is to reach the flag on the hill.",
+        ("position", "velocity"),
+    ),
+}
+
+
+class Observation(NamedTuple):
+    """How to flatten an observation."""
+
+    size: int
+    names: tuple[str, ...]
+    flatten: Callable[[Any], Any]
+
+
+def observation_codec(space: gymnasium.Space, env_id: str) -> Observation:
+    """Return how the observations of a space become one row of numbers, with a name for each."""
+    _refuse_images(space, env_id)
+    names = _names(space, "obs")
+    flatten: Callable[[Any], Any] = partial(spaces.flatten, space)
+    if isinstance(space, spaces.Box):
+        flatten = np.asarray if len(space.shape) == 1 else np.ravel
+    classic = CLASSIC.get(env_id.rpartition("-v")[0])
+    if classic is not None and len(classic.obs_names) == len(names):
+        names = classic.obs_names
+    return Observation(len(names), names, flatten)
+
+
+def _refuse_images(space: gymnasium.Space, env_id: str) -> None:
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        parts = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
+        for part in parts:
+            _refuse_images(part, env_id)
+    elif isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) >= 2:
+        raise EnvironmentError_(
+            f"{env_id} observes images {space.shape}, and policies here read rows of numbers.",
+            hint="Use an environment (or a wrapper) that observes the state.",
+        )
+    elif not isinstance(
+        space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
+    ):
+        raise EnvironmentError_(
+            f"{env_id} observes a {type(space).__name__} space, whose size is not fixed.",
+            hint="Observe Box, Discrete, MultiDiscrete, MultiBinary, or Dict and Tuple of those.",
+        )
+
+
+def _names(space: gymnasium.Space, stem: str) -> tuple[str, ...]:
+    if isinstance(space, spaces.Dict):
+        return tuple(name for key, part in space.items() for name in _names(part, str(key)))
+    if isinstance(space, spaces.Tuple):
+        parts = enumerate(space.spaces)
+        return tuple(name for k, part in parts for name in _names(part, f"{stem}_{k}"))
+    size = spaces.flatdim(space)
+    return (stem,) if size == 1 else tuple(f"{stem}_{k}" for k in range(size))
+
+
+class Action(NamedTuple):
+    """How an action of the contract becomes the environment's own."""
+
+    names: tuple[str, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    num_actions: int | None
+    unbounded: bool  # the space had no limits; they were taken as -1 and 1
+    native: Callable[[Tensor], list[Any]]  # batch -> one native action per environment
+
+
+def action_codec(space: gymnasium.Space, env_id: str) -> Action:
+    """Return how to give actions to an environment."""
+    if isinstance(space, spaces.Discrete):
+        first, count = int(space.start), int(space.n)
+
+        def choose(action: Tensor) -> list[int]:
+            return (action.cpu() + first).tolist()
+
+        return Action(("action",), (0.0,), (count - 1.0,), count, False, choose)
+    if not isinstance(space, spaces.Box):
+        raise EnvironmentError_(
+            f"{env_id} takes actions of a {type(space).__name__} space; "
+            "policies here choose one of n (Discrete) or give numbers (Box).",
+            hint="Wrap the environment so that its action_space is Discrete or Box.",
+        )
+    shape, dtype = space.shape, space.dtype
+
+    def hand_over(action: Tensor) -> list[np.ndarray]:
+        rows = action.detach().cpu().numpy().astype(dtype)  # a copy: the environment may keep it
+        return list(rows.reshape(len(rows), *shape))
+
+    low, high = space.low.ravel().astype(float), space.high.ravel().astype(float)
+    unbounded = not (np.isfinite(low).all() and np.isfinite(high).all())
+    low, high = np.where(np.isfinite(low), low, -1.0), np.where(np.isfinite(high), high, 1.0)
+    names = _names(space, "action")
+    return Action(names, tuple(low.tolist()), tuple(high.tolist()), None, unbounded, hand_over)
+
+
+def stack(rows: list[Any], device: torch.device) -> Tensor:
+    """Return equal-shaped values as one tensor, (N, ...): float64, or bool or integer as it is."""
+    array = np.array(rows)
+    if array.dtype.kind == "f":
+        array = array.astype(np.float64, copy=False)
+    return torch.from_numpy(array).to(device)

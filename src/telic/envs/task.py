@@ -1,0 +1,107 @@
+"""What makes N simulations a task: starts, observations, rewards and ends of episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Generic, NamedTuple, TypeVar
+
+import torch
+from pydantic import Field, PositiveInt
+from torch import Tensor
+
+from telic.core.config import Config
+from telic.core.seeds import normal, uniform
+from telic.sim import Simulation
+
+Read = Callable[[str], Tensor]
+"""gives a field of the simulation, or "action", as it was at the end of the transition"""
+
+
+class TaskArguments(Config):
+    """Arguments every task takes; each task adds its own, named and preset as in Gymnasium."""
+
+    xml_file: str = Field(description="model: the name of a Gymnasium asset, or a path")
+    frame_skip: PositiveInt = Field(description="physics steps per control step")
+    max_episode_steps: PositiveInt | None = Field(1000, description="time limit; None: unlimited")
+    default_camera_config: dict[str, float | tuple[float, float, float]] = Field(
+        default_factory=dict, description="camera for rendering, as MjvCamera fields"
+    )
+
+
+Arguments = TypeVar("Arguments", bound=TaskArguments)
+
+
+class Outcome(NamedTuple):
+    """What a transition was worth."""
+
+    reward: Tensor  # (N,)
+    terminated: Tensor | None  # (N,) bool; None: this task never terminates
+    values: dict[str, Tensor]  # info values that came out on the way, fresh memory
+
+
+class Task(Generic[Arguments]):
+    """A task over the fields of a simulation, in batched torch; each of the ten derives from it.
+
+    Fields taken in the constructor are live views: they show the present state, so a method reads
+    them at the moment it is called. Floating-point results have the simulation's precision.
+    """
+
+    id: str
+    description: str
+    Arguments: ClassVar[type[TaskArguments]]
+    meanings: ClassVar[Mapping[str, str]]
+    """the task's own info values and what they mean"""
+    notes: tuple[str, ...] = ()
+    """guesses made and limits a user should know of"""
+    obs_names: tuple[str, ...]
+    readers: Mapping[str, Callable[[Read], Tensor]]
+    """the info values of the task that are computed only when asked for"""
+
+    def __init__(self, arguments: Arguments, sim: Simulation) -> None:
+        self.arguments = arguments
+        self.readers = {}
+        self.qpos = sim.field("qpos")
+        self.qvel = sim.field("qvel")
+        self.dt = sim.model.opt.timestep * arguments.frame_skip
+        self.qpos0 = torch.tensor(sim.model.qpos0, dtype=self.qpos.dtype, device=sim.device)
+
+    def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, Tensor]:
+        """Return initial qpos and qvel, (N, nq) and (N, nv), a pure function of seed and episode."""
+        raise NotImplementedError
+
+    def observe(self) -> Tensor:
+        """Return the observation of the present state, (N, obs_dim), in memory of its own."""
+        raise NotImplementedError
+
+    def track(self) -> Tensor:
+        """Return a copy of the positions whose change over a step is the velocity, (N, k)."""
+        return self.qpos[:, :0]
+
+    def outcome(self, action: Tensor, moved: Tensor) -> Outcome:
+        """Judge the step that led to the present state.
+
+        Args:
+            action: (N, act_dim), as applied.
+            moved: (N, k), change of the tracked positions over this step.
+        """
+        raise NotImplementedError
+
+    def where(self, condition: Tensor, amount: float) -> Tensor:
+        """Return `amount` where a condition holds and 0 elsewhere, (N,)."""
+        return condition.to(self.qpos.dtype) * amount
+
+    def start_near_default(
+        self, seed: Tensor, episode: Tensor, scale: float, *, normal_velocity: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        """Return the default pose with uniform noise of ±scale; velocities uniform or normal."""
+        positions, velocities = self.qpos.shape[1], self.qvel.shape[1]
+        if normal_velocity:
+            noise = uniform(seed, episode, positions) * 2.0 - 1.0
+            return self.qpos0 + scale * noise, scale * normal(seed, episode, velocities, stream=1)
+        noise = scale * (uniform(seed, episode, positions + velocities) * 2.0 - 1.0)
+        return self.qpos0 + noise[:, :positions], noise[:, positions:]
+
+
+def between(value: Tensor, bounds: tuple[float, float]) -> Tensor:
+    """Tell where a value lies strictly within bounds."""
+    return (value > bounds[0]) & (value < bounds[1])

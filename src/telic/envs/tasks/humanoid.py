@@ -1,0 +1,230 @@
+"""Humanoid and HumanoidStandup: a person-like robot walks, or gets up."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from telic.envs.anatomy import body_names
+from telic.envs.names import by_body, position_names, velocity_names
+from telic.envs.task import Outcome, Task, TaskArguments, between
+from telic.envs.tasks.arguments import (
+    Camera,
+    ContactWeight,
+    ControlWeight,
+    ForwardWeight,
+    FrameSkip,
+    HealthyHeight,
+    HealthyReward,
+    HidePosition,
+    IncludeBlock,
+    NoiseScale,
+    Range,
+    TerminateWhenUnhealthy,
+)
+from telic.sim import Simulation
+
+_INERTIA = ("ixx", "iyy", "izz", "ixy", "ixz", "iyz", "mx", "my", "mz", "m")
+_MOTION = ("wx", "wy", "wz", "vx", "vy", "vz")
+_FORCE = ("tx", "ty", "tz", "fx", "fy", "fz")
+_CAMERA: Camera = {
+    "trackbodyid": 1,
+    "distance": 4.0,
+    "lookat": (0.0, 0.0, 2.0),
+    "elevation": -20.0,
+}
+_MEANINGS = {
+    "x_position": "position of the torso along x, m",
+    "y_position": "position of the torso along y, m",
+    "tendon_length": "length of each tendon (N, ntendon), m",
+    "tendon_velocity": "rate of each tendon's length (N, ntendon), m/s",
+}
+_READERS = {
+    "x_position": lambda read: read("qpos")[:, 0],
+    "y_position": lambda read: read("qpos")[:, 1],
+    "tendon_length": lambda read: read("ten_length"),
+    "tendon_velocity": lambda read: read("ten_velocity"),
+}
+
+
+class _Arguments(TaskArguments):
+    """What both tasks take."""
+
+    frame_skip: FrameSkip = 5
+    ctrl_cost_weight: ControlWeight = 0.1
+    reset_noise_scale: NoiseScale = 1e-2
+    exclude_current_positions_from_observation: HidePosition = True
+    include_cinert_in_observation: IncludeBlock = True
+    include_cvel_in_observation: IncludeBlock = True
+    include_qfrc_actuator_in_observation: IncludeBlock = True
+    include_cfrc_ext_in_observation: IncludeBlock = True
+
+
+class HumanoidArguments(_Arguments):
+    """Arguments of Humanoid-v5."""
+
+    xml_file: str = "humanoid.xml"
+    default_camera_config: Camera = _CAMERA
+    forward_reward_weight: ForwardWeight = 1.25
+    contact_cost_weight: ContactWeight = 5e-7
+    contact_cost_range: Annotated[Range, Field(description="the contact cost is cut to it")] = (
+        -float("inf"),
+        10.0,
+    )
+    healthy_reward: HealthyReward = 5.0
+    terminate_when_unhealthy: TerminateWhenUnhealthy = True
+    healthy_z_range: HealthyHeight = (1.0, 2.0)
+
+
+class HumanoidStandupArguments(_Arguments):
+    """Arguments of HumanoidStandup-v5."""
+
+    xml_file: str = "humanoidstandup.xml"
+    default_camera_config: Camera = Field(default={**_CAMERA, "lookat": (0.0, 0.0, 0.8925)})
+    uph_cost_weight: Annotated[
+        float, Field(description="accepted and without effect, as in Gymnasium")
+    ] = 1.0
+    impact_cost_weight: ContactWeight = 0.5e-6
+    impact_cost_range: Annotated[Range, Field(description="the contact cost is cut to it")] = (
+        -float("inf"),
+        10.0,
+    )
+
+
+class _Body:
+    """The observation both tasks share, and the sum over contact forces."""
+
+    def __init__(self, arguments: _Arguments, sim: Simulation) -> None:
+        model = sim.model
+        bodies = body_names(model)[1:]
+        hidden = 2 * arguments.exclude_current_positions_from_observation
+        self.forces = sim.field("cfrc_ext").flatten(1)
+        self._blocks = [sim.field("qpos")[:, hidden:], sim.field("qvel")]
+        self.names = position_names(model)[hidden:] + velocity_names(model)
+        if arguments.include_cinert_in_observation:
+            self._blocks.append(sim.field("cinert")[:, 1:].flatten(1))
+            self.names += by_body("cinert", bodies, _INERTIA)
+        if arguments.include_cvel_in_observation:
+            self._blocks.append(sim.field("cvel")[:, 1:].flatten(1))
+            self.names += by_body("cvel", bodies, _MOTION)
+        if arguments.include_qfrc_actuator_in_observation:
+            self._blocks.append(sim.field("qfrc_actuator")[:, 6:])
+            self.names += tuple(f"qfrc_actuator/{name}" for name in velocity_names(model)[6:])
+        if arguments.include_cfrc_ext_in_observation:
+            self._blocks.append(sim.field("cfrc_ext")[:, 1:].flatten(1))
+            self.names += by_body("cfrc_ext", bodies, _FORCE)
+
+    def observe(self) -> Tensor:
+        """Return all blocks side by side; they are live views, so this is the only copy."""
+        return torch.cat(self._blocks, dim=1)
+
+    def contact(self, weight: float, bounds: Range) -> Tensor:
+        """Return minus the weighted squared contact forces within bounds, (N,)."""
+        return -(self.forces.square().sum(1) * weight).clamp(*bounds)
+
+
+class Humanoid(Task[HumanoidArguments]):
+    """Reward: w_f * x velocity + w_h * healthy - w_c * |action|^2 - w_k * |contact forces|^2."""
+
+    id = "Humanoid-v5"
+    description = "A person-like robot; its own task is to walk towards +x without falling."
+    Arguments = HumanoidArguments
+    meanings: ClassVar = {
+        **_MEANINGS,
+        "distance_from_origin": "horizontal distance of the torso from the origin, m",
+        "x_velocity": "mean velocity of the centre of mass along x over the step, m/s",
+        "y_velocity": "mean velocity of the centre of mass along y over the step, m/s",
+        "reward_survive": "reward for being healthy",
+        "reward_forward": "weighted forward velocity",
+        "reward_ctrl": "minus the control cost",
+        "reward_contact": "minus the contact cost",
+    }
+
+    def __init__(self, arguments: HumanoidArguments, sim: Simulation) -> None:
+        super().__init__(arguments, sim)
+        self.readers = {
+            **_READERS,
+            "distance_from_origin": lambda read: read("qpos")[:, :2].norm(dim=1),
+        }
+        self._body = _Body(arguments, sim)
+        self.obs_names = self._body.names
+        # Row 0, the world's subtree, is the centre of mass of everything; it lags qpos by one substep.
+        self._centre = sim.field("subtree_com")[:, 0, :2]
+
+    def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, Tensor]:
+        """Start near the default pose."""
+        return self.start_near_default(seed, episode, self.arguments.reset_noise_scale)
+
+    def observe(self) -> Tensor:
+        """Observe positions, velocities, inertias, actuator and contact forces."""
+        return self._body.observe()
+
+    def track(self) -> Tensor:
+        """Follow the centre of mass in x and y."""
+        return self._centre.clone()
+
+    def outcome(self, action: Tensor, moved: Tensor) -> Outcome:
+        """Reward speed and standing, charge effort and contact."""
+        arguments = self.arguments
+        x_velocity, y_velocity = (moved / self.dt).unbind(1)
+        healthy = between(self.qpos[:, 2], arguments.healthy_z_range)
+        forward = x_velocity * arguments.forward_reward_weight
+        survive = self.where(healthy, arguments.healthy_reward)
+        control = action.square().sum(1) * -arguments.ctrl_cost_weight
+        contact = self._body.contact(arguments.contact_cost_weight, arguments.contact_cost_range)
+        values = {
+            "x_velocity": x_velocity,
+            "y_velocity": y_velocity,
+            "reward_survive": survive,
+            "reward_forward": forward,
+            "reward_ctrl": control,
+            "reward_contact": contact,
+        }
+        terminated = ~healthy if arguments.terminate_when_unhealthy else None
+        return Outcome(forward + survive + control + contact, terminated, values)
+
+
+class HumanoidStandup(Task[HumanoidStandupArguments]):
+    """Reward: height / timestep + 1 - w_c * |action|^2 - w_k * |contact forces|^2; never terminates."""
+
+    id = "HumanoidStandup-v5"
+    description = "A person-like robot lying on its back; its own task is to get up."
+    Arguments = HumanoidStandupArguments
+    meanings: ClassVar = {
+        **_MEANINGS,
+        "z_distance_from_origin": "height of the torso above its default, m",
+        "reward_linup": "height of the torso over the physics time step",
+        "reward_quadctrl": "minus the control cost",
+        "reward_impact": "minus the contact cost",
+    }
+
+    def __init__(self, arguments: HumanoidStandupArguments, sim: Simulation) -> None:
+        super().__init__(arguments, sim)
+        self._body = _Body(arguments, sim)
+        self.obs_names = self._body.names
+        self._timestep = sim.model.opt.timestep
+        height = float(sim.model.qpos0[2])
+        self.readers = {
+            **_READERS,
+            "z_distance_from_origin": lambda read: read("qpos")[:, 2] - height,
+        }
+
+    def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, Tensor]:
+        """Start near the default pose, on the back."""
+        return self.start_near_default(seed, episode, self.arguments.reset_noise_scale)
+
+    def observe(self) -> Tensor:
+        """Observe positions, velocities, inertias, actuator and contact forces."""
+        return self._body.observe()
+
+    def outcome(self, action: Tensor, moved: Tensor) -> Outcome:
+        """Reward height, charge effort and impact."""
+        arguments = self.arguments
+        height = self.qpos[:, 2] / self._timestep
+        control = action.square().sum(1) * -arguments.ctrl_cost_weight
+        impact = self._body.contact(arguments.impact_cost_weight, arguments.impact_cost_range)
+        values = {"reward_linup": height, "reward_quadctrl": control, "reward_impact": impact}
+        return Outcome(height + control + impact + 1.0, None, values)

@@ -1,0 +1,114 @@
+"""Every error a user can meet, under one root.
+
+    TelicError                    exit code 1: the work failed
+    ├── UsageError                exit code 2: the request cannot be understood or carried out
+    │   ├── ConfigError           a setting has an impossible value
+    │   ├── UnknownName           no environment, run, preset, … of that name
+    │   ├── EnvironmentError_     an environment cannot be built from what was given
+    │   ├── RewardError           a reward file is wrong: names the line, the term and the fix
+    │   └── MissingExtra          an optional package is not installed
+    ├── Refused                   exit code 3: a gate, a limit or a safety rule said no
+    │   ├── RefusedCode           the code allow-list refused a construct
+    │   └── ResourceError         not enough disk, memory or time
+    ├── WorkerDied                the confined process ended without a result
+    └── TrainingFailed            training stopped and says why
+
+Messages have three parts: what happened (with the value), why, and what to do (the hint).
+"""
+
+from __future__ import annotations
+
+
+class TelicError(Exception):
+    """Something went wrong that the user can understand and act on."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return self.message if self.hint is None else f"{self.message} {self.hint}"
+
+
+class UsageError(TelicError):
+    """The request itself cannot be carried out; nothing was started."""
+
+    exit_code = 2
+
+
+class ConfigError(UsageError):
+    """A setting has an impossible value."""
+
+
+class UnknownName(UsageError):
+    """Nothing is known under this name; the closest known ones are in the hint."""
+
+    def __init__(self, kind: str, name: str, known: list[str], *, see: str | None = None) -> None:
+        from telic.core.suggest import closest
+
+        near = closest(name, known)
+        hint = f"Closest: {', '.join(near)}." if near else ""
+        if see:
+            hint = f"{hint} See all {len(known)} with: {see}".strip()
+        super().__init__(f'No {kind} named "{name}".', hint=hint or None)
+        self.name = name
+        self.near = near
+
+
+class EnvironmentError_(UsageError):  # noqa: N801 - the plain name is a Python builtin
+    """An environment cannot be built from what was given."""
+
+
+class RewardError(UsageError):
+    """A reward is wrong; says where (file and line), which term, and how to mend it."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        line: int | None = None,
+        term: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.line = line
+        self.term = term
+
+
+class MissingExtra(UsageError):
+    """An optional package is needed for this and is not installed."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(
+            f"{purpose} needs the package {package}, which is not installed.",
+            hint=f"Install it with: pip install 'telic[{extra}]'",
+        )
+
+
+class Refused(TelicError):
+    """A gate, a limit or a safety rule said no."""
+
+    exit_code = 3
+
+
+class RefusedCode(Refused):
+    """The allow-list refused a construct in code we did not write."""
+
+    def __init__(self, message: str, *, hint: str | None = None, line: int | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.line = line
+
+
+class ResourceError(Refused):
+    """Not enough disk, memory or time to do this."""
+
+
+class WorkerDied(TelicError):
+    """The confined process ended, or had to be ended, without a result."""
+
+
+class TrainingFailed(TelicError):
+    """Training stopped; the message says why and what was saved."""

@@ -1,0 +1,252 @@
+"""Instant quantities of bodies, joints, feet, motors and targets.
+
+Positions and velocities of bodies are what MuJoCo holds after a step: they describe the state one
+physics substep before the joints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from telic.envs.robot import Limb, Robot
+from telic.envs.spec import EnvSpec
+from telic.errors import UnknownName, UsageError
+from telic.quantities.quantity import (
+    CONTINUOUS,
+    FEET,
+    ROBOT,
+    TRAVELS,
+    Fields,
+    Need,
+    instant,
+    robot_in,
+)
+from telic.quantities.rotations import rotate
+
+MOTORS = Need(
+    "motors whose torque follows from action and joint",
+    lambda spec: spec.robot is not None and bool(spec.robot.motors),
+)
+LIMITS = Need(
+    "joints with limits",
+    lambda spec: spec.robot is not None and any(each.range for each in spec.robot.limbs),
+)
+TARGET = Need(
+    "a target in the environment",
+    lambda spec: spec.robot is not None and spec.robot.target is not None,
+)
+
+
+def body_row(spec: EnvSpec, body: str) -> int:
+    """Return the row of a named body in the by-body values."""
+    if body not in spec.body_names:
+        raise UnknownName("body", body, list(spec.body_names))
+    return spec.body_names.index(body)
+
+
+def limb(spec: EnvSpec, joint: str) -> Limb:
+    """Return a joint of the robot by name."""
+    limbs = {} if spec.robot is None else {each.name: each for each in spec.robot.limbs}
+    if joint not in limbs:
+        raise UnknownName("joint", joint, list(limbs))
+    return limbs[joint]
+
+
+def touch(info: Fields) -> Tensor:
+    """Return the size of the contact force on every body, (..., nbody), newtons."""
+    if "contacts" in info:
+        return info["contacts"]
+    return info["cfrc_ext"][..., 3:].norm(dim=-1)
+
+
+def _spec(info: Fields) -> EnvSpec:
+    return info.spec  # type: ignore[attr-defined]
+
+
+class _Motors(NamedTuple):
+    """The motors of a robot as tensors, (A,) each."""
+
+    qpos: Tensor
+    dof: Tensor
+    gear: Tensor
+    gain: Tensor
+    bias: Tensor  # (3, A)
+    control: Tensor  # (2, A)
+    force: Tensor  # (2, A)
+
+
+@lru_cache(maxsize=64)
+def _motors(robot: Robot, device: torch.device, dtype: torch.dtype) -> _Motors:
+    motors = robot.motors or ()
+    unlimited = (-torch.inf, torch.inf)
+
+    def numbers(values: list) -> Tensor:
+        return torch.tensor(values, device=device, dtype=dtype)
+
+    return _Motors(
+        torch.tensor([each.qpos for each in motors], device=device),
+        torch.tensor([each.dof for each in motors], device=device),
+        numbers([each.gear for each in motors]),
+        numbers([each.gain for each in motors]),
+        numbers([each.bias for each in motors]).T,
+        numbers([each.control_range or unlimited for each in motors]).T,
+        numbers([each.force_range or unlimited for each in motors]).T,
+    )
+
+
+@lru_cache(maxsize=64)
+def limits(robot: Robot, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Return the qpos columns of the joints with limits, (J,), and their limits, (2, J)."""
+    limited = [each for each in robot.limbs if each.range]
+    columns = torch.tensor([each.qpos for each in limited], device=device)
+    return columns, torch.tensor([each.range for each in limited], device=device, dtype=dtype).T
+
+
+@lru_cache(maxsize=64)
+def _masses(robot: Robot, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Return each body's share of the robot's mass, (nbody,), and its centre, (nbody, 3)."""
+    own = [robot.torso is None or root == robot.torso for root in robot.body_root]
+    mass = [
+        each / robot.mass if mine else 0.0 for each, mine in zip(robot.body_mass, own, strict=True)
+    ]
+    centre = torch.tensor(robot.body_centre, device=device, dtype=dtype)
+    return torch.tensor(mass, device=device, dtype=dtype), centre
+
+
+@instant(unit="m", latex=r"p_b", need=ROBOT, per="axis")
+def body_position(info: Fields, body: str) -> Tensor:
+    """Position (x, y, z) of a body's origin in the world."""
+    return info["xpos"][..., body_row(_spec(info), body), :]
+
+
+@instant(unit="m", latex=r"z_b", need=ROBOT)
+def body_height(info: Fields, body: str) -> Tensor:
+    """Height of a body's origin above the world's zero level."""
+    return info["xpos"][..., body_row(_spec(info), body), 2]
+
+
+@instant(unit="m/s", latex=r"v_b = v_c + \omega_b \times (p_b - c)", need=ROBOT, per="axis")
+def body_velocity(info: Fields, body: str) -> Tensor:
+    """Velocity (x, y, z) of a body's origin in the world."""
+    row = body_row(_spec(info), body)
+    # MuJoCo gives the velocity of the point c, the centre of mass of the body's whole tree
+    turning, moving = info["cvel"][..., row, :3], info["cvel"][..., row, 3:]
+    centre = info["subtree_com"][..., robot_in(info).body_root[row], :]
+    return moving + torch.linalg.cross(turning, info["xpos"][..., row, :] - centre)
+
+
+@instant(unit="N", latex=r"\|f_b\|", need=ROBOT)
+def contact_force(info: Fields, body: str) -> Tensor:
+    """Size of the contact force on a body."""
+    return touch(info)[..., body_row(_spec(info), body)]
+
+
+@instant(unit="rad or m", latex=r"q_j", need=ROBOT)
+def joint_position(info: Fields, joint: str) -> Tensor:
+    """Position of a joint of the robot, in the model's own sign."""
+    return info["qpos"][..., limb(_spec(info), joint).qpos]
+
+
+@instant(unit="rad/s or m/s", latex=r"\dot q_j", need=ROBOT)
+def joint_velocity(info: Fields, joint: str) -> Tensor:
+    """Velocity of a joint of the robot, in the model's own sign."""
+    return info["qvel"][..., limb(_spec(info), joint).dof]
+
+
+@instant(unit="1", latex=r"\max_j |2 q_j - u_j - l_j| / (u_j - l_j)", need=LIMITS)
+def joint_limit_closeness(info: Fields) -> Tensor:
+    """How near the joint nearest to a limit is: 0 all in the middle, 1 one at its limit."""
+    qpos = info["qpos"]
+    columns, (low, high) = limits(robot_in(info), qpos.device, qpos.dtype)
+    place = (2.0 * qpos[..., columns] - high - low) / (high - low)
+    return place.abs().amax(-1)
+
+
+@instant(unit="m", latex=r"c = \sum_b m_b c_b / \sum_b m_b", need=TRAVELS, per="axis")
+def centre_of_mass(info: Fields) -> Tensor:
+    """Centre of mass (x, y, z) of the robot."""
+    return info["subtree_com"][..., robot_in(info).torso, :]
+
+
+@instant(unit="m", latex=r"c_z", need=TRAVELS)
+def centre_of_mass_height(info: Fields) -> Tensor:
+    """Height of the robot's centre of mass above the world's zero level."""
+    return info["subtree_com"][..., robot_in(info).torso, 2]
+
+
+@instant(unit="m/s", latex=r"\dot c = \sum_b m_b \dot c_b / \sum_b m_b", need=TRAVELS, per="axis")
+def centre_of_mass_velocity(info: Fields) -> Tensor:
+    """Velocity (x, y, z) of the robot's centre of mass."""
+    robot, xpos = robot_in(info), info["xpos"]
+    share, own_centre = _masses(robot, xpos.device, xpos.dtype)
+    centre = info["subtree_com"][..., robot.torso, None, :]
+    arm = xpos + rotate(info["xquat"], own_centre) - centre
+    of_bodies = info["cvel"][..., 3:] + torch.linalg.cross(info["cvel"][..., :3], arm)
+    return (share[:, None] * of_bodies).sum(-2)
+
+
+@instant(unit="1", latex=r"[\,\|f_i\| > 0.01\, m g\,]", need=FEET, per="foot")
+def foot_contact(info: Fields) -> Tensor:
+    """1 for each foot that touches something with over 1 % of the robot's weight, else 0."""
+    robot = robot_in(info)
+    force = touch(info)
+    on_feet = force[..., list(robot.feet)]
+    return (on_feet > robot.contact_threshold).to(on_feet.dtype)
+
+
+@instant(unit="1", latex=r"\sum_i \text{contact}_i", need=FEET)
+def feet_in_contact(info: Fields) -> Tensor:
+    """Number of feet that touch something."""
+    return foot_contact.function(info).sum(-1)
+
+
+@instant(unit="W", latex=r"\sum_j |\tau_j \dot q_j|", need=MOTORS)
+def power(info: Fields) -> Tensor:
+    """Mechanical power of all motors, braking counted as work, at the end of the step."""
+    qvel = info["qvel"]
+    motors = _motors(robot_in(info), qvel.device, qvel.dtype)
+    moving = qvel[..., motors.dof]
+    control = info["action"].clamp(motors.control[0], motors.control[1])
+    length = motors.gear * info["qpos"][..., motors.qpos]
+    bias = motors.bias[0] + motors.bias[1] * length + motors.bias[2] * motors.gear * moving
+    force = (motors.gain * control + bias).clamp(motors.force[0], motors.force[1])
+    return (motors.gear * force * moving).abs().sum(-1)
+
+
+@instant(unit="1", latex=r"\sum_i a_i^2", need=CONTINUOUS)
+def control_effort(info: Fields) -> Tensor:
+    """Sum of the squared actions."""
+    return info["action"].square().sum(-1)
+
+
+@instant(unit="m", latex=r"\|p_\text{pointer} - p_\text{target}\|", need=TARGET)
+def distance_to_target(info: Fields) -> Tensor:
+    """Distance from the robot's fingertip or hand to the environment's target."""
+    robot, xpos = robot_in(info), info["xpos"]
+    return (xpos[..., robot.pointer, :] - xpos[..., robot.target, :]).norm(dim=-1)
+
+
+@instant(unit="m", latex=r"\|p_b - g\|", need=ROBOT)
+def distance_to_point(
+    info: Fields, point: Sequence[float] | Tensor, body: str | None = None
+) -> Tensor:
+    """Distance of a body (the torso unless named) to a point.
+
+    A point (x, y) measures over the ground, a point (x, y, z) in space.
+    """
+    spec, robot = _spec(info), robot_in(info)
+    row = body_row(spec, body) if body is not None else robot.torso
+    if row is None:
+        raise UsageError(
+            f"{spec.id} has no torso to measure the distance from.",
+            hint=f"Name a body: {', '.join(spec.body_names)}.",
+        )
+    goal = torch.as_tensor(point, dtype=info["xpos"].dtype, device=info["xpos"].device)
+    if goal.shape[-1] not in (2, 3):
+        raise UsageError(f"A point has 2 or 3 coordinates, not {goal.shape[-1]}.")
+    return (info["xpos"][..., row, : goal.shape[-1]] - goal).norm(dim=-1)

@@ -1,0 +1,274 @@
+"""Quantities of the episode so far: each is one update of a small memory, (N, width).
+
+The first step of an episode sets the starting point: its own change from the start is not seen.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from telic.envs.spec import EnvSpec
+from telic.quantities.bodies import LIMITS, MOTORS, foot_contact, limits, power
+from telic.quantities.motion import orientation, position
+from telic.quantities.quantity import (
+    CONTINUOUS,
+    FEET,
+    SIDES,
+    Fields,
+    accumulated,
+    moves_along,
+    robot_in,
+    time_step,
+    turns_about,
+)
+from telic.quantities.rotations import conjugate, multiply, rotation_vector
+
+Update = tuple[Tensor, Tensor]
+TURN = 1.0 / (2.0 * math.pi)
+
+
+def _turned(state: Tensor, info: Fields, axis: int, *, world: bool = False) -> Update:
+    """Add up the rotation vector of each step; memory: seen, total, last orientation (4)."""
+    now, before = orientation(info), state[..., 2:6]
+    # conj(before) * now is the turn seen from the robot, now * conj(before) seen from the world
+    step = (
+        multiply(now, conjugate(before)) if world else multiply(conjugate(before), now)
+    )  # a zero quaternion before the first step makes this zero
+    total = state[..., 1] + rotation_vector(step)[..., axis]
+    seen = torch.ones_like(total)
+    return torch.cat((torch.stack((seen, total), -1), now), -1), total
+
+
+def _turns(update: Update) -> Update:
+    return update[0], update[1] * TURN
+
+
+@accumulated(unit="rad", latex=r"\int \omega_x\,dt", need=turns_about("x"), width=6)
+def roll_rotation(state: Tensor, info: Fields) -> Update:
+    """Rotation about the robot's own forward axis since the start, unwrapped.
+
+    Tipping over to the right is positive.
+    """
+    return _turned(state, info, 0)
+
+
+@accumulated(unit="rad", latex=r"\int \omega_y\,dt", need=turns_about("y"), width=6)
+def pitch_rotation(state: Tensor, info: Fields) -> Update:
+    """Rotation about the robot's own left axis since the start, unwrapped.
+
+    A front flip adds 2 pi, a backflip takes 2 pi away.
+    """
+    return _turned(state, info, 1)
+
+
+@accumulated(unit="rad", latex=r"\int \omega_z\,dt", need=turns_about("z"), width=6)
+def yaw_rotation(state: Tensor, info: Fields) -> Update:
+    """Rotation about the robot's own up axis since the start, unwrapped; leftward is positive."""
+    return _turned(state, info, 2)
+
+
+@accumulated(unit="rad", latex=r"\int \omega_z^\text{world}\,dt", need=turns_about("z"), width=6)
+def heading_rotation(state: Tensor, info: Fields) -> Update:
+    """Rotation about the world's vertical since the start, unwrapped; to the left is positive."""
+    return _turned(state, info, 2, world=True)
+
+
+@accumulated(unit="turns", latex=r"\frac{1}{2\pi}\int \omega_x\,dt", need=turns_about("x"), width=6)
+def roll_turns(state: Tensor, info: Fields) -> Update:
+    """Full turns about the robot's own forward axis since the start; to the right is positive."""
+    return _turns(_turned(state, info, 0))
+
+
+@accumulated(unit="turns", latex=r"\frac{1}{2\pi}\int \omega_y\,dt", need=turns_about("y"), width=6)
+def pitch_turns(state: Tensor, info: Fields) -> Update:
+    """Full turns about the robot's own left axis since the start.
+
+    A front flip is +1, a backflip is -1.
+    """
+    return _turns(_turned(state, info, 1))
+
+
+@accumulated(unit="turns", latex=r"\frac{1}{2\pi}\int \omega_z\,dt", need=turns_about("z"), width=6)
+def yaw_turns(state: Tensor, info: Fields) -> Update:
+    """Full turns about the robot's own up axis since the start; to the left is positive."""
+    return _turns(_turned(state, info, 2))
+
+
+@accumulated(
+    unit="turns",
+    latex=r"\frac{1}{2\pi}\int \omega_z^\text{world}\,dt",
+    need=turns_about("z"),
+    width=6,
+)
+def heading_turns(state: Tensor, info: Fields) -> Update:
+    """Full turns about the world's vertical since the start; to the left is positive."""
+    return _turns(_turned(state, info, 2, world=True))
+
+
+@accumulated(unit="m", latex=r"x_t - x_1", need=moves_along("x"), width=2)
+def displacement(state: Tensor, info: Fields) -> Update:
+    """Way made along x since the start; backward is negative.
+
+    Memory: seen, x at the start.
+    """
+    x = position(info, "x")
+    start = torch.where(state[..., 0] > 0, state[..., 1], x)
+    return torch.stack((torch.ones_like(x), start), -1), x - start
+
+
+@accumulated(unit="m", latex=r"\sum_t \|p_t - p_{t-1}\|_{xy}", need=moves_along("x"), width=4)
+def distance_travelled(state: Tensor, info: Fields) -> Update:
+    """Length of the path over the ground since the start, detours counted.
+
+    Memory: seen, total, last x, last y.
+    """
+    x = position(info, "x")
+    y = position(info, "y")
+    step = torch.hypot(x - state[..., 2], y - state[..., 3])
+    total = state[..., 1] + state[..., 0] * step
+    return torch.stack((torch.ones_like(x), total, x, y), -1), total
+
+
+def _num_feet(spec: EnvSpec) -> int:
+    return len(spec.robot.feet) if spec.robot else 0
+
+
+@accumulated(
+    unit="1",
+    latex=r"\frac{1}{t}\sum_{s \le t} \text{contact}_i(s)",
+    need=FEET,
+    width=lambda spec: 1 + _num_feet(spec),
+    per="foot",
+)
+def foot_duty_factor(state: Tensor, info: Fields) -> Update:
+    """Share of the episode so far in which each foot was on the ground.
+
+    Memory: steps, steps on the ground per foot.
+    """
+    steps = state[..., :1] + 1.0
+    on_ground = state[..., 1:] + foot_contact.function(info)
+    return torch.cat((steps, on_ground), -1), on_ground / steps
+
+
+@accumulated(
+    unit="1", latex=r"\frac{1}{t\,n}\sum_{s \le t}\sum_i \text{contact}_i(s)", need=FEET, width=2
+)
+def duty_factor(state: Tensor, info: Fields) -> Update:
+    """Share of the episode so far in which a foot was on the ground, averaged over the feet.
+
+    Memory: steps, steps on the ground.
+    """
+    steps = state[..., 0] + 1.0
+    on_ground = state[..., 1] + foot_contact.function(info).mean(-1)
+    return torch.stack((steps, on_ground), -1), on_ground / steps
+
+
+@accumulated(unit="s", latex=r"t - t_\text{last contact}", need=FEET, width=1)
+def air_time(state: Tensor, info: Fields) -> Update:
+    """Time since all feet left the ground; 0 while any touches."""
+    airborne = (foot_contact.function(info).amax(-1) == 0).to(state.dtype)
+    clock = (state[..., 0] + time_step(info)) * airborne
+    return clock.unsqueeze(-1), clock
+
+
+@accumulated(
+    unit="1",
+    latex=r"\frac{\#\{\text{touchdowns on the other side}\}}{\#\{\text{touchdowns}\} - 1}",
+    need=SIDES,
+    width=5,
+)
+def stride_alternation(state: Tensor, info: Fields) -> Update:
+    """Share of touchdowns that follow one of the other side: 1 walking, 0 hopping.
+
+    Sides are left and right, or back and front where a robot in the vertical plane has no others.
+    Both sides landing in the same step is a touchdown that alternates with nothing. 0 before the
+    second touchdown. Memory: each side's contact, last side (-1, 0, 1), touchdowns, alternations.
+    """
+    contact, sides = foot_contact.function(info), robot_in(info).sides
+    assert sides is not None  # the need says so
+    left, right = (contact[..., list(side)].amax(-1) for side in sides)
+    left_lands = left * (1.0 - state[..., 0])
+    right_lands = right * (1.0 - state[..., 1])
+    last = state[..., 2]
+    landed = torch.maximum(left_lands, right_lands)
+    side = right_lands - left_lands  # 0 where both land at once
+    touchdowns = state[..., 3] + landed
+    alternations = state[..., 4] + (side * last < 0).to(state.dtype)
+    last = torch.where(landed > 0, side, last)
+    memory = torch.stack((left, right, last, touchdowns, alternations), -1)
+    return memory, alternations / (touchdowns - 1.0).clamp_min(1.0)
+
+
+@accumulated(unit="J", latex=r"\sum_t \sum_j |\tau_j \dot q_j|\,\Delta t", need=MOTORS, width=1)
+def energy(state: Tensor, info: Fields) -> Update:
+    """Mechanical work of all motors since the start, braking counted as work."""
+    total = state[..., 0] + power.function(info) * time_step(info)
+    return total.unsqueeze(-1), total
+
+
+def _action_change(state: Tensor, info: Fields) -> Tensor:
+    """Return the mean squared change of the action; memory: seen, last action, ..."""
+    action = info["action"]
+    return state[..., 0] * (action - state[..., 1 : 1 + action.shape[-1]]).square().mean(-1)
+
+
+@accumulated(
+    unit="1",
+    latex=r"\frac{1}{n}\sum_i (a_{t,i} - a_{t-1,i})^2",
+    need=CONTINUOUS,
+    width=lambda spec: 1 + spec.act_dim,
+)
+def action_change(state: Tensor, info: Fields) -> Update:
+    """Mean squared change of the action since the last step; 0 at the first.
+
+    Memory: seen, last action.
+    """
+    change = _action_change(state, info)
+    return torch.cat((torch.ones_like(change).unsqueeze(-1), info["action"]), -1), change
+
+
+@accumulated(
+    unit="1",
+    latex=r"\frac{1}{(t-1)\,n}\sum_{s \le t}\sum_i (a_{s,i} - a_{s-1,i})^2",
+    need=CONTINUOUS,
+    width=lambda spec: 3 + spec.act_dim,
+)
+def action_smoothness(state: Tensor, info: Fields) -> Update:
+    """Mean squared change of the action over the episode so far; 0 is perfectly smooth.
+
+    Memory: seen, last action, changes, sum.
+    """
+    changes = state[..., -2] + state[..., 0]
+    total = state[..., -1] + _action_change(state, info)
+    seen = torch.ones_like(total)
+    memory = torch.cat((seen.unsqueeze(-1), info["action"], torch.stack((changes, total), -1)), -1)
+    return memory, total / changes.clamp_min(1.0)
+
+
+def _num_limits(spec: EnvSpec) -> int:
+    return sum(each.range is not None for each in spec.robot.limbs) if spec.robot else 0
+
+
+@accumulated(
+    unit="1",
+    latex=r"\frac{1}{J}\sum_j \frac{\max_t q_j - \min_t q_j}{u_j - l_j}",
+    need=LIMITS,
+    width=lambda spec: 1 + 2 * _num_limits(spec),
+)
+def joint_range_use(state: Tensor, info: Fields) -> Update:
+    """Share of their range the joints have used in the episode so far, averaged over the joints.
+
+    Memory: seen, lowest and highest position of each joint.
+    """
+    qpos = info["qpos"]
+    columns, (low, high) = limits(robot_in(info), qpos.device, qpos.dtype)
+    now = qpos[..., columns]
+    seen = state[..., :1] > 0
+    lowest, highest = state[..., 1:].chunk(2, -1)
+    lowest = torch.where(seen, torch.minimum(lowest, now), now)
+    highest = torch.where(seen, torch.maximum(highest, now), now)
+    memory = torch.cat((torch.ones_like(now[..., :1]), lowest, highest), -1)
+    return memory, ((highest - lowest) / (high - low)).mean(-1)

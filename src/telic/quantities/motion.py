@@ -1,0 +1,236 @@
+"""Instant quantities of the torso: where it is, how fast it moves, how it is turned.
+
+World axes: x forward, y left, z up. The robot's own frame has the same axes when it stands in its
+resting pose. Angles follow the right-hand rule: positive pitch is nose down (leaning forward),
+positive roll is the left side up, positive yaw is turning left.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from telic.envs.robot import Coordinate
+from telic.quantities.quantity import (
+    TRAVELS,
+    Fields,
+    Need,
+    instant,
+    moves_along,
+    robot_in,
+    turns_about,
+)
+from telic.quantities.rotations import conjugate, multiply, rotate, wrap
+
+TILTS = Need(
+    "a robot that can tip over",
+    lambda spec: spec.robot is not None and bool(set("xy") & set(spec.robot.root.turns)),
+)
+TURNS = Need(
+    "a robot that can turn", lambda spec: spec.robot is not None and bool(spec.robot.root.turns)
+)
+
+
+def position(info: Fields, axis: str) -> Tensor:
+    """Return the torso's position along a world axis it can move along, (...)."""
+    return coordinate(info, robot_in(info).root.slide(axis))
+
+
+def velocity(info: Fields, axis: str) -> Tensor:
+    """Return the torso's velocity along a world axis; zero along one it cannot move along."""
+    return rate(info, robot_in(info).root.slide(axis))
+
+
+def coordinate(info: Fields, which: Coordinate | None) -> Tensor:
+    """Return a coordinate of the model, or zeros for one it does not have."""
+    qpos = info["qpos"]
+    if which is None:
+        return torch.zeros_like(qpos[..., 0])
+    return which.offset + which.sign * qpos[..., which.qpos]
+
+
+def rate(info: Fields, which: Coordinate | None) -> Tensor:
+    """Return the rate of a coordinate of the model, or zeros for one it does not have."""
+    qvel = info["qvel"]
+    return torch.zeros_like(qvel[..., 0]) if which is None else which.sign * qvel[..., which.dof]
+
+
+def orientation(info: Fields) -> Tensor:
+    """Return the quaternion that takes the robot's (forward, left, up) to the world, (..., 4)."""
+    robot = robot_in(info)
+    start = robot.root.quaternion
+    if start is not None:
+        qpos = info["qpos"]
+        return multiply(qpos[..., start : start + 4], qpos.new_tensor(robot.upright))
+    hinge = robot.root.hinge
+    half = 0.5 * coordinate(info, hinge)
+    parts = [half.cos(), *(torch.zeros_like(half) for _ in range(3))]
+    if hinge is not None:
+        parts["wxyz".index(hinge.axis)] = half.sin()
+    return torch.stack(parts, -1)
+
+
+def spin(info: Fields) -> Tensor:
+    """Return the angular velocity in the robot's own frame, what its gyroscope reads, (..., 3)."""
+    robot = robot_in(info)
+    if robot.root.spin is not None:
+        qvel = info["qvel"]
+        local = qvel[..., robot.root.spin : robot.root.spin + 3]
+        return rotate(conjugate(qvel.new_tensor(robot.upright)), local)
+    turning = rate(info, robot.root.hinge)
+    still = torch.zeros_like(turning)
+    axis = robot.root.hinge.axis if robot.root.hinge else ""
+    return torch.stack([turning if each == axis else still for each in "xyz"], -1)
+
+
+def direction(info: Fields, axis: int) -> Tensor:
+    """Return the robot's own forward (0), left (1) or up (2) direction in the world, (..., 3)."""
+    q = orientation(info)
+    unit = torch.zeros(3, dtype=q.dtype, device=q.device)
+    unit[axis] = 1.0
+    return rotate(q, unit)
+
+
+@instant(unit="m", latex=r"x", need=moves_along("x"))
+def x_position(info: Fields) -> Tensor:
+    """Position of the torso along x, the direction called forward."""
+    return position(info, "x")
+
+
+@instant(unit="m", latex=r"y", need=moves_along("y"))
+def y_position(info: Fields) -> Tensor:
+    """Position of the torso along y, to the left."""
+    return position(info, "y")
+
+
+@instant(unit="m/s", latex=r"v_x = \dot x", need=moves_along("x"))
+def forward_velocity(info: Fields) -> Tensor:
+    """Velocity of the torso along world x at the end of the step; backward is negative."""
+    return velocity(info, "x")
+
+
+@instant(unit="m/s", latex=r"v_y = \dot y", need=moves_along("y"))
+def lateral_velocity(info: Fields) -> Tensor:
+    """Velocity of the torso along world y; to the left is positive."""
+    return velocity(info, "y")
+
+
+@instant(unit="m/s", latex=r"v_z = \dot z", need=moves_along("z"))
+def vertical_velocity(info: Fields) -> Tensor:
+    """Velocity of the torso along world z; upward is positive."""
+    return velocity(info, "z")
+
+
+@instant(unit="m/s", latex=r"\sqrt{v_x^2 + v_y^2 + v_z^2}", need=TRAVELS)
+def speed(info: Fields) -> Tensor:
+    """Size of the torso's velocity, whatever its direction."""
+    return torch.stack([velocity(info, axis) for axis in "xyz"], -1).norm(dim=-1)
+
+
+@instant(unit="m/s", latex=r"\sqrt{v_x^2 + v_y^2}", need=moves_along("x"))
+def horizontal_speed(info: Fields) -> Tensor:
+    """Size of the torso's velocity over the ground."""
+    return torch.hypot(velocity(info, "x"), velocity(info, "y"))
+
+
+@instant(
+    unit="m/s",
+    latex=r"v_x \cos\psi + v_y \sin\psi",
+    need=moves_along("x", "y") & turns_about("z"),
+)
+def heading_velocity(info: Fields) -> Tensor:
+    """Velocity over the ground in the direction the robot faces."""
+    facing = direction(info, 0)[..., :2]
+    facing = facing / facing.norm(dim=-1, keepdim=True).clamp_min(1e-9)
+    return velocity(info, "x") * facing[..., 0] + velocity(info, "y") * facing[..., 1]
+
+
+@instant(unit="m", latex=r"z", need=moves_along("z"))
+def height(info: Fields) -> Tensor:
+    """Height of the torso's origin above the world's zero level, usually the floor."""
+    return position(info, "z")
+
+
+@instant(unit="m", latex=r"z - z_\text{rest}", need=moves_along("z"))
+def height_above_start(info: Fields) -> Tensor:
+    """Height of the torso above its height in the resting pose, where episodes start."""
+    rest = robot_in(info).rest_height
+    return position(info, "z") - (0.0 if rest is None else rest)
+
+
+@instant(unit="1", latex=r"\cos\angle(\text{up}_\text{robot}, z)", need=TILTS)
+def uprightness(info: Fields) -> Tensor:
+    """Cosine of the angle between the robot's up direction and the world's.
+
+    1 is upright, 0 lying, -1 upside down.
+    """
+    return direction(info, 2)[..., 2]
+
+
+@instant(unit="rad", latex=r"\psi = \operatorname{atan2}(f_y, f_x)", need=turns_about("z"))
+def heading(info: Fields) -> Tensor:
+    """Direction the robot faces seen from above, from +x towards +y (left), in (-pi, pi]."""
+    facing = direction(info, 0)
+    return torch.atan2(facing[..., 1], facing[..., 0])
+
+
+@instant(unit="rad/s", latex=r"\omega_z^\text{world}", need=turns_about("z"))
+def heading_rate(info: Fields) -> Tensor:
+    """Rate of turning about the world's vertical; to the left is positive."""
+    return rotate(orientation(info), spin(info))[..., 2]
+
+
+@instant(
+    unit="rad",
+    latex=r"\theta = \operatorname{atan2}(-f_z, \sqrt{f_x^2 + f_y^2})",
+    need=turns_about("y"),
+)
+def pitch(info: Fields) -> Tensor:
+    """Angle about the left axis; nose down (leaning forward) is positive.
+
+    In (-pi, pi] for robots in the vertical plane, in [-pi/2, pi/2] for free ones.
+    """
+    hinge = robot_in(info).root.hinge
+    if hinge is not None:
+        return wrap(coordinate(info, hinge))
+    facing = direction(info, 0)
+    return torch.atan2(-facing[..., 2], torch.hypot(facing[..., 0], facing[..., 1]))
+
+
+@instant(unit="rad", latex=r"\phi = \operatorname{atan2}(l_z, u_z)", need=turns_about("x"))
+def roll(info: Fields) -> Tensor:
+    """Angle about the forward axis; left side up (tipping to the right) is positive."""
+    return torch.atan2(direction(info, 1)[..., 2], direction(info, 2)[..., 2])
+
+
+@instant(unit="rad", latex=r"\psi = \operatorname{atan2}(f_y, f_x)", need=turns_about("z"))
+def yaw(info: Fields) -> Tensor:
+    """Angle about the vertical; the same as heading."""
+    return heading.function(info)
+
+
+@instant(unit="rad/s", latex=r"\omega_x^\text{robot}", need=turns_about("x"))
+def roll_rate(info: Fields) -> Tensor:
+    """Angular velocity about the robot's own forward axis."""
+    return spin(info)[..., 0]
+
+
+@instant(unit="rad/s", latex=r"\omega_y^\text{robot}", need=turns_about("y"))
+def pitch_rate(info: Fields) -> Tensor:
+    """Angular velocity about the robot's own left axis.
+
+    Turning forward (nose down, a front flip) is positive, a backflip is negative.
+    """
+    return spin(info)[..., 1]
+
+
+@instant(unit="rad/s", latex=r"\omega_z^\text{robot}", need=turns_about("z"))
+def yaw_rate(info: Fields) -> Tensor:
+    """Angular velocity about the robot's own up axis; to the left is positive."""
+    return spin(info)[..., 2]
+
+
+@instant(unit="rad/s", latex=r"\|\omega\|", need=TURNS)
+def angular_speed(info: Fields) -> Tensor:
+    """Size of the torso's angular velocity."""
+    return spin(info).norm(dim=-1)

@@ -1,0 +1,100 @@
+"""Say in words which quantities there are: for people, language models and the reference page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from pydantic import Field
+
+from telic.core.config import Record
+from telic.envs.spec import EnvSpec
+from telic.quantities.quantity import QUANTITIES, Quantity
+
+_HEAD = """# Measured quantities
+
+Generated from the library by `quantities_page()`; do not edit.
+
+```python
+from telic import quantities
+
+quantities.forward_velocity(info)                               # an instant quantity: (N,)
+self.m, turns = quantities.pitch_turns.update(self.m, info)     # of the episode so far, in a reward
+quantities.pitch_turns.over(quantities.Recording(fields, env.spec))     # of a recording: (T,)
+```
+
+World axes: x forward, y left, z up. Angles follow the right-hand rule, so a front flip is positive
+pitch and a **backflip is negative pitch** on every robot, HalfCheetah included.
+`telic quantities --env ID` lists those of one environment.
+"""
+
+
+class QuantityDescription(Record):
+    """One quantity, as told to a person or a language model."""
+
+    name: str
+    usage: str = Field(description="how to call it")
+    unit: str
+    kind: Literal["instant", "accumulated"]
+    shape: str = Field(description="shape of the value for N environments")
+    meaning: str
+    latex: str
+
+
+def describe(quantity: Quantity) -> QuantityDescription:
+    """Return the description of one quantity."""
+    arguments = "".join(f", {each}" for each in quantity.arguments)
+    call = f"quantities.{quantity.name}(info{arguments})"
+    if quantity.kind == "accumulated":
+        call = f"memory, value = quantities.{quantity.name}.update(memory, info)"
+    return QuantityDescription(
+        name=quantity.name,
+        usage=call,
+        unit=quantity.unit,
+        kind=quantity.kind,
+        shape=f"(N, {_PER[quantity.per]})" if quantity.per else "(N,)",
+        meaning=quantity.meaning,
+        latex=quantity.latex,
+    )
+
+
+_PER = {"axis": "3", "foot": "feet", "pole": "poles"}
+
+
+def describe_quantities(spec: EnvSpec) -> list[QuantityDescription]:
+    """Return the quantities an environment has, in the order of the reference page."""
+    return [describe(each) for each in QUANTITIES.values() if each.available(spec)]
+
+
+def quantities_page(specs: Mapping[str, EnvSpec]) -> str:
+    """Return the reference page in Markdown.
+
+    Args:
+        specs: environments to say for each quantity whether they have it, by short name.
+    """
+    lines = [_HEAD]
+    for kind, title in (("instant", "At one moment"), ("accumulated", "Of the episode so far")):
+        lines.append(f"## {title}\n")
+        lines.append("| quantity | unit | value | meaning | formula | environments |")
+        lines.append("|---|---|---|---|---|---|")
+        lines += [_row(each, specs) for each in QUANTITIES.values() if each.kind == kind]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _row(quantity: Quantity, specs: Mapping[str, EnvSpec]) -> str:
+    told = describe(quantity)
+    have = [name for name, spec in specs.items() if quantity.available(spec)]
+    call = told.name + (f"(info, {', '.join(quantity.arguments)})" if quantity.arguments else "")
+    latex = told.latex.replace("|", r"\vert ")
+    cells = (f"`{call}`", told.unit, told.shape, told.meaning, f"${latex}$", _several(have, specs))
+    return f"| {' | '.join(cells)} |"
+
+
+def _several(have: list[str], everyone: Iterable[str]) -> str:
+    missing = [name for name in everyone if name not in have]
+    if not missing:
+        return "all"
+    if len(missing) < len(have):
+        return f"all but {', '.join(missing)}"
+    return ", ".join(have)

@@ -1,0 +1,142 @@
+"""Where the camera stands: fitted to the model, following it smoothly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import mujoco
+import numpy as np
+
+from telic.rendering.jobs import View
+
+FOV_DEG = 45.0  # vertical; MuJoCo's default
+
+# azimuth and elevation of the viewing direction, in degrees; +x is to the right in all but "front"
+_DIRECTIONS: dict[View, tuple[float, float]] = {
+    "side": (90.0, -14.0),
+    "front": (180.0, -14.0),
+    "top": (90.0, -89.9),
+    "three-quarter": (125.0, -20.0),
+}
+# A sphere of radius R fills the height at R / sin(fov / 2) = 2.6 R; the rest is air around it.
+_DISTANCE_PER_RADIUS = 3.2
+_SMOOTH_ACROSS_S = 0.35
+_SMOOTH_HEIGHT_S = 1.0  # slower, so that a hop is seen as a hop
+
+
+@dataclass(frozen=True, slots=True)
+class Camera:
+    """One position of the camera: where it looks, from how far, in which direction."""
+
+    look_at: np.ndarray  # (3,) metres
+    distance_m: float
+    azimuth_deg: float
+    elevation_deg: float
+
+    def axes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return position, and the unit vectors forward, right and up, (3,) each."""
+        azimuth, elevation = np.radians((self.azimuth_deg, self.elevation_deg))
+        level = np.cos(elevation)
+        forward = np.array([level * np.cos(azimuth), level * np.sin(azimuth), np.sin(elevation)])
+        right = np.array([np.sin(azimuth), -np.cos(azimuth), 0.0])
+        up = np.cross(right, forward)
+        return self.look_at - self.distance_m * forward, forward, right, up
+
+
+def place_cameras(
+    model: mujoco.MjModel,
+    poses: np.ndarray,
+    frame_s: float,
+    view: View | None = None,
+    aspect: float = 4 / 3,
+) -> list[Camera]:
+    """Return a camera for each of `poses` (frames, nq), which are `frame_s` seconds apart.
+
+    A model that can travel is followed; one that cannot is seen whole from a fixed place. Without
+    `view`, what moves in a horizontal plane is seen from the top, all else from the side.
+    """
+    if view is None:
+        view = "top" if _moves_flat(model) else "side"
+    boxes = _boxes(model, poses)  # (frames, 2, 3)
+    if _travels(model):
+        distance = _DISTANCE_PER_RADIUS * radius_m(model)
+        centres = boxes.mean(1)
+        across = _smooth(centres[:, :2], _SMOOTH_ACROSS_S / frame_s)
+        look_at = np.column_stack((across, _smooth(centres[:, 2:], _SMOOTH_HEIGHT_S / frame_s)))
+    else:
+        box = np.array((boxes[:, 0].min(0), boxes[:, 1].max(0)))
+        distance = _distance_to_see(box, view, aspect)
+        look_at = np.broadcast_to(box.mean(0), (len(poses), 3))
+    return [Camera(point, max(distance, 1e-3), *_DIRECTIONS[view]) for point in look_at]
+
+
+def radius_m(model: mujoco.MjModel) -> float:
+    """Return half the diagonal of the box around the robot in its first pose."""
+    return float(np.linalg.norm(np.ptp(first_box(model), axis=0))) / 2
+
+
+def first_box(model: mujoco.MjModel) -> np.ndarray:
+    """Return the lower and the upper corner of the robot in its first pose, (2, 3)."""
+    return _boxes(model, model.qpos0[None])[0]
+
+
+def _distance_to_see(box: np.ndarray, view: View, aspect: float) -> float:
+    """Return how far the camera must be to see a whole box (2, 3) with some air around it."""
+    _, forward, right, up = Camera(np.zeros(3), 1.0, *_DIRECTIONS[view]).axes()
+    half = np.ptp(box, axis=0) / 2
+    deep, wide, high = (float(np.abs(axis) @ half) for axis in (forward, right, up))
+    return deep + 1.3 * max(high, wide / aspect) / np.tan(np.radians(FOV_DEG / 2))
+
+
+def _boxes(model: mujoco.MjModel, poses: np.ndarray) -> np.ndarray:
+    """Return the box around the moving geoms for each pose, (frames, 2, 3)."""
+    moving = np.flatnonzero((model.geom_bodyid > 0) & (model.geom_group < 3))
+    if not len(moving):
+        moving = np.flatnonzero(model.geom_type != mujoco.mjtGeom.mjGEOM_PLANE)
+    if not len(moving):
+        return np.tile(np.array([[-1.0] * 3, [1.0] * 3]), (len(poses), 1, 1))
+    centre, half = model.geom_aabb[moving, :3], model.geom_aabb[moving, 3:]
+    data = mujoco.MjData(model)
+    boxes = np.empty((len(poses), 2, 3))
+    for frame, pose in enumerate(poses):
+        data.qpos[:] = pose
+        mujoco.mj_kinematics(model, data)
+        turn = data.geom_xmat[moving].reshape(-1, 3, 3)
+        middle = data.geom_xpos[moving] + np.einsum("gij,gj->gi", turn, centre)
+        reach = np.einsum("gij,gj->gi", np.abs(turn), half)
+        boxes[frame] = (middle - reach).min(0), (middle + reach).max(0)
+    return boxes
+
+
+def _smooth(track: np.ndarray, sigma: float) -> np.ndarray:
+    """Return a (frames, n) track without jitter, by a Gaussian of `sigma` frames."""
+    reach = int(min(3 * sigma, len(track) - 1))
+    if reach < 1:
+        return track
+    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
+    kernel /= kernel.sum()
+    # Continued point-symmetrically, steady motion stays steady up to both ends.
+    padded = np.pad(track, ((reach, reach), (0, 0)), mode="reflect", reflect_type="odd")
+    return np.column_stack([np.convolve(column, kernel, mode="valid") for column in padded.T])
+
+
+def _root_joints(model: mujoco.MjModel) -> np.ndarray:
+    return np.flatnonzero(model.body_parentid[model.jnt_bodyid] == 0)
+
+
+def _travels(model: mujoco.MjModel) -> bool:
+    """Say whether the base can leave its place: by a free joint, or by a slide without limits."""
+    joints = _root_joints(model)
+    kinds = model.jnt_type[joints]
+    endless = (kinds == mujoco.mjtJoint.mjJNT_SLIDE) & (model.jnt_limited[joints] == 0)
+    return bool(np.any((kinds == mujoco.mjtJoint.mjJNT_FREE) | endless))
+
+
+def _moves_flat(model: mujoco.MjModel) -> bool:
+    """Say whether every joint keeps what it moves at its height."""
+    if not model.njnt:
+        return False
+    upright = np.abs(model.jnt_axis[:, 2])
+    hinges = (model.jnt_type == mujoco.mjtJoint.mjJNT_HINGE) & (upright > 0.99)
+    slides = (model.jnt_type == mujoco.mjtJoint.mjJNT_SLIDE) & (upright < 0.01)
+    return bool(np.all(hinges | slides))

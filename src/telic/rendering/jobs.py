@@ -1,0 +1,66 @@
+"""What can be asked of the render process, and what it answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, get_args
+
+from pydantic import Field, field_validator
+
+from telic.core.config import Record
+
+View = Literal["side", "front", "top", "three-quarter"]
+VIEWS: tuple[View, ...] = get_args(View)
+
+Backend = Literal["egl", "osmesa", "cgl", "rays"]
+BACKENDS: tuple[Backend, ...] = get_args(Backend)
+
+
+class RenderJob(Record):
+    """One picture or video to make of one recorded episode."""
+
+    trajectory: Path = Field(description="recorded episode (.npz)")
+    output: Path = Field(description=".mp4 is a video, .png a strip of still frames")
+    width: int | None = Field(
+        default=None,
+        ge=32,
+        le=4096,
+        description="pixels; by default 480 with OpenGL, 320 with rays, 240 in a strip",
+    )
+    height: int | None = Field(
+        default=None, ge=24, le=4096, description="pixels; by default three quarters of the width"
+    )
+    view: View | None = Field(
+        default=None, description="where the camera stands; by default what suits the robot"
+    )
+    caption: bool = Field(default=True, description="draw time, step and return at the bottom")
+    fps: float = Field(
+        default=30.0, gt=0, le=120, description="most frames per second; playback is real time"
+    )
+    fine: bool = Field(
+        default=False, description="four pixels for one: smoother, twice the time (OpenGL only)"
+    )
+    frames: int = Field(default=6, ge=1, le=24, description="still frames in a strip")
+
+    @field_validator("output")
+    @classmethod
+    def _check_output(cls, output: Path) -> Path:
+        if output.suffix not in (".mp4", ".png"):
+            raise ValueError(f"a rendering ends in .mp4 or .png, not {output.suffix!r}")
+        return output
+
+    @property
+    def is_video(self) -> bool:
+        """Say whether a video is wanted rather than a strip of pictures."""
+        return self.output.suffix == ".mp4"
+
+
+class Rendering(Record):
+    """What became of a job; the output exists unless there is an error."""
+
+    output: Path
+    backend: str = Field(description="what drew it: egl, osmesa, cgl, rays, or gymnasium")
+    error: str | None = None
+    frames: int | None = None
+    fps: float | None = None
+    seconds: float | None = Field(default=None, description="time it took")

@@ -1,0 +1,195 @@
+"""Dress a model for the camera: sky, floor, light, and limbs that can be told apart.
+
+Only what is seen changes: bodies, joints and the order of qpos stay as in the model's own file.
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import mujoco
+import numpy as np
+
+from telic.errors import EnvironmentError_
+from telic.rendering.camera import first_box, radius_m
+
+Colour = tuple[float, float, float]
+
+HORIZON: Colour = (0.90, 0.93, 0.96)
+ZENITH: Colour = (0.38, 0.58, 0.82)
+FLOOR_DARK: Colour = (0.62, 0.68, 0.73)
+FLOOR_LIGHT: Colour = (0.74, 0.79, 0.83)
+FLOOR_LINE: Colour = (0.84, 0.88, 0.91)
+FLOOR_SHADOW: Colour = (0.44, 0.49, 0.54)
+LIGHT_DIRECTION = np.array([0.35, 0.55, -1.0])
+LIGHT_AMBIENT = 0.44
+LIGHT_DIFFUSE = 0.62
+
+_BODY: Colour = (0.92, 0.93, 0.94)
+_STILL: Colour = (0.50, 0.55, 0.60)
+_LEFT: Colour = (0.18, 0.50, 0.77)
+_RIGHT: Colour = (0.95, 0.49, 0.20)
+_BRANCHES: tuple[Colour, ...] = (_RIGHT, _LEFT, (0.27, 0.64, 0.42), (0.60, 0.42, 0.74))
+_DEFAULT_GREY = (0.5, 0.5, 0.5, 1.0)
+_GYMNASIUM_TAN = (0.8, 0.6, 0.4, 1.0)
+_TILES_M = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+def load_dressed(path: Path, *, repaint: bool = False) -> mujoco.MjModel:
+    """Return the model of an MJCF file, dressed for the camera.
+
+    Args:
+        path: the MJCF file.
+        repaint: colour every limb, not only the geoms that the file left plain.
+
+    Raises:
+        EnvironmentError_: MuJoCo refuses the file.
+    """
+    try:
+        if path.suffix == ".mjb":  # compiled: nothing left to dress
+            return mujoco.MjModel.from_binary_path(str(path))
+        with warnings.catch_warnings():
+            # MuJoCo remarks on old attributes of Gymnasium's files, which are not ours to change.
+            warnings.simplefilter("ignore")
+            spec = mujoco.MjSpec.from_file(str(path))
+            plain = spec.compile()
+            dress(spec, plain, repaint=repaint)
+            return spec.compile()
+    except ValueError as error:
+        raise EnvironmentError_(f"{path} is not a model MuJoCo can load: {error}") from None
+
+
+def dress(spec: mujoco.MjSpec, plain: mujoco.MjModel, *, repaint: bool) -> None:
+    """Give a model our sky, floor, light and colours; `plain` is the same model, compiled."""
+    _hang_sky(spec)
+    _lay_floor(spec, plain)
+    _set_lights(spec)
+    for geom in spec.worldbody.geoms:
+        if repaint and geom.type != mujoco.mjtGeom.mjGEOM_PLANE:
+            _colour(geom, _STILL)
+    for body in spec.worldbody.bodies:
+        _paint(body, _BODY, repaint, chain=None if _branches(body) else 0)
+    spec.visual.quality.offsamples = 0
+    spec.visual.quality.numslices = 20
+    spec.visual.quality.numstacks = 12
+    global_ = getattr(spec.visual, "global")
+    global_.offwidth, global_.offheight = 4096, 4096
+
+
+def _hang_sky(spec: mujoco.MjSpec) -> None:
+    for texture in list(spec.textures):
+        if texture.type == mujoco.mjtTexture.mjTEXTURE_SKYBOX:
+            spec.delete(texture)
+    size = 32
+    across, down = np.meshgrid(*(np.linspace(-1, 1, size),) * 2)
+    sides = -down / np.sqrt(1 + across**2 + down**2)
+    top = 1 / np.sqrt(1 + across**2 + down**2)
+    # MuJoCo's order of the faces: right, left, up, down, front, back
+    sine = np.concatenate((sides, sides, top, -top, sides, sides))  # (6 size, size), of elevation
+    blend = np.clip(sine, 0, 1)[..., None] ** 0.6
+    picture = 255 * (np.array(HORIZON) * (1 - blend) + np.array(ZENITH) * blend)
+    texture = spec.add_texture(
+        name="telic_sky",
+        type=mujoco.mjtTexture.mjTEXTURE_SKYBOX,
+        width=size,
+        height=6 * size,
+        nchannel=3,
+    )
+    texture.data = picture.round().astype(np.uint8).tobytes()
+    spec.visual.rgba.haze = (*HORIZON, 1)
+    spec.visual.map.haze = 0.4
+
+
+def tile_size_m(model: mujoco.MjModel) -> float:
+    """Return the side of a floor tile that suits the robot: two thirds of its radius or less."""
+    wanted = 0.67 * radius_m(model)
+    return max((each for each in _TILES_M if each <= wanted), default=_TILES_M[0])
+
+
+def _lay_floor(spec: mujoco.MjSpec, plain: mujoco.MjModel) -> None:
+    spec.add_texture(
+        name="telic_floor",
+        type=mujoco.mjtTexture.mjTEXTURE_2D,
+        builtin=mujoco.mjtBuiltin.mjBUILTIN_CHECKER,
+        mark=mujoco.mjtMark.mjMARK_EDGE,
+        rgb1=FLOOR_DARK,
+        rgb2=FLOOR_LIGHT,
+        markrgb=FLOOR_LINE,
+        width=256,
+        height=256,
+    )
+    repeats_per_m = 1 / (2 * tile_size_m(plain))
+    material = spec.add_material(
+        name="telic_floor", texrepeat=[repeats_per_m] * 2, texuniform=True, specular=0, shininess=0
+    )
+    textures = [""] * len(material.textures)
+    textures[int(mujoco.mjtTextureRole.mjTEXROLE_RGB)] = "telic_floor"
+    material.textures = textures
+    planes = [g for g in spec.worldbody.geoms if g.type == mujoco.mjtGeom.mjGEOM_PLANE]
+    if not planes:
+        below = float(first_box(plain)[0, 2] - 1.5 * radius_m(plain))
+        planes = [spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, pos=(0, 0, below))]
+    for plane in planes:
+        # No size is endless: a fast runner would leave a drawn floor of forty metres.
+        plane.size = (0, 0, 1)
+        plane.material = "telic_floor"
+        plane.rgba = _DEFAULT_GREY
+
+
+def _set_lights(spec: mujoco.MjSpec) -> None:
+    for light in list(spec.lights):
+        spec.delete(light)
+    headlight = spec.visual.headlight
+    headlight.ambient, headlight.diffuse = [LIGHT_AMBIENT] * 3, [0.0] * 3
+    headlight.specular = [0.0] * 3
+    spec.worldbody.add_light(
+        type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL,
+        dir=LIGHT_DIRECTION,
+        pos=(0, 0, 10),
+        diffuse=[LIGHT_DIFFUSE] * 3,
+        specular=[0.2] * 3,
+        castshadow=False,
+    )
+
+
+def _paint(body: mujoco.MjsBody, colour: Colour, repaint: bool, chain: int | None) -> None:
+    """Colour a body and what hangs on it, so that limbs, and left and right, can be told apart.
+
+    `chain` counts the links of a robot that is one chain; it is None for one with limbs.
+    """
+    for geom in body.geoms:
+        if (repaint and "target" not in geom.name) or _is_plain(geom):
+            _colour(geom, _side(geom.name, colour))
+    children = list(body.bodies)
+    for i, child in enumerate(children):
+        if chain is not None:
+            _paint(child, _BRANCHES[chain % len(_BRANCHES)], repaint, chain + 1)
+            continue
+        is_limb = len(children) > 1 and not _branches(child)
+        limb = _BRANCHES[i % len(_BRANCHES)] if is_limb else colour
+        _paint(child, _side(child.name, limb), repaint, None)
+
+
+def _branches(body: mujoco.MjsBody) -> bool:
+    children = list(body.bodies)
+    return len(children) > 1 or any(_branches(child) for child in children)
+
+
+def _colour(geom: mujoco.MjsGeom, colour: Colour) -> None:
+    geom.rgba = (*colour, 1)
+    geom.material = ""
+
+
+def _is_plain(geom: mujoco.MjsGeom) -> bool:
+    rgba = tuple(np.asarray(geom.rgba, dtype=np.float64).round(3).tolist())
+    if geom.material == "geom" or rgba == _GYMNASIUM_TAN:
+        return True
+    return not geom.material and rgba == _DEFAULT_GREY
+
+
+def _side(name: str, otherwise: Colour) -> Colour:
+    lowered = name.lower()
+    if "left" in lowered:
+        return _LEFT
+    return _RIGHT if "right" in lowered else otherwise

@@ -1,0 +1,234 @@
+"""Draw with MuJoCo's own ray caster: slower and plainer than OpenGL, but it needs nothing else."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import mujoco
+import numpy as np
+
+from telic.rendering import look
+from telic.rendering.camera import FOV_DEG, Camera, radius_m
+from telic.rendering.painter import floor_height
+
+_LIGHT = look.LIGHT_DIRECTION / np.linalg.norm(look.LIGHT_DIRECTION)
+_DARK, _BRIGHT, _SHADOW, _HORIZON, _ZENITH = (
+    np.array(colour, dtype=np.float32)
+    for colour in (
+        look.FLOOR_DARK,
+        look.FLOOR_LIGHT,
+        look.FLOOR_SHADOW,
+        look.HORIZON,
+        look.ZENITH,
+    )
+)
+_FLOOR_LIGHT = np.float32(look.LIGHT_AMBIENT - look.LIGHT_DIFFUSE * _LIGHT[2])
+_NOTHING = -1
+_FLOOR_GROUP = 5  # a group that rays leave out: the floor is computed, not cast
+_SUBPIXELS = np.array(((-0.25, -0.25), (0.25, -0.25), (-0.25, 0.25), (0.25, 0.25)))
+
+
+class _Rays(NamedTuple):
+    """Directions of n rays and what they see when nothing is in the way."""
+
+    directions: np.ndarray  # (n, 3) unit vectors
+    sky: np.ndarray  # (n, 3) colour
+    down: np.ndarray  # (k,) indices of the rays that meet the floor
+    reach: np.ndarray  # (k,) distance to the floor per metre of the camera's height
+    step: np.ndarray  # (k, 2) the same distance in x and y
+    blur: np.ndarray  # (k, 2) width of a pixel on the floor in x and y, likewise
+
+
+class RayPainter:
+    """Casts a ray per pixel that may see a geom, four where geoms meet; the rest is arithmetic."""
+
+    def __init__(self, model: mujoco.MjModel, width: int, height: int) -> None:
+        self._model = model
+        self._size = (height, width)
+        self._floor = floor_height(model)
+        self._tile = look.tile_size_m(model)
+        self._radius = radius_m(model)
+        if self._floor is not None:
+            planes = model.geom_type == mujoco.mjtGeom.mjGEOM_PLANE
+            model.geom_group[planes] = _FLOOR_GROUP
+        self._groups = np.array([1, 1, 1, 0, 0, 0], dtype=np.uint8)  # those MuJoCo shows
+        self._colours = _geom_colours(model)
+        self._solid = np.flatnonzero((model.geom_group < 3) & (self._colours[:, 3] > 0.1))
+        self._view: tuple[tuple[float, float], _Rays] | None = None  # of the last direction
+
+    def paint(self, data: mujoco.MjData, camera: Camera) -> np.ndarray:
+        """Return a new (H, W, 3) uint8 picture."""
+        direction = (camera.azimuth_deg, camera.elevation_deg)
+        if self._view is None or self._view[0] != direction:
+            pixels = np.indices(self._size).reshape(2, -1).T
+            self._view = (direction, self._rays(camera, pixels))
+        origin = camera.axes()[0]
+        picture, seen = self._look(data, origin, self._view[1], self._may_hit(data, camera))
+        edges = self._edges(seen)
+        pixels = np.column_stack(np.unravel_index(edges, self._size))[:, None] + _SUBPIXELS
+        finer, _ = self._look(data, origin, self._rays(camera, pixels.reshape(-1, 2)), None)
+        picture[edges] = finer.reshape(-1, len(_SUBPIXELS), 3).mean(1)
+        np.clip(picture, 0, 1, out=picture)
+        return (picture * np.float32(255)).astype(np.uint8).reshape(*self._size, 3)
+
+    def close(self) -> None:
+        """Free the cached rays."""
+        self._view = None
+
+    def _rays(self, camera: Camera, pixels: np.ndarray) -> _Rays:
+        """Return the rays through `pixels` (n, 2): rows and columns, whole ones at their centre."""
+        height, width = self._size
+        _, forward, right, up = camera.axes()
+        pixel = 2 * np.tan(np.radians(FOV_DEG / 2)) / height
+        from_centre = (pixels + 0.5 - (height / 2, width / 2)) * pixel
+        directions = forward - from_centre[:, :1] * up + from_centre[:, 1:] * right
+        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+        blend = np.clip(directions[:, 2:], 0, 1).astype(np.float32) ** np.float32(0.6)
+        sky = _HORIZON * (1 - blend) + _ZENITH * blend
+        down = np.flatnonzero(directions[:, 2] < -1e-4)
+        reach = (-1 / directions[down, 2:]).astype(np.float32)  # (k, 1)
+        level = directions[down, :2].astype(np.float32)
+        # A pixel covers reach * pixel across the ray, and that again times reach along it.
+        along = level / np.maximum(np.linalg.norm(level, axis=1, keepdims=True), 1e-9)
+        blur = np.hypot(along[:, ::-1], along * reach) * reach * np.float32(pixel)
+        return _Rays(directions, sky, down, reach[:, 0], level * reach, blur)
+
+    def _look(
+        self,
+        data: mujoco.MjData,
+        origin: np.ndarray,
+        rays: _Rays,
+        candidates: np.ndarray | None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the colour (n, 3) and the number of the geom or shadow (n,) that each ray sees.
+
+        Geoms are looked for along the rays `candidates`, or along every one.
+        """
+        picture = rays.sky.copy()
+        seen = np.full(len(picture), _NOTHING, dtype=np.int32)
+        if self._floor is not None and origin[2] > self._floor:
+            points, colours = self._floor_colours(origin, rays)
+            shaded = self._shadowed(data, points)
+            colours[shaded] = _SHADOW * _FLOOR_LIGHT
+            picture[rays.down] = colours
+            seen[rays.down[shaded]] = len(self._colours)
+        if candidates is None:
+            candidates = np.arange(len(picture))
+        geoms, normals = self._cast(data, origin, rays.directions[candidates])
+        hit = geoms >= 0
+        facing = -(normals[hit] @ _LIGHT)
+        light = look.LIGHT_AMBIENT + look.LIGHT_DIFFUSE * np.clip(facing, 0, 1)
+        picture[candidates[hit]] = self._colours[geoms[hit], :3] * light[:, None]
+        seen[candidates[hit]] = geoms[hit]
+        return picture, seen
+
+    def _cast(
+        self, data: mujoco.MjData, origin: np.ndarray, directions: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the geom hit by each ray (n,), -1 for none, and the normals there (n, 3)."""
+        count = len(directions)
+        geoms = np.full(count, _NOTHING, dtype=np.int32)
+        distances, normals = np.empty(count), np.zeros(3 * count)
+        if count:
+            mujoco.mj_multiRay(
+                self._model,
+                data,
+                origin,
+                np.ascontiguousarray(directions).ravel(),
+                self._groups,
+                True,
+                -1,
+                geoms,
+                distances,
+                normals,
+                count,
+                mujoco.mjMAXVAL,
+            )
+        return geoms, normals.reshape(-1, 3)
+
+    def _floor_colours(self, origin: np.ndarray, rays: _Rays) -> tuple[np.ndarray, np.ndarray]:
+        """Return where rays meet the floor (k, 2), and the tiles' colours there (k, 3)."""
+        assert self._floor is not None
+        height = np.float32(origin[2] - self._floor)
+        points = origin[:2].astype(np.float32) + rays.step * height
+        tile = np.float32(self._tile)
+        bright = _checker(points / tile, rays.blur * (height / tile) + np.float32(1e-3))[:, None]
+        colours = (_DARK + (_BRIGHT - _DARK) * bright) * _FLOOR_LIGHT
+        clear = np.exp(-((rays.reach * height / np.float32(60 * self._radius)) ** 2))[:, None]
+        return points, _HORIZON + (colours - _HORIZON) * clear
+
+    def _shadowed(self, data: mujoco.MjData, points: np.ndarray) -> np.ndarray:
+        """Return which floor points (k, 2) lie in the shadow of a moving geom."""
+        assert self._floor is not None
+        moving = self._solid[self._model.geom_bodyid[self._solid] > 0]
+        if not len(moving):
+            return np.empty(0, dtype=np.intp)
+        radius = self._model.geom_rbound[moving, None] / abs(_LIGHT[2])
+        fall = (data.geom_xpos[moving, 2:] - self._floor) / -_LIGHT[2]
+        spots = data.geom_xpos[moving, :2] + fall * _LIGHT[:2]
+        low, high = (spots - radius).min(0), (spots + radius).max(0)
+        near = np.flatnonzero(np.all((points > low) & (points < high), axis=1))
+        # One far lamp instead of parallel light: then all these rays start at one point.
+        middle = np.array([*((low + high) / 2), self._floor])
+        lamp = middle - _LIGHT * 200 * self._radius
+        targets = np.column_stack((points[near], np.full(len(near), self._floor))) - lamp
+        targets /= np.linalg.norm(targets, axis=1, keepdims=True)
+        return near[self._cast(data, lamp, targets)[0] >= 0]
+
+    def _may_hit(self, data: mujoco.MjData, camera: Camera) -> np.ndarray:
+        """Return the pixels (n,) inside the bounding rectangle of some geom."""
+        height, width = self._size
+        origin, forward, right, up = camera.axes()
+        mask = np.zeros(self._size, dtype=bool)
+        offset = data.geom_xpos[self._solid] - origin
+        bound = self._model.geom_rbound[self._solid]
+        depth = offset @ forward
+        # A camera inside a bounding sphere may see the geom anywhere.
+        if np.any(np.abs(depth) < 1.05 * bound):
+            return np.arange(mask.size)
+        for i in np.flatnonzero(depth > 0):
+            scale = height / (2 * np.tan(np.radians(FOV_DEG / 2)))
+            # tangents to the sphere lie within r / sqrt(d^2 - r^2) of its centre's direction
+            spread = bound[i] / np.sqrt(depth[i] ** 2 - bound[i] ** 2)
+            x, y = (offset[i] @ axis / depth[i] for axis in (right, up))
+            wide_x, wide_y = spread * (1 + x * x) * scale + 1, spread * (1 + y * y) * scale + 1
+            column, row = width / 2 + x * scale, height / 2 - y * scale
+            rows = slice(max(0, int(row - wide_y)), max(0, int(row + wide_y) + 1))
+            columns = slice(max(0, int(column - wide_x)), max(0, int(column + wide_x) + 1))
+            mask[rows, columns] = True
+        return np.flatnonzero(mask)
+
+    def _edges(self, seen: np.ndarray) -> np.ndarray:
+        """Return the pixels whose right or lower neighbour sees something else, and that one."""
+        grid = seen.reshape(self._size)
+        edge = np.zeros(self._size, dtype=bool)
+        across, down = grid[:, 1:] != grid[:, :-1], grid[1:] != grid[:-1]
+        edge[:, 1:] |= across
+        edge[:, :-1] |= across
+        edge[1:] |= down
+        edge[:-1] |= down
+        return np.flatnonzero(edge.ravel())
+
+
+def _checker(points: np.ndarray, width: np.ndarray) -> np.ndarray:
+    """Return the mean of a 0/1 checkerboard of unit tiles over boxes of `width` at `points`.
+
+    The integral of the square wave is a triangle wave, so the mean is a difference of two of them
+    over the width (Quilez, "filtering the checkerboard pattern").
+    """
+
+    def triangle(x: np.ndarray) -> np.ndarray:
+        half = x * np.float32(0.5)
+        return np.abs(half - np.floor(half) - np.float32(0.5))
+
+    wave = 2 * (triangle(points - width / 2) - triangle(points + width / 2)) / width
+    return np.float32(0.5) - np.float32(0.5) * wave[:, 0] * wave[:, 1]
+
+
+def _geom_colours(model: mujoco.MjModel) -> np.ndarray:
+    """Return what colour each geom is drawn in, (geoms, 4); its own, else its material's."""
+    colours = model.geom_rgba.copy()
+    plain = np.all(colours == np.float32(0.5), axis=1, where=[True, True, True, False])
+    from_material = plain & (model.geom_matid >= 0)
+    colours[from_material] = model.mat_rgba[model.geom_matid[from_material]]
+    return colours

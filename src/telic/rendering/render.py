@@ -1,0 +1,208 @@
+"""Have recorded episodes drawn in child processes, so that this one never touches OpenGL."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from telic.core.events import Listener, ignore
+from telic.errors import ConfigError, TelicError
+from telic.rendering import backends
+from telic.rendering.backends import choose_backend
+from telic.rendering.jobs import Backend, Rendering, RenderJob
+
+_SILENCE_S = 120.0
+
+
+def render(
+    jobs: Sequence[RenderJob],
+    *,
+    backend: Backend | None = None,
+    processes: int = 1,
+    nice: int = 0,
+    listener: Listener = ignore,
+) -> list[Rendering]:
+    """Draw jobs and return what became of each, in order.
+
+    A job that cannot be drawn does not stop the others: its `error` says why. A backend that breaks
+    is replaced by the next one, which the listener is told ("log"); it also hears "video.progress"
+    (path, frame, frames).
+
+    Args:
+        jobs: what to draw; with jobs of one model in a row, the model is loaded once.
+        backend: what to draw with; by default what was seen to work on this machine.
+        processes: how many children share the work.
+        nice: how much the children step back for other work, 0 to 19.
+        listener: hears events; called from several threads when there are several processes.
+    """
+    if not jobs:
+        return []
+    first = backend or choose_backend()
+    processes = min(processes, len(jobs))
+    shares = [range(i, len(jobs), processes) for i in range(processes)]
+    results: dict[int, Rendering] = {}
+    stop = threading.Event()
+
+    def work(share: range) -> None:
+        crew = _Crew([jobs[i] for i in share], processes, nice, listener, stop)
+        for place, rendering in crew.run(first):
+            results[share[place]] = rendering
+
+    with ThreadPoolExecutor(processes) as pool:
+        try:
+            list(pool.map(work, shares))
+        except BaseException:
+            stop.set()  # else leaving the pool would wait for the videos nobody wants any more
+            raise
+    return [results[i] for i in range(len(jobs))]
+
+
+def render_one(trajectory: Path, output: Path, **settings: Any) -> Rendering:
+    """Draw one episode as a video (.mp4) or a strip of pictures (.png); `settings` as RenderJob.
+
+    Raises ConfigError for a setting that makes no sense, TelicError when it cannot be drawn.
+    """
+    try:
+        job = RenderJob(trajectory=trajectory, output=output, **settings)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ConfigError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}.") from None
+    rendering = render([job])[0]
+    if rendering.error:
+        raise TelicError(f"{output} was not made: {rendering.error}")
+    return rendering
+
+
+def film_strip(trajectory: Path, output: Path, frames: int = 6, **settings: Any) -> Rendering:
+    """Draw `frames` still pictures of an episode side by side, with their times, into a PNG."""
+    return render_one(trajectory, output.with_suffix(".png"), frames=frames, **settings)
+
+
+class _Crew:
+    """Render processes, one after the other, that carry out a list of jobs."""
+
+    def __init__(
+        self,
+        jobs: list[RenderJob],
+        processes: int,
+        nice: int,
+        listener: Listener,
+        stop: threading.Event,
+    ) -> None:
+        self._jobs = jobs
+        self._processes = processes
+        self._nice = nice
+        self._listener = listener
+        self._stop = stop
+
+    def run(self, first: Backend) -> Iterator[tuple[int, Rendering]]:
+        """Yield place and result of each job, with as many backends as it takes."""
+        known = backends.candidates()
+        worse = known[known.index(first) + 1 :] if first in known else known
+        waiting = list(range(len(self._jobs)))
+        reason = ""
+        for backend in (first, *worse):
+            if reason:
+                self._say(f"Rendering goes on with {backend}: {reason}.")
+            reason = f"{backend} broke ({(yield from self._run_child(backend, waiting))})"
+            if not waiting or self._stop.is_set():
+                return
+        for i in waiting:
+            output = self._jobs[i].output
+            yield i, Rendering(output=output, backend=first, error=f"nothing draws: {reason}")
+
+    def _run_child(
+        self, backend: Backend, waiting: list[int]
+    ) -> Generator[tuple[int, Rendering], None, str]:
+        """Yield results and take their places off `waiting`; return why the process ended."""
+        places = list(waiting)
+        lines: list[str] = []
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as errors:
+            process = subprocess.Popen(
+                backends.command(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=backends.child_environment(backend, self._processes),
+                cwd=folder,  # MuJoCo leaves a log file where it runs
+                start_new_session=True,  # Ctrl-C is ours to handle
+            )
+            try:
+                _tell(process, self._order(backend, places))
+                for line in _lines(process, self._stop):
+                    lines.append(line)
+                    message = json.loads(line)
+                    if message["event"] == "progress":
+                        self._report(message, places)
+                    elif message["event"] == "done":
+                        place = places[message["job"]]
+                        waiting.remove(place)
+                        yield place, self._result(message, place)
+            finally:
+                process.kill()
+                status = process.wait()
+                assert process.stdout is not None
+                process.stdout.close()
+            errors.seek(0)
+            said = errors.read().decode(errors="replace")
+        return backends.why_it_failed("\n".join(lines), said, status)
+
+    def _order(self, backend: Backend, places: list[int]) -> str:
+        jobs = [
+            job.model_copy(
+                update={"trajectory": job.trajectory.absolute(), "output": job.output.absolute()}
+            )
+            for job in (self._jobs[place] for place in places)
+        ]
+        return backends.order(backend, jobs, self._nice)
+
+    def _result(self, message: dict[str, Any], place: int) -> Rendering:
+        rendering = Rendering.model_validate(message["rendering"])
+        return rendering.model_copy(update={"output": self._jobs[place].output})
+
+    def _report(self, message: dict[str, Any], places: list[int]) -> None:
+        path = str(self._jobs[places[message["job"]]].output)
+        frame, frames = message["frame"], message["frames"]
+        self._listener({"event": "video.progress", "path": path, "frame": frame, "frames": frames})
+
+    def _say(self, message: str) -> None:
+        self._listener({"event": "log", "message": message})
+
+
+def _tell(process: subprocess.Popen[bytes], order: str) -> None:
+    assert process.stdin is not None
+    # A process that died at once has said why elsewhere.
+    with contextlib.suppress(BrokenPipeError), process.stdin:
+        process.stdin.write(order.encode())
+
+
+def _lines(process: subprocess.Popen[bytes], stop: threading.Event) -> Iterator[str]:
+    """Yield the lines a process prints, until it ends, is silent too long, or we are stopped."""
+    assert process.stdout is not None
+    handle = process.stdout.fileno()
+    rest = b""
+    last_heard = time.monotonic()
+    while not stop.is_set() and time.monotonic() - last_heard < _SILENCE_S:
+        if not select.select([handle], [], [], 0.2)[0]:
+            continue
+        chunk = os.read(handle, 65536)
+        if not chunk:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(5)  # its status tells more than that of a killed process
+            return
+        last_heard = time.monotonic()
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line.decode()

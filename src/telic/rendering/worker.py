@@ -1,0 +1,58 @@
+"""The render process: reads jobs on stdin, draws them, reports one JSON line at a time on stdout.
+
+Started by `telic.rendering.render` with MUJOCO_GL set, so that no other process touches OpenGL.
+
+    {"event": "ready"}                                       the backend draws
+    {"event": "progress", "job": 0, "frame": 40, "frames": 900}
+    {"event": "done", "job": 0, "rendering": {…}}            made, or not and why
+    {"event": "broken", "message": "…"}                      the backend does not draw; exits
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import IO, Any
+
+from telic.rendering.jobs import RenderJob
+from telic.storage.files import plain
+
+
+def main() -> int:
+    """Draw the jobs given on stdin; without jobs, find out whether the backend draws at all."""
+    # Libraries below may print; only our own lines go to the real stdout.
+    report = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    order = json.load(sys.stdin)
+    os.nice(order["nice"])
+    try:
+        # With a broken OpenGL library even importing mujoco raises, and anything at that.
+        from telic.rendering import drawing
+    except Exception as error:
+        _send(report, event="broken", message=f"{type(error).__name__}: {error}")
+        return 1
+    try:
+        stage = drawing.open_stage(order["backend"])
+        _send(report, event="ready")
+        for number, values in enumerate(order["jobs"]):
+
+            def progress(frame: int, frames: int, number: int = number) -> None:
+                _send(report, event="progress", job=number, frame=frame, frames=frames)
+
+            job = RenderJob.model_validate(values)
+            rendering = drawing.draw(stage, job, order["backend"], progress)
+            _send(report, event="done", job=number, rendering=rendering)
+        stage.close()
+    except drawing.PainterBroken as error:
+        _send(report, event="broken", message=str(error))
+        return 1
+    return 0
+
+
+def _send(report: IO[str], **message: Any) -> None:
+    report.write(json.dumps(plain(message)) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,157 @@
+"""Run a reward that is written for all environments at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from telic.envs.info import Info
+from telic.errors import RewardError
+from telic.rewards.contract import Device, RewardFunction, RewardStep, initial_memory, reset_memory
+from telic.rewards.definition import Definition
+from telic.rewards.mistakes import Circumstances, explain, place
+from telic.rewards.runner import as_column, unpack
+
+
+class PrivateInfo(Info):
+    """Lends another info's values as copies, so that what foreign code writes reaches nobody."""
+
+    __slots__ = ("_lender",)
+
+    def __init__(self, lender: Info) -> None:
+        super().__init__(lambda name: lender.exact(name).clone(), lender.schema)
+        self._lender = lender
+
+    def __getitem__(self, name: str) -> Tensor:
+        value = self._single.get(name)
+        if value is None:
+            value = self._single[name] = self._lender[name].clone()
+        return value
+
+
+class BatchedRunner:
+    """Calls the reward once per step. Implements `Runner`."""
+
+    def __init__(
+        self,
+        definition: Definition,
+        weights: Mapping[str, float],
+        term_names: tuple[str, ...] | None,
+    ) -> None:
+        """Make an instance; without term names, whatever terms are returned are passed on."""
+        self.instance = definition.create(weights)
+        self._source = definition.source
+        self._term_names = term_names
+        declared = getattr(self.instance.owner, "memory", None)
+        self._initial_cpu = initial_memory(declared, "cpu") if isinstance(declared, dict) else {}
+        self._initial: dict[str, Tensor] = {}
+        self._num_envs = 0
+        self._device: Device = "cpu"
+        self._steps = 0
+
+    @property
+    def memory_size(self) -> int:
+        """Numbers of memory per environment."""
+        return sum(row.numel() for row in self._initial_cpu.values())
+
+    def start(self, num_envs: int, device: Device) -> None:
+        """Begin anew; see `Runner.start`."""
+        self._num_envs, self._device, self._steps = num_envs, device, 0
+        self._initial = {name: row.to(device) for name, row in self._initial_cpu.items()}
+        if self._initial:
+            owner = self.instance.owner
+            owner._initial_memory = self._initial
+            owner.memory = {
+                name: row.repeat(num_envs, *(1,) * (row.ndim - 1))
+                for name, row in self._initial.items()
+            }
+
+    def run(self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info) -> RewardStep:
+        """Reward one step; see `Runner.run`."""
+        try:
+            result = self.instance.call(
+                obs.clone(), action.clone(), next_obs.clone(), PrivateInfo(info)
+            )
+        except Exception as error:
+            raise self._explain(error, info, obs, action) from error
+        total, terms = unpack(result, self._source)
+        if self._initial:
+            self._check_memory()
+        self._steps += 1
+        names = terms if self._term_names is None else self._term_names
+        return RewardStep(
+            self._column(total, ""),
+            {name: self._column(terms.get(name, 0.0), name) for name in names},
+        )
+
+    def reset(self, mask: Tensor) -> None:
+        """Put the memory of ended episodes back; see `Runner.reset`."""
+        if not self._initial:
+            return
+        owner = self.instance.owner
+        if not isinstance(owner, RewardFunction):
+            reset_memory(owner.memory, self._initial, mask)
+            return
+        try:
+            owner.reset(mask)
+        except Exception as error:
+            raise explain(error, self._source, Circumstances(self._steps)) from error
+        self._check_memory()
+
+    def memory(self) -> Tensor:
+        """Return the memory as (N, memory_size) float32, in the order of its declaration."""
+        if not self._initial:
+            return torch.zeros(self._num_envs, 0, device=self._device)
+        memory = self.instance.owner.memory
+        return torch.cat(
+            [memory[name].reshape(self._num_envs, -1).float() for name in self._initial], dim=1
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the memory."""
+        if not self._initial:
+            return {}
+        return {"memory": {k: v.detach().clone() for k, v in self.instance.owner.memory.items()}}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Put the memory back."""
+        if self._initial:
+            self.instance.owner.memory = {
+                name: value.to(self._device, copy=True) for name, value in state["memory"].items()
+            }
+            self._check_memory()
+
+    def _column(self, value: Any, term: str) -> Tensor:
+        return as_column(value, self._num_envs, self._device, term, self._source)
+
+    def _check_memory(self) -> None:
+        memory = self.instance.owner.memory
+        for name, row in self._initial.items():
+            value = memory.get(name)
+            expected = (self._num_envs, *row.shape[1:])
+            if not isinstance(value, Tensor) or value.shape != expected:
+                got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
+                raise RewardError(
+                    f'{place(self._source, None)}: the memory "{name}" became {got}; '
+                    f"it was declared with shape {expected}.",
+                    hint="Keep one row per environment; reduce only over the last dimension.",
+                )
+        if len(memory) != len(self._initial):
+            extra = ", ".join(sorted(set(memory) - set(self._initial)))
+            raise RewardError(
+                f"{place(self._source, None)}: the memory {extra} was never declared.",
+                hint=f"Add it to the class attribute memory, which has {', '.join(self._initial)}.",
+            )
+
+    def _explain(self, error: Exception, info: Info, obs: Tensor, action: Tensor) -> RewardError:
+        when = Circumstances(
+            self._steps,
+            None,
+            tuple(info),
+            obs.shape[-1],
+            action.shape[-1] if action.ndim > 1 else 1,
+        )
+        return explain(error, self._source, when)

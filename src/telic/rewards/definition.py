@@ -1,0 +1,285 @@
+"""What a reward file or object defines, and how to make fresh, independent instances of it."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import inspect
+import math
+import textwrap
+import types
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy
+import torch
+
+from telic.errors import RewardError
+from telic.rewards.contract import RewardFunction
+from telic.rewards.findings import Finding
+from telic.rewards.kept import kept_state
+from telic.rewards.scan import Place, Scan, scan
+
+Call = Callable[[Any, Any, Any, Any], Any]
+"""(obs, action, next_obs, info) -> (total, terms)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One living reward: what to call, and where it may keep state."""
+
+    call: Call
+    owner: Any
+    """the object or function itself"""
+    scope: dict[str, Any]
+    """its own global names; empty when it came as an object, which shares its module's"""
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """those global names that it did not make itself"""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Text of a reward, and what can be read from it."""
+
+    text: str
+    label: str
+    """how messages call it, e.g. reward.py"""
+    filename: str
+    """what tracebacks call it; unique"""
+    first_line: int = 1
+    tree: ast.Module = field(init=False)
+    scan: Scan = field(init=False)
+    kept: list[Place] = field(init=False)
+
+    def __post_init__(self) -> None:
+        tree = ast.parse(self.text)
+        ast.increment_lineno(tree, self.first_line - 1)
+        object.__setattr__(self, "tree", tree)
+        object.__setattr__(self, "scan", scan(tree))
+        object.__setattr__(self, "kept", kept_state(tree))
+
+    def line(self, number: int) -> str:
+        """Return one line of the text, without its indentation."""
+        lines = self.text.splitlines()
+        index = number - self.first_line
+        return lines[index].strip() if 0 <= index < len(lines) else ""
+
+
+class Definition(Protocol):
+    """Makes independent instances of one reward."""
+
+    name: str
+    source: Source | None
+    notes: list[Finding]
+
+    def create(self, weights: Mapping[str, float]) -> Instance:
+        """Return a fresh instance that shares no state with any other."""
+        ...
+
+    def create_from(
+        self, tree: ast.Module, names: Mapping[str, Any], weights: Mapping[str, float]
+    ) -> Instance:
+        """Return an instance of a changed source, with some global names replaced."""
+        ...
+
+
+class SourceDefinition:
+    """A reward defined by the text of a module."""
+
+    def __init__(self, source: Source, names: Callable[[], dict[str, Any]]) -> None:
+        """Execute once and choose what is the reward.
+
+        Args:
+            source: the text.
+            names: gives the global names the text may use.
+        """
+        self.source: Source | None = source
+        self.notes: list[Finding] = []
+        self._text = source
+        self._names = names()
+        self._code = compile(source.tree, source.filename, "exec", dont_inherit=True)
+        self.name = self._choose(self._execute(self._code, {}))
+
+    def create(self, weights: Mapping[str, float]) -> Instance:
+        """Execute the text again: closures, globals and classes are then this instance's own."""
+        scope = self._execute(self._code, {})
+        return _instance(scope[self.name], weights, scope, self._names)
+
+    def create_from(
+        self, tree: ast.Module, names: Mapping[str, Any], weights: Mapping[str, float]
+    ) -> Instance:
+        """Execute a changed form of the text."""
+        code = compile(tree, self._text.filename, "exec", dont_inherit=True)
+        scope = self._execute(code, names)
+        return _instance(scope[self.name], weights, scope, self._names)
+
+    def _execute(self, code: types.CodeType, names: Mapping[str, Any]) -> dict[str, Any]:
+        scope = {**self._names, **names}
+        exec(code, scope)
+        if "reward_fn" not in scope and callable(scope.get("_make_reward")):
+            scope["reward_fn"] = scope["_make_reward"]()
+        return scope
+
+    def _choose(self, scope: dict[str, Any]) -> str:
+        own = {k: v for k, v in scope.items() if self._names.get(k) is not v}
+        classes = [
+            name
+            for name, value in own.items()
+            if isinstance(value, type)
+            and (issubclass(value, RewardFunction) or callable(getattr(value, "compute", None)))
+        ]
+        if len(classes) > 1:
+            self.notes.append(
+                Finding(
+                    name="several_rewards",
+                    message=f"{self._text.label} defines {', '.join(classes)}; "
+                    f"the last one, {classes[-1]}, is used.",
+                )
+            )
+        if classes:
+            return classes[-1]
+        if "reward_fn" in own:
+            return "reward_fn"
+        found = [name for name, value in own.items() if isinstance(value, types.FunctionType)]
+        raise RewardError(
+            f"{self._text.label} defines no reward"
+            + (f" (only {', '.join(found)})." if found else "."),
+            hint="Define a class with compute(self, obs, action, next_obs, info) deriving from "
+            "RewardFunction, or a function reward_fn(obs, action, next_obs, info).",
+        )
+
+
+class ObjectDefinition:
+    """A reward given as a Python object: a class, an instance, or a function."""
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+        self.name: str = getattr(target, "__name__", type(target).__name__)
+        self.source = _source_of(target)
+        self.notes: list[Finding] = []
+
+    def create(self, weights: Mapping[str, float]) -> Instance:
+        """Return a new object of the class, or a copy of the object as it was given."""
+        target = self._target
+        if isinstance(target, types.FunctionType):
+            target = copy_function(target)
+        elif not isinstance(target, type):
+            target = copy.deepcopy(target)
+        return _instance(target, weights, {}, {})
+
+    def create_from(
+        self, tree: ast.Module, names: Mapping[str, Any], weights: Mapping[str, float]
+    ) -> Instance:
+        """Execute the object's changed source among the global names it saw, and its closure's."""
+        target = self._target
+        holder: Any = target if isinstance(target, type | types.FunctionType) else type(target)
+        function = holder if isinstance(holder, types.FunctionType) else holder.compute
+        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        known = {**function.__globals__, **{name: cell.cell_contents for name, cell in cells}}
+        modules = {id(numpy): names["np"], id(math): names["math"]}
+        scope = {k: modules.get(id(v), v) for k, v in known.items()} | dict(names)
+        filename = self.source.filename if self.source else "<reward>"
+        exec(compile(tree, filename, "exec", dont_inherit=True), scope)
+        changed = scope[holder.__name__]
+        if holder is not target:
+            twin = copy.deepcopy(target)
+            twin.__class__ = changed
+            changed = twin
+        return _instance(changed, weights, {}, {})
+
+
+def module_names() -> dict[str, Any]:
+    """Return the global names of a trusted reward file: the usual modules, and all of Python."""
+    return {
+        "__name__": "reward",
+        "np": numpy,
+        "numpy": numpy,
+        "math": math,
+        "torch": torch,
+        "RewardFunction": RewardFunction,
+    }
+
+
+def copy_function(function: types.FunctionType) -> types.FunctionType:
+    """Return a function with closure values, defaults and attributes of its own."""
+    cells = tuple(
+        types.CellType(copy.deepcopy(cell.cell_contents)) for cell in function.__closure__ or ()
+    )
+    twin = types.FunctionType(
+        function.__code__,
+        function.__globals__,
+        function.__name__,
+        copy.deepcopy(function.__defaults__),
+        cells,
+    )
+    twin.__kwdefaults__ = copy.deepcopy(function.__kwdefaults__)
+    twin.__dict__.update(copy.deepcopy(function.__dict__))
+    twin.__doc__ = function.__doc__
+    return twin
+
+
+def _instance(
+    target: Any,
+    weights: Mapping[str, float],
+    scope: dict[str, Any],
+    given: Mapping[str, Any],
+) -> Instance:
+    if isinstance(target, type):
+        target = _construct(target, weights)
+    elif weights:
+        target.weights = {**target.weights, **weights}
+    function = getattr(target, "compute", target)
+    if not callable(function):
+        raise RewardError(f"reward_fn is {type(target).__name__}, not a function.")
+    return Instance(_four_arguments(function), target, scope, given)
+
+
+def _construct(kind: Any, weights: Mapping[str, float]) -> Any:
+    """Build an instance whose weights are in place before its __init__ reads them."""
+    instance = kind.__new__(kind)
+    instance.weights = {**(getattr(kind, "weights", None) or {}), **weights}
+    try:
+        kind.__init__(instance)
+    except TypeError as error:
+        raise RewardError(
+            f"{kind.__name__} cannot be made without arguments: {error}.",
+            hint="Give every argument of __init__ a default.",
+        ) from error
+    return instance
+
+
+def _four_arguments(function: Callable[..., Any]) -> Call:
+    """Return the function as (obs, action, next_obs, info), also if it takes the simulator too."""
+    parameters = inspect.signature(function).parameters.values()
+    kinds = {each.kind for each in parameters}
+    places = [
+        each for each in parameters
+        if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+    ]  # fmt: skip
+    required = [each for each in places if each.default is each.empty]
+    if len(required) == 6:
+        return lambda obs, action, next_obs, info: function(
+            obs, action, next_obs, info, info["mj_data"], info["mj_model"]
+        )
+    takes_more = inspect.Parameter.VAR_POSITIONAL in kinds
+    if len(required) > 4 or (len(places) < 4 and not takes_more):
+        names = ", ".join(each.name for each in places)
+        raise RewardError(
+            f"{getattr(function, '__name__', 'The reward')} takes ({names}).",
+            hint="It must take (obs, action, next_obs, info).",
+            line=getattr(getattr(function, "__code__", None), "co_firstlineno", None),
+        )
+    return function
+
+
+def _source_of(target: Any) -> Source | None:
+    """Return the text an object was defined by; None where Python cannot find it."""
+    holder = target if isinstance(target, type | types.FunctionType) else type(target)
+    try:
+        lines, first = inspect.getsourcelines(holder)
+        filename = inspect.getsourcefile(holder) or "<reward>"
+        text = textwrap.dedent("".join(lines))
+        return Source(text, filename.rpartition("/")[2], filename, first_line=max(first, 1))
+    except (OSError, TypeError, SyntaxError):
+        return None

@@ -1,0 +1,214 @@
+"""Functions on lifted arrays with the meaning that numpy, math and Python give them."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from telic.rewards.lifting.array import (
+    LiftedArray,
+    NotLiftable,
+    is_lifted,
+    is_number,
+    lift,
+    tensor_of,
+)
+
+Function = Callable[..., Any]
+
+
+def floats(value: Any) -> Tensor:
+    """Return a value as a float64 tensor."""
+    tensor = tensor_of(value)
+    return tensor if tensor.dtype is torch.float64 else tensor.double()
+
+
+def truths(value: Any) -> Tensor:
+    """Return a value as a bool tensor."""
+    tensor = tensor_of(value)
+    return tensor if tensor.dtype is torch.bool else tensor != 0
+
+
+def elementwise(function: Function, tensors: Function = floats) -> Function:
+    """Return a function of tensors as one of arrays, lists and numbers."""
+
+    def call(*values: Any) -> LiftedArray:
+        return LiftedArray(function(*map(tensors, values)))
+
+    return call
+
+
+def reduction(function: Function, tensors: Function = floats) -> Function:
+    """Return numpy's form of a reduction that takes (tensor, dims, keepdim)."""
+
+    def call(value: Any, axis: Any = None, *, keepdims: bool = False, **other: Any) -> LiftedArray:
+        tensor = tensors(value)
+        dims = tuple(range(tensor.ndim)) if axis is None else axis
+        dims = (dims,) if isinstance(dims, int) else tuple(dims)
+        return LiftedArray(function(tensor, dims, keepdims, **other) if tensor.ndim else tensor)
+
+    return call
+
+
+def spread(function: Function) -> Function:
+    """Return numpy's form of std or var: divided by n unless ddof says otherwise."""
+
+    def call(x: Tensor, dims: Any, keep: bool, ddof: int = 0) -> Tensor:
+        return function(x, dims, correction=ddof, keepdim=keep)
+
+    return call
+
+
+def product(x: Tensor, dims: tuple[int, ...], keep: bool) -> Tensor:
+    """Multiply along several dimensions; torch does one at a time."""
+    for dim in sorted((each % x.ndim for each in dims), reverse=True):
+        x = x.prod(dim, keepdim=keep)
+    return x
+
+
+def extreme(largest: bool, *values: Any) -> Any:
+    """Return the elementwise largest or smallest of several values."""
+    function, bound = (torch.maximum, "min") if largest else (torch.minimum, "max")
+
+    def pair(left: Any, right: Any) -> Any:
+        if is_number(left) and is_number(right):
+            return max(left, right) if largest else min(left, right)
+        if is_number(left):
+            left, right = right, left
+        if is_number(right):
+            return LiftedArray(torch.clamp(floats(left), **{bound: right}))
+        return LiftedArray(function(floats(left), floats(right)))
+
+    return functools.reduce(pair, values)
+
+
+def choose(condition: Any, left: Any, right: Any) -> LiftedArray:
+    """Return `left` where the condition holds, else `right`."""
+    if is_number(left) and is_number(right):
+        left = floats(left)  # two plain numbers would give float32
+    both_truths = not any(
+        is_number(each) or tensor_of(each).dtype is not torch.bool for each in (left, right)
+    )
+    pick = truths if both_truths else (lambda x: x if is_number(x) else floats(x))
+    return LiftedArray(torch.where(truths(condition), pick(left), pick(right)))
+
+
+def clip(value: Any, low: Any = None, high: Any = None, **other: Any) -> Any:
+    """Bound a value, with the bounds under any of the names numpy has for them."""
+    low = other.get("a_min", other.get("min", low))
+    high = other.get("a_max", other.get("max", high))
+    value = value if low is None else extreme(True, value, low)
+    return lift(floats(value if high is None else extreme(False, value, high)))
+
+
+def norm(x: Any, kind: Any = None, axis: Any = None, keepdims: bool = False) -> LiftedArray:
+    """Return the length of vectors; of a whole array where no axis is given."""
+    tensor = floats(x)
+    of_matrix = kind is not None and axis is None and tensor.ndim > 1
+    if of_matrix or kind not in (None, 2, 1, math.inf, -math.inf):
+        raise NotLiftable(f"np.linalg.norm with ord={kind}")
+    return LiftedArray(
+        torch.linalg.vector_norm(tensor, 2 if kind is None else kind, axis, keepdims)
+    )
+
+
+def join(function: Function) -> Function:
+    """Return numpy's form of cat or stack."""
+
+    def call(values: Any, axis: int = 0) -> LiftedArray:
+        return LiftedArray(function([floats(each) for each in values], axis))
+
+    return call
+
+
+def join_flat(*values: Any) -> LiftedArray:
+    """Return all elements of all values in one row."""
+    return LiftedArray(torch.cat([floats(each).flatten() for each in values]))
+
+
+def average(value: Any, axis: Any = None, weights: Any = None) -> LiftedArray:
+    """Return the mean, weighted or not."""
+    values = floats(value)
+    if weights is None:
+        return LiftedArray(values.mean() if axis is None else values.mean(axis))
+    share = floats(weights)
+    total = (values * share).sum() if axis is None else (values * share).sum(axis)
+    return LiftedArray(total / share.sum())
+
+
+def full(shape: Any, value: Any) -> LiftedArray:
+    """Return an array filled with one value."""
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    return LiftedArray(floats(value).expand(shape).clone())
+
+
+def cast(value: Any, kind: Any = float, **_: Any) -> LiftedArray:
+    """Return an array as bool, as whole numbers, or as floats, which stay float64."""
+    name = kind if isinstance(kind, str) else getattr(kind, "__name__", str(kind))
+    if "bool" in name:
+        return LiftedArray(truths(value))
+    return LiftedArray(floats(value).trunc() if "int" in name else floats(value))
+
+
+def as_float(value: Any) -> Any:
+    """Return what float(value) means: one number."""
+    if not isinstance(value, LiftedArray):
+        return builtins.float(value)
+    if value.size != 1:
+        raise TypeError("only one-element arrays can be converted to Python numbers")
+    return LiftedArray(floats(value).reshape(()))
+
+
+def as_int(value: Any) -> Any:
+    """Return what int(value) means: one number without its fraction."""
+    return cast(as_float(value), int) if isinstance(value, LiftedArray) else builtins.int(value)
+
+
+def as_bool(value: Any) -> Any:
+    """Return what bool(value) means."""
+    return LiftedArray(truths(value)) if isinstance(value, LiftedArray) else builtins.bool(value)
+
+
+def extreme_of(largest: bool, plain: Function) -> Function:
+    """Return Python's max or min: of several arguments, or of the elements of one."""
+
+    def call(*values: Any, **options: Any) -> Any:
+        if len(values) == 1:
+            values = tuple(values[0])
+        if not is_lifted(values):
+            return plain(values, **options)
+        if options:
+            raise NotLiftable(f"{plain.__name__} with {', '.join(options)}")
+        return extreme(largest, *values)
+
+    return call
+
+
+def quantifier(plain: Function, function: Function) -> Function:
+    """Return Python's any or all."""
+
+    def call(values: Any) -> Any:
+        values = list(values)
+        if not is_lifted(values):
+            return plain(values)
+        return LiftedArray(function(torch.stack([truths(each) for each in values])))
+
+    return call
+
+
+PLAIN: dict[Any, Any] = {as_float: float, as_int: int, as_bool: bool}
+"""the types that these functions stand in for, where a type is wanted"""
+
+
+def is_instance(value: Any, kinds: Any) -> bool:
+    """Return what isinstance says of a value that is the same for all environments."""
+    if isinstance(value, LiftedArray):
+        raise NotLiftable("isinstance of a value")
+    kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+    return builtins.isinstance(value, tuple(PLAIN.get(each, each) for each in kinds))

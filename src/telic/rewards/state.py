@@ -1,0 +1,177 @@
+"""Take the state out of a stateful reward as plain data, and put it back."""
+
+from __future__ import annotations
+
+import types
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from telic.rewards.definition import Instance
+
+Data = dict[str, Any]
+"""nested dicts and lists of plain values and tensors: loading it runs no code"""
+
+_PLAIN = (type(None), bool, int, float, str)
+_SEQUENCES: dict[str, Any] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
+
+
+class CannotCapture(Exception):  # noqa: N818 - it says what happened, as the others do
+    """A reward keeps something that is not data, such as a generator."""
+
+
+def capture(instance: Instance) -> Data:
+    """Return all values an instance keeps between calls; raises CannotCapture."""
+    numbers: dict[int, int] = {}
+    return {
+        path: {name: _encode(value, f"{path}.{name}", numbers) for name, value in values.items()}
+        for path, _, values in list(_places(instance))
+    }
+
+
+def restore(instance: Instance, data: Data) -> None:
+    """Put captured values back into a fresh instance of the same reward."""
+    objects: dict[int, Any] = {}
+    decoded = {
+        path: {name: _decode(each, objects) for name, each in values.items()}
+        for path, values in data.items()
+    }
+    for path, holder, _ in list(_places(instance)):
+        for name, value in decoded.get(path, {}).items():
+            _write(holder, name, value)
+
+
+def same(first: Any, second: Any) -> bool:
+    """Say whether two captured values are equal, NaN equal to itself."""
+    if isinstance(first, torch.Tensor) and isinstance(second, torch.Tensor):
+        return first.shape == second.shape and bool(
+            ((first == second) | ((first != first) & (second != second))).all()
+        )
+    if isinstance(first, dict) and isinstance(second, dict):
+        return first.keys() == second.keys() and all(same(first[k], second[k]) for k in first)
+    if isinstance(first, list) and isinstance(second, list):
+        return len(first) == len(second) and all(map(same, first, second))
+    if type(first) is not type(second):
+        return False
+    return bool(first == second) or bool(first != first and second != second)
+
+
+def _places(instance: Instance) -> Iterator[tuple[str, Any, dict[str, Any]]]:
+    """Yield (path, holder, its data by name) for all that can keep a value, in a fixed order."""
+    seen: set[int] = set()
+    waiting: list[tuple[str, Any]] = [("globals", instance.scope), ("reward", instance.owner)]
+    while waiting:
+        path, holder = waiting.pop(0)
+        if id(holder) in seen:
+            continue
+        seen.add(id(holder))
+        data: dict[str, Any] = {}
+        for name, value in _values(holder):
+            if holder is instance.scope and instance.given.get(name) is value:
+                continue
+            if isinstance(value, types.FunctionType | type) or _is_object(value):
+                waiting.append((f"{path}.{name}", value))
+            elif not _is_code(value):
+                data[name] = value
+        yield path, holder, data
+
+
+def _values(holder: Any) -> list[tuple[str, Any]]:
+    if isinstance(holder, types.FunctionType):
+        cells = zip(holder.__code__.co_freevars, holder.__closure__ or (), strict=True)
+        found = [(name, cell.cell_contents) for name, cell in cells if not _is_empty(cell)]
+        found += [(f"default {i}", each) for i, each in enumerate(holder.__defaults__ or ())]
+        return found + list(holder.__dict__.items())
+    names = holder if isinstance(holder, dict) else vars(holder)
+    return [
+        (name, value)
+        for name, value in names.items()
+        if not name.startswith(("__", "_abc_")) and name != "_initial_memory"
+    ]
+
+
+def _is_empty(cell: types.CellType) -> bool:
+    try:
+        return cell.cell_contents is cell
+    except ValueError:
+        return True
+
+
+def _is_code(value: Any) -> bool:
+    """Say whether a value is a part of the program rather than of its state."""
+    descriptors = property | staticmethod | classmethod | types.GetSetDescriptorType
+    return isinstance(value, types.ModuleType | types.BuiltinFunctionType | np.ufunc | descriptors)
+
+
+def _is_object(value: Any) -> bool:
+    """Say whether a value has attributes of its own, as objects of user-made classes do."""
+    data = torch.Tensor | np.ndarray | types.ModuleType | property | staticmethod | classmethod
+    return hasattr(value, "__dict__") and not isinstance(value, data)
+
+
+def _write(holder: Any, name: str, value: Any) -> None:
+    if isinstance(holder, dict):
+        holder[name] = value
+    elif isinstance(holder, types.FunctionType) and name in holder.__code__.co_freevars:
+        assert holder.__closure__ is not None
+        holder.__closure__[holder.__code__.co_freevars.index(name)].cell_contents = value
+    elif isinstance(holder, types.FunctionType) and name.startswith("default "):
+        defaults = list(holder.__defaults__ or ())
+        defaults[int(name.split()[1])] = value
+        holder.__defaults__ = tuple(defaults)
+    else:
+        setattr(holder, name, value)
+
+
+def _encode(value: Any, where: str, numbers: dict[int, int]) -> Any:
+    """Return a value as data; one object in two places stays one object, by its number."""
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, np.generic):
+        return {"kind": "scalar", "dtype": str(value.dtype), "value": value.item()}
+    if id(value) in numbers:
+        return {"kind": "same", "number": numbers[id(value)]}
+    number = numbers[id(value)] = len(numbers)
+    coded: Data = {"kind": type(value).__name__, "number": number}
+    if isinstance(value, torch.Tensor):
+        return {**coded, "kind": "tensor", "value": value.detach().clone()}
+    if type(value) is np.ndarray and value.dtype.kind in "biuf":
+        return {**coded, "kind": "array", "value": torch.from_numpy(value.copy())}
+    if type(value) is dict:
+        items = list(value.items())
+        return {**coded, "items": [[_encode(x, where, numbers) for x in pair] for pair in items]}
+    if type(value) is deque:
+        coded["maxlen"] = value.maxlen
+    elif type(value).__name__ not in _SEQUENCES:
+        raise CannotCapture(f"{where} is a {type(value).__name__}")
+    return {**coded, "items": [_encode(each, where, numbers) for each in value]}
+
+
+def _decode(coded: Any, objects: dict[int, Any]) -> Any:
+    if not isinstance(coded, dict):
+        return coded
+    kind = coded["kind"]
+    if kind == "scalar":
+        return np.dtype(coded["dtype"]).type(coded["value"])
+    if kind == "same":
+        return objects[coded["number"]]
+    number = coded["number"]
+    if kind in ("tensor", "array"):
+        tensor = coded["value"].clone()
+        value = objects[number] = tensor if kind == "tensor" else tensor.numpy()
+    elif kind == "dict":
+        value = objects[number] = {}
+        for key, item in coded["items"]:
+            value[_decode(key, objects)] = _decode(item, objects)
+    elif kind == "deque":
+        value = objects[number] = deque(maxlen=coded["maxlen"])
+        value.extend(_decode(each, objects) for each in coded["items"])
+    elif kind == "list":
+        value = objects[number] = []
+        value.extend(_decode(each, objects) for each in coded["items"])
+    else:
+        value = objects[number] = _SEQUENCES[kind](_decode(x, objects) for x in coded["items"])
+    return value

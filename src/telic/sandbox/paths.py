@@ -1,0 +1,64 @@
+"""Which files a confined interpreter needs: its code and libraries, and little of the system."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from telic.sandbox import landlock
+
+_SYSTEM = ("/usr", "/lib", "/lib64", "/nix/store", "/etc/ld.so.cache", "/etc/localtime")
+_FACTS = (
+    "/proc/self",
+    "/proc/cpuinfo",
+    "/proc/meminfo",
+    "/proc/stat",
+    "/proc/driver",
+    "/sys/devices/system",
+    "/sys/fs/cgroup",
+    "/dev/urandom",
+    "/dev/random",
+    "/dev/zero",
+)
+
+
+def grants(
+    writable: Iterable[Path], readable: Iterable[Path], devices: Iterable[Path]
+) -> list[tuple[Path, int]]:
+    """Return (path, rights) pairs for `landlock.restrict`."""
+    code = [path for path in code_paths() if not _is_too_broad(path)]
+    return [
+        *((path, landlock.WRITE) for path in writable),
+        *((path, landlock.READ) for path in (*readable, *code)),
+        *((Path(path), landlock.READ) for path in (*_SYSTEM, *_FACTS)),
+        *((path, landlock.DEVICE) for path in (Path("/dev/null"), *devices)),
+    ]
+
+
+def code_paths() -> set[Path]:
+    """Return the folders that hold the interpreter, its packages and the loaded libraries."""
+    found = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.exec_prefix)}
+    found |= {Path(each) for each in sysconfig.get_paths().values()}
+    found |= {Path(each) for each in sys.path if each.endswith(("site-packages", "dist-packages"))}
+    found.add(Path(__file__).parents[1])
+    found |= set(_loaded_libraries())
+    return {path.resolve() for path in found if path.exists()}
+
+
+def _loaded_libraries() -> Iterator[Path]:
+    maps = Path("/proc/self/maps")
+    if not maps.exists():
+        return
+    for line in maps.read_text().splitlines():
+        path = line.partition("/")[2]
+        if ".so" in path:
+            yield Path("/", path).parent
+
+
+def _is_too_broad(path: Path) -> bool:
+    """Say whether a folder holds a home or more, as when a library lies loose in one."""
+    home = Path(os.path.expanduser("~")).resolve()
+    return path in {home, *home.parents, Path("/tmp"), Path("/root"), Path("/home")}

@@ -1,0 +1,49 @@
+"""What of the confinement is in force, for `doctor`, the run record and error messages."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One part of the confinement."""
+
+    name: str
+    active: bool
+    detail: str
+    """what it does, or why it is not active"""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfinementReport:
+    """Every part of the confinement of one process."""
+
+    layers: tuple[Layer, ...]
+    landlock_abi: int
+    """version of the kernel's file rules, 0 for none"""
+
+    @property
+    def is_complete(self) -> bool:
+        """Say whether every part is in force."""
+        return all(layer.active for layer in self.layers)
+
+    @property
+    def missing(self) -> tuple[Layer, ...]:
+        """Return the parts that are not in force."""
+        return tuple(layer for layer in self.layers if not layer.active)
+
+    def is_active(self, name: str) -> bool:
+        """Say whether the part of this name is in force."""
+        return any(layer.active for layer in self.layers if layer.name == name)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as plain data."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> ConfinementReport:
+        """Build a report from what `as_dict` gave."""
+        layers = tuple(Layer(**each) for each in data["layers"])
+        return cls(layers=layers, landlock_abi=int(data["landlock_abi"]))

@@ -1,0 +1,367 @@
+"""The allow-list for foreign code: which syntax, names and attributes it may use.
+
+Three ideas carry it.
+- Only listed node types, builtins and module members pass; everything else is refused.
+- Modules, classes and getattr are used, not passed around: nothing is reached by another name.
+- Attributes are written, and private ones read, only on `self` inside a method. As classes are not
+  values and methods are not loaded in a class body, `self` is always an object of this source.
+"""
+
+# ruff: noqa: N802 - visit_* methods carry the names of Python's syntax nodes
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from telic.core.suggest import closest
+from telic.sandbox import advice
+from telic.sandbox.allowed import BUILTINS, CLASSES, SYNTAX
+from telic.sandbox.bindings import (
+    Bindings,
+    Function,
+    gather,
+    is_dunder,
+    methods_of,
+    names_bound_by,
+    parameters,
+    root_of,
+)
+
+INPUTS = frozenset({"obs", "action", "next_obs", "info", "mj_data", "mj_model"})
+DECORATORS = frozenset({"property", "staticmethod", "classmethod"})
+CALL_ONLY = frozenset({"getattr", "hasattr", "super"})
+METHODS = frozenset({"__init__", "__call__"})
+
+
+class Finding(NamedTuple):
+    """One refused construct: where, what, and what to write instead."""
+
+    line: int
+    what: str
+    fix: str
+
+
+class Scope(NamedTuple):
+    """Where the walk is: which name is the proper self; the methods when in a class body."""
+
+    self_name: str | None = None
+    methods: frozenset[str] | None = None
+
+
+def inspect(tree: ast.Module, modules: Mapping[str, Collection[str]]) -> list[Finding]:
+    """Return every refused construct of a parsed source, in the order of its lines."""
+    inspector = Inspector(gather(tree, frozenset(modules)), modules)
+    inspector.visit(tree, Scope())
+    return sorted(set(inspector.findings))
+
+
+class Inspector:
+    """Walk a tree once and note what is not on the list."""
+
+    def __init__(self, bound: Bindings, modules: Mapping[str, Collection[str]]) -> None:
+        self.bound = bound
+        self.modules = modules
+        self.findings: list[Finding] = []
+        self._excused: set[int] = set()
+        self._called: set[int] = set()
+
+    def refuse(self, node: ast.AST, what: str, fix: str) -> None:
+        """Note a refusal at the line of `node`."""
+        self.findings.append(Finding(getattr(node, "lineno", 1), what, fix))
+
+    def visit(self, node: ast.AST, scope: Scope) -> None:
+        """Check one node, then its children."""
+        if type(node) not in SYNTAX:
+            what, fix = advice.NODES.get(type(node), (type(node).__name__, "Write it another way."))
+            self.refuse(node, what, fix)
+        for name in names_bound_by(node):
+            self.check_binding(node, name, scope)
+        getattr(self, f"visit_{type(node).__name__}", self.visit_children)(node, scope)
+
+    def visit_children(self, node: ast.AST, scope: Scope) -> None:
+        """Check the children of a node in the same scope."""
+        self.visit_all(ast.iter_child_nodes(node), scope)
+
+    def visit_all(self, nodes: Iterable[ast.AST | None], scope: Scope) -> None:
+        """Check several nodes in the same scope."""
+        for node in nodes:
+            if node is not None:
+                self.visit(node, scope)
+
+    def excuse(self, node: ast.expr) -> None:
+        """Allow classes in a place that only names them: a base, a type to ask for, `A | None`."""
+        match node:
+            case ast.Name() | ast.Attribute():
+                self._excused.add(id(node))
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                for each in parts:
+                    self.excuse(each)
+            case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+                self.excuse(left)
+                self.excuse(right)
+            case ast.Subscript(value=ast.Name(id=name), slice=inner):
+                # list[A], not d[A]: a dictionary could hand the class back
+                if name not in self.bound.names:
+                    self.excuse(inner)
+            case _:
+                pass
+
+    # Names
+
+    def check_binding(self, node: ast.AST, name: str, scope: Scope) -> None:
+        """Check a name that `node` gives a value to."""
+        is_method = isinstance(node, ast.FunctionDef) and scope.methods is not None
+        if is_dunder(name) and not (is_method and name in METHODS):
+            self.refuse(node, f'the name "{name}"', "Choose a name without double underscores.")
+        elif name in self.bound.modules:
+            self.refuse(node, f'a new value for the module "{name}"', "Choose another name.")
+        elif name == scope.self_name:
+            self.refuse(node, f'a new value for "{name}"', "Choose another name.")
+
+    def visit_Name(self, node: ast.Name, scope: Scope) -> None:
+        """Check a name that is read."""
+        name = node.id
+        known = name in self.bound.names or name in self.bound.imported
+        if not isinstance(node.ctx, ast.Load):
+            return
+        if scope.methods and name in scope.methods:
+            self.refuse(node, f'the method "{name}" as a value', f"Call self.{name}(...).")
+        elif is_dunder(name) and name != "__name__":
+            self.refuse(node, f'the name "{name}"', advice.BUILTINS.get(name, advice.NUMBERS_ONLY))
+        elif name in self.bound.modules:
+            self.refuse(node, f'the module "{name}" as a value', f"Call {name}.function(...).")
+        elif name in self.bound.classes or name == "cls":
+            if id(node) not in self._excused | self._called:
+                self.refuse(node, f'the class "{name}" as a value', f"Make an object: {name}(...).")
+        elif name in CALL_ONLY and id(node) not in self._called:
+            self.refuse(node, f'"{name}" as a value', f"Call it: {name}(...).")
+        elif not known and name not in BUILTINS and name != "__name__":
+            self.refuse_unknown(node)
+
+    def refuse_unknown(self, node: ast.Name) -> None:
+        """Note a name that is neither defined here nor offered."""
+        if node.id in advice.BUILTINS:
+            self.refuse(node, f'"{node.id}"', advice.BUILTINS[node.id])
+            return
+        near = closest(node.id, self.bound.names | self.bound.imported | BUILTINS)
+        fix = f"Did you mean {' or '.join(near)}?" if near else "Define it, or remove it."
+        self.refuse(node, f'the unknown name "{node.id}"', fix)
+
+    def visit_Nonlocal(self, node: ast.Nonlocal, scope: Scope) -> None:
+        """Check that nonlocal does not reach self."""
+        if scope.self_name in node.names:
+            self.refuse(node, f'nonlocal "{scope.self_name}"', "Choose another name.")
+
+    # Imports and members of modules
+
+    def visit_Import(self, node: ast.Import, scope: Scope) -> None:
+        """Check `import numpy as np`."""
+        for alias in node.names:
+            self.check_import(node, alias.name)
+            if self.bound.modules.get(alias.asname or alias.name) not in {alias.name, None}:
+                self.refuse(node, f'two modules named "{alias.asname}"', "Choose another name.")
+
+    def visit_ImportFrom(self, node: ast.ImportFrom, scope: Scope) -> None:
+        """Check `from numpy import clip`."""
+        path = node.module or ""
+        if node.level:
+            self.refuse(node, "a relative import", advice.OFFERED)
+        elif self.check_import(node, path):
+            for alias in node.names:
+                if alias.name == "*":
+                    self.refuse(node, "import *", "Name what you import.")
+                elif f"{path}.{alias.name}" not in self.modules:
+                    self._excused.add(id(node))
+                    self.check_member(node, path, alias.name)
+
+    def check_import(self, node: ast.Import | ast.ImportFrom, path: str) -> bool:
+        """Check that a module is offered, and that nothing gets a name it must not have."""
+        for alias in node.names:
+            bound = alias.asname or alias.name.partition(".")[0]
+            if bound == "self" or (is_dunder(bound) and path != "__future__"):
+                self.refuse(node, f'the name "{bound}"', "Choose another name.")
+            elif bound in self.bound.modules and bound in self.bound.names:
+                self.refuse(node, f'"{bound}" as a module and as a value', "Choose another name.")
+        if path in self.modules:
+            return True
+        top = path.partition(".")[0]
+        fix = advice.IMPORTS.get(top, advice.OFFERED)
+        if any(alias.name in CLASSES for alias in node.names):
+            fix = "Write: from telic import RewardFunction"
+        self.refuse(node, f'the import of "{path}"', fix)
+        return False
+
+    def module_of(self, node: ast.expr) -> str | None:
+        """Return the module an expression stands for: np.linalg is "numpy.linalg"."""
+        if isinstance(node, ast.Name):
+            return self.bound.modules.get(node.id)
+        if isinstance(node, ast.Attribute):
+            path = f"{self.module_of(node.value)}.{node.attr}"
+            return path if path in self.modules else None
+        return None
+
+    def check_member(self, node: ast.AST, path: str, name: str) -> None:
+        """Check that `name` is on the list of the module `path`."""
+        offered = self.modules.get(path)
+        if offered is None:  # its import has been refused already
+            return
+        fix = advice.for_member(path, name, offered)
+        if fix:
+            self.refuse(node, f'"{path}.{name}"', fix)
+        elif name in CLASSES and id(node) not in self._excused:
+            self.refuse(node, f'the class "{name}" as a value', f"Derive from it: ({name}).")
+
+    # Attributes and writes
+
+    def visit_Attribute(self, node: ast.Attribute, scope: Scope) -> None:
+        """Check an attribute: of a module by its list, of anything else by the refused ones."""
+        module = self.module_of(node.value)
+        on_self = isinstance(node.value, ast.Name) and node.value.id == scope.self_name
+        if not isinstance(node.ctx, ast.Load):
+            self.check_attribute_write(node, on_self)
+        if module is not None and self.module_of(node) is not None:
+            self.refuse(node, f'the module "{node.attr}" as a value', f"Call {node.attr}.f(...).")
+        elif module is not None:
+            self.check_member(node, module, node.attr)
+        else:
+            why = advice.for_attribute(node.attr)
+            is_own = on_self and node.attr in self.bound.attributes and not is_dunder(node.attr)
+            if why and not is_own:
+                self.refuse(node, f'the attribute "{node.attr}"', why)
+            elif node.attr in self.bound.classes and id(node) not in self._excused:
+                self.refuse(node, f'the class "{node.attr}" as a value', advice.NO_CLASSES)
+            if isinstance(node.value, ast.Name) and node.attr not in self.bound.methods:
+                self.excuse(node.value)
+            self.visit(node.value, scope)
+
+    def check_attribute_write(self, node: ast.Attribute, on_self: bool) -> None:
+        """Allow self.x = ..., and no other change of an attribute."""
+        if isinstance(node.ctx, ast.Del) or not on_self:
+            verb = "deletion of" if isinstance(node.ctx, ast.Del) else "assignment to"
+            self.refuse(node, f'{verb} the attribute "{node.attr}"', advice.STATE)
+
+    def check_write(self, target: ast.expr, what: str) -> None:
+        """Refuse to change the inputs of the reward in place."""
+        root = root_of(target)
+        if isinstance(root, ast.Name) and root.id in INPUTS - self.bound.assigned:
+            fix = f"The trainer owns {root.id}: make a new value, as in x = {root.id} + 0."
+            self.refuse(target, what, fix)
+
+    def visit_Subscript(self, node: ast.Subscript, scope: Scope) -> None:
+        """Check that no item of an input is replaced."""
+        if not isinstance(node.ctx, ast.Load):
+            self.check_write(node, "a change of an input")
+        self.visit_children(node, scope)
+
+    def visit_AugAssign(self, node: ast.AugAssign, scope: Scope) -> None:
+        """Check `obs += 1`, which writes into the array itself."""
+        if isinstance(node.target, ast.Name) and node.target.id in INPUTS:
+            name = node.target.id
+            self.refuse(node, f'an in-place change of "{name}"', f"Write {name} = {name} + ...")
+        self.visit_children(node, scope)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign, scope: Scope) -> None:
+        """Check `x: Type = value`, in which the annotation may name a class."""
+        self.excuse(node.annotation)
+        self.visit_children(node, scope)
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler, scope: Scope) -> None:
+        """Check that an except names what it catches."""
+        if node.type is None:
+            self.refuse(node, "a bare except", "Write except Exception, or a narrower error.")
+        self.visit_children(node, scope)
+
+    # Calls
+
+    def visit_Call(self, node: ast.Call, scope: Scope) -> None:
+        """Check a call, in particular getattr, super and methods that change their object."""
+        function = node.func
+        if isinstance(function, ast.Name):
+            self._called.add(id(function))
+            self.check_named_call(node, function.id)
+        elif isinstance(function, ast.Attribute):
+            name = function.attr
+            if name == "__init__" and isinstance(function.value, ast.Call):
+                parent = function.value.func
+                if isinstance(parent, ast.Name) and parent.id == "super":
+                    function = function.value
+            elif name.endswith("_") or name in advice.CHANGES_ITS_OBJECT:
+                self.check_write(function.value, f'"{name}", which changes an input')
+        for keyword in node.keywords:
+            if keyword.arg and is_dunder(keyword.arg):
+                self.refuse(node, f'the argument "{keyword.arg}"', "Choose another name.")
+        self.visit_all([function, *node.args, *node.keywords], scope)
+
+    def check_named_call(self, node: ast.Call, name: str) -> None:
+        """Check calls whose arguments matter: isinstance, getattr, hasattr, super."""
+        if name in {"isinstance", "issubclass"} and len(node.args) == 2:
+            self.excuse(node.args[1])
+        elif name == "super" and (node.args or node.keywords):
+            self.refuse(node, "super(...) with arguments", "Write super().")
+        elif name in {"getattr", "hasattr"}:
+            match node.args:
+                case [_, ast.Constant(value=str(attribute)), *_]:
+                    why = advice.for_attribute(attribute)
+                case _:
+                    why = f'Give the name as a plain string: {name}(x, "name").'
+            if why:
+                self.refuse(node, f"this {name}(...)", why)
+
+    # Definitions
+
+    def visit_ClassDef(self, node: ast.ClassDef, scope: Scope) -> None:
+        """Check bases, then the body."""
+        if node.keywords:
+            self.refuse(node, "a metaclass or class keyword", "Write class Name(RewardFunction):")
+        for base in node.bases:
+            name = base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
+            if name not in self.bound.classes:
+                self.refuse(node, "this base class", "Derive from RewardFunction or from nothing.")
+            self.excuse(base)
+        self.check_decorators(node)
+        self.visit_all([*node.bases, *node.keywords, *node.decorator_list], scope)
+        self.visit_all(node.body, Scope(scope.self_name, methods_of(node)))
+
+    def check_decorators(self, node: ast.ClassDef | ast.FunctionDef) -> None:
+        """Allow property, staticmethod and classmethod on functions, nothing on classes."""
+        for each in node.decorator_list:
+            is_plain = isinstance(each, ast.Name) and each.id in DECORATORS - self.bound.names
+            if not is_plain or isinstance(node, ast.ClassDef):
+                fix = "Only @property, @staticmethod and @classmethod: call the function instead."
+                self.refuse(each, "this decorator", fix)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef, scope: Scope) -> None:
+        """Check decorators and defaults outside, the body inside the function."""
+        self.check_decorators(node)
+        for annotation in (*(each.annotation for each in parameters(node)), node.returns):
+            if annotation is not None:
+                self.excuse(annotation)
+                self.visit(annotation, scope)
+        self.visit_all(node.decorator_list, scope)
+        inner = self.enter(node, scope)
+        if scope.methods is not None:
+            inner = Scope(self.proper_self(node))
+        self.visit_all(node.body, inner)
+
+    def proper_self(self, node: ast.FunctionDef) -> str | None:
+        """Return the name under which a method knows its own object."""
+        first = next((each.arg for each in parameters(node)), None)
+        decorators = {getattr(each, "id", "") for each in node.decorator_list}
+        if "classmethod" in decorators and first != "cls":
+            self.refuse(node, "this class method", "Call its first parameter cls.")
+        return None if decorators & {"classmethod", "staticmethod"} else first
+
+    def visit_Lambda(self, node: ast.Lambda, scope: Scope) -> None:
+        """Check a lambda; its first parameter is never the proper self."""
+        self.visit(node.body, self.enter(node, scope))
+
+    def enter(self, node: Function, scope: Scope) -> Scope:
+        """Check parameters and defaults, and return the scope of the body."""
+        names = [each.arg for each in parameters(node)]
+        for each in parameters(node):
+            if is_dunder(each.arg) or each.arg in self.bound.modules:
+                self.refuse(each, f'the parameter "{each.arg}"', "Choose another name.")
+        self.visit_all([*node.args.defaults, *node.args.kw_defaults], scope)
+        return Scope(None if scope.self_name in names else scope.self_name)

@@ -1,0 +1,126 @@
+"""The confined process: prepare, confine for good, run foreign code, answer through a pipe.
+
+Started by `host` as: python -m telic.sandbox.worker PARENT_PID. The first line on standard input
+says what to do. The entry module it names has two functions:
+
+    prepare(payload) -> state                   unconfined: imports, model files, devices
+    run(state, payload, channel) -> dict        confined for good: foreign code may run here
+
+`prepare` must not start threads or execute foreign code.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import select
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from telic.errors import TelicError
+from telic.sandbox import kernel
+from telic.sandbox.confine import Confinement, confine
+from telic.sandbox.wire import LineBuffer, Message, decode, encode, pack_error
+
+
+class Channel:
+    """What a running entry talks to the host with."""
+
+    def __init__(self, inbox: int, outbox: int) -> None:
+        self._inbox = inbox
+        self._outbox = outbox
+        self._lines = LineBuffer()
+        self._stopping = False
+
+    def send(self, message: Message) -> None:
+        """Send a message to the host's `on_message`; any plain JSON object."""
+        self.post("message", body=message)
+
+    def beat(self, seconds: float, doing: str = "") -> None:
+        """Ask to be ended if nothing more is heard for this long; `doing` says what goes on."""
+        self.post("beat", seconds=seconds, doing=doing)
+
+    def should_stop(self) -> bool:
+        """Say whether the host asked to stop, or is gone; never waits."""
+        while not self._stopping and select.select([self._inbox], [], [], 0)[0]:
+            self._read()
+        return self._stopping
+
+    def first(self) -> Message:
+        """Wait for the first message of the host."""
+        lines: list[bytes] = []
+        while not lines:
+            data = os.read(self._inbox, 1 << 16)
+            lines = self._lines.feed(data or encode({"kind": "gone"}))
+        self._note(lines[1:])
+        return decode(lines[0])
+
+    def post(self, kind: str, **content: Any) -> None:
+        """Send a message of the protocol itself."""
+        data = memoryview(encode({"kind": kind, **content}))
+        while data:
+            data = data[os.write(self._outbox, data) :]
+
+    def _read(self) -> None:
+        data = os.read(self._inbox, 1 << 16)
+        self._stopping = not data
+        self._note(self._lines.feed(data))
+
+    def _note(self, lines: list[bytes]) -> None:
+        if any(decode(line)["kind"] == "stop" for line in lines):
+            self._stopping = True
+
+
+def main(parent: int) -> int:
+    """Serve one request and return the exit code."""
+    kernel.die_with_parent()
+    if os.getppid() != parent:  # the host ended before the line above
+        return 1
+    channel = _take_over_pipes()
+    start = channel.first()
+    if start["kind"] != "start":
+        return 1
+    try:
+        result = _serve(start, channel)
+    except TelicError as error:
+        traceback.print_exc()
+        channel.post("error", error=pack_error(error))
+        return 1
+    except BaseException as error:
+        # The boundary to foreign code: whatever it raises, SystemExit included, is reported.
+        traceback.print_exc()
+        channel.post("crash", type=type(error).__name__, text=str(error)[:2000])
+        return 1
+    channel.post("result", body=result)
+    return 0
+
+
+def _serve(start: Message, channel: Channel) -> dict[str, Any]:
+    entry = importlib.import_module(start["entry"])
+    payload = start["payload"]
+    state = entry.prepare(payload)
+    rules: dict[str, Any] = {
+        name: [Path(each) for each in value] if isinstance(value, list) else value
+        for name, value in start["confinement"].items()
+    }
+    report = confine(Confinement(**rules))
+    channel.post("confined", report=report.as_dict())
+    return entry.run(state, payload, channel)
+
+
+def _take_over_pipes() -> Channel:
+    """Keep the pipes to the host, and send what others print to the log, which is stderr."""
+    channel = Channel(os.dup(0), os.dup(1))
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    os.close(nothing)
+    return channel
+
+
+if __name__ == "__main__":
+    code = main(int(sys.argv[1]))
+    # No interpreter shutdown: it would wait for threads and run what foreign code left behind.
+    os._exit(code)

@@ -1,0 +1,222 @@
+"""N simulations on the CPU, by MuJoCo's own thread pool."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+import mujoco
+import numpy as np
+import torch
+from torch import Tensor
+
+from telic.errors import ConfigError, EnvironmentError_, TelicError, UnknownName
+from telic.sim.library import BatchConfig, address, library
+
+_NONE = mujoco.mjtStage.mjSTAGE_NONE.value
+_ACC = mujoco.mjtStage.mjSTAGE_ACC.value
+
+# Fields of the state rows; every other field is an output that the batch copies out after a call.
+_STATE_FIELDS = {
+    "time": mujoco.mjtState.mjSTATE_TIME,
+    "qpos": mujoco.mjtState.mjSTATE_QPOS,
+    "qvel": mujoco.mjtState.mjSTATE_QVEL,
+    "act": mujoco.mjtState.mjSTATE_ACT,
+    "qacc_warmstart": mujoco.mjtState.mjSTATE_WARMSTART,
+    "ctrl": mujoco.mjtState.mjSTATE_CTRL,
+    "qfrc_applied": mujoco.mjtState.mjSTATE_QFRC_APPLIED,
+    "xfrc_applied": mujoco.mjtState.mjSTATE_XFRC_APPLIED,
+    "mocap_pos": mujoco.mjtState.mjSTATE_MOCAP_POS,
+    "mocap_quat": mujoco.mjtState.mjSTATE_MOCAP_QUAT,
+}
+
+# Fields that mj_step leaves alone, and the function that computes them from where it ended.
+_COMPUTED_BY = {
+    "cacc": "mj_rnePostConstraint",
+    "cfrc_int": "mj_rnePostConstraint",
+    "cfrc_ext": "mj_rnePostConstraint",
+    "subtree_linvel": "mj_subtreeVel",
+    "subtree_angmom": "mj_subtreeVel",
+}
+
+
+def _usable_cpus() -> int:
+    """Count the CPUs this process may use, which can be fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class _Memory:
+    """The batch in C; freed when the last tensor that looks into it is gone."""
+
+    def __init__(self, model: mujoco.MjModel, num_sims: int, num_threads: int) -> None:
+        # One MjData per simulation: derived fields survive between calls, contact forces are zero
+        # after a reset as in a fresh MjData, and a field can be bound in the middle of an episode.
+        config = BatchConfig(nthread=num_threads, persistent=True)
+        reason = ctypes.create_string_buffer(1024)
+        self.pointer = library().mjb_makeBatch(
+            model._address, num_sims, ctypes.byref(config), reason, len(reason)
+        )
+        if not self.pointer:
+            raise EnvironmentError_(
+                f"MuJoCo cannot batch this model: {reason.value.decode(errors='replace')}."
+            )
+
+    def __del__(self) -> None:
+        if getattr(self, "pointer", None):
+            library().mjb_deleteBatch(self.pointer)
+
+    def view(self, where: int, kind: np.dtype, shape: tuple[int, ...]) -> Tensor:
+        """Return memory of the batch as a tensor that keeps the batch alive."""
+        if 0 in shape:
+            return torch.from_numpy(np.empty(shape, kind))
+        count = int(np.prod(shape))
+        buffer = (ctypes.c_byte * (count * kind.itemsize)).from_address(where)
+        buffer.owner = self  # type: ignore[attr-defined]
+        return torch.from_numpy(np.frombuffer(memoryview(buffer), kind).reshape(shape))
+
+
+class CpuSimulation:
+    """N simulations of one model on `num_threads` threads; equal numbers at any thread count."""
+
+    def __init__(
+        self, model: mujoco.MjModel, num_sims: int, *, num_threads: int | None = None
+    ) -> None:
+        """Allocate the simulations, in the model's default state.
+
+        Args:
+            model: copied; later changes to it have no effect.
+            num_sims: number of simulations.
+            num_threads: None for all CPUs this process may use.
+        """
+        if num_sims < 1:
+            raise ConfigError(f"num_envs={num_sims} is not a positive number.")
+        if num_threads is not None and num_threads < 1:
+            raise ConfigError(
+                f"num_threads={num_threads} is not a positive number.",
+                hint="Leave it out to use all CPUs.",
+            )
+        self.model = model
+        self.num_sims = num_sims
+        self.num_threads = num_threads or _usable_cpus()
+        self.device = torch.device("cpu")
+        self.failed: Tensor | None = None
+        self._library = library()
+        self._memory = _Memory(model, num_sims, self.num_threads)
+        self._batch = self._memory.pointer
+        self._template = mujoco.MjData(model)
+        self._fields: dict[str, Tensor] = {}
+        self._after_step: list[int] = []  # addresses of functions to run after each step
+        double = np.dtype(np.float64)
+        size = self._library.mjb_nstate(self._batch)
+        first = ctypes.cast(self._library.mjb_state(self._batch), ctypes.c_void_p).value
+        assert first is not None
+        self._state = self._memory.view(first, double, (num_sims, size))
+        self._status = self._memory.view(
+            self._library.mjb_status(self._batch), np.dtype(np.int32), (num_sims,)
+        )
+        self._ctrl = self.field("ctrl")
+        self._qpos = self.field("qpos")
+        self._qvel = self.field("qvel")
+
+    def field(self, name: str) -> Tensor:
+        """Return the live view of a field; see `Simulation.field`."""
+        found = self._fields.get(name)
+        if found is None:
+            if name in _STATE_FIELDS:
+                found = self._bind_state(name)
+            elif name == "warning":
+                found = self._bind_warning()
+            else:
+                found = self._bind_output(name)
+            self._fields[name] = found
+        return found
+
+    @property
+    def bound(self) -> frozenset[str]:
+        """Names of the fields asked for so far, the only ones that cost anything."""
+        return frozenset(self._fields)
+
+    def step(self, ctrl: Tensor, substeps: int) -> None:
+        """Advance every simulation; see `Simulation.step`."""
+        self._ctrl.copy_(ctrl)
+        bad = self._library.mjb_step(self._batch, None, 0, substeps, _NONE)
+        self.failed = self._status != 0 if bad else None
+        if self._after_step:
+            self._run_after_step()
+
+    def reset(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
+        """Start anew where `mask`; see `Simulation.reset`."""
+        ids = mask.nonzero().to(torch.int32)
+        if len(ids) == 0:
+            return
+        chosen = (ids.data_ptr(), len(ids))
+        self._require(self._library.mjb_reset(self._batch, *chosen, None, _NONE))
+        where = mask[:, None]
+        self._qpos.copy_(torch.where(where, qpos, self._qpos))
+        self._qvel.copy_(torch.where(where, qvel, self._qvel))
+        self._require(self._library.mjb_forward(self._batch, *chosen, _ACC))
+
+    def state(self) -> Tensor:
+        """Return a copy of the integration state, (N, size) float64."""
+        return self._state.clone()
+
+    def load_state(self, state: Tensor) -> None:
+        """Go on from a state; see `Simulation.load_state`."""
+        if state.shape != self._state.shape:
+            raise ConfigError(
+                f"A state of shape {tuple(state.shape)} does not fit {self.num_sims} simulations of "
+                f"this model, which need {tuple(self._state.shape)}.",
+                hint="Use the number of environments and the model it was saved with.",
+            )
+        self._state.copy_(state)
+
+    def _run_after_step(self) -> None:
+        for function in self._after_step:
+            self._library.mjb_apply(self._batch, None, 0, function, None, 0)
+        # mjb_apply does not copy outputs out; a forward pass of no stages does only that.
+        self._library.mjb_forward(self._batch, None, 0, _NONE)
+
+    def _bind_state(self, name: str) -> Tensor:
+        size = ctypes.c_int()
+        start = self._library.mjb_stateComponent(
+            self._batch, _STATE_FIELDS[name].value, ctypes.byref(size)
+        )
+        first = ctypes.cast(start, ctypes.c_void_p).value
+        assert first is not None
+        column = (first - self._state.data_ptr()) // 8
+        if name == "time":
+            return self._state[:, column]
+        shape = getattr(self._template, name).shape
+        view = self._state[:, column : column + size.value]
+        return view.unflatten(1, shape) if len(shape) > 1 else view
+
+    def _bind_warning(self) -> Tensor:
+        shape = (self.num_sims, mujoco.mjtWarning.mjNWARNING.value, 2)
+        stats = self._memory.view(self._library.mjb_warning(self._batch), np.dtype(np.int32), shape)
+        return stats[:, :, 1]  # each is (last info, number of times)
+
+    def _bind_output(self, name: str) -> Tensor:
+        template = getattr(self._template, name, None)
+        if isinstance(template, int):
+            template = np.zeros((), np.int32)
+        where = self._library.mjb_output(self._batch, name.encode(), None, None)
+        if where is None or not isinstance(template, np.ndarray):
+            known = [each for each in dir(self._template) if not each.startswith("_")]
+            raise UnknownName("simulation field", name, known)
+        if (function := _COMPUTED_BY.get(name)) and address(function) not in self._after_step:
+            self._after_step.append(address(function))
+            self._run_after_step()
+        return self._memory.view(where, template.dtype, (self.num_sims, *template.shape))
+
+    def _require(self, failures: int) -> None:
+        """Raise if a call that starts episodes failed: a pose no simulation can be put in."""
+        if failures:
+            first = int((self._status != 0).nonzero()[0, 0])
+            reason = self._library.mjb_error(self._batch, first).decode(errors="replace")
+            raise TelicError(
+                f"MuJoCo could not start {failures} of {self.num_sims} simulations; "
+                f"number {first}: {reason}.",
+                hint="The model or its initial pose is at fault; try it in MuJoCo's viewer.",
+            )

@@ -1,0 +1,29 @@
+"""Compile model files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import mujoco
+
+from telic.errors import EnvironmentError_
+from telic.sim.library import library
+
+
+def load_model(xml_file: str) -> mujoco.MjModel:
+    """Compile a model: one of Gymnasium's assets by name, or any MJCF file by path."""
+    import gymnasium.envs.mujoco as gymnasium_mujoco
+
+    library()  # keeps the compiler's remarks on old models out of the terminal and of the folder
+    path = Path(gymnasium_mujoco.__file__).parent / "assets" / xml_file
+    if not path.is_file():
+        path = Path(xml_file).expanduser()
+    if not path.is_file():
+        raise EnvironmentError_(
+            f'There is no model file "{xml_file}".',
+            hint="Give a path to an MJCF file, or the name of one of Gymnasium's models (ant.xml).",
+        )
+    try:
+        return mujoco.MjModel.from_xml_path(str(path))
+    except ValueError as error:
+        raise EnvironmentError_(f'MuJoCo cannot read "{xml_file}": {error}') from error

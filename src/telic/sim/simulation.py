@@ -1,0 +1,54 @@
+"""The one seam between environments and physics: N simulations of one model as batched tensors."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import mujoco
+import torch
+from torch import Tensor
+
+
+class Simulation(Protocol):
+    """N simulations of one model, stepped together.
+
+    Tensors live on `device`. Floating-point fields are float64 on a CPU and float32 on a GPU. The
+    simulation owns the memory of every field it hands out; the caller owns the tensors it passes in.
+    """
+
+    model: mujoco.MjModel
+    num_sims: int
+    device: torch.device
+    failed: Tensor | None
+    """(N,) bool, simulations in which the engine gave up during the last `step`; None: in none.
+    They keep the state they had before it; the caller resets them."""
+
+    def field(self, name: str) -> Tensor:
+        """Return the live (N, ...) view of an MjData field, e.g. "qpos" or "xpos".
+
+        The same view shows every later step and reset: copy what must last, write nothing. A
+        field costs nothing until it is asked for; from then on every step keeps it right. After
+        `step`, fields are what `mj_step` leaves: positions of bodies describe the state before the last
+        substep. "warning" counts the engine's warnings by kind (`mujoco.mjtWarning`) since the last
+        reset. Raises UnknownName.
+        """
+        ...
+
+    def step(self, ctrl: Tensor, substeps: int) -> None:
+        """Advance every simulation by `substeps` time steps under `ctrl`, (N, nu)."""
+        ...
+
+    def reset(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
+        """Start anew where `mask`, (N,) bool, from those rows of `qpos` and `qvel`; then compute fields.
+
+        Forces of contacts and everything else that only a step computes are zero afterwards.
+        """
+        ...
+
+    def state(self) -> Tensor:
+        """Return a copy of all that the future depends on, (N, size), warm start included."""
+        ...
+
+    def load_state(self, state: Tensor) -> None:
+        """Go on from a state that `state` returned; computed fields are right after the next step."""
+        ...

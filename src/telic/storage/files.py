@@ -1,0 +1,202 @@
+"""Write files so that a process may die at any line: by rename or by whole lines."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from telic.errors import TelicError
+from telic.storage.disk import disk_errors
+
+Record = TypeVar("Record", bound=BaseModel)
+
+TEMPORARY_MARK = ".unfinished-"
+
+
+def plain(value: Any) -> Any:
+    """Return `value` as what JSON can hold; a number that is not finite becomes None."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, BaseModel):
+        return plain(value.model_dump(mode="json"))
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(each) for each in value]
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if hasattr(value, "tolist"):  # numpy and torch, scalars and arrays alike
+        return plain(value.tolist())
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+
+
+# ---------------------------------------------------------------------------- whole files
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield a temporary path; when the block ends well it replaces `path`, else it is removed.
+
+    The suffix is kept, for writers that look at it. Raises ResourceError when the disk is full.
+    """
+    temporary = path.with_name(f"{TEMPORARY_MARK}{os.getpid()}-{path.name}")
+    try:
+        with disk_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield temporary
+            _sync(temporary)
+            os.replace(temporary, path)
+            # Without this a power cut may bring the old name back.
+            _sync(path.parent)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file in one stroke: readers see the old content or the new, never a part."""
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def write_text(path: Path, content: str) -> None:
+    """Write a UTF-8 text file in one stroke."""
+    write_bytes(path, content.encode())
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a record or plain data as indented JSON in one stroke."""
+    write_text(path, json.dumps(plain(value), indent=2, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """Return the content of a JSON file; raises TelicError that names the file and the place."""
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise TelicError(f"There is no file {path}.") from None
+    except ValueError as error:
+        raise TelicError(f"{path} is not valid JSON: {error}.") from None
+
+
+def read_record(path: Path, record: type[Record]) -> Record:
+    """Return the record in a JSON file; raises TelicError that names the file and the field."""
+    try:
+        return record.model_validate(read_json(path))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "the top"
+        raise TelicError(
+            f"{path} is not a {record.__name__}: at {place}, {first['msg']}."
+        ) from None
+
+
+def remove_unfinished(folder: Path) -> list[Path]:
+    """Remove what killed writers left under `folder` and return it; hold the run's lock."""
+    left = sorted(each for each in folder.rglob(f"{TEMPORARY_MARK}*") if each.is_file())
+    for each in left:
+        each.unlink(missing_ok=True)
+    return left
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+# ---------------------------------------------------------------------------- lines
+
+
+class JsonLines:
+    """Append-only log of one JSON object a line.
+
+    A line is written by one system call and ends with a newline; a last line without one was torn
+    by a crash. Opening for writing cuts it off, and so does a write that a full disk broke.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with disk_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            _cut_torn_line(self._handle)
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Append one line; it survives the death of this process (not a power cut: see `sync`)."""
+        line = json.dumps(plain(row), separators=(",", ":"), allow_nan=False).encode() + b"\n"
+        with disk_errors(self.path):
+            written = 0
+            try:
+                while written < len(line):
+                    written += os.write(self._handle, line[written:])
+            except OSError:
+                # A half line in the middle would spoil the log once the disk has room again.
+                _cut_torn_line(self._handle)
+                raise
+
+    def sync(self) -> None:
+        """Make everything appended so far survive a power cut."""
+        with disk_errors(self.path):
+            os.fsync(self._handle)
+
+    def close(self) -> None:
+        """Close the file; closing twice is fine."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a JSON-lines file; a torn last line is left out, no file is no rows."""
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                yield json.loads(line)
+            except ValueError:
+                raise TelicError(
+                    f"{path}, line {number}, is not JSON: the file was damaged from outside.",
+                    hint="Delete that line; the others are intact.",
+                ) from None
+
+
+def _cut_torn_line(handle: int) -> None:
+    """Shorten an open file to its last newline."""
+    end = os.lseek(handle, 0, os.SEEK_END)
+    keep = end
+    while keep > 0:
+        start = max(0, keep - 65536)
+        newline = os.pread(handle, keep - start, start).rfind(b"\n")
+        if newline >= 0:
+            keep = start + newline + 1
+            break
+        keep = start
+    if keep < end:
+        os.ftruncate(handle, keep)

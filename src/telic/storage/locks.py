@@ -1,0 +1,94 @@
+"""Let one process at a time write to a run."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from telic.errors import Refused
+from telic.storage.disk import disk_errors
+
+_PATIENCE_S = 0.2
+
+
+class RunLock:
+    """Exclusive right to write in a folder, held by one process and gone with it.
+
+    Example:
+        with RunLock(folder / "lock", name="run 1a2b"):
+            ...
+    """
+
+    def __init__(self, path: Path, name: str | None = None) -> None:
+        self.path = path
+        self.name = name or str(path.parent)
+        self._handle: int | None = None
+
+    def acquire(self) -> None:
+        """Take the lock, or raise Refused with the number of the process that holds it."""
+        with disk_errors(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+        deadline = time.monotonic() + _PATIENCE_S
+        while not _try_lock(handle, fcntl.LOCK_EX):
+            holder = _written_number(handle)
+            # Without a number somebody is only looking (`lock_holder`) or about to write it.
+            if holder is not None or time.monotonic() > deadline:
+                os.close(handle)
+                raise Refused(
+                    f"{self.name} is in use: process {holder or '(unknown)'} is writing to it.",
+                    hint="Wait until it ends, or stop it, and try again.",
+                )
+            time.sleep(0.01)
+        # The number is for people; the lock itself is the kernel's and dies with the process.
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        self._handle = handle
+
+    def release(self) -> None:
+        """Give the lock back; without one, do nothing."""
+        if self._handle is not None:
+            os.ftruncate(self._handle, 0)
+            os.close(self._handle)
+            self._handle = None
+
+    def __enter__(self) -> Self:
+        self.acquire()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def lock_holder(path: Path) -> int | None:
+    """Return the number of the process that holds the lock at `path`, or None when nobody does."""
+    try:
+        handle = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return None
+    try:
+        return None if _try_lock(handle, fcntl.LOCK_SH) else _written_number(handle)
+    finally:
+        os.close(handle)
+
+
+def _try_lock(handle: int, kind: int) -> bool:
+    try:
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _written_number(handle: int) -> int | None:
+    number = os.pread(handle, 32, 0).decode().strip()
+    return int(number) if number.isdigit() else None

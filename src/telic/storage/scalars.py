@@ -1,0 +1,122 @@
+"""Metric series: a JSON line per training iteration, and per evaluation ("type": "eval").
+
+Every row has "global_step". A resumed run cuts the file back to the step of its saved state, so
+that no step is counted twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from telic.storage.files import JsonLines, plain, read_json_lines, write_text
+
+Kind = Literal["train", "eval", "all"]
+Row = dict[str, Any]
+Column = list[float | None]
+
+
+class ScalarLog:
+    """Append metric rows to a file; the file stays readable whatever happens to this process."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lines = JsonLines(path)
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Append one row; it must hold "global_step". Numbers that are not finite become None."""
+        if "global_step" not in row:
+            raise ValueError(f'a metric row needs "global_step", this one has {sorted(row)}')
+        self._lines.append(row)
+
+    def truncate_after(self, global_step: int) -> int:
+        """Drop the rows of later steps and return how many were dropped."""
+        rows = list(read_json_lines(self.path))
+        kept = [row for row in rows if row["global_step"] <= global_step]
+        if len(kept) < len(rows):
+            self._lines.close()
+            write_text(self.path, "".join(_line(row) for row in kept))
+            self._lines = JsonLines(self.path)
+        return len(rows) - len(kept)
+
+    def sync(self) -> None:
+        """Make everything appended so far survive a power cut."""
+        self._lines.sync()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._lines.close()
+
+
+def read_rows(path: Path, kind: Kind = "all") -> list[Row]:
+    """Return the rows of a metric file in order, a torn last line left out."""
+    rows = read_json_lines(path)
+    if kind == "all":
+        return list(rows)
+    return [row for row in rows if (row.get("type") == "eval") == (kind == "eval")]
+
+
+def read_columns(
+    path: Path, names: Iterable[str] | None = None, kind: Kind = "train"
+) -> dict[str, Column]:
+    """Return series of equal length by name, None where a row lacks the value.
+
+    Without `names`, every name that has a number in some row is returned.
+    """
+    rows = read_rows(path, kind)
+    if names is None:
+        names = dict.fromkeys(
+            name for row in rows for name, value in row.items() if _is_number(value)
+        )
+    return {name: [_number(row.get(name)) for row in rows] for name in names}
+
+
+def downsample(
+    xs: Sequence[float], ys: Sequence[float | None], points: int
+) -> tuple[list[float], list[float]]:
+    """Return at most `points` of a series, chosen so that its shape and its spikes stay.
+
+    Missing values are left out.
+    """
+    if points < 3:
+        raise ValueError(f"a series cannot be shown with {points} points; 3 are the least")
+    known = [(x, y) for x, y in zip(xs, ys, strict=True) if y is not None]
+    series = np.array(known, dtype=np.float64).reshape(-1, 2).T
+    if len(known) > points:
+        series = series[:, _largest_triangles(*series, points)]
+    return series[0].tolist(), series[1].tolist()
+
+
+def _largest_triangles(x: np.ndarray, y: np.ndarray, points: int) -> list[int]:
+    """Choose indices by largest triangle, three buckets (Steinarsson, 2013).
+
+    From each bucket keep the point that spans the largest triangle with the point kept before and
+    the mean of the next bucket; the first and the last point are always kept.
+    """
+    inner = np.linspace(1, len(x) - 1, points - 1).round().astype(int)
+    edges = [*inner.tolist(), len(x)]
+    kept = [0]
+    for start, end, after in zip(edges, edges[1:], edges[2:], strict=False):
+        last = kept[-1]
+        mean_x, mean_y = x[end:after].mean(), y[end:after].mean()
+        # twice the area of (last kept, candidate, mean of the next bucket)
+        area = (x[last] - mean_x) * (y[start:end] - y[last])
+        area -= (x[last] - x[start:end]) * (mean_y - y[last])
+        kept.append(start + int(np.abs(area).argmax()))
+    return [*kept, len(x) - 1]
+
+
+def _line(row: Row) -> str:
+    return json.dumps(plain(row), separators=(",", ":")) + "\n"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _number(value: Any) -> float | None:
+    return value if _is_number(value) else None

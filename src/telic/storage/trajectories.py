@@ -1,0 +1,164 @@
+"""Recorded episodes: named columns of equal length and the facts needed to read them.
+
+A file is a plain `.npz` (any NumPy reads it, nothing is pickled): one array per column, floats as
+float32, and "facts" as JSON text. Row t is the transition obs[t], action[t] -> next_obs[t]; body
+and joint columns (qpos, xpos, …) are the state after it, as are the environment's infos.
+
+Usual columns, with T rows:
+
+    step timestamp reward terminated truncated    (T,)
+    obs next_obs                                  (T, obs_dim)
+    action                                        (T, act_dim), or (T,) when discrete
+    reward_terms                                  (T, terms), named by facts.reward_term_names
+    qpos qvel                                     (T, nq), (T, nv)
+    xpos xquat cvel cfrc_ext                      (T, bodies, 3 | 4 wxyz | 6 angular-linear | 6)
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import Field, ValidationError
+
+from telic.core.config import Record
+from telic.errors import TelicError
+from telic.storage.files import plain, replacing
+
+_FACTS = "facts"
+_LAST_NEXT_OBS = "next_obs_last"
+# Higher levels of deflate cost several times the time for a few percent of float noise.
+_COMPRESSION = 1
+_DAMAGE = (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile, zlib.error, ValidationError)
+
+
+class TrajectoryFacts(Record):
+    """What is true of the whole episode."""
+
+    schema_version: int = 1
+    env_id: str = Field(description="environment id, module:Class, or path of an MJCF file")
+    env_kwargs: dict[str, Any] = Field(default={}, description="constructor arguments")
+    model_path: str | None = Field(
+        default=None, description="MJCF file that qpos belongs to, where env_id does not say it"
+    )
+    dt_s: float | None = Field(description="seconds between two rows; None: no clock")
+    seed: int | None = None
+    label: str | None = Field(
+        default=None, description="which episode of its evaluation: p10, median, p90"
+    )
+    global_step: int | None = Field(
+        default=None, description="environment steps trained when it was recorded"
+    )
+    total_return: float | None = None
+    obs_names: tuple[str, ...] = ()
+    action_names: tuple[str, ...] = ()
+    body_names: tuple[str, ...] = ()
+    joint_names: tuple[str, ...] = ()
+    reward_term_names: tuple[str, ...] = ()
+    extra: dict[str, Any] = Field(default={}, description="whatever else the recorder knows")
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """One episode: `trajectory["qpos"]` is a column, `trajectory.facts.dt_s` a fact."""
+
+    columns: Mapping[str, np.ndarray]
+    facts: TrajectoryFacts
+
+    def __post_init__(self) -> None:
+        lengths = {name: len(column) for name, column in self.columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"columns of one trajectory differ in length: {lengths}")
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.columns[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.columns
+
+    @property
+    def duration_s(self) -> float | None:
+        """Return the simulated time the episode took, or None where there is no clock."""
+        return None if self.facts.dt_s is None else len(self) * self.facts.dt_s
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the steps as plain Python data; reward_terms is a mapping from name to number."""
+        names = list(self.columns)
+        for values in zip(*(column.tolist() for column in self.columns.values()), strict=True):
+            row = dict(zip(names, values, strict=True))
+            if "reward_terms" in row:
+                terms = zip(self.facts.reward_term_names, row["reward_terms"], strict=True)
+                row["reward_terms"] = dict(terms)
+            yield row
+
+
+def write_trajectory(path: Path, trajectory: Trajectory) -> None:
+    """Write an episode in one stroke; "step" and "timestamp" are added when missing.
+
+    The same episode always gives the same bytes.
+    """
+    columns = {name: _storable(column) for name, column in trajectory.columns.items()}
+    columns.setdefault("step", np.arange(len(trajectory), dtype=np.int32))
+    if trajectory.facts.dt_s is not None:
+        times = (columns["step"] * trajectory.facts.dt_s).astype(np.float32)
+        columns.setdefault("timestamp", times)
+    facts = json.dumps(plain(trajectory.facts), allow_nan=False).encode()
+    arrays = _without_repetition(columns) | {_FACTS: np.frombuffer(facts, dtype=np.uint8)}
+    with replacing(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+        for name, array in arrays.items():
+            buffer = io.BytesIO()
+            np.lib.format.write_array(buffer, array, allow_pickle=False)
+            # A ZipInfo without a date: equal content, equal bytes.
+            entry = zipfile.ZipInfo(f"{name}.npy")
+            archive.writestr(entry, buffer.getbuffer(), zipfile.ZIP_DEFLATED, _COMPRESSION)
+
+
+def read_trajectory(path: Path) -> Trajectory:
+    """Return a recorded episode; raises TelicError when the file is missing or damaged."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            columns = {name: archive[name] for name in archive.files}
+        facts = TrajectoryFacts.model_validate_json(columns.pop(_FACTS).tobytes())
+    except FileNotFoundError:
+        raise TelicError(f"There is no trajectory {path}.") from None
+    except _DAMAGE as error:
+        raise TelicError(
+            f"{path} is not a trajectory: {str(error).splitlines()[0]}.",
+            hint="Record it again by evaluating the checkpoint.",
+        ) from None
+    if _LAST_NEXT_OBS in columns:
+        last = columns.pop(_LAST_NEXT_OBS)
+        columns["next_obs"] = np.concatenate((columns["obs"][1:], last))
+    for column in columns.values():
+        column.flags.writeable = False
+    return Trajectory(columns, facts)
+
+
+def _storable(column: Any) -> np.ndarray:
+    array = np.asarray(column)
+    if array.dtype.kind == "f":
+        return array.astype(np.float32, copy=False)
+    if array.dtype.kind not in "iub":
+        raise TypeError(f"a trajectory holds numbers and booleans, not {array.dtype}")
+    return array
+
+
+def _without_repetition(columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Keep the last row of next_obs only, where the others are the next row's obs."""
+    stored = dict(columns)
+    if "obs" in stored and "next_obs" in stored and len(stored["obs"]):
+        after = stored["next_obs"]
+        if after.dtype == stored["obs"].dtype and np.array_equal(stored["obs"][1:], after[:-1]):
+            del stored["next_obs"]
+            stored[_LAST_NEXT_OBS] = after[-1:]
+    return stored

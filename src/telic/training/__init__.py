@@ -1,0 +1,1 @@
+"""From a reward to a trained policy: population PPO, evaluation, checkpoints, export."""

@@ -1,0 +1,206 @@
+"""Evaluate policies on fresh episodes and record what happened, once, for judges and videos."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from telic.core.config import Record
+from telic.core.seeds import derive
+from telic.core.stats import bootstrap
+from telic.envs.vector import VecEnv
+from telic.storage.trajectories import Trajectory, TrajectoryFacts
+from telic.training.job import TrainJob
+from telic.training.networks import Networks
+from telic.training.population import Actor
+from telic.training.rollout import ActionMap
+from telic.training.scoring import Scoring
+
+RECORDED = ("qpos", "qvel", "xpos", "xquat", "cvel", "cfrc_ext")
+LABELS = {"p10": 0.1, "median": 0.5, "p90": 0.9}
+_UNLIMITED = 1000
+"""steps after which an episode without a time limit is cut in evaluation"""
+
+
+class EvaluationRecord(Record):
+    """How good one member was after some steps of training, on episodes it never trained on."""
+
+    global_step: int
+    episodes: int
+    mean_return: float | None
+    interval: tuple[float, float] | None
+    """95 % bootstrap interval of the mean"""
+    std_return: float | None
+    min_return: float | None
+    p10_return: float | None
+    median_return: float | None
+    p90_return: float | None
+    max_return: float | None
+    all_returns: list[float | None]
+    episode_length: float
+    terminated_share: float
+    """share of episodes that ended before their time"""
+    env_return: float | None
+    """mean return under the environment's own reward"""
+    reward_terms: dict[str, float | None]
+    """mean sum over an episode, by term"""
+
+
+class Evaluation(NamedTuple):
+    """Results and the three episodes worth keeping, per member."""
+
+    records: list[EvaluationRecord]
+    trajectories: list[dict[str, Trajectory]]
+
+
+class Evaluator:
+    """Runs the same fresh starts for every member, so that they can be compared."""
+
+    def __init__(
+        self, job: TrainJob, env: VecEnv, scoring: Scoring, networks: Networks
+    ) -> None:
+        self.job = job
+        self.env = env
+        self.scoring = scoring
+        self.networks = networks
+        self.members = len(job.members)
+        self.episodes = env.num_envs // self.members
+        self.limit = env.max_episode_steps or _UNLIMITED
+        self._to_env = ActionMap(env)
+        self._fields = [name for name in RECORDED if name in env.spec.info_keys]
+
+    @staticmethod
+    def seeds(job: TrainJob) -> list[int]:
+        """Return the evaluation seed of every member: one and the same, never a training seed."""
+        return [derive("evaluation", job.env)] * len(job.members)
+
+    @torch.no_grad()
+    def evaluate(self, actor: Actor, global_step: int) -> Evaluation:
+        """Play one episode in every environment with the most likely actions."""
+        tape = self._play(actor)
+        totals = tape["reward"].sum(0).view(self.members, self.episodes)
+        lengths = tape["played"].sum(0).view(self.members, self.episodes)
+        records: list[EvaluationRecord] = []
+        kept: list[dict[str, Trajectory]] = []
+        for member in range(self.members):
+            columns = slice(member * self.episodes, (member + 1) * self.episodes)
+            records.append(self._record(member, tape, columns, global_step))
+            order = torch.nan_to_num(totals[member], nan=-torch.inf).argsort()
+            kept.append({})
+            for label, share in LABELS.items():
+                pick = int(order[min(int(share * self.episodes), self.episodes - 1)])
+                row, length = columns.start + pick, int(lengths[member, pick])
+                total = totals[member, pick].item()
+                facts = self._facts(member, label, global_step, total)
+                kept[-1][label] = self._trajectory(member, tape, row, length, facts)
+        return Evaluation(records, kept)
+
+    def _play(self, actor: Actor) -> dict[str, Tensor]:
+        """Return columns (T, N, ...); steps after an episode's end are zero and not `played`."""
+        env, scoring, networks = self.env, self.scoring, self.networks
+        shape = self.members, self.episodes
+        obs = env.reset(self.seeds(self.job))
+        scoring.reset(torch.ones(shape, dtype=torch.bool, device=env.device))
+        inputs = torch.empty(*shape, networks.shape.critic_inputs, device=env.device)
+        live = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
+        tape: dict[str, list[Tensor]] = {}
+        for step_number in range(self.limit):
+            scoring.inputs(obs, None, out=inputs)
+            outputs = networks.act(actor.views, actor.part(actor.scaling.apply(inputs)))
+            if networks.shape.discrete:
+                outputs = outputs.argmax(-1, keepdim=True)
+            action = self._to_env(outputs)
+            step = env.step(action)
+            score = scoring.score(obs, action, step)
+            done = step.terminated | step.truncated
+            row = {
+                "obs": obs,
+                "action": action,
+                "next_obs": step.final_obs,
+                "reward": torch.where(live, score.total.flatten(), 0.0),
+                "reward_terms": torch.where(live[:, None], score.terms.flatten(0, 1), 0.0),
+                "env_reward": torch.where(live, step.reward, 0.0),
+                "terminated": step.terminated & live,
+                "truncated": step.truncated & live,
+                "played": live,
+                **{name: step.info[name] for name in self._fields},
+            }
+            for name, value in row.items():
+                tape.setdefault(name, []).append(value)
+            scoring.reset(done.view(shape))
+            live = live & ~done
+            obs = step.obs
+            # Asking costs a synchronisation on a GPU, so ask seldom.
+            if step_number % 16 == 15 and not live.any():
+                break
+        return {name: torch.stack(values).cpu() for name, values in tape.items()}
+
+    def _record(
+        self, member: int, tape: dict[str, Tensor], columns: slice, global_step: int
+    ) -> EvaluationRecord:
+        returns = tape["reward"][:, columns].sum(0).double().numpy()
+        finite = returns[np.isfinite(returns)]
+        whole = finite if len(finite) == len(returns) else np.empty(0)
+
+        def of(function: Any, *args: Any) -> float | None:
+            return float(function(whole, *args)) if len(whole) else None
+
+        terms = tape["reward_terms"][:, columns].sum(0).mean(0).tolist()
+        names = self.scoring.term_names[member]
+        env_return = tape["env_reward"][:, columns].sum(0).mean().item()
+        return EvaluationRecord(
+            global_step=global_step,
+            episodes=self.episodes,
+            mean_return=of(np.mean),
+            interval=bootstrap(list(whole)) if len(whole) else None,
+            std_return=of(np.std),
+            min_return=of(np.min),
+            p10_return=of(np.quantile, 0.1),
+            median_return=of(np.median),
+            p90_return=of(np.quantile, 0.9),
+            max_return=of(np.max),
+            all_returns=[float(x) if np.isfinite(x) else None for x in returns],
+            episode_length=tape["played"][:, columns].sum(0).float().mean().item(),
+            terminated_share=tape["terminated"][:, columns].any(0).float().mean().item(),
+            env_return=env_return if np.isfinite(env_return) else None,
+            reward_terms={
+                name: value if np.isfinite(value) else None
+                for name, value in zip(names, terms, strict=False)
+            },
+        )
+
+    def _facts(
+        self, member: int, label: str, global_step: int, total: float
+    ) -> TrajectoryFacts:
+        spec = self.env.spec
+        return TrajectoryFacts(
+            env_id=self.job.env,
+            env_kwargs=self.job.env_args,
+            dt_s=spec.dt_s or 1.0,
+            seed=self.seeds(self.job)[member],
+            label=label,
+            global_step=global_step,
+            total_return=total if np.isfinite(total) else None,
+            obs_names=spec.obs_names,
+            action_names=spec.action_names,
+            body_names=spec.body_names,
+            joint_names=spec.joint_names,
+            reward_term_names=tuple(self.scoring.term_names[member]),
+        )
+
+    def _trajectory(
+        self,
+        member: int,
+        tape: dict[str, Tensor],
+        row: int,
+        length: int,
+        facts: TrajectoryFacts,
+    ) -> Trajectory:
+        columns = {
+            name: value[:length, row].numpy() for name, value in tape.items() if name != "played"
+        }
+        columns["reward_terms"] = columns["reward_terms"][:, : len(self.scoring.term_names[member])]
+        return Trajectory(columns, facts)

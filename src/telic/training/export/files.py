@@ -1,0 +1,198 @@
+"""Write a policy as ONNX, TorchScript or NumPy, and prove that the file acts like the policy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from telic.errors import MissingExtra, TelicError, UsageError
+from telic.storage.files import plain, replacing
+from telic.training.export import run_policy
+from telic.training.export.arrays import Array, PolicyArrays
+
+if TYPE_CHECKING:
+    from telic.training.policy import Policy
+
+TOLERANCE = 1e-5
+"""largest deviation from the torch policy, in units of half the action range"""
+_STEEP = 8.0
+"""runtimes add up in different orders; their rounding differs by a small factor"""
+
+Act = Callable[..., Any]
+"""(obs, memory or None) -> action"""
+
+
+class Format(NamedTuple):
+    """How to write a kind of file, and how to run what was written."""
+
+    write: Callable[[PolicyArrays, Policy, Path, dict[str, Any]], None]
+    load: Callable[[Path], Act]
+
+
+def export_policy(policy: Policy, path: Path) -> Path:
+    """Write the policy as .onnx, .ts or .npz, compare the file with the policy, return the path.
+
+    Raises TelicError, and leaves no file, when an action of the file deviates by more than 1e-5.
+    """
+    export_checked(policy, path)
+    return path
+
+
+def export_checked(policy: Policy, path: Path, about: Mapping[str, Any] | None = None) -> float:
+    """Do what `export_policy` does; return the largest deviation found.
+
+    Args:
+        policy: what to write.
+        path: its suffix chooses the format.
+        about: further facts to keep in the file.
+    """
+    if path.suffix not in _FORMATS:
+        raise UsageError(
+            f'A policy cannot be written as "{path.name}".',
+            hint=f"Choose one of {', '.join(_FORMATS)}.",
+        )
+    kind = _FORMATS[path.suffix]
+    arrays = PolicyArrays.of(policy)
+    with replacing(path) as temporary:
+        kind.write(arrays, policy, temporary, _facts(policy, about or {}))
+        return verify(policy, arrays, kind.load(temporary), path.name)
+
+
+# ---------------------------------------------------------------------------- proof
+
+
+def verify(policy: Policy, arrays: PolicyArrays, act: Act, name: str) -> float:
+    """Return the largest deviation of `act` from the policy; raises TelicError if it is too large.
+
+    Measured in units of half the action range, on ordinary observations and on ones far outside
+    what training saw; for discrete actions, how much worse the choice is, in logits. Where a steep
+    network magnifies the rounding of float32 itself beyond 1e-5, a multiple of that rounding is allowed.
+    """
+    worst = 0.0
+    for inputs in _trials(arrays):
+        obs, memory = inputs[:, : policy.obs_dim], inputs[:, policy.obs_dim :]
+        given = (obs, memory) if policy.memory_size else (obs,)
+        expected, got = policy(*given), np.asarray(act(*given))
+        if got.shape != expected.shape:
+            raise TelicError(f"{name} gives actions of shape {got.shape}, not {expected.shape}.")
+        exact = arrays.outputs(inputs)
+        if arrays.range is None:
+            deviation, rounding = _regret(exact, got), _regret(exact, expected)
+        else:
+            middle, half = arrays.range
+            truth = middle + half * np.clip(exact, -1.0, 1.0)
+            unit = np.maximum(half, np.finfo(np.float32).tiny)
+            deviation = _largest(np.abs(got - expected) / unit)
+            rounding = _largest(np.abs(expected - truth) / unit)
+        if not deviation <= max(TOLERANCE, _STEEP * rounding):
+            raise TelicError(
+                f"{name} was not written: its actions deviate from the policy's by {deviation:.2g} "
+                f"of half the action range, more than {TOLERANCE:g}.",
+                hint="The policy itself is intact. Please report this with the policy file.",
+            )
+        worst = max(worst, deviation)
+    return worst
+
+
+def _trials(arrays: PolicyArrays) -> list[Array]:
+    """Return observations as seen in training, beyond the normaliser's limits, and plain ones."""
+    random = np.random.default_rng(0)
+    size = len(arrays.shift)
+    spread = 1.0 / np.where(arrays.scale > 0.0, arrays.scale, 1.0)
+    trials = [arrays.shift + spread * random.normal(0.0, s, (64, size)) for s in (1.0, 4.0, 40.0)]
+    trials += [random.normal(0.0, each, (64, size)) for each in (1.0, 100.0, 1e6)]
+    corners = np.array([[0.0], [1e30], [-1e30]]) * np.ones(size)
+    trials += [corners, random.normal(0.0, 1.0, (1, size))]
+    return [each.astype(np.float32) for each in trials]
+
+
+def _regret(outputs: Array, chosen: Array) -> float:
+    best = outputs.max(1)
+    return float((best - np.take_along_axis(outputs, chosen[:, None], axis=1)[:, 0]).max())
+
+
+def _largest(values: Array) -> float:
+    return float(values.max()) if np.isfinite(values).all() else float("inf")
+
+
+# ---------------------------------------------------------------------------- formats
+
+
+def _facts(policy: Policy, about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return everything a user of the file must know."""
+    facts = {
+        **policy.facts,
+        **about,
+        "action_low": policy.low,
+        "action_high": policy.high,
+        "discrete": policy.shape.discrete,
+        "memory_size": policy.memory_size,
+    }
+    return plain(facts)
+
+
+def _as_text(facts: dict[str, Any]) -> dict[str, str]:
+    """Return facts for formats that hold text only; what is not text becomes JSON."""
+    return {k: v if isinstance(v, str) else json.dumps(v) for k, v in facts.items()}
+
+
+def _write_onnx(arrays: PolicyArrays, policy: Policy, path: Path, facts: dict[str, Any]) -> None:
+    from telic.training.export.onnx_graph import build_onnx
+
+    model = build_onnx(arrays, policy.obs_dim, policy.memory_size, _as_text(facts))
+    path.write_bytes(model.SerializeToString())
+
+
+def _load_onnx(path: Path) -> Act:
+    try:
+        return run_policy.load_onnx(path)
+    except ImportError:
+        raise MissingExtra("onnxruntime", "export", "Checking a policy written as ONNX") from None
+
+
+def _write_torchscript(
+    arrays: PolicyArrays, policy: Policy, path: Path, facts: dict[str, Any]
+) -> None:
+    from telic.training.export.torchscript import write_torchscript
+
+    write_torchscript(arrays, path, _as_text(facts))
+
+
+def _load_torchscript(path: Path) -> Act:
+    import torch
+
+    from telic.training.export.torchscript import load_torchscript
+
+    module = load_torchscript(path)
+
+    def act(*given: Array) -> Array:
+        return module(*(torch.from_numpy(each) for each in given)).numpy()
+
+    return act
+
+
+def _write_numpy(arrays: PolicyArrays, policy: Policy, path: Path, facts: dict[str, Any]) -> None:
+    columns: dict[str, Any] = {
+        "shift": arrays.shift,
+        "scale": arrays.scale,
+        "limit": np.float32(arrays.limit),
+        "layers": len(arrays.layers),
+        "activation": arrays.activation,
+        "facts": json.dumps(facts),
+    }
+    for index, (weight, bias) in enumerate(arrays.layers):
+        columns |= {f"weight_{index}": weight, f"bias_{index}": bias}
+    if arrays.range is not None:
+        columns |= arrays.range._asdict()
+    np.savez(path, **columns)
+
+
+_FORMATS = {
+    ".onnx": Format(_write_onnx, _load_onnx),
+    ".ts": Format(_write_torchscript, _load_torchscript),
+    ".npz": Format(_write_numpy, run_policy.load_numpy),
+}

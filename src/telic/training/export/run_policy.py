@@ -1,0 +1,108 @@
+"""Run this policy without telic and without torch.
+
+    python run_policy.py [episodes]      play it in Gymnasium and print the returns
+
+    from run_policy import load
+    policy = load()                      # policy.onnx or policy.npz beside this file
+    action = policy(obs)                 # one observation (D,), or many (N, D)
+
+Needs numpy; uses onnxruntime where it is installed. Playing needs gymnasium[mujoco].
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).parent
+
+
+def load(folder: Path = HERE) -> Callable[..., np.ndarray]:
+    """Return the policy as a function, run by onnxruntime if there is one, else by numpy."""
+    try:
+        return load_onnx(folder / "policy.onnx")
+    except ImportError:
+        return load_numpy(folder / "policy.npz")
+
+
+def load_numpy(path: Path) -> Callable[..., np.ndarray]:
+    """Return the policy of a .npz file as a function; needs nothing but numpy."""
+    with np.load(path) as file:
+        data = dict(file)
+    weights = [data[f"weight_{i}"] for i in range(int(data["layers"]))]
+    biases = [data[f"bias_{i}"] for i in range(int(data["layers"]))]
+    activate = {
+        "tanh": np.tanh,
+        "relu": lambda x: np.maximum(x, 0.0),
+        "elu": lambda x: np.where(x > 0.0, x, np.expm1(np.minimum(x, 0.0))),
+    }[str(data["activation"])]
+
+    def policy(obs: Any, memory: Any = None) -> np.ndarray:
+        x = np.asarray(obs, dtype=np.float32)
+        if memory is not None:
+            x = np.concatenate((x, np.asarray(memory, dtype=np.float32)), axis=-1)
+        x = np.clip((x - data["shift"]) * data["scale"], -data["limit"], data["limit"])
+        for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
+            x = activate(x @ weight + bias)
+        x = x @ weights[-1] + biases[-1]
+        if "half" not in data:
+            return x.argmax(-1)
+        return data["middle"] + data["half"] * np.clip(x, -1.0, 1.0)
+
+    return policy
+
+
+def load_onnx(path: Path) -> Callable[..., np.ndarray]:
+    """Return the policy of an .onnx file as a function; needs onnxruntime."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # a small network is faster on one
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+    def policy(obs: Any, memory: Any = None) -> np.ndarray:
+        given = [np.asarray(each, dtype=np.float32) for each in (obs, memory) if each is not None]
+        names = [each.name for each in session.get_inputs()]
+        feeds = {name: np.atleast_2d(each) for name, each in zip(names, given, strict=True)}
+        action = np.asarray(session.run(["action"], feeds)[0])
+        return action if given[0].ndim > 1 else action[0]
+
+    return policy
+
+
+def facts(folder: Path = HERE) -> dict[str, Any]:
+    """Return what the policy was trained for: env, env_args, obs_names, action_names, dt_s, ..."""
+    with np.load(folder / "policy.npz") as file:
+        return json.loads(str(file["facts"]))
+
+
+def play(episodes: int = 3) -> list[float]:
+    """Play in the Gymnasium environment of the policy; return the episodes' returns."""
+    import gymnasium
+
+    about, policy = facts(), load()
+    if about["memory_size"]:
+        sys.exit(f"This policy needs its reward's memory ({about['memory_size']} numbers) as well.")
+    try:
+        env = gymnasium.make(about["env"], **about["env_args"])
+    except gymnasium.error.Error as error:
+        sys.exit(f"{error} Call load() from a loop of your own instead.")
+    returns = []
+    for seed in range(episodes):
+        (obs, _), total, done = env.reset(seed=seed), 0.0, False
+        while not done:
+            action = policy(gymnasium.spaces.flatten(env.observation_space, obs))
+            obs, reward, terminated, truncated, _ = env.step(action)
+            total, done = total + float(reward), terminated or truncated
+        returns.append(total)
+    return returns
+
+
+if __name__ == "__main__":
+    for index, total in enumerate(play(int(sys.argv[1]) if len(sys.argv) > 1 else 3)):
+        print(f"episode {index}: the task's own return {total:.1f}")

@@ -1,0 +1,173 @@
+"""Named findings about a training run: what looks wrong, with the numbers that say so."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from statistics import fmean, median
+from typing import Any
+
+from telic.core.config import Record
+
+_WINDOW = 20
+_COLLAPSED_STD = 0.02
+_DOMINANT = 0.9
+_KL_FACTOR = 5.0
+_VALUE_FACTOR = 10.0
+_PLATEAU_SHARE = 0.02
+
+
+class Finding(Record):
+    """One thing a person should know about a member's training."""
+
+    name: str
+    message: str
+    values: dict[str, float]
+    step: int
+
+
+class Health:
+    """Watches one member's rows and reports each kind of trouble once."""
+
+    def __init__(self, term_names: list[str], target_kl: float) -> None:
+        self.term_names = term_names
+        self.target_kl = target_kl
+        self.findings: list[Finding] = []
+        self._rows: deque[dict[str, Any]] = deque(maxlen=_WINDOW)
+        self._returns: list[float] = []
+        self._lowest_value_loss = math.inf
+
+    def watch(self, row: dict[str, Any], progress: float) -> list[Finding]:
+        """Take in one iteration's row; return what is newly wrong."""
+        self._rows.append(row)
+        if row["episodic_return"] is not None:
+            self._returns.append(row["episodic_return"])
+        known = {each.name for each in self.findings}
+        found = [
+            each
+            for each in (
+                self._entropy(row), self._kl(), self._value_loss(row), self._plateau(row, progress),
+                *self._terms(row),
+            )
+            if each is not None and each.name not in known
+        ]  # fmt: skip
+        self.findings += found
+        return found
+
+    def not_finite(self, step: int, what: str, saved: str) -> Finding:
+        """Record that a member stopped because of NaN or infinity."""
+        finding = Finding(
+            name="not_finite",
+            message=f"{what} became NaN or infinite; this member stopped. The moment is in {saved}.",
+            values={},
+            step=step,
+        )
+        self.findings.append(finding)
+        return finding
+
+    def _full(self) -> bool:
+        return len(self._rows) == _WINDOW
+
+    def _entropy(self, row: dict[str, Any]) -> Finding | None:
+        std = row["policy_std"]
+        if std is None or std >= _COLLAPSED_STD:
+            return None
+        return Finding(
+            name="entropy_collapse",
+            message=f"Exploration has all but stopped: mean action deviation {std:.3g} of the half "
+            "range. Raise entropy_coef or lower learning_rate.",
+            values={"policy_std": std},
+            step=row["global_step"],
+        )
+
+    def _kl(self) -> Finding | None:
+        latest = [row["approx_kl"] for row in list(self._rows)[-3:]]
+        if len(latest) < 3 or min(latest) <= _KL_FACTOR * self.target_kl:
+            return None
+        return Finding(
+            name="kl_blow_up",
+            message=f"Updates move the policy too far: KL {fmean(latest):.3g} for three updates, "
+            f"target {self.target_kl:.3g}. Lower learning_rate or epochs.",
+            values={"approx_kl": fmean(latest), "target_kl": self.target_kl},
+            step=self._rows[-1]["global_step"],
+        )
+
+    def _value_loss(self, row: dict[str, Any]) -> Finding | None:
+        if not self._full():
+            return None
+        recent = median(each["value_loss"] for each in self._rows)
+        lowest = self._lowest_value_loss = min(self._lowest_value_loss, recent)
+        if recent <= _VALUE_FACTOR * lowest or row["explained_variance"] > 0.5:
+            return None
+        return Finding(
+            name="value_loss_diverges",
+            message=f"The value loss rose from {lowest:.3g} to {recent:.3g} while it explains "
+            f"{row['explained_variance']:.0%} of the returns. Lower learning_rate or rescale the reward.",
+            values={"lowest": lowest, "recent": recent},
+            step=row["global_step"],
+        )
+
+    def _terms(self, row: dict[str, Any]) -> list[Finding | None]:
+        if not self._full() or len(self.term_names) < 2:
+            return []
+        sizes = {
+            name: fmean(abs(each[f"reward_term_{name}"] or 0.0) for each in self._rows)
+            for name in self.term_names
+        }
+        total = sum(sizes.values())
+        found: list[Finding | None] = []
+        for name, size in sizes.items():
+            if size == 0.0:
+                found.append(
+                    Finding(
+                        name=f"dead_term:{name}",
+                        message=f'The term "{name}" was exactly zero for {_WINDOW} updates: it teaches '
+                        "nothing. Check its condition or its scale.",
+                        values={"share": 0.0},
+                        step=row["global_step"],
+                    )
+                )
+            elif size > _DOMINANT * total:
+                found.append(
+                    Finding(
+                        name=f"dominant_term:{name}",
+                        message=f'The term "{name}" is {size / total:.0%} of the reward; the others '
+                        "hardly matter. Lower its weight or raise theirs.",
+                        values={"share": size / total},
+                        step=row["global_step"],
+                    )
+                )
+        return found
+
+    def _plateau(self, row: dict[str, Any], progress: float) -> Finding | None:
+        """Compare the last third of the returns with the third before, on the scale of all of them."""
+        if progress < 0.6 or len(self._returns) < 3 * _WINDOW:
+            return None
+        third = len(self._returns) // 3
+        before, after = fmean(self._returns[-2 * third : -third]), fmean(self._returns[-third:])
+        spread = max(self._returns) - min(self._returns)
+        if spread == 0.0 or abs(after - before) > _PLATEAU_SHARE * spread:
+            return None
+        return Finding(
+            name="plateau",
+            message=f"The return has stopped changing: {before:.4g} to {after:.4g} over the last third "
+            "of training. More steps will not help much.",
+            values={"before": before, "after": after},
+            step=row["global_step"],
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what later findings depend on."""
+        return {
+            "findings": [each.model_dump() for each in self.findings],
+            "rows": list(self._rows),
+            "returns": list(self._returns),
+            "lowest": self._lowest_value_loss,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Put it back."""
+        self.findings = [Finding.model_validate(each) for each in state["findings"]]
+        self._rows = deque(state["rows"], maxlen=_WINDOW)
+        self._returns = list(state["returns"])
+        self._lowest_value_loss = state["lowest"]

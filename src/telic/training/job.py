@@ -1,0 +1,87 @@
+"""What to train: one record that is the run's config.json, the worker's order and its identity."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from telic.core.config import Config, Record
+from telic.training.settings import MEMBER_FIELDS, PpoSettings
+
+
+class RewardSource(Record):
+    """A reward as text, or the environment's own."""
+
+    name: str = Field(description="short name, used in folder names")
+    source: str | None = Field(None, description="Python source; None: the environment's own reward")
+    weights: dict[str, float] = Field({}, description="weights that replace the file's own")
+    trusted: bool = Field(False, description="written by the user: skip the code allow-list")
+
+
+class Member(Record):
+    """One policy of the population."""
+
+    name: str = Field(description="<config>_seed_<seed>: its folder")
+    config: str = Field(description="reward and settings in one short name")
+    seed: int
+    reward: int = Field(description="index into the job's rewards")
+    settings: PpoSettings
+
+
+class TrainJob(Config):
+    """A population to train on one environment."""
+
+    schema_version: Literal[1] = 1
+    env: str = Field(description="environment id, module:Class, or path of an MJCF file")
+    env_args: dict[str, Any] = Field({}, description="constructor arguments of the environment")
+    steps: int = Field(ge=1, description="environment steps per member")
+    rewards: tuple[RewardSource, ...] = Field(min_length=1)
+    members: tuple[Member, ...] = Field(min_length=1)
+    device: str = Field("cpu", description="cpu or cuda")
+    threads: int | None = Field(None, description="physics threads; None: all processors")
+    evaluations: int = Field(4, ge=1, description="evaluations spread evenly over training")
+    eval_episodes: int = Field(10, ge=1, description="episodes per evaluation and member")
+    save_every_s: float = Field(10.0, gt=0, description="seconds between resumable saves")
+    tensorboard: bool = Field(False, description="also write TensorBoard files")
+
+    @model_validator(mode="after")
+    def _members_fit_together(self) -> TrainJob:
+        names = [member.name for member in self.members]
+        if len(set(names)) != len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f'Two members are named "{twice}"; give each config and seed once.')
+        order = [member.reward for member in self.members]
+        if order != sorted(order) or max(order) >= len(self.rewards):
+            raise ValueError("Members must be listed in the order of their rewards.")
+        own = set(MEMBER_FIELDS)
+        common = [member.settings.model_dump(exclude=own) for member in self.members]
+        for name in common[0]:
+            if any(each[name] != common[0][name] for each in common):
+                raise ValueError(
+                    f"{name} differs between members; in one population only "
+                    f"{', '.join(MEMBER_FIELDS)} may. Train them in separate runs."
+                )
+        return self
+
+    @property
+    def settings(self) -> PpoSettings:
+        """Settings that all members share."""
+        return self.members[0].settings
+
+    @property
+    def iterations(self) -> int:
+        """Batches each member collects and learns from."""
+        return -(-self.steps // self.settings.batch_size)
+
+    @property
+    def key(self) -> str:
+        """A hash of everything that decides the numbers: the same command gives the same key."""
+        text = self.model_dump_json(exclude={"save_every_s", "tensorboard", "threads"})
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def evaluation_iterations(self) -> list[int]:
+        """Iterations (counted from 1) after which to evaluate; the last one always is."""
+        parts = min(self.evaluations, self.iterations)
+        return [round(self.iterations * (i + 1) / parts) for i in range(parts)]

@@ -1,0 +1,118 @@
+"""What this machine offers: the facts `telic doctor` prints and a bug report needs."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+from telic.core.config import Record
+from telic.training.manifest import versions
+
+_EXTRAS = {
+    "export": ("onnx", "onnxruntime"),
+    "sb3": ("stable_baselines3",),
+}
+
+
+class Check(Record):
+    """One line of the report."""
+
+    name: str
+    state: Literal["ok", "note", "bad"]
+    message: str
+    fix: str | None = None
+
+
+def examine() -> list[Check]:
+    """Return every check; takes a few seconds because rendering is really tried."""
+    return [
+        _versions(),
+        _processors(),
+        _disk(),
+        _graphics_card(),
+        _rendering(),
+        *_confinement(),
+        *_extras(),
+    ]
+
+
+def _versions() -> Check:
+    found = versions()
+    missing = [name for name, version in found.items() if version is None and name != "telic"]
+    text = ", ".join(f"{name} {version}" for name, version in found.items() if version)
+    if missing:
+        return Check(
+            name="packages", state="bad", message=f"{text}; missing: {', '.join(missing)}",
+            fix="pip install telic",
+        )  # fmt: skip
+    return Check(name="packages", state="ok", message=f"Python {platform.python_version()}, {text}")
+
+
+def _processors() -> Check:
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return Check(
+        name="machine",
+        state="ok",
+        message=f"{platform.system()} {platform.machine()}, {usable} processors, {pages / 2**30:.0f} GiB",
+    )
+
+
+def _disk() -> Check:
+    free = shutil.disk_usage(Path.cwd()).free
+    state = "ok" if free > 2e9 else "bad"
+    fix = None if state == "ok" else "Free some space, or use --runs-dir on another disk."
+    return Check(name="disk", state=state, message=f"{free / 1e9:.0f} GB free here", fix=fix)
+
+
+def _graphics_card() -> Check:
+    import torch
+
+    if torch.cuda.is_available():
+        name = torch.cuda.get_device_name(0)
+        return Check(name="GPU", state="ok", message=f"{name} (training on it is not supported yet)")
+    return Check(name="GPU", state="note", message="none; training uses the processors")
+
+
+def _rendering() -> Check:
+    from telic.rendering import choose_backend
+
+    backend = choose_backend()
+    if backend == "rays":
+        return Check(
+            name="rendering", state="note", message="no GL found; videos are drawn by ray casting",
+            fix="For nicer ones: apt-get install libegl1 libgl1-mesa-dri libosmesa6",
+        )  # fmt: skip
+    return Check(name="rendering", state="ok", message=f"{backend}")
+
+
+def _confinement() -> list[Check]:
+    from telic.sandbox.confine import available
+
+    return [
+        Check(
+            name=f"confinement: {part.name}",
+            state="ok" if part.active else "note",
+            message=part.message,
+        )
+        for part in available().parts
+    ]
+
+
+def _extras() -> list[Check]:
+    out: list[Check] = []
+    for extra, modules in _EXTRAS.items():
+        missing = [name for name in modules if find_spec(name) is None]
+        out.append(
+            Check(
+                name=f"extra {extra}",
+                state="note" if missing else "ok",
+                message=f"not installed: {', '.join(missing)}" if missing else "installed",
+                fix=f"pip install 'telic[{extra}]'" if missing else None,
+            )
+        )
+    return out

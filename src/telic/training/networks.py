@@ -1,0 +1,143 @@
+"""The networks of a whole population as one stack of weights.
+
+Member p's parameters are row p of one matrix `flat` (P, size). Layers are views of it, so a forward
+pass is a few batched matrix products whatever P is, the gradient of all members is one matrix, and
+clipping, Adam and checkpoints are single operations.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from telic.training.settings import PpoSettings
+
+_ACTIVATIONS = {"tanh": torch.tanh, "elu": torch.nn.functional.elu, "relu": torch.relu}
+_GAINS = {"tanh": 5.0 / 3.0, "elu": math.sqrt(2.0), "relu": math.sqrt(2.0)}
+
+
+class Shape(NamedTuple):
+    """What fixes the size of the networks."""
+
+    actor_inputs: int
+    critic_inputs: int
+    outputs: int
+    """action dimensions, or the number of discrete actions"""
+    discrete: bool
+    hidden: tuple[int, ...]
+    activation: str
+    shared_value: bool
+
+    @classmethod
+    def of(
+        cls, settings: PpoSettings, actor_inputs: int, critic_inputs: int, outputs: int, discrete: bool
+    ) -> Shape:
+        """Combine the settings' choices with the environment's sizes."""
+        return cls(
+            actor_inputs, critic_inputs, outputs, discrete,
+            settings.hidden, settings.activation, settings.shared_value,
+        )  # fmt: skip
+
+
+class Layer(NamedTuple):
+    """One affine layer of all members: weight (P, in, out) and bias (P, 1, out)."""
+
+    weight: Tensor
+    bias: Tensor
+
+
+class Views(NamedTuple):
+    """`flat` cut into layers."""
+
+    actor: list[Layer]
+    critic: list[Layer]
+    log_std: Tensor
+    """(P, outputs); empty for discrete actions"""
+
+
+class Networks:
+    """Actor and critic of P members; pure functions of a flat parameter matrix."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.activate = _ACTIVATIONS[shape.activation]
+        actor = _pairs(shape.actor_inputs, shape.hidden, shape.outputs)
+        critic = (
+            [(shape.hidden[-1], 1)]
+            if shape.shared_value
+            else _pairs(shape.critic_inputs, shape.hidden, 1)
+        )
+        self._actor_layers = len(actor)
+        self._pairs = actor + critic
+        weights = [a * b for a, b in self._pairs]
+        biases = [b for _, b in self._pairs]
+        self._sizes = [*weights, *biases, 0 if shape.discrete else shape.outputs]
+        self.size = sum(self._sizes)
+
+    def initialise(self, generators: list[torch.Generator], log_std: float) -> Tensor:
+        """Return flat parameters, orthogonal weights and zero biases, from each member's generator."""
+        rows: list[Tensor] = []
+        for generator in generators:
+            parts: list[Tensor] = []
+            for index, (fan_in, fan_out) in enumerate(self._pairs):
+                weight = torch.empty(fan_in, fan_out)
+                torch.nn.init.orthogonal_(weight, self._gain(index), generator=generator)
+                parts.append(weight.flatten())
+            parts.append(torch.zeros(sum(b for _, b in self._pairs)))
+            parts.append(torch.full((self._sizes[-1],), log_std))
+            rows.append(torch.cat(parts))
+        return torch.stack(rows)
+
+    def _gain(self, index: int) -> float:
+        if index == self._actor_layers - 1:
+            return 0.01  # small first actions: exploration comes from the noise alone
+        if index == len(self._pairs) - 1:
+            return 1.0
+        return _GAINS[self.shape.activation]
+
+    def views(self, flat: Tensor) -> Views:
+        """Cut a flat matrix (P, size) into layers; differentiable, and free of copies."""
+        members = flat.shape[0]
+        parts = flat.split(self._sizes, dim=1)
+        count = len(self._pairs)
+        layers = [
+            Layer(parts[i].view(members, *pair), parts[count + i].unsqueeze(1))
+            for i, pair in enumerate(self._pairs)
+        ]
+        return Views(layers[: self._actor_layers], layers[self._actor_layers :], parts[-1])
+
+    def act(self, views: Views, inputs: Tensor) -> Tensor:
+        """Return action means or logits (P, n, outputs) for actor inputs (P, n, d)."""
+        return self._forward(views.actor, inputs)
+
+    def value(self, views: Views, inputs: Tensor) -> Tensor:
+        """Return values (P, n) for critic inputs (actor inputs if layers are shared)."""
+        if self.shape.shared_value:
+            inputs = self._hidden(views.actor[:-1], inputs)
+        return self._forward(views.critic, inputs).squeeze(-1)
+
+    def act_and_value(self, views: Views, actor_in: Tensor, critic_in: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what `act` and `value` would, running shared layers once."""
+        if not self.shape.shared_value:
+            return self.act(views, actor_in), self.value(views, critic_in)
+        hidden = self._hidden(views.actor[:-1], actor_in)
+        heads = views.actor[-1], views.critic[-1]
+        means, value = (torch.baddbmm(head.bias, hidden, head.weight) for head in heads)
+        return means, value.squeeze(-1)
+
+    def _forward(self, layers: list[Layer], x: Tensor) -> Tensor:
+        x = self._hidden(layers[:-1], x)
+        return torch.baddbmm(layers[-1].bias, x, layers[-1].weight)
+
+    def _hidden(self, layers: list[Layer], x: Tensor) -> Tensor:
+        for layer in layers:
+            x = self.activate(torch.baddbmm(layer.bias, x, layer.weight))
+        return x
+
+
+def _pairs(inputs: int, hidden: tuple[int, ...], outputs: int) -> list[tuple[int, int]]:
+    widths = [inputs, *hidden, outputs]
+    return list(zip(widths[:-1], widths[1:], strict=True))

@@ -1,0 +1,141 @@
+"""From what a person asks for to a complete job: rewards x variants x seeds."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import textwrap
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from telic.errors import ConfigError, RewardError
+from telic.storage.layout import file_name
+from telic.training.job import Member, RewardSource, TrainJob
+from telic.training.presets import preset as find_preset
+from telic.training.settings import MEMBER_FIELDS
+
+OWN = "default"
+"""name of the environment's own reward"""
+
+
+def plan(
+    env: str,
+    *,
+    rewards: Sequence[str | Path | type | None] = (None,),
+    steps: int | None = None,
+    seeds: Sequence[int] = (1,),
+    preset: str = "default",
+    overrides: Sequence[str] = (),
+    settings: Mapping[str, Any] | None = None,
+    weights: Mapping[str, float] | None = None,
+    variants: Sequence[Mapping[str, Any]] = ({},),
+    env_args: Mapping[str, Any] | None = None,
+    trusted: bool = False,
+    **options: Any,
+) -> TrainJob:
+    """Return the job for a request.
+
+    Args:
+        env: environment id, module:Class, or MJCF path.
+        rewards: reward files, source texts or classes; None is the environment's own.
+        steps: environment steps per member; None: the preset's.
+        seeds: one member per reward, variant and seed.
+        preset: named settings to start from.
+        overrides: `key=value` changes of settings.
+        settings: changes of settings as values.
+        weights: reward weights that replace the files' own.
+        variants: settings that differ between members, e.g. [{"gamma": 0.98}, {"gamma": 0.99}].
+        env_args: constructor arguments of the environment.
+        trusted: the rewards were written by the caller: skip the code allow-list.
+        options: other fields of TrainJob.
+    """
+    chosen = find_preset(preset, env)
+    shared = chosen.settings.override(overrides).replace(**(settings or {}))
+    if len(set(seeds)) != len(seeds) or not seeds:
+        raise ConfigError(f"seeds={list(seeds)} must be different numbers, at least one.")
+    sources = _distinct([read_reward(each, weights, trusted) for each in rewards])
+    members: list[Member] = []
+    for (index, source), variant, seed in itertools.product(
+        enumerate(sources), variants, seeds
+    ):
+        _check_variant(variant)
+        config = source.name + "".join(
+            f"-{_short(name)}{value:g}" for name, value in sorted(variant.items())
+        )
+        members.append(
+            Member(
+                name=f"{config}_seed_{seed}",
+                config=config,
+                seed=seed,
+                reward=index,
+                settings=shared.replace(**variant),
+            )
+        )
+    return TrainJob.parse(
+        {
+            "env": env,
+            "env_args": dict(env_args or {}),
+            "steps": steps or chosen.steps,
+            "rewards": [each.model_dump() for each in sources],
+            "members": [each.model_dump() for each in members],
+            **options,
+        }
+    )
+
+
+def read_reward(
+    given: str | Path | type | None, weights: Mapping[str, float] | None, trusted: bool
+) -> RewardSource:
+    """Turn a file, a source text or a class into a named source."""
+    chosen = dict(weights or {})
+    if given is None or given == OWN:
+        if chosen:
+            raise ConfigError("The environment's own reward has no weights to change.")
+        return RewardSource(name=OWN)
+    if isinstance(given, type):
+        try:
+            source = textwrap.dedent(inspect.getsource(given))
+        except (OSError, TypeError):
+            raise RewardError(
+                f"The source of {given.__name__} cannot be found.", hint="Put it into a file."
+            ) from None
+        header = "import numpy as np\nimport torch\nfrom telic import RewardFunction, quantities\n"
+        return RewardSource(name=file_name(given.__name__), source=header + source, weights=chosen)
+    if isinstance(given, str) and "\n" in given:
+        return RewardSource(name="reward", source=given, weights=chosen, trusted=trusted)
+    path = Path(given).expanduser()
+    try:
+        source = path.read_text()
+    except FileNotFoundError:
+        raise RewardError(
+            f"There is no reward file {path}.", hint="Give the path of a Python file."
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise RewardError(f"{path} cannot be read as a reward: {error}.") from None
+    return RewardSource(
+        name=file_name(path.stem), source=source, weights=chosen, trusted=trusted
+    )
+
+
+def _distinct(sources: list[RewardSource]) -> list[RewardSource]:
+    """Give rewards of one name different names."""
+    seen: dict[str, int] = {}
+    out: list[RewardSource] = []
+    for source in sources:
+        count = seen[source.name] = seen.get(source.name, 0) + 1
+        out.append(source if count == 1 else source.model_copy(update={"name": f"{source.name}{count}"}))
+    return out
+
+
+def _check_variant(variant: Mapping[str, Any]) -> None:
+    for name in variant:
+        if name not in MEMBER_FIELDS:
+            raise ConfigError(
+                f"{name} cannot differ between members of one population.",
+                hint=f"These can: {', '.join(MEMBER_FIELDS)}.",
+            )
+
+
+def _short(name: str) -> str:
+    return "".join(word[0] for word in name.split("_"))

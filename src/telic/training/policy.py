@@ -1,0 +1,153 @@
+"""A trained policy as one small file, and as a function from observation to action."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from telic.errors import TelicError, UnknownName, UsageError
+from telic.storage.files import read_json, replacing
+from telic.storage.layout import MemberFolder, RunFolder, is_run
+from telic.training.networks import Networks, Shape
+from telic.training.normalise import Scaling
+from telic.training.population import Actor, Population
+from telic.training.run import best_member
+
+FORMAT = 1
+
+
+class Policy:
+    """A policy with its normaliser inside: `policy(obs) -> action` for one or many observations.
+
+    Numpy in, numpy out; tensors in, tensors out. Actions are the most likely ones, within the
+    environment's range. A policy that was trained to see its reward's memory takes it as `memory`.
+    """
+
+    def __init__(self, saved: dict[str, Any]) -> None:
+        self.facts: dict[str, Any] = saved["facts"]
+        self.shape = Shape(**{**saved["shape"], "hidden": tuple(saved["shape"]["hidden"])})
+        self.networks = Networks(self.shape)
+        self.flat: Tensor = saved["flat"].unsqueeze(0)
+        mask = saved["mask"]
+        self.actor = Actor(
+            self.networks.views(self.flat),
+            Scaling(saved["shift"].view(1, 1, -1), saved["scale"].view(1, 1, -1)),
+            self.shape.actor_inputs,
+            None if mask is None else mask.view(1, 1, -1),
+        )
+        self.low: Tensor = saved["action_low"]
+        self.high: Tensor = saved["action_high"]
+
+    @property
+    def obs_dim(self) -> int:
+        """Columns of the observation."""
+        return len(self.facts["obs_names"])
+
+    @property
+    def memory_size(self) -> int:
+        """Columns of reward memory the policy must be given; usually 0."""
+        return self.shape.actor_inputs - self.obs_dim
+
+    @torch.no_grad()
+    def __call__(self, obs: Any, memory: Any = None) -> Any:
+        """Return the action (A,) for an observation (D,), or (N, A) for (N, D)."""
+        plain = not isinstance(obs, Tensor)
+        x = torch.as_tensor(np.asarray(obs, dtype=np.float32) if plain else obs).float()
+        if x.shape[-1] != self.obs_dim:
+            raise UsageError(
+                f"This policy takes observations of {self.obs_dim} numbers, not {x.shape[-1]}.",
+                hint=f"It was trained on {self.facts['env']}.",
+            )
+        if self.memory_size:
+            if memory is None:
+                raise UsageError(
+                    f"This policy sees {self.memory_size} numbers of its reward's memory.",
+                    hint="Call policy(obs, memory); the reward file in the bundle updates the memory.",
+                )
+            x = torch.cat((x, torch.as_tensor(memory).float()), dim=-1)
+        action = self.forward(x.reshape(1, -1, x.shape[-1]))[0]
+        action = action.reshape(*x.shape[:-1], *action.shape[1:])
+        return action.numpy() if plain else action
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return actions (1, N, A) for actor inputs (1, N, d): normalise, network, action range."""
+        seen = inputs.shape[-1]
+        scaling = Scaling(self.actor.scaling.shift[..., :seen], self.actor.scaling.scale[..., :seen])
+        outputs = self.networks.act(self.actor.views, self.actor.part(scaling.apply(inputs)))
+        if self.shape.discrete:
+            return outputs.argmax(-1)
+        half, middle = (self.high - self.low) / 2.0, (self.high + self.low) / 2.0
+        return middle + half * outputs.clamp(-1.0, 1.0)
+
+    def export(self, path: str | Path) -> Path:
+        """Write ONNX (.onnx) or TorchScript (.ts), check it against this policy, return the path."""
+        from telic.training.export.files import export_policy
+
+        return export_policy(self, Path(path))
+
+
+def save_policy(
+    path: Path, population: Population, member: int, low: Tensor, high: Tensor, facts: dict[str, Any]
+) -> None:
+    """Write one member's policy as plain tensors and facts; nothing in it can execute."""
+    actor = population.actor()
+    saved = {
+        "format": FORMAT,
+        "facts": facts,
+        "shape": population.shape._asdict(),
+        "flat": population.flat[member].detach().cpu().clone(),
+        "shift": actor.scaling.shift[member, 0].cpu().clone(),
+        "scale": actor.scaling.scale[member, 0].cpu().clone(),
+        "mask": None if actor.mask is None else actor.mask[member, 0].cpu().clone(),
+        "action_low": low.cpu(),
+        "action_high": high.cpu(),
+    }
+    with replacing(path) as temporary:
+        torch.save(saved, temporary)
+
+
+def load_policy(path: str | Path, step: int | None = None) -> Policy:
+    """Load a policy from a run folder (its best member), a member's folder, or a .pt file.
+
+    Args:
+        path: where to look.
+        step: which checkpoint; None: the one that evaluated best, else the latest.
+    """
+    file = find_policy(Path(path), step)
+    try:
+        saved = torch.load(file, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises many kinds for a file that is not one of its own
+        raise TelicError(f"{file} is not a telic policy: {error}.") from error
+    if saved.get("format") != FORMAT:
+        raise TelicError(f"{file} has format {saved.get('format')}, this version reads {FORMAT}.")
+    return Policy(saved)
+
+
+def find_policy(path: Path, step: int | None = None) -> Path:
+    """Return the policy file meant by a path."""
+    if path.is_file():
+        return path
+    if is_run(path):
+        best = best_member(RunFolder(path))
+        path = path if best is None else best.path
+    member = MemberFolder(path)
+    found = {artifact.step: artifact.path for artifact in member.checkpoints()}
+    if not found:
+        raise UsageError(
+            f"There is no trained policy in {path}.",
+            hint="Give a run folder, a member's folder or a policy_<step>.pt file.",
+        )
+    if step is None:
+        step = _best_step(member)
+        step = step if step in found else max(found)
+    if step not in found:
+        raise UnknownName("checkpoint", str(step), [str(each) for each in found])
+    return found[step]
+
+
+def _best_step(member: MemberFolder) -> int | None:
+    return read_json(member.summary).get("best_step") if member.summary.exists() else None

@@ -1,0 +1,250 @@
+"""Write down what training does: metric rows, events, policies, trajectories, summaries."""
+
+from __future__ import annotations
+
+import time
+from statistics import fmean, pstdev
+from typing import Any
+
+import torch
+
+from telic.core.events import Event, Listener
+from telic.storage.files import JsonLines, replacing
+from telic.storage.layout import MemberFolder, RunFolder
+from telic.storage.scalars import ScalarLog, read_rows
+from telic.storage.tensorboard import TensorBoardWriter
+from telic.storage.trajectories import write_trajectory
+from telic.training.checkpoint import Progress
+from telic.training.evaluate import Evaluation, EvaluationRecord
+from telic.training.experience import Experience
+from telic.training.health import Finding
+from telic.training.job import TrainJob
+from telic.training.policy import save_policy
+from telic.training.rollout import Batch
+from telic.training.setup import Setup
+from telic.training.update import UpdateStats
+
+_PROGRESS_EVERY_S = 0.5
+
+
+class Recorder:
+    """The only part of training that touches the run folder, apart from the resumable state."""
+
+    def __init__(self, job: TrainJob, run: RunFolder, emit: Listener, setup: Setup) -> None:
+        self.job = job
+        self.run = run
+        self.step = 0
+        self.seconds = 0.0
+        self._setup = setup
+        self._emit = emit
+        self._events = JsonLines(run.events)
+        self.folders = [run.member(member.config, member.seed) for member in job.members]
+        self._scalars = [ScalarLog(folder.scalars) for folder in self.folders]
+        self._boards = (
+            [TensorBoardWriter(folder.tensorboard_dir) for folder in self.folders]
+            if job.tensorboard
+            else []
+        )
+        self.evaluations: list[list[EvaluationRecord]] = [[] for _ in job.members]
+        self._last_save = self._last_progress = time.perf_counter()
+        self._session: tuple[float, int] = 0.0, 0
+
+    def begin(self, progress: Progress) -> None:
+        """Cut back what was written after the state that training goes on from."""
+        self.step = progress.iteration * self.job.settings.batch_size
+        self.seconds = progress.seconds
+        self._session = progress.seconds, self.step
+        for member, log in enumerate(self._scalars):
+            log.truncate_after(self.step)
+            self.evaluations[member] = read_evaluations(self.folders[member])
+        self.emit(
+            "train.start",
+            run=self.run.name,
+            members=[member.name for member in self.job.members],
+            step=self.step,
+            total_steps=self.total_steps,
+            device=self.job.device,
+            resumed=progress.iteration > 0,
+        )
+
+    @property
+    def total_steps(self) -> int:
+        """Environment steps per member when done."""
+        return self.job.iterations * self.job.settings.batch_size
+
+    def emit(self, event: str, **fields: Any) -> None:
+        """Report to whoever listens, and keep what matters in events.jsonl."""
+        message: Event = {"event": event, "time": round(time.time(), 3), **fields}
+        if event != "train.progress":
+            self._events.append(message)
+        self._emit(message)
+
+    # ------------------------------------------------------------------ each iteration
+
+    def iteration(
+        self,
+        iteration: int,
+        batch: Batch,
+        experience: Experience,
+        stats: UpdateStats,
+        ended: list[int],
+        seconds: float,
+        learning: float,
+    ) -> None:
+        """Write one row per member and tell how it goes."""
+        before = self.step
+        self.seconds = seconds
+        self.step = iteration * self.job.settings.batch_size
+        rate = self._rate(seconds)
+        population = self._setup.population
+        columns = {name: value.tolist() for name, value in stats._asdict().items()}
+        columns["explained_variance"] = experience.explained_variance.tolist()
+        columns["learning_rate"] = population.learning_rate[:, 0].tolist()
+        std = population.networks.views(population.flat).log_std.exp().mean(1).tolist()
+        alive = population.alive.tolist()
+        for member, log in enumerate(self._scalars):
+            if not alive[member]:
+                continue
+            row: dict[str, Any] = {"global_step": self.step, "iteration": iteration}
+            row |= {name: columns[name][member] for name in columns if name != "finite"}
+            row["policy_std"] = None if population.shape.discrete else std[member]
+            row |= self._episodes(member, ended[member])
+            row |= {
+                "sps": rate,
+                "elapsed_time": seconds,
+                "train_time": learning,
+            }
+            log.append(row)
+            if self._boards:
+                self._boards[member].add_row(row)
+            for finding in self._setup.health[member].watch(row, self.step / self.total_steps):
+                self._tell(member, finding)
+        if time.perf_counter() - self._last_progress > _PROGRESS_EVERY_S or before == 0:
+            self._progress(seconds, rate)
+
+    def _rate(self, seconds: float) -> float | None:
+        start, step = self._session
+        passed = seconds - start
+        return (self.step - step) * len(self.job.members) / passed if passed > 0 else None
+
+    def _episodes(self, member: int, ended: int) -> dict[str, Any]:
+        recent = self._setup.tracker.recent[member]
+        totals = [each.total for each in recent]
+        names = self._setup.scoring.term_names[member]
+        row: dict[str, Any] = {
+            "episodic_return": fmean(totals) if totals else None,
+            "episodic_return_std": pstdev(totals) if totals else None,
+            "episodic_return_min": min(totals, default=None),
+            "episodic_return_max": max(totals, default=None),
+            "episode_length": fmean(each.length for each in recent) if recent else None,
+            "episodes_per_rollout": ended,
+        }
+        for index, name in enumerate(names):
+            values = [each.terms[index] for each in recent]
+            row[f"reward_term_{name}"] = fmean(values) if values else None
+        return row
+
+    def _progress(self, seconds: float, rate: float | None) -> None:
+        self._last_progress = time.perf_counter()
+        left = (self.total_steps - self.step) * len(self.job.members)
+        recent = self._setup.tracker.recent
+        self.emit(
+            "train.progress",
+            step=self.step,
+            total_steps=self.total_steps,
+            seconds=seconds,
+            steps_per_second=rate,
+            seconds_left=left / rate if rate else None,
+            returns={
+                member.name: fmean(each.total for each in recent[index]) if recent[index] else None
+                for index, member in enumerate(self.job.members)
+            },
+        )
+
+    # ------------------------------------------------------------------ findings
+
+    def _tell(self, member: int, finding: Finding) -> None:
+        self.emit("train.finding", member=self.job.members[member].name, **finding.model_dump())
+
+    def not_finite(self, setup: Setup, member: int, batch: Batch, what: str) -> None:
+        """Save the batch and the weights of a member that stops."""
+        folder = self.folders[member]
+        path = folder.path / f"not_finite_{self.step}.pt"
+        moment = {
+            name: value[:, member].cpu().clone()
+            for name, value in batch._asdict().items()
+            if isinstance(value, torch.Tensor)
+        }
+        with replacing(path) as temporary:
+            torch.save({**moment, "flat": setup.population.flat[member].cpu().clone()}, temporary)
+        self._tell(member, setup.health[member].not_finite(self.step, what, path.name))
+
+    # ------------------------------------------------------------------ evaluations
+
+    def evaluation(self, evaluation: Evaluation, setup: Setup) -> None:
+        """Keep policies, the three episodes and the numbers of one evaluation."""
+        alive = setup.population.alive.tolist()
+        for member, (record, kept) in enumerate(
+            zip(evaluation.records, evaluation.trajectories, strict=True)
+        ):
+            if not alive[member]:
+                continue
+            folder = self.folders[member]
+            for label, trajectory in kept.items():
+                write_trajectory(folder.trajectory(self.step, label), trajectory)
+            save_policy(
+                folder.checkpoint(self.step), setup.population, member,
+                setup.env.action_low, setup.env.action_high, policy_facts(setup, member, self.step),
+            )  # fmt: skip
+            self.evaluations[member].append(record)
+            self._scalars[member].append({"type": "eval", **record.model_dump()})
+        self.emit(
+            "eval.done",
+            step=self.step,
+            members={
+                member.name: self.evaluations[index][-1].model_dump(exclude={"all_returns"})
+                for index, member in enumerate(self.job.members)
+                if alive[index]
+            },
+        )
+
+    def save_is_due(self) -> bool:
+        """Say whether enough time has passed since the last resumable save."""
+        return time.perf_counter() - self._last_save >= self.job.save_every_s
+
+    def saved(self) -> None:
+        """Note that the resumable state was written; rows before it need never be repeated."""
+        self._last_save = time.perf_counter()
+
+    def close(self) -> None:
+        """Close all files."""
+        for each in (*self._scalars, *self._boards, self._events):
+            each.close()
+
+
+def read_evaluations(folder: MemberFolder) -> list[EvaluationRecord]:
+    """Return the evaluations written so far."""
+    rows = read_rows(folder.scalars, "eval")
+    return [
+        EvaluationRecord.model_validate({k: v for k, v in row.items() if k != "type"})
+        for row in rows
+    ]
+
+
+def policy_facts(setup: Setup, member: int, step: int) -> dict[str, Any]:
+    """Return what a policy file says about itself."""
+    from telic import __version__
+
+    spec, who = setup.env.spec, setup.job.members[member]
+    return {
+        "telic": __version__,
+        "env": setup.job.env,
+        "env_args": setup.job.env_args,
+        "member": who.name,
+        "seed": who.seed,
+        "step": step,
+        "reward": setup.job.rewards[who.reward].name,
+        "obs_names": list(spec.obs_names),
+        "action_names": list(spec.action_names),
+        "dt_s": spec.dt_s,
+    }

@@ -1,0 +1,161 @@
+"""Collect a batch of experience from all members' environments at once."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from telic.envs.vector import VecEnv
+from telic.training.distribution import Distribution
+from telic.training.networks import Networks
+from telic.training.population import Actor
+from telic.training.scoring import Scoring
+
+
+class Batch(NamedTuple):
+    """T steps of P members with n environments each, and how they acted."""
+
+    inputs: Tensor
+    """(T, P, n, d) what the networks saw, not normalised"""
+    next_inputs: Tensor
+    """(T, P, n, d) what each step led to, before any reset"""
+    actions: Tensor
+    """(T, P, n, width) as sampled"""
+    log_probs: Tensor
+    """(T, P, n)"""
+    rewards: Tensor
+    """(T, P, n)"""
+    terms: Tensor
+    """(T, P, n, k) parts of the reward, by each member's own list of names"""
+    terminated: Tensor
+    """(T, P, n) bool"""
+    done: Tensor
+    """(T, P, n) bool: terminated or truncated"""
+    actor: Actor
+    """the policies that acted"""
+
+
+class Collector:
+    """Steps the environments with frozen policies; owns everything that lives between batches."""
+
+    def __init__(
+        self,
+        env: VecEnv,
+        scoring: Scoring,
+        networks: Networks,
+        distribution: Distribution,
+        horizon: int,
+    ) -> None:
+        self.env = env
+        self.scoring = scoring
+        self.networks = networks
+        self.distribution = distribution
+        self.horizon = horizon
+        self.members = scoring.members
+        self.num_envs = env.num_envs // self.members
+        self._to_env = ActionMap(env)
+        self._obs = torch.empty(0)
+
+    def start(self, *, stagger: bool) -> None:
+        """Reset every environment; staggered, their time limits do not come all at once."""
+        self._obs = self.env.reset()
+        if stagger:
+            self.env.stagger()
+
+    @torch.no_grad()
+    def collect(self, actor: Actor, noise: Tensor, alive: Tensor) -> Batch:
+        """Run `horizon` steps. Members that are not alive act with zeros and only fill their place."""
+        batch = self._allocate(actor)
+        env, scoring, rows = self.env, self.scoring, (self.members, self.num_envs)
+        quiet = None if bool(alive.all()) else alive.view(-1, 1, 1)
+        obs = self._obs
+        for t in range(self.horizon):
+            inputs = scoring.inputs(obs, None, out=batch.inputs[t])
+            outputs = self.networks.act(actor.views, actor.part(actor.scaling.apply(inputs)))
+            actions = self.distribution.sample(outputs, actor.views.log_std, noise[t])
+            if quiet is not None:
+                actions = torch.where(quiet, actions, 0.0)
+            batch.actions[t] = actions
+            env_action = self._to_env(actions)
+            step = env.step(env_action)
+            score = scoring.score(obs, env_action, step)
+            scoring.inputs(step.final_obs, step.info, out=batch.next_inputs[t])
+            batch.rewards[t] = score.total
+            batch.terms[t] = score.terms
+            batch.terminated[t] = step.terminated.view(rows)
+            torch.logical_or(
+                step.terminated.view(rows), step.truncated.view(rows), out=batch.done[t]
+            )
+            scoring.reset(batch.done[t])
+            obs = step.obs
+        self._obs = obs
+        self._log_probs(batch)
+        return batch
+
+    def _allocate(self, actor: Actor) -> Batch:
+        """Return fresh tensors: the learner may still be reading the previous batch."""
+        T, P, n = self.horizon, self.members, self.num_envs
+        width, device = self.networks.shape.critic_inputs, self.env.device
+
+        def floats(*sizes: int) -> Tensor:
+            return torch.empty(T, P, n, *sizes, device=device)
+
+        def flags() -> Tensor:
+            return torch.empty(T, P, n, dtype=torch.bool, device=device)
+
+        return Batch(
+            floats(width), floats(width), floats(self.distribution.width), floats(), floats(),
+            torch.zeros(T, P, n, self.scoring.term_count, device=device), flags(), flags(), actor,
+        )  # fmt: skip
+
+    def _log_probs(self, batch: Batch) -> None:
+        """Fill in log densities for the whole batch in one pass instead of one per step."""
+        actor = batch.actor
+        inputs = actor.scaling.apply(by_member(batch.inputs))
+        outputs = self.networks.act(actor.views, actor.part(inputs))
+        log_probs = self.distribution.log_prob(
+            outputs, actor.views.log_std, by_member(batch.actions)
+        )
+        batch.log_probs.copy_(log_probs.view(self.members, self.horizon, -1).transpose(0, 1))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what the next batch depends on."""
+        return {
+            "obs": self._obs,
+            "env": self.env.state_dict(),
+            "scoring": self.scoring.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Put it back; the next batch is then the one that would have been collected."""
+        self._obs = state["obs"].clone()
+        self.env.load_state_dict(state["env"])
+        self.scoring.load_state_dict(state["scoring"])
+
+
+class ActionMap:
+    """Maps sampled actions (P, n, width) to what the environment takes.
+
+    Continuous: [-1, 1] becomes the action range, values outside are clipped. Discrete: indices.
+    """
+
+    def __init__(self, env: VecEnv) -> None:
+        self.discrete = env.num_actions is not None
+        if not self.discrete:
+            self.middle = (env.action_high + env.action_low) / 2.0
+            self.half = (env.action_high - env.action_low) / 2.0
+            self.plain = bool((self.middle == 0).all() and (self.half == 1).all())
+
+    def __call__(self, actions: Tensor) -> Tensor:
+        """Return the environment's actions (N, A) or (N,)."""
+        if self.discrete:
+            return actions.reshape(-1).long()
+        actions = actions.reshape(-1, actions.shape[-1]).clamp(-1.0, 1.0)
+        return actions if self.plain else torch.addcmul(self.middle, actions, self.half)
+
+
+def by_member(x: Tensor) -> Tensor:
+    """Turn (T, P, n, ...) into (P, T * n, ...)."""
+    return x.transpose(0, 1).flatten(1, 2)

@@ -1,0 +1,222 @@
+"""Train: find or make the run folder, do the job in the confined worker, render, return the run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from telic.core.events import Listener, ignore
+from telic.errors import TelicError
+from telic.storage.disk import require_free
+from telic.storage.files import read_json, remove_unfinished, write_json
+from telic.storage.layout import MemberFolder, RunFolder, list_runs
+from telic.storage.locks import RunLock, lock_holder
+from telic.training.job import TrainJob
+from telic.training.manifest import manifest, write_member_files
+
+_DISK_BYTES = 200_000_000
+
+
+class Run(NamedTuple):
+    """A finished or stopped run."""
+
+    path: Path
+    summary: dict[str, Any]
+
+    @property
+    def status(self) -> str:
+        """completed, stopped or failed."""
+        return self.summary["status"]
+
+    @property
+    def best_return(self) -> float | None:
+        """Mean return of the best member's best evaluation."""
+        return self.summary["best_return"]
+
+    def policy(self) -> Any:
+        """Return the best policy."""
+        from telic.training.policy import load_policy
+
+        return load_policy(self.path)
+
+
+def execute(
+    job: TrainJob,
+    runs_dir: Path,
+    *,
+    name: str | None = None,
+    fresh: bool = False,
+    confined: bool = True,
+    on_event: Listener = ignore,
+    should_stop: Callable[[], bool] = lambda: False,
+    command: str | None = None,
+) -> Run:
+    """Do a job, or go on with the same job where it was interrupted.
+
+    Args:
+        job: what to train.
+        runs_dir: where run folders are.
+        name: name of the run folder; None: made from the time.
+        fresh: start anew even if this very job was interrupted before.
+        confined: work in the confined worker; False: in this process.
+        on_event: called with every event.
+        should_stop: polled between updates.
+        command: the command line that asked for this, kept in the manifest.
+    """
+    folder = find_unfinished(job, runs_dir, name) if not fresh else None
+    if folder is None:
+        folder = create(job, runs_dir, name, command)
+    with RunLock(folder.lock, folder.name):
+        remove_unfinished(folder.path)
+        folder.stop.unlink(missing_ok=True)
+        set_status(folder, "running")
+        try:
+            summary = _work(job, folder, confined, on_event, should_stop)
+        except TelicError as error:
+            set_status(folder, "failed", error=str(error))
+            raise
+        except BaseException:
+            set_status(folder, "interrupted")
+            raise
+        set_status(folder, summary["status"])
+    return Run(folder.path, summary)
+
+
+def _work(
+    job: TrainJob,
+    folder: RunFolder,
+    confined: bool,
+    on_event: Listener,
+    should_stop: Callable[[], bool],
+) -> dict[str, Any]:
+    if not confined:
+        from telic.training.worker import train_job
+
+        return train_job(job, folder, LocalChannel(on_event, should_stop)).model_dump()
+    from telic.sandbox.host import run_worker
+
+    return run_worker(
+        "telic.training.worker",
+        {"job": job.model_dump(mode="json"), "run": str(folder.path.absolute())},
+        writable=[folder.path.absolute()],
+        readable=readable_paths(job),
+        on_message=on_event,
+        should_stop=should_stop,
+    )
+
+
+class LocalChannel:
+    """Stands in for the worker's connection when training happens in this process."""
+
+    def __init__(self, listener: Listener, should_stop: Callable[[], bool]) -> None:
+        self.send = listener
+        self.should_stop = should_stop
+
+    def beat(self, seconds: float) -> None:
+        """Nobody watches a process from inside."""
+
+
+def readable_paths(job: TrainJob) -> list[Path]:
+    """Return folders of the user's that the worker must read: a model file's, or an import's."""
+    if job.env.endswith((".xml", ".mjcf", ".urdf")):
+        return [Path(job.env).expanduser().absolute().parent]
+    extra = job.env_args.get("xml_file")
+    if isinstance(extra, str) and Path(extra).exists():
+        return [Path(extra).absolute().parent]
+    return [Path.cwd()] if ":" in job.env else []
+
+
+def create(
+    job: TrainJob, runs_dir: Path, name: str | None = None, command: str | None = None
+) -> RunFolder:
+    """Make the folder of a new run with everything known before it starts."""
+    require_free(runs_dir, _DISK_BYTES, "A run")
+    stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
+    folder = RunFolder(runs_dir / (name or f"run_{stamp}_{secrets.token_hex(2)}"))
+    if folder.config.exists():
+        raise TelicError(
+            f"A run named {folder.name} exists already and was another job or is finished.",
+            hint="Choose another --name, or leave it out.",
+        )
+    write_json(folder.manifest, {**manifest(job), "command": command})
+    write_member_files(job, folder)
+    # Last: a folder with a config.json is a run; one without was never begun.
+    write_json(folder.config, job)
+    return folder
+
+
+def find_unfinished(job: TrainJob, runs_dir: Path, name: str | None) -> RunFolder | None:
+    """Return the latest interrupted run of exactly this job, so that the same command goes on."""
+    for folder in list_runs(runs_dir):
+        if name is not None and folder.name != name:
+            continue
+        with contextlib.suppress(TelicError):
+            known = read_json(folder.manifest)
+            if known.get("key") != job.key or lock_holder(folder.lock) is not None:
+                continue
+            if status_of(folder) != "completed":
+                return folder
+    return None
+
+
+def set_status(folder: RunFolder, status: str, error: str | None = None) -> None:
+    """Write status.json."""
+    write_json(
+        folder.status,
+        {
+            "status": status,
+            "updated_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "error": error,
+            "pid": os.getpid(),
+        },
+    )
+
+
+def status_of(folder: RunFolder) -> str:
+    """Return the run's state; a "running" one that nobody holds was interrupted."""
+    if not folder.status.exists():
+        return "interrupted"
+    status = read_json(folder.status)["status"]
+    if status == "running" and lock_holder(folder.lock) is None:
+        return "interrupted"
+    return status
+
+
+def wait_until_stopped(folder: RunFolder, timeout_s: float) -> bool:
+    """Wait for whoever runs a run to let go of it."""
+    deadline = time.monotonic() + timeout_s
+    while lock_holder(folder.lock) is not None:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def describe(folder: RunFolder) -> dict[str, Any]:
+    """Return the facts of a run that lists and pages show; what is not known yet is None."""
+    summary = read_json(folder.summary) if folder.summary.exists() else {}
+    status = read_json(folder.status) if folder.status.exists() else {}
+    names = ("total_timesteps", "training_time_s", "best_member", "best_return")
+    return {
+        "run": folder.name,
+        "path": str(folder.path),
+        "env": read_json(folder.config)["env"],
+        "status": status_of(folder),
+        "error": status.get("error"),
+        "members": len(folder.members()),
+        "updated": max(each.stat().st_mtime for each in folder.path.iterdir()),
+        **{name: summary.get(name) for name in names},
+    }
+
+
+def best_member(run: RunFolder) -> MemberFolder | None:
+    """Return the member whose best evaluation is highest; the first if none was evaluated."""
+    members = run.members()
+    best = read_json(run.summary).get("best_member") if run.summary.exists() else None
+    return next((each for each in members if each.name == best), members[0] if members else None)

@@ -1,0 +1,89 @@
+"""Build everything a job needs: environment, rewards, population, collector."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import torch
+
+from telic.envs import make
+from telic.envs.vector import VecEnv
+from telic.rewards.load import load_reward
+from telic.training.episodes import EpisodeTracker
+from telic.training.health import Health
+from telic.training.job import RewardSource, TrainJob
+from telic.training.networks import Shape
+from telic.training.population import Population
+from telic.training.rollout import Collector
+from telic.training.scoring import Group, Scoring
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """The moving parts of one training run."""
+
+    job: TrainJob
+    env: VecEnv
+    scoring: Scoring
+    population: Population
+    collector: Collector
+    tracker: EpisodeTracker
+    health: list[Health]
+
+
+def build(job: TrainJob) -> Setup:
+    """Make all parts; the reward code is executed here, so only inside the confined worker."""
+    settings = job.settings
+    seeds = [member.seed for member in job.members]
+    env = make_env(job, settings.num_envs, seeds)
+    scoring = make_scoring(job, env)
+    discrete = env.num_actions is not None
+    shape = Shape.of(
+        settings, scoring.actor_inputs, scoring.critic_inputs, env.num_actions or env.act_dim, discrete
+    )
+    population = Population(
+        [member.settings for member in job.members],
+        seeds,
+        shape,
+        mask=scoring.actor_mask(),
+        device=env.device,
+    )
+    collector = Collector(
+        env, scoring, population.networks, population.distribution, settings.horizon
+    )
+    tracker = EpisodeTracker(population.size, settings.num_envs, scoring.term_count, env.device)
+    health = [
+        Health(names, member.settings.target_kl)
+        for names, member in zip(scoring.term_names, job.members, strict=True)
+    ]
+    return Setup(job, env, scoring, population, collector, tracker, health)
+
+
+def make_env(job: TrainJob, per_member: int, seeds: list[int]) -> VecEnv:
+    """Make the members' environments as slices of one batch."""
+    args = dict(job.env_args)
+    if job.threads is not None:
+        args["num_threads"] = job.threads
+    return make(job.env, num_envs=per_member * len(seeds), device=job.device, seed=seeds, **args)
+
+
+def make_scoring(job: TrainJob, env: VecEnv) -> Scoring:
+    """Load each distinct reward once for the members that share it."""
+    groups: list[Group] = []
+    first = 0
+    for index, members in itertools.groupby(job.members, key=lambda member: member.reward):
+        count = len(list(members))
+        groups.append(Group(load(job.rewards[index]), first, count))
+        first += count
+    return Scoring(env, groups, job.settings.critic_sees)
+
+
+def load(source: RewardSource):  # noqa: ANN201
+    """Load a job's reward."""
+    return load_reward(source.source, trusted=source.trusted, weights=source.weights or None)
+
+
+def quiet_torch(threads: int) -> None:
+    """Set torch up for many small operations."""
+    torch.set_num_threads(threads)

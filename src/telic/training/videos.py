@@ -1,0 +1,120 @@
+"""Videos of a run: rendered after training, from recorded states, never by simulating again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from telic.core.events import Listener, ignore
+from telic.errors import UnknownName, UsageError
+from telic.storage.layout import MemberFolder, RunFolder
+from telic.training.run import best_member
+
+_LABELS = ("median", "p10", "p90")
+
+
+def render_run(path: Path, *, which: str = "last", on_event: Listener = ignore) -> list[Path]:
+    """Render what is recorded and not yet rendered; returns the videos asked for.
+
+    Args:
+        path: the run folder.
+        which: "last" evaluation of every member, or "all" of them.
+        on_event: told of every finished video, and why there are none if there cannot be any.
+    """
+    from telic.rendering import VideoJob, render_videos
+
+    jobs: list[VideoJob] = []
+    for member in RunFolder(path).members():
+        recorded = member.trajectories()
+        last = max((each.step for each in recorded), default=None)
+        for each in recorded:
+            if each.label in _LABELS and (which == "all" or each.step == last):
+                jobs.append(VideoJob(each.path, member.video(each.step, each.label)))
+    wanted = [job.output for job in jobs]
+    missing = [job for job in jobs if not job.output.exists()]
+    for done, result in enumerate(render_videos(missing), start=1):
+        if result.error is not None:
+            on_event({"event": "log", "message": f"no video: {result.error}"})
+            break
+        on_event(
+            {
+                "event": "video.progress",
+                "path": str(result.output),
+                "done": done,
+                "total": len(missing),
+            }
+        )
+    return [each for each in wanted if each.exists()]
+
+
+def play_run(
+    run: RunFolder,
+    *,
+    member: str | None = None,
+    step: int | None = None,
+    episode: str = "median",
+    seed: int | None = None,
+    view: str = "side",
+    size: str = "480x360",
+    out: Path | None = None,
+) -> dict[str, Any]:
+    """Render one episode: a recorded one, or a new one played from a seed."""
+    from telic.rendering import VideoJob, render_videos
+
+    folder = choose_member(run, member)
+    width, height = _size(size)
+    if seed is not None:
+        from telic.training.replay import record_episode
+
+        trajectory = record_episode(folder, step, seed)
+        label = f"seed{seed}"
+    else:
+        trajectory = _recorded(folder, step, episode)
+        label = episode
+    at = trajectory.stem.split("_")[1]
+    suffix = "" if view == "side" else f"_{view}"
+    output = out or folder.videos_dir / f"play_{at}_{label}{suffix}.mp4"
+    job = VideoJob(trajectory, output, width=width, height=height, view=view)
+    (result,) = render_videos([job])
+    if result.error is not None:
+        raise UsageError(f"This episode cannot be rendered: {result.error}")
+    return {"member": folder.name, "trajectory": str(trajectory), "video": str(output)}
+
+
+def choose_member(run: RunFolder, name: str | None) -> MemberFolder:
+    """Return the member of that name, or the best."""
+    members = {each.name: each for each in run.members()}
+    if name is not None:
+        if name not in members:
+            raise UnknownName("member", name, list(members), see=f"telic show {run.name}")
+        return members[name]
+    best = best_member(run)
+    if best is None:
+        raise UsageError(f"The run {run.name} has no members yet.", hint="Let it train a little.")
+    return best
+
+
+def _recorded(folder: MemberFolder, step: int | None, episode: str) -> Path:
+    found = [each for each in folder.trajectories() if step is None or each.step == step]
+    if not found:
+        steps = sorted({str(each.step) for each in folder.trajectories()})
+        if step is not None and steps:
+            raise UnknownName("checkpoint", str(step), steps)
+        raise UsageError(
+            f"{folder.name} has no recorded episodes yet.", hint="They come with evaluations."
+        )
+    last = max(each.step for each in found)
+    labels = {each.label or "": each.path for each in found if each.step == last}
+    if episode not in labels:
+        raise UnknownName("episode", episode, list(labels))
+    return labels[episode]
+
+
+def _size(text: str) -> tuple[int, int]:
+    width, cross, height = text.lower().partition("x")
+    if not (cross and width.isdigit() and height.isdigit()):
+        raise UsageError(f'--size "{text}" is not understood.', hint="Write 480x360.")
+    chosen = int(width), int(height)
+    if not all(64 <= each <= 4096 for each in chosen):
+        raise UsageError(f"--size {text} is out of range: 64 to 4096 pixels each.")
+    return chosen

@@ -1,0 +1,37 @@
+"""Settings: overrides, helpful refusals."""
+
+import pytest
+
+from telic.core.config import read_value
+from telic.errors import ConfigError
+from telic.training.settings import PpoSettings
+
+
+def test_dotted_assignments_change_values_and_keep_the_original():
+    base = PpoSettings()
+    changed = base.override(["gamma=0.9", "hidden=32,16", "normalise-obs=false"])
+    assert (changed.gamma, changed.hidden, changed.normalise_obs) == (0.9, (32, 16), False)
+    assert base.gamma == 0.99
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1", 1), ("1e-3", 1e-3), ("true", True), ("None", None), ("a,b", ["a", "b"]), ("[1, 2]", [1, 2])],
+)
+def test_values_are_read_as_what_they_look_like(text, value):
+    assert read_value(text) == value
+
+
+@pytest.mark.parametrize(
+    ("assignment", "says"),
+    [
+        ("gama=0.9", "gamma"),
+        ("gamma=2", "gamma=2"),
+        ("gamma", "key=value"),
+        ("minibatch_size=500", "Try minibatch_size=256"),
+        ("activation=swish", "tanh"),
+    ],
+)
+def test_a_bad_setting_says_what_to_write_instead(assignment, says):
+    with pytest.raises(ConfigError, match=says):
+        PpoSettings().override([assignment])

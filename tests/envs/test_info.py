@@ -1,0 +1,149 @@
+"""The lazy mapping: costs nothing before it is asked, is right whenever it is asked."""
+
+import pytest
+import torch
+
+from telic.envs import Info, make
+from telic.errors import UnknownName, UsageError
+
+
+def stepped(name="Ant-v5", steps=5, **arguments):
+    env = make(name, **{"num_envs": 4, **arguments})
+    env.reset()
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(steps):
+        step = env.step(torch.rand(env.num_envs, env.act_dim, generator=generator) * 2 - 1)
+    return env, step
+
+
+def test_a_field_nobody_asked_for_is_not_bound():
+    env, step = stepped("HalfCheetah-v5")
+    assert env.sim.bound == {"qpos", "qvel", "ctrl"}
+    assert "xpos" in step.info
+    assert len(list(step.info)) > 10
+    assert env.sim.bound == {"qpos", "qvel", "ctrl"}
+    step.info["xpos"]
+    assert env.sim.bound == {"qpos", "qvel", "ctrl", "xpos"}
+
+
+def test_each_value_is_computed_once_per_step():
+    _, step = stepped()
+    assert step.info["xpos"] is step.info["xpos"]
+    assert step.info.exact("xpos") is step.info.exact("xpos")
+
+
+def test_values_are_single_precision_and_exact_ones_double():
+    _, step = stepped()
+    for key in step.info:
+        kind = torch.bool if key in ("episode_start", "diverged") else torch.float32
+        assert step.info[key].dtype == kind, key
+    assert step.info.exact("x_velocity").dtype == torch.float64
+
+
+def test_a_write_to_a_value_does_not_reach_the_simulator():
+    env, step = stepped()
+    before = env.sim.state()
+    xpos = env.sim.field("xpos").clone()
+    for key in step.info:
+        step.info[key].fill_(7)
+        step.info.exact(key).fill_(7)
+    step.info.body("torso").xpos.fill_(3)
+    step.obs.fill_(5)
+    assert torch.equal(env.sim.state(), before)
+    assert torch.equal(env.sim.field("xpos"), xpos)
+    assert env.step(torch.zeros(4, 8)).info.exact("dt").tolist() == pytest.approx([0.05] * 4)
+
+
+@pytest.mark.parametrize("name", ["HalfCheetah-v5", "Ant-v5"])
+@pytest.mark.parametrize("is_last", [False, True])
+def test_a_value_first_asked_late_equals_one_watched_from_the_start(name, is_last):
+    # On the last step of an episode the next one has already begun when the value is asked for.
+    steps = 12 if is_last else 11
+    watching = make(name, num_envs=3, seed=1, max_episode_steps=12)
+    late = make(name, num_envs=3, seed=1, max_episode_steps=12)
+    watching.reset()
+    late.reset()
+    generator = torch.Generator().manual_seed(0)
+    keys = [key for key in watching.spec.info_keys if key != "diverged"]
+    for _ in range(steps):
+        action = torch.rand(3, late.act_dim, generator=generator) * 2 - 1
+        expected, step = watching.step(action), late.step(action)
+        for key in keys:
+            expected.info.exact(key)
+    assert step.truncated.tolist() == [is_last] * 3
+    for key in keys:
+        assert torch.equal(step.info.exact(key), expected.info.exact(key)), key
+    # and asking late has not changed the future
+    for _ in range(20):
+        action = torch.rand(3, late.act_dim, generator=generator) * 2 - 1
+        expected, step = watching.step(action), late.step(action)
+        assert torch.equal(late.exact_obs, watching.exact_obs)
+        assert torch.equal(step.info["contacts"], expected.info["contacts"])
+
+
+def test_an_info_of_the_past_keeps_what_was_asked_and_refuses_what_was_not():
+    env, step = stepped()
+    height = step.info["xpos"].clone()
+    env.step(torch.zeros(4, 8))
+    assert torch.equal(step.info["xpos"], height)
+    with pytest.raises(UsageError, match="moved on"):
+        step.info["xquat"]
+
+
+def test_bodies_are_rows_of_the_by_body_values():
+    env, step = stepped()
+    row = env.spec.body_names.index("torso")
+    torso = step.info.body("torso")
+    assert torch.equal(torso.xpos, step.info["xpos"][:, row])
+    assert torch.equal(torso.xquat, step.info["xquat"][:, row])
+    assert torch.equal(torso.cvel, step.info["cvel"][:, row])
+    assert torch.equal(torso.subtree_com, step.info["subtree_com"][:, row])
+    assert torch.equal(torso.cfrc_ext, step.info["cfrc_ext"][:, row])
+    assert torso.contact.shape == (4,)
+    with pytest.raises(UnknownName, match="torso"):
+        step.info.body("torsoo")
+
+
+def test_contacts_are_the_size_of_the_force_on_each_body():
+    env = make("Ant-v5", num_envs=1, reset_noise_scale=0.0, terminate_when_unhealthy=False)
+    env.reset()
+    for _ in range(60):
+        step = env.step(torch.zeros(1, 8))
+    weight = env.model.body_mass.sum() * 9.81
+    forces = step.info.exact("cfrc_ext")[0, 1:, 3:]
+    # standing still: the ground carries the weight, and each foot its share
+    assert forces.sum(0)[2].item() == pytest.approx(weight, rel=0.02)
+    feet = [step.info.body(foot).contact.item() for foot in env.spec.feet]
+    assert sum(feet) >= weight * 0.98
+    assert min(feet) > 0
+    assert step.info.body("torso").contact.item() == 0
+
+
+def test_an_unknown_name_is_a_key_error_with_the_closest_names():
+    _, step = stepped()
+    with pytest.raises(KeyError):
+        step.info["x_veloctiy"]
+    with pytest.raises(UnknownName, match="x_velocity"):
+        step.info["x_veloctiy"]
+    assert step.info.get("nothing") is None
+    assert "nothing" not in step.info
+    assert step.info.get("x_velocity") is not None
+    assert "_episode_start" in step.info
+
+
+def test_slices_share_one_computation():
+    _, step = stepped()
+    half = step.info.slice(slice(2, 4))
+    assert torch.equal(half["xpos"], step.info["xpos"][2:])
+    assert torch.equal(half.exact("qpos"), step.info.exact("qpos")[2:])
+    assert torch.equal(half.slice(slice(1, 2))["qvel"], step.info["qvel"][3:4])
+    assert half["xpos"].data_ptr() == step.info["xpos"][2:].data_ptr()
+    assert list(half) == list(step.info)
+
+
+def test_an_info_over_existing_tensors():
+    info = Info.of({"speed": torch.tensor([1.0, 2.0], dtype=torch.float64)})
+    assert info["speed"].dtype == torch.float32
+    assert "_episode_start" not in info
+    with pytest.raises(KeyError):
+        info["height"]

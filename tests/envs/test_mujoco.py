@@ -1,0 +1,295 @@
+"""Clocks, autoreset, seeds, resume: what the environment does around a task."""
+
+import gymnasium
+import pytest
+import torch
+
+from telic.envs import make
+from telic.envs.tasks import TASKS
+from telic.errors import ConfigError, TelicError, UsageError
+
+
+def actions(env, steps, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    low, high = env.action_low, env.action_high
+    for _ in range(steps):
+        yield low + (high - low) * torch.rand(env.num_envs, env.act_dim, generator=generator)
+
+
+def rollout(env, steps, seed=0):
+    """Return the exact observations before and after autoreset, rewards and ends of some steps."""
+    seen = []
+    for action in actions(env, steps, seed):
+        step = env.step(action)
+        seen.append(
+            (env.exact_final_obs, env.exact_obs, env.exact_reward, step.terminated, step.truncated)
+        )
+    return [torch.stack(each) for each in zip(*seen, strict=True)]
+
+
+def equal(one, other):
+    return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+# ---- shapes and the contract
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_spec_agrees_with_gymnasium_and_with_the_tensors(name):
+    env = make(name, num_envs=3)
+    theirs = gymnasium.make(name)
+    obs = env.reset()
+    step = env.step(torch.zeros(3, env.act_dim))
+    assert obs.shape == step.obs.shape == step.final_obs.shape == (3, env.obs_dim)
+    assert obs.dtype == step.obs.dtype == step.reward.dtype == torch.float32
+    assert step.reward.shape == step.terminated.shape == step.truncated.shape == (3,)
+    assert step.terminated.dtype == step.truncated.dtype == torch.bool
+    assert theirs.observation_space.shape == (env.obs_dim,)
+    assert env.action_low.tolist() == theirs.action_space.low.tolist()
+    assert env.action_high.tolist() == theirs.action_space.high.tolist()
+    assert env.max_episode_steps == theirs.spec.max_episode_steps
+    assert env.dt == pytest.approx(theirs.unwrapped.dt)
+    assert len(set(env.spec.obs_names)) == env.obs_dim
+    assert len(set(env.spec.action_names)) == env.act_dim
+    assert set(step.info) == set(env.spec.info_keys)
+    for key in step.info:
+        assert step.info[key].shape[0] == 3
+        assert env.spec.info_keys[key]
+    assert type(env.spec).model_validate_json(env.spec.model_dump_json()) == env.spec
+
+
+def test_arguments_have_gymnasiums_names_and_defaults():
+    import inspect
+
+    for name, task in TASKS.items():
+        theirs = inspect.signature(type(gymnasium.make(name).unwrapped).__init__).parameters
+        ours = task.Arguments()
+        for key, parameter in theirs.items():
+            if key in ("self", "kwargs", "default_camera_config"):
+                continue
+            assert getattr(ours, key) == parameter.default, (name, key)
+
+
+def test_an_unknown_argument_is_refused_with_the_closest_names():
+    with pytest.raises(ConfigError, match="ctrl_cost_weight"):
+        make("HalfCheetah-v5", num_envs=1, control_cost_weight=0.2)
+    with pytest.raises(ConfigError, match="frame_skip"):
+        make("HalfCheetah-v5", num_envs=1, frame_skip=0)
+
+
+def test_a_wrong_action_or_a_step_before_reset_is_explained():
+    env = make("Hopper-v5", num_envs=4)
+    with pytest.raises(UsageError, match="before reset"):
+        env.step(torch.zeros(4, 3))
+    env.reset()
+    with pytest.raises(ConfigError, match=r"expected \(4, 3\)"):
+        env.step(torch.zeros(4, 2))
+
+
+# ---- ends of episodes
+
+
+def test_time_limits_truncate_exactly_and_the_next_episode_starts_within_the_step():
+    env = make("HalfCheetah-v5", num_envs=2, max_episode_steps=5)
+    first = env.reset()
+    for number, action in enumerate(actions(env, 11), start=1):
+        step = env.step(action)
+        is_last = number % 5 == 0
+        assert step.truncated.tolist() == [is_last] * 2
+        assert not step.terminated.any()
+        assert torch.equal(step.obs, step.final_obs) != is_last
+        assert step.info["episode_start"].tolist() == [number % 5 == 1] * 2
+        assert step.info["_episode_start"] is not None
+        # Time is of the transition, not of the episode that began after it.
+        expected = env.dt * ((number - 1) % 5 + 1)
+        assert step.info.exact("time").tolist() == pytest.approx([expected] * 2)
+    assert not torch.equal(step.obs, first)
+
+
+def test_an_unlimited_episode_is_not_truncated():
+    env = make("Reacher-v5", num_envs=2, max_episode_steps=None)
+    env.reset()
+    _, _, _, terminated, truncated = rollout(env, 120)
+    assert not terminated.any()
+    assert not truncated.any()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Ant-v5", "Hopper-v5", "Walker2d-v5", "Humanoid-v5", "InvertedPendulum-v5"]
+    + ["InvertedDoublePendulum-v5"],
+)
+def test_termination_can_be_switched_off_and_unhealthy_steps_still_earn_nothing(name):
+    on = make(name, num_envs=4, seed=3)
+    off = make(name, num_envs=4, seed=3, terminate_when_unhealthy=False)
+    for env in (on, off):
+        env.reset()
+    for action in actions(on, 150):
+        step_on, step_off = on.step(action), off.step(action)
+        if step_on.terminated.any():
+            break
+    assert step_on.terminated.any()
+    assert not step_off.terminated.any()
+    ended = step_on.terminated
+    assert torch.equal(step_off.reward, step_on.reward)
+    assert (step_off.info["reward_survive"][ended] == 0).all()
+    assert torch.equal(step_off.final_obs, step_on.final_obs)
+    assert torch.equal(step_off.obs, step_off.final_obs)
+
+
+def test_stagger_spreads_the_first_time_limits_and_no_others():
+    env = make("Reacher-v5", num_envs=64, seed=1)
+    env.reset()
+    env.stagger()
+    *_, truncated = rollout(env, 100)
+    ends = truncated.double().argmax(0)  # the step of each one's first end
+    assert ends.min() < 10
+    assert ends.max() > 40
+    assert ends.unique().numel() > 20
+    again = truncated[ends + 50, torch.arange(64)]  # a whole episode later
+    assert again.all()
+
+
+# ---- seeds
+
+
+@pytest.mark.parametrize("name", ["HalfCheetah-v5", "Ant-v5", "Hopper-v5", "Reacher-v5"])
+def test_an_environment_alone_equals_itself_among_others_bit_for_bit(name):
+    many = make(name, num_envs=7, seed=5, max_episode_steps=20, num_threads=2)
+    alone = make(name, num_envs=1, seed=5, max_episode_steps=20, num_threads=1)
+    for env in (many, alone):
+        env.reset()
+    for action in actions(many, 50):
+        many.step(action)
+        alone.step(action[:1])
+        assert torch.equal(many.exact_obs[:1], alone.exact_obs)
+        assert torch.equal(many.exact_reward[:1], alone.exact_reward)
+
+
+def test_members_of_a_population_equal_their_solo_environments_bit_for_bit():
+    both = make("Hopper-v5", num_envs=6, seed=(11, 22))
+    solo = make("Hopper-v5", num_envs=3, seed=22)
+    both.reset()
+    solo.reset()
+    for action in actions(both, 40):
+        step = both.step(action)
+        other = solo.step(action[3:])
+        assert torch.equal(both.exact_obs[3:], solo.exact_obs)
+        mine = step.info.slice(slice(3, 6))
+        assert torch.equal(mine["x_velocity"], other.info["x_velocity"])
+        assert torch.equal(mine.body("foot").xpos, other.info.body("foot").xpos)
+
+
+def test_seeds_that_do_not_divide_the_batch_are_refused():
+    with pytest.raises(ConfigError, match="equal slices"):
+        make("Hopper-v5", num_envs=5, seed=(1, 2))
+
+
+def test_the_number_of_threads_changes_nothing():
+    seen = []
+    for threads in (1, 2, 3):
+        env = make("Ant-v5", num_envs=5, seed=2, num_threads=threads, max_episode_steps=15)
+        env.reset()
+        seen.append(rollout(env, 30))
+    assert equal(seen[0], seen[1])
+    assert equal(seen[0], seen[2])
+
+
+def test_reset_goes_on_to_new_episodes_and_a_seed_starts_over():
+    env = make("HalfCheetah-v5", num_envs=3, seed=4)
+    first, second = env.reset(), env.reset()
+    assert not torch.equal(first, second)
+    assert torch.equal(env.reset(seed=4), first)
+    assert torch.equal(env.reset(), second)
+    assert not torch.equal(env.reset(seed=5), first)
+
+
+def test_initial_states_do_not_depend_on_how_far_ahead_they_were_drawn():
+    env = make("HalfCheetah-v5", num_envs=2, seed=4, max_episode_steps=1)
+    env.reset()
+    for number in range(1, 40):
+        env.step(torch.zeros(2, 6))
+        episode = torch.full((2,), number)
+        qpos, qvel = env.task.start(env.state_dict()["seed"], episode)
+        assert torch.equal(env.exact_obs, torch.cat((qpos[:, 1:], qvel), 1))
+
+
+def test_reachers_target_is_uniform_in_its_disc():
+    env = make("Reacher-v5", num_envs=1)
+    qpos, _ = env.task.start(torch.arange(4000), torch.zeros(4000, dtype=torch.int64))
+    target = qpos[:, 2:]
+    radius = target.norm(dim=1)
+    assert radius.max() <= 0.2
+    # uniform in a disc: a quarter of the targets lie within half the radius, half on either side
+    assert (radius < 0.1).double().mean() == pytest.approx(0.25, abs=0.03)
+    assert (target > 0).double().mean(0).tolist() == pytest.approx([0.5, 0.5], abs=0.03)
+
+
+# ---- resume
+
+
+@pytest.mark.parametrize("name", ["Ant-v5", "Humanoid-v5", "HalfCheetah-v5"])
+def test_a_new_environment_goes_on_from_a_saved_state_bit_for_bit(name):
+    arguments = {"num_envs": 4, "max_episode_steps": 45}
+    env = make(name, seed=9, **arguments)
+    env.reset()
+    env.stagger()
+    rollout(env, 60, seed=1)
+    saved = env.state_dict()
+    expected = rollout(env, 60, seed=2)
+    fresh = make(name, seed=0, **arguments)
+    fresh.load_state_dict(saved)
+    assert torch.equal(fresh.exact_obs, saved["obs"])
+    assert equal(rollout(fresh, 60, seed=2), expected)
+    env.load_state_dict(saved)  # and the same object can go back
+    assert equal(rollout(env, 60, seed=2), expected)
+
+
+def test_a_state_of_another_environment_is_refused():
+    env = make("Hopper-v5", num_envs=2)
+    env.reset()
+    with pytest.raises(ConfigError, match="2 x Hopper-v5"):
+        make("Walker2d-v5", num_envs=2).load_state_dict(env.state_dict())
+    with pytest.raises(ConfigError, match="3 x Hopper-v5"):
+        make("Hopper-v5", num_envs=3).load_state_dict(env.state_dict())
+
+
+# ---- failures
+
+
+class GivesUp:
+    """A simulation whose engine gives up in its second row when told to."""
+
+    def __init__(self, sim):
+        self._sim = sim
+        self.gives_up = False
+
+    def __getattr__(self, name):
+        return getattr(self._sim, name)
+
+    @property
+    def failed(self):
+        return torch.tensor([False, True]) if self.gives_up else None
+
+
+def test_a_simulation_the_engine_gives_up_on_is_cut_off_and_starts_anew():
+    env = make("Hopper-v5", num_envs=2)
+    env.sim = GivesUp(env.sim)
+    env.reset()
+    env.step(torch.zeros(2, 3))
+    env.sim.gives_up = True
+    step = env.step(torch.zeros(2, 3))
+    assert step.truncated.tolist() == [False, True]
+    assert not step.terminated.any()
+    with pytest.raises(TelicError, match="first step"):
+        env.step(torch.zeros(2, 3))
+
+
+def test_a_simulation_that_diverges_is_told():
+    env = make("Hopper-v5", num_envs=2, terminate_when_unhealthy=False)
+    env.reset()
+    assert env.step(torch.zeros(2, 3)).info["diverged"].tolist() == [False, False]
+    env.sim.field("qvel")[1, 0] = 1e12
+    step = env.step(torch.zeros(2, 3))
+    assert step.info["diverged"].tolist() == [False, True]
+    assert torch.isfinite(step.obs).all()

@@ -1,0 +1,75 @@
+"""Members of a population do not influence one another, and the same seed gives the same numbers."""
+
+import pytest
+import torch
+from tests.training.small import SPEED, small_job, train_here
+
+from telic.storage.scalars import read_rows
+
+TIMES = ("sps", "elapsed_time", "train_time")
+
+
+def weights(member) -> torch.Tensor:
+    last = member.checkpoints()[-1]
+    return torch.load(last.path, weights_only=True)["flat"]
+
+
+def numbers(member) -> list[dict]:
+    return [{k: v for k, v in row.items() if k not in TIMES} for row in read_rows(member.scalars)]
+
+
+def test_the_same_seed_gives_the_same_numbers(tmp_path):
+    first = train_here(small_job(), tmp_path / "a").members()[0]
+    second = train_here(small_job(), tmp_path / "b").members()[0]
+    assert torch.equal(weights(first), weights(second))
+    assert numbers(first) == numbers(second)
+
+
+def test_another_seed_gives_other_numbers(tmp_path):
+    first = train_here(small_job(seeds=(1,)), tmp_path / "a").members()[0]
+    second = train_here(small_job(seeds=(2,)), tmp_path / "b").members()[0]
+    assert not torch.allclose(weights(first), weights(second))
+
+
+@pytest.mark.parametrize("schedule", ["constant", "adaptive", "linear"])
+def test_a_member_learns_alone_what_it_learns_among_others(tmp_path, schedule):
+    settings = {"schedule": schedule}
+    alone = train_here(small_job(seeds=(2,), settings=settings), tmp_path / "alone")
+    many = train_here(
+        small_job(
+            seeds=(1, 2),
+            rewards=[None, SPEED],
+            variants=[{}, {"learning_rate": 3e-3, "gamma": 0.9, "clip": 0.1}],
+            settings=settings,
+        ),
+        tmp_path / "many",
+    )
+    assert len(many.members()) == 8
+    twin = next(each for each in many.members() if each.name == "default_seed_2")
+    torch.testing.assert_close(weights(alone.members()[0]), weights(twin), rtol=1e-4, atol=1e-5)
+    for mine, theirs in zip(numbers(alone.members()[0]), numbers(twin), strict=True):
+        for name, value in mine.items():
+            assert theirs[name] == pytest.approx(value, rel=1e-3, abs=1e-4), name
+
+
+def test_members_with_other_settings_learn_something_else(tmp_path):
+    run = train_here(small_job(variants=[{"gamma": 0.9}, {"gamma": 0.99}]), tmp_path)
+    one, other = run.members()
+    assert not torch.allclose(weights(one), weights(other), atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"overlap": False}, {"shared_value": True}, {"activation": "elu"}, {"normalise_obs": False},
+     {"scale_reward": False}, {"stagger": False}, {"entropy_coef": 0.05}, {"value_coef": 0.1},
+     {"max_grad_norm": 0.01}, {"target_kl": 1e-4}, {"gae_lambda": 0.5}, {"log_std": -2.0},
+     {"critic_sees": ["xpos", "time"]}],
+    ids=lambda settings: next(iter(settings)),
+)  # fmt: skip
+def test_every_setting_has_an_effect(tmp_path, settings):
+    plain = train_here(small_job(steps=768, evaluations=1), tmp_path / "plain").members()[0]
+    changed = train_here(
+        small_job(steps=768, evaluations=1, settings=settings), tmp_path / "changed"
+    ).members()[0]
+    first, second = weights(plain), weights(changed)
+    assert first.shape != second.shape or not torch.allclose(first, second, atol=1e-4)

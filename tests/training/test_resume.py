@@ -1,0 +1,124 @@
+"""A run may die at any line; the same command goes on as if nothing had happened."""
+
+import multiprocessing
+import os
+import random
+import signal
+import time
+
+import pytest
+import torch
+from tests.training.small import SPEED, small_job, train_here
+from tests.training.test_population import numbers, weights
+
+from telic.errors import TelicError
+from telic.storage.layout import RunFolder, list_runs
+from telic.training.run import execute, status_of
+
+KILLS = 20
+
+MEMORY = """
+from telic import RewardFunction
+
+class Distance(RewardFunction):
+    memory = {"travelled": 0.0}
+
+    def compute(self, obs, action, next_obs, info):
+        self.memory["travelled"] = self.memory["travelled"] + info["x_velocity"] * info["dt"]
+        terms = {"distance": self.memory["travelled"]}
+        return terms["distance"], terms
+"""
+
+
+def long_job():
+    """Two rewards (one with memory), two seeds, episodes that end at different times."""
+    return small_job(
+        "Hopper-v5", steps=20_480, seeds=(1, 2), rewards=[SPEED, MEMORY], env_args={},
+        evaluations=3, tensorboard=True,
+    )  # fmt: skip
+
+
+def _train(folder) -> None:
+    torch.set_num_threads(1)
+    execute(long_job(), folder, confined=False)
+
+
+@pytest.mark.slow
+def test_twenty_kills_at_random_moments_change_nothing(tmp_path):
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["telic.training.worker", "telic.training.run"])
+    whole = tmp_path / "whole"
+    began = time.monotonic()
+    process = context.Process(target=_train, args=(whole,))
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    length = time.monotonic() - began
+
+    chance = random.Random(0)
+    broken, kills = tmp_path / "broken", 0
+    while kills < KILLS:
+        process = context.Process(target=_train, args=(broken,))
+        process.start()
+        time.sleep(chance.uniform(0.05, 0.35) * length)
+        if not process.is_alive():
+            break
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        kills += 1
+    process = context.Process(target=_train, args=(broken,))
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+    assert kills >= KILLS // 2, "the run was over before it could be killed"
+
+    (first,) = list_runs(whole)
+    (second,) = list_runs(broken)
+    assert status_of(second) == "completed"
+    for one, other in zip(first.members(), second.members(), strict=True):
+        assert torch.equal(weights(one), weights(other))
+        assert numbers(one) == numbers(other)
+
+
+def test_a_stopped_run_ends_with_the_numbers_of_an_uninterrupted_one(tmp_path):
+    job = small_job(seeds=(1, 2))
+    whole = train_here(job, tmp_path / "whole")
+    calls = iter(range(100))
+    run = execute(job, tmp_path / "parts", confined=False, should_stop=lambda: next(calls) >= 2)
+    assert run.status == "stopped"
+    resumed = train_here(job, tmp_path / "parts")
+    assert resumed.path == run.path
+    for one, other in zip(whole.members(), resumed.members(), strict=True):
+        assert torch.equal(weights(one), weights(other))
+        assert numbers(one) == numbers(other)
+
+
+def test_a_finished_job_starts_a_new_run_and_another_job_is_not_confused_with_it(tmp_path):
+    first = train_here(small_job(steps=256), tmp_path)
+    second = train_here(small_job(steps=256), tmp_path)
+    third = train_here(small_job(steps=256, seeds=(5,)), tmp_path)
+    assert len({first.path, second.path, third.path}) == 3
+
+
+def test_fresh_starts_anew_although_there_is_something_to_go_on_with(tmp_path):
+    job = small_job()
+    stopped = execute(job, tmp_path, confined=False, should_stop=lambda: True)
+    fresh = train_here(job, tmp_path, fresh=True)
+    assert fresh.path != stopped.path
+    assert status_of(RunFolder(stopped.path)) == "stopped"
+
+
+def test_a_run_that_somebody_holds_is_left_alone(tmp_path):
+    from telic.storage.locks import RunLock
+
+    job = small_job(steps=256)
+    stopped = RunFolder(execute(job, tmp_path, confined=False, should_stop=lambda: True).path)
+    with RunLock(stopped.lock, stopped.name):
+        other = train_here(job, tmp_path)
+    assert other.path != stopped.path
+
+
+def test_a_name_that_is_taken_is_refused(tmp_path):
+    train_here(small_job(steps=256), tmp_path, name="mine")
+    with pytest.raises(TelicError, match="mine exists already"):
+        execute(small_job(steps=512), tmp_path, name="mine", confined=False)

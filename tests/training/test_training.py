@@ -1,0 +1,183 @@
+"""Real, small trainings: they learn, they survive a bad member, they leave the right files."""
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from tests.training.small import SPEED, small_job, train_here
+from tests.training.test_population import weights
+
+import telic
+from telic.errors import ConfigError, RewardError, TrainingFailed, UsageError
+from telic.storage.files import read_json
+from telic.storage.trajectories import read_trajectory
+from telic.training.run import execute
+
+BREAKS = """
+import torch
+from telic import RewardFunction
+
+class Breaks(RewardFunction):
+    def compute(self, obs, action, next_obs, info):
+        late = info["time"] > 0.7
+        terms = {"x": torch.where(late, torch.nan, info["x_velocity"])}
+        return terms["x"], terms
+"""
+
+RAISES = """
+from telic import RewardFunction
+
+class Raises(RewardFunction):
+    def compute(self, obs, action, next_obs, info):
+        if (info["time"] > 0.7).any():
+            raise ValueError("enough")
+        terms = {"x": info["x_velocity"]}
+        return terms["x"], terms
+"""
+
+PHASES = """
+import torch
+from telic import RewardFunction
+
+class Phases(RewardFunction):
+    memory = {"phase": 0.0}
+    memory_to = "MEMORY_TO"
+
+    def compute(self, obs, action, next_obs, info):
+        self.memory["phase"] = torch.maximum(self.memory["phase"], (info["time"] > 0.2).float())
+        terms = {"go": info["x_velocity"] * (1 - 2 * self.memory["phase"])}
+        return terms["go"], terms
+"""
+
+
+@pytest.mark.slow
+def test_training_learns_to_balance_a_pole(tmp_path):
+    job = small_job(
+        "InvertedPendulum-v5", steps=60_000, env_args={}, evaluations=1, eval_episodes=5,
+        settings={"num_envs": 16, "horizon": 64, "minibatch_size": 128, "epochs": 10},
+    )  # fmt: skip
+    run = train_here(job, tmp_path)
+    trained = read_json(run.summary)["best_return"]
+    assert trained > 500, "a random policy stands for about 10 steps"
+
+    policy = telic.load_policy(run.path)
+    env = gymnasium.make("InvertedPendulum-v5")
+    obs, _ = env.reset(seed=3)
+    for steps in range(1, 1001):
+        obs, _, terminated, truncated, _ = env.step(policy(obs))
+        if terminated or truncated:
+            break
+    env.close()
+    assert steps > 200, "the saved policy must do in Gymnasium what it did in ours"
+
+
+def test_a_discrete_environment_trains_and_plays(tmp_path):
+    run = train_here(small_job("CartPole-v1", steps=4096, env_args={}), tmp_path)
+    policy = telic.load_policy(run.path)
+    assert policy(np.zeros(4)) in (0, 1)
+    assert read_json(run.summary)["best_return"] > 0
+
+
+@pytest.mark.parametrize(("source", "says"), [(BREAKS, "NaN"), (RAISES, "enough")])
+def test_a_member_that_breaks_stops_alone(tmp_path, source, says):
+    solo = train_here(small_job(rewards=[SPEED]), tmp_path / "solo")
+    both = train_here(small_job(rewards=[source, SPEED]), tmp_path / "both")
+    broken, healthy = both.members()
+    summary = read_json(broken.summary)
+    assert summary["status"] == "not_finite"
+    assert summary["findings"][-1]["name"] == "not_finite"
+    assert says in summary["findings"][-1]["message"]
+    (moment,) = broken.path.glob("not_finite_*.pt")
+    assert not torch.load(moment, weights_only=True)["rewards"].isfinite().all()
+    torch.testing.assert_close(weights(solo.members()[0]), weights(healthy), rtol=1e-4, atol=1e-5)
+    assert read_json(both.summary)["best_member"] == healthy.name
+
+
+def test_a_run_whose_every_member_breaks_fails_with_the_reason(tmp_path):
+    with pytest.raises(TrainingFailed, match="NaN"):
+        train_here(small_job(rewards=[BREAKS]), tmp_path)
+    (status,) = tmp_path.glob("*/status.json")
+    assert read_json(status)["status"] == "failed"
+
+
+@pytest.mark.parametrize("to", ["critic", "actor"])
+def test_reward_memory_reaches_the_critic_and_only_on_request_the_policy(tmp_path, to):
+    source = PHASES.replace("MEMORY_TO", to)
+    run = train_here(small_job(rewards=[source], steps=512, evaluations=1), tmp_path)
+    policy = telic.load_policy(run.path)
+    assert policy.shape.critic_inputs == 18
+    assert policy.memory_size == (1 if to == "actor" else 0)
+    if to == "actor":
+        with pytest.raises(UsageError, match="memory"):
+            policy(np.zeros(17))
+        early, late = (policy(np.ones(17), np.full(1, phase)) for phase in (0.0, 1.0))
+        assert not np.allclose(early, late)
+
+
+def test_a_run_leaves_the_files_it_promises(tmp_path):
+    run = train_here(small_job(rewards=[SPEED], tensorboard=True), tmp_path)
+    member = run.members()[0]
+    for path in (run.config, run.manifest, run.summary, run.events, member.config, member.reward_code,
+                 member.reward_spec, member.summary, member.scalars):  # fmt: skip
+        assert path.stat().st_size > 0, path
+    assert len(member.checkpoints()) == 2
+    assert len(member.trajectories()) == 6
+    assert list(member.tensorboard_dir.iterdir())
+    manifest = read_json(run.manifest)
+    assert manifest["versions"]["torch"] and manifest["rewards"]["reward"]
+    assert read_json(member.reward_spec)["terms"][0]["name"] == "speed"
+
+
+def test_recorded_episodes_add_up_to_the_evaluation(tmp_path):
+    run = train_here(small_job(rewards=[SPEED], eval_episodes=5), tmp_path)
+    member = run.members()[0]
+    last = read_json(member.summary)["last"]
+    returns = sorted(last["all_returns"])
+    for label, index in (("p10", 0), ("median", 2), ("p90", 4)):
+        (artifact,) = (
+            a for a in member.trajectories() if a.label == label and a.step == last["global_step"]
+        )
+        episode = read_trajectory(artifact.path)
+        assert len(episode) == 40
+        assert episode["reward"].sum() == pytest.approx(returns[index], rel=1e-5)
+        np.testing.assert_allclose(episode["reward_terms"].sum(1), episode["reward"], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(episode["next_obs"][:-1], episode["obs"][1:])
+        assert episode["qpos"].shape == (40, 9)
+    assert last["mean_return"] == pytest.approx(np.mean(returns))
+
+
+def test_a_policy_takes_one_observation_or_many_and_refuses_wrong_ones(tmp_path):
+    run = train_here(small_job(steps=256, evaluations=1), tmp_path)
+    policy = telic.load_policy(run.path)
+    many = policy(np.random.default_rng(0).normal(size=(3, 17)))
+    assert many.shape == (3, 6) and np.abs(many).max() <= 1
+    np.testing.assert_allclose(policy(np.zeros(17)), policy(np.zeros((2, 17)))[1], rtol=1e-6)
+    with pytest.raises(UsageError, match="17"):
+        policy(np.zeros(5))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"variants": [{"hidden": 3}]}, "cannot differ"),
+        ({"seeds": (1, 1)}, "different"),
+        ({"weights": {"speed": 1.0}}, "own reward"),
+        ({"settings": {"gama": 1}}, "gamma"),
+        ({"preset": "defualt"}, "default"),
+    ],
+)
+def test_an_impossible_request_is_refused_before_anything_starts(change, says):
+    with pytest.raises(telic.TelicError, match=says):
+        small_job(**change)
+
+
+def test_a_bad_reward_stops_everything_before_training(tmp_path):
+    broken = SPEED.replace('info["x_velocity"]', 'info["x_vel"]')
+    with pytest.raises(RewardError, match="x_velocity"):
+        execute(small_job(rewards=[broken]), tmp_path, confined=False)
+    assert not list(tmp_path.glob("*/state.pt"))
+
+
+def test_unknown_weights_get_the_closest_names(tmp_path):
+    with pytest.raises(ConfigError, match="speed"):
+        execute(small_job(rewards=[SPEED], weights={"sped": 2.0}), tmp_path, confined=False)
