@@ -43,7 +43,9 @@ def test_a_module_imports_downwards_and_stays_small(path):
         # errors asks core for suggestions at the moment it is raised
         if parts[0] == "errors.py" and target[0] == "core":
             continue
-        assert layer(tuple(target)) <= layer(parts), f"{path}:{line} imports {name}, which is above it"
+        assert layer(tuple(target)) <= layer(parts), (
+            f"{path}:{line} imports {name}, which is above it"
+        )
 
 
 def test_importing_telic_loads_nothing_heavy():

@@ -16,7 +16,14 @@ def test_dotted_assignments_change_values_and_keep_the_original():
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("1", 1), ("1e-3", 1e-3), ("true", True), ("None", None), ("a,b", ["a", "b"]), ("[1, 2]", [1, 2])],
+    [
+        ("1", 1),
+        ("1e-3", 1e-3),
+        ("true", True),
+        ("None", None),
+        ("a,b", ["a", "b"]),
+        ("[1, 2]", [1, 2]),
+    ],
 )
 def test_values_are_read_as_what_they_look_like(text, value):
     assert read_value(text) == value

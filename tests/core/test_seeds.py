@@ -22,7 +22,7 @@ def test_a_row_does_not_depend_on_its_neighbours():
 def test_uniform_numbers_are_uniform_and_uncorrelated():
     numbers = uniform(SEED, COUNTER, 4)
     assert numbers.dtype == torch.float64
-    assert 0 <= numbers.min() and numbers.max() < 1
+    assert numbers.min() >= 0 and numbers.max() < 1
     torch.testing.assert_close(numbers.mean(0), torch.full((4,), 0.5).double(), atol=0.01, rtol=0)
     torch.testing.assert_close(numbers.var(0), torch.full((4,), 1 / 12).double(), atol=0.01, rtol=0)
     off_diagonal = torch.corrcoef(numbers.T) - torch.eye(4)
@@ -41,4 +41,6 @@ def test_normal_numbers_have_the_moments_of_a_normal_distribution():
     assert numbers.shape == (50_000, 3)
     torch.testing.assert_close(numbers.mean(0), torch.zeros(3).double(), atol=0.02, rtol=0)
     torch.testing.assert_close(numbers.std(0), torch.ones(3).double(), atol=0.02, rtol=0)
-    torch.testing.assert_close(numbers.pow(4).mean(0), torch.full((3,), 3.0).double(), atol=0.15, rtol=0)
+    torch.testing.assert_close(
+        numbers.pow(4).mean(0), torch.full((3,), 3.0).double(), atol=0.15, rtol=0
+    )

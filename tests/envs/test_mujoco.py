@@ -1,6 +1,7 @@
 """Clocks, autoreset, seeds, resume: what the environment does around a task."""
 
 import gymnasium
+import numpy as np
 import pytest
 import torch
 
@@ -86,6 +87,19 @@ def test_a_wrong_action_or_a_step_before_reset_is_explained():
         env.step(torch.zeros(4, 2))
 
 
+def test_gradients_and_inference_mode_stay_outside():
+    with torch.inference_mode():
+        env = make("Hopper-v5", num_envs=3, max_episode_steps=2)
+        env.reset()
+        env.stagger()
+        assert env.step(torch.zeros(3, 3)).info["xpos"].shape == (3, 5, 3)
+    for _ in range(5):
+        step = env.step(torch.zeros(3, 3, requires_grad=True))
+        assert not step.obs.requires_grad
+        assert not step.info["action"].requires_grad
+        assert not step.reward.requires_grad
+
+
 # ---- ends of episodes
 
 
@@ -116,8 +130,11 @@ def test_an_unlimited_episode_is_not_truncated():
 
 @pytest.mark.parametrize(
     "name",
-    ["Ant-v5", "Hopper-v5", "Walker2d-v5", "Humanoid-v5", "InvertedPendulum-v5"]
-    + ["InvertedDoublePendulum-v5"],
+    [
+        name
+        for name, task in TASKS.items()
+        if "terminate_when_unhealthy" in task.Arguments.model_fields
+    ],
 )
 def test_termination_can_be_switched_off_and_unhealthy_steps_still_earn_nothing(name):
     on = make(name, num_envs=4, seed=3)
@@ -212,6 +229,29 @@ def test_initial_states_do_not_depend_on_how_far_ahead_they_were_drawn():
         episode = torch.full((2,), number)
         qpos, qvel = env.task.start(env.state_dict()["seed"], episode)
         assert torch.equal(env.exact_obs, torch.cat((qpos[:, 1:], qvel), 1))
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_initial_states_are_distributed_as_gymnasiums(name):
+    env = make(name, num_envs=1)
+    seeds = torch.arange(2000)
+    ours = [part.flatten() for part in env.task.start(seeds, torch.zeros_like(seeds))]
+    theirs = gymnasium.make(name).unwrapped
+    theirs.reset(seed=1)
+    drawn = [
+        (theirs.reset_model(), theirs.data.qpos.copy(), theirs.data.qvel.copy()) for _ in range(200)
+    ]
+    for mine, default, index in zip(
+        ours, (theirs.init_qpos, theirs.init_qvel), (1, 2), strict=True
+    ):
+        spread = torch.tensor(np.array([each[index] for each in drawn]) - default).flatten()
+        mine = mine - torch.tensor(default).repeat(2000)
+        assert mine.mean().item() == pytest.approx(
+            spread.mean().item(), abs=0.1 * spread.std().item()
+        )
+        assert mine.std().item() == pytest.approx(spread.std().item(), rel=0.05)
+        # Uniform noise ends at 1.7 standard deviations, normal noise does not end.
+        assert (mine.abs().max() / spread.abs().max()).item() == pytest.approx(1.0, rel=0.35)
 
 
 def test_reachers_target_is_uniform_in_its_disc():

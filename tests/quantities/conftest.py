@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
-import gymnasium.envs.mujoco as gymnasium_mujoco
 import mujoco
 import numpy as np
 import pytest
 import torch
 
-from telic.envs.anatomy import body_names, joint_names, robot_of
+from telic.envs.anatomy import body_names, robot_of
 from telic.envs.spec import EnvSpec
 from telic.quantities import Recording
+from telic.sim import load_model
 
 ASSETS = {
     "HalfCheetah": "half_cheetah.xml",
@@ -33,8 +32,7 @@ DT = 0.05
 
 def model_of(name: str) -> mujoco.MjModel:
     """Compile one of the ten models."""
-    folder = Path(gymnasium_mujoco.__file__).parent / "assets"
-    return mujoco.MjModel.from_xml_path(str(folder / ASSETS[name]))
+    return load_model(ASSETS[name])
 
 
 def spec_of(name: str, model: mujoco.MjModel) -> EnvSpec:

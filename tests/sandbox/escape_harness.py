@@ -9,7 +9,7 @@ from pathlib import Path
 class RewardFunction:
     """Stands in for telic's own, which lives in a higher layer."""
 
-    weights: dict = {}
+    weights = None
 
 
 def prepare(payload):
@@ -60,6 +60,8 @@ def run_allowed(name, source, facts, channel):
         exec(code, scope)
         result = scope["reward_fn"](obs, np.ones(2), np.zeros(4), info)
     except Exception as error:
+        if facts["alone"]:
+            raise
         seal.check()
         return {"stage": "stopped", "reason": f"{type(error).__name__}: {error}"[:500]}
     seal.check()
@@ -75,10 +77,16 @@ def run_raw(name, source, facts, channel):
         exec(source, scope)
         evidence = scope["attempt"]()
     except Exception as error:
+        if facts["alone"]:
+            raise
         code = getattr(error, "errno", None)
         trace = traceback.format_exc(limit=-2)
-        return {"stage": "stopped", "reason": f"{type(error).__name__}: {error}", "errno": code,
-                "trace": trace}
+        return {
+            "stage": "stopped",
+            "reason": f"{type(error).__name__}: {error}",
+            "errno": code,
+            "trace": trace,
+        }
     return {"stage": "ran", "reason": repr(evidence)[:500]}
 
 

@@ -38,7 +38,9 @@ ATTEMPTS = [
     refused("import_pickle", "import pickle", 'import of "pickle"'),
     refused("import_importlib", "from importlib import import_module", 'import of "importlib"'),
     refused("import_threading", "import threading", "One process, one thread"),
-    refused("import_star", "from numpy import *\ndef reward_fn(o, a, n, i):\n    return 0", "import *"),
+    refused(
+        "import_star", "from numpy import *\ndef reward_fn(o, a, n, i):\n    return 0", "import *"
+    ),
     refused("import_relative", "from . import x", "relative import"),
     refused("import_submodule", "import numpy.ctypeslib", 'import of "numpy.ctypeslib"'),
     refused("import_os_through_numpy", "from numpy import os", '"numpy.os"'),
@@ -47,6 +49,7 @@ ATTEMPTS = [
     refused("import_shadowing_a_module", "import torch as np\nimport numpy as np", "two modules"),
     refused("import_as_self", "from math import sin as self", 'the name "self"'),
     refused("dunder_import", "__import__('os')", '"__import__"'),
+    refused("import_unknown_quantity", "from telic.quantities import cheat", "quantities.cheat"),
     refused("import_in_lambda", "(lambda: __import__('os').system('id'))()", '"__import__"'),
     # walks over Python's object graph
     refused("subclasses", "().__class__.__base__.__subclasses__()", '"__subclasses__"'),
@@ -59,7 +62,9 @@ ATTEMPTS = [
     refused("str_format", '"{0.__class__.__init__.__globals__}".format(obs)', "f-string"),
     refused("str_format_map", '"{x.__class__}".format_map({"x": obs})', "f-string"),
     refused("str_format_as_value", 'f = "{0.__class__}".format\nf(1)', "f-string"),
-    refused("match_class", "match obs:\n    case object(__class__=c):\n        c.mro", "class pattern"),
+    refused(
+        "match_class", "match obs:\n    case object(__class__=c):\n        c.mro", "class pattern"
+    ),
     refused("generator_frame", "g = (i for i in (1,))\ng.gi_frame.f_back.f_globals", '"gi_frame"'),
     refused("yield_frame", "def g():\n    yield\ng().gi_frame", "yield"),
     refused(
@@ -67,7 +72,9 @@ ATTEMPTS = [
         "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    e.__traceback__.tb_frame.f_globals",
         '"tb_frame"',
     ),
-    refused("exception_context", "try:\n    1/0\nexcept Exception as e:\n    e.__cause__", "__cause__"),
+    refused(
+        "exception_context", "try:\n    1/0\nexcept Exception as e:\n    e.__cause__", "__cause__"
+    ),
     refused("async_frame", "async def f():\n    pass\nf().cr_frame", "async def"),
     refused("unicode_dunder", "().__ｃlass__", '"__class__"'),
     refused("module_dict", "np.__dict__['os']", '"numpy.__dict__"'),
@@ -134,17 +141,36 @@ ATTEMPTS = [
         "class A:\n    @staticmethod\n    def m(self):\n        self._x = 1",
         "assignment to the attribute",
     ),
+    refused(
+        "private_state_through_a_keyword",
+        "class A:\n    def m(*args, self):\n        self._x = 1\nA().m(self=info)",
+        "assignment to the attribute",
+    ),
+    refused(
+        "private_state_through_a_lambda",
+        "class A:\n    x = lambda self: self._x\n    _x = 1",
+        '"_x"',
+    ),
+    refused("class_registry", "from typing import Mapping\nMapping.register(int)", '"register"'),
     refused("private_attribute", "info._sim", '"_sim"'),
-    refused("patch_base_class", "from telic import RewardFunction\nRewardFunction.weights = {}",
-            'assignment to the attribute "weights"'),
-    refused("base_class_alias", "from telic import RewardFunction as R\nx = R",
-            'the class "R" as a value'),
+    refused(
+        "patch_base_class",
+        "from telic import RewardFunction\nRewardFunction.weights = {}",
+        'assignment to the attribute "weights"',
+    ),
+    refused(
+        "base_class_alias",
+        "from telic import RewardFunction as R\nx = R",
+        'the class "R" as a value',
+    ),
     refused("super_with_arguments", "super(int, 1)", "super(...) with arguments"),
     # patching and settings
     refused("patch_numpy", "np.sum = lambda *a: 0.0", 'assignment to the attribute "sum"'),
     refused("patch_torch", "torch.Tensor.backward = None", "assignment to the attribute"),
     refused("patch_torch_alias", "t = torch\nt.sum = None", 'the module "torch" as a value'),
-    refused("patch_module_in_list", "for m in [np]:\n    m.sum = None", 'the module "np" as a value'),
+    refused(
+        "patch_module_in_list", "for m in [np]:\n    m.sum = None", 'the module "np" as a value'
+    ),
     refused("patch_quantity", "quantities.speed = lambda i: 9.0", 'the attribute "speed"'),
     refused("delete_attribute", "del np.sum", "deletion of the attribute"),
     refused("global_statement", "global reward_fn\nreward_fn = 1", "global"),
@@ -191,7 +217,9 @@ ATTEMPTS = [
     refused("system_exit", "raise SystemExit", '"SystemExit"'),
     refused("keyboard_interrupt", "raise KeyboardInterrupt", '"KeyboardInterrupt"'),
     refused("base_exception", "try:\n    pass\nexcept BaseException:\n    pass", '"BaseException"'),
-    refused("bare_except", "while True:\n    try:\n        pass\n    except:\n        pass", "bare"),
+    refused(
+        "bare_except", "while True:\n    try:\n        pass\n    except:\n        pass", "bare"
+    ),
     refused("exit_call", "exit()", '"exit"'),
     # size
     refused("huge_source", body("x = 1\n" * 20_000), "characters"),
@@ -201,25 +229,25 @@ ATTEMPTS = [
     refused("huge_integer", "x = " + "9" * 100, "more than 64 bits"),
     refused("huge_text", body(f"x = {'a' * 30_000!r}"), "characters"),
     refused("null_byte", body("x = 1\x00"), "null bytes"),
-    refused("not_python", "def reward_fn(obs, action, next_obs, info)\n  return 0", "not valid Python"),
+    refused(
+        "not_python", "def reward_fn(obs, action, next_obs, info)\n  return 0", "not valid Python"
+    ),
     # what passes the list and is stopped by the stand-ins, the interpreter or the memory limit
     stopped("recursion", "def f(x):\n    return f(x)\nf(1)", "RecursionError"),
     stopped("memory_text", "x = 'a' * 10 ** 11", "MemoryError"),
     stopped("memory_list", "x = [0.0] * 10 ** 11", "MemoryError"),
     stopped("memory_numpy", "x = np.ones((10 ** 6, 10 ** 6))", "Unable to allocate"),
-    stopped("memory_torch", "x = torch.zeros(10 ** 12)", "not enough memory"),
+    stopped("memory_torch", "x = torch.zeros(10 ** 12)", "allocate memory"),
     stopped("memory_format", 'x = f"{1:>99999999999}"', "MemoryError"),
     stopped("memory_shift", "x = 1 << (1 << 40)", "MemoryError"),
     stopped("make_a_tensor_class", "torch.Tensor(4)", "only serves isinstance"),
-    stopped("import_at_run_time", "from telic import quantities as q\nq.nothing(info)", "nothing"),
-    stopped("hidden_default_factory", "next(iter([]))", "StopIteration"),
+    stopped("stop_iteration", "next(iter([]))", "StopIteration"),
 ]
 
 # Each of these ends its worker, so each gets one of its own: name, source, error, reason.
 KILLERS = [
     ("endless_loop", body("while True:\n    pass"), "WorkerDied", "no sign of life"),
     ("endless_power", body("x = 9 ** 9 ** 9"), "WorkerDied", "no sign of life"),
-    ("endless_sum", body("sum(range(10 ** 15))"), "WorkerDied", "no sign of life"),
     (
         "endless_catch",
         body("while True:\n    try:\n        1 / 0\n    except Exception:\n        continue"),
@@ -232,7 +260,12 @@ KILLERS = [
         "ResourceError",
         "memory",
     ),
-    ("torch_crash_loop", body("x = [torch.ones(10 ** 6) for _ in iter(int, 1)]"), "ResourceError", "memory"),
+    (
+        "growing_tensors",
+        body("x = [torch.ones(10 ** 6) for _ in iter(int, 1)]"),
+        "ResourceError",
+        "memory",
+    ),
 ]
 
 # Harmless mischief: these run to the end, and must have had no effect.

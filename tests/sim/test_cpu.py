@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import weakref
 
 import mujoco
 import numpy as np
@@ -107,14 +108,19 @@ def test_a_loaded_state_goes_on_bit_for_bit_in_another_simulation(ant):
         CpuSimulation(ant, 3).load_state(one.state())
 
 
-def test_views_outlive_the_simulation(ant):
+def test_memory_lives_as_long_as_a_view_of_it_and_no_longer(ant):
     sim = CpuSimulation(ant, 2)
     begin(sim)
     view = sim.field("xpos")[:, 1]
     expected = view.clone()
+    memory = weakref.ref(sim._memory)
     del sim
     gc.collect()
+    assert memory() is not None
     assert torch.equal(view, expected)
+    del view
+    gc.collect()
+    assert memory() is None
 
 
 def test_unknown_fields_and_impossible_numbers_are_refused(ant):

@@ -9,7 +9,8 @@ from telic.training.plan import plan
 from telic.training.run import execute
 
 SETTINGS = {
-    "num_envs": 8, "horizon": 32, "minibatch_size": 64, "epochs": 3, "hidden": (16, 16), "learning_rate": 1e-3,
+    "num_envs": 8, "horizon": 32, "minibatch_size": 64, "epochs": 3, "hidden": (16, 16),
+    "learning_rate": 1e-3,
 }  # fmt: skip
 
 SPEED = """
@@ -24,6 +25,15 @@ class Speed(RewardFunction):
             "control": -self.weights["control"] * (action**2).sum(-1),
         }
         return sum(terms.values()), terms
+"""
+
+CONTROL = """
+from telic import RewardFunction
+
+class Control(RewardFunction):
+    def compute(self, obs, action, next_obs, info):
+        terms = {"control": -(action**2).sum(-1)}
+        return terms["control"], terms
 """
 
 

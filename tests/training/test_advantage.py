@@ -19,7 +19,13 @@ def test_an_unbroken_episode():
     # delta = r + 0.5 V' - V: [1 + 1 - 1, 2 + 1.5 - 2, 3 + 2 - 3] = [1, 1.5, 2]
     # A_2 = 2; A_1 = 1.5 + 0.25 * 2 = 2; A_0 = 1 + 0.25 * 2 = 1.5
     out = advantages(
-        column(1, 2, 3), column(1, 2, 3), column(2, 3, 4), flags(0, 0, 0), flags(0, 0, 0), GAMMA, LAM
+        column(1, 2, 3),
+        column(1, 2, 3),
+        column(2, 3, 4),
+        flags(0, 0, 0),
+        flags(0, 0, 0),
+        GAMMA,
+        LAM,
     )
     assert out.flatten().tolist() == [1.5, 2.0, 2.0]
 
@@ -27,7 +33,13 @@ def test_an_unbroken_episode():
 def test_a_terminated_step_has_no_future():
     # step 1 terminates: delta_1 = 2 - 2 = 0, nothing flows back from step 2
     out = advantages(
-        column(1, 2, 3), column(1, 2, 3), column(2, 3, 4), flags(0, 1, 0), flags(0, 1, 0), GAMMA, LAM
+        column(1, 2, 3),
+        column(1, 2, 3),
+        column(2, 3, 4),
+        flags(0, 1, 0),
+        flags(0, 1, 0),
+        GAMMA,
+        LAM,
     )
     assert out.flatten().tolist() == [1.0, 0.0, 2.0]
 
@@ -35,7 +47,13 @@ def test_a_terminated_step_has_no_future():
 def test_a_truncated_step_bootstraps_from_the_state_it_reached():
     # step 1 is cut by the clock: V' = 3 counts, but step 2 belongs to another episode
     out = advantages(
-        column(1, 2, 3), column(1, 2, 3), column(2, 3, 4), flags(0, 0, 0), flags(0, 1, 0), GAMMA, LAM
+        column(1, 2, 3),
+        column(1, 2, 3),
+        column(2, 3, 4),
+        flags(0, 0, 0),
+        flags(0, 1, 0),
+        GAMMA,
+        LAM,
     )
     assert out.flatten().tolist() == [1.375, 1.5, 2.0]
 

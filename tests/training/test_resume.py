@@ -8,12 +8,12 @@ import time
 
 import pytest
 import torch
-from tests.training.small import SPEED, small_job, train_here
-from tests.training.test_population import numbers, weights
 
 from telic.errors import TelicError
 from telic.storage.layout import RunFolder, list_runs
 from telic.training.run import execute, status_of
+from tests.training.small import SPEED, small_job, train_here
+from tests.training.test_population import numbers, weights
 
 KILLS = 20
 
@@ -33,7 +33,7 @@ class Distance(RewardFunction):
 def long_job():
     """Two rewards (one with memory), two seeds, episodes that end at different times."""
     return small_job(
-        "Hopper-v5", steps=20_480, seeds=(1, 2), rewards=[SPEED, MEMORY], env_args={},
+        "Hopper-v5", steps=40_960, seeds=(1, 2), rewards=[SPEED, MEMORY], env_args={},
         evaluations=3, tensorboard=True,
     )  # fmt: skip
 
@@ -43,41 +43,47 @@ def _train(folder) -> None:
     execute(long_job(), folder, confined=False)
 
 
+def rows_written(folder) -> int:
+    """Count the metric rows of the first member so far."""
+    files = sorted(folder.glob("*/*/metrics/scalars.jsonl"))
+    return files[0].read_bytes().count(b"\n") if files else 0
+
+
 @pytest.mark.slow
 def test_twenty_kills_at_random_moments_change_nothing(tmp_path):
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["telic.training.worker", "telic.training.run"])
-    whole = tmp_path / "whole"
-    began = time.monotonic()
-    process = context.Process(target=_train, args=(whole,))
-    process.start()
-    process.join()
-    assert process.exitcode == 0
-    length = time.monotonic() - began
 
-    chance = random.Random(0)
-    broken, kills = tmp_path / "broken", 0
-    while kills < KILLS:
-        process = context.Process(target=_train, args=(broken,))
+    def start(folder):
+        process = context.Process(target=_train, args=(folder,))
         process.start()
-        time.sleep(chance.uniform(0.05, 0.35) * length)
-        if not process.is_alive():
-            break
+        return process
+
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    uninterrupted = start(whole)
+    chance = random.Random(0)
+    for _ in range(KILLS):
+        process = start(broken)
+        # From the very start of a session to a few updates on, at any point within an update.
+        goal = rows_written(broken) + chance.randint(0, 5)
+        while process.is_alive() and rows_written(broken) < goal:
+            time.sleep(0.002)
+        time.sleep(chance.uniform(0.0, 0.5))
+        assert process.is_alive(), "the run was over before it could be killed twenty times"
         os.kill(process.pid, signal.SIGKILL)
         process.join()
-        kills += 1
-    process = context.Process(target=_train, args=(broken,))
-    process.start()
-    process.join()
-    assert process.exitcode == 0
-    assert kills >= KILLS // 2, "the run was over before it could be killed"
+    for process in (uninterrupted, start(broken)):
+        process.join()
+        assert process.exitcode == 0
 
     (first,) = list_runs(whole)
     (second,) = list_runs(broken)
     assert status_of(second) == "completed"
+    assert len(second.members()) == 4
     for one, other in zip(first.members(), second.members(), strict=True):
         assert torch.equal(weights(one), weights(other))
         assert numbers(one) == numbers(other)
+        assert len(one.trajectories()) == len(other.trajectories()) == 9
 
 
 def test_a_stopped_run_ends_with_the_numbers_of_an_uninterrupted_one(tmp_path):

@@ -4,36 +4,34 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from tests.training.small import SPEED, small_job, train_here
-from tests.training.test_population import weights
 
 import telic
 from telic.errors import ConfigError, RewardError, TrainingFailed, UsageError
 from telic.storage.files import read_json
 from telic.storage.trajectories import read_trajectory
 from telic.training.run import execute
+from tests.training.small import SPEED, small_job, train_here
 
-BREAKS = """
+LATE = """
 import torch
 from telic import RewardFunction
 
-class Breaks(RewardFunction):
+class Late(RewardFunction):
+    memory = {"steps": 0.0}
+
+    def reset(self, mask):
+        pass  # counts on over episodes, so that it breaks after the probe has passed it
+
     def compute(self, obs, action, next_obs, info):
-        late = info["time"] > 0.7
-        terms = {"x": torch.where(late, torch.nan, info["x_velocity"])}
+        self.memory["steps"] = self.memory["steps"] + 1
+        late = self.memory["steps"] > 100
+        BREAK
         return terms["x"], terms
 """
-
-RAISES = """
-from telic import RewardFunction
-
-class Raises(RewardFunction):
-    def compute(self, obs, action, next_obs, info):
-        if (info["time"] > 0.7).any():
-            raise ValueError("enough")
-        terms = {"x": info["x_velocity"]}
-        return terms["x"], terms
-"""
+BREAKS = LATE.replace("BREAK", 'terms = {"x": torch.where(late, torch.nan, info["x_velocity"])}')
+RAISES = LATE.replace(
+    "BREAK", 'terms = {"x": info["x_velocity"]}\n        if late.any(): raise ValueError("enough")'
+)
 
 PHASES = """
 import torch
@@ -50,6 +48,12 @@ class Phases(RewardFunction):
 """
 
 
+def same_policy(one, other) -> bool:
+    """Compare what two policies do: one may have more inputs that it does not see."""
+    obs = np.random.default_rng(0).normal(size=(50, 17))
+    return np.array_equal(telic.load_policy(one.path)(obs), telic.load_policy(other.path)(obs))
+
+
 @pytest.mark.slow
 def test_training_learns_to_balance_a_pole(tmp_path):
     job = small_job(
@@ -63,12 +67,12 @@ def test_training_learns_to_balance_a_pole(tmp_path):
     policy = telic.load_policy(run.path)
     env = gymnasium.make("InvertedPendulum-v5")
     obs, _ = env.reset(seed=3)
-    for steps in range(1, 1001):
+    stood, over = 0, False
+    while not over:
         obs, _, terminated, truncated, _ = env.step(policy(obs))
-        if terminated or truncated:
-            break
+        stood, over = stood + 1, terminated or truncated
     env.close()
-    assert steps > 200, "the saved policy must do in Gymnasium what it did in ours"
+    assert stood > 200, "the saved policy must do in Gymnasium what it did in ours"
 
 
 def test_a_discrete_environment_trains_and_plays(tmp_path):
@@ -89,7 +93,7 @@ def test_a_member_that_breaks_stops_alone(tmp_path, source, says):
     assert says in summary["findings"][-1]["message"]
     (moment,) = broken.path.glob("not_finite_*.pt")
     assert not torch.load(moment, weights_only=True)["rewards"].isfinite().all()
-    torch.testing.assert_close(weights(solo.members()[0]), weights(healthy), rtol=1e-4, atol=1e-5)
+    assert same_policy(solo.members()[0], healthy)
     assert read_json(both.summary)["best_member"] == healthy.name
 
 
@@ -117,8 +121,8 @@ def test_reward_memory_reaches_the_critic_and_only_on_request_the_policy(tmp_pat
 def test_a_run_leaves_the_files_it_promises(tmp_path):
     run = train_here(small_job(rewards=[SPEED], tensorboard=True), tmp_path)
     member = run.members()[0]
-    for path in (run.config, run.manifest, run.summary, run.events, member.config, member.reward_code,
-                 member.reward_spec, member.summary, member.scalars):  # fmt: skip
+    files = (run.config, run.manifest, run.summary, run.events, member.config, member.scalars)
+    for path in (*files, member.reward_code, member.reward_spec, member.summary):
         assert path.stat().st_size > 0, path
     assert len(member.checkpoints()) == 2
     assert len(member.trajectories()) == 6
@@ -140,7 +144,9 @@ def test_recorded_episodes_add_up_to_the_evaluation(tmp_path):
         episode = read_trajectory(artifact.path)
         assert len(episode) == 40
         assert episode["reward"].sum() == pytest.approx(returns[index], rel=1e-5)
-        np.testing.assert_allclose(episode["reward_terms"].sum(1), episode["reward"], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            episode["reward_terms"].sum(1), episode["reward"], rtol=1e-4, atol=1e-5
+        )
         np.testing.assert_allclose(episode["next_obs"][:-1], episode["obs"][1:])
         assert episode["qpos"].shape == (40, 9)
     assert last["mean_return"] == pytest.approx(np.mean(returns))
@@ -151,7 +157,7 @@ def test_a_policy_takes_one_observation_or_many_and_refuses_wrong_ones(tmp_path)
     policy = telic.load_policy(run.path)
     many = policy(np.random.default_rng(0).normal(size=(3, 17)))
     assert many.shape == (3, 6) and np.abs(many).max() <= 1
-    np.testing.assert_allclose(policy(np.zeros(17)), policy(np.zeros((2, 17)))[1], rtol=1e-6)
+    np.testing.assert_allclose(policy(np.zeros(17)), policy(np.zeros((2, 17)))[1], atol=1e-6)
     with pytest.raises(UsageError, match="17"):
         policy(np.zeros(5))
 

@@ -24,7 +24,9 @@ def doctor(as_json: AsJson = False, debug: Debug = False) -> None:
         print_json([each.model_dump() for each in report])
     else:
         for each in report:
-            console.print(f"{_MARKS[each.state]} [bold]{each.name}[/]: {each.message}", soft_wrap=True)
+            console.print(
+                f"{_MARKS[each.state]} [bold]{each.name}[/]: {each.message}", soft_wrap=True
+            )
             if each.fix:
                 console.print(f"    {each.fix}", soft_wrap=True)
     if any(each.state == "bad" for each in report):

@@ -38,4 +38,6 @@ def envs(
         return
     rows = [(each.id, each.description) for each in found if every or each.fast]
     console.print(table(None, ["environment", "what it is"], rows))
-    console.print("\nDescribe one: telic envs Ant-v5.   Also: any Gymnasium id (--all), module:Class, robot.xml")
+    console.print(
+        "\nDescribe one: telic envs Ant-v5. Also: any Gymnasium id (--all), module:Class, robot.xml"
+    )

@@ -10,15 +10,14 @@ import typer
 
 from telic.errors import ConfigError
 
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document and nothing else.")
-]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 RunsDir = Annotated[
     Path, typer.Option("--runs-dir", help="Folder of runs.", envvar="TELIC_RUNS_DIR")
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.", hidden=True)]
 RunName = Annotated[
-    str, typer.Argument(help="Run: its id, the start of one, a path, or 'latest'.", show_default=True)
+    str,
+    typer.Argument(help="Run: its id, the start of one, a path, or 'latest'.", show_default=True),
 ]
 MemberName = Annotated[
     str | None, typer.Option("--member", "-m", help="Member of the run; the best one if left out.")
@@ -51,7 +50,8 @@ def integers(text: str, option: str) -> list[int]:
             out += range(int(first), int(last) + 1) if dash else [int(part)]
     except ValueError:
         raise ConfigError(
-            f'{option} "{text}" is not a list of whole numbers.', hint=f"Write {option} 1,2,3 or 1-3."
+            f'{option} "{text}" is not a list of whole numbers.',
+            hint=f"Write {option} 1,2,3 or 1-3.",
         ) from None
     return out
 

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from itertools import pairwise
 from typing import Any, NoReturn
 
 import typer
@@ -75,9 +76,7 @@ def sparkline(values: Sequence[float | None], width: int = 40) -> str:
         return ""
     if len(present) > width:
         edges = [round(i * len(present) / width) for i in range(width + 1)]
-        present = [
-            sum(present[a:b]) / (b - a) for a, b in zip(edges[:-1], edges[1:], strict=True)
-        ]
+        present = [sum(present[a:b]) / (b - a) for a, b in pairwise(edges)]
     low, high = min(present), max(present)
     scale = (len(_BLOCKS) - 1) / (high - low) if high > low else 0.0
     return "".join(_BLOCKS[round((value - low) * scale)] for value in present)

@@ -24,8 +24,12 @@ def play(
     seed: Annotated[
         int | None, typer.Option(help="Play a new episode from this seed instead.")
     ] = None,
-    view: Annotated[str, typer.Option(help="side, front, top or three-quarter.")] = "side",
-    size: Annotated[str, typer.Option(help="Width x height in pixels.")] = "480x360",
+    view: Annotated[
+        str | None, typer.Option(help="side, front, top or three-quarter; default: what suits it.")
+    ] = None,
+    size: Annotated[
+        str | None, typer.Option(help="Width x height in pixels, e.g. 640x480.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Video file to write.")] = None,
     runs_dir: RunsDir = RUNS,
     as_json: AsJson = False,

@@ -66,7 +66,9 @@ class TrainingView:
 
     def _probe_done(self, event: Event) -> None:
         mode, cost = event["mode"], event["microseconds_per_step"]
-        self.say(f"reward [bold]{escape(event['reward'])}[/]: {mode}, {number(cost, 3)} µs per step")
+        self.say(
+            f"reward [bold]{escape(event['reward'])}[/]: {mode}, {number(cost, 3)} µs per step"
+        )
         for finding in event.get("findings", []):
             self.say(f"  [yellow]•[/] {escape(finding['message'])}")
 
@@ -74,7 +76,9 @@ class TrainingView:
         members = event["members"]
         what = members[0] if len(members) == 1 else f"{len(members)} members"
         verb = f"resuming at {event['step']:,}" if event["resumed"] else "training"
-        self.say(f"{verb}: {escape(what)}, {event['total_steps']:,} steps each on {event['device']}")
+        self.say(
+            f"{verb}: {escape(what)}, {event['total_steps']:,} steps each on {event['device']}"
+        )
 
     def _train_progress(self, event: Event) -> None:
         detail = (
@@ -104,7 +108,8 @@ class TrainingView:
         )
 
     def _video_progress(self, event: Event) -> None:
-        self._update("rendering", event["done"], event["total"], escape(event["path"]))
+        name = event["path"].rpartition("/")[2]
+        self._update("rendering", event["frame"], event["frames"], escape(name))
 
     def _log(self, event: Event) -> None:
         self.say(escape(event["message"]))

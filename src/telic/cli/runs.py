@@ -101,4 +101,6 @@ def stop(
     if as_json:
         print_json(result)
     else:
-        console.print(f"{folder.name} is {result['status']}. Go on with: telic resume {folder.name}")
+        console.print(
+            f"{folder.name} is {result['status']}. Go on with: telic resume {folder.name}"
+        )

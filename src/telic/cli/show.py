@@ -9,7 +9,16 @@ import typer
 from rich.markup import escape
 
 from telic.cli.options import RUNS, AsJson, Debug, MemberName, RunName, RunsDir
-from telic.cli.output import command, console, duration, number, print_facts, print_json, sparkline, table
+from telic.cli.output import (
+    command,
+    console,
+    duration,
+    number,
+    print_facts,
+    print_json,
+    sparkline,
+    table,
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -39,7 +48,9 @@ def show(
     facts = describe(folder)
     members = [_member(each) for each in folder.members() if member in (None, each.name)]
     if as_json:
-        print_json({**facts, "members": [{k: v for k, v in m.items() if k != "curve"} for m in members]})
+        print_json(
+            {**facts, "members": [{k: v for k, v in m.items() if k != "curve"} for m in members]}
+        )
         return
     print_facts(
         {
@@ -80,8 +91,8 @@ def _print_member(member: dict[str, Any], single: bool) -> None:
         return
     rows = [
         (
-            each["global_step"], each["mean_return"], _interval(each["interval"]), each["p10_return"],
-            each["median_return"], each["p90_return"], each["episode_length"],
+            each["global_step"], each["mean_return"], _interval(each["interval"]),
+            each["p10_return"], each["median_return"], each["p90_return"], each["episode_length"],
         )
         for each in member["evaluations"]
     ]  # fmt: skip
@@ -132,7 +143,7 @@ def best_facts(path: Path) -> dict[str, Any]:
     spread = _interval(best["interval"])
     return {
         "best": folder.name if len(run.members()) > 1 else None,
-        "return": f"{number(best['mean_return'])} (95 % interval {spread}, {best['episodes']} fresh "
-        f"episodes, at {best['global_step']:,} steps)",
+        "return": f"{number(best['mean_return'])} (95 % interval {spread}, {best['episodes']} "
+        f"fresh episodes, at {best['global_step']:,} steps)",
         "episode length": number(best["episode_length"]),
     }

@@ -45,27 +45,36 @@ def register(app: typer.Typer) -> None:
 def train(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ENV [key=value ...]", help="Environment, then changes of settings."),
+        typer.Argument(
+            metavar="ENV [key=value ...]", help="Environment, then changes of settings."
+        ),
     ] = None,
     env: Annotated[
         str | None, typer.Option(help="Environment id, module:Class, or path of an MJCF file.")
     ] = None,
     reward: Annotated[
         list[str] | None,
-        typer.Option("--reward", "-r", help="Reward file; repeat to compare. None: the task's own."),
+        typer.Option(
+            "--reward", "-r", help="Reward file; repeat to compare. None: the task's own."
+        ),
     ] = None,
     steps: Annotated[str | None, typer.Option(help="Steps per member, e.g. 500k, 2M.")] = None,
     seeds: Annotated[str, typer.Option(help="Training seeds: 1,2,3 or 1-3.")] = "1",
-    preset: Annotated[str, typer.Option(help="Settings to start from; see: telic presets")] = "default",
+    preset: Annotated[
+        str, typer.Option(help="Settings to start from; see: telic presets")
+    ] = "default",
     set_: Annotated[
-        list[str] | None, typer.Option("--set", help="Change a setting: --set gamma=0.98; repeatable.")
+        list[str] | None,
+        typer.Option("--set", help="Change a setting: --set gamma=0.98; repeatable."),
     ] = None,
     weight: Annotated[
         list[str] | None, typer.Option(help="Change a reward weight: --weight speed=2; repeatable.")
     ] = None,
     vary: Annotated[
         list[str] | None,
-        typer.Option(help="Train each value as its own member: --vary gamma=0.98,0.99; repeatable."),
+        typer.Option(
+            help="Train each value as its own member: --vary gamma=0.98,0.99; repeatable."
+        ),
     ] = None,
     env_arg: Annotated[
         list[str] | None,
@@ -151,7 +160,8 @@ def presets(
     for name, each in found.items():
         names = list(next(iter(each.values())).settings.model_dump())
         rows = [
-            (field, *(_setting(getattr(p.settings, field)) for p in each.values())) for field in names
+            (field, *(_setting(getattr(p.settings, field)) for p in each.values()))
+            for field in names
         ]
         rows.insert(0, ("steps", *(f"{p.steps:,}" for p in each.values())))
         short = [e.removesuffix("-v5") for e in each]
@@ -171,7 +181,9 @@ def _split(words: list[str], env: str | None) -> tuple[str, list[str]]:
         rest.append(env)
     if len(rest) != 1:
         raise UsageError(
-            "Which environment?" if not rest else f"Expected one environment, not {' and '.join(rest)}.",
+            "Which environment?"
+            if not rest
+            else f"Expected one environment, not {' and '.join(rest)}.",
             hint="For example: telic train HalfCheetah-v5. See all with: telic envs",
         )
     return rest[0], overrides

@@ -30,13 +30,14 @@ class Config(Record):
             raise ConfigError(_explain(cls, error)) from None
 
     def override(self, assignments: Iterable[str]) -> Self:
-        """Return a copy with dotted `key=value` assignments applied, values as JSON or plain text."""
+        """Return a copy with dotted `key=value` assignments applied; values are JSON or text."""
         values = self.model_dump()
         for assignment in assignments:
             key, equals, text = assignment.partition("=")
             if not equals:
                 raise ConfigError(
-                    f'"{assignment}" is not a setting.', hint="Write it as key=value, e.g. gamma=0.98."
+                    f'"{assignment}" is not a setting.',
+                    hint="Write it as key=value, e.g. gamma=0.98.",
                 )
             _assign(values, key.strip().replace("-", "_"), read_value(text))
         return self.parse(values)

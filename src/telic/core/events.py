@@ -1,15 +1,15 @@
 """What library code reports while it works; terminals, logs and dashboards listen.
 
-An event is a plain dictionary with an "event" name (it crosses a process boundary as one JSON line).
-The names and their fields are listed here and nowhere else.
+An event is a plain dictionary with an "event" name; it crosses a process boundary as one line of
+JSON. The names and their fields are listed here and nowhere else.
 
     probe.done       member, mode, microseconds_per_step, terms
     train.start      run, members, steps, device
-    train.progress   steps, total_steps, steps_per_second, seconds_left, returns {member: float | None}
+    train.progress   step, total_steps, steps_per_second, seconds_left, returns {member: number}
     train.finding    member, name, message, values
     eval.done        steps, members {member: EvaluationRecord}
     train.end        status, steps, seconds
-    video.done       member, path
+    video.progress   path, frame, frames
     log              message
 """
 

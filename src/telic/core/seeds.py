@@ -1,8 +1,8 @@
 """Named child seeds and counter-based random numbers.
 
-Nothing here has hidden state. `derive` turns a path of names into a seed; `uniform` and `normal` turn
-(seed, counter) into numbers. An environment that draws its reset noise from (its seed, its episode
-number) gives the same numbers alone or among others, on any device, and after a resume.
+Nothing here has hidden state. `derive` turns a path of names into a seed; `uniform` and `normal`
+turn (seed, counter) into numbers. An environment that draws its reset noise from (its seed, its
+episode number) gives the same numbers alone or among others, on any device, and after a resume.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MASK32 = 0xFFFFFFFF
 
 
 def derive(*path: int | str) -> int:
-    """Return a 31-bit seed for a path of names, e.g. derive(seed, "evaluate", 3)."""
+    """Return a 31-bit seed for a path of names, e.g. (seed, "evaluate", 3)."""
     digest = hashlib.blake2b("/".join(map(str, path)).encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") & 0x7FFFFFFF
 

@@ -120,8 +120,8 @@ def _root_of_body(model: mujoco.MjModel, body: int) -> Root | None:
         axes: tuple[Axis, ...] = ("x", "y", "z")
         slides = tuple(Coordinate(axis, q + i, v + i) for i, axis in enumerate(axes))
         return Root("free", slides, quaternion=q + 3, spin=v + 3)
-    if not joints or not _aligned(model, joints):
-        return None
+    if not joints or any(np.abs(_axis(model, j)).max() < 1.0 - 1e-6 for j in joints):
+        return None  # nothing moves it, or not along an axis of the world
     kinds = [int(model.jnt_type[j]) for j in joints]
     slides = tuple(_coordinate(model, j) for j in joints if model.jnt_type[j] == _SLIDE)
     # A slide after the hinge would turn with it, and a second hinge, or one off the body's origin,
@@ -141,10 +141,6 @@ def _axis(model: mujoco.MjModel, joint: int) -> np.ndarray:
     axis = np.zeros(3)
     mujoco.mju_rotVecQuat(axis, model.jnt_axis[joint], model.body_quat[model.jnt_bodyid[joint]])
     return axis
-
-
-def _aligned(model: mujoco.MjModel, joints: range) -> bool:
-    return all(np.abs(_axis(model, j)).max() > 1.0 - 1e-6 for j in joints)
 
 
 def _coordinate(model: mujoco.MjModel, joint: int) -> Coordinate:
@@ -215,11 +211,7 @@ def _upright(data: mujoco.MjData, torso: int | None, name: str | None) -> Quater
 
 
 def _feet(
-    model: mujoco.MjModel,
-    data: mujoco.MjData,
-    root: Root,
-    torso: int | None,
-    name: str | None,
+    model: mujoco.MjModel, data: mujoco.MjData, root: Root, torso: int | None, name: str | None
 ) -> tuple[int, ...]:
     """Return the limbs' last bodies that hang lowest at rest, within a fifth of the height."""
     if name in FEET:
@@ -230,9 +222,8 @@ def _feet(
     highest = -math.inf
     for geom in range(model.ngeom):
         body = int(model.geom_bodyid[geom])
-        if model.body_rootid[body] == torso and (
-            model.geom_contype[geom] or model.geom_conaffinity[geom]
-        ):
+        touches = model.geom_contype[geom] or model.geom_conaffinity[geom]
+        if touches and model.body_rootid[body] == torso:
             low, high = _extent(model, data, geom)
             lowest[body] = min(low, lowest.get(body, low))
             highest = max(highest, high)

@@ -85,7 +85,7 @@ class EnvSummary(Record):
 
     id: str
     description: str
-    batched: bool = Field(description="simulated together, fast; else one Python object each")
+    fast: bool = Field(description="simulated in batches; else one Python object each")
     max_episode_steps: int | None = Field(description="time limit; None: unlimited")
     obs_dim: int | None = Field(
         default=None, description="values observed; None: not looked at yet"
@@ -99,12 +99,11 @@ class EnvSummary(Record):
     )
 
 
-@lru_cache(maxsize=1)
 def _registered() -> tuple[str, ...]:
     """Return the Gymnasium ids that can work: not the gym bridges, nor the tasks of mujoco-py."""
     found = []
     for name, entry in gymnasium.registry.items():
-        old = "gymnasium.envs.mujoco" in str(entry.entry_point) and name[-2:] in ("v2", "v3")
+        old = "mujoco_py" in getattr(entry.entry_point, "__name__", "")
         if name not in TASKS and not old and not name.startswith("GymV"):
             found.append(name)
     return tuple(sorted(found))
@@ -125,7 +124,7 @@ def _summary_of_task(name: str) -> EnvSummary:
     return EnvSummary(
         id=name,
         description=spec.description,
-        batched=True,
+        fast=True,
         max_episode_steps=spec.max_episode_steps,
         obs_dim=spec.obs_dim,
         act_dim=spec.act_dim,
@@ -143,7 +142,7 @@ def _summary(name: str) -> EnvSummary:
     return EnvSummary(
         id=name,
         description=known.description if known else f"Gymnasium's {name} ({family}).",
-        batched=False,
+        fast=False,
         max_episode_steps=entry.max_episode_steps,
         install=extra[1] if extra is not None and missing else None,
     )
@@ -169,8 +168,13 @@ def _build(env_id: str) -> EnvSpec:
     return env.spec
 
 
-def describe_text(spec: EnvSpec) -> str:
-    """Return the description of an environment as Markdown: everything a reward author may use."""
+def describe_text(env: str | EnvSpec) -> str:
+    """Return the description of an environment as Markdown: everything a reward author may use.
+
+    Args:
+        env: as for `describe`, or what `describe` returned.
+    """
+    spec = describe(env) if isinstance(env, str) else env
     sections = [
         f"# {spec.id}\n\n{spec.description}\n\n{_facts(spec)}",
         _table(f"Observation ({spec.obs_dim})", ("index", "name", "unit"), _observations(spec)),
@@ -185,12 +189,14 @@ def describe_text(spec: EnvSpec) -> str:
 
 
 def _facts(spec: EnvSpec) -> str:
-    step = "no clock" if spec.dt_s is None else f"{spec.dt_s:g} s per step"
+    step = "no clock" if spec.dt_s is None else f"{spec.dt_s:g} s"
     limit = spec.max_episode_steps
     length = "no time limit" if limit is None else f"at most {limit} steps"
     if limit is not None and spec.dt_s is not None:
         length += f" ({limit * spec.dt_s:g} s)"
-    return f"One step: {step}. One episode: {length}."
+    rest = spec.robot.rest_height if spec.robot else None
+    pose = "" if rest is None else f" At rest the torso is {rest:g} m high."
+    return f"One step: {step}. One episode: {length}.{pose}"
 
 
 def _table(title: str, head: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
@@ -249,7 +255,7 @@ def _rules(spec: EnvSpec) -> str:
     named = " ".join(rules)
     numbers = [f"{k}={v}" for k, v in spec.arguments.items() if k in named]
     where = f"\n\nHere {', '.join(numbers)}." if numbers else ""
-    return f"## Its own reward\n\n{rules.reward}\n\nEpisodes end {rules.ends}.{where}"
+    return f"## Its own reward\n\n{rules.reward}\n\nEpisodes end: {rules.ends}.{where}"
 
 
 def _bodies(spec: EnvSpec) -> str:

@@ -72,7 +72,10 @@ class CustomTask(Task[CustomArguments]):
         self.obs_names = joint_positions + velocity_names(model) + _sensor_names(model)
         self._shown = torch.tensor(shown, device=sim.device)
         self._sensors = sim.field("sensordata") if model.nsensordata else None
-        self._limits, self._quaternions = _limits(model), _quaternions(model)
+        low, high = self.qpos.new_tensor(_limits(model))
+        # A resting pose outside the limits is the user's choice; only the noise is held back.
+        self._low, self._high = torch.minimum(low, self.qpos0), torch.maximum(high, self.qpos0)
+        self._quaternions = _quaternions(model)
         self.notes = (*notes, self.reward_note(), *_feet_note(self.robot, model))
 
     def reward_note(self) -> str:
@@ -84,10 +87,7 @@ class CustomTask(Task[CustomArguments]):
         positions, velocities = self.qpos.shape[1], self.qvel.shape[1]
         noise = uniform(seed, episode, positions + velocities) * 2.0 - 1.0
         noise *= self.arguments.reset_noise_scale
-        low, high = self.qpos.new_tensor(self._limits)
-        # A resting pose outside the limits is the user's choice; only the noise is held back.
-        low, high = torch.minimum(low, self.qpos0), torch.maximum(high, self.qpos0)
-        qpos = torch.clamp(self.qpos0 + noise[:, :positions], low, high)
+        qpos = torch.clamp(self.qpos0 + noise[:, :positions], self._low, self._high)
         for first in self._quaternions:
             part = qpos[:, first : first + 4]
             qpos[:, first : first + 4] = part / part.norm(dim=1, keepdim=True)

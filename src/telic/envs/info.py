@@ -39,10 +39,10 @@ class InfoSchema:
 class Info(Mapping[str, Tensor]):
     """Named tensors (N, ...) of the transition just made, computed at first ask.
 
-    `info[name]` is float32 (bool stays bool), `info.exact(name)` float64. Each value is computed once
-    and is memory of its own: a write to it cannot reach the simulator. Iterating lists the names
-    and computes nothing. Values describe the state before an autoreset. An `Info` can compute
-    until the next `step`; what was asked before then stays readable.
+    `info[name]` is float32 (bool stays bool), `info.exact(name)` float64. Each value is computed
+    once and is memory of its own: a write to it cannot reach the simulator. Iterating lists the
+    names and computes nothing. Values describe the state before an autoreset. An `Info` can
+    compute until the next `step`; what was asked before then stays readable.
     """
 
     __slots__ = ("_compute", "_exact", "_single", "schema")
@@ -120,22 +120,25 @@ class Info(Mapping[str, Tensor]):
         return BodyInfo(self, row)
 
     def slice(self, rows: slice) -> Info:
-        """Return the same info restricted to some rows, as lazily; members share each computation."""
+        """Return the same info restricted to some rows; slices share each computation."""
         return _Rows(self, rows)
 
 
 class _Rows(Info):
-    """Some rows of another info."""
+    """Some rows of another info, copied at first ask: a write to them reaches nobody else."""
 
     __slots__ = ("_parent", "_rows")
 
     def __init__(self, parent: Info, rows: slice) -> None:
-        super().__init__(lambda name: parent.exact(name)[rows], parent.schema)
+        super().__init__(lambda name: parent.exact(name)[rows].clone(), parent.schema)
         self._parent = parent
         self._rows = rows
 
     def __getitem__(self, name: str) -> Tensor:
-        return self._parent[name][self._rows]
+        value = self._single.get(name)
+        if value is None:
+            value = self._single[name] = self._parent[name][self._rows].clone()
+        return value
 
 
 class BodyInfo:

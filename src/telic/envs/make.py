@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from telic.envs.mujoco import MujocoEnv
@@ -13,7 +14,7 @@ from telic.sim import CpuSimulation, load_model
 
 
 def make(
-    name: str,
+    name: str | Path,
     *,
     num_envs: int = 64,
     device: str = "cpu",
@@ -35,6 +36,7 @@ def make(
         env = make("Ant-v5", num_envs=256, terminate_when_unhealthy=False)
         obs = env.reset()
     """
+    name = str(name)
     if name in TASKS:
         return make_task(name, num_envs=num_envs, device=device, seed=seed, **arguments)
     if name.endswith((".xml", ".mjcf", ".mjb", ".urdf")):

@@ -9,6 +9,7 @@ import mujoco
 from telic.envs.names import action_names
 from telic.errors import EnvironmentError_, UnknownName
 from telic.sim import load_model
+from telic.sim.library import library
 
 
 def read_model(path: str) -> tuple[mujoco.MjModel, list[str]]:
@@ -17,10 +18,14 @@ def read_model(path: str) -> tuple[mujoco.MjModel, list[str]]:
     if not file.is_file():
         beside = file.parent.glob("*") if file.parent.is_dir() else ()
         models = [each.name for each in beside if each.suffix in (".xml", ".urdf", ".mjb", ".mjcf")]
-        raise UnknownName("model file", path, models)
+        raise UnknownName(f"model file in {file.parent}", file.name, models)
     notes: list[str] = []
-    # An absolute path, for a bare name could also mean one of Gymnasium's own models.
-    model = _read_urdf(file, notes) if file.suffix == ".urdf" else load_model(str(file.resolve()))
+    if file.suffix == ".urdf":
+        model = _read_urdf(file, notes)
+    elif file.suffix == ".mjb":
+        model = _read_compiled(file)
+    else:  # an absolute path, for a bare name could also mean one of Gymnasium's own models
+        model = load_model(str(file.resolve()))
     if model.nu == 0:
         raise EnvironmentError_(
             f'"{path}" has no actuators, so there is nothing a policy could do.',
@@ -41,6 +46,7 @@ def read_model(path: str) -> tuple[mujoco.MjModel, list[str]]:
 
 def _read_urdf(file: Path, notes: list[str]) -> mujoco.MjModel:
     """Compile a URDF, which has no actuators of its own, with a motor on every joint."""
+    library()
     try:
         spec = mujoco.MjSpec.from_file(str(file))
         for joint in spec.joints:
@@ -57,3 +63,14 @@ def _read_urdf(file: Path, notes: list[str]) -> mujoco.MjModel:
         "URDF: each joint got a motor with its effort limit; the base is fixed to the world."
     )
     return model
+
+
+def _read_compiled(file: Path) -> mujoco.MjModel:
+    library()  # keeps MuJoCo's remarks out of the terminal and of the folder
+    try:
+        return mujoco.MjModel.from_binary_path(str(file))
+    except (ValueError, mujoco.FatalError) as error:
+        raise EnvironmentError_(
+            f'MuJoCo cannot read "{file.name}": {error}',
+            hint="A compiled model fits one version of MuJoCo only; give the XML file.",
+        ) from error

@@ -23,18 +23,30 @@ class Starts:
         """Draw by `draw(seed, episode) -> (qpos, qvel)` for environments of these seeds, (N,)."""
         self._draw = draw
         self._seed = seed
-        self._rows = torch.arange(len(seed), device=seed.device)
-        self._first: Tensor | None = None  # (N,) the episode each row's block begins with
+        # Row i of the batch has rows i * _AHEAD and on of the block.
+        self._end = (torch.arange(len(seed), device=seed.device) + 1) * _AHEAD
+        self._offset = self._end  # (N,) of an episode's number to its row in the block
+        self._sizes = [0, 0]
+        self._block = torch.empty(0)
 
     def at(self, episode: Tensor) -> tuple[Tensor, Tensor]:
-        """Return initial qpos and qvel of the given episode of each environment, (N, nq), (N, nv)."""
+        """Return qpos, (N, nq), and qvel, (N, nv), that these episodes start in.
+
+        Each environment's episodes must be asked for in order.
+        """
         if episode.device.type != "cpu":  # looking into a block would wait for the device
             return self._draw(self._seed, episode)
-        if self._first is None or bool((episode >= self._first + _AHEAD).any()):
-            self._first = episode.clone()
-            episodes = self._first[:, None] + torch.arange(_AHEAD)
-            qpos, qvel = self._draw(self._seed.repeat_interleave(_AHEAD), episodes.flatten())
-            self._qpos = qpos.unflatten(0, (-1, _AHEAD))
-            self._qvel = qvel.unflatten(0, (-1, _AHEAD))
-        place = episode - self._first
-        return self._qpos[self._rows, place], self._qvel[self._rows, place]
+        row = episode + self._offset
+        if bool((row >= self._end).any()):
+            row = self._refill(episode)
+        qpos, qvel = self._block.index_select(0, row).split(self._sizes, dim=1)
+        return qpos, qvel
+
+    def _refill(self, episode: Tensor) -> Tensor:
+        """Draw these and the following episodes; return the rows of these."""
+        episodes = episode[:, None] + torch.arange(_AHEAD)
+        state = self._draw(self._seed.repeat_interleave(_AHEAD), episodes.flatten())
+        self._sizes = [part.shape[1] for part in state]
+        self._block = torch.cat(state, dim=1)
+        self._offset = self._end - _AHEAD - episode
+        return episode + self._offset

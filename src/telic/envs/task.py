@@ -66,7 +66,7 @@ class Task(Generic[Arguments]):
         self.qpos0 = torch.tensor(sim.model.qpos0, dtype=self.qpos.dtype, device=sim.device)
 
     def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, Tensor]:
-        """Return initial qpos and qvel, (N, nq) and (N, nv), a pure function of seed and episode."""
+        """Return initial qpos, (N, nq), and qvel, (N, nv), as a pure function of the arguments."""
         raise NotImplementedError
 
     def observe(self) -> Tensor:

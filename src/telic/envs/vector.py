@@ -77,8 +77,8 @@ class VecEnv(Protocol):
 def seed_rows(seed: int | Sequence[int], num_envs: int, device: torch.device) -> Tensor:
     """Return one seed per environment, (N,) int64.
 
-    A sequence gives each member of a population an equal slice of the batch. Environment i of a slice
-    is seeded by (its member's seed, i) alone, so neighbours do not matter.
+    A sequence gives each member of a population an equal slice of the batch. Environment i of a
+    slice is seeded by (its member's seed, i) alone, so neighbours do not matter.
     """
     seeds = [seed] if isinstance(seed, int) else list(seed)
     if not seeds or num_envs % len(seeds):

@@ -64,6 +64,12 @@ def touch(info: Fields) -> Tensor:
     return info["cfrc_ext"][..., 3:].norm(dim=-1)
 
 
+@lru_cache(maxsize=64)
+def places(columns: tuple[int, ...], device: torch.device) -> Tensor:
+    """Return an index that need not be sent to the device at every step."""
+    return torch.tensor(columns, device=device)
+
+
 def _spec(info: Fields) -> EnvSpec:
     return info.spec  # type: ignore[attr-defined]
 
@@ -75,9 +81,9 @@ class _Motors(NamedTuple):
     dof: Tensor
     gear: Tensor
     gain: Tensor
-    bias: Tensor  # (3, A)
     control: Tensor  # (2, A)
-    force: Tensor  # (2, A)
+    bias: Tensor | None  # (3, A); None: plain motors
+    force: Tensor | None  # (2, A); None: no limits
 
 
 @lru_cache(maxsize=64)
@@ -93,9 +99,11 @@ def _motors(robot: Robot, device: torch.device, dtype: torch.dtype) -> _Motors:
         torch.tensor([each.dof for each in motors], device=device),
         numbers([each.gear for each in motors]),
         numbers([each.gain for each in motors]),
-        numbers([each.bias for each in motors]).T,
         numbers([each.control_range or unlimited for each in motors]).T,
-        numbers([each.force_range or unlimited for each in motors]).T,
+        numbers([each.bias for each in motors]).T if any(any(m.bias) for m in motors) else None,
+        numbers([each.force_range or unlimited for each in motors]).T
+        if any(each.force_range for each in motors)
+        else None,
     )
 
 
@@ -195,7 +203,7 @@ def foot_contact(info: Fields) -> Tensor:
     """1 for each foot that touches something with over 1 % of the robot's weight, else 0."""
     robot = robot_in(info)
     force = touch(info)
-    on_feet = force[..., list(robot.feet)]
+    on_feet = force[..., places(robot.feet, force.device)]
     return (on_feet > robot.contact_threshold).to(on_feet.dtype)
 
 
@@ -211,10 +219,13 @@ def power(info: Fields) -> Tensor:
     qvel = info["qvel"]
     motors = _motors(robot_in(info), qvel.device, qvel.dtype)
     moving = qvel[..., motors.dof]
-    control = info["action"].clamp(motors.control[0], motors.control[1])
-    length = motors.gear * info["qpos"][..., motors.qpos]
-    bias = motors.bias[0] + motors.bias[1] * length + motors.bias[2] * motors.gear * moving
-    force = (motors.gain * control + bias).clamp(motors.force[0], motors.force[1])
+    force = motors.gain * info["action"].clamp(motors.control[0], motors.control[1])
+    if motors.bias is not None:
+        length = motors.gear * info["qpos"][..., motors.qpos]
+        force = force + motors.bias[0] + motors.bias[1] * length
+        force = force + motors.bias[2] * motors.gear * moving
+    if motors.force is not None:
+        force = force.clamp(motors.force[0], motors.force[1])
     return (motors.gear * force * moving).abs().sum(-1)
 
 

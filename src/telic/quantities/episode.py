@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from telic.envs.spec import EnvSpec
-from telic.quantities.bodies import LIMITS, MOTORS, foot_contact, limits, power
-from telic.quantities.motion import orientation, position
+from telic.quantities.bodies import LIMITS, MOTORS, foot_contact, limits, places, power
+from telic.quantities.motion import coordinate, orientation, position
 from telic.quantities.quantity import (
     CONTINUOUS,
     FEET,
@@ -31,15 +31,19 @@ TURN = 1.0 / (2.0 * math.pi)
 
 
 def _turned(state: Tensor, info: Fields, axis: int, *, world: bool = False) -> Update:
-    """Add up the rotation vector of each step; memory: seen, total, last orientation (4)."""
-    now, before = orientation(info), state[..., 2:6]
-    # conj(before) * now is the turn seen from the robot, now * conj(before) seen from the world
-    step = (
-        multiply(now, conjugate(before)) if world else multiply(conjugate(before), now)
-    )  # a zero quaternion before the first step makes this zero
+    """Add up the turn of each step; memory: seen, total, last angle or orientation (4)."""
+    hinge = robot_in(info).root.hinge
+    if hinge is not None:
+        angle = coordinate(info, hinge)
+        total = state[..., 1] + state[..., 0] * (angle - state[..., 2])
+        spare = torch.zeros_like(angle)
+        return torch.stack((torch.ones_like(angle), total, angle, spare, spare, spare), -1), total
+    now, before = orientation(info), conjugate(state[..., 2:6])
+    # before * now is the turn seen from the robot, now * before seen from the world; at the first
+    # step `before` is zero, and so is the turn
+    step = multiply(now, before) if world else multiply(before, now)
     total = state[..., 1] + rotation_vector(step)[..., axis]
-    seen = torch.ones_like(total)
-    return torch.cat((torch.stack((seen, total), -1), now), -1), total
+    return torch.cat((torch.stack((torch.ones_like(total), total), -1), now), -1), total
 
 
 def _turns(update: Update) -> Update:
@@ -110,10 +114,8 @@ def heading_turns(state: Tensor, info: Fields) -> Update:
 
 @accumulated(unit="m", latex=r"x_t - x_1", need=moves_along("x"), width=2)
 def displacement(state: Tensor, info: Fields) -> Update:
-    """Way made along x since the start; backward is negative.
-
-    Memory: seen, x at the start.
-    """
+    """Way made along x since the start; backward is negative."""
+    # memory: seen, x at the start
     x = position(info, "x")
     start = torch.where(state[..., 0] > 0, state[..., 1], x)
     return torch.stack((torch.ones_like(x), start), -1), x - start
@@ -121,10 +123,8 @@ def displacement(state: Tensor, info: Fields) -> Update:
 
 @accumulated(unit="m", latex=r"\sum_t \|p_t - p_{t-1}\|_{xy}", need=moves_along("x"), width=4)
 def distance_travelled(state: Tensor, info: Fields) -> Update:
-    """Length of the path over the ground since the start, detours counted.
-
-    Memory: seen, total, last x, last y.
-    """
+    """Length of the path over the ground since the start, detours counted."""
+    # memory: seen, total, last x, last y
     x = position(info, "x")
     y = position(info, "y")
     step = torch.hypot(x - state[..., 2], y - state[..., 3])
@@ -144,10 +144,8 @@ def _num_feet(spec: EnvSpec) -> int:
     per="foot",
 )
 def foot_duty_factor(state: Tensor, info: Fields) -> Update:
-    """Share of the episode so far in which each foot was on the ground.
-
-    Memory: steps, steps on the ground per foot.
-    """
+    """Share of the episode so far in which each foot was on the ground."""
+    # memory: steps, steps on the ground per foot
     steps = state[..., :1] + 1.0
     on_ground = state[..., 1:] + foot_contact.function(info)
     return torch.cat((steps, on_ground), -1), on_ground / steps
@@ -157,10 +155,8 @@ def foot_duty_factor(state: Tensor, info: Fields) -> Update:
     unit="1", latex=r"\frac{1}{t\,n}\sum_{s \le t}\sum_i \text{contact}_i(s)", need=FEET, width=2
 )
 def duty_factor(state: Tensor, info: Fields) -> Update:
-    """Share of the episode so far in which a foot was on the ground, averaged over the feet.
-
-    Memory: steps, steps on the ground.
-    """
+    """Share of the episode so far in which a foot was on the ground, averaged over the feet."""
+    # memory: steps, steps on the ground
     steps = state[..., 0] + 1.0
     on_ground = state[..., 1] + foot_contact.function(info).mean(-1)
     return torch.stack((steps, on_ground), -1), on_ground / steps
@@ -185,11 +181,12 @@ def stride_alternation(state: Tensor, info: Fields) -> Update:
 
     Sides are left and right, or back and front where a robot in the vertical plane has no others.
     Both sides landing in the same step is a touchdown that alternates with nothing. 0 before the
-    second touchdown. Memory: each side's contact, last side (-1, 0, 1), touchdowns, alternations.
+    second touchdown.
     """
+    # memory: each side's contact, last side (-1, 0, 1), touchdowns, alternations
     contact, sides = foot_contact.function(info), robot_in(info).sides
     assert sides is not None  # the need says so
-    left, right = (contact[..., list(side)].amax(-1) for side in sides)
+    left, right = (contact[..., places(side, contact.device)].amax(-1) for side in sides)
     left_lands = left * (1.0 - state[..., 0])
     right_lands = right * (1.0 - state[..., 1])
     last = state[..., 2]
@@ -222,10 +219,8 @@ def _action_change(state: Tensor, info: Fields) -> Tensor:
     width=lambda spec: 1 + spec.act_dim,
 )
 def action_change(state: Tensor, info: Fields) -> Update:
-    """Mean squared change of the action since the last step; 0 at the first.
-
-    Memory: seen, last action.
-    """
+    """Mean squared change of the action since the last step; 0 at the first."""
+    # memory: seen, last action
     change = _action_change(state, info)
     return torch.cat((torch.ones_like(change).unsqueeze(-1), info["action"]), -1), change
 
@@ -237,10 +232,8 @@ def action_change(state: Tensor, info: Fields) -> Update:
     width=lambda spec: 3 + spec.act_dim,
 )
 def action_smoothness(state: Tensor, info: Fields) -> Update:
-    """Mean squared change of the action over the episode so far; 0 is perfectly smooth.
-
-    Memory: seen, last action, changes, sum.
-    """
+    """Mean squared change of the action over the episode so far; 0 is perfectly smooth."""
+    # memory: seen, last action, changes, sum
     changes = state[..., -2] + state[..., 0]
     total = state[..., -1] + _action_change(state, info)
     seen = torch.ones_like(total)
@@ -259,10 +252,8 @@ def _num_limits(spec: EnvSpec) -> int:
     width=lambda spec: 1 + 2 * _num_limits(spec),
 )
 def joint_range_use(state: Tensor, info: Fields) -> Update:
-    """Share of their range the joints have used in the episode so far, averaged over the joints.
-
-    Memory: seen, lowest and highest position of each joint.
-    """
+    """Share of their range the joints have used in the episode so far, averaged over the joints."""
+    # memory: seen, lowest and highest position of each joint
     qpos = info["qpos"]
     columns, (low, high) = limits(robot_in(info), qpos.device, qpos.dtype)
     now = qpos[..., columns]

@@ -7,10 +7,12 @@ positive roll is the left side up, positive yaw is turning left.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 
-from telic.envs.robot import Coordinate
+from telic.envs.robot import Coordinate, Robot
 from telic.quantities.quantity import (
     TRAVELS,
     Fields,
@@ -20,7 +22,7 @@ from telic.quantities.quantity import (
     robot_in,
     turns_about,
 )
-from telic.quantities.rotations import conjugate, multiply, rotate, wrap
+from telic.quantities.rotations import element, multiply, wrap
 
 TILTS = Need(
     "a robot that can tip over",
@@ -55,40 +57,59 @@ def rate(info: Fields, which: Coordinate | None) -> Tensor:
     return torch.zeros_like(qvel[..., 0]) if which is None else which.sign * qvel[..., which.dof]
 
 
+@lru_cache(maxsize=64)
+def _own_frame(robot: Robot) -> tuple[tuple[float, ...], ...]:
+    """Return the robot's forward, left and up direction in the torso's own frame."""
+    upright = torch.tensor(robot.upright, dtype=torch.float64)
+    rows = [[element(upright, row, column).item() for row in range(3)] for column in range(3)]
+    return tuple(tuple(0.0 if abs(x) < 1e-12 else x for x in row) for row in rows)
+
+
+def direction(info: Fields, axis: int, component: int) -> Tensor:
+    """Return a world component of the robot's own forward (0), left (1) or up (2) direction."""
+    robot = robot_in(info)
+    start, hinge = robot.root.quaternion, robot.root.hinge
+    if start is not None:
+        q = info["qpos"][..., start : start + 4]
+        own = enumerate(_own_frame(robot)[axis])
+        parts = [x * element(q, component, column) for column, x in own if x != 0.0]
+        return sum(parts[1:], parts[0])
+    angle = coordinate(info, hinge)
+    still = 3 if hinge is None else "xyz".index(hinge.axis)
+    if still in (axis, component, 3):
+        return torch.full_like(angle, float(axis == component))
+    if axis == component:
+        return angle.cos()
+    return angle.sin() if (component - axis) % 3 == 1 else -angle.sin()
+
+
 def orientation(info: Fields) -> Tensor:
-    """Return the quaternion that takes the robot's (forward, left, up) to the world, (..., 4)."""
+    """Return the quaternion of a free torso, turned so that its axes are (forward, left, up)."""
     robot = robot_in(info)
     start = robot.root.quaternion
-    if start is not None:
-        qpos = info["qpos"]
-        return multiply(qpos[..., start : start + 4], qpos.new_tensor(robot.upright))
-    hinge = robot.root.hinge
-    half = 0.5 * coordinate(info, hinge)
-    parts = [half.cos(), *(torch.zeros_like(half) for _ in range(3))]
-    if hinge is not None:
-        parts["wxyz".index(hinge.axis)] = half.sin()
-    return torch.stack(parts, -1)
+    assert start is not None  # robots on a hinge have an angle instead
+    q = info["qpos"][..., start : start + 4]
+    if robot.upright[0] == 1.0:
+        return q
+    return multiply(q, q.new_tensor(robot.upright))
 
 
 def spin(info: Fields) -> Tensor:
     """Return the angular velocity in the robot's own frame, what its gyroscope reads, (..., 3)."""
+    return torch.stack([spin_about(info, axis) for axis in range(3)], -1)
+
+
+def spin_about(info: Fields, axis: int) -> Tensor:
+    """Return the angular velocity about the robot's own forward (0), left (1) or up (2) axis."""
     robot = robot_in(info)
-    if robot.root.spin is not None:
+    first = robot.root.spin
+    if first is not None:
         qvel = info["qvel"]
-        local = qvel[..., robot.root.spin : robot.root.spin + 3]
-        return rotate(conjugate(qvel.new_tensor(robot.upright)), local)
-    turning = rate(info, robot.root.hinge)
-    still = torch.zeros_like(turning)
-    axis = robot.root.hinge.axis if robot.root.hinge else ""
-    return torch.stack([turning if each == axis else still for each in "xyz"], -1)
-
-
-def direction(info: Fields, axis: int) -> Tensor:
-    """Return the robot's own forward (0), left (1) or up (2) direction in the world, (..., 3)."""
-    q = orientation(info)
-    unit = torch.zeros(3, dtype=q.dtype, device=q.device)
-    unit[axis] = 1.0
-    return rotate(q, unit)
+        own = enumerate(_own_frame(robot)[axis])
+        parts = [x * qvel[..., first + column] for column, x in own if x != 0.0]
+        return sum(parts[1:], parts[0])
+    hinge = robot.root.hinge
+    return rate(info, hinge if hinge is not None and hinge.axis == "xyz"[axis] else None)
 
 
 @instant(unit="m", latex=r"x", need=moves_along("x"))
@@ -124,7 +145,8 @@ def vertical_velocity(info: Fields) -> Tensor:
 @instant(unit="m/s", latex=r"\sqrt{v_x^2 + v_y^2 + v_z^2}", need=TRAVELS)
 def speed(info: Fields) -> Tensor:
     """Size of the torso's velocity, whatever its direction."""
-    return torch.stack([velocity(info, axis) for axis in "xyz"], -1).norm(dim=-1)
+    squares = [velocity(info, axis).square() for axis in robot_in(info).root.moves]
+    return sum(squares[1:], squares[0]).sqrt()
 
 
 @instant(unit="m/s", latex=r"\sqrt{v_x^2 + v_y^2}", need=moves_along("x"))
@@ -140,9 +162,9 @@ def horizontal_speed(info: Fields) -> Tensor:
 )
 def heading_velocity(info: Fields) -> Tensor:
     """Velocity over the ground in the direction the robot faces."""
-    facing = direction(info, 0)[..., :2]
-    facing = facing / facing.norm(dim=-1, keepdim=True).clamp_min(1e-9)
-    return velocity(info, "x") * facing[..., 0] + velocity(info, "y") * facing[..., 1]
+    x, y = direction(info, 0, 0), direction(info, 0, 1)
+    along = velocity(info, "x") * x + velocity(info, "y") * y
+    return along / torch.hypot(x, y).clamp_min(1e-9)
 
 
 @instant(unit="m", latex=r"z", need=moves_along("z"))
@@ -164,20 +186,22 @@ def uprightness(info: Fields) -> Tensor:
 
     1 is upright, 0 lying, -1 upside down.
     """
-    return direction(info, 2)[..., 2]
+    return direction(info, 2, 2)
 
 
 @instant(unit="rad", latex=r"\psi = \operatorname{atan2}(f_y, f_x)", need=turns_about("z"))
 def heading(info: Fields) -> Tensor:
     """Direction the robot faces seen from above, from +x towards +y (left), in (-pi, pi]."""
-    facing = direction(info, 0)
-    return torch.atan2(facing[..., 1], facing[..., 0])
+    return torch.atan2(direction(info, 0, 1), direction(info, 0, 0))
 
 
 @instant(unit="rad/s", latex=r"\omega_z^\text{world}", need=turns_about("z"))
 def heading_rate(info: Fields) -> Tensor:
     """Rate of turning about the world's vertical; to the left is positive."""
-    return rotate(orientation(info), spin(info))[..., 2]
+    if robot_in(info).root.hinge is not None:
+        return spin_about(info, 2)
+    parts = [spin_about(info, axis) * direction(info, axis, 2) for axis in range(3)]
+    return parts[0] + parts[1] + parts[2]
 
 
 @instant(
@@ -193,14 +217,14 @@ def pitch(info: Fields) -> Tensor:
     hinge = robot_in(info).root.hinge
     if hinge is not None:
         return wrap(coordinate(info, hinge))
-    facing = direction(info, 0)
-    return torch.atan2(-facing[..., 2], torch.hypot(facing[..., 0], facing[..., 1]))
+    level = torch.hypot(direction(info, 0, 0), direction(info, 0, 1))
+    return torch.atan2(-direction(info, 0, 2), level)
 
 
 @instant(unit="rad", latex=r"\phi = \operatorname{atan2}(l_z, u_z)", need=turns_about("x"))
 def roll(info: Fields) -> Tensor:
     """Angle about the forward axis; left side up (tipping to the right) is positive."""
-    return torch.atan2(direction(info, 1)[..., 2], direction(info, 2)[..., 2])
+    return torch.atan2(direction(info, 1, 2), direction(info, 2, 2))
 
 
 @instant(unit="rad", latex=r"\psi = \operatorname{atan2}(f_y, f_x)", need=turns_about("z"))
@@ -212,7 +236,7 @@ def yaw(info: Fields) -> Tensor:
 @instant(unit="rad/s", latex=r"\omega_x^\text{robot}", need=turns_about("x"))
 def roll_rate(info: Fields) -> Tensor:
     """Angular velocity about the robot's own forward axis."""
-    return spin(info)[..., 0]
+    return spin_about(info, 0)
 
 
 @instant(unit="rad/s", latex=r"\omega_y^\text{robot}", need=turns_about("y"))
@@ -221,13 +245,13 @@ def pitch_rate(info: Fields) -> Tensor:
 
     Turning forward (nose down, a front flip) is positive, a backflip is negative.
     """
-    return spin(info)[..., 1]
+    return spin_about(info, 1)
 
 
 @instant(unit="rad/s", latex=r"\omega_z^\text{robot}", need=turns_about("z"))
 def yaw_rate(info: Fields) -> Tensor:
     """Angular velocity about the robot's own up axis; to the left is positive."""
-    return spin(info)[..., 2]
+    return spin_about(info, 2)
 
 
 @instant(unit="rad/s", latex=r"\|\omega\|", need=TURNS)

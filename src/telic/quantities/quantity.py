@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal
 
 import torch
@@ -23,8 +24,9 @@ from telic.errors import UsageError
 Fields = Mapping[str, Tensor]
 Width = int | Callable[[EnvSpec], int]
 
-QUANTITIES: dict[str, Quantity] = {}
-"""every quantity by name, in the order of the reference page"""
+_registry: dict[str, Quantity] = {}
+QUANTITIES: Mapping[str, Quantity] = MappingProxyType(_registry)
+"""every quantity by name; filled while the package is imported, read-only for everyone else"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class Quantity:
 
     name: str
     unit: str
-    meaning: str
+    formula: str
     """in words: the function's docstring"""
     latex: str
     need: Need
@@ -193,7 +195,7 @@ class Accumulated(Quantity):
         return self.width(spec)
 
 
-def _meaning(function: Callable[..., Any]) -> str:
+def _words(function: Callable[..., Any]) -> str:
     return " ".join((inspect.getdoc(function) or "").split())
 
 
@@ -204,8 +206,8 @@ def instant(
 
     def register(function: Callable[..., Tensor]) -> Quantity:
         name = function.__name__
-        quantity = Quantity(name, unit, _meaning(function), latex, need, function, per)
-        QUANTITIES[name] = quantity
+        quantity = Quantity(name, unit, _words(function), latex, need, function, per)
+        _registry[name] = quantity
         return quantity
 
     return register
@@ -219,9 +221,9 @@ def accumulated(
     def register(function: Callable[[Tensor, Fields], tuple[Tensor, Tensor]]) -> Accumulated:
         name = function.__name__
         quantity = Accumulated(
-            name, unit, _meaning(function), latex, need, function, per, width=width
+            name, unit, _words(function), latex, need, function, per, width=width
         )
-        QUANTITIES[name] = quantity
+        _registry[name] = quantity
         return quantity
 
     return register

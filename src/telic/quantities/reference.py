@@ -8,12 +8,15 @@ from typing import Literal
 from pydantic import Field
 
 from telic.core.config import Record
+from telic.envs.catalogue import describe as describe_environment
+from telic.envs.catalogue import describe_text
 from telic.envs.spec import EnvSpec
+from telic.envs.tasks import TASKS
 from telic.quantities.quantity import QUANTITIES, Quantity
 
 _HEAD = """# Measured quantities
 
-Generated from the library by `quantities_page()`; do not edit.
+Generated from the library by `telic.quantities.reference.quantities_page`; do not edit.
 
 ```python
 from telic import quantities
@@ -25,7 +28,7 @@ quantities.pitch_turns.over(quantities.Recording(fields, env.spec))     # of a r
 
 World axes: x forward, y left, z up. Angles follow the right-hand rule, so a front flip is positive
 pitch and a **backflip is negative pitch** on every robot, HalfCheetah included.
-`telic quantities --env ID` lists those of one environment.
+`telic quantities ENVIRONMENT` lists those of one environment.
 """
 
 
@@ -37,7 +40,7 @@ class QuantityDescription(Record):
     unit: str
     kind: Literal["instant", "accumulated"]
     shape: str = Field(description="shape of the value for N environments")
-    meaning: str
+    formula: str = Field(description="in words")
     latex: str
 
 
@@ -53,7 +56,7 @@ def describe(quantity: Quantity) -> QuantityDescription:
         unit=quantity.unit,
         kind=quantity.kind,
         shape=f"(N, {_PER[quantity.per]})" if quantity.per else "(N,)",
-        meaning=quantity.meaning,
+        formula=quantity.formula,
         latex=quantity.latex,
     )
 
@@ -61,23 +64,42 @@ def describe(quantity: Quantity) -> QuantityDescription:
 _PER = {"axis": "3", "foot": "feet", "pole": "poles"}
 
 
-def describe_quantities(spec: EnvSpec) -> list[QuantityDescription]:
-    """Return the quantities an environment has, in the order of the reference page."""
-    return [describe(each) for each in QUANTITIES.values() if each.available(spec)]
+_ORDER = ("motion", "bodies", "poles", "episode")
 
 
-def quantities_page(specs: Mapping[str, EnvSpec]) -> str:
-    """Return the reference page in Markdown.
+def ordered() -> list[Quantity]:
+    """Return every quantity: the torso first, then bodies, poles and the episode."""
+    return sorted(
+        QUANTITIES.values(),
+        key=lambda each: _ORDER.index(each.function.__module__.rpartition(".")[2]),
+    )
 
-    Args:
-        specs: environments to say for each quantity whether they have it, by short name.
-    """
+
+def describe_quantities(spec: EnvSpec | None = None) -> list[QuantityDescription]:
+    """Return the quantities an environment has, or all, in the order of the reference page."""
+    return [describe(each) for each in ordered() if spec is None or each.available(spec)]
+
+
+def environment_page(env: str | EnvSpec) -> str:
+    """Return an environment as Markdown with the quantities it has: all a reward author may use."""
+    spec = describe_environment(env) if isinstance(env, str) else env
+    lines = ["## Quantities", "", "| use | unit | value | in words |", "|---|---|---|---|"]
+    lines += [
+        f"| `{each.usage}` | {each.unit} | {each.shape} | {each.formula} |"
+        for each in describe_quantities(spec)
+    ]
+    return describe_text(spec) + "\n" + "\n".join(lines) + "\n"
+
+
+def quantities_page() -> str:
+    """Return the reference page, docs/reference/quantities.md."""
+    specs = {name.rpartition("-v")[0]: describe_environment(name) for name in TASKS}
     lines = [_HEAD]
     for kind, title in (("instant", "At one moment"), ("accumulated", "Of the episode so far")):
         lines.append(f"## {title}\n")
-        lines.append("| quantity | unit | value | meaning | formula | environments |")
+        lines.append("| quantity | unit | value | in words | formula | environments |")
         lines.append("|---|---|---|---|---|---|")
-        lines += [_row(each, specs) for each in QUANTITIES.values() if each.kind == kind]
+        lines += [_row(each, specs) for each in ordered() if each.kind == kind]
         lines.append("")
     return "\n".join(lines)
 
@@ -86,8 +108,9 @@ def _row(quantity: Quantity, specs: Mapping[str, EnvSpec]) -> str:
     told = describe(quantity)
     have = [name for name, spec in specs.items() if quantity.available(spec)]
     call = told.name + (f"(info, {', '.join(quantity.arguments)})" if quantity.arguments else "")
-    latex = told.latex.replace("|", r"\vert ")
-    cells = (f"`{call}`", told.unit, told.shape, told.meaning, f"${latex}$", _several(have, specs))
+    # A bar would end the table's cell.
+    latex = told.latex.replace(r"\|", r"\Vert ").replace("|", r"\vert ")
+    cells = (f"`{call}`", told.unit, told.shape, told.formula, f"${latex}$", _several(have, specs))
     return f"| {' | '.join(cells)} |"
 
 

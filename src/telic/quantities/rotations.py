@@ -2,28 +2,46 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 
 
+@lru_cache(maxsize=16)
+def _product_table(device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Return which part of `a` stands where, and its sign, in the matrix that multiplies `b`."""
+    place = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2], [2, 3, 0, 1], [3, 2, 1, 0]], device=device)
+    sign = [[1, -1, -1, -1], [1, 1, -1, 1], [1, 1, 1, -1], [1, -1, 1, 1]]
+    return place, torch.tensor(sign, device=device, dtype=dtype)
+
+
 def multiply(a: Tensor, b: Tensor) -> Tensor:
     """Return the product, which turns first by `b`, then by `a`."""
-    aw, ax, ay, az = a.unbind(-1)
-    bw, bx, by, bz = b.unbind(-1)
-    return torch.stack(
-        (
-            aw * bw - ax * bx - ay * by - az * bz,
-            aw * bx + ax * bw + ay * bz - az * by,
-            aw * by - ax * bz + ay * bw + az * bx,
-            aw * bz + ax * by - ay * bx + az * bw,
-        ),
-        -1,
-    )
+    place, sign = _product_table(a.device, a.dtype)
+    return ((a[..., place] * sign) @ b.unsqueeze(-1)).squeeze(-1)
+
+
+@lru_cache(maxsize=16)
+def _opposite(device: torch.device, dtype: torch.dtype) -> Tensor:
+    return torch.tensor((1.0, -1.0, -1.0, -1.0), device=device, dtype=dtype)
 
 
 def conjugate(q: Tensor) -> Tensor:
     """Return the opposite rotation."""
-    return torch.cat((q[..., :1], -q[..., 1:]), -1)
+    return q * _opposite(q.device, q.dtype)
+
+
+def element(q: Tensor, row: int, column: int) -> Tensor:
+    """Return one element of the rotation matrix: world component `row` of the body's `column`."""
+    w, parts = q[..., 0], (q[..., 1], q[..., 2], q[..., 3])
+    if row == column:
+        first, second = (parts[k] for k in range(3) if k != row)
+        return 1.0 - 2.0 * (first * first + second * second)
+    third = w * parts[3 - row - column]
+    # the elements below the diagonal in cyclic order carry +w
+    signed = third if (row - column) % 3 == 1 else -third
+    return 2.0 * (parts[row] * parts[column] + signed)
 
 
 def rotate(q: Tensor, v: Tensor) -> Tensor:

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from typing import NamedTuple
 
 from telic.errors import UnknownName
@@ -48,20 +47,18 @@ def choose_backend() -> Backend:
 @functools.cache
 def probe(backend: Backend) -> Probe:
     """Draw a small picture with a backend in a child process and say whether that went well."""
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            child = subprocess.run(
-                command(),
-                input=order(backend, []),
-                env=child_environment(backend),
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                timeout=_PATIENCE_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return Probe(backend, False, f"it did not answer within {_PATIENCE_S} s")
+    try:
+        child = subprocess.run(
+            command(),
+            input=order(backend, []),
+            env=child_environment(backend),
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Probe(backend, False, f"it did not answer within {_PATIENCE_S} s")
     if child.returncode == 0:
         return Probe(backend, True, None)
     return Probe(backend, False, why_it_failed(child.stdout, child.stderr, child.returncode))
@@ -85,6 +82,7 @@ def child_environment(backend: str, processes: int = 1) -> dict[str, str]:
         # "disable": the ray caster must not fail over a missing OpenGL it does not use.
         "MUJOCO_GL": "disable" if backend == "rays" else backend,
         "LP_NUM_THREADS": str(threads),  # Mesa's software renderer
+        "SDL_VIDEODRIVER": "dummy",  # Gymnasium's own pictures need no screen
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
     }

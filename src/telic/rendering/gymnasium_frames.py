@@ -7,23 +7,21 @@ video rather than a video of something else.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from telic.errors import EnvironmentError_
-from telic.rendering.captions import draw_caption
+from telic.rendering.captions import draw_caption, strip_height
 from telic.rendering.jobs import RenderJob
 from telic.rendering.replay import caption
 from telic.storage.trajectories import Trajectory
 
 _TOLERANCE = 1e-4
-_StateOf = Callable[[np.ndarray], np.ndarray]
 
 # observation -> internal state
-_STATES: dict[str, _StateOf] = {
+_STATES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "CartPole": lambda obs: obs,
     "MountainCar": lambda obs: obs,
     "MountainCarContinuous": lambda obs: obs,
@@ -39,61 +37,60 @@ def own_frames(trajectory: Trajectory, rows: np.ndarray, job: RenderJob) -> Iter
 
     Raises EnvironmentError_ when it cannot draw itself, or not what was recorded.
     """
-    env = _make(trajectory)
+    # Imported here: a render process that only draws MuJoCo models starts without torch.
+    from telic.envs.foreign import builder
+
+    facts = trajectory.facts
+    env: Any = builder(facts.env_id, {**facts.env_kwargs, "render_mode": "rgb_array"})()
+    is_classic = facts.env_id.partition("-v")[0] in _STATES
+    repeats = np.bincount(rows, minlength=len(trajectory))
     try:
-        state_of = _STATES.get(trajectory.facts.env_id.partition("-")[0])
-        reached = _placed(env, trajectory, state_of) if state_of else _played_again(env, trajectory)
-        repeats = np.bincount(rows, minlength=len(trajectory))
-        for row in reached:
-            if repeats[row]:
-                picture = _draw(env)
-                if job.caption:
-                    draw_caption(picture, caption(trajectory, row))
-                for _ in range(repeats[row]):
-                    yield picture
+        for row in _placed(env, trajectory) if is_classic else _played_again(env, trajectory):
+            if not repeats[row]:
+                continue
+            picture = _draw(env)
+            if job.caption:
+                # Below the picture: what matters may be anywhere in it.
+                picture = np.pad(picture, ((0, strip_height(len(picture))), (0, 0), (0, 0)))
+                draw_caption(picture, caption(trajectory, row))
+            for _ in range(repeats[row]):
+                yield picture
     finally:
         env.close()
 
 
-def _make(trajectory: Trajectory) -> Any:
-    import gymnasium
-
-    name, kwargs = trajectory.facts.env_id, trajectory.facts.env_kwargs
-    try:
-        if ":" in name:
-            module, _, attribute = name.partition(":")
-            return getattr(importlib.import_module(module), attribute)(
-                render_mode="rgb_array", **kwargs
-            )
-        return gymnasium.make(name, render_mode="rgb_array", **kwargs).unwrapped
-    except (gymnasium.error.Error, ImportError, AttributeError, TypeError) as error:
-        raise EnvironmentError_(f"{name} cannot draw itself: {error}") from None
-
-
-def _placed(env: Any, trajectory: Trajectory, state_of: _StateOf) -> Iterator[int]:
+def _placed(env: Any, trajectory: Trajectory) -> Iterator[int]:
+    """Put a classic-control task into the recorded states, one after the other."""
+    state_of = _STATES[trajectory.facts.env_id.partition("-v")[0]]
     env.reset(seed=0)
+    core = env.unwrapped
     for row in range(len(trajectory)):
-        env.state = state_of(trajectory["next_obs"][row].astype(np.float64))
-        if hasattr(env, "last_u"):  # the torque that Pendulum draws as an arrow
-            env.last_u = float(trajectory["action"][row].ravel()[0])
+        core.state = state_of(trajectory["next_obs"][row].astype(np.float64))
+        if hasattr(core, "last_u"):  # the torque that Pendulum draws as an arrow
+            core.last_u = float(trajectory["action"][row].ravel()[0])
         yield row
 
 
 def _played_again(env: Any, trajectory: Trajectory) -> Iterator[int]:
+    """Play the recorded actions from the recorded seed, as long as the same comes out."""
+    import torch
+
+    from telic.envs.spaces import action_codec, observation_codec
+
     facts = trajectory.facts
     if facts.seed is None:
         raise EnvironmentError_(f"{facts.env_id} cannot be drawn: the episode's seed is unknown.")
-    obs, _ = env.reset(seed=facts.seed)
-    _compare(facts.env_id, obs, trajectory["obs"][0])
-    for row in range(len(trajectory)):
-        action = trajectory["action"][row]
-        obs, *_ = env.step(int(action) if action.ndim == 0 else action)
-        _compare(facts.env_id, obs, trajectory["next_obs"][row])
+    flatten = observation_codec(env.observation_space, facts.env_id).flatten
+    native = action_codec(env.action_space, facts.env_id).native
+    env.reset(seed=facts.seed)
+    for row, action in enumerate(native(torch.from_numpy(trajectory["action"].copy()))):
+        obs, *_ = env.step(action)
+        _compare(facts.env_id, flatten(obs), trajectory["next_obs"][row])
         yield row
 
 
 def _compare(env_id: str, obs: Any, recorded: np.ndarray) -> None:
-    if not np.allclose(np.asarray(obs).ravel(), recorded.ravel(), atol=_TOLERANCE, rtol=_TOLERANCE):
+    if not np.allclose(obs, recorded, atol=_TOLERANCE, rtol=_TOLERANCE):
         raise EnvironmentError_(
             f"{env_id} cannot be drawn: it keeps a state we cannot set, and playing the recorded "
             "actions again did not give the recorded observations."

@@ -50,11 +50,10 @@ def load_dressed(path: Path, *, repaint: bool = False) -> mujoco.MjModel:
         if path.suffix == ".mjb":  # compiled: nothing left to dress
             return mujoco.MjModel.from_binary_path(str(path))
         with warnings.catch_warnings():
-            # MuJoCo remarks on old attributes of Gymnasium's files, which are not ours to change.
+            # remarks on old attributes of Gymnasium's files, which are not ours to change
             warnings.simplefilter("ignore")
             spec = mujoco.MjSpec.from_file(str(path))
-            plain = spec.compile()
-            dress(spec, plain, repaint=repaint)
+            dress(spec, spec.compile(), repaint=repaint)
             return spec.compile()
     except ValueError as error:
         raise EnvironmentError_(f"{path} is not a model MuJoCo can load: {error}") from None
@@ -69,7 +68,7 @@ def dress(spec: mujoco.MjSpec, plain: mujoco.MjModel, *, repaint: bool) -> None:
         if repaint and geom.type != mujoco.mjtGeom.mjGEOM_PLANE:
             _colour(geom, _STILL)
     for body in spec.worldbody.bodies:
-        _paint(body, _BODY, repaint, chain=None if _branches(body) else 0)
+        _paint(body, _BODY, repaint, is_chain=not _branches(body))
     spec.visual.quality.offsamples = 0
     spec.visual.quality.numslices = 20
     spec.visual.quality.numstacks = 12
@@ -153,22 +152,27 @@ def _set_lights(spec: mujoco.MjSpec) -> None:
     )
 
 
-def _paint(body: mujoco.MjsBody, colour: Colour, repaint: bool, chain: int | None) -> None:
+def _paint(
+    body: mujoco.MjsBody, colour: Colour, repaint: bool, is_chain: bool, level: int = 0
+) -> None:
     """Colour a body and what hangs on it, so that limbs, and left and right, can be told apart.
 
-    `chain` counts the links of a robot that is one chain; it is None for one with limbs.
+    A robot that is one chain has no limbs: its links differ instead.
     """
     for geom in body.geoms:
         if (repaint and "target" not in geom.name) or _is_plain(geom):
             _colour(geom, _side(geom.name, colour))
+            # Neighbours that share a radius and a joint would flicker where they coincide.
+            geom.size = (geom.size[0] * (1 + 0.012 * (level % 3)), *geom.size[1:])
     children = list(body.bodies)
     for i, child in enumerate(children):
-        if chain is not None:
-            _paint(child, _BRANCHES[chain % len(_BRANCHES)], repaint, chain + 1)
-            continue
-        is_limb = len(children) > 1 and not _branches(child)
-        limb = _BRANCHES[i % len(_BRANCHES)] if is_limb else colour
-        _paint(child, _side(child.name, limb), repaint, None)
+        if is_chain:
+            shade = _BRANCHES[level % len(_BRANCHES)]
+        elif len(children) > 1 and not _branches(child):
+            shade = _BRANCHES[i % len(_BRANCHES)]
+        else:
+            shade = colour
+        _paint(child, _side(child.name, shade), repaint, is_chain, level + 1 + i)
 
 
 def _branches(body: mujoco.MjsBody) -> bool:

@@ -129,14 +129,13 @@ class _Crew:
         """Yield results and take their places off `waiting`; return why the process ended."""
         places = list(waiting)
         lines: list[str] = []
-        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as errors:
+        with tempfile.TemporaryFile() as errors:
             process = subprocess.Popen(
                 backends.command(),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 env=backends.child_environment(backend, self._processes),
-                cwd=folder,  # MuJoCo leaves a log file where it runs
                 start_new_session=True,  # Ctrl-C is ours to handle
             )
             try:
@@ -151,10 +150,7 @@ class _Crew:
                         waiting.remove(place)
                         yield place, self._result(message, place)
             finally:
-                process.kill()
-                status = process.wait()
-                assert process.stdout is not None
-                process.stdout.close()
+                status = _end(process)
             errors.seek(0)
             said = errors.read().decode(errors="replace")
         return backends.why_it_failed("\n".join(lines), said, status)
@@ -186,6 +182,19 @@ def _tell(process: subprocess.Popen[bytes], order: str) -> None:
     # A process that died at once has said why elsewhere.
     with contextlib.suppress(BrokenPipeError), process.stdin:
         process.stdin.write(order.encode())
+
+
+def _end(process: subprocess.Popen[bytes]) -> int:
+    """End a process, gently at first, and return its status."""
+    assert process.stdout is not None
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(3)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    process.stdout.close()
+    return process.wait()
 
 
 def _lines(process: subprocess.Popen[bytes], stop: threading.Event) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 import subprocess
@@ -69,7 +70,7 @@ def write_video(path: Path, frames: Iterable[np.ndarray], fps: float) -> int:
             status = process.wait()
         if status != 0 or count is None:
             raise _explained(path, words, status)
-    return count if count is not None else 0
+    return count
 
 
 def read_video_facts(path: Path) -> VideoFacts:
@@ -128,9 +129,13 @@ def _feed(pipe: IO[bytes], frames: Iterable[np.ndarray], shape: tuple[int, ...])
                 )
             pipe.write(np.ascontiguousarray(frame).data)
             count += 1
-        pipe.close()
+        pipe.flush()
     except BrokenPipeError:
         return None
+    finally:
+        # What is left unwritten after an error does not matter, that the pipe is closed does.
+        with contextlib.suppress(BrokenPipeError):
+            pipe.close()
     return count
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from typing import IO, Any
 
@@ -24,13 +25,16 @@ def main() -> int:
     # Libraries below may print; only our own lines go to the real stdout.
     report = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
+    # Ending by an exception, not on the spot, removes half-written files and ends ffmpeg.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     order = json.load(sys.stdin)
     os.nice(order["nice"])
     try:
         # With a broken OpenGL library even importing mujoco raises, and anything at that.
         from telic.rendering import drawing
     except Exception as error:
-        _send(report, event="broken", message=f"{type(error).__name__}: {error}")
+        reason = f"a library of it is missing: {type(error).__name__}: {error}"
+        _send(report, event="broken", message=reason)
         return 1
     try:
         stage = drawing.open_stage(order["backend"])

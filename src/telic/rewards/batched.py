@@ -31,6 +31,11 @@ class PrivateInfo(Info):
             value = self._single[name] = self._lender[name].clone()
         return value
 
+    @property
+    def lent(self) -> tuple[str, ...]:
+        """The names that were asked for."""
+        return tuple(self._single)
+
 
 class BatchedRunner:
     """Calls the reward once per step. Implements `Runner`."""

@@ -47,7 +47,7 @@ class RewardFunction:
 
     def compute(
         self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    ) -> tuple[Any, dict[str, Any]]:
         """Return the total (N,) and its terms, each (N,), which sum to the total.
 
         Args:
@@ -76,7 +76,7 @@ class TermSpec(Record):
     name: str
     description: str = ""
     latex: str | None = None
-    weight: float | None = Field(None, description="the tunable weight of the same name")
+    weight: float | None = Field(default=None, description="the tunable weight of the same name")
 
 
 class RewardSpec(Record):

@@ -98,13 +98,20 @@ class SourceDefinition:
         self.notes: list[Finding] = []
         self._text = source
         self._names = names()
+        self._imported = {
+            alias.asname or alias.name.partition(".")[0]
+            for node in source.tree.body
+            if isinstance(node, ast.Import | ast.ImportFrom)
+            for alias in node.names
+        }
         self._code = compile(source.tree, source.filename, "exec", dont_inherit=True)
         self.name = self._choose(self._execute(self._code, {}))
 
     def create(self, weights: Mapping[str, float]) -> Instance:
         """Execute the text again: closures, globals and classes are then this instance's own."""
         scope = self._execute(self._code, {})
-        return _instance(scope[self.name], weights, scope, self._names)
+        imported = {name: scope[name] for name in self._imported if name in scope}
+        return _instance(scope[self.name], weights, scope, {**self._names, **imported})
 
     def create_from(
         self, tree: ast.Module, names: Mapping[str, Any], weights: Mapping[str, float]

@@ -11,8 +11,12 @@ from typing import Any
 from telic.rewards.contract import RewardSpec, TermSpec
 from telic.rewards.definition import Instance, Source
 
-_HEADER = re.compile(r"^\W*(latex|formula|equation|(?:reward )?terms|args|returns)\b\W*?:\W*(.*)$", re.I)
-_ITEM = re.compile(r"^\s*(?:[-*•]\s*|\d+[.)]\s*)?[`*\"']*([A-Za-z_]\w*)[`*\"']*\s*(\([^)]*\))?\s*[:—–]\s*(.*)$")
+_HEADER = re.compile(
+    r"^\W*(latex|formula|equation|(?:reward )?terms|args|returns)\b\W*?:\W*(.*)$", re.I
+)
+_ITEM = re.compile(
+    r"^\s*(?:[-*•]\s*|\d+[.)]\s*)?[`*\"']*([A-Za-z_]\w*)[`*\"']*\s*(\([^)]*\))?\s*[:—–]\s*(.*)$"
+)
 _WEIGHT = re.compile(r"\b(?:weight|w)\s*[:=]\s*([-+]?\d*\.?\d+(?:e[-+]?\d+)?)", re.I)
 _MATH = re.compile(r"\$\$?(.+?)\$\$?|\\\[(.+?)\\\]|\\\((.+?)\\\)", re.S)
 _SUM = re.compile(r"^\s*[rR](?:_\w+|_\{.*?\}|\(.*?\))?\s*=.+$", re.M)
@@ -41,9 +45,12 @@ def parse_docstring(text: str) -> RewardSpec:
     current = "description"
     for line in inspect.cleandoc(text).splitlines():
         header = _HEADER.match(line)
-        if header:
+        inside_item = current == "terms" and line.startswith(" ")
+        if header and not inside_item:
             word = header[1].lower()
-            current = "terms" if "terms" in word else "other" if word in ("args", "returns") else "latex"
+            current = (
+                "terms" if "terms" in word else "other" if word in ("args", "returns") else "latex"
+            )
             parts[current].append(header[2])
         elif not line.strip() and current == "latex" and any(parts["latex"]):
             current = "other"
@@ -59,7 +66,7 @@ def parse_docstring(text: str) -> RewardSpec:
 
 
 def _items(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield (name, text) for each item of a list; lines that begin no item continue the last one."""
+    """Yield (name, text) for each item of a list; other lines continue the item before."""
     name, text, indent = "", "", 0
     for line in lines:
         item = _ITEM.match(line)
@@ -102,20 +109,19 @@ def _first_formula(text: str) -> str:
     return line[0].strip() if line else ""
 
 
-def _docstrings(instance: Instance, source: Source | None) -> Iterator[str]:
-    """Yield the docstrings of a reward as they were typed: LaTeX is rarely escaped for Python."""
+def _docstrings(instance: Instance, source: Source | None) -> list[str]:
+    """Return the docstrings of a reward as they were typed: LaTeX is rarely escaped for Python."""
     if source is None:
-        document = inspect.getdoc(instance.owner) or ""
-        return iter([document, inspect.getdoc(instance.call) or ""])
-    kinds = ast.Module | ast.ClassDef | ast.FunctionDef
-    return iter(
-        [
-            _as_typed(each.body[0].value, source)
-            for each in ast.walk(source.tree)
-            if isinstance(each, kinds) and each.body and ast.get_docstring(each) is not None
-            and isinstance(each.body[0], ast.Expr)
-        ]
-    )
+        return [inspect.getdoc(each) or "" for each in (instance.owner, instance.call)]
+    found: list[str] = []
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body:
+            match node.body[0]:
+                case ast.Expr(value=ast.Constant(value=str()) as literal):
+                    found.append(_as_typed(literal, source))
+                case _:
+                    pass
+    return found
 
 
 def _as_typed(node: ast.expr, source: Source) -> str:
@@ -130,10 +136,12 @@ def _as_typed(node: ast.expr, source: Source) -> str:
 
 
 def _terms(declared: Any) -> Iterator[TermSpec]:
-    """Read terms declared as {name: text}, or as a list of names, pairs, dictionaries or records."""
+    """Read terms declared as {name: text}, or as a list of names, pairs or dictionaries."""
     if isinstance(declared, Mapping):
         for name, value in declared.items():
-            yield from _terms([{"name": name, **value} if isinstance(value, Mapping) else (name, value)])
+            yield from _terms(
+                [{"name": name, **value} if isinstance(value, Mapping) else (name, value)]
+            )
         return
     for each in declared if isinstance(declared, list | tuple) else ():
         if isinstance(each, str):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -34,6 +34,7 @@ class LoopedRunner:
         *,
         is_stateful: bool,
         whole_info: bool = False,
+        raises: bool = False,
     ) -> None:
         """Prepare; nothing is executed before `start`.
 
@@ -43,6 +44,7 @@ class LoopedRunner:
             term_names: the terms to give out; None: those returned in each step.
             is_stateful: whether environments need instances of their own.
             whole_info: give every info value, not only those whose names are in the source.
+            raises: make numpy raise where a number stops being finite, to find the line.
         """
         self._definition = definition
         self._weights = weights
@@ -50,6 +52,7 @@ class LoopedRunner:
         self._term_names = term_names
         self._is_stateful = is_stateful
         self._reader = RowReader(source.scan if source and not whole_info else None)
+        self._on_bad_number: Literal["raise", "ignore"] = "raise" if raises else "ignore"
         self.instances: list[Instance] = []
         self._device: Device = "cpu"
         self._steps = 0
@@ -76,7 +79,7 @@ class LoopedRunner:
         results: list[Any] = []
         try:
             # A division by zero shows as inf and is reported as such, not as a warning per step.
-            with np.errstate(all="ignore"):
+            with np.errstate(all=self._on_bad_number, under="ignore"):
                 for instance, *row in given:
                     results.append(instance.call(*row))
         except Exception as error:
@@ -123,7 +126,8 @@ class LoopedRunner:
     def _column(self, values: list[Any], term: str) -> Tensor:
         try:
             array = np.array(values, dtype=np.float64)
-            if array.size != len(values):
+            # numpy reads None as NaN
+            if array.size != len(values) or (np.isnan(array).any() and None in values):
                 raise ValueError(f"shape {array.shape[1:]}")
         except (TypeError, ValueError) as error:
             raise self._not_a_number(values, term) from error

@@ -60,8 +60,9 @@ def explain(error: Exception, source: Source | None, when: Circumstances) -> Rew
     line = locate(error, source)
     text = source.line(line) if source and line else ""
     what, hint = _diagnose(error, text, when)
-    moment = "" if when.step is None else f" at step {when.step}"
-    moment += "" if when.row is None else f" in environment {when.row}"
+    moment = "" if when.step is None else f" (step {when.step})"
+    if when.row is not None:
+        moment = f" (step {when.step}, environment {when.row})"
     shown = f" The line is: {text}" if text else ""
     return RewardError(f"{place(source, line)}: {what}{moment}.{shown}", hint=hint, line=line)
 

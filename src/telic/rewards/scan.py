@@ -83,10 +83,16 @@ def scan(tree: ast.AST) -> Scan:
     named = {"mj_data", "mj_model"} & (found.strings | parameters)
     found.simulator = bool(named) or widest >= 6
     returned = _returned_names(nodes)
-    for key, line, owner in _dictionary_keys(nodes):
-        found.keys.setdefault(key, line)
-        if owner in returned:
-            found.terms.setdefault(key, line)
+    in_functions = {
+        id(inner)
+        for outer in nodes
+        if isinstance(outer, ast.FunctionDef | ast.Lambda)
+        for inner in ast.walk(outer)
+    }
+    for key, node, owner in _dictionary_keys(nodes):
+        found.keys.setdefault(key, node.lineno)
+        if owner in returned and id(node) in in_functions:
+            found.terms.setdefault(key, node.lineno)
     return found
 
 
@@ -180,20 +186,20 @@ def _owners(nodes: list[ast.AST]) -> dict[int, str]:
     return owners
 
 
-def _dictionary_keys(nodes: list[ast.AST]) -> Iterator[tuple[str, int, str | None]]:
-    """Yield (key, line of its value, name of the dictionary) for constant keys."""
+def _dictionary_keys(nodes: list[ast.AST]) -> Iterator[tuple[str, ast.expr, str | None]]:
+    """Yield (key, its value or place, name of the dictionary) for constant keys."""
     owners = _owners(nodes)
     for node in nodes:
         match node:
             case ast.Dict():
                 for key, value in zip(node.keys, node.values, strict=True):
                     if isinstance(key, ast.Constant) and isinstance(key.value, str):
-                        yield key.value, value.lineno, owners.get(id(node))
+                        yield key.value, value, owners.get(id(node))
             case ast.Call(func=ast.Name(id="dict")):
                 for keyword in node.keywords:
                     if keyword.arg:
-                        yield keyword.arg, keyword.value.lineno, owners.get(id(node))
+                        yield keyword.arg, keyword.value, owners.get(id(node))
             case ast.Subscript(ctx=ast.Store(), slice=ast.Constant(value=str() as key)):
-                yield key, node.lineno, root_name(node)
+                yield key, node, root_name(node)
             case _:
                 pass

@@ -61,6 +61,7 @@ def same(first: Any, second: Any) -> bool:
 
 def _places(instance: Instance) -> Iterator[tuple[str, Any, dict[str, Any]]]:
     """Yield (path, holder, its data by name) for all that can keep a value, in a fixed order."""
+    home = _home(instance)
     seen: set[int] = set()
     waiting: list[tuple[str, Any]] = [("globals", instance.scope), ("reward", instance.owner)]
     while waiting:
@@ -72,11 +73,33 @@ def _places(instance: Instance) -> Iterator[tuple[str, Any, dict[str, Any]]]:
         for name, value in _values(holder):
             if holder is instance.scope and instance.given.get(name) is value:
                 continue
-            if isinstance(value, types.FunctionType | type) or _is_object(value):
+            if _is_own(value, home):
                 waiting.append((f"{path}.{name}", value))
             elif not _is_code(value):
                 data[name] = value
         yield path, holder, data
+
+
+def _home(instance: Instance) -> dict[str, Any]:
+    """Return the global names that the reward's own functions see."""
+    function = getattr(instance.owner, "compute", instance.owner)
+    return instance.scope or getattr(getattr(function, "__func__", function), "__globals__", {})
+
+
+def _is_own(value: Any, home: dict[str, Any]) -> bool:
+    """Say whether a value is a function, class or object of the reward's own making."""
+    if isinstance(value, types.FunctionType):
+        return value.__globals__ is home
+    kind = value if isinstance(value, type) else type(value)
+    made_here = kind.__module__ == home.get("__name__", "") and hasattr(value, "__dict__")
+    return made_here or isinstance(value, types.SimpleNamespace)
+
+
+def _is_code(value: Any) -> bool:
+    """Say whether a value is a part of the program rather than of its state."""
+    return callable(value) or isinstance(
+        value, types.ModuleType | property | staticmethod | classmethod
+    )
 
 
 def _values(holder: Any) -> list[tuple[str, Any]]:
@@ -98,18 +121,6 @@ def _is_empty(cell: types.CellType) -> bool:
         return cell.cell_contents is cell
     except ValueError:
         return True
-
-
-def _is_code(value: Any) -> bool:
-    """Say whether a value is a part of the program rather than of its state."""
-    descriptors = property | staticmethod | classmethod | types.GetSetDescriptorType
-    return isinstance(value, types.ModuleType | types.BuiltinFunctionType | np.ufunc | descriptors)
-
-
-def _is_object(value: Any) -> bool:
-    """Say whether a value has attributes of its own, as objects of user-made classes do."""
-    data = torch.Tensor | np.ndarray | types.ModuleType | property | staticmethod | classmethod
-    return hasattr(value, "__dict__") and not isinstance(value, data)
 
 
 def _write(holder: Any, name: str, value: Any) -> None:

@@ -94,7 +94,7 @@ ATTRIBUTES: dict[str, str] = {
         """),
         RANDOM,
     ),
-    **dict.fromkeys(("mro", "func_globals", "func_code", "im_func", "im_self"), NUMBERS_ONLY),
+    **dict.fromkeys(("mro", "register", "func_globals", "func_code", "im_func"), NUMBERS_ONLY),
     **dict.fromkeys(("fget", "fset", "fdel", "getter", "setter", "deleter"), NUMBERS_ONLY),
     "with_traceback": "Raise the error as it is.",
 }

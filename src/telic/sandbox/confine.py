@@ -25,7 +25,7 @@ from telic.errors import Refused
 from telic.sandbox import kernel, landlock, seccomp
 from telic.sandbox.environment import clean_environment, scrub_environment
 from telic.sandbox.paths import grants
-from telic.sandbox.report import ConfinementReport, Layer
+from telic.sandbox.report import ConfinementReport, Part
 
 GIBIBYTE = 1 << 30
 
@@ -54,7 +54,8 @@ def confine(rules: Confinement) -> ConfinementReport:
     """Confine this process and all its threads, for good, and say what is in force.
 
     Raises:
-        Refused: threads are running that the file rules of this kernel would not cover.
+        Refused: threads are running that the file rules of this kernel would not cover, or the
+            rules could not be put in force.
     """
     version = landlock.abi()
     others = kernel.threads()[1:]
@@ -65,20 +66,26 @@ def confine(rules: Confinement) -> ConfinementReport:
             hint="Confine first, then start thread pools and simulations.",
         )
     removed = scrub_environment()
-    layers = [Layer("environment", True, f"{len(removed)} variables removed")]
-    layers.append(_attempt("limits", lambda: _limit(rules)))
-    layers.append(_attempt("privileges", _give_up_privileges))
-    layers.append(_attempt("files", lambda: _restrict_files(rules, version)))
-    layers.append(_attempt("system calls", _filter_calls))
-    return ConfinementReport(layers=tuple(layers), landlock_abi=version)
+    parts = [Part("environment", True, f"{len(removed)} variables removed")]
+    parts.append(_attempt("limits", lambda: _limit(rules)))
+    parts.append(_attempt("privileges", _give_up_privileges))
+    files = _attempt("files", lambda: _restrict_files(rules, version))
+    if version and not files.active:
+        raise Refused(
+            f"This kernel has file rules, but they could not be put in force: {files.message}.",
+            hint="Check that the run folder exists and can be read.",
+        )
+    parts.append(files)
+    parts.append(_attempt("system calls", _filter_calls))
+    return ConfinementReport(parts=tuple(parts), landlock_abi=version)
 
 
-def _attempt(name: str, step: Callable[[], str]) -> Layer:
+def _attempt(name: str, step: Callable[[], str]) -> Part:
     """Take one step; a kernel that cannot do it is reported, not hidden."""
     try:
-        return Layer(name, True, step())
+        return Part(name, True, step())
     except (OSError, ValueError, NotImplementedError) as error:
-        return Layer(name, False, str(error))
+        return Part(name, False, str(error))
 
 
 def _limit(rules: Confinement) -> str:
@@ -122,7 +129,7 @@ def _restrict_files(rules: Confinement, version: int) -> str:
         raise NotImplementedError("this kernel has no Landlock (Linux 5.13 or later has it)")
     landlock.restrict(grants(rules.writable, rules.readable, rules.devices), version)
     network = ", no network" if version >= 4 else ""
-    return f"Landlock {version}: writes only to {len(rules.writable)} folders{network}"
+    return f"Landlock {version}: writes only to its own folders ({len(rules.writable)}){network}"
 
 
 def _filter_calls() -> str:
@@ -153,4 +160,4 @@ def available(timeout_s: float = 60.0) -> ConfinementReport:
     except (ValueError, KeyError, TypeError):
         reason = (trial.stderr.strip().splitlines() or ["no output"])[-1]
         failed = f"the trial ended with {trial.returncode}: {reason}"
-        return ConfinementReport(layers=(Layer("trial", False, failed),), landlock_abi=0)
+        return ConfinementReport(parts=(Part("trial", False, failed),), landlock_abi=0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -90,7 +91,8 @@ def _grant(ruleset: int, path: Path, rights: int) -> None:
     except (FileNotFoundError, PermissionError, NotADirectoryError):
         return
     try:
-        rule = _PathRule(rights if path.is_dir() else rights & _OF_A_FILE, parent)
+        is_folder = stat.S_ISDIR(os.fstat(parent).st_mode)
+        rule = _PathRule(rights if is_folder else rights & _OF_A_FILE, parent)
         call(_ADD_RULE, ruleset, _PATH_BENEATH, _pointer(rule), 0)
     finally:
         os.close(parent)

@@ -156,19 +156,20 @@ def _import_for_compiled_code(name: str) -> Any:
     return importlib.import_module(name)
 
 
-_MISSING = object()
+_NO_DEFAULT = object()
+_ABSENT = object()
 
 
-def _getattr(owner: object, name: str, default: object = _MISSING) -> Any:
+def _getattr(owner: object, name: str, default: object = _NO_DEFAULT) -> Any:
     """Read a public attribute; the name is judged again here, where it is known for certain."""
     refused = advice.for_attribute(name) if type(name) is str else "The name must be a text."
     if refused:
         raise AttributeError(refused)
-    return getattr(owner, name) if default is _MISSING else getattr(owner, name, default)
+    return getattr(owner, name) if default is _NO_DEFAULT else getattr(owner, name, default)
 
 
 def _hasattr(owner: object, name: str) -> bool:
-    return _getattr(owner, name, _MISSING) is not _MISSING
+    return _getattr(owner, name, _ABSENT) is not _ABSENT
 
 
 def _printer() -> Callable[..., None]:

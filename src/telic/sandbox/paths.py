@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import sysconfig
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -41,18 +40,17 @@ def grants(
 def code_paths() -> set[Path]:
     """Return the folders that hold the interpreter, its packages and the loaded libraries."""
     found = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.exec_prefix)}
-    found |= {Path(each) for each in sysconfig.get_paths().values()}
+    found.add(Path(os.__file__).parent)
     found |= {Path(each) for each in sys.path if each.endswith(("site-packages", "dist-packages"))}
     found.add(Path(__file__).parents[1])
     found |= set(_loaded_libraries())
-    return {path.resolve() for path in found if path.exists()}
+    # Not Path.exists: it raises where an ordinary user may not even look.
+    return {path.resolve() for path in found if os.path.exists(path)}
 
 
 def _loaded_libraries() -> Iterator[Path]:
     maps = Path("/proc/self/maps")
-    if not maps.exists():
-        return
-    for line in maps.read_text().splitlines():
+    for line in maps.read_text().splitlines() if maps.exists() else ():
         path = line.partition("/")[2]
         if ".so" in path:
             yield Path("/", path).parent

@@ -7,12 +7,12 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class Part:
     """One part of the confinement."""
 
     name: str
     active: bool
-    detail: str
+    message: str
     """what it does, or why it is not active"""
 
 
@@ -20,23 +20,23 @@ class Layer:
 class ConfinementReport:
     """Every part of the confinement of one process."""
 
-    layers: tuple[Layer, ...]
+    parts: tuple[Part, ...]
     landlock_abi: int
     """version of the kernel's file rules, 0 for none"""
 
     @property
     def is_complete(self) -> bool:
         """Say whether every part is in force."""
-        return all(layer.active for layer in self.layers)
+        return all(part.active for part in self.parts)
 
     @property
-    def missing(self) -> tuple[Layer, ...]:
+    def missing(self) -> tuple[Part, ...]:
         """Return the parts that are not in force."""
-        return tuple(layer for layer in self.layers if not layer.active)
+        return tuple(part for part in self.parts if not part.active)
 
     def is_active(self, name: str) -> bool:
         """Say whether the part of this name is in force."""
-        return any(layer.active for layer in self.layers if layer.name == name)
+        return any(part.active for part in self.parts if part.name == name)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as plain data."""
@@ -45,5 +45,5 @@ class ConfinementReport:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> ConfinementReport:
         """Build a report from what `as_dict` gave."""
-        layers = tuple(Layer(**each) for each in data["layers"])
-        return cls(layers=layers, landlock_abi=int(data["landlock_abi"]))
+        parts = tuple(Part(**each) for each in data["parts"])
+        return cls(parts=parts, landlock_abi=int(data["landlock_abi"]))

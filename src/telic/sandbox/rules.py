@@ -347,7 +347,7 @@ class Inspector:
 
     def proper_self(self, node: ast.FunctionDef) -> str | None:
         """Return the name under which a method knows its own object."""
-        first = next((each.arg for each in parameters(node)), None)
+        first = next((each.arg for each in [*node.args.posonlyargs, *node.args.args]), None)
         decorators = {getattr(each, "id", "") for each in node.decorator_list}
         if "classmethod" in decorators and first != "cls":
             self.refuse(node, "this class method", "Call its first parameter cls.")

@@ -60,10 +60,13 @@ def _parse(source: str, filename: str, extra_modules: Provided) -> ast.Module:
             hint="Correct the line.",
             line=error.lineno,
         ) from error
-    except (ValueError, RecursionError, MemoryError) as error:
+    except (RecursionError, MemoryError) as error:
         raise RefusedCode(
-            f"{filename} cannot be parsed: {error or 'it is nested too deeply'}.",
-            hint="Write plain text without null bytes, and shorter expressions.",
+            f"{filename} cannot be parsed: it is nested too deeply.", hint="Split it up."
+        ) from error
+    except ValueError as error:
+        raise RefusedCode(
+            f"{filename} cannot be parsed: {error}.", hint="Write plain text without null bytes."
         ) from error
     findings = _sizes(tree)
     # Walking a tree that is too deep or too large is what the limits are there to prevent.

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from telic.sandbox.confine import Confinement, confine
-from telic.sandbox.report import ConfinementReport, Layer
+from telic.sandbox.report import ConfinementReport, Part
 
 
 def main(folder: str, outside: str) -> None:
@@ -27,16 +27,16 @@ def main(folder: str, outside: str) -> None:
         _try("signalling the parent", lambda: os.kill(os.getppid(), 0)),
     ]
     Path(folder, "inside").write_text("still allowed")
-    whole = ConfinementReport((*report.layers, *doors), report.landlock_abi)
+    whole = ConfinementReport((*report.parts, *doors), report.landlock_abi)
     sys.stdout.write(json.dumps(whole.as_dict()))
 
 
-def _try(name: str, act: Callable[[], object]) -> Layer:
+def _try(name: str, act: Callable[[], object]) -> Part:
     try:
         act()
     except OSError as error:
-        return Layer(name, True, f"stopped: {error.strerror}")
-    return Layer(name, False, "not stopped on this system")
+        return Part(name, True, f"stopped: {error.strerror}")
+    return Part(name, False, "not stopped on this system")
 
 
 def _fork() -> None:

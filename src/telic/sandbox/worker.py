@@ -91,7 +91,7 @@ def main(parent: int) -> int:
     except BaseException as error:
         # The boundary to foreign code: whatever it raises, SystemExit included, is reported.
         traceback.print_exc()
-        channel.post("crash", type=type(error).__name__, text=str(error)[:2000])
+        channel.post("crash", type=_kind(error), text=str(error)[:2000])
         return 1
     channel.post("result", body=result)
     return 0
@@ -108,6 +108,12 @@ def _serve(start: Message, channel: Channel) -> dict[str, Any]:
     report = confine(Confinement(**rules))
     channel.post("confined", report=report.as_dict())
     return entry.run(state, payload, channel)
+
+
+def _kind(error: BaseException) -> str:
+    """Name the class of an error; libraries have several for a lack of memory."""
+    no_memory = isinstance(error, MemoryError) or "can't allocate memory" in str(error)
+    return "MemoryError" if no_memory else type(error).__name__
 
 
 def _take_over_pipes() -> Channel:

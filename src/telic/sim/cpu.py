@@ -62,10 +62,11 @@ class _Memory:
             raise EnvironmentError_(
                 f"MuJoCo cannot batch this model: {reason.value.decode(errors='replace')}."
             )
+        self._delete = library().mjb_deleteBatch  # at the interpreter's end no module is left
 
     def __del__(self) -> None:
         if getattr(self, "pointer", None):
-            library().mjb_deleteBatch(self.pointer)
+            self._delete(self.pointer)
 
     def view(self, where: int, kind: np.dtype, shape: tuple[int, ...]) -> Tensor:
         """Return memory of the batch as a tensor that keeps the batch alive."""
@@ -73,8 +74,10 @@ class _Memory:
             return torch.from_numpy(np.empty(shape, kind))
         count = int(np.prod(shape))
         buffer = (ctypes.c_byte * (count * kind.itemsize)).from_address(where)
-        buffer.owner = self  # type: ignore[attr-defined]
-        return torch.from_numpy(np.frombuffer(memoryview(buffer), kind).reshape(shape))
+        buffer.owner = self  # pyright: ignore[reportAttributeAccessIssue]
+        array = np.frombuffer(memoryview(buffer), kind).reshape(shape)
+        with torch.inference_mode(False):  # a view made within could not be written outside
+            return torch.from_numpy(array)
 
 
 class CpuSimulation:
@@ -108,11 +111,11 @@ class CpuSimulation:
         self._template = mujoco.MjData(model)
         self._fields: dict[str, Tensor] = {}
         self._after_step: list[int] = []  # addresses of functions to run after each step
-        double = np.dtype(np.float64)
-        size = self._library.mjb_nstate(self._batch)
-        first = ctypes.cast(self._library.mjb_state(self._batch), ctypes.c_void_p).value
-        assert first is not None
-        self._state = self._memory.view(first, double, (num_sims, size))
+        self._state = self._memory.view(
+            self._library.mjb_state(self._batch),
+            np.dtype(np.float64),
+            (num_sims, self._library.mjb_nstate(self._batch)),
+        )
         self._status = self._memory.view(
             self._library.mjb_status(self._batch), np.dtype(np.int32), (num_sims,)
         )
@@ -154,8 +157,8 @@ class CpuSimulation:
         chosen = (ids.data_ptr(), len(ids))
         self._require(self._library.mjb_reset(self._batch, *chosen, None, _NONE))
         where = mask[:, None]
-        self._qpos.copy_(torch.where(where, qpos, self._qpos))
-        self._qvel.copy_(torch.where(where, qvel, self._qvel))
+        torch.where(where, qpos, self._qpos, out=self._qpos)
+        torch.where(where, qvel, self._qvel, out=self._qvel)
         self._require(self._library.mjb_forward(self._batch, *chosen, _ACC))
 
     def state(self) -> Tensor:
@@ -166,8 +169,8 @@ class CpuSimulation:
         """Go on from a state; see `Simulation.load_state`."""
         if state.shape != self._state.shape:
             raise ConfigError(
-                f"A state of shape {tuple(state.shape)} does not fit {self.num_sims} simulations of "
-                f"this model, which need {tuple(self._state.shape)}.",
+                f"A state of shape {tuple(state.shape)} does not fit {self.num_sims} simulations "
+                f"of this model, which need {tuple(self._state.shape)}.",
                 hint="Use the number of environments and the model it was saved with.",
             )
         self._state.copy_(state)
@@ -183,9 +186,7 @@ class CpuSimulation:
         start = self._library.mjb_stateComponent(
             self._batch, _STATE_FIELDS[name].value, ctypes.byref(size)
         )
-        first = ctypes.cast(start, ctypes.c_void_p).value
-        assert first is not None
-        column = (first - self._state.data_ptr()) // 8
+        column = (start - self._state.data_ptr()) // 8
         if name == "time":
             return self._state[:, column]
         shape = getattr(self._template, name).shape

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from ctypes import POINTER, c_bool, c_char, c_char_p, c_double, c_int, c_void_p
+from ctypes import POINTER, c_bool, c_char, c_char_p, c_int, c_void_p
 from pathlib import Path
 
 import mujoco
@@ -31,13 +31,12 @@ class _LogConfig(ctypes.Structure):
     )
 
 
-_IDS = POINTER(c_int)
 _SIGNATURES = {
     "mjb_makeBatch": (c_void_p, (c_void_p, c_int, POINTER(BatchConfig), c_char_p, c_int)),
     "mjb_deleteBatch": (None, (c_void_p,)),
     "mjb_nstate": (c_int, (c_void_p,)),
-    "mjb_state": (POINTER(c_double), (c_void_p,)),
-    "mjb_stateComponent": (POINTER(c_double), (c_void_p, c_int, POINTER(c_int))),
+    "mjb_state": (c_void_p, (c_void_p,)),
+    "mjb_stateComponent": (c_void_p, (c_void_p, c_int, POINTER(c_int))),
     "mjb_warning": (c_void_p, (c_void_p,)),
     "mjb_step": (c_int, (c_void_p, c_void_p, c_int, c_int, c_int)),
     "mjb_forward": (c_int, (c_void_p, c_void_p, c_int, c_int)),
@@ -82,8 +81,8 @@ def library() -> ctypes.CDLL:
 def address(function_name: str) -> int:
     """Return the address of a MuJoCo function, to be run on each simulation by mjb_apply.
 
-    mjb_apply passes (model, data, simulation, argument). A function of (model, data) may stand in: in the C
-    calling conventions of x86-64 and AArch64 it does not look at the other two.
+    mjb_apply passes (model, data, simulation, argument). A function of (model, data) may stand in:
+    in the C calling conventions of x86-64 and AArch64 it does not look at the other two.
     """
     pointer = ctypes.cast(getattr(library(), function_name), c_void_p).value
     assert pointer is not None

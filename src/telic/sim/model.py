@@ -24,6 +24,9 @@ def load_model(xml_file: str) -> mujoco.MjModel:
             hint="Give a path to an MJCF file, or the name of one of Gymnasium's models (ant.xml).",
         )
     try:
-        return mujoco.MjModel.from_xml_path(str(path))
+        read = mujoco.MjModel.from_xml_path
+        if path.suffix == ".mjb":
+            read = mujoco.MjModel.from_binary_path
+        return read(str(path))
     except ValueError as error:
         raise EnvironmentError_(f'MuJoCo cannot read "{xml_file}": {error}') from error

@@ -13,7 +13,7 @@ class Simulation(Protocol):
     """N simulations of one model, stepped together.
 
     Tensors live on `device`. Floating-point fields are float64 on a CPU and float32 on a GPU. The
-    simulation owns the memory of every field it hands out; the caller owns the tensors it passes in.
+    simulation owns the memory of every field it hands out; the caller owns what it passes in.
     """
 
     model: mujoco.MjModel
@@ -28,9 +28,9 @@ class Simulation(Protocol):
 
         The same view shows every later step and reset: copy what must last, write nothing. A
         field costs nothing until it is asked for; from then on every step keeps it right. After
-        `step`, fields are what `mj_step` leaves: positions of bodies describe the state before the last
-        substep. "warning" counts the engine's warnings by kind (`mujoco.mjtWarning`) since the last
-        reset. Raises UnknownName.
+        `step`, fields are what `mj_step` leaves: positions of bodies describe the state before the
+        last substep. "warning" counts the engine's warnings by kind (`mujoco.mjtWarning`) since the
+        last reset. Raises UnknownName.
         """
         ...
 
@@ -39,9 +39,10 @@ class Simulation(Protocol):
         ...
 
     def reset(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
-        """Start anew where `mask`, (N,) bool, from those rows of `qpos` and `qvel`; then compute fields.
+        """Start anew where `mask`, (N,) bool, from those rows of `qpos` and `qvel`.
 
-        Forces of contacts and everything else that only a step computes are zero afterwards.
+        Fields then describe the new state; what only a step computes, such as the forces of
+        contacts, is zero.
         """
         ...
 
@@ -50,5 +51,5 @@ class Simulation(Protocol):
         ...
 
     def load_state(self, state: Tensor) -> None:
-        """Go on from a state that `state` returned; computed fields are right after the next step."""
+        """Go on from a state that `state` returned; derived fields follow with the next step."""
         ...

@@ -126,7 +126,7 @@ def write_trajectory(path: Path, trajectory: Trajectory) -> None:
 def read_trajectory(path: Path) -> Trajectory:
     """Return a recorded episode; raises TelicError when the file is missing or damaged."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             columns = {name: archive[name] for name in archive.files}
         facts = TrajectoryFacts.model_validate_json(columns.pop(_FACTS).tobytes())
     except FileNotFoundError:

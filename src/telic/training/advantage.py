@@ -26,7 +26,7 @@ def advantages(
         gamma: discount per member, (P, 1).
         lam: lambda per member, (P, 1).
     """
-    # A truncated episode goes on in principle, so its last state's value counts; a terminated one's not.
+    # A truncated episode goes on in principle: the value of its last state counts.
     # delta_t = r_t + gamma * V(s'_t) * (1 - terminated) - V(s_t)
     deltas = torch.addcmul(rewards - values, next_values * gamma, 1.0 - terminated.float())
     carry = (gamma * lam) * (1.0 - done.float())

@@ -41,7 +41,7 @@ def train(
 
     Args:
         env: environment id ("HalfCheetah-v5"), "module:Class", or the path of an MJCF file.
-        reward: a file, source text or RewardFunction class, or several; None: the environment's own.
+        reward: a file, source text or RewardFunction class, or several; None: the task's own.
         steps: environment steps per member; None: the preset's.
         seeds: training seeds.
         preset: named settings to start from.

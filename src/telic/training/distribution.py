@@ -1,4 +1,4 @@
-"""Action distributions of a population: Gaussian for continuous actions, categorical for discrete."""
+"""Action distributions of a population: Gaussian where continuous, categorical where discrete."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ class Gaussian:
 
     def noise(self, steps: int, num_envs: int, generator: torch.Generator) -> Tensor:
         """Draw standard normal numbers."""
-        return torch.randn(steps, num_envs, self.width, generator=generator, device=generator.device)
+        return torch.randn(
+            steps, num_envs, self.width, generator=generator, device=generator.device
+        )
 
     def sample(self, outputs: Tensor, log_std: Tensor, noise: Tensor) -> Tensor:
         """Return mean + std * noise."""
@@ -51,7 +53,9 @@ class Gaussian:
     def log_prob(self, outputs: Tensor, log_std: Tensor, actions: Tensor) -> Tensor:
         """Return the sum over dimensions of the normal log density."""
         z = (actions - outputs) * torch.exp(-log_std).unsqueeze(1)
-        return -0.5 * z.square().sum(-1) - (log_std.sum(1, keepdim=True) + self.width * _HALF_LOG_TAU)
+        return -0.5 * z.square().sum(-1) - (
+            log_std.sum(1, keepdim=True) + self.width * _HALF_LOG_TAU
+        )
 
     def entropy(self, outputs: Tensor, log_std: Tensor) -> Tensor:
         """Return the differential entropy in nats."""

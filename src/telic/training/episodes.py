@@ -50,7 +50,9 @@ class EpisodeTracker:
 
     def state_dict(self) -> dict[str, Any]:
         """Return unfinished and recent episodes."""
-        rows = [[(each.total, each.length, *each.terms) for each in member] for member in self.recent]
+        rows = [
+            [(each.total, each.length, *each.terms) for each in member] for member in self.recent
+        ]
         return {"carry": self._carry, "recent": rows, "finished": self.finished}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -59,9 +59,7 @@ class Evaluation(NamedTuple):
 class Evaluator:
     """Runs the same fresh starts for every member, so that they can be compared."""
 
-    def __init__(
-        self, job: TrainJob, env: VecEnv, scoring: Scoring, networks: Networks
-    ) -> None:
+    def __init__(self, job: TrainJob, env: VecEnv, scoring: Scoring, networks: Networks) -> None:
         self.job = job
         self.env = env
         self.scoring = scoring
@@ -172,9 +170,7 @@ class Evaluator:
             },
         )
 
-    def _facts(
-        self, member: int, label: str, global_step: int, total: float
-    ) -> TrajectoryFacts:
+    def _facts(self, member: int, label: str, global_step: int, total: float) -> TrajectoryFacts:
         spec = self.env.spec
         return TrajectoryFacts(
             env_id=self.job.env,

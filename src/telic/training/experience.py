@@ -12,7 +12,6 @@ from telic.training.population import Population
 from telic.training.rollout import Batch, by_member
 from telic.training.update import Samples
 
-
 _MAX_WEIGHT = 2.0
 
 
@@ -44,7 +43,13 @@ def digest(population: Population, batch: Batch) -> Experience:
 
     now, following = values(inputs), values(scaling.apply(by_member(batch.next_inputs)))
     advantage = advantages(
-        rewards, now, following, batch.terminated, batch.done, population.gamma, population.gae_lambda
+        rewards,
+        now,
+        following,
+        batch.terminated,
+        batch.done,
+        population.gamma,
+        population.gae_lambda,
     )
     returns = advantage + now
     population.moments.update(raw, population.alive)
@@ -56,7 +61,9 @@ def digest(population: Population, batch: Batch) -> Experience:
         # The batch was collected one update ago. Clip around today's policy, and weigh by how much
         # more likely it is to act so (decoupled PPO, Hilton et al. 2021).
         outputs = networks.act(views, batch.actor.part(inputs))
-        proximal = population.distribution.log_prob(outputs, views.log_std, by_member(batch.actions))
+        proximal = population.distribution.log_prob(
+            outputs, views.log_std, by_member(batch.actions)
+        )
         flat = flat * (proximal - log_probs).exp().clamp_(max=_MAX_WEIGHT)
         log_probs = proximal
     samples = Samples(

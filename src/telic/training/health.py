@@ -58,7 +58,7 @@ class Health:
         """Record that a member stopped because of NaN or infinity."""
         finding = Finding(
             name="not_finite",
-            message=f"{what} became NaN or infinite; this member stopped. The moment is in {saved}.",
+            message=f"{what} became NaN or infinite; this member stopped. See {saved}.",
             values={},
             step=step,
         )
@@ -102,7 +102,7 @@ class Health:
         return Finding(
             name="value_loss_diverges",
             message=f"The value loss rose from {lowest:.3g} to {recent:.3g} while it explains "
-            f"{row['explained_variance']:.0%} of the returns. Lower learning_rate or rescale the reward.",
+            f"{row['explained_variance']:.0%} of the returns. Lower learning_rate.",
             values={"lowest": lowest, "recent": recent},
             step=row["global_step"],
         )
@@ -121,8 +121,8 @@ class Health:
                 found.append(
                     Finding(
                         name=f"dead_term:{name}",
-                        message=f'The term "{name}" was exactly zero for {_WINDOW} updates: it teaches '
-                        "nothing. Check its condition or its scale.",
+                        message=f'The term "{name}" was exactly zero for {_WINDOW} updates: it '
+                        "teaches nothing. Check its condition or its scale.",
                         values={"share": 0.0},
                         step=row["global_step"],
                     )
@@ -131,8 +131,8 @@ class Health:
                 found.append(
                     Finding(
                         name=f"dominant_term:{name}",
-                        message=f'The term "{name}" is {size / total:.0%} of the reward; the others '
-                        "hardly matter. Lower its weight or raise theirs.",
+                        message=f'The term "{name}" is {size / total:.0%} of the reward; the '
+                        "others hardly matter. Lower its weight or raise theirs.",
                         values={"share": size / total},
                         step=row["global_step"],
                     )
@@ -140,7 +140,7 @@ class Health:
         return found
 
     def _plateau(self, row: dict[str, Any], progress: float) -> Finding | None:
-        """Compare the last third of the returns with the third before, on the scale of all of them."""
+        """Compare the last third of the returns with the third before, on the scale of all."""
         if progress < 0.6 or len(self._returns) < 3 * _WINDOW:
             return None
         third = len(self._returns) // 3
@@ -150,8 +150,8 @@ class Health:
             return None
         return Finding(
             name="plateau",
-            message=f"The return has stopped changing: {before:.4g} to {after:.4g} over the last third "
-            "of training. More steps will not help much.",
+            message=f"The return has stopped changing: {before:.4g} to {after:.4g} over the last "
+            "third of training. More steps will not help much.",
             values={"before": before, "after": after},
             step=row["global_step"],
         )

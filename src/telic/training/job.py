@@ -15,9 +15,11 @@ class RewardSource(Record):
     """A reward as text, or the environment's own."""
 
     name: str = Field(description="short name, used in folder names")
-    source: str | None = Field(None, description="Python source; None: the environment's own reward")
-    weights: dict[str, float] = Field({}, description="weights that replace the file's own")
-    trusted: bool = Field(False, description="written by the user: skip the code allow-list")
+    source: str | None = Field(
+        default=None, description="Python source; None: the environment's own reward"
+    )
+    weights: dict[str, float] = Field(default={}, description="weights that replace the file's own")
+    trusted: bool = Field(default=False, description="written by the user: skip the code allow-list")
 
 
 class Member(Record):
@@ -35,16 +37,16 @@ class TrainJob(Config):
 
     schema_version: Literal[1] = 1
     env: str = Field(description="environment id, module:Class, or path of an MJCF file")
-    env_args: dict[str, Any] = Field({}, description="constructor arguments of the environment")
+    env_args: dict[str, Any] = Field(default={}, description="constructor arguments of the environment")
     steps: int = Field(ge=1, description="environment steps per member")
     rewards: tuple[RewardSource, ...] = Field(min_length=1)
     members: tuple[Member, ...] = Field(min_length=1)
-    device: str = Field("cpu", description="cpu or cuda")
-    threads: int | None = Field(None, description="physics threads; None: all processors")
-    evaluations: int = Field(4, ge=1, description="evaluations spread evenly over training")
-    eval_episodes: int = Field(10, ge=1, description="episodes per evaluation and member")
-    save_every_s: float = Field(10.0, gt=0, description="seconds between resumable saves")
-    tensorboard: bool = Field(False, description="also write TensorBoard files")
+    device: str = Field(default="cpu", description="cpu or cuda")
+    threads: int | None = Field(default=None, description="physics threads; None: all processors")
+    evaluations: int = Field(default=4, ge=1, description="evaluations spread evenly over training")
+    eval_episodes: int = Field(default=10, ge=1, description="episodes per evaluation and member")
+    save_every_s: float = Field(default=10.0, gt=0, description="seconds between resumable saves")
+    tensorboard: bool = Field(default=False, description="also write TensorBoard files")
 
     @model_validator(mode="after")
     def _members_fit_together(self) -> TrainJob:
@@ -55,7 +57,7 @@ class TrainJob(Config):
         order = [member.reward for member in self.members]
         if order != sorted(order) or max(order) >= len(self.rewards):
             raise ValueError("Members must be listed in the order of their rewards.")
-        own = set(MEMBER_FIELDS)
+        own: set[str] = set(MEMBER_FIELDS)
         common = [member.settings.model_dump(exclude=own) for member in self.members]
         for name in common[0]:
             if any(each[name] != common[0][name] for each in common):

@@ -2,8 +2,8 @@
 
 While the learner works on one batch, the collector already fills the next one with the policies as
 they were before that update; `experience.digest` corrects for the difference. So physics and
-learning keep all processors busy, in an order that does not depend on timing: the same seed gives the
-same numbers, and a resumed run the numbers of an uninterrupted one.
+learning keep all processors busy, in an order that does not depend on timing: the same seed gives
+the same numbers, and a resumed run the numbers of an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def train(
             retire_unsound(setup, batch, ~stats.finite, recorder)
             iteration += 1
             ended = setup.tracker.update(batch)
-            recorder.iteration(iteration, batch, experience, stats, ended, clock.seconds(), learning)
+            recorder.iteration(
+                iteration, batch, experience, stats, ended, clock.seconds(), learning
+            )
             if iteration in evaluate_after:
                 recorder.evaluation(evaluator.evaluate(population.actor(), recorder.step), setup)
             if is_last:
@@ -62,7 +64,9 @@ def train(
             batch = following.result() if following else collect(setup, iteration)
             stop = should_stop()
             if stop or recorder.save_is_due():
-                checkpoint.save(recorder.run.state, setup, Progress(iteration, clock.seconds(), batch))
+                checkpoint.save(
+                    recorder.run.state, setup, Progress(iteration, clock.seconds(), batch)
+                )
                 recorder.saved()
             if stop:
                 return False

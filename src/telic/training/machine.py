@@ -58,7 +58,8 @@ def _processors() -> Check:
     return Check(
         name="machine",
         state="ok",
-        message=f"{platform.system()} {platform.machine()}, {usable} processors, {pages / 2**30:.0f} GiB",
+        message=f"{platform.system()} {platform.machine()}, {usable} processors, "
+        f"{pages / 2**30:.0f} GiB",
     )
 
 
@@ -74,7 +75,9 @@ def _graphics_card() -> Check:
 
     if torch.cuda.is_available():
         name = torch.cuda.get_device_name(0)
-        return Check(name="GPU", state="ok", message=f"{name} (training on it is not supported yet)")
+        return Check(
+            name="GPU", state="ok", message=f"{name} (training on it is not supported yet)"
+        )
     return Check(name="GPU", state="note", message="none; training uses the processors")
 
 

@@ -8,6 +8,7 @@ clipping, Adam and checkpoints are single operations.
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -33,7 +34,12 @@ class Shape(NamedTuple):
 
     @classmethod
     def of(
-        cls, settings: PpoSettings, actor_inputs: int, critic_inputs: int, outputs: int, discrete: bool
+        cls,
+        settings: PpoSettings,
+        actor_inputs: int,
+        critic_inputs: int,
+        outputs: int,
+        discrete: bool,
     ) -> Shape:
         """Combine the settings' choices with the environment's sizes."""
         return cls(
@@ -58,6 +64,13 @@ class Views(NamedTuple):
     """(P, outputs); empty for discrete actions"""
 
 
+class Sees(NamedTuple):
+    """Which inputs a member's networks see, bool; the others are always zero for it."""
+
+    actor: Tensor
+    critic: Tensor
+
+
 class Networks:
     """Actor and critic of P members; pure functions of a flat parameter matrix."""
 
@@ -77,14 +90,27 @@ class Networks:
         self._sizes = [*weights, *biases, 0 if shape.discrete else shape.outputs]
         self.size = sum(self._sizes)
 
-    def initialise(self, generators: list[torch.Generator], log_std: float) -> Tensor:
-        """Return flat parameters, orthogonal weights and zero biases, from each member's generator."""
+    def initialise(
+        self, generators: list[torch.Generator], log_std: float, sees: list[Sees] | None = None
+    ) -> Tensor:
+        """Return flat parameters: orthogonal weights from each member's generator, zero biases.
+
+        Weights of inputs a member does not see are zero, and the others are what they would be
+        without them: what a neighbour sees must not change how a member starts.
+        """
         rows: list[Tensor] = []
-        for generator in generators:
+        for member, generator in enumerate(generators):
             parts: list[Tensor] = []
             for index, (fan_in, fan_out) in enumerate(self._pairs):
-                weight = torch.empty(fan_in, fan_out)
-                torch.nn.init.orthogonal_(weight, self._gain(index), generator=generator)
+                used = torch.ones(fan_in, dtype=torch.bool)
+                if sees is not None and index == 0:
+                    used = sees[member].actor
+                elif sees is not None and index == self._actor_layers and not self.shape.shared_value:
+                    used = sees[member].critic
+                dense = torch.empty(int(used.sum()), fan_out)
+                torch.nn.init.orthogonal_(dense, self._gain(index), generator=generator)
+                weight = torch.zeros(fan_in, fan_out)
+                weight[used] = dense
                 parts.append(weight.flatten())
             parts.append(torch.zeros(sum(b for _, b in self._pairs)))
             parts.append(torch.full((self._sizes[-1],), log_std))
@@ -111,33 +137,38 @@ class Networks:
 
     def act(self, views: Views, inputs: Tensor) -> Tensor:
         """Return action means or logits (P, n, outputs) for actor inputs (P, n, d)."""
-        return self._forward(views.actor, inputs)
+        return _affine(views.actor[-1], self._hidden(views.actor[:-1], inputs))
 
     def value(self, views: Views, inputs: Tensor) -> Tensor:
         """Return values (P, n) for critic inputs (actor inputs if layers are shared)."""
         if self.shape.shared_value:
             inputs = self._hidden(views.actor[:-1], inputs)
-        return self._forward(views.critic, inputs).squeeze(-1)
+        return _affine(views.critic[-1], self._hidden(views.critic[:-1], inputs)).squeeze(-1)
 
-    def act_and_value(self, views: Views, actor_in: Tensor, critic_in: Tensor) -> tuple[Tensor, Tensor]:
+    def act_and_value(
+        self, views: Views, actor_in: Tensor, critic_in: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Return what `act` and `value` would, running shared layers once."""
         if not self.shape.shared_value:
             return self.act(views, actor_in), self.value(views, critic_in)
         hidden = self._hidden(views.actor[:-1], actor_in)
-        heads = views.actor[-1], views.critic[-1]
-        means, value = (torch.baddbmm(head.bias, hidden, head.weight) for head in heads)
-        return means, value.squeeze(-1)
-
-    def _forward(self, layers: list[Layer], x: Tensor) -> Tensor:
-        x = self._hidden(layers[:-1], x)
-        return torch.baddbmm(layers[-1].bias, x, layers[-1].weight)
+        return _affine(views.actor[-1], hidden), _affine(views.critic[-1], hidden).squeeze(-1)
 
     def _hidden(self, layers: list[Layer], x: Tensor) -> Tensor:
         for layer in layers:
-            x = self.activate(torch.baddbmm(layer.bias, x, layer.weight))
+            x = self.activate(_affine(layer, x))
         return x
+
+
+def _affine(layer: Layer, x: Tensor) -> Tensor:
+    """Apply a layer, (P, n, out)."""
+    if layer.weight.shape[-1] > 1:
+        return torch.baddbmm(layer.bias, x, layer.weight)
+    # A matrix product with one column takes another path for one member than for several, and the
+    # rounding of a member would depend on whether it has neighbours.
+    return (x * layer.weight.transpose(1, 2)).sum(-1, keepdim=True) + layer.bias
 
 
 def _pairs(inputs: int, hidden: tuple[int, ...], outputs: int) -> list[tuple[int, int]]:
     widths = [inputs, *hidden, outputs]
-    return list(zip(widths[:-1], widths[1:], strict=True))
+    return list(pairwise(widths))

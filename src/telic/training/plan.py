@@ -56,9 +56,7 @@ def plan(
         raise ConfigError(f"seeds={list(seeds)} must be different numbers, at least one.")
     sources = _distinct([read_reward(each, weights, trusted) for each in rewards])
     members: list[Member] = []
-    for (index, source), variant, seed in itertools.product(
-        enumerate(sources), variants, seeds
-    ):
+    for (index, source), variant, seed in itertools.product(enumerate(sources), variants, seeds):
         _check_variant(variant)
         config = source.name + "".join(
             f"-{_short(name)}{value:g}" for name, value in sorted(variant.items())
@@ -113,9 +111,7 @@ def read_reward(
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise RewardError(f"{path} cannot be read as a reward: {error}.") from None
-    return RewardSource(
-        name=file_name(path.stem), source=source, weights=chosen, trusted=trusted
-    )
+    return RewardSource(name=file_name(path.stem), source=source, weights=chosen, trusted=trusted)
 
 
 def _distinct(sources: list[RewardSource]) -> list[RewardSource]:
@@ -124,7 +120,9 @@ def _distinct(sources: list[RewardSource]) -> list[RewardSource]:
     out: list[RewardSource] = []
     for source in sources:
         count = seen[source.name] = seen.get(source.name, 0) + 1
-        out.append(source if count == 1 else source.model_copy(update={"name": f"{source.name}{count}"}))
+        out.append(
+            source if count == 1 else source.model_copy(update={"name": f"{source.name}{count}"})
+        )
     return out
 
 

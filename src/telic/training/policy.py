@@ -66,17 +66,19 @@ class Policy:
             if memory is None:
                 raise UsageError(
                     f"This policy sees {self.memory_size} numbers of its reward's memory.",
-                    hint="Call policy(obs, memory); the reward file in the bundle updates the memory.",
+                    hint="Call policy(obs, memory); the reward file updates the memory.",
                 )
             x = torch.cat((x, torch.as_tensor(memory).float()), dim=-1)
         action = self.forward(x.reshape(1, -1, x.shape[-1]))[0]
-        action = action.reshape(*x.shape[:-1], *action.shape[1:])
+        action = action.reshape((*x.shape[:-1], *action.shape[1:]))
         return action.numpy() if plain else action
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return actions (1, N, A) for actor inputs (1, N, d): normalise, network, action range."""
         seen = inputs.shape[-1]
-        scaling = Scaling(self.actor.scaling.shift[..., :seen], self.actor.scaling.scale[..., :seen])
+        scaling = Scaling(
+            self.actor.scaling.shift[..., :seen], self.actor.scaling.scale[..., :seen]
+        )
         outputs = self.networks.act(self.actor.views, self.actor.part(scaling.apply(inputs)))
         if self.shape.discrete:
             return outputs.argmax(-1)
@@ -84,14 +86,19 @@ class Policy:
         return middle + half * outputs.clamp(-1.0, 1.0)
 
     def export(self, path: str | Path) -> Path:
-        """Write ONNX (.onnx) or TorchScript (.ts), check it against this policy, return the path."""
+        """Write ONNX (.onnx), TorchScript (.ts) or numpy (.npz), checked against this policy."""
         from telic.training.export.files import export_policy
 
         return export_policy(self, Path(path))
 
 
 def save_policy(
-    path: Path, population: Population, member: int, low: Tensor, high: Tensor, facts: dict[str, Any]
+    path: Path,
+    population: Population,
+    member: int,
+    low: Tensor,
+    high: Tensor,
+    facts: dict[str, Any],
 ) -> None:
     """Write one member's policy as plain tensors and facts; nothing in it can execute."""
     actor = population.actor()

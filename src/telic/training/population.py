@@ -10,7 +10,7 @@ from torch import Tensor
 
 from telic.core.seeds import derive
 from telic.training.distribution import distribution
-from telic.training.networks import Networks, Shape, Views
+from telic.training.networks import Networks, Sees, Shape, Views
 from telic.training.normalise import Moments, ReturnScale, Scaling
 from telic.training.settings import MEMBER_FIELDS, PpoSettings
 
@@ -57,19 +57,19 @@ class Population:
         seeds: Sequence[int],
         shape: Shape,
         *,
-        mask: Tensor | None = None,
+        sees: list[Sees] | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
         self.settings = members[0]
         self.shape = shape
-        self.mask = mask
+        self.mask = _mask(sees, device)
         self.size = len(members)
         self.networks = Networks(shape)
         self.distribution = distribution(shape.outputs, shape.discrete)
         self.seeds = list(seeds)
         self.device = torch.device(device)
         starts = [torch.Generator().manual_seed(derive(seed, "weights")) for seed in seeds]
-        self.flat = self.networks.initialise(starts, self.settings.log_std).to(device)
+        self.flat = self.networks.initialise(starts, self.settings.log_std, sees).to(device)
         self.adam = Adam(self.flat)
         self.moments = Moments(self.size, shape.critic_inputs, device)
         self.return_scale = ReturnScale(self.size, self.settings.num_envs, device)
@@ -80,7 +80,7 @@ class Population:
         self.initial_rate = self.learning_rate.clone()
 
     def generators(self, purpose: str, iteration: int) -> list[torch.Generator]:
-        """Return one generator per member, a pure function of its seed, the purpose and the iteration.
+        """Return one generator per member, a pure function of its seed, purpose and iteration.
 
         Nothing to save for a resume, and no member's numbers depend on how often another one drew.
         """
@@ -131,3 +131,10 @@ class Population:
         self.alive = state["alive"].clone()
         self.moments.load_state_dict(state["moments"])
         self.return_scale.load_state_dict(state["return_scale"])
+
+
+def _mask(sees: list[Sees] | None, device: torch.device | str) -> Tensor | None:
+    """Return (P, 1, actor inputs) zeros where a policy may not look; None if all see everything."""
+    if sees is None or all(bool(each.actor.all()) for each in sees):
+        return None
+    return torch.stack([each.actor for each in sees]).float().unsqueeze(1).to(device)

@@ -42,7 +42,7 @@ PRESETS = {"default": _DEFAULT, "zoo": _ZOO}
 
 
 def preset(name: str, env: str) -> Preset:
-    """Return a preset for an environment; environments without one of their own get the common one."""
+    """Return a preset; an environment without one of its own gets the common one."""
     if name not in PRESETS:
         raise UnknownName("preset", name, list(PRESETS), see="telic presets")
     steps, changes = PRESETS[name].get(env, (1_000_000, {}))

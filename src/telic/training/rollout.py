@@ -66,7 +66,7 @@ class Collector:
 
     @torch.no_grad()
     def collect(self, actor: Actor, noise: Tensor, alive: Tensor) -> Batch:
-        """Run `horizon` steps. Members that are not alive act with zeros and only fill their place."""
+        """Run `horizon` steps. Members that are not alive act with zeros and fill their place."""
         batch = self._allocate(actor)
         env, scoring, rows = self.env, self.scoring, (self.members, self.num_envs)
         quiet = None if bool(alive.all()) else alive.view(-1, 1, 1)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from telic.core.events import Listener, ignore
+from telic.core.events import Event, Listener, ignore
 from telic.errors import TelicError
 from telic.storage.disk import require_free
 from telic.storage.files import read_json, remove_unfinished, write_json
@@ -106,6 +106,7 @@ def _work(
         {"job": job.model_dump(mode="json"), "run": str(folder.path.absolute())},
         writable=[folder.path.absolute()],
         readable=readable_paths(job),
+        python_path=[Path.cwd()] if is_class(job.env) else [],
         on_message=on_event,
         should_stop=should_stop,
     )
@@ -115,21 +116,34 @@ class LocalChannel:
     """Stands in for the worker's connection when training happens in this process."""
 
     def __init__(self, listener: Listener, should_stop: Callable[[], bool]) -> None:
-        self.send = listener
-        self.should_stop = should_stop
+        self._listener = listener
+        self._should_stop = should_stop
 
-    def beat(self, seconds: float) -> None:
+    def send(self, message: Event) -> None:
+        """Pass an event on."""
+        self._listener(message)
+
+    def should_stop(self) -> bool:
+        """Ask the caller."""
+        return self._should_stop()
+
+    def beat(self, seconds: float, doing: str = "") -> None:
         """Nobody watches a process from inside."""
 
 
 def readable_paths(job: TrainJob) -> list[Path]:
-    """Return folders of the user's that the worker must read: a model file's, or an import's."""
+    """Return folders of the user's that the worker must read: that of a model file."""
     if job.env.endswith((".xml", ".mjcf", ".urdf")):
         return [Path(job.env).expanduser().absolute().parent]
     extra = job.env_args.get("xml_file")
     if isinstance(extra, str) and Path(extra).exists():
         return [Path(extra).absolute().parent]
-    return [Path.cwd()] if ":" in job.env else []
+    return []
+
+
+def is_class(env: str) -> bool:
+    """Say whether an environment is given as module:Class."""
+    return ":" in env and not Path(env).exists()
 
 
 def create(

@@ -16,6 +16,7 @@ from telic.envs.info import Info
 from telic.envs.vector import Step, VecEnv
 from telic.errors import RewardError
 from telic.rewards.reward import Reward
+from telic.training.networks import Sees
 
 
 class Group(NamedTuple):
@@ -23,7 +24,7 @@ class Group(NamedTuple):
 
     reward: Reward
     first: int
-    count: int
+    members: int
 
 
 class Score(NamedTuple):
@@ -42,20 +43,22 @@ class Scoring:
         self, env: VecEnv, groups: Sequence[Group], critic_sees: Sequence[str] = ()
     ) -> None:
         self.groups = list(groups)
-        self.members = sum(group.count for group in groups)
+        self.members = sum(group.members for group in groups)
         self.num_envs = env.num_envs // self.members
         self.obs_dim = env.obs_dim
         self.critic_sees = tuple(critic_sees)
         self._env = env
         self._errors: dict[int, RewardError] = {}
         for group in self.groups:
-            group.reward.start(group.count * self.num_envs, env.device)
+            group.reward.start(group.members * self.num_envs, env.device)
         self.term_names = [
-            list(group.reward.term_names) for group in self.groups for _ in range(group.count)
+            list(group.reward.term_names) for group in self.groups for _ in range(group.members)
         ]
         self.term_count = max(map(len, self.term_names), default=0)
         self.memory_size = max((group.reward.memory_size for group in self.groups), default=0)
-        self.extra_size = sum(self._field(env.present(), name).shape[1] for name in self.critic_sees)
+        self.extra_size = sum(
+            self._field(env.present(), name).shape[1] for name in self.critic_sees
+        )
         to_actor = any(
             group.reward.memory_to == "actor" and group.reward.memory_size for group in self.groups
         )
@@ -63,7 +66,7 @@ class Scoring:
         self.critic_inputs = self.obs_dim + self.memory_size + self.extra_size
 
     def _slice(self, group: Group) -> slice:
-        return slice(group.first * self.num_envs, (group.first + group.count) * self.num_envs)
+        return slice(group.first * self.num_envs, (group.first + group.members) * self.num_envs)
 
     def inputs(self, obs: Tensor, info: Info | None, out: Tensor) -> Tensor:
         """Write observation, reward memory and privileged fields into `out` (P, n, inputs).
@@ -93,15 +96,18 @@ class Scoring:
         value = info[name]
         return value.reshape(value.shape[0], -1).float()
 
-    def actor_mask(self) -> Tensor | None:
-        """Return (P, 1, actor inputs) zeros where a member's policy must not see its reward's memory."""
-        if self.actor_inputs == self.obs_dim:
-            return None
-        mask = torch.ones(self.members, 1, self.actor_inputs)
+    def sees(self) -> list[Sees]:
+        """Return what each member's networks see: not the memory of other members' rewards."""
+        out: list[Sees] = []
         for group in self.groups:
+            own, end = self.obs_dim + group.reward.memory_size, self.obs_dim + self.memory_size
+            critic = torch.ones(self.critic_inputs, dtype=torch.bool)
+            critic[own:end] = False
+            actor = critic[: self.actor_inputs].clone()
             if group.reward.memory_to != "actor":
-                mask[group.first : group.first + group.count, :, self.obs_dim :] = 0.0
-        return mask
+                actor[self.obs_dim :] = False
+            out += [Sees(actor, critic)] * group.members
+        return out
 
     def score(self, obs: Tensor, action: Tensor, step: Step) -> Score:
         """Return every member's reward for one step."""
@@ -117,11 +123,14 @@ class Scoring:
     def _call(
         self, group: Group, obs: Tensor, action: Tensor, step: Step, rows: slice
     ) -> tuple[Tensor, Tensor]:
-        info = step.info if rows == slice(None) else step.info.slice(rows)
+        # A slice has memory of its own: what a reward writes into it reaches nobody else.
+        info = step.info.slice(rows)
         try:
             if group.first in self._errors:
                 raise self._errors[group.first]
-            total, terms = group.reward(obs[rows], action[rows], step.final_obs[rows], info)
+            total, terms = group.reward(
+                obs[rows], action[rows], step.final_obs[rows], info, step.reward[rows]
+            )
         except RewardError as error:
             # One reward's error must not end the others' training: its members see NaN and stop.
             self._errors[group.first] = error
@@ -135,14 +144,14 @@ class Scoring:
     def error_of(self, member: int) -> RewardError | None:
         """Return the error that a member's reward raised, if it did."""
         for group in self.groups:
-            if group.first <= member < group.first + group.count:
+            if group.first <= member < group.first + group.members:
                 return self._errors.get(group.first)
         return None
 
     def reset(self, done: Tensor) -> None:
         """Forget the memory of ended episodes, (P, n) bool."""
         for group in self.groups:
-            group.reward.reset(done[group.first : group.first + group.count].reshape(-1))
+            group.reward.reset(done[group.first : group.first + group.members].reshape(-1))
 
     def state_dict(self) -> dict[str, Any]:
         """Return the rewards' memory."""

@@ -9,7 +9,8 @@ from pydantic import Field, model_validator
 from telic.core.config import Config
 
 MEMBER_FIELDS = (
-    "learning_rate", "gamma", "gae_lambda", "clip", "entropy_coef", "value_coef", "max_grad_norm", "target_kl",
+    "learning_rate", "gamma", "gae_lambda", "clip", "entropy_coef", "value_coef", "max_grad_norm",
+    "target_kl",
 )  # fmt: skip
 """Settings that may differ between the members of one population."""
 
@@ -17,37 +18,41 @@ MEMBER_FIELDS = (
 class PpoSettings(Config):
     """Proximal policy optimisation for a population of policies."""
 
-    num_envs: int = Field(64, ge=1, description="parallel environments per member")
-    horizon: int = Field(64, ge=1, description="steps per environment between updates")
-    minibatch_size: int = Field(512, ge=1, description="samples per gradient step and member")
-    epochs: int = Field(10, ge=1, description="passes over each batch")
-    learning_rate: float = Field(7e-4, gt=0, description="Adam step size at the start")
+    num_envs: int = Field(default=64, ge=1, description="parallel environments per member")
+    horizon: int = Field(default=64, ge=1, description="steps per environment between updates")
+    minibatch_size: int = Field(default=512, ge=1, description="samples per gradient step and member")
+    epochs: int = Field(default=10, ge=1, description="passes over each batch")
+    learning_rate: float = Field(default=7e-4, gt=0, description="Adam step size at the start")
     schedule: Literal["constant", "linear", "adaptive"] = Field(
-        "constant", description="learning rate over time: fixed, annealed to 0, or steered by KL"
+        default="constant", description="learning rate over time: fixed, annealed to 0, or steered by KL"
     )
-    gamma: float = Field(0.99, ge=0, le=1, description="discount per control step")
-    gae_lambda: float = Field(0.95, ge=0, le=1, description="bias-variance trade of the advantages")
-    clip: float = Field(0.2, gt=0, description="PPO ratio clip")
-    entropy_coef: float = Field(0.0, ge=0, description="weight of the entropy bonus")
-    value_coef: float = Field(0.5, ge=0, description="weight of the value loss")
-    max_grad_norm: float = Field(0.5, gt=0, description="gradient norm limit per member")
+    gamma: float = Field(default=0.99, ge=0, le=1, description="discount per control step")
+    gae_lambda: float = Field(default=0.95, ge=0, le=1, description="bias-variance trade of the advantages")
+    clip: float = Field(default=0.2, gt=0, description="PPO ratio clip")
+    entropy_coef: float = Field(default=0.0, ge=0, description="weight of the entropy bonus")
+    value_coef: float = Field(default=0.5, ge=0, description="weight of the value loss")
+    max_grad_norm: float = Field(default=0.5, gt=0, description="gradient norm limit per member")
     target_kl: float = Field(
-        0.02, gt=0, description="KL per batch that ends its epochs, or that `adaptive` aims at"
+        default=0.02, gt=0, description="KL per batch that ends its epochs, or that `adaptive` aims at"
     )
-    hidden: tuple[int, ...] = Field((64, 64), min_length=1, description="hidden layer sizes")
-    activation: Literal["tanh", "elu", "relu"] = Field("tanh", description="hidden activation")
+    hidden: tuple[int, ...] = Field(default=(64, 64), min_length=1, description="hidden layer sizes")
+    activation: Literal["tanh", "elu", "relu"] = Field(default="tanh", description="hidden activation")
     shared_value: bool = Field(
-        False, description="actor and critic share the hidden layers instead of having their own"
+        default=False, description="actor and critic share the hidden layers instead of having their own"
     )
-    log_std: float = Field(-0.5, description="initial log standard deviation of actions")
-    normalise_obs: bool = Field(True, description="scale observations by running mean and deviation")
-    scale_reward: bool = Field(True, description="scale rewards by the deviation of the return")
-    stagger: bool = Field(True, description="start episodes at random clocks to avoid lock-step resets")
+    log_std: float = Field(default=-0.5, description="initial log standard deviation of actions")
+    normalise_obs: bool = Field(
+        default=True, description="scale observations by running mean and deviation"
+    )
+    scale_reward: bool = Field(default=True, description="scale rewards by the deviation of the return")
+    stagger: bool = Field(
+        default=True, description="start episodes at random clocks to avoid lock-step resets"
+    )
     overlap: bool = Field(
-        True, description="collect the next batch while learning from this one (one update behind)"
+        default=True, description="collect the next batch while learning from this one (one update behind)"
     )
     critic_sees: tuple[str, ...] = Field(
-        (), description="info fields the critic sees beside the observation"
+        default=(), description="info fields the critic sees beside the observation"
     )
 
     @property
@@ -65,7 +70,8 @@ class PpoSettings(Config):
         if self.batch_size % self.minibatch_size:
             fits = max(d for d in range(1, self.minibatch_size + 1) if self.batch_size % d == 0)
             raise ValueError(
-                f"minibatch_size={self.minibatch_size} does not divide the batch of {self.batch_size} "
-                f"(num_envs {self.num_envs} x horizon {self.horizon}). Try minibatch_size={fits}."
+                f"minibatch_size={self.minibatch_size} does not divide the batch of "
+                f"{self.batch_size} (num_envs {self.num_envs} x horizon {self.horizon}). "
+                f"Try minibatch_size={fits}."
             )
         return self

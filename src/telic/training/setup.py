@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
-import torch
-
 from telic.envs import make
 from telic.envs.vector import VecEnv
 from telic.rewards.load import load_reward
+from telic.rewards.reward import Reward
 from telic.training.episodes import EpisodeTracker
 from telic.training.health import Health
-from telic.training.job import RewardSource, TrainJob
+from telic.training.job import TrainJob
 from telic.training.networks import Shape
 from telic.training.population import Population
 from telic.training.rollout import Collector
@@ -32,21 +31,25 @@ class Setup:
     health: list[Health]
 
 
-def build(job: TrainJob) -> Setup:
-    """Make all parts; the reward code is executed here, so only inside the confined worker."""
+def build(job: TrainJob, rewards: list[Reward]) -> Setup:
+    """Make all parts around rewards that were loaded and probed."""
     settings = job.settings
     seeds = [member.seed for member in job.members]
     env = make_env(job, settings.num_envs, seeds)
-    scoring = make_scoring(job, env)
+    scoring = make_scoring(job, env, rewards)
     discrete = env.num_actions is not None
     shape = Shape.of(
-        settings, scoring.actor_inputs, scoring.critic_inputs, env.num_actions or env.act_dim, discrete
+        settings,
+        scoring.actor_inputs,
+        scoring.critic_inputs,
+        env.num_actions or env.act_dim,
+        discrete,
     )
     population = Population(
         [member.settings for member in job.members],
         seeds,
         shape,
-        mask=scoring.actor_mask(),
+        sees=scoring.sees(),
         device=env.device,
     )
     collector = Collector(
@@ -68,22 +71,20 @@ def make_env(job: TrainJob, per_member: int, seeds: list[int]) -> VecEnv:
     return make(job.env, num_envs=per_member * len(seeds), device=job.device, seed=seeds, **args)
 
 
-def make_scoring(job: TrainJob, env: VecEnv) -> Scoring:
-    """Load each distinct reward once for the members that share it."""
+def make_scoring(job: TrainJob, env: VecEnv, rewards: list[Reward]) -> Scoring:
+    """Give each reward, with memory of its own, to the members that share it."""
     groups: list[Group] = []
     first = 0
     for index, members in itertools.groupby(job.members, key=lambda member: member.reward):
         count = len(list(members))
-        groups.append(Group(load(job.rewards[index]), first, count))
+        groups.append(Group(rewards[index].copy(), first, count))
         first += count
     return Scoring(env, groups, job.settings.critic_sees)
 
 
-def load(source: RewardSource):  # noqa: ANN201
-    """Load a job's reward."""
-    return load_reward(source.source, trusted=source.trusted, weights=source.weights or None)
-
-
-def quiet_torch(threads: int) -> None:
-    """Set torch up for many small operations."""
-    torch.set_num_threads(threads)
+def load_rewards(job: TrainJob) -> list[Reward]:
+    """Load the job's rewards. Their code runs from here on, so only inside the confined worker."""
+    return [
+        load_reward(each.source, trusted=each.trusted, weights=each.weights or None)
+        for each in job.rewards
+    ]

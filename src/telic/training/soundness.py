@@ -14,12 +14,14 @@ from telic.training.setup import Setup
 def unsound_batch(batch: Batch) -> Tensor:
     """Return (P,) True where a member's batch holds NaN or infinity."""
     # A sum is finite only if all its parts are: one pass, no mask as large as the data.
-    total = batch.rewards.sum((0, 2)) + batch.next_inputs.sum((0, 2, 3)) + batch.actions.sum((0, 2, 3))
+    total = (
+        batch.rewards.sum((0, 2)) + batch.next_inputs.sum((0, 2, 3)) + batch.actions.sum((0, 2, 3))
+    )
     return ~total.isfinite()
 
 
 def retire_unsound(setup: Setup, batch: Batch, unsound: Tensor, recorder: Recorder) -> Batch:
-    """Stop unsound members, save their moment, and return a batch in which the stopped ones are zero.
+    """Stop unsound members, save their moment, return a batch in which they are zero.
 
     The others go on untouched. Raises TrainingFailed when none is left.
     """
@@ -33,7 +35,7 @@ def retire_unsound(setup: Setup, batch: Batch, unsound: Tensor, recorder: Record
         reasons = "; ".join(each.findings[-1].message for each in setup.health)
         raise TrainingFailed(
             f"Every member stopped. {reasons}",
-            hint="Look at the reward's terms in the saved moment; clamp what can grow without bound.",
+            hint="Look at the reward's terms in the saved moment; clamp what can grow.",
         )
     return _without(batch, population.alive)
 

@@ -1,7 +1,7 @@
 """One PPO update for all members at once.
 
-Every quantity carries a leading member dimension P. Losses of members are summed, so the gradient of
-the sum holds each member's own gradient in its own row: members cannot influence one another.
+Every quantity carries a leading member dimension P. Losses of members are summed, so the gradient
+of the sum holds each member's own gradient in its own row: members cannot influence one another.
 """
 
 from __future__ import annotations
@@ -58,10 +58,8 @@ class _Terms(NamedTuple):
     clipped: Tensor
 
 
-def update(
-    population: Population, actor: Actor, samples: Samples, iteration: int
-) -> UpdateStats:
-    """Improve every living member on its own samples; diagnostics are means over its gradient steps."""
+def update(population: Population, actor: Actor, samples: Samples, iteration: int) -> UpdateStats:
+    """Improve every living member on its own samples; diagnostics are means over its steps."""
     settings = population.settings
     packed, widths = _pack(samples)
     members, batch, _ = packed.shape
@@ -97,7 +95,7 @@ def update(
     means = sums / steps.clamp_min(1.0)
     if settings.schedule == "adaptive":
         _steer(population, means[3])
-    return UpdateStats(*means, steps, finite)
+    return UpdateStats._make((*means, steps, finite))
 
 
 def _pack(samples: Samples) -> tuple[Tensor, list[int]]:
@@ -124,9 +122,7 @@ def _shuffle(packed: Tensor, generators: list[torch.Generator]) -> Tensor:
 def _losses(population: Population, actor: Actor, flat: Tensor, samples: Samples) -> _Terms:
     networks, distribution = population.networks, population.distribution
     views = networks.views(flat)
-    outputs, values = networks.act_and_value(
-        views, actor.part(samples.inputs), samples.inputs
-    )
+    outputs, values = networks.act_and_value(views, actor.part(samples.inputs), samples.inputs)
     log_probs = distribution.log_prob(outputs, views.log_std, samples.actions)
     log_ratio = log_probs - samples.log_probs
     ratio = log_ratio.exp()
@@ -169,4 +165,6 @@ def _steer(population: Population, kl: Tensor) -> None:
     """Raise or lower each member's learning rate so that its KL stays near the target."""
     target = population.target_kl[:, 0]
     factor = torch.where(kl > 2.0 * target, 1 / 1.5, torch.where(kl < 0.5 * target, 1.5, 1.0))
-    population.learning_rate = (population.learning_rate * factor.unsqueeze(1)).clamp(*_LEARNING_RATES)
+    population.learning_rate = (population.learning_rate * factor.unsqueeze(1)).clamp(
+        *_LEARNING_RATES
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -21,30 +22,21 @@ def render_run(path: Path, *, which: str = "last", on_event: Listener = ignore) 
         which: "last" evaluation of every member, or "all" of them.
         on_event: told of every finished video, and why there are none if there cannot be any.
     """
-    from telic.rendering import VideoJob, render_videos
+    from telic.rendering import RenderJob, render
 
-    jobs: list[VideoJob] = []
+    jobs: list[RenderJob] = []
     for member in RunFolder(path).members():
         recorded = member.trajectories()
         last = max((each.step for each in recorded), default=None)
         for each in recorded:
             if each.label in _LABELS and (which == "all" or each.step == last):
-                jobs.append(VideoJob(each.path, member.video(each.step, each.label)))
-    wanted = [job.output for job in jobs]
+                output = member.video(each.step, each.label)
+                jobs.append(RenderJob(trajectory=each.path, output=output))
     missing = [job for job in jobs if not job.output.exists()]
-    for done, result in enumerate(render_videos(missing), start=1):
-        if result.error is not None:
-            on_event({"event": "log", "message": f"no video: {result.error}"})
-            break
-        on_event(
-            {
-                "event": "video.progress",
-                "path": str(result.output),
-                "done": done,
-                "total": len(missing),
-            }
-        )
-    return [each for each in wanted if each.exists()]
+    made = render(missing, processes=min(os.cpu_count() or 1, 4), listener=on_event)
+    for reason in {each.error for each in made if each.error}:
+        on_event({"event": "log", "message": f"No video: {reason}"})
+    return [job.output for job in jobs if job.output.exists()]
 
 
 def play_run(
@@ -54,15 +46,17 @@ def play_run(
     step: int | None = None,
     episode: str = "median",
     seed: int | None = None,
-    view: str = "side",
-    size: str = "480x360",
+    view: str | None = None,
+    size: str | None = None,
     out: Path | None = None,
 ) -> dict[str, Any]:
     """Render one episode: a recorded one, or a new one played from a seed."""
-    from telic.rendering import VideoJob, render_videos
+    from telic.rendering import render_one
 
     folder = choose_member(run, member)
-    width, height = _size(size)
+    chosen: dict[str, Any] = (
+        {} if size is None else dict(zip(("width", "height"), _size(size), strict=True))
+    )
     if seed is not None:
         from telic.training.replay import record_episode
 
@@ -72,13 +66,15 @@ def play_run(
         trajectory = _recorded(folder, step, episode)
         label = episode
     at = trajectory.stem.split("_")[1]
-    suffix = "" if view == "side" else f"_{view}"
+    suffix = "" if view is None else f"_{view}"
     output = out or folder.videos_dir / f"play_{at}_{label}{suffix}.mp4"
-    job = VideoJob(trajectory, output, width=width, height=height, view=view)
-    (result,) = render_videos([job])
-    if result.error is not None:
-        raise UsageError(f"This episode cannot be rendered: {result.error}")
-    return {"member": folder.name, "trajectory": str(trajectory), "video": str(output)}
+    made = render_one(trajectory, output, view=view, **chosen)
+    return {
+        "member": folder.name,
+        "trajectory": str(trajectory),
+        "video": str(output),
+        "drawn by": made.backend,
+    }
 
 
 def choose_member(run: RunFolder, name: str | None) -> MemberFolder:
@@ -114,7 +110,4 @@ def _size(text: str) -> tuple[int, int]:
     width, cross, height = text.lower().partition("x")
     if not (cross and width.isdigit() and height.isdigit()):
         raise UsageError(f'--size "{text}" is not understood.', hint="Write 480x360.")
-    chosen = int(width), int(height)
-    if not all(64 <= each <= 4096 for each in chosen):
-        raise UsageError(f"--size {text} is out of range: 64 to 4096 pixels each.")
-    return chosen
+    return int(width), int(height)

@@ -151,7 +151,7 @@ class Humanoid(Task[HumanoidArguments]):
         }
         self._body = _Body(arguments, sim)
         self.obs_names = self._body.names
-        # Row 0, the world's subtree, is the centre of mass of everything; it lags qpos by one substep.
+        # Row 0, the world's subtree, has the centre of mass of all; it lags qpos by one substep.
         self._centre = sim.field("subtree_com")[:, 0, :2]
 
     def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, Tensor]:
@@ -188,7 +188,7 @@ class Humanoid(Task[HumanoidArguments]):
 
 
 class HumanoidStandup(Task[HumanoidStandupArguments]):
-    """Reward: height / timestep + 1 - w_c * |action|^2 - w_k * |contact forces|^2; never terminates."""
+    """Reward: height / timestep + 1 - w_c * |action|^2 - w_k * |contact forces|^2."""
 
     id = "HumanoidStandup-v5"
     description = "A person-like robot lying on its back; its own task is to get up."

@@ -72,6 +72,8 @@ def _arithmetic(function: Callable[[Any, Any], Any], *, reflected: bool = False)
     def method(self: LiftedArray, other: Any) -> Any:
         if other is None or isinstance(other, str | dict):
             return NotImplemented
+        if reflected and function is operator.add and type(other) is int and other == 0:
+            return LiftedArray(numbers(self, 0)[0])  # where sum() begins
         left, right = numbers(other, self) if reflected else numbers(self, other)
         return LiftedArray(function(left, right))
 

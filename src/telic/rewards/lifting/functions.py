@@ -35,6 +35,11 @@ def truths(value: Any) -> Tensor:
     return tensor if tensor.dtype is torch.bool else tensor != 0
 
 
+def single(tensor: Tensor) -> Tensor:
+    """Return a tensor of one element without dimensions."""
+    return tensor.reshape(()) if tensor.ndim else tensor
+
+
 def elementwise(function: Function, tensors: Function = floats) -> Function:
     """Return a function of tensors as one of arrays, lists and numbers."""
 
@@ -70,6 +75,17 @@ def product(x: Tensor, dims: tuple[int, ...], keep: bool) -> Tensor:
     for dim in sorted((each % x.ndim for each in dims), reverse=True):
         x = x.prod(dim, keepdim=keep)
     return x
+
+
+def median(x: Tensor) -> Tensor:
+    """Return the middle value, or the mean of the two in the middle."""
+    ordered = x.flatten().sort().values
+    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2.0
+
+
+def is_close(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8) -> LiftedArray:
+    """Return whether values are equal up to rounding."""
+    return LiftedArray((floats(a) - floats(b)).abs() <= atol + rtol * floats(b).abs())
 
 
 def extreme(largest: bool, *values: Any) -> Any:
@@ -162,7 +178,7 @@ def as_float(value: Any) -> Any:
         return builtins.float(value)
     if value.size != 1:
         raise TypeError("only one-element arrays can be converted to Python numbers")
-    return LiftedArray(floats(value).reshape(()))
+    return LiftedArray(single(floats(value)))
 
 
 def as_int(value: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from telic.rewards.lifting.array import LiftedArray, NotLiftable, is_lifted, tensor_of
-from telic.rewards.lifting.functions import choose
+from telic.rewards.lifting.functions import choose, single, truths
 
 
 class _Missing:
@@ -25,8 +25,7 @@ def truth(value: Any) -> Any:
         return bool(value)
     if value.size != 1:
         raise ValueError("The truth value of an array with more than one element is ambiguous")
-    tensor = tensor_of(value).reshape(())
-    return LiftedArray(tensor != 0)
+    return LiftedArray(truths(single(tensor_of(value))))
 
 
 def either(condition: Any, then: Lazy, otherwise: Lazy) -> Any:

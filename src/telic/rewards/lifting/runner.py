@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy
 import torch
 from torch import Tensor
+from torch.fx.node import map_arg
 
 from telic.envs.info import Info
 from telic.errors import RewardError
@@ -17,7 +19,7 @@ from telic.rewards.contract import Device, RewardStep
 from telic.rewards.definition import Definition
 from telic.rewards.lifting.array import NotLiftable, lift
 from telic.rewards.lifting.branches import HELPERS, MATH_NAME, NUMPY_NAME, rewrite
-from telic.rewards.lifting.functions import floats
+from telic.rewards.lifting.functions import floats, single
 from telic.rewards.lifting.tables import BUILTINS, MATH, NUMPY, Shim
 from telic.rewards.mistakes import locate, place
 from telic.rewards.rows import SimulatorRow, model_of
@@ -84,7 +86,9 @@ class LiftedRunner(Stateless):
             on_device = contextlib.nullcontext()
             if torch.device(self._device).type != "cpu":
                 on_device = torch.device(self._device)
-            with torch.no_grad(), on_device:
+            with torch.no_grad(), on_device, warnings.catch_warnings():
+                # Where vmap would loop over the environments itself, our own loop is faster.
+                warnings.filterwarnings("error", message="There is a performance drop")
                 self._program, self._used = _compile(torch.vmap(row), columns)
         except Exception as error:
             line = locate(error, source)
@@ -140,7 +144,7 @@ def _number(value: Any) -> Tensor:
     tensor = floats(value)
     if tensor.numel() != 1:
         raise NotLiftable("a term that is not one number")
-    return tensor.reshape(())
+    return single(tensor)
 
 
 def _compile(
@@ -151,10 +155,11 @@ def _compile(
 
     expected = function(*columns)
     module = make_fx(function)(*columns)
-    module.graph.eliminate_dead_code()
+    _fold_constants(module)
     for node in module.graph.nodes:
         if node.op == "call_function" and node.target._schema.name.split("::")[1] in _FAST:
             node.target = getattr(torch, node.target._schema.name.split("::")[1])
+    module.graph.eliminate_dead_code()
     module.recompile()
     used = [bool(node.users) for node in module.graph.nodes if node.op == "placeholder"]
     result = module.forward(*columns)
@@ -162,3 +167,20 @@ def _compile(
         if not torch.equal(one.nan_to_num(), other.nan_to_num()):
             raise NotLiftable("the recorded operations do not give the same numbers")
     return module.forward, used
+
+
+def _fold_constants(module: torch.fx.GraphModule) -> None:
+    """Compute once what does not depend on the inputs."""
+    known: dict[torch.fx.Node, Tensor] = {}
+    for node in list(module.graph.nodes):
+        if node.op == "get_attr":
+            known[node] = getattr(module, node.target)
+        elif node.op == "call_function" and all(each in known for each in node.all_input_nodes):
+            args, kwargs = map_arg((node.args, node.kwargs), known.__getitem__)
+            name = f"_folded_{len(known)}"
+            value = node.target(*args, **kwargs)
+            module.register_buffer(name, value)
+            with module.graph.inserting_before(node):
+                constant = module.graph.get_attr(name)
+            node.replace_all_uses_with(constant)
+            known[node] = known[constant] = value

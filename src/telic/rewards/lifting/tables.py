@@ -28,8 +28,8 @@ _SAME_NAME = """
 absolute square sqrt exp exp2 expm1 log log1p log2 log10 sin cos tan arcsin arccos arctan sinh
 cosh tanh arcsinh arccosh arctanh sign floor ceil trunc deg2rad rad2deg negative reciprocal isnan
 isfinite isinf arctan2 hypot fmod remainder add subtract multiply divide true_divide floor_divide
-copysign heaviside logaddexp greater greater_equal less less_equal equal not_equal inner outer
-matmul sinc isclose
+copysign heaviside logaddexp greater greater_equal less less_equal not_equal inner outer matmul
+sinc
 """
 _OTHER_NAME = {
     "abs": torch.abs,
@@ -39,9 +39,10 @@ _OTHER_NAME = {
     "degrees": torch.rad2deg,
     "diff": torch.diff,
     "dot": torch.matmul,
+    "equal": torch.eq,
     "fabs": torch.abs,
     "flip": lambda x: x.flip(0),
-    "median": lambda x: x.quantile(0.5),
+    "median": on.median,
     "mod": torch.remainder,
     "nan_to_num": torch.nan_to_num,
     "power": torch.pow,
@@ -78,6 +79,7 @@ NUMPY: Table = {
     "expand_dims": lambda x, axis: LiftedArray(tensor_of(x).unsqueeze(axis)),
     "full": lambda shape, value, *_, **__: on.full(shape, value),
     "full_like": lambda x, value, **_: on.full(_shape(x), value),
+    "isclose": on.is_close,
     "hstack": lambda values: on.join_flat(*values),
     "max": on.reduction(lambda x, dims, keep: x.amax(dims, keepdim=keep)),
     "maximum": lambda x, y: lift(on.floats(on.extreme(True, x, y))),
@@ -123,7 +125,7 @@ MATH: Table = {
 }
 
 _METHOD_NAMES = """
-all any clip copy cumsum dot max mean min prod ptp ravel reshape round squeeze std sum transpose var
+all any clip copy cumsum dot max mean min prod ravel reshape round squeeze std sum transpose var
 """
 METHODS: Table = {
     **{name: NUMPY[name] for name in _METHOD_NAMES.split()},

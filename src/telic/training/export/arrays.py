@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from telic.training.policy import Policy
 
 Array = np.ndarray
+_EPSILON = float(np.finfo(np.float32).eps) / 2.0
 
 
 class Range(NamedTuple):
@@ -19,6 +20,14 @@ class Range(NamedTuple):
 
     middle: Array  # (A,)
     half: Array  # (A,)
+
+
+class Outputs(NamedTuple):
+    """What a network gives, (N, outputs) in float64."""
+
+    values: Array
+    rounding: Array
+    """the error to expect of float32 arithmetic, one standard deviation"""
 
 
 class PolicyArrays(NamedTuple):
@@ -56,13 +65,18 @@ class PolicyArrays(NamedTuple):
             span,
         )
 
-    def outputs(self, inputs: Array) -> Array:
-        """Return the network's outputs (N, outputs) in float64, before action range or choice."""
+    def outputs(self, inputs: Array) -> Outputs:
+        """Return what the network gives for inputs (N, d), before action range or choice."""
         x = np.clip((inputs.astype(np.float64) - self.shift) * self.scale, -self.limit, self.limit)
-        *hidden, (weight, bias) = [(w.astype(np.float64), b) for w, b in self.layers]
-        for each, offset in hidden:
-            x = _ACTIVATIONS[self.activation](x @ each + offset)
-        return x @ weight + bias
+        variance = np.zeros_like(x)
+        for index, (weight, bias) in enumerate(self.layers):
+            if index:
+                x = _ACTIVATIONS[self.activation](x)  # none is steeper than 1: errors do not grow
+            squares = weight.astype(np.float64) ** 2
+            # Adding up n products in float32 errs by about eps * sqrt(n * sum of their squares).
+            variance = (variance + len(weight) * _EPSILON**2 * x**2) @ squares
+            x = x @ weight.astype(np.float64) + bias
+        return Outputs(x, np.sqrt(variance))
 
 
 _ACTIVATIONS = {

@@ -1,0 +1,274 @@
+"""Speed and learning on a CPU, side by side with Stable-Baselines3, in one run.
+
+    python benchmarks/cpu.py                 everything
+    python benchmarks/cpu.py rates return    only some parts: rates, return, population, memory
+
+What is compared is measured in turn within minutes on the same machine, so ratios hold even where
+absolute numbers vary. Prints tables and writes benchmarks/results/cpu.json.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).parent))
+import peers  # noqa: E402 - a neighbour of this script
+
+import telic  # noqa: E402
+from telic.sim import CpuSimulation, load_model  # noqa: E402
+from telic.storage.layout import RunFolder  # noqa: E402
+from telic.storage.scalars import read_rows  # noqa: E402
+from telic.training.plan import plan  # noqa: E402
+from telic.training.run import execute  # noqa: E402
+
+MODELS = {"HalfCheetah-v5": "half_cheetah.xml", "Ant-v5": "ant.xml", "Humanoid-v5": "humanoid.xml"}
+ROUNDS = 5
+console = Console(width=140)
+
+
+def main() -> None:
+    """Run the parts named on the command line, or all."""
+    parts: dict[str, Callable[[], Any]] = {
+        "rates": rates, "return": time_to_return, "population": population, "memory": memory,
+    }  # fmt: skip
+    wanted = sys.argv[1:] or list(parts)
+    unknown = set(wanted) - set(parts)
+    if unknown:
+        sys.exit(f"No part named {', '.join(unknown)}; known: {', '.join(parts)}")
+    results = {name: parts[name]() for name in wanted}
+    out = Path(__file__).parent / "results" / "cpu.json"
+    out.parent.mkdir(exist_ok=True)
+    known = json.loads(out.read_text()) if out.exists() else {}
+    out.write_text(json.dumps({**known, **results}, indent=2) + "\n")
+
+
+# -------------------------------------------------------------------------------- rates
+
+
+def rates() -> list[dict[str, Any]]:
+    """Physics alone, our environments, our training, and SB3's training, in steps per second."""
+    rows: list[dict[str, Any]] = []
+    for env_id, xml in MODELS.items():
+        console.print(f"rates: {env_id} ...")
+        raw, env = physics_and_env(env_id, xml)
+        ours = training_rate(env_id)
+        rows.append(
+            {
+                "env": env_id,
+                "physics": raw,
+                "env_rate": env,
+                "env_share": env / raw,
+                "train": ours["rate"],
+                "busy": ours["busy"],
+                "sb3_defaults": peers.sb3_rate(env_id, seconds=15),
+                "sb3_parallel": peers.sb3_rate(env_id, seconds=15, processes=8),
+                "sb3_ours": peers.sb3_rate(env_id, seconds=15, settings=plan(env_id).settings),
+            }
+        )
+    columns = ["physics", "env_rate", "env_share", "train", "busy", "sb3_defaults", "sb3_parallel",
+               "sb3_ours"]  # fmt: skip
+    show("env steps per second", rows, columns)
+    for row in rows:
+        ratios = {
+            name: row["train"] / row[name] for name in ("sb3_defaults", "sb3_parallel", "sb3_ours")
+        }
+        text = ", ".join(f"{value:.1f} x {name}" for name, value in ratios.items())
+        console.print(f"{row['env']}: training is {text}")
+    return rows
+
+
+def physics_and_env(env_id: str, xml: str, num_envs: int = 64) -> tuple[float, float]:
+    """Return medians of steps/s of bare physics and of the environment, measured in turn."""
+    env = telic.make(env_id, num_envs=num_envs, seed=0)
+    env.reset()
+    bare = CpuSimulation(load_model(xml), num_envs)
+    generator = torch.Generator().manual_seed(0)
+    low, high = env.action_low, env.action_high
+    actions = [
+        low + (high - low) * torch.rand(num_envs, env.act_dim, generator=generator)
+        for _ in range(16)
+    ]
+    doubles = [each.double() for each in actions]
+
+    def physics(i: int) -> None:
+        bare.step(doubles[i % 16], 5)
+        if i % 100 == 99:  # as episodes would: keep the states near those of the task
+            everyone = torch.ones(num_envs, dtype=torch.bool)
+            start = torch.from_numpy(bare.model.qpos0).expand(num_envs, -1)
+            bare.reset(everyone, start, torch.zeros(num_envs, bare.model.nv, dtype=torch.float64))
+
+    def step(i: int) -> None:
+        result = env.step(actions[i % 16])
+        result.reward.sum()
+
+    pairs = [(measure(physics, num_envs), measure(step, num_envs)) for _ in range(ROUNDS)]
+    return statistics.median(a for a, _ in pairs), statistics.median(b for _, b in pairs)
+
+
+def measure(function: Callable[[int], None], per_call: int, seconds: float = 1.5) -> float:
+    """Return calls x per_call per second."""
+    start, count = time.perf_counter(), 0
+    while time.perf_counter() - start < seconds:
+        function(count)
+        count += 1
+    return count * per_call / (time.perf_counter() - start)
+
+
+def training_rate(env_id: str, seconds: float = 15.0) -> dict[str, float]:
+    """Train for a while as `telic train` does; return steps/s and how busy the processors were."""
+    with tempfile.TemporaryDirectory() as folder:
+        marks: list[tuple[float, float, int]] = []
+
+        def listen(event: dict[str, Any]) -> None:
+            if event["event"] == "train.progress":
+                marks.append((time.perf_counter(), busy_seconds(), event["step"]))
+
+        began = time.perf_counter()
+
+        def stop() -> bool:
+            return bool(marks) and time.perf_counter() - marks[0][0] > seconds
+
+        job = plan(env_id, steps=100_000_000, evaluations=1)
+        execute(job, Path(folder), on_event=listen, should_stop=stop)
+        del began
+    (t0, b0, s0), (t1, b1, s1) = marks[0], marks[-1]
+    cores = os.cpu_count() or 1
+    return {"rate": (s1 - s0) / (t1 - t0), "busy": (b1 - b0) / (t1 - t0) / cores}
+
+
+def busy_seconds() -> float:
+    """Return the processor seconds this machine has worked, all processors together."""
+    fields = [int(x) for x in Path("/proc/stat").read_text().split("\n")[0].split()[1:]]
+    idle = fields[3] + fields[4]
+    return (sum(fields[:8]) - idle) / os.sysconf("SC_CLK_TCK")
+
+
+# -------------------------------------------------------------------------------- learning
+
+
+def time_to_return(target: float = 4000.0, env_id: str = "HalfCheetah-v5") -> list[dict[str, Any]]:
+    """Seconds of training until fresh evaluation episodes reach the target, median of 3 seeds."""
+    rows: list[dict[str, Any]] = []
+    for seed in (1, 2, 3):
+        rows.append({"trainer": "telic", "seed": seed, **our_time(env_id, seed, target)})
+        console.print(rows[-1])
+        for name, options in {
+            "sb3 with our settings": {"settings": plan(env_id).settings, "limit_s": 300},
+            "sb3 defaults": {"limit_s": 600},
+        }.items():
+            found = peers.sb3_time_to_return(env_id, seed, target, **options)
+            rows.append({"trainer": name, "seed": seed, **found})
+            console.print(rows[-1])
+    show(f"{env_id}: seconds to a return of {target:g}", rows, ["trainer", "seed", "seconds", "best"])
+    medians = {}
+    for name in dict.fromkeys(row["trainer"] for row in rows):
+        times = [row["seconds"] for row in rows if row["trainer"] == name]
+        known = sorted(float("inf") if each is None else each for each in times)
+        medians[name] = known[1]
+        console.print(f"{name}: median {known[1]:.1f} s")
+    for name, value in medians.items():
+        if name != "telic":
+            console.print(f"telic is {value / medians['telic']:.1f} x faster than {name}")
+    return rows
+
+
+def our_time(env_id: str, seed: int, target: float) -> dict[str, Any]:
+    """Train as `telic train` does with frequent evaluations; evaluation time is not counted."""
+    with tempfile.TemporaryDirectory() as folder:
+        found: list[dict[str, Any]] = []
+
+        def listen(event: dict[str, Any]) -> None:
+            if event["event"] == "eval.done":
+                (record,) = event["members"].values()
+                found.append({"step": event["step"], "return": record["mean_return"]})
+
+        def stop() -> bool:
+            return bool(found) and found[-1]["return"] >= target
+
+        job = plan(env_id, seeds=(seed,), steps=1_000_000, evaluations=100, eval_episodes=10)
+        run = execute(job, Path(folder), on_event=listen, should_stop=stop)
+        member = RunFolder(run.path).members()[0]
+        times = {row["global_step"]: row["elapsed_time"] for row in read_rows(member.scalars, "train")}
+    reached = next((each for each in found if each["return"] >= target), None)
+    return {
+        "seconds": times[reached["step"]] if reached else None,
+        "steps": reached["step"] if reached else None,
+        "best": max(each["return"] for each in found),
+    }
+
+
+# -------------------------------------------------------------------------------- population
+
+
+def population() -> dict[str, Any]:
+    """Eight members (4 rewards x 2 seeds) against one member with as many environments."""
+    source = (Path(__file__).parent / "speed_reward.py").read_text()
+    together, alone = [], []
+    for _ in range(3):
+        alone.append(timed(rewards=[source], settings={"num_envs": 512, "minibatch_size": 4096}))
+        together.append(timed(rewards=[source.replace("1.0", f"{1.0 + i / 10}") for i in range(4)], seeds=(1, 2)))
+    ratio = statistics.median(together) / statistics.median(alone)
+    result = {"one_member_s": alone, "eight_members_s": together, "ratio": ratio}
+    console.print(result)
+    return result
+
+
+def timed(**options: Any) -> float:
+    """Return the training seconds of 1,048,576 environment steps in all."""
+    members = len(options.get("rewards", [None])) * len(options.get("seeds", (1,)))
+    with tempfile.TemporaryDirectory() as folder:
+        job = plan("HalfCheetah-v5", steps=1_048_576 // members, evaluations=1, **options)
+        return execute(job, Path(folder)).summary["training_time_s"]
+
+
+def memory() -> dict[str, Any]:
+    """Peak resident memory of training Humanoid with 256 environments per member and P = 4."""
+    code = (
+        "import sys; from pathlib import Path; from telic.training.plan import plan;"
+        "from telic.training.run import execute;"
+        "job = plan('Humanoid-v5', steps=40960, seeds=(1, 2, 3, 4), evaluations=1,"
+        " settings={'num_envs': 256, 'horizon': 32});"
+        "execute(job, Path(sys.argv[1]))"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, "-c", code, folder], check=True)
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
+    console.print(f"Humanoid, 4 members x 256 environments: {peak:.2f} GiB resident at most")
+    return {"peak_gib": peak}
+
+
+def show(title: str, rows: list[dict[str, Any]], columns: list[str]) -> None:
+    """Print rows as a table."""
+    first = "env" if "env" in rows[0] else None
+    table = Table(title=title, title_justify="left")
+    for name in [first, *columns] if first else columns:
+        table.add_column(name, justify="right")
+    for row in rows:
+        cells = [row[first]] if first else []
+        table.add_row(*cells, *(text(row.get(name)) for name in columns))
+    console.print(table)
+
+
+def text(value: Any) -> str:
+    """Write a cell; a missing number is a dash."""
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
+    return "–" if value is None else str(value)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""Run forward, fast and the right way up. For HalfCheetah, Walker2d and Hopper."""
+
+# ruff: noqa: ANN001, ANN201, D102, RUF012
+# pyright: basic
+
+from telic import RewardFunction, quantities
+
+
+class RunForward(RewardFunction):
+    """Speed along x, less what it costs; a planar robot on its back earns less than on its feet."""
+
+    weights = {"speed": 1.0, "upright": 0.3, "control": 0.1}
+
+    terms = {
+        "speed": "forward velocity in m/s",
+        "upright": "1 when upright, -1 upside down",
+        "control": "sum of squared actions, as a cost",
+    }
+    latex = r"r = w_s v_x + w_u \cos\theta - w_c \|a\|^2"
+    description = "Run forward as fast as possible, upright and with little effort."
+
+    def compute(self, obs, action, next_obs, info):
+        terms = {
+            "speed": self.weights["speed"] * info["x_velocity"],
+            "upright": self.weights["upright"] * quantities.uprightness(info),
+            "control": -self.weights["control"] * action.square().sum(-1),
+        }
+        return sum(terms.values()), terms

@@ -1,0 +1,235 @@
+"""The reward as the trainer holds it: one object, however its code is run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from telic.core.suggest import closest
+from telic.envs.info import Info
+from telic.errors import ConfigError, RewardError
+from telic.rewards.batched import BatchedRunner
+from telic.rewards.contract import Device, RewardSpec, RewardStep
+from telic.rewards.decide import Decision, Mode, decide
+from telic.rewards.definition import Definition
+from telic.rewards.describe import describe
+from telic.rewards.environment import EnvironmentRunner, parts, parts_are_all
+from telic.rewards.lifting import LiftedRunner
+from telic.rewards.loop import LoopedRunner
+from telic.rewards.recording import Recording
+from telic.rewards.runner import Runner
+
+_SAVED = ("mode", "term_names", "is_stateful", "is_resumable", "whole_info", "parts_are_all")
+"""what a resumed run must know of the decision"""
+
+
+class Reward:
+    """A reward for the environments of one member, or of several that share it.
+
+        reward = load_reward("reward.py")
+        probe(reward, env)                       # decides how to run it; raises when it is wrong
+        reward.start(env.num_envs, env.device)
+        total, terms = reward(obs, action, step.final_obs, step.info)
+        reward.reset(step.terminated | step.truncated)
+
+    A reward that was not probed decides at its first call. It works on copies: nothing it changes
+    reaches the caller. Values that are not finite are passed on as they are.
+    """
+
+    def __init__(
+        self, definition: Definition | None, weights: Mapping[str, float] | None = None
+    ) -> None:
+        """Hold a definition; None: the environment's own reward. See `load_reward`."""
+        self.definition = definition
+        self.name = "environment" if definition is None else definition.name
+        self.spec = RewardSpec(description="The environment's own reward.")
+        self.weights: dict[str, float] = {}
+        self.term_names: tuple[str, ...] = ()
+        self.memory_size = 0
+        self.memory_to: Literal["critic", "actor"] = "critic"
+        self.decision: Decision | None = None
+        self._runner: Runner | None = None
+        self._num_envs = 0
+        self._device: Device = "cpu"
+        self.new_weights: dict[str, float] = dict(weights or {})
+        """those that differ from the source's"""
+        if definition is not None:
+            self._read(definition)
+
+    @property
+    def mode(self) -> Mode | None:
+        """How the code is run; None before `probe` or the first call."""
+        return None if self.decision is None else self.decision.mode
+
+    @property
+    def is_resumable(self) -> bool:
+        """Whether `state_dict` holds everything kept between steps."""
+        return self.decision is None or self.decision.is_resumable
+
+    @property
+    def source(self) -> str | None:
+        """The text of the reward; None when there is none, or it cannot be found."""
+        source = self.definition.source if self.definition else None
+        return source.text if source else None
+
+    def with_weights(self, weights: Mapping[str, float]) -> Reward:
+        """Return an independent reward with some weights changed, decided alike.
+
+        Raises ConfigError for a name that is not a weight, with the closest ones.
+        """
+        for name, value in weights.items():
+            if name not in self.weights:
+                near = closest(name, self.weights)
+                known = f"Closest: {', '.join(near)}." if near else ""
+                raise ConfigError(
+                    f'{self.name} has no weight named "{name}".',
+                    hint=known or f"Its weights: {', '.join(self.weights) or 'none'}.",
+                )
+            if not math.isfinite(value):
+                raise ConfigError(f"The weight {name}={value} is not a finite number.")
+        new = {name: float(value) for name, value in weights.items()}
+        twin = Reward(self.definition, {**self.new_weights, **new})
+        if self.decision is not None:
+            twin.adopt(self.decision)
+        return twin
+
+    def copy(self) -> Reward:
+        """Return an independent reward, decided alike."""
+        return self.with_weights({})
+
+    def decide(self, recording: Recording) -> Decision:
+        """Find out on recorded transitions how to run the code; raises RewardError."""
+        if self.definition is not None:
+            self.adopt(decide(self.definition, self.new_weights, recording))
+        else:
+            info = recording.transitions[0].info
+            self.adopt(Decision("environment", parts(info), parts_are_all=parts_are_all(recording)))
+        assert self.decision is not None
+        return self.decision
+
+    def adopt(self, decision: Decision) -> None:
+        """Run the code as decided before, for this reward or one that differs only in weights."""
+        self.decision = decision
+        self.term_names = decision.term_names
+        self._runner = None
+
+    def start(self, num_envs: int, device: Device) -> None:
+        """Begin anew with N environments, all at the start of an episode."""
+        self._num_envs, self._device = num_envs, device
+        self._runner = None
+        if self.decision is not None:
+            self._begin(self.decision)
+
+    def __call__(
+        self,
+        obs: Tensor,
+        action: Tensor,
+        next_obs: Tensor,
+        info: Info,
+        env_reward: Tensor | None = None,
+    ) -> RewardStep:
+        """Reward one step of all environments.
+
+        Args:
+            obs: (N, obs_dim), what was acted on.
+            action: (N, act_dim) or (N,).
+            next_obs: (N, obs_dim), before any reset.
+            info: of the transition.
+            env_reward: (N,) the environment's own; read only when that is the reward.
+        """
+        runner = self._runner
+        if runner is None:
+            runner = self._first(obs, action, next_obs, info)
+        if env_reward is not None and isinstance(runner, EnvironmentRunner):
+            return runner.split(env_reward, info)
+        return runner.run(obs, action, next_obs, info)
+
+    def reset(self, mask: Tensor) -> None:
+        """Forget the episodes that ended, (N,) bool."""
+        if self._runner is not None:
+            self._runner.reset(mask)
+
+    def memory(self) -> Tensor:
+        """Return the declared memory, (N, memory_size) float32, in the order of its declaration."""
+        if isinstance(self._runner, BatchedRunner):
+            return self._runner.memory()
+        return torch.zeros(self._num_envs, self.memory_size, device=self._device)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that is kept between steps, and how the code is run."""
+        decision = self.decision
+        if decision is None or self._runner is None:
+            return {}
+        saved = {name: getattr(decision, name) for name in _SAVED}
+        return {"decision": saved, "kept": self._runner.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Put it back, after `start`."""
+        if not state:
+            return
+        if self.decision is None:
+            saved = dict(state["decision"])
+            self.adopt(Decision(**{**saved, "term_names": tuple(saved["term_names"])}))
+        assert self.decision is not None
+        if self._runner is None:
+            self._begin(self.decision)
+        assert self._runner is not None
+        self._runner.load_state_dict(state["kept"])
+
+    def _read(self, definition: Definition) -> None:
+        """Make one instance to see what it declares."""
+        instance = definition.create(self.new_weights)
+        self.spec = describe(instance, definition.source)
+        owner = instance.owner
+        weights = getattr(owner, "weights", None) or {}
+        if not isinstance(weights, dict) or not all(
+            isinstance(each, int | float) for each in weights.values()
+        ):
+            raise RewardError(
+                f"{self.name}.weights must be a dictionary of numbers, not {weights!r}."
+            )
+        self.weights = {str(name): float(value) for name, value in weights.items()}
+        self.memory_to = getattr(owner, "memory_to", "critic")
+        if self.memory_to not in ("critic", "actor"):
+            raise RewardError(
+                f'{self.name}.memory_to is "{self.memory_to}".',
+                hint='Write "critic", or "actor" to show the memory to the policy too.',
+            )
+        self.memory_size = BatchedRunner(definition, self.new_weights, None).memory_size
+        source = definition.source
+        declared = tuple(term.name for term in self.spec.terms)
+        self.term_names = declared or tuple(source.scan.terms if source else ())
+
+    def _first(self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info) -> Runner:
+        if self._num_envs == 0:
+            raise RewardError(f"{self.name} was called before start(num_envs, device).")
+        if self.decision is None:
+            self.decide(Recording.of_step(obs, action, next_obs, info))
+        assert self.decision is not None
+        return self._begin(self.decision)
+
+    def _begin(self, decision: Decision) -> Runner:
+        runner = self._make_runner(decision)
+        runner.start(self._num_envs, self._device)
+        self._runner = runner
+        return runner
+
+    def _make_runner(self, decision: Decision) -> Runner:
+        names, definition, weights = decision.term_names, self.definition, self.new_weights
+        if definition is None:
+            return EnvironmentRunner(names, parts_are_all=decision.parts_are_all)
+        if decision.mode == "batched":
+            return BatchedRunner(definition, weights, names)
+        if decision.mode == "lifted":
+            return LiftedRunner(definition, weights, names)
+        return LoopedRunner(
+            definition,
+            weights,
+            names,
+            is_stateful=decision.is_stateful,
+            whole_info=decision.whole_info,
+        )

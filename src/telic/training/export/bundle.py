@@ -1,0 +1,157 @@
+"""telic export: one folder with everything a policy needs to be run, checked and understood."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from telic import __version__
+from telic.errors import UsageError
+from telic.storage.files import read_json, replacing, write_json, write_text
+from telic.storage.layout import MemberFolder, RunFolder
+from telic.training.export import run_policy
+from telic.training.export.card import Contents, card
+from telic.training.export.curve import learning_curve
+from telic.training.export.evidence import Evidence, gather
+from telic.training.export.files import export_checked
+from telic.training.policy import find_policy, load_policy
+from telic.training.videos import choose_member
+
+_LIST = "bundle.json"
+_CARD = "README.md"
+_CURVE = "learning_curve.svg"
+_VIDEO = "replay.mp4"
+"""the name under which model hubs look for it"""
+_EXPORTED = {
+    "policy.onnx": 'ONNX, opset 18: input "obs", output "action", any batch size',
+    "policy.ts": "TorchScript, for C++ and Python",
+    "policy.npz": "plain NumPy arrays",
+}
+_COPIED = {
+    "policy.pt": "telic's own file",
+    "run_policy.py": "runs the policy with onnxruntime, or with nothing but numpy",
+    "reward_fn.py": "the reward it was trained on",
+    "reward_spec.json": "the reward's terms, weights and formula",
+}
+
+
+def export_run(
+    run: RunFolder, *, member: str | None = None, step: int | None = None, out: Path | None = None
+) -> dict[str, Any]:
+    """Write the bundle of one policy and return what was made.
+
+    Args:
+        run: where the policy was trained.
+        member: name of the member; None: the best one.
+        step: checkpoint; None: the one that evaluated best.
+        out: folder to write; None: `export` in the run's folder.
+
+    Raises:
+        UnknownName: there is no such member or checkpoint.
+        UsageError: nothing is trained yet, or the folder holds something else.
+        TelicError: a file does not act like the policy; it is not written.
+    """
+    folder = choose_member(run, member)
+    file = find_policy(folder.path, step)
+    bundle = _Bundle(out or run.path / "export")
+    evidence = gather(run, folder, load_policy(file))
+    deviations = _write_policy(evidence, bundle)
+    bundle.copy(file, "policy.pt")
+    bundle.copy(Path(run_policy.__file__), "run_policy.py")
+    bundle.copy(folder.reward_code, "reward_fn.py")
+    bundle.copy(folder.reward_spec, "reward_spec.json")
+    _write_card(evidence, folder, bundle, deviations)
+    bundle.finish(
+        {
+            "schema_version": 1,
+            "telic": __version__,
+            "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "run": run.name,
+            "member": folder.name,
+            "step": evidence.step,
+            "largest_deviation": deviations,
+        }
+    )
+    return {
+        "folder": str(bundle.path),
+        "member": folder.name,
+        "step": evidence.step,
+        "return": (evidence.evaluation or {}).get("mean_return"),
+        "largest deviation": float(f"{max(deviations.values()):.1e}"),
+        "files": ", ".join([*bundle.names, _LIST]),
+    }
+
+
+class _Bundle:
+    """A folder being filled; knows which of its files are its own."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.names: list[str] = []
+        if path.exists() and not path.is_dir():
+            raise UsageError(f"{path} is a file.", hint="Give the name of a folder.")
+        self._list = path / _LIST
+        # A card is named README.md; so may be a file of the user's.
+        if path.is_dir() and any(path.iterdir()) and not self._list.exists():
+            raise UsageError(
+                f"{path} is not empty and holds no earlier export.", hint="Choose a new folder."
+            )
+
+    def place(self, name: str) -> Path:
+        """Return where a new file goes."""
+        self.names.append(name)
+        return self.path / name
+
+    def copy(self, source: Path, name: str) -> None:
+        """Take in a file of the run, if the run has it."""
+        if source.exists():
+            with replacing(self.place(name)) as temporary:
+                shutil.copyfile(source, temporary)
+
+    def finish(self, facts: dict[str, Any]) -> None:
+        """List the files with their hashes; remove what only an earlier export had."""
+        earlier = read_json(self._list)["files"] if self._list.exists() else {}
+        files = {name: _fingerprint(self.path / name) for name in self.names}
+        write_json(self._list, {**facts, "files": files})
+        for name in earlier.keys() - files.keys():
+            (self.path / name).unlink(missing_ok=True)
+
+
+def _write_policy(evidence: Evidence, bundle: _Bundle) -> dict[str, float]:
+    """Write the exported forms, each proven; return how far each deviates."""
+    record = evidence.evaluation or {}
+    about = {
+        "reward_sha256": evidence.reward_sha256,
+        "mean_return": record.get("mean_return"),
+        "interval": record.get("interval"),
+    }
+    return {name: export_checked(evidence.policy, bundle.place(name), about) for name in _EXPORTED}
+
+
+def _write_card(
+    evidence: Evidence, member: MemberFolder, bundle: _Bundle, deviations: dict[str, float]
+) -> None:
+    who = f"{evidence.env}, {evidence.config['reward']}, seed {evidence.config['seed']}"
+    picture = learning_curve(evidence.curve, evidence.evaluations, who)
+    if picture:
+        write_text(bundle.place(_CURVE), picture)
+    videos = {each.label: each.path for each in member.videos() if each.step == evidence.step}
+    video = videos.get("median") or next(iter(videos.values()), None)
+    if video:
+        bundle.copy(video, _VIDEO)
+    known = {**_EXPORTED, **_COPIED}
+    contents = Contents(
+        files={name: known[name] for name in bundle.names if name in known},
+        deviations=deviations,
+        curve=_CURVE if picture else None,
+        video=_VIDEO if video else None,
+    )
+    write_text(bundle.place(_CARD), card(evidence, contents))
+
+
+def _fingerprint(path: Path) -> dict[str, Any]:
+    content = path.read_bytes()
+    return {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}

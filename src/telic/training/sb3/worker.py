@@ -1,0 +1,227 @@
+"""The confined side of training with Stable-Baselines3. Entry of the sandbox worker."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import stable_baselines3
+from stable_baselines3 import PPO
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import Logger
+
+from telic.core.events import Event
+from telic.storage.files import read_record, replacing, write_json
+from telic.storage.layout import RunFolder
+from telic.training.evaluate import Evaluator
+from telic.training.job import TrainJob
+from telic.training.sb3.env import BatchedEnv, NotFiniteError
+from telic.training.sb3.policy import adopt, normalised, not_honoured, ppo_arguments
+from telic.training.sb3.record import Sb3Recorder
+from telic.training.setup import Setup, build, load_rewards, make_env, make_scoring
+from telic.training.summary import MemberSummary, RunSummary, summarise
+from telic.training.worker import _START_S, _STEP_S, Channel, _probe_all
+
+ALGORITHM = f"Stable-Baselines3 {stable_baselines3.__version__} PPO"
+
+
+def prepare(payload: dict[str, Any]) -> TrainJob:
+    """Read the order; called before confinement."""
+    return TrainJob.model_validate(payload["job"])
+
+
+def run(job: TrainJob, payload: dict[str, Any], channel: Channel) -> dict[str, Any]:
+    """Probe, train the members one after another, summarise; called confined."""
+    folder = RunFolder(Path(payload["run"]))
+    return train_members(job, folder, channel, native=payload["native"]).model_dump()
+
+
+def train_members(
+    job: TrainJob, folder: RunFolder, channel: Channel, *, native: bool
+) -> RunSummary:
+    """Do the whole job in this process; after every member the summary is up to date."""
+    channel.beat(_START_S)
+    rewards = load_rewards(job)
+    probes = _probe_all(job, rewards, channel)
+    missing = not_honoured(job.settings)
+    if missing:
+        text = f"{ALGORITHM} does not have: {', '.join(missing)}."
+        channel.send({"event": "log", "message": text})
+    parts: list[RunSummary] = []
+    for index, member in enumerate(job.members):
+        channel.beat(_START_S)
+        solo = _solo(job, index)
+        reward = rewards[member.reward]
+        write_json(folder.member(member.config, member.seed).reward_spec, reward.spec)
+        setup = build(solo, [reward])
+        evaluation_env = make_env(solo, job.eval_episodes, Evaluator.seeds(solo))
+        scoring = make_scoring(solo, evaluation_env, [reward])
+        evaluator = Evaluator(solo, evaluation_env, scoring, setup.population.networks)
+        try:
+            trainer = _Trainer(job, index, setup, evaluator, folder, channel, native=native)
+            parts.append(trainer.train(probes[member.reward]))
+        finally:
+            setup.env.close()
+            evaluation_env.close()
+        write_json(folder.summary, combine(job, folder, parts))
+        if parts[-1].status == "stopped":
+            break
+    summary = combine(job, folder, parts)
+    channel.send({"event": "train.end", **summary.model_dump()})
+    return summary
+
+
+def _solo(job: TrainJob, index: int) -> TrainJob:
+    """Return the job of one member, with settings that describe what the parts around it need."""
+    member = job.members[index]
+    # The converted policy always has a normaliser, layers of its own and no privileged critic.
+    settings = member.settings.replace(normalise_obs=True, shared_value=False, critic_sees=())
+    alone = member.model_copy(update={"reward": 0, "settings": settings})
+    return job.model_copy(update={"rewards": (job.rewards[member.reward],), "members": (alone,)})
+
+
+class _Trainer:
+    """Trains one member and keeps its records."""
+
+    def __init__(
+        self,
+        job: TrainJob,
+        index: int,
+        setup: Setup,
+        evaluator: Evaluator,
+        folder: RunFolder,
+        channel: Channel,
+        *,
+        native: bool,
+    ) -> None:
+        member = job.members[index]
+        self.setup = setup
+        self.evaluator = evaluator
+        self.folder = folder
+        self.channel = channel
+        self.iteration = 0
+        self.stopped = False
+        self._evaluate_after = set(setup.job.evaluation_iterations())
+        self.recorder = Sb3Recorder(setup.job, folder, self._emit, setup)
+        self.env = BatchedEnv(
+            setup.env, setup.scoring, setup.tracker, native=native, stagger=member.settings.stagger
+        )
+        self.model = PPO(
+            "MlpPolicy",
+            normalised(self.env, member.settings),
+            seed=member.seed,
+            device="cpu",
+            **ppo_arguments(member.settings),
+        )
+        self.model.set_logger(Logger(folder=None, output_formats=[]))
+        self._start = self.learning_since = time.perf_counter()
+
+    def _emit(self, event: Event) -> None:
+        self.channel.beat(_STEP_S)
+        self.channel.send(event)
+
+    def train(self, probe: dict[str, Any] | None) -> RunSummary:
+        """Train to the end, until asked to stop, or until something is not finite."""
+        recorder = self.recorder
+        recorder.start()
+        self._start = time.perf_counter()
+        try:
+            self.model.learn(recorder.total_steps, callback=_Hooks(self), log_interval=None)  # type: ignore[arg-type]
+            self._keep()
+        except NotFiniteError as error:
+            self.setup.population.alive[0] = False
+            recorder.ended_badly(str(error))
+        seconds = time.perf_counter() - self._start
+        summary = summarise(self.setup, recorder, not self.stopped, seconds, [probe])
+        path = recorder.folders[0].summary
+        told = read_record(path, MemberSummary).model_copy(update={"algorithm": ALGORITHM})
+        write_json(path, told)
+        recorder.close()
+        return summary
+
+    def after_update(self) -> None:
+        """Record one update; evaluate when it is time."""
+        now = time.perf_counter()
+        population = self.setup.population
+        adopt(population, self.model)
+        if not bool(population.flat.isfinite().all()):
+            raise NotFiniteError("A weight")
+        self.iteration += 1
+        std = population.networks.views(population.flat).log_std.exp().mean().item()
+        self.recorder.row(
+            self.iteration,
+            self.model.logger.name_to_value,
+            None if population.shape.discrete else std,
+            self.env.ended,
+            now - self._start,
+            now - self.learning_since,
+        )
+        self.env.ended = 0
+        if self.iteration in self._evaluate_after:
+            self._evaluate()
+        self.channel.beat(_STEP_S)
+        self.stopped = self.iteration < self.setup.job.iterations and self._asked_to_stop()
+
+    def _asked_to_stop(self) -> bool:
+        return self.channel.should_stop() or self.folder.stop.exists()
+
+    def _evaluate(self) -> None:
+        actor = self.setup.population.actor()
+        self.recorder.evaluation(self.evaluator.evaluate(actor, self.recorder.step), self.setup)
+
+    def _keep(self) -> None:
+        """Save the policy as it is, for there is no resuming, and the model as SB3 has it."""
+        if self.stopped and self.iteration not in self._evaluate_after:
+            self._evaluate()
+        folder = self.recorder.folders[0].path
+        with replacing(folder / "final.zip") as temporary:
+            self.model.save(temporary)
+        normaliser = self.model.get_vec_normalize_env()
+        if normaliser is not None:
+            with replacing(folder / "vecnormalize.pkl") as temporary:
+                normaliser.save(str(temporary))
+
+
+class _Hooks(BaseCallback):
+    """Tells the trainer of every finished update, at the next public moment after it."""
+
+    def __init__(self, trainer: _Trainer) -> None:
+        super().__init__()
+        self._trainer = trainer
+
+    def _on_rollout_start(self) -> None:
+        if self.num_timesteps:
+            self._trainer.after_update()
+
+    def _on_rollout_end(self) -> None:
+        self._trainer.learning_since = time.perf_counter()
+
+    def _on_step(self) -> bool:
+        return not self._trainer.stopped
+
+    def _on_training_end(self) -> None:
+        if not self._trainer.stopped:
+            self._trainer.after_update()
+
+
+def combine(job: TrainJob, folder: RunFolder, parts: list[RunSummary]) -> RunSummary:
+    """Return the summary of a run whose members were trained one after another."""
+    known = [part for part in parts if part.best_return is not None]
+    best = max(known, key=lambda part: part.best_return or 0.0, default=None)
+    steps, seconds = (
+        sum(part.total_timesteps for part in parts),
+        sum(part.training_time_s for part in parts),
+    )
+    whole = len(parts) == len(job.members) and all(part.status == "completed" for part in parts)
+    return RunSummary(
+        run=folder.name,
+        env=job.env,
+        status="completed" if whole else "stopped",
+        total_timesteps=steps,
+        training_time_s=seconds,
+        steps_per_second=steps / seconds if seconds > 0 else None,
+        best_member=best.best_member if best else None,
+        best_return=best.best_return if best else None,
+        members=[name for part in parts for name in part.members],
+    )

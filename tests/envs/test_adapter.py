@@ -1,0 +1,314 @@
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+
+from telic import quantities as q
+from telic.core.seeds import derive
+from telic.envs import make
+from telic.errors import ConfigError, EnvironmentError_, UnknownName, UsageError
+
+OWN = '''
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+
+class Counter(gymnasium.Env):
+    """Counts up to a limit that grows by one every episode."""
+
+    def __init__(self, step_size=1, observe="box", act="discrete"):
+        self.step_size = step_size
+        self.observation_space = {
+            "box": spaces.Box(-9, 9, (2,), np.float64),
+            "grid": spaces.Box(-9, 9, (2, 3), np.float32),
+            "dict": spaces.Dict(a=spaces.Discrete(3), b=spaces.MultiBinary(2)),
+            "image": spaces.Box(0, 255, (8, 8, 3), np.uint8),
+            "text": spaces.Text(5),
+            "wrong": spaces.Box(-9, 9, (5,)),
+        }[observe]
+        self.observe = observe
+        self.action_space = {
+            "discrete": spaces.Discrete(3, start=5),
+            "box": spaces.Box(-2, 2, (2, 2), np.float64),
+            "unbounded": spaces.Box(-np.inf, np.inf, (1,)),
+            "multi": spaces.MultiDiscrete([2, 2]),
+        }[act]
+        self.limit, self.count, self.last = 1, 0, None
+
+    def look(self):
+        return {
+            "box": np.array([self.count, self.limit], dtype=float),
+            "wrong": np.array([self.count, self.limit], dtype=float),
+            "grid": np.arange(6, dtype=np.float32).reshape(2, 3),
+            "dict": {"a": self.count % 3, "b": np.array([1, 0], dtype=np.int8)},
+        }.get(self.observe)
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        self.count, self.limit = 0, self.limit + 1
+        return self.look(), {}
+
+    def step(self, action):
+        self.last = action
+        self.count += self.step_size
+        given = float(np.sum(action))
+        info = {"count": self.count, "pair": np.array([1.0, self.count]), "word": "no"}
+        if self.count > 1:
+            info["late"] = 1.0
+        return self.look(), given, self.count >= self.limit, False, info
+
+
+class Threaded(Counter):
+    """Holds something that cannot be saved."""
+
+    def __init__(self):
+        super().__init__()
+        self.numbers = iter(range(1000))
+
+
+class Old(Counter):
+    """Follows the interface of the old gym package."""
+
+    def step(self, action):
+        return super().step(action)[:4]
+
+
+def factory(step_size=1):
+    return Counter(step_size=step_size)
+'''
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """A module of the user's own in the present folder."""
+    (tmp_path / "my_envs.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    yield "my_envs"
+    sys.modules.pop("my_envs", None)
+
+
+def actions_for(env, count, seed=0):
+    random = torch.Generator().manual_seed(seed)
+    if env.num_actions is not None:
+        return torch.randint(env.num_actions, (count, env.num_envs), generator=random)
+    unit = torch.rand(count, env.num_envs, env.act_dim, generator=random)
+    return env.action_low + unit * (env.action_high - env.action_low)
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1", "MountainCarContinuous-v0"])
+def test_rows_equal_gymnasium_played_by_hand(name):
+    env = make(name, num_envs=3, seed=7, max_episode_steps=30)
+    peers = [gymnasium.make(name, max_episode_steps=30) for _ in range(3)]
+    obs = env.reset()
+    for i, peer in enumerate(peers):
+        expected, _ = peer.reset(seed=derive(7, "env", i))
+        assert torch.equal(obs[i], torch.as_tensor(expected, dtype=torch.float32))
+    ended = 0
+    for action in actions_for(env, 80):
+        step = env.step(action)
+        for i, peer in enumerate(peers):
+            native = action[i].item() if env.num_actions else action[i].numpy()
+            expected, reward, terminated, truncated, _ = peer.step(native)
+            assert torch.equal(step.final_obs[i], torch.as_tensor(expected, dtype=torch.float32))
+            assert step.reward[i].item() == np.float32(reward)
+            assert (step.terminated[i], step.truncated[i]) == (terminated, truncated)
+            if terminated or truncated:
+                expected, _ = peer.reset()
+                ended += 1
+            assert torch.equal(step.obs[i], torch.as_tensor(expected, dtype=torch.float32))
+    assert ended >= 6
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1", "Ant-v4"])
+def test_a_saved_state_goes_on_bit_for_bit(name, tmp_path):
+    env = make(name, num_envs=2, seed=3, max_episode_steps=25)
+    env.reset()
+    actions = actions_for(env, 60)
+    for action in actions[:20]:
+        env.step(action)
+    torch.save(env.state_dict(), tmp_path / "state.pt")
+    going_on = [env.step(action) for action in actions[20:]]
+
+    other = make(name, num_envs=2, seed=99, max_episode_steps=25)
+    other.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+    assert env.resumable
+    for action, expected in zip(actions[20:], going_on, strict=True):
+        step = other.step(action)
+        for name in ("obs", "reward", "terminated", "truncated", "final_obs"):
+            assert torch.equal(getattr(step, name), getattr(expected, name)), name
+
+
+def test_members_of_a_population_do_not_depend_on_their_neighbours():
+    alone = make("CartPole-v1", num_envs=2, seed=5)
+    among = make("CartPole-v1", num_envs=6, seed=(1, 5, 2))
+    assert torch.equal(alone.reset(), among.reset()[2:4])
+    action = torch.tensor([0, 1])
+    for _ in range(60):
+        everyone = torch.cat((action, action, action))
+        assert torch.equal(alone.step(action).obs, among.step(everyone).obs[2:4])
+
+
+def test_reset_goes_on_with_new_episodes_and_a_seed_starts_over():
+    env = make("CartPole-v1", num_envs=2, seed=5)
+    first, second = env.reset(), env.reset()
+    assert not torch.equal(first, second)
+    assert torch.equal(env.reset(seed=5), first)
+
+
+def test_info_describes_the_state_before_the_new_episode():
+    env = make("CartPole-v1", num_envs=4, seed=1)
+    env.reset()
+    for _ in range(100):
+        step = env.step(torch.ones(4, dtype=torch.int64))
+        assert torch.allclose(step.info["state"], step.final_obs)
+        assert torch.allclose(q.pole_angle(step.info), step.final_obs[:, 2], atol=1e-6)
+        if step.terminated.any():
+            break
+    assert step.terminated.any()
+    ended = step.terminated
+    assert not torch.equal(step.obs[ended], step.final_obs[ended])
+    assert (step.info["state"][ended][:, 2].abs() > 0.2).all()
+    after = env.step(torch.ones(4, dtype=torch.int64))
+    assert torch.equal(after.info["episode_start"], ended)
+    assert torch.allclose(after.info["time"][ended], torch.tensor(0.02))
+    env.step(torch.ones(4, dtype=torch.int64))
+    with pytest.raises(UsageError, match="moved on"):
+        after.info["state"]
+
+
+def test_the_time_limit_may_be_changed_or_lifted():
+    assert make("Pendulum-v1", num_envs=1).max_episode_steps == 200
+    env = make("Pendulum-v1", num_envs=1, max_episode_steps=3)
+    env.reset()
+    ends = [env.step(torch.zeros(1, 1)).truncated.item() for _ in range(6)]
+    assert ends == [False, False, True, False, False, True]
+    free = make("Pendulum-v1", num_envs=1, max_episode_steps=None)
+    free.reset()
+    assert not any(free.step(torch.zeros(1, 1)).truncated.item() for _ in range(210))
+
+
+def test_stagger_spreads_the_clocks():
+    env = make("Pendulum-v1", num_envs=16, seed=2)
+    env.reset()
+    env.stagger()
+    ends = torch.stack([env.step(torch.zeros(16, 1)).truncated for _ in range(200)])
+    assert ends.sum() == 16
+    assert ends.any(1).sum() > 8
+
+
+def test_other_mujoco_environments_offer_bodies_and_quantities():
+    env = make("Pusher-v5", num_envs=2)
+    env.reset()
+    step = env.step(torch.zeros(2, 7))
+    assert step.info["xpos"].shape == (2, len(env.spec.body_names), 3)
+    assert step.info.body("goal").xpos.shape == (2, 3)
+    expected = (step.info.body("tips_arm").xpos - step.info.body("goal").xpos).norm(dim=1)
+    assert torch.allclose(q.distance_to_target(step.info), expected)
+    assert step.info["reward_dist"].shape == (2,)
+    old = make("HalfCheetah-v4", num_envs=1)
+    assert old.spec.obs_names[:3] == ("rootz", "rooty", "bthigh")
+    assert old.spec.feet == ("bfoot", "ffoot")
+
+
+def test_a_class_of_the_users_own_is_found_by_module_file_or_factory(own):
+    for name in (f"{own}:Counter", "my_envs.py:Counter", f"{own}:factory"):
+        env = make(name, num_envs=2, step_size=3)
+        env.reset()
+        assert env.step(torch.tensor([0, 2])).info["count"].tolist() == [3.0, 3.0]
+
+
+def test_discrete_actions_count_from_zero_whatever_the_space_starts_with(own):
+    env = make(f"{own}:Counter", num_envs=2)
+    env.reset()
+    assert env.num_actions == 3
+    assert env.step(torch.tensor([0, 2])).reward.tolist() == [5.0, 7.0]
+
+
+def test_info_takes_numbers_and_leaves_words(own):
+    env = make(f"{own}:Counter", num_envs=1, step_size=2)
+    env.reset()
+    info = env.step(torch.tensor([0])).info
+    assert info["pair"].tolist() == [[1.0, 2.0]]
+    assert "word" not in info
+    assert "late" in info
+
+
+def test_a_value_the_environment_leaves_out_is_missing_not_zero(own):
+    env = make(f"{own}:Counter", num_envs=1, step_size=2)
+    env.reset()
+    env._cores[0].step_size = 1
+    assert env.step(torch.tensor([0])).info["late"].isnan().all()
+
+
+def test_spaces_are_flattened_with_names(own):
+    grid = make(f"{own}:Counter", num_envs=1, observe="grid", act="box")
+    assert grid.reset().tolist() == [[0, 1, 2, 3, 4, 5]]
+    assert grid.act_dim == 4
+    grid.step(torch.tensor([[1.0, 2.0, 3.0, 4.0]]))
+    assert grid._cores[0].last.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    parts = make(f"{own}:Counter", num_envs=1, observe="dict")
+    assert parts.spec.obs_names == ("a_0", "a_1", "a_2", "b_0", "b_1")
+    assert parts.reset().tolist() == [[1, 0, 0, 1, 0]]
+
+
+def test_unbounded_actions_are_scaled_and_said_so(own):
+    env = make(f"{own}:Counter", num_envs=1, act="unbounded")
+    assert (env.action_low.item(), env.action_high.item()) == (-1.0, 1.0)
+    assert any("no limits" in note for note in env.spec.notes)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"observe": "image"}, "images"),
+        ({"observe": "text"}, "Text"),
+        ({"observe": "wrong"}, r"shape \(2,\)"),
+        ({"act": "multi"}, "MultiDiscrete"),
+        ({"speed": 3}, "speed"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_the_reason(own, arguments, message):
+    with pytest.raises(EnvironmentError_, match=message):
+        make(f"{own}:Counter", num_envs=1, **arguments)
+
+
+def test_an_old_interface_is_recognised(own):
+    with pytest.raises(EnvironmentError_, match="old gym"):
+        make(f"{own}:Old", num_envs=1)
+
+
+def test_an_environment_that_cannot_be_saved_says_so_and_starts_anew(own):
+    env = make(f"{own}:Threaded", num_envs=1)
+    env.reset()
+    assert not env.resumable
+    assert any("iterator" in note for note in env.spec.notes)
+    env.load_state_dict(env.state_dict())
+    assert env.exact_obs[0, 0].item() == 0.0
+    env.step(torch.tensor([0]))
+
+
+def test_unknown_names_get_suggestions(own):
+    with pytest.raises(UnknownName, match="CartPole-v1"):
+        make("CartPol-v1", num_envs=1)
+    with pytest.raises(UnknownName, match="Taxi-v4"):
+        make("Taxi-v3", num_envs=1)
+    with pytest.raises(UnknownName, match="Counter"):
+        make(f"{own}:Countr", num_envs=1)
+    with pytest.raises(EnvironmentError_, match="nowhere"):
+        make("nowhere:Thing", num_envs=1)
+
+
+def test_wrong_actions_and_sizes_are_refused():
+    env = make("CartPole-v1", num_envs=2)
+    with pytest.raises(UsageError, match="before reset"):
+        env.step(torch.zeros(2, dtype=torch.int64))
+    env.reset()
+    with pytest.raises(ConfigError, match=r"expected \(2,\)"):
+        env.step(torch.zeros(2, 1, dtype=torch.int64))
+    with pytest.raises(ConfigError, match="num_envs=0"):
+        make("CartPole-v1", num_envs=0)
+    with pytest.raises(ConfigError, match="does not fit"):
+        make("CartPole-v1", num_envs=3).load_state_dict(env.state_dict())

@@ -1,0 +1,95 @@
+import mujoco
+import pytest
+
+from telic.envs.anatomy import body_names, joint_names, robot_of
+from telic.envs.catalogue import describe
+
+
+@pytest.mark.parametrize(
+    ("name", "root", "moves", "turns", "torso", "feet", "sides"),
+    [
+        ("HalfCheetah", "planar", "xz", "y", "torso", ("bfoot", "ffoot"), ("back", "front")),
+        ("Hopper", "planar", "xz", "y", "torso", ("foot",), None),
+        ("Walker2d", "planar", "xz", "y", "torso", ("foot", "foot_left"), ("left", "right")),
+        ("Swimmer", "planar", "xy", "z", "torso", (), None),
+        ("Humanoid", "free", "xyz", "xyz", "torso", ("right_foot", "left_foot"), ("left", "right")),
+        ("Reacher", "fixed", "", "", None, (), None),
+        ("InvertedPendulum", "rail", "x", "", "cart", (), None),
+    ],
+)
+def test_what_the_model_shows(name, root, moves, turns, torso, feet, sides):
+    spec = describe(f"{name}-v5")
+    robot = spec.robot
+    assert (robot.root.kind, robot.root.moves, robot.root.turns) == (root, moves, turns)
+    assert spec.torso == torso
+    assert spec.feet == feet
+    assert robot.side_names == sides
+
+
+def test_the_feet_of_the_ant_are_left_and_right_of_its_way():
+    spec = describe("Ant-v5")
+    assert spec.feet == ("aux_1.1", "aux_2.1", "aux_3.1", "aux_4.1")
+    # seen along +x; the model's own names take +y for the front
+    assert spec.robot.sides == ((0, 1), (2, 3))
+
+
+def test_left_feet_come_first_in_the_sides():
+    for name in ("Walker2d", "Humanoid", "HumanoidStandup"):
+        assert describe(f"{name}-v5").robot.sides == ((1,), (0,))
+
+
+def test_the_target_and_what_should_reach_it():
+    spec = describe("Reacher-v5")
+    assert spec.body_names[spec.robot.target] == "target"
+    assert spec.body_names[spec.robot.pointer] == "fingertip"
+    assert [limb.name for limb in spec.robot.limbs] == ["joint0", "joint1"]
+    assert describe("Ant-v5").robot.target is None
+
+
+def compile_body(joints, rest=""):
+    return mujoco.MjModel.from_xml_string(
+        f"<mujoco><worldbody><body name='b' pos='1 2 3'>{joints}<geom size='.1' mass='1'/>"
+        f"<body><joint axis='0 1 0'/><geom size='.1' mass='1'/></body></body>{rest}</worldbody>"
+        "<actuator><motor joint='m'/></actuator></mujoco>".replace(
+            "<joint axis='0 1 0'/>", "<joint name='m' axis='0 1 0'/>"
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    "joints",
+    [
+        "<joint type='hinge' axis='0 1 0'/><joint type='slide' axis='1 0 0'/>",  # slides turn along
+        "<joint type='slide' axis='1 0 1'/>",  # not along a world axis
+        "<joint type='slide' axis='1 0 0'/><joint type='hinge' axis='0 1 0' pos='0 0 1'/>",
+        "<joint type='ball'/>",
+        "",
+    ],
+)
+def test_a_root_that_qpos_alone_does_not_place_counts_as_fixed(joints):
+    robot = robot_of(compile_body(joints))
+    assert robot.root.kind == "fixed"
+    assert robot.torso is None
+
+
+def test_positions_along_slides_are_those_of_the_world():
+    robot = robot_of(compile_body("<joint type='slide' axis='0 -1 0' ref='0.5'/>"))
+    (slide,) = robot.root.slides
+    # at qpos = ref the body is at y = 2, and it moves backwards
+    assert (slide.axis, slide.sign) == ("y", -1.0)
+    assert slide.offset + slide.sign * 0.5 == pytest.approx(2.0)
+
+
+def test_a_loose_ball_is_not_the_robot():
+    ball = "<body name='ball'><freejoint/><geom size='.1' mass='7'/></body>"
+    robot = robot_of(compile_body("", ball))
+    assert robot.root.kind == "fixed"
+    free = robot_of(compile_body("<freejoint/>", ball))
+    assert free.root.kind == "free"
+    assert free.mass == pytest.approx(2.0)
+
+
+def test_bodies_and_joints_without_names_are_called_after_others():
+    model = compile_body("<joint type='slide' axis='1 0 0'/>")
+    assert body_names(model) == ("world", "b", "b.1")
+    assert joint_names(model) == ("b.joint", "m")

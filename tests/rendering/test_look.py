@@ -1,0 +1,96 @@
+"""Dressing a model changes what is seen and nothing else."""
+
+import mujoco
+import numpy as np
+import pytest
+
+from telic.errors import EnvironmentError_
+from telic.rendering import replay
+from telic.rendering.look import load_dressed, tile_size_m
+from telic.rendering.painter import floor_height
+from telic.storage.trajectories import TrajectoryFacts
+
+TASKS = [
+    "Ant",
+    "HalfCheetah",
+    "Hopper",
+    "Humanoid",
+    "HumanoidStandup",
+    "InvertedDoublePendulum",
+    "InvertedPendulum",
+    "Reacher",
+    "Swimmer",
+    "Walker2d",
+]
+OWN_ROBOT = """
+<mujoco>
+  <asset><material name="steel" rgba="0.1 0.2 0.3 1"/></asset>
+  <worldbody>
+    <body name="arm" pos="0 0 1">
+      <joint type="hinge" axis="0 1 0"/>
+      <geom name="plain" size="0.1"/>
+      <geom name="own" size="0.1" rgba="0.9 0.1 0.2 1"/>
+      <geom name="steel" size="0.1" material="steel"/>
+    </body>
+  </worldbody>
+</mujoco>
+"""
+
+
+def facts(env_id, **kwargs):
+    return TrajectoryFacts(env_id=env_id, dt_s=0.05, **kwargs)
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_joints_and_bodies_of_every_task_stay_as_they_were(task, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = replay.model_file(facts(f"{task}-v5"))
+    assert path is not None
+    dressed = load_dressed(path, repaint=True)
+    assert not list(tmp_path.iterdir()), "MuJoCo's log file does not belong here"
+    plain = mujoco.MjModel.from_xml_path(str(path))
+    assert dressed.nq == plain.nq
+    assert np.array_equal(dressed.qpos0, plain.qpos0)
+    assert np.array_equal(dressed.jnt_bodyid, plain.jnt_bodyid)
+    assert np.array_equal(dressed.body_pos, plain.body_pos)
+    assert dressed.nlight == 1
+    assert floor_height(dressed) is not None
+    assert 0.01 < tile_size_m(dressed) <= 2
+
+
+def test_left_and_right_limbs_have_their_own_colours():
+    path = replay.model_file(facts("Humanoid-v5"))
+    assert path is not None
+    model = load_dressed(path, repaint=True)
+    colours = {
+        side: {
+            tuple(model.geom_rgba[i].tolist())
+            for i in range(model.ngeom)
+            if side in model.body(model.geom_bodyid[i]).name
+        }
+        for side in ("left", "right", "torso")
+    }
+    assert all(len(each) == 1 for each in colours.values())
+    assert len(set.union(*colours.values())) == 3
+
+
+def test_a_users_robot_keeps_its_own_colours_and_gets_a_floor_below_it(tmp_path):
+    path = tmp_path / "robot.xml"
+    path.write_text(OWN_ROBOT)
+    model = load_dressed(path)
+    assert model.geom("own").rgba == pytest.approx((0.9, 0.1, 0.2, 1))
+    assert model.geom("steel").matid[0] == model.material("steel").id
+    assert model.geom("plain").rgba[0] > 0.9
+    height = floor_height(model)
+    assert height is not None and height < 0.9
+    # endless: a runner never reaches its edge
+    floor = np.flatnonzero(model.geom_type == mujoco.mjtGeom.mjGEOM_PLANE)[0]
+    assert not model.geom_size[floor, :2].any()
+
+
+def test_a_file_that_is_no_model_is_named(tmp_path):
+    path = tmp_path / "bad.xml"
+    path.write_text("<mujoco><worldbody><geom size='-1'/></worldbody></mujoco>")
+    with pytest.raises(EnvironmentError_, match=r"bad\.xml is not a model"):
+        load_dressed(path)

@@ -1,0 +1,98 @@
+"""The ray caster draws what is there."""
+
+import mujoco
+import numpy as np
+import pytest
+
+from telic.rendering.camera import Camera, place_cameras
+from telic.rendering.look import FLOOR_SHADOW, load_dressed
+from telic.rendering.rays import RayPainter, _checker
+from telic.rendering.replay import model_file
+
+BALL = """
+<mujoco>
+  <worldbody>
+    <geom type="plane" size="1 1 1"/>
+    <body pos="0 0 1">
+      <freejoint/>
+      <geom type="sphere" size="0.5" rgba="1 0 0 1"/>
+    </body>
+  </worldbody>
+</mujoco>
+"""
+
+
+@pytest.fixture
+def ball(tmp_path):
+    path = tmp_path / "ball.xml"
+    path.write_text(BALL)
+    model = load_dressed(path)
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    return model, data
+
+
+def red(picture):
+    return (picture[..., 0] > 2.0 * picture[..., 1]) & (picture[..., 0] > 60)
+
+
+def test_a_ball_is_where_and_as_large_as_perspective_says(ball):
+    model, data = ball
+    painter = RayPainter(model, 160, 120)
+    camera = Camera(np.array([0.0, 0.0, 1.0]), 4.0, 90.0, 0.0)
+    rows, columns = np.nonzero(red(painter.paint(data, camera)))
+    assert rows.mean() == pytest.approx(59.5, abs=0.5)
+    assert columns.mean() == pytest.approx(79.5, abs=0.5)
+    # radius in pixels: tan(asin(r / d)) / tan(fov / 2) * height / 2
+    radius = np.tan(np.arcsin(0.5 / 4.0)) / np.tan(np.radians(22.5)) * 60
+    assert np.sqrt(len(rows) / np.pi) == pytest.approx(radius, rel=0.03)
+    data.qpos[0] = 0.5
+    mujoco.mj_kinematics(model, data)
+    moved = np.nonzero(red(painter.paint(data, camera)))[1]
+    assert moved.mean() - columns.mean() == pytest.approx(0.5 / 4 * 60 / 0.4142, rel=0.05)
+
+
+def test_sky_is_above_the_floor_and_a_shadow_lies_on_it(ball):
+    model, data = ball
+    painter = RayPainter(model, 160, 120)
+    camera = Camera(np.array([0.0, 0.0, 0.7]), 5.0, 90.0, -20.0)
+    picture = painter.paint(data, camera).astype(int)
+    assert picture[0, 80, 2] > picture[0, 80, 0] + 10, "the sky is blue"
+    darkest = np.array(FLOOR_SHADOW) * 255
+    shadow = np.abs(picture - darkest).max(-1) < 14
+    assert shadow.sum() > 100
+    data.qpos[2] = 50.0  # far above: its shadow is out of sight
+    mujoco.mj_kinematics(model, data)
+    assert (np.abs(painter.paint(data, camera) - darkest).max(-1) < 14).sum() == 0
+
+
+def test_the_floor_moves_past_a_moving_camera(ball):
+    model, data = ball
+    painter = RayPainter(model, 80, 60)
+    at = [painter.paint(data, Camera(np.array([x, 0, 0.5]), 5.0, 90.0, -20.0)) for x in (30, 30.3)]
+    assert np.abs(at[0][40:].astype(int) - at[1][40:]).mean() > 3
+
+
+def test_the_filtered_checkerboard_is_exact_where_it_can_be():
+    near = np.full((3, 2), 1e-3, dtype=np.float32)
+    centres = np.array([[0.5, 0.5], [1.5, 0.5], [1.5, 1.5]], dtype=np.float32)
+    values = _checker(centres, near)
+    assert sorted({round(float(value), 3) for value in values}) == [0.0, 1.0]
+    assert values[0] == pytest.approx(values[2], abs=1e-3)
+    assert _checker(centres, np.full((3, 2), 2.0, np.float32)) == pytest.approx(0.5)
+
+
+def test_every_limb_of_a_robot_is_seen_in_its_colour(cheetah):
+    path = model_file(cheetah.facts)
+    assert path is not None
+    model = load_dressed(path, repaint=True)
+    data = mujoco.MjData(model)
+    data.qpos[:] = cheetah["qpos"][5]
+    mujoco.mj_kinematics(model, data)
+    camera = place_cameras(model, cheetah["qpos"][5:6], 0.05)[0]
+    picture = RayPainter(model, 160, 120).paint(data, camera).astype(int)
+    orange = (picture[..., 0] > picture[..., 2] + 60).nonzero()
+    blue = ((picture[..., 2] > picture[..., 0] + 60) & (picture[..., 1] < 150)).nonzero()
+    assert len(orange[0]) > 50 and len(blue[0]) > 50
+    # the hind leg is orange and to the left of the blue front leg
+    assert orange[1].mean() < blue[1].mean() - 30

@@ -1,0 +1,191 @@
+"""Drawing in child processes: backends, fallbacks, jobs that fail."""
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from telic.errors import ConfigError, TelicError, UnknownName
+from telic.rendering import RenderJob, backends, choose_backend, film_strip, render, render_one
+from telic.rendering.video import read_frames, read_video_facts
+from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
+
+SMALL = {"width": 96, "height": 72}
+
+
+def test_the_backend_is_found_by_looking_and_this_process_stays_clean(monkeypatch):
+    monkeypatch.delenv(backends.FORCE, raising=False)
+    before = dict(os.environ)
+    backend = choose_backend()
+    assert backend in backends.candidates()
+    assert backends.probe(backend).works
+    assert dict(os.environ) == before
+    monkeypatch.setenv(backends.FORCE, "rays")
+    assert choose_backend() == "rays"
+    monkeypatch.setenv(backends.FORCE, "eagle")
+    with pytest.raises(UnknownName, match="egl"):
+        choose_backend()
+
+
+def test_a_backend_that_cannot_draw_says_why(monkeypatch):
+    monkeypatch.setattr(
+        backends, "child_environment", lambda *_: {**os.environ, "MUJOCO_GL": "nonsense"}
+    )
+    answer = backends.probe.__wrapped__("egl")
+    assert not answer.works
+    assert "nonsense" in str(answer.reason)
+
+
+def test_rays_draw_a_video_and_a_strip_in_one_child(cheetah_file, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    heard = []
+    jobs = [
+        RenderJob(trajectory=cheetah_file, output=Path("v.mp4"), **SMALL),
+        RenderJob(trajectory=Path("cheetah.npz"), output=Path("s.png"), frames=3, **SMALL),
+    ]
+    video, strip = render(jobs, backend="rays", listener=heard.append)
+    assert (video.error, video.backend, video.frames, video.fps) == (None, "rays", 40, 20.0)
+    facts = read_video_facts(tmp_path / "v.mp4")
+    assert (facts.codec, facts.width, facts.height) == ("h264", 96, 72)
+    assert facts.duration_s == pytest.approx(2.0, abs=0.06)
+    assert (strip.error, strip.frames, strip.output) == (None, 3, Path("s.png"))
+    assert (tmp_path / "s.png").read_bytes()[16:24] == bytes([0, 0, 1, 36, 0, 0, 0, 72])  # 292 wide
+    assert heard[0] == {"event": "video.progress", "path": "v.mp4", "frame": 0, "frames": 40}
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["cheetah.npz", "s.png", "v.mp4"]
+
+
+def test_opengl_draws_the_robot_where_the_rays_do(cheetah_file, tmp_path):
+    backend = choose_backend()
+    if backend == "rays":
+        pytest.skip(f"no OpenGL here: {backends.probe('egl').reason}")
+    jobs = [RenderJob(trajectory=cheetah_file, output=tmp_path / "gl.mp4", **SMALL)]
+    jobs += [jobs[0].model_copy(update={"output": tmp_path / "fine.mp4", "fine": True})]
+    assert [each.error for each in render(jobs, backend=backend)] == [None, None]
+    other = jobs[0].model_copy(update={"output": tmp_path / "rays.mp4"})
+    render([other], backend="rays")
+
+    def orange(name):
+        frames = read_frames(tmp_path / name).astype(int)
+        return frames[..., 0] > frames[..., 2] + 50
+
+    for name in ("gl.mp4", "fine.mp4"):
+        ours, theirs = orange(name), orange("rays.mp4")
+        assert ours.sum() > 1000
+        assert (ours & theirs).sum() > 0.7 * (ours | theirs).sum()
+
+
+def test_a_backend_that_crashes_is_replaced_and_that_is_said(cheetah_file, tmp_path, monkeypatch):
+    real = backends.command
+    started = []
+
+    def crash_twice():
+        started.append(1)
+        crash = [sys.executable, "-c", "import os; os.abort()"]
+        return crash if len(started) < 3 else real()
+
+    monkeypatch.setattr(backends, "command", crash_twice)
+    monkeypatch.setattr(backends, "candidates", lambda: ("egl", "osmesa", "rays"))
+    heard = []
+    job = RenderJob(trajectory=cheetah_file, output=tmp_path / "s.png", frames=1, **SMALL)
+    (done,) = render([job], backend="egl", listener=heard.append)
+    assert (done.error, done.backend) == (None, "rays")
+    said = [event["message"] for event in heard if event["event"] == "log"]
+    assert len(said) == 2
+    assert said[0].startswith("Rendering goes on with osmesa: egl broke (killed by signal 6")
+    started.clear()
+    monkeypatch.setattr(backends, "candidates", lambda: ("egl", "osmesa"))
+    (failed,) = render([job], backend="egl")
+    assert failed.error is not None and failed.error.startswith("nothing draws: osmesa broke")
+
+
+def test_a_job_that_fails_does_not_stop_the_others(cheetah, cheetah_file, tmp_path):
+    other = tmp_path / "other.npz"
+    write_trajectory(other, Trajectory({"qpos": np.zeros((3, 5))}, cheetah.facts))
+    (tmp_path / "broken.npz").write_bytes(b"no")
+    names = ["other.npz", "broken.npz", "cheetah.npz", "none.npz"]
+    jobs = [
+        RenderJob(trajectory=tmp_path / name, output=tmp_path / f"{name}.png", frames=1, **SMALL)
+        for name in names
+    ]
+    results = render(jobs, backend="rays", processes=2)
+    assert [result.output.name for result in results] == [f"{name}.png" for name in names]
+    errors = [result.error or "" for result in results]
+    assert "5 positions a step" in errors[0]
+    assert "is not a trajectory" in errors[1]
+    assert errors[2] == "" and results[2].frames == 1
+    assert "There is no trajectory" in errors[3]
+    with pytest.raises(TelicError, match="was not made"):
+        render_one(tmp_path / "none.npz", tmp_path / "x.mp4")
+
+
+def test_settings_that_make_no_sense_are_refused_before_anything_starts(cheetah_file, tmp_path):
+    for settings, words in [({"width": 5}, "width"), ({"view": "back"}, "view"), ({"a": 1}, "a:")]:
+        with pytest.raises(ConfigError, match=words):
+            film_strip(cheetah_file, tmp_path / "s.png", **settings)
+    with pytest.raises(ConfigError, match=r"\.gif"):
+        render_one(cheetah_file, tmp_path / "v.gif")
+    assert render([]) == []
+
+
+OWN_ENVIRONMENT = """
+import gymnasium, numpy as np
+
+class Dot(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-9, 9, (1,))
+    action_space = gymnasium.spaces.Box(-1, 1, (1,))
+
+    def __init__(self, render_mode=None):
+        self.render_mode = render_mode
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.x = self.np_random.uniform(0, 1)
+        return np.array([self.x], np.float32), {}
+
+    def step(self, action):
+        self.x += float(action[0])
+        return np.array([self.x], np.float32), 0.0, False, False, {}
+
+    def render(self):
+        picture = np.zeros((40, 60, 3), np.uint8)
+        picture[10:30, 10 * int(self.x) : 10 * int(self.x) + 10] = 255
+        return picture
+"""
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_has_no_model_draws_itself_if_the_same_comes_out_again(tmp_path, monkeypatch):
+    (tmp_path / "dot.py").write_text(OWN_ENVIRONMENT)
+    monkeypatch.chdir(tmp_path)
+    import gymnasium
+
+    x = gymnasium.utils.seeding.np_random(11)[0].uniform(0, 1)
+    xs = np.array([[x], [x + 1], [x + 2], [x + 3]])
+    columns = {"obs": xs[:-1], "next_obs": xs[1:], "action": np.ones((3, 1)), "reward": np.ones(3)}
+    facts = TrajectoryFacts(env_id="dot.py:Dot", dt_s=0.5, seed=11)
+    write_trajectory(tmp_path / "same.npz", Trajectory(columns, facts))
+    changed_actions = {**columns, "action": np.full((3, 1), 0.9)}
+    write_trajectory(tmp_path / "other.npz", Trajectory(changed_actions, facts))
+    classic = {**columns, "next_obs": np.zeros((3, 4)), "obs": np.zeros((3, 4))}
+    poles = TrajectoryFacts(env_id="CartPole-v1", dt_s=0.02)
+    write_trajectory(tmp_path / "pole.npz", Trajectory(classic, poles))
+    same, changed, pole = render(
+        [
+            RenderJob(trajectory=Path("same.npz"), output=Path("same.mp4"), caption=False),
+            RenderJob(trajectory=Path("other.npz"), output=Path("other.mp4")),
+            RenderJob(trajectory=Path("pole.npz"), output=Path("pole.mp4")),
+        ],
+        backend="rays",
+    )
+    assert (same.error, same.backend, same.frames, same.fps) == (None, "gymnasium", 3, 2.0)
+    frames = read_frames(Path("same.mp4"))
+    assert [int(np.nonzero(f[20, :, 0] > 128)[0][0]) // 10 for f in frames] == [1, 2, 3]
+    assert "did not give the recorded observations" in str(changed.error)
+    try:
+        import pygame  # noqa: F401
+    except ImportError:
+        assert "pygame is not installed" in str(pole.error)
+    else:
+        assert pole.error is None and pole.frames == 2

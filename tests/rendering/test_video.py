@@ -1,0 +1,74 @@
+"""H.264 that browsers play."""
+
+import numpy as np
+import pytest
+
+from telic.errors import ResourceError, TelicError
+from telic.rendering import video
+from telic.rendering.video import read_frames, read_video_facts, write_video
+
+
+def gradient(count, height=48, width=64):
+    for i in range(count):
+        frame = np.zeros((height, width, 3), dtype=np.uint8)
+        frame[..., 0] = 200
+        frame[..., 2] = 5 * i
+        yield frame
+
+
+def test_a_video_is_what_browsers_play_at_the_speed_asked_for(tmp_path):
+    path = tmp_path / "deep" / "v.mp4"
+    assert write_video(path, gradient(25), fps=12.5) == 25
+    facts = read_video_facts(path)
+    assert (facts.codec, facts.pixel_format) == ("h264", "yuv420p")
+    assert (facts.width, facts.height, facts.fps) == (64, 48, 12.5)
+    assert facts.duration_s == pytest.approx(2.0, abs=0.02)
+    frames = read_frames(path)
+    assert frames.shape == (25, 48, 64, 3)
+    # first and last frame are the colours we wrote, within what the codec loses
+    assert np.abs(frames[0].mean((0, 1)) - (200, 0, 0)).max() < 8
+    assert np.abs(frames[-1].mean((0, 1)) - (200, 0, 120)).max() < 8
+    content = path.read_bytes()
+    assert content.index(b"moov") < content.index(b"mdat"), "a browser must wait for the end"
+
+
+def test_odd_sizes_are_padded_to_even_ones(tmp_path):
+    path = tmp_path / "v.mp4"
+    write_video(path, gradient(3, height=33, width=47), fps=10)
+    facts = read_video_facts(path)
+    assert (facts.width, facts.height) == (48, 34)
+
+
+def test_a_failed_video_leaves_the_old_one(tmp_path):
+    path = tmp_path / "v.mp4"
+    write_video(path, gradient(3), fps=10)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="frame 2 is"):
+        write_video(path, [*gradient(2), np.zeros((10, 10, 3), np.uint8)], fps=10)
+    with pytest.raises(TelicError, match="not a single frame"):
+        write_video(path, [], fps=10)
+    assert path.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["v.mp4"]
+
+
+def test_ffmpegs_last_words_are_in_the_error(tmp_path, monkeypatch):
+    real = video._command
+
+    def wrong_codec(*args):
+        return [{"libx264": "libnone"}.get(word, word) for word in real(*args)]
+
+    monkeypatch.setattr(video, "_command", wrong_codec)
+    with pytest.raises(TelicError, match=r"ffmpeg said.*[Ee]ncoder"):
+        write_video(tmp_path / "v.mp4", gradient(40, 480, 640), fps=10)
+    say = "echo 'av_write: No space left on device' >&2; exit 1"
+    monkeypatch.setattr(video, "_command", lambda *args: ["sh", "-c", say])
+    with pytest.raises(ResourceError, match="disk is full"):
+        write_video(tmp_path / "v.mp4", gradient(3), fps=10)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_not_a_video_is_said_to_be_none(tmp_path):
+    path = tmp_path / "v.mp4"
+    path.write_bytes(b"no video")
+    with pytest.raises(TelicError, match="is not a video"):
+        read_video_facts(path)

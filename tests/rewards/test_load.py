@@ -1,0 +1,164 @@
+import numpy as np
+import pytest
+import torch
+
+from telic.errors import ConfigError, RefusedCode, RewardError
+from telic.rewards import RewardFunction, load_reward
+from telic.rewards.load import library_names
+
+GOOD = """
+class Good(RewardFunction):
+    weights = {"speed": 1.0, "control": 0.1}
+
+    def __init__(self):
+        self.double = 2.0 * self.weights["speed"]
+
+    def compute(self, obs, action, next_obs, info):
+        speed = self.double * info["x_velocity"]
+        return speed, {"speed": speed}
+"""
+
+
+def test_a_missing_file_is_named_with_the_closest_ones(tmp_path):
+    (tmp_path / "reward.py").write_text(GOOD)
+    with pytest.raises(RewardError, match=r'no reward file ".*rewrd.py"\. Closest: reward.py'):
+        load_reward(tmp_path / "rewrd.py")
+    with pytest.raises(RewardError, match="Closest: run_forward"):
+        load_reward("run_forwards")
+
+
+def test_folders_and_binary_files_are_refused(tmp_path):
+    with pytest.raises(RewardError, match="is a folder"):
+        load_reward(tmp_path)
+    (tmp_path / "reward.py").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(RewardError, match="not a text file"):
+        load_reward(tmp_path / "reward.py")
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_a_syntax_error_shows_its_line(tmp_path, trusted):
+    path = tmp_path / "reward.py"
+    path.write_text("import math\n\ndef reward_fn(obs, action, next_obs, info)\n    return 0\n")
+    with pytest.raises(RewardError) as caught:
+        load_reward(path, trusted=trusted)
+    assert caught.value.line == 3
+    assert "reward.py line 3 is not valid Python" in str(caught.value)
+    assert "def reward_fn(obs, action, next_obs, info)" in str(caught.value)
+
+
+def test_a_file_without_a_reward_says_what_to_define():
+    with pytest.raises(RewardError, match=r"defines no reward \(only helper\).*reward_fn\("):
+        load_reward("def helper(x):\n    return x\n")
+    with pytest.raises(RewardError, match="reward_fn is int, not a function"):
+        load_reward("x = 1\nreward_fn = 3\n")
+
+
+def test_the_last_of_several_classes_is_used_and_said_so():
+    reward = load_reward(GOOD + GOOD.replace("Good", "Better"))
+    assert reward.name == "Better"
+    assert "the last one, Better, is used" in reward.definition.notes[0].message
+
+
+def test_an_unknown_weight_gets_the_closest_names():
+    with pytest.raises(ConfigError, match=r'no weight named "sped"\. Closest: speed'):
+        load_reward(GOOD, weights={"sped": 2.0})
+    with pytest.raises(ConfigError, match="not a finite number"):
+        load_reward(GOOD, weights={"speed": float("nan")})
+    with pytest.raises(ConfigError, match="has no weights"):
+        load_reward(None, weights={"speed": 2.0})
+
+
+def test_weights_are_in_place_before_init_reads_them(small):
+    reward = load_reward(GOOD, weights={"speed": 3.0})
+    assert reward.weights == {"speed": 3.0, "control": 0.1}
+    reward.start(8, "cpu")
+    moment = small.transitions[0]
+    total = reward(moment.obs, moment.action, moment.next_obs, moment.info).total
+    torch.testing.assert_close(total, 6.0 * moment.info["x_velocity"])
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("def reward_fn(obs, action, info):\n    return 0.0, {}\n", r"takes \(obs, action, info\)"),
+        ("x = 1 / 0\ndef reward_fn(obs, action, next_obs, info):\n    pass\n", "line 1: ZeroDiv"),
+        (
+            "class R(RewardFunction):\n  def __init__(self, k):\n    self.k = k\n",
+            "without arguments",
+        ),
+        ("class R(RewardFunction):\n  weights = {'a': 'b'}\n", "dictionary of numbers"),
+        ("class R(RewardFunction):\n  memory_to = 'all'\n", 'memory_to is "all"'),
+    ],
+)
+def test_what_cannot_be_a_reward_is_explained(text, message):
+    with pytest.raises(RewardError, match=message):
+        load_reward(text)
+
+
+def test_foreign_code_is_checked_and_trusted_code_is_not():
+    text = "import os\ndef reward_fn(obs, action, next_obs, info):\n    return 0.0, {}\n"
+    with pytest.raises(RefusedCode):
+        load_reward(text)
+    assert load_reward(text, trusted=True).name == "reward_fn"
+
+
+def test_an_import_of_the_base_class_from_elsewhere_keeps_the_line_numbers():
+    text = (
+        "from some.system.rewards import (\n    RewardFunction,\n)\n"
+        "class R(RewardFunction):\n"
+        "    def compute(self, obs, action, next_obs, info):\n"
+        "        return {}['missing']\n"
+    )
+    reward = load_reward(text)
+    assert reward.definition.source.line(6) == "return {}['missing']"
+    assert len(reward.source.splitlines()) == len(text.splitlines())
+
+
+def test_nesting_beyond_reason_is_refused():
+    deep = "x = " + "(" * 300 + "1" + ")" * 300 + "\nimport math\n"
+    with pytest.raises((RewardError, RefusedCode)):
+        load_reward(deep)
+
+
+def test_classes_objects_and_functions_are_rewards():
+    class Mine(RewardFunction):
+        weights = {"k": 2.0}  # noqa: RUF012
+
+        def compute(self, obs, action, next_obs, info):
+            return self.weights["k"] * action[:, 0], {"a": self.weights["k"] * action[:, 0]}
+
+    def function(obs, action, next_obs, info):
+        return 0.0, {}
+
+    assert load_reward(Mine).weights == {"k": 2.0}
+    mine = Mine()
+    changed = load_reward(mine, weights={"k": 5.0})
+    assert changed.weights == {"k": 5.0}
+    assert mine.weights == {"k": 2.0}
+    assert load_reward(function).name == "function"
+    with pytest.raises(RewardError, match="A int is not a reward"):
+        load_reward(3)
+
+
+def test_a_function_that_closes_over_values_is_lifted(small):
+    gain = 3.0
+
+    def function(obs, action, next_obs, info):
+        high = float(np.maximum(next_obs[0], 0.0))
+        return gain * high if high > 0.01 else -1.0, {"high": gain * high if high > 0.01 else -1.0}
+
+    reward = load_reward(function)
+    reward.decide(small)
+    assert reward.mode == "lifted"
+    reward.start(8, "cpu")
+    moment = small.transitions[0]
+    got = reward(moment.obs, moment.action, moment.next_obs, moment.info).total
+    height = moment.next_obs[:, 0]
+    torch.testing.assert_close(got, torch.where(height > 0.01, gain * height, -1.0))
+
+
+def test_the_library_is_loaded_by_name():
+    assert {"run_forward", "hop", "ant_forward", "backflip_memory", "stand_up"} <= set(
+        library_names()
+    )
+    assert load_reward("run_forward").name == "RunForward"

@@ -1,0 +1,64 @@
+"""Metric series."""
+
+import numpy as np
+import pytest
+
+from telic.storage.scalars import ScalarLog, downsample, read_columns, read_rows
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "metrics" / "scalars.jsonl"
+    log = ScalarLog(path)
+    log.append({"global_step": 100, "loss": np.float32(0.5), "sps": 10})
+    log.append({"global_step": 200, "loss": float("nan"), "device": "cpu"})
+    log.append({"global_step": 200, "type": "eval", "mean_return": 3.0})
+    log.append({"global_step": 300, "loss": 0.25, "sps": 12})
+    log.close()
+    return path
+
+
+def test_columns_have_none_where_a_number_is_missing(path):
+    assert read_columns(path) == {
+        "global_step": [100, 200, 300],
+        "loss": [0.5, None, 0.25],
+        "sps": [10, None, 12],
+    }
+    assert read_columns(path, ["mean_return", "never"], kind="eval") == {
+        "mean_return": [3.0],
+        "never": [None],
+    }
+    assert [row["global_step"] for row in read_rows(path)] == [100, 200, 200, 300]
+
+
+def test_a_resumed_run_drops_later_steps_and_goes_on(path):
+    log = ScalarLog(path)
+    assert log.truncate_after(200) == 1
+    log.append({"global_step": 250, "loss": 0.3})
+    assert log.truncate_after(1000) == 0
+    log.close()
+    assert [row["global_step"] for row in read_rows(path)] == [100, 200, 200, 250]
+    assert read_columns(path, ["loss"]) == {"loss": [0.5, None, 0.3]}
+
+
+def test_a_row_without_a_step_is_refused(tmp_path):
+    log = ScalarLog(tmp_path / "s.jsonl")
+    with pytest.raises(ValueError, match="global_step"):
+        log.append({"loss": 1.0})
+    log.close()
+
+
+def test_a_shortened_series_keeps_its_ends_and_its_spike():
+    xs = list(range(1000))
+    ys: list[float | None] = [float(np.sin(x / 100)) for x in xs]
+    ys[437] = 50.0
+    ys[10] = None
+    short_x, short_y = downsample(xs, ys, 20)
+    assert len(short_x) == 20
+    assert (short_x[0], short_x[-1]) == (0, 999)
+    assert short_x == sorted(short_x)
+    assert 50.0 in short_y
+    assert downsample([1, 2, 3], [1, None, 3], 5) == ([1, 3], [1, 3])
+    assert downsample([], [], 5) == ([], [])
+    with pytest.raises(ValueError, match="3 are the least"):
+        downsample([1], [1], 2)
