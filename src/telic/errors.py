@@ -43,6 +43,9 @@ class ConfigError(UsageError):
     """A setting has an impossible value."""
 
 
+_LISTED = 5
+
+
 class UnknownName(UsageError):
     """Nothing is known under this name; the closest known ones are in the hint."""
 
@@ -50,7 +53,8 @@ class UnknownName(UsageError):
         from telic.core.suggest import closest
 
         near = closest(name, known)
-        hint = f"Closest: {', '.join(near)}." if near else ""
+        listed = near or known[:_LISTED]
+        hint = f"{'Closest' if near else 'Known'}: {', '.join(listed)}." if listed else ""
         if see:
             hint = f"{hint} See all {len(known)} with: {see}".strip()
         super().__init__(f'No {kind} named "{name}".', hint=hint or None)

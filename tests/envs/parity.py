@@ -1,6 +1,6 @@
 """Step our environments and Gymnasium's side by side from the same states with the same actions.
 
-Run as a program to see the table:  python tests/envs/parity.py [steps]
+Run as a program to see the table:  python -m tests.envs.parity [steps]
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 import pytest
-from parity import compare
 
 from telic.envs.tasks import TASKS
+from tests.envs.parity import compare
 
 TOLERANCE = 1e-5
 

@@ -24,20 +24,26 @@ def envs(
     debug: Debug = False,
 ) -> None:
     """List environments, or describe one: observations, actions, info values, bodies, reward."""
-    from telic.envs.catalogue import catalogue, describe, describe_text
+    from telic.envs.catalogue import catalogue, describe
+    from telic.quantities.reference import environment_page
 
     if env is not None:
         if as_json:
             print_json(describe(env).model_dump(mode="json"))
         else:
-            console.print(describe_text(env), markup=False, soft_wrap=True)
+            console.print(environment_page(env), markup=False, soft_wrap=True)
         return
     found = catalogue()
     if as_json:
         print_json([each.model_dump(mode="json") for each in found])
         return
-    rows = [(each.id, each.description) for each in found if every or each.fast]
-    console.print(table(None, ["environment", "what it is"], rows))
+    rows = [
+        (each.id, each.obs_dim, each.act_dim, each.max_episode_steps, each.description)
+        for each in found
+        if every or each.fast
+    ]
+    columns = ["environment", "observed", "actions", "steps", "what it is"]
+    console.print(table(None, columns, rows))
     console.print(
         "\nDescribe one: telic envs Ant-v5. Also: any Gymnasium id (--all), module:Class, robot.xml"
     )

@@ -18,8 +18,12 @@ from telic.errors import TelicError
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
+_PIPED_WIDTH = 120
+
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
+if not console.is_terminal:  # a file or a pipe has no width; 80 would break names apart
+    console.width = _PIPED_WIDTH
 
 
 def print_json(value: Any) -> None:
@@ -40,7 +44,9 @@ def table(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[Any
     out = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for index, name in enumerate(columns):
         numeric = all(isinstance(row[index], int | float | None) for row in rows) and rows
-        out.add_column(name, justify="right" if numeric else "left", overflow="fold")
+        out.add_column(
+            name, justify="right" if numeric else "left", overflow="fold", no_wrap=index == 0
+        )
     for row in rows:
         out.add_row(*(escape(number(cell) if not isinstance(cell, str) else cell) for cell in row))
     return out

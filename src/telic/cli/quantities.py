@@ -24,7 +24,7 @@ def quantities(
 ) -> None:
     """List measured quantities for rewards and judges: quantities.forward_velocity(info)."""
     from telic.envs.catalogue import describe
-    from telic.quantities import describe_quantities
+    from telic.quantities.reference import describe_quantities
 
     found = describe_quantities(describe(env) if env else None)
     if as_json:

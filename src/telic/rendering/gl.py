@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 
 from telic.rendering.camera import Camera, radius_m
-from telic.rendering.look import FLOOR_SHADOW, LIGHT_DIRECTION
+from telic.rendering.look import FLOOR_SHADOW, LIGHT_DIRECTION, tile_size_m
 from telic.rendering.painter import PainterBroken, floor_height
 
 _FLAT = 1e-3  # height that is left of a geom in its shadow: keeps its faces turned outwards
@@ -31,6 +31,7 @@ class GlPainter:
     ) -> None:
         self._fine = fine
         self._floor = floor_height(model)
+        self._period = 2 * tile_size_m(model)
         self._lift = _SHADOW_LIFT * radius_m(model)
         with _broken_by_drivers():
             self._renderer = mujoco.Renderer(model, height * (1 + fine), width * (1 + fine))
@@ -38,7 +39,7 @@ class GlPainter:
         flags[mujoco.mjtRndFlag.mjRND_SHADOW] = False
         flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = False
         flags[mujoco.mjtRndFlag.mjRND_FOG] = False
-        flags[mujoco.mjtRndFlag.mjRND_HAZE] = True
+        flags[mujoco.mjtRndFlag.mjRND_HAZE] = False
         self._option = mujoco.MjvOption()
         self._option.sitegroup[:] = 0
         self._camera = mujoco.MjvCamera()
@@ -54,6 +55,7 @@ class GlPainter:
         self._camera.elevation = camera.elevation_deg
         self._renderer.update_scene(data, self._camera, self._option)
         if self._floor is not None:
+            self._move_floor()
             self._add_shadows(self._floor)
         with _broken_by_drivers():
             picture = self._renderer.render()
@@ -62,6 +64,17 @@ class GlPainter:
     def close(self) -> None:
         """Free the OpenGL context."""
         self._renderer.close()
+
+    def _move_floor(self) -> None:
+        """Put the floor under what is looked at, by whole periods of its tiles.
+
+        MuJoCo's own endless planes do the same, for a third of the time of a frame.
+        """
+        scene = self._renderer.scene
+        for i in range(scene.ngeom):
+            if scene.geoms[i].type == mujoco.mjtGeom.mjGEOM_PLANE:
+                offset = self._camera.lookat[:2] - scene.geoms[i].pos[:2]
+                scene.geoms[i].pos[:2] += self._period * np.round(offset / self._period)
 
     def _add_shadows(self, floor: float) -> None:
         scene = self._renderer.scene

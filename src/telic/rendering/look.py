@@ -22,6 +22,7 @@ FLOOR_DARK: Colour = (0.62, 0.68, 0.73)
 FLOOR_LIGHT: Colour = (0.74, 0.79, 0.83)
 FLOOR_LINE: Colour = (0.84, 0.88, 0.91)
 FLOOR_SHADOW: Colour = (0.44, 0.49, 0.54)
+FLOOR_REACH = 120.0  # how far the floor is seen, in radii of the robot
 LIGHT_DIRECTION = np.array([0.35, 0.55, -1.0])
 LIGHT_AMBIENT = 0.44
 LIGHT_DIFFUSE = 0.62
@@ -67,6 +68,8 @@ def dress(spec: mujoco.MjSpec, plain: mujoco.MjModel, *, repaint: bool) -> None:
     for geom in spec.worldbody.geoms:
         if repaint and geom.type != mujoco.mjtGeom.mjGEOM_PLANE:
             _colour(geom, _STILL)
+    # MuJoCo counts the farthest distance it draws in extents.
+    spec.visual.map.zfar = 2 * FLOOR_REACH * radius_m(plain) / float(plain.stat.extent)
     for body in spec.worldbody.bodies:
         _paint(body, _BODY, repaint, is_chain=not _branches(body))
     spec.visual.quality.offsamples = 0
@@ -96,8 +99,6 @@ def _hang_sky(spec: mujoco.MjSpec) -> None:
         nchannel=3,
     )
     texture.data = picture.round().astype(np.uint8).tobytes()
-    spec.visual.rgba.haze = (*HORIZON, 1)
-    spec.visual.map.haze = 0.4
 
 
 def tile_size_m(model: mujoco.MjModel) -> float:
@@ -130,10 +131,11 @@ def _lay_floor(spec: mujoco.MjSpec, plain: mujoco.MjModel) -> None:
         below = float(first_box(plain)[0, 2] - 1.5 * radius_m(plain))
         planes = [spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, pos=(0, 0, below))]
     for plane in planes:
-        # No size is endless: a fast runner would leave a drawn floor of forty metres.
-        plane.size = (0, 0, 1)
         plane.material = "telic_floor"
         plane.rgba = _DEFAULT_GREY
+    if len(planes) == 1:
+        # The painter moves it along, so that a fast runner never comes to its end.
+        planes[0].size = (FLOOR_REACH * radius_m(plain), FLOOR_REACH * radius_m(plain), 1)
 
 
 def _set_lights(spec: mujoco.MjSpec) -> None:

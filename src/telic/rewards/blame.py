@@ -33,7 +33,7 @@ _KINDS = {
     "div": "div", "divide": "div", "true_divide": "div", "reciprocal": "div", "remainder": "div",
     "acos": "acos", "asin": "acos", "arccos": "acos", "arcsin": "acos", "atanh": "acos",
     "exp": "exp", "expm1": "exp", "exp2": "exp", "cosh": "exp", "sinh": "exp",
-    "pow": "pow", "power": "pow", "square": "pow", "scalar_power": "pow", "float_power": "pow",
+    "pow": "pow", "power": "pow", "square": "pow", "float_power": "pow",
 }  # fmt: skip
 
 
@@ -68,7 +68,7 @@ def find_blame(
     except RewardError as error:
         cause = error.__cause__
         if isinstance(cause, FloatingPointError):
-            found = re.search(r"encountered in (\w+)", str(cause))
+            found = re.search(r"encountered in (?:scalar )?(\w+)", str(cause))
             return Blame(error.line, _advice(found[1] if found else "", "np"))
     return Blame(None, "")
 

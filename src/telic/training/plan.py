@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import itertools
 import textwrap
@@ -9,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from telic.errors import ConfigError, RewardError
+from telic.errors import ConfigError, RefusedCode, RewardError
+from telic.sandbox.source import check_source
 from telic.storage.layout import file_name
 from telic.training.job import Member, RewardSource, TrainJob
 from telic.training.presets import preset as find_preset
@@ -99,9 +101,11 @@ def read_reward(
                 f"The source of {given.__name__} cannot be found.", hint="Put it into a file."
             ) from None
         header = "import numpy as np\nimport torch\nfrom telic import RewardFunction, quantities\n"
-        return RewardSource(name=file_name(given.__name__), source=header + source, weights=chosen)
+        return RewardSource(
+            name=file_name(given.__name__), source=header + source, weights=chosen, trusted=True
+        )
     if isinstance(given, str) and "\n" in given:
-        return RewardSource(name="reward", source=given, weights=chosen, trusted=trusted)
+        return _checked("reward", given, chosen, trusted)
     path = Path(given).expanduser()
     try:
         source = path.read_text()
@@ -111,7 +115,26 @@ def read_reward(
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise RewardError(f"{path} cannot be read as a reward: {error}.") from None
-    return RewardSource(name=file_name(path.stem), source=source, weights=chosen, trusted=trusted)
+    return _checked(file_name(path.stem), source, chosen, trusted)
+
+
+def _checked(name: str, source: str, weights: dict[str, float], trusted: bool) -> RewardSource:
+    """Refuse what the worker would refuse, seconds earlier."""
+    try:
+        ast.parse(source)
+    except SyntaxError as error:
+        raise RewardError(
+            f"{name}.py, line {error.lineno}: this is not valid Python: {error.msg}.",
+            hint="Correct the line.",
+            line=error.lineno,
+        ) from None
+    if not trusted:
+        try:
+            check_source(source, f"{name}.py")
+        except RefusedCode as error:
+            hint = f"{error.hint or ''} If you wrote this file yourself, add --trust.".strip()
+            raise RefusedCode(error.message, hint=hint, line=error.line) from None
+    return RewardSource(name=name, source=source, weights=weights, trusted=trusted)
 
 
 def _distinct(sources: list[RewardSource]) -> list[RewardSource]:

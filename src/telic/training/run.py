@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shutil
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from telic.core.events import Event, Listener, ignore
-from telic.errors import TelicError
+from telic.errors import Refused, TelicError, UsageError
 from telic.storage.disk import require_free
 from telic.storage.files import read_json, remove_unfinished, write_json
 from telic.storage.layout import MemberFolder, RunFolder, list_runs
@@ -70,6 +71,7 @@ def execute(
         command: the command line that asked for this, kept in the manifest.
     """
     folder = find_unfinished(job, runs_dir, name) if not fresh else None
+    is_new = folder is None
     if folder is None:
         folder = create(job, runs_dir, name, command)
     with RunLock(folder.lock, folder.name):
@@ -80,6 +82,8 @@ def execute(
             summary = _work(job, folder, confined, on_event, should_stop)
         except TelicError as error:
             set_status(folder, "failed", error=str(error))
+            if is_new and isinstance(error, UsageError | Refused) and not folder.events.exists():
+                shutil.rmtree(folder.path)  # nothing began: a refused request leaves no trace
             raise
         except BaseException:
             set_status(folder, "interrupted")

@@ -85,7 +85,9 @@ class Ant(Task[AntArguments]):
         bodies = body_names(model)
         hidden = 2 * arguments.exclude_current_positions_from_observation
         self._seen = self.qpos[:, hidden:]
-        self._forces = sim.field("cfrc_ext")
+        self._height = self.qpos[:, 2]
+        self._forces = sim.field("cfrc_ext").flatten(1)
+        self._seen_forces = self._forces[:, 6:]  # but for the world's
         # Gymnasium's velocity is that of the body frame, which lags qpos by one substep.
         self._place = sim.field("xpos")[:, _row(arguments.main_body, bodies), :2]
         self.obs_names = position_names(model)[hidden:] + velocity_names(model)
@@ -101,7 +103,7 @@ class Ant(Task[AntArguments]):
         """Observe joint positions and velocities, and contact forces."""
         if not self.arguments.include_cfrc_ext_in_observation:
             return torch.cat((self._seen, self.qvel), dim=1)
-        forces = self._forces[:, 1:].flatten(1).clamp(*self.arguments.contact_force_range)
+        forces = self._seen_forces.clamp(*self.arguments.contact_force_range)
         return torch.cat((self._seen, self.qvel, forces), dim=1)
 
     def track(self) -> Tensor:
@@ -113,14 +115,13 @@ class Ant(Task[AntArguments]):
         arguments = self.arguments
         x_velocity, y_velocity = (moved / self.dt).unbind(1)
         low, high = arguments.healthy_z_range
-        height = self.qpos[:, 2]
         # A sum is finite exactly when all its terms are: MuJoCo keeps them below 1e10.
         finite = (self.qpos.sum(1) + self.qvel.sum(1)).isfinite()
-        healthy = (height >= low) & (height <= high) & finite
+        healthy = (self._height >= low) & (self._height <= high) & finite
         forward = x_velocity * arguments.forward_reward_weight
         survive = self.where(healthy, arguments.healthy_reward)
         control = action.square().sum(1) * -arguments.ctrl_cost_weight
-        forces = self._forces.flatten(1).clamp(*arguments.contact_force_range)
+        forces = self._forces.clamp(*arguments.contact_force_range)
         contact = forces.square().sum(1) * -arguments.contact_cost_weight
         values = {
             "x_velocity": x_velocity,

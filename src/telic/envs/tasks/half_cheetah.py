@@ -51,6 +51,7 @@ class HalfCheetah(Task[HalfCheetahArguments]):
         self.readers = {"x_position": lambda read: read("qpos")[:, 0]}
         hidden = int(arguments.exclude_current_positions_from_observation)
         self._seen = self.qpos[:, hidden:]
+        self._x = self.qpos[:, :1]
         self.obs_names = position_names(sim.model)[hidden:] + velocity_names(sim.model)
 
     def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, Tensor]:
@@ -64,7 +65,7 @@ class HalfCheetah(Task[HalfCheetahArguments]):
 
     def track(self) -> Tensor:
         """Follow x."""
-        return self.qpos[:, :1].clone()
+        return self._x.clone()
 
     def outcome(self, action: Tensor, moved: Tensor) -> Outcome:
         """Reward speed, charge effort."""

@@ -80,6 +80,7 @@ class Walker2d(Task[Walker2dArguments]):
         super().__init__(arguments, sim)
         hidden = int(arguments.exclude_current_positions_from_observation)
         self._seen = self.qpos[:, hidden:]
+        self._x, self._height, self._angle = self.qpos[:, :1], self.qpos[:, 1], self.qpos[:, 2]
         self.obs_names = position_names(sim.model)[hidden:] + velocity_names(sim.model)
         height = float(sim.model.qpos0[1])
         self.readers = {
@@ -97,12 +98,12 @@ class Walker2d(Task[Walker2dArguments]):
 
     def track(self) -> Tensor:
         """Follow x."""
-        return self.qpos[:, :1].clone()
+        return self._x.clone()
 
     def is_healthy(self) -> Tensor:
         """Tell who stands, (N,) bool."""
-        return between(self.qpos[:, 1], self.arguments.healthy_z_range) & between(
-            self.qpos[:, 2], self.arguments.healthy_angle_range
+        return between(self._height, self.arguments.healthy_z_range) & between(
+            self._angle, self.arguments.healthy_angle_range
         )
 
     def outcome(self, action: Tensor, moved: Tensor) -> Outcome:

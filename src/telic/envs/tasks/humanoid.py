@@ -151,6 +151,7 @@ class Humanoid(Task[HumanoidArguments]):
         }
         self._body = _Body(arguments, sim)
         self.obs_names = self._body.names
+        self._height = self.qpos[:, 2]
         # Row 0, the world's subtree, has the centre of mass of all; it lags qpos by one substep.
         self._centre = sim.field("subtree_com")[:, 0, :2]
 
@@ -170,7 +171,7 @@ class Humanoid(Task[HumanoidArguments]):
         """Reward speed and standing, charge effort and contact."""
         arguments = self.arguments
         x_velocity, y_velocity = (moved / self.dt).unbind(1)
-        healthy = between(self.qpos[:, 2], arguments.healthy_z_range)
+        healthy = between(self._height, arguments.healthy_z_range)
         forward = x_velocity * arguments.forward_reward_weight
         survive = self.where(healthy, arguments.healthy_reward)
         control = action.square().sum(1) * -arguments.ctrl_cost_weight

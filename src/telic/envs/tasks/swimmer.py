@@ -55,6 +55,7 @@ class Swimmer(Task[SwimmerArguments]):
         }
         hidden = 2 * arguments.exclude_current_positions_from_observation
         self._seen = self.qpos[:, hidden:]
+        self._place = self.qpos[:, :2]
         self.obs_names = position_names(sim.model)[hidden:] + velocity_names(sim.model)
 
     def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, Tensor]:
@@ -67,7 +68,7 @@ class Swimmer(Task[SwimmerArguments]):
 
     def track(self) -> Tensor:
         """Follow x and y."""
-        return self.qpos[:, :2].clone()
+        return self._place.clone()
 
     def outcome(self, action: Tensor, moved: Tensor) -> Outcome:
         """Reward speed, charge effort."""

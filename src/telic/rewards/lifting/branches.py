@@ -32,7 +32,7 @@ HELPERS: dict[str, Any] = {
 }
 NUMPY_NAME, MATH_NAME = "__lift_numpy__", "__lift_math__"
 _RESULT = "__lift_result__"
-_STATEMENT_LIMIT = 5_000
+_STATEMENT_LIMIT = 1_000
 
 
 class _Unchanged(Exception):  # noqa: N818

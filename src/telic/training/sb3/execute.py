@@ -34,8 +34,7 @@ def execute_sb3(
 
     Such a run cannot be resumed: when asked to stop it keeps the policies trained so far, and the
     same call starts a new run. Weights and normalisers are converted, so that evaluation,
-    `load_policy`, export and play work as for our own trainer; each member has SB3's own `final.zip`
-    too.
+    `load_policy`, export and play work as for our own trainer; SB3's own `final.zip` is there too.
 
     Args:
         job: what to train; settings that SB3 does not have are reported and left out.

@@ -73,7 +73,6 @@ def not_honoured(settings: PpoSettings) -> list[str]:
         "schedule=adaptive (the rate is constant)": settings.schedule == "adaptive",
         "shared_value (actor and critic have layers of their own)": settings.shared_value,
         "critic_sees": bool(settings.critic_sees),
-        "overlap": settings.overlap,
     }
     return [name for name, is_asked in missing.items() if is_asked]
 

@@ -1,0 +1,169 @@
+"""The command line as a person meets it: real processes, real runs, clear refusals."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from telic.storage.files import read_json
+from telic.storage.layout import list_runs
+from telic.training.run import status_of
+
+SMALL = ("num_envs=8", "horizon=32", "minibatch_size=64", "hidden=16,16", "epochs=2")
+REWARD = """
+from telic import RewardFunction
+
+class Run(RewardFunction):
+    weights = {"speed": 1.0}
+
+    def compute(self, obs, action, next_obs, info):
+        terms = {"speed": self.weights["speed"] * info["x_velocity"]}
+        return terms["speed"], terms
+"""
+
+
+def telic(*args: str, folder: Path, check: int | None = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "telic", *args], cwd=folder, capture_output=True, text=True, timeout=300
+    )
+    if check is not None:
+        assert done.returncode == check, done.stderr + done.stdout
+    return done
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """A folder with one small finished run of two seeds, made by the real command."""
+    folder = tmp_path_factory.mktemp("cli")
+    (folder / "reward.py").write_text(REWARD)
+    done = telic(
+        "train", "HalfCheetah-v5", "--reward", "reward.py", "--seeds", "1,2", "--steps", "1024",
+        "--env-arg", "max_episode_steps=40", "--evaluations", "2", "--videos", "none", "--json",
+        "--weight", "speed=2", *SMALL, folder=folder,
+    )  # fmt: skip
+    summary = json.loads(done.stdout)
+    assert summary["status"] == "completed"
+    assert summary["members"] == ["reward_seed_1", "reward_seed_2"]
+    return folder
+
+
+def test_json_is_one_document_for_every_command(trained):
+    for args in (["runs"], ["show"], ["envs"], ["envs", "Hopper-v5"], ["quantities"], ["presets"],
+                 ["train", "Ant-v5", "--dry-run"], ["doctor"]):  # fmt: skip
+        done = telic(*args, "--json", folder=trained)
+        json.loads(done.stdout)
+        assert done.stderr == "", args
+
+
+def test_a_run_is_shown_with_its_members_and_findings(trained):
+    page = telic("show", "latest", folder=trained).stdout
+    assert "reward_seed_1" in page and "reward_seed_2" in page and "completed" in page
+    single = telic("show", "latest", "--member", "reward_seed_1", folder=trained).stdout
+    assert "95 % interval" in single and "speed" in single
+    command = telic("show", "latest", "--command", folder=trained).stdout
+    assert command.startswith("telic train HalfCheetah-v5 --reward reward.py")
+
+
+def test_play_renders_a_recorded_and_a_new_episode(trained):
+    for extra in ([], ["--seed", "5"]):
+        made = json.loads(
+            telic("play", "--size", "160x120", "--json", *extra, folder=trained).stdout
+        )
+        video = trained / made["video"]
+        assert video.read_bytes()[4:8] == b"ftyp"
+
+
+def test_export_writes_a_verified_bundle(trained):
+    made = json.loads(telic("export", "--json", "--out", "bundle", folder=trained).stdout)
+    assert made
+    names = {each.name for each in (trained / "bundle").iterdir()}
+    assert {"policy.onnx", "policy.ts", "README.md", "reward_fn.py"} <= names
+
+
+REFUSALS = [
+    (["train", "HalfCheeta-v5"], 2, "HalfCheetah-v5"),
+    (["train"], 2, "Which environment"),
+    (["train", "Ant-v5", "gama=0.9"], 2, "gamma"),
+    (["train", "Ant-v5", "--steps", "lots"], 2, "500k"),
+    (["train", "Ant-v5", "--reward", "missing.py"], 2, "missing.py"),
+    (["train", "Ant-v5", "--reward", "broken.py"], 2, "line"),
+    (["train", "Ant-v5", "--reward", "hostile.py"], 3, "import"),
+    (["train", "Ant-v5", "num_envs=-1"], 2, "num_envs"),
+    (["train", "Ant-v5", "--seeds", "a"], 2, "1,2,3"),
+    (["train", "Ant-v5", "--trainer", "rllib"], 2, "sb3"),
+    (["train", "Ant-v5", "--preset", "fast"], 2, "preset"),
+    (["train", "robot.xml"], 2, "robot.xml"),
+    (["train", "Ant-v5", "--env-arg", "helthy_reward=1"], 2, "healthy_reward"),
+    (["train", "Ant-v5", "--device", "cuda"], 2, "cpu"),
+    (["train", "Ant-v5", "--runs-dir", "/proc/nowhere"], 3, "runs-dir"),
+    (["show", "nothing"], 2, "nothing"),
+    (["stop", "latest"], 2, "not running"),
+    (["resume", "latest"], 2, "complete"),
+    (["play", "--episode", "p50"], 2, "p90"),
+    (["export", "--member", "nobody"], 2, "reward_seed_1"),
+]
+
+
+@pytest.mark.parametrize(("args", "code", "says"), REFUSALS, ids=lambda value: str(value)[:40])
+def test_bad_input_gets_one_clear_paragraph(trained, args, code, says):
+    (trained / "broken.py").write_text("def reward_fn(obs:\n")
+    (trained / "hostile.py").write_text("import os\n" + REWARD)
+    done = telic(*args, folder=trained, check=code)
+    assert says in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
+    assert len(done.stderr.strip().splitlines()) <= 12
+    assert len(list_runs(trained / "runs")) == 1, "a refused request must leave no trace"
+
+
+def start_long_run(folder: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "telic", "train", "HalfCheetah-v5", "--steps", "10M", "--name", "long",
+         "--videos", "none", *SMALL],
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    scalars = folder / "runs" / "long" / "default_seed_1" / "metrics" / "scalars.jsonl"
+    deadline = time.monotonic() + 120
+    while not (scalars.exists() and scalars.stat().st_size > 500):
+        assert process.poll() is None and time.monotonic() < deadline, process.communicate()[0]
+        time.sleep(0.1)
+    return process
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
+    process = start_long_run(tmp_path)
+    os.kill(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "telic resume long" in output
+    (run,) = list_runs(tmp_path / "runs")
+    assert status_of(run) == "stopped"
+    assert run.state.exists()
+
+
+def test_stop_ends_a_run_from_another_terminal(tmp_path):
+    process = start_long_run(tmp_path)
+    telic("stop", "long", folder=tmp_path)
+    process.communicate(timeout=60)
+    (run,) = list_runs(tmp_path / "runs")
+    assert status_of(run) == "stopped"
+
+
+def test_a_killed_command_leaves_no_process_behind_and_can_be_resumed(tmp_path):
+    process = start_long_run(tmp_path)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    (run,) = list_runs(tmp_path / "runs")
+    deadline = time.monotonic() + 10
+    while (status := status_of(run)) != "interrupted" and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert status == "interrupted"
+    time.sleep(0.5)
+    size = run.members()[0].scalars.stat().st_size
+    time.sleep(1.0)
+    assert run.members()[0].scalars.stat().st_size == size, "the worker outlived its host"
+    assert read_json(run.config)["steps"] == 10_000_000

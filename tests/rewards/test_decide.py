@@ -1,0 +1,180 @@
+import pytest
+import torch
+
+from telic.errors import RewardError
+from telic.rewards import load_reward
+
+
+def batched(line, attributes="weights = {'a': 1.0}"):
+    return (
+        f"class R(RewardFunction):\n    {attributes}\n"
+        f"    def compute(self, obs, action, next_obs, info):\n        {line}\n"
+    )
+
+
+def per_step(line):
+    return f"def reward_fn(obs, action, next_obs, info):\n    {line}\n"
+
+
+def decide(text, recording, **options):
+    reward = load_reward(text, **options)
+    return reward.decide(recording)
+
+
+def finding(decision, name):
+    return next(each for each in decision.findings if each.name == name)
+
+
+def test_a_batched_reward_is_run_batched(small):
+    decision = decide(batched("v = obs[:, 0]; return v, {'v': v}"), small)
+    assert (decision.mode, decision.term_names, decision.findings) == ("batched", ("v",), ())
+    assert decision.microseconds["batched"] > 0
+
+
+def test_code_without_any_sign_is_batched_when_rows_are_kept_apart(small):
+    decision = decide(per_step("v = info['x_velocity'] * 2; return v, {'v': v}"), small)
+    assert decision.mode == "batched"
+
+
+def test_a_sum_over_everything_is_read_per_step_when_nothing_says_batched(small):
+    decision = decide(per_step("v = -(action ** 2).sum(); return v, {'v': v}"), small)
+    assert decision.mode == "lifted"
+
+
+@pytest.mark.parametrize(
+    "line, fix",
+    [
+        (
+            "v = info['x_velocity'] - obs.mean(); return v, {'v': v}",
+            r"Write obs.mean\(-1\) instead",
+        ),
+        (
+            "v = torch.sum(obs) * info['x_velocity']; return v, {'v': v}",
+            r"Write torch.sum\(obs, -1\) instead of torch.sum\(obs\)",
+        ),
+    ],
+)
+def test_a_batched_reward_must_not_mix_environments(line, fix, small):
+    with pytest.raises(RewardError, match=fix) as caught:
+        decide(batched(line), small)
+    assert caught.value.line == 4
+    assert "depends on the others" in str(caught.value)
+    assert "among 8" in str(caught.value)
+
+
+def test_a_batched_reward_must_not_keep_values_outside_memory(small):
+    line = (
+        "last = self.last if self.last is not None else obs[:, 0]\n"
+        "        self.last = obs[:, 0]\n"
+        "        return obs[:, 0] - last, {'v': obs[:, 0] - last}"
+    )
+    with pytest.raises(RewardError) as caught:
+        decide(batched(line, "weights = {'a': 1.0}\n    last = None"), small)
+    assert caught.value.line == 6
+    assert "self.last keeps a value from one step to the next" in str(caught.value)
+    assert 'Declare memory = {"last": 0.0}' in str(caught.value)
+
+
+def test_a_constant_made_once_is_only_mentioned(small):
+    line = (
+        "if self.scale is None:\n            self.scale = torch.ones(1)\n"
+        "        v = self.scale * obs[:, 0]\n        return v, {'v': v}"
+    )
+    decision = decide(batched(line, "weights = {'a': 1.0}\n    scale = None"), small)
+    assert decision.mode == "batched"
+    assert "self.scale (line 6)" in finding(decision, "kept_attribute").message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        batched("v = obs[:, 0] + torch.rand(len(obs)); return v, {'v': v}"),
+        per_step("v = float(obs[0]) + np.random.rand(); return v, {'v': v}"),
+        "import time\n" + per_step("v = float(obs[0]) + time.perf_counter(); return v, {'v': v}"),
+    ],
+)
+def test_chance_and_the_clock_are_refused(text, small):
+    with pytest.raises(
+        RewardError, match=r"line \d: the same transition gave .* must not depend on"
+    ):
+        decide(text, small, trusted=True)
+
+
+def test_lifting_says_what_it_saves(small):
+    decision = decide(per_step("v = float(obs[0]); return v, {'v': v}"), small)
+    message = finding(decision, "lifted").message
+    assert "computed for all at once instead, with equal results on 32 transitions" in message
+    assert set(decision.microseconds) == {"lifted", "looped"}
+
+
+def test_looping_says_what_it_costs_and_why(small):
+    decision = decide(per_step("v = sorted(obs)[0]; return v, {'v': v}"), small)
+    message = finding(decision, "looped").message
+    assert decision.mode == "looped"
+    assert "µs per environment step" in message
+    assert "% of one core at 10,000 steps per second" in message
+    assert "reward line 2: a decision that differs between environments" in message
+
+
+def test_a_lift_that_gives_other_numbers_is_not_used(small):
+    # The view changes the array in numpy; a lifted slice is a copy.
+    text = per_step("x = np.array(obs); y = x[:2]; y[0] = 5.0; return float(x[0]), {}")
+    decision = decide(text, small)
+    assert decision.mode == "looped"
+    assert "instead of 5" in finding(decision, "looped").message
+
+
+def test_state_behind_an_alias_is_noticed_by_running(small):
+    text = (
+        "state = {'n': 0.0}\ndef reward_fn(obs, action, next_obs, info):\n"
+        "    s = state\n    s['n'] = s['n'] + 1.0\n    return float(s['n']), {'n': s['n']}\n"
+    )
+    decision = decide(text, small)
+    assert (decision.mode, decision.is_stateful) == ("looped", True)
+    assert decision.outcome.total[:, 0].tolist() == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_state_that_cannot_be_saved_is_said(small):
+    text = (
+        "class R(RewardFunction):\n    def __init__(self):\n"
+        "        self.steps = iter(range(1000))\n"
+        "    def compute(self, obs, action, next_obs, info):\n"
+        "        v = float(next(self.steps))\n        return v, {'v': v}\n"
+    )
+    decision = decide(text, small)
+    assert (decision.is_stateful, decision.is_resumable) == (True, False)
+    assert "reward.steps is a range_iterator" in finding(decision, "not_resumable").message
+
+
+def test_an_object_that_writes_global_names_is_refused(small):
+    with pytest.raises(RewardError, match="writes the global name COUNT"):
+        load_reward(counts_globally).decide(small)
+
+
+COUNT = 0
+
+
+def counts_globally(obs, action, next_obs, info):
+    global COUNT
+    COUNT += 1
+    return float(COUNT), {}
+
+
+def test_the_message_of_the_intended_contract_is_shown(small):
+    with pytest.raises(RewardError, match=r"torch.where\(condition, a, b\) instead of if"):
+        decide(
+            batched(
+                "v = obs[:, 0]\n        if v > 0:\n            v = v * 2\n        return v, {}"
+            ),
+            small,
+        )
+    with pytest.raises(RewardError, match="IndexError"):
+        decide(per_step("v = float(obs[99]); return v, {}"), small)
+
+
+def test_info_whose_names_are_built_is_given_whole(small):
+    text = per_step("key = '_'.join(['x', 'velocity']); v = float(info[key]); return v, {'v': v}")
+    decision = decide(text, small)
+    assert (decision.mode, decision.whole_info) == ("looped", True)
+    speed = torch.stack([moment.info["x_velocity"] for moment in small.transitions])
+    torch.testing.assert_close(decision.outcome.total, speed)

@@ -1,0 +1,30 @@
+import pytest
+
+from telic.envs import make
+from telic.rewards import library_names, load_reward, probe
+
+MADE_FOR = {
+    "ant_forward": ["Ant-v5"],
+    "backflip_memory": ["HalfCheetah-v5"],
+    "hop": ["Hopper-v5"],
+    "run_forward": ["HalfCheetah-v5", "Walker2d-v5", "Hopper-v5"],
+    "stand_up": ["HumanoidStandup-v5", "Humanoid-v5"],
+}
+CASES = [(name, env) for name, envs in MADE_FOR.items() for env in envs]
+
+
+def test_every_reward_of_the_library_says_what_it_is_made_for():
+    assert set(MADE_FOR) == set(library_names())
+
+
+@pytest.mark.parametrize(("name", "env_id"), CASES)
+def test_a_library_reward_is_sound(name, env_id):
+    env = make(env_id, num_envs=4, seed=0)
+    report = probe(load_reward(name), env, transitions=32)
+    env.close()
+    assert report.mode == "batched"
+    # A term may rest on the first steps; everything else would be a fault.
+    assert {finding.name for finding in report.findings} <= {"dead_term"}
+    assert report.spec.latex
+    assert {term.name for term in report.spec.terms} == {term.name for term in report.terms}
+    assert {term.name for term in report.spec.terms if term.weight is None} == set()

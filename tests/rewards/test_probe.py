@@ -1,0 +1,195 @@
+import pytest
+import torch
+
+from telic.envs import make
+from telic.errors import RewardError
+from telic.rewards import Recording, load_reward, probe
+
+HEADER = "class R(RewardFunction):\n    weights = {'a': 1.0}\n"
+
+
+def batched(line, attributes=""):
+    return (
+        f"{HEADER}    {attributes}\n"
+        f"    def compute(self, obs, action, next_obs, info):\n        {line}\n"
+    )
+
+
+def per_step(line):
+    return f"def reward_fn(obs, action, next_obs, info):\n    {line}\n"
+
+
+def findings(text, recording, **options):
+    report = probe(load_reward(text, **options), recording)
+    return {each.name: each.message for each in report.findings}
+
+
+@pytest.mark.parametrize(
+    "line, hint",
+    [
+        ("v = torch.sqrt(obs[:, 0]); return v, {'v': v}", "torch.sqrt of a negative number? Clamp"),
+        ("v = torch.log(obs[:, 0] * 0); return v, {'v': v}", "torch.log of zero or less?"),
+        ("v = 1.0 / (obs[:, 0] * 0); return v, {'v': v}", "A division by zero?"),
+        ("v = torch.acos(obs[:, 0] + 5); return v, {'v': v}", "torch.acos outside [-1, 1]?"),
+        ("v = torch.exp(obs[:, 0] + 999); return v, {'v': v}", "torch.exp of a large number?"),
+    ],
+)
+def test_numbers_that_are_not_finite_are_traced_to_their_line(line, hint, small):
+    text = batched(f"unused = obs * 2.0\n        {line}")
+    with pytest.raises(RewardError) as caught:
+        probe(load_reward(text), small)
+    message = str(caught.value)
+    assert (caught.value.line, caught.value.term) == (6, "v")
+    assert 'reward line 6, term "v": ' in message
+    assert " of 32 values are " in message
+    assert "(first at step 0)" in message
+    assert hint in message
+
+
+def test_the_count_and_first_step_of_bad_values_are_right(small):
+    bad = small.transitions[2].info["x_velocity"].max().item() - 1e-6
+    worse = sum((m.info["x_velocity"] >= bad).sum().item() for m in small.transitions)
+    first = next(t for t, m in enumerate(small.transitions) if (m.info["x_velocity"] >= bad).any())
+    text = batched(f"v = torch.sqrt({bad} - info['x_velocity']); return v, {{'v': v}}")
+    with pytest.raises(RewardError, match=f"{worse} of 32 values are NaN .first at step {first}."):
+        probe(load_reward(text), small)
+
+
+@pytest.mark.parametrize(
+    "line, hint",
+    [
+        ("v = float(np.sqrt(obs[0] - 9)); return v, {'v': v}", "np.sqrt of a negative number?"),
+        ("v = float(np.log(obs[0] * 0)); return v, {'v': v}", "np.log of zero or less?"),
+        ("v = float(obs[0] / (obs[1] * 0)); return v, {'v': v}", "A division by zero?"),
+        ("v = float('inf'); return v, {'v': v}", "Look for a division, a root"),
+    ],
+)
+def test_per_step_rewards_are_traced_too(line, hint, small):
+    with pytest.raises(RewardError) as caught:
+        probe(load_reward(per_step(line)), small)
+    assert (caught.value.line, caught.value.term) == (2, "v")
+    assert hint in str(caught.value)
+
+
+def test_an_unknown_info_name_gets_the_closest_and_all(small):
+    with pytest.raises(RewardError) as caught:
+        probe(load_reward(batched("v = info['x_vel']; return v, {'v': v}")), small)
+    message = str(caught.value)
+    assert 'reward line 5: no info named "x_vel" (step 0)' in message
+    assert "Closest: x_velocity" in message
+    assert "This environment offers: action, " in message
+
+
+def test_statistics_are_those_of_the_values(small):
+    text = batched(
+        "v = info['x_velocity']; c = -0.5 * action[:, 0]; return v + c, {'v': v, 'c': c}"
+    )
+    report = probe(load_reward(text), small)
+    speed = torch.stack([moment.info["x_velocity"] for moment in small.transitions]).double()
+    cost = torch.stack([-0.5 * moment.action[:, 0] for moment in small.transitions]).double()
+    v, c = report.terms
+    assert (v.name, c.name) == ("v", "c")
+    assert v.mean == pytest.approx(speed.mean().item(), rel=1e-6)
+    assert v.std == pytest.approx(speed.std(correction=0).item(), rel=1e-6)
+    assert (v.min, v.max) == (speed.min().item(), speed.max().item())
+    share = speed.abs().mean() / (speed.abs().mean() + cost.abs().mean())
+    assert v.share == pytest.approx(share.item(), rel=1e-6)
+    assert report.total.mean == pytest.approx((speed + cost).mean().item(), rel=1e-5)
+    assert report.transitions == 32
+    assert report.mode == "batched"
+    assert report.microseconds_per_step > 0
+
+
+def test_terms_that_do_not_sum_to_the_total_are_reported(small):
+    found = findings(batched("v = obs[:, 0]; return v + 0.5, {'v': v}"), small)
+    assert "The terms do not sum to the total" in found["terms_gap"]
+    assert "terms_gap" not in findings(batched("v = obs[:, 0]; return v, {'v': v}"), small)
+
+
+def test_described_and_returned_terms_are_compared(small):
+    declared = "terms = {'v': 'speed', 'gone': 'never'}"
+    text = batched("v = obs[:, 0]; return 2 * v, {'v': v, 'new': v}", declared)
+    found = findings(text, small)
+    assert "Not described: new" in found["undeclared_terms"]
+    assert "Described but never returned: gone" in found["missing_terms"]
+
+
+def test_dead_and_dominating_terms_are_named_with_their_line(small):
+    text = batched(
+        "v = obs[:, 0] + 5\n        terms = {\n            'v': v,\n            'z': 0 * v,\n"
+        "        }\n        return v, terms"
+    )
+    found = findings(text, small)
+    assert found["dead_term"] == 'reward line 8, term "z" was 0 on all 32 transitions of the probe.'
+    assert 'reward line 7, term "v" makes 100% of the reward' in found["dominating_term"]
+
+
+def test_terms_returned_now_and_then_are_named(small):
+    text = batched(
+        "terms = {'v': obs[:, 0]}\n        if bool((info['time'] > 0.11).all()):\n"
+        "            terms['late'] = obs[:, 1]\n        return sum(terms.values()), terms"
+    )
+    message = findings(text, small)["irregular_term"]
+    assert 'reward line 7, term "late" was returned in 2 of 4 steps' in message
+
+
+def test_single_numbers_are_mentioned_with_the_fix(small):
+    found = findings(batched("v = obs[:, 0]; return v + 1.0, {'v': v, 'alive': 1.0}"), small)
+    assert "reward line 5: one number for all environments in alive" in found["scalar_terms"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        batched("obs[:, 0] = 1.0; info['x_velocity'].mul_(2); v = obs[:, 1]; return v, {'v': v}"),
+        per_step("obs[0] = 1.0; info['x_velocity'] = 3.0; v = float(obs[1]); return v, {'v': v}"),
+    ],
+)
+def test_changed_inputs_are_mentioned(text, small):
+    message = findings(text, small, trusted=True)["changes_inputs"]
+    assert 'changes obs, info["x_velocity"]' in message
+
+
+def test_a_default_that_hides_a_misspelt_name_is_mentioned(small):
+    text = per_step("v = float(info.get('x_velocty', 0.0)); return v, {'v': v}")
+    message = findings(text, small)["unknown_info"]
+    assert 'reward line 2: no info named "x_velocty", so the default is always used' in message
+    assert "Closest: x_velocity" in message
+
+
+def test_the_environments_own_reward_is_measured_too():
+    env = make("Hopper-v5", num_envs=4, seed=0)
+    reward = load_reward("default")
+    report = probe(reward, env, transitions=32)
+    assert report.mode == "environment"
+    assert [term.name for term in report.terms] == ["forward", "ctrl", "survive"]
+    assert report.microseconds_per_step is None
+    env.close()
+
+
+def test_a_single_environment_is_enough(tmp_path):
+    env = make("HalfCheetah-v5", num_envs=1, seed=0)
+    mixing = load_reward(batched("v = info['x_velocity'] - obs.mean(); return v, {'v': v}"))
+    with pytest.raises(RewardError, match="depends on the others"):
+        probe(mixing, env, transitions=32)
+    report = probe(
+        load_reward(per_step("v = float(obs[0]); return v, {'v': v}")), env, transitions=32
+    )
+    assert report.mode == "lifted"
+    env.close()
+
+
+def test_a_probe_leaves_a_reward_ready_to_be_copied_and_started(small):
+    reward = load_reward(per_step("v = float(obs[0]); return v, {'v': v}"))
+    probe(reward, small)
+    twin = reward.copy()
+    twin.start(8, "cpu")
+    moment = small.transitions[0]
+    step = twin(moment.obs, moment.action, moment.next_obs, moment.info)
+    assert twin.mode == "lifted"
+    torch.testing.assert_close(step.total, moment.obs[:, 0])
+
+
+def test_the_report_is_a_record(small):
+    report = probe(load_reward("run_forward"), Recording(small.transitions[:1]))
+    assert type(report).model_validate(report.model_dump(mode="json")) == report

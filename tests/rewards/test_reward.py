@@ -1,0 +1,112 @@
+import io
+
+import pytest
+import torch
+
+from telic.errors import RewardError
+from telic.rewards import load_reward
+
+from .conftest import REFERENCE, run
+
+
+def call(reward, moment):
+    return reward(moment.obs, moment.action, moment.next_obs, moment.info)
+
+
+def test_a_reward_that_was_not_probed_decides_at_its_first_call(small):
+    reward = load_reward(REFERENCE / "branches.py")
+    assert reward.mode is None
+    assert reward.term_names == ("speed", "stage", "bonus", "posture")
+    reward.start(8, "cpu")
+    call(reward, small.transitions[0])
+    assert reward.mode == "lifted"
+
+
+def test_one_environment_can_tell_batched_from_per_step(small):
+    one = small.rows(0, 1)
+    for text, mode in (
+        ("def reward_fn(obs, action, next_obs, info):\n    return float(obs[0]), {}\n", "lifted"),
+        ("def reward_fn(obs, action, next_obs, info):\n    return obs[:, 0], {}\n", "batched"),
+    ):
+        reward = load_reward(text)
+        reward.start(1, "cpu")
+        total = call(reward, one.transitions[0]).total
+        assert reward.mode == mode
+        torch.testing.assert_close(total, one.transitions[0].obs[:, 0])
+
+
+def test_a_call_before_start_is_refused(small):
+    with pytest.raises(RewardError, match="called before start"):
+        call(load_reward("run_forward"), small.transitions[0])
+
+
+def test_members_with_other_weights_are_independent(small):
+    reward = load_reward("run_forward")
+    reward.decide(small)
+    fast = reward.with_weights({"speed": 10.0})
+    assert reward.weights["speed"] == 1.0
+    assert fast.mode == "batched"
+    totals = []
+    for each in (reward, fast):
+        each.start(8, "cpu")
+        totals.append(call(each, small.transitions[0]).terms["speed"])
+    torch.testing.assert_close(totals[1], 10.0 * totals[0])
+    assert fast.with_weights({"upright": 0.0}).weights["speed"] == 10.0
+
+
+@pytest.mark.parametrize("source", ["backflip_memory", "closure_nonlocal", "attributes_history"])
+def test_a_resumed_reward_goes_on_bit_for_bit(source, recording):
+    path = REFERENCE / f"{source}.py"
+    reward = load_reward(path if path.exists() else source)
+    reward.decide(recording)
+    reward.start(8, "cpu")
+    middle = len(recording.transitions) // 2 - 1
+    for moment in recording.transitions[:middle]:
+        call(reward, moment)
+        reward.reset(moment.ended)
+    file = io.BytesIO()
+    torch.save(reward.state_dict(), file)
+    file.seek(0)
+    resumed = load_reward(path if path.exists() else source)
+    resumed.start(8, "cpu")
+    resumed.load_state_dict(torch.load(file, weights_only=True))
+    assert resumed.mode == reward.mode
+    for moment in recording.transitions[middle:]:
+        one, other = call(reward, moment), call(resumed, moment)
+        assert torch.equal(one.total, other.total)
+        assert torch.equal(reward.memory(), resumed.memory())
+        reward.reset(moment.ended)
+        resumed.reset(moment.ended)
+
+
+def test_memory_is_shown_only_where_it_is_declared(small):
+    reward = load_reward("backflip_memory")
+    reward.decide(small)
+    reward.start(8, "cpu")
+    assert (reward.memory_size, reward.memory_to) == (8, "critic")
+    assert reward.memory().shape == (8, 8)
+    stateful = load_reward(REFERENCE / "closure_progress.py")
+    stateful.decide(small)
+    stateful.start(8, "cpu")
+    assert stateful.memory().shape == (8, 0)
+
+
+def test_the_environments_own_reward_has_three_sources(small):
+    reward = load_reward(None)
+    reward.decide(small)
+    reward.start(8, "cpu")
+    moment = small.transitions[0]
+    torch.testing.assert_close(call(reward, moment).total, moment.env_reward)
+    given = torch.arange(8.0)
+    step = reward(moment.obs, moment.action, moment.next_obs, moment.info, given)
+    assert torch.equal(step.total, given)
+    assert tuple(step.terms) == ("forward", "ctrl")
+
+
+def test_values_that_are_not_finite_are_passed_on(small):
+    head = "def reward_fn(obs, action, next_obs, info):\n"
+    text = head + "    v = obs[:, 0] / 0\n    return v, {'v': v}\n"
+    reward = load_reward(text)
+    reward.decide(small)
+    totals, _ = run(reward, small)
+    assert not torch.isfinite(torch.from_numpy(totals)).any()
