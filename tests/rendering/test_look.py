@@ -6,6 +6,7 @@ import pytest
 
 from telic.errors import EnvironmentError_
 from telic.rendering import replay
+from telic.rendering.camera import radius_m
 from telic.rendering.look import load_dressed, tile_size_m
 from telic.rendering.painter import floor_height
 from telic.storage.trajectories import TrajectoryFacts
@@ -84,9 +85,11 @@ def test_a_users_robot_keeps_its_own_colours_and_gets_a_floor_below_it(tmp_path)
     assert model.geom("plain").rgba[0] > 0.9
     height = floor_height(model)
     assert height is not None and height < 0.9
-    # endless: a runner never reaches its edge
     floor = np.flatnonzero(model.geom_type == mujoco.mjtGeom.mjGEOM_PLANE)[0]
-    assert not model.geom_size[floor, :2].any()
+    reach = model.geom_size[floor, 0]
+    assert reach > 60 * radius_m(model), "its edge would be seen"
+    periods = reach / (2 * tile_size_m(model))
+    assert periods == pytest.approx(round(periods)), "its lines are not at whole tiles"
 
 
 def test_a_file_that_is_no_model_is_named(tmp_path):

@@ -56,13 +56,18 @@ def test_rays_draw_a_video_and_a_strip_in_one_child(cheetah_file, tmp_path, monk
     assert sorted(each.name for each in tmp_path.iterdir()) == ["cheetah.npz", "s.png", "v.mp4"]
 
 
-def test_opengl_draws_the_robot_where_the_rays_do(cheetah_file, tmp_path):
+def test_opengl_draws_what_the_rays_draw_however_far_away(cheetah, cheetah_file, tmp_path):
     backend = choose_backend()
     if backend == "rays":
         pytest.skip(f"no OpenGL here: {backends.probe('egl').reason}")
     jobs = [RenderJob(trajectory=cheetah_file, output=tmp_path / "gl.mp4", **SMALL)]
     jobs += [jobs[0].model_copy(update={"output": tmp_path / "fine.mp4", "fine": True})]
-    assert [each.error for each in render(jobs, backend=backend)] == [None, None]
+    kilometre = cheetah["qpos"] + 1000.0 * np.eye(9)[0]
+    far = Trajectory({**cheetah.columns, "qpos": kilometre}, cheetah.facts)
+    write_trajectory(tmp_path / "far.npz", far)
+    away = {"trajectory": tmp_path / "far.npz", "output": tmp_path / "far.mp4"}
+    jobs += [jobs[0].model_copy(update=away)]
+    assert [each.error for each in render(jobs, backend=backend)] == [None] * 3
     other = jobs[0].model_copy(update={"output": tmp_path / "rays.mp4"})
     render([other], backend="rays")
 
@@ -70,6 +75,10 @@ def test_opengl_draws_the_robot_where_the_rays_do(cheetah_file, tmp_path):
         frames = read_frames(tmp_path / name).astype(int)
         return frames[..., 0] > frames[..., 2] + 50
 
+    names = ("gl.mp4", "far.mp4", "rays.mp4")
+    near, far, cast = (read_frames(tmp_path / name).astype(int) for name in names)
+    assert np.abs(near - far).mean() < 3, "the floor stayed behind"
+    assert np.abs(near - cast).mean() < 5, "they do not agree on the floor's tiles"
     for name in ("gl.mp4", "fine.mp4"):
         ours, theirs = orange(name), orange("rays.mp4")
         assert ours.sum() > 1000

@@ -4,6 +4,8 @@ import types
 import warnings
 from pathlib import Path
 
+import gymnasium.envs.mujoco
+import mujoco
 import numpy as np
 import pytest
 import torch
@@ -13,6 +15,9 @@ from telic.envs.info import Info
 from telic.rewards.contract import RewardFunction
 from telic.rewards.recording import Recording, collect
 
+MODEL = mujoco.MjModel.from_xml_path(
+    str(Path(gymnasium.envs.mujoco.__file__).parent / "assets" / "half_cheetah.xml")
+)
 REFERENCE = Path(__file__).parent / "reference_style"
 
 
@@ -105,7 +110,7 @@ def plain_info(info, row):
         qpos=values["qpos"][places[name].qpos_address :][:1]
     )
     values["mj_data"] = types.SimpleNamespace(**fields)
-    values["mj_model"] = None
+    values["mj_model"] = MODEL
     return values
 
 

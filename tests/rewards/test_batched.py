@@ -84,6 +84,16 @@ def test_nothing_a_reward_changes_reaches_the_caller():
     assert given[3]["x_velocity"].tolist() == [0.0, 1.0, 2.0]
 
 
+def test_what_describes_the_environment_cannot_be_changed_for_others(small):
+    line = "d = info.schema.bodies; d.clear(); info.spec.info_keys.clear(); return obs[:, 0], {}"
+    runner = BatchedRunner(load_reward(body(line), trusted=True).definition, {}, None)
+    runner.start(8, "cpu")
+    moment = small.transitions[0]
+    runner.run(moment.obs, moment.action, moment.next_obs, moment.info)
+    assert moment.info.body("torso").xpos.shape == (8, 3)
+    assert moment.info.spec.info_keys
+
+
 @pytest.mark.parametrize(
     "line, message",
     [

@@ -157,6 +157,31 @@ def test_a_function_that_closes_over_values_is_lifted(small):
     torch.testing.assert_close(got, torch.where(height > 0.01, gain * height, -1.0))
 
 
+def test_a_stateful_function_object_is_apart_for_each_environment(small):
+    def make():
+        import math
+
+        count = 0
+
+        def bump():
+            nonlocal count
+            count += 1
+            return count
+
+        def function(obs, action, next_obs, info):
+            return math.floor(bump() + 0.5) + 100.0 * count, {}
+
+        return function
+
+    reward = load_reward(make())
+    assert reward.decide(small).is_stateful
+    reward.start(8, "cpu")
+    for expected in (101.0, 202.0):
+        moment = small.transitions[0]
+        step = reward(moment.obs, moment.action, moment.next_obs, moment.info)
+        assert step.total.tolist() == [expected] * 8
+
+
 def test_the_library_is_loaded_by_name():
     assert {"run_forward", "hop", "ant_forward", "backflip_memory", "stand_up"} <= set(
         library_names()

@@ -135,6 +135,13 @@ class GymnasiumEnv:
         self._fresh = done
         return self._give(obs, final, reward, terminated, truncated, info)
 
+    def present(self) -> Info:
+        """Refuse: an environment behind Gymnasium's interface shows its state only in a step."""
+        raise UsageError(
+            f"{self.spec.id} cannot show its present state.",
+            hint="Leave critic_sees empty; it works for the built-in tasks and for MJCF files.",
+        )
+
     def stagger(self) -> None:
         """Set each episode clock to a random age; see `VecEnv.stagger`."""
         if self.max_episode_steps is not None:

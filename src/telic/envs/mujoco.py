@@ -11,7 +11,7 @@ from torch import Tensor
 
 from telic.core.seeds import uniform
 from telic.envs.anatomy import body_names, robot_of
-from telic.envs.info import InfoSchema
+from telic.envs.info import Info, InfoSchema
 from telic.envs.names import action_names, joints
 from telic.envs.spec import EnvSpec
 from telic.envs.starts import Starts
@@ -105,6 +105,10 @@ class MujocoEnv:
         self.exact_obs = exact
         self.exact_reward = reward
         return Step(obs, reward.float(), terminated, truncated, info, final_obs)
+
+    def present(self) -> Info:
+        """Return an info of the present state; see `VecEnv.present`."""
+        return self._transition.present(self._schema)
 
     def stagger(self) -> None:
         """Set each episode clock to a random age; see `VecEnv.stagger`."""

@@ -60,6 +60,7 @@ class Task(Generic[Arguments]):
     def __init__(self, arguments: Arguments, sim: Simulation) -> None:
         self.arguments = arguments
         self.readers = {}
+        self._amounts: dict[float, Tensor] = {}
         self.qpos = sim.field("qpos")
         self.qvel = sim.field("qvel")
         self.dt = sim.model.opt.timestep * arguments.frame_skip
@@ -88,7 +89,10 @@ class Task(Generic[Arguments]):
 
     def where(self, condition: Tensor, amount: float) -> Tensor:
         """Return `amount` where a condition holds and 0 elsewhere, (N,)."""
-        return condition.to(self.qpos.dtype) * amount
+        if amount not in self._amounts:
+            self._amounts[amount] = self.qpos.new_tensor(amount)
+        # A tensor without dimensions gives a bool its precision; a Python float would not.
+        return condition * self._amounts[amount]
 
     def start_near_default(
         self, seed: Tensor, episode: Tensor, scale: float, *, normal_velocity: bool = False

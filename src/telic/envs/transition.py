@@ -109,6 +109,18 @@ class Transition:
         """Return the info of the latest transition, some of whose values are known."""
         return Info(partial(self._value, self._serial), schema, values)
 
+    def present(self, schema: InfoSchema) -> Info:
+        """Return an info of the state as it is now, new episodes included."""
+        return Info(self._present_value, schema)
+
+    def _present_value(self, name: str) -> Tensor:
+        if name not in _FIELDS and name != "contacts":
+            raise UsageError(
+                f'"{name}" belongs to a transition, not to a state.',
+                hint=f"A state has: {', '.join(_FIELDS)}, contacts.",
+            )
+        return self._readers[name](self._sim.field).clone()
+
     def _value(self, serial: int, name: str) -> Tensor:
         if serial != self._serial:
             raise UsageError(

@@ -54,6 +54,13 @@ class VecEnv(Protocol):
         """Make one control step in every environment; actions are used as given."""
         ...
 
+    def present(self) -> Info:
+        """Return an info of the present state, after any autoreset: what a critic may see more of.
+
+        It offers the fields of the simulation, not what belongs to a transition.
+        """
+        ...
+
     def stagger(self) -> None:
         """Set each episode clock to a random age, so that time limits do not come in lock-step.
 

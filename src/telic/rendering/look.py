@@ -22,7 +22,7 @@ FLOOR_DARK: Colour = (0.62, 0.68, 0.73)
 FLOOR_LIGHT: Colour = (0.74, 0.79, 0.83)
 FLOOR_LINE: Colour = (0.84, 0.88, 0.91)
 FLOOR_SHADOW: Colour = (0.44, 0.49, 0.54)
-FLOOR_REACH = 120.0  # how far the floor is seen, in radii of the robot
+FLOOR_REACH = 80.0  # how far the floor is seen, in radii of the robot
 LIGHT_DIRECTION = np.array([0.35, 0.55, -1.0])
 LIGHT_AMBIENT = 0.44
 LIGHT_DIFFUSE = 0.62
@@ -113,15 +113,16 @@ def _lay_floor(spec: mujoco.MjSpec, plain: mujoco.MjModel) -> None:
         type=mujoco.mjtTexture.mjTEXTURE_2D,
         builtin=mujoco.mjtBuiltin.mjBUILTIN_CHECKER,
         mark=mujoco.mjtMark.mjMARK_EDGE,
-        rgb1=FLOOR_DARK,
-        rgb2=FLOOR_LIGHT,
+        rgb1=FLOOR_LIGHT,
+        rgb2=FLOOR_DARK,
         markrgb=FLOOR_LINE,
         width=256,
         height=256,
     )
-    repeats_per_m = 1 / (2 * tile_size_m(plain))
+    # The picture is two tiles wide, and MuJoCo counts repetitions per two metres.
+    repeats = [1 / tile_size_m(plain)] * 2
     material = spec.add_material(
-        name="telic_floor", texrepeat=[repeats_per_m] * 2, texuniform=True, specular=0, shininess=0
+        name="telic_floor", texrepeat=repeats, texuniform=True, specular=0, shininess=0
     )
     textures = [""] * len(material.textures)
     textures[int(mujoco.mjtTextureRole.mjTEXROLE_RGB)] = "telic_floor"
@@ -134,8 +135,11 @@ def _lay_floor(spec: mujoco.MjSpec, plain: mujoco.MjModel) -> None:
         plane.material = "telic_floor"
         plane.rgba = _DEFAULT_GREY
     if len(planes) == 1:
-        # The painter moves it along, so that a fast runner never comes to its end.
-        planes[0].size = (FLOOR_REACH * radius_m(plain), FLOOR_REACH * radius_m(plain), 1)
+        # The painter moves it along, so that a fast runner never comes to its end. Whole periods of
+        # the pattern put its lines at whole tiles from the origin.
+        period = 2 * tile_size_m(plain)
+        reach = period * round(FLOOR_REACH * radius_m(plain) / period)
+        planes[0].size = (reach, reach, 1)
 
 
 def _set_lights(spec: mujoco.MjSpec) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from telic.envs.info import Info
+from telic.envs.info import Info, InfoSchema
 from telic.errors import RewardError
 from telic.rewards.contract import Device, RewardFunction, RewardStep, initial_memory, reset_memory
 from telic.rewards.definition import Definition
@@ -21,8 +22,9 @@ class PrivateInfo(Info):
 
     __slots__ = ("_lender",)
 
-    def __init__(self, lender: Info) -> None:
-        super().__init__(lambda name: lender.exact(name).clone(), lender.schema)
+    def __init__(self, lender: Info, schema: InfoSchema) -> None:
+        """Lend from an info, described by a schema of the borrower's own."""
+        super().__init__(lambda name: lender.exact(name).clone(), schema)
         self._lender = lender
 
     def __getitem__(self, name: str) -> Tensor:
@@ -35,6 +37,16 @@ class PrivateInfo(Info):
     def lent(self) -> tuple[str, ...]:
         """The names that were asked for."""
         return tuple(self._single)
+
+
+def private_schema(schema: InfoSchema) -> InfoSchema:
+    """Return a copy of a schema that can be changed without harm."""
+    return dataclasses.replace(
+        schema,
+        meanings=dict(schema.meanings),
+        bodies=dict(schema.bodies),
+        spec=schema.spec.model_copy(deep=True) if schema.spec else None,
+    )
 
 
 class BatchedRunner:
@@ -56,6 +68,8 @@ class BatchedRunner:
         self._num_envs = 0
         self._device: Device = "cpu"
         self._steps = 0
+        self._schema: InfoSchema | None = None
+        self._lent_from: InfoSchema | None = None
 
     @property
     def memory_size(self) -> int:
@@ -78,7 +92,7 @@ class BatchedRunner:
         """Reward one step; see `Runner.run`."""
         try:
             result = self.instance.call(
-                obs.clone(), action.clone(), next_obs.clone(), PrivateInfo(info)
+                obs.clone(), action.clone(), next_obs.clone(), self.lend(info)
             )
         except Exception as error:
             raise self._explain(error, info, obs, action) from error
@@ -91,6 +105,12 @@ class BatchedRunner:
             self._column(total, ""),
             {name: self._column(terms.get(name, 0.0), name) for name in names},
         )
+
+    def lend(self, info: Info) -> PrivateInfo:
+        """Return an info for foreign code."""
+        if self._schema is None or self._lent_from is not info.schema:
+            self._lent_from, self._schema = info.schema, private_schema(info.schema)
+        return PrivateInfo(info, self._schema)
 
     def reset(self, mask: Tensor) -> None:
         """Put the memory of ended episodes back; see `Runner.reset`."""

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy
-import torch
 
 from telic.errors import RewardError
 from telic.rewards.contract import RewardFunction
@@ -196,34 +195,35 @@ class ObjectDefinition:
         return _instance(changed, weights, {}, {})
 
 
-def module_names() -> dict[str, Any]:
-    """Return the global names of a trusted reward file: the usual modules, and all of Python."""
-    return {
-        "__name__": "reward",
-        "np": numpy,
-        "numpy": numpy,
-        "math": math,
-        "torch": torch,
-        "RewardFunction": RewardFunction,
-    }
+def copy_function(
+    function: types.FunctionType, cells: dict[int, types.CellType] | None = None
+) -> types.FunctionType:
+    """Return a function with closure values, defaults and attributes of its own.
 
-
-def copy_function(function: types.FunctionType) -> types.FunctionType:
-    """Return a function with closure values, defaults and attributes of its own."""
-    cells = tuple(
-        types.CellType(copy.deepcopy(cell.cell_contents)) for cell in function.__closure__ or ()
-    )
+    Functions that it closes over are copied too, and go on sharing their cells among each other.
+    """
+    cells = {} if cells is None else cells
+    own = tuple(_copy_cell(cell, cells) for cell in function.__closure__ or ())
+    defaults = copy.deepcopy(function.__defaults__)
     twin = types.FunctionType(
-        function.__code__,
-        function.__globals__,
-        function.__name__,
-        copy.deepcopy(function.__defaults__),
-        cells,
+        function.__code__, function.__globals__, function.__name__, defaults, own
     )
     twin.__kwdefaults__ = copy.deepcopy(function.__kwdefaults__)
     twin.__dict__.update(copy.deepcopy(function.__dict__))
     twin.__doc__ = function.__doc__
     return twin
+
+
+def _copy_cell(cell: types.CellType, cells: dict[int, types.CellType]) -> types.CellType:
+    if id(cell) not in cells:
+        new = cells[id(cell)] = types.CellType()
+        value = cell.cell_contents
+        if isinstance(value, types.FunctionType):
+            value = copy_function(value, cells)
+        elif not isinstance(value, types.ModuleType):
+            value = copy.deepcopy(value)
+        new.cell_contents = value
+    return cells[id(cell)]
 
 
 def _instance(
@@ -265,7 +265,7 @@ def _four_arguments(function: Callable[..., Any]) -> Call:
         if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
     ]  # fmt: skip
     required = [each for each in places if each.default is each.empty]
-    if len(required) == 6:
+    if len(required) == 6 or [each.name for each in places[4:]] == ["mj_data", "mj_model"]:
         return lambda obs, action, next_obs, info: function(
             obs, action, next_obs, info, info["mj_data"], info["mj_model"]
         )

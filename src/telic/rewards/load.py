@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import ast
+import math
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import mujoco
+import numpy
+import torch
+
+from telic import quantities
 from telic.core.suggest import closest
 from telic.errors import ConfigError, RewardError, TelicError
 from telic.rewards.contract import RewardFunction
@@ -16,10 +22,11 @@ from telic.rewards.definition import (
     ObjectDefinition,
     Source,
     SourceDefinition,
-    module_names,
 )
 from telic.rewards.mistakes import Circumstances, explain, explain_syntax
 from telic.rewards.reward import Reward
+from telic.sandbox.namespace import namespace
+from telic.sandbox.source import check_source
 
 LIBRARY = Path(__file__).parent / "library"
 """hand-written rewards, loaded by their bare name"""
@@ -27,7 +34,11 @@ _LONGEST = 200_000
 
 
 def load_reward(
-    source: Any, *, trusted: bool = False, weights: Mapping[str, float] | None = None
+    source: Any,
+    *,
+    trusted: bool = False,
+    weights: Mapping[str, float] | None = None,
+    label: str | None = None,
 ) -> Reward:
     """Return a reward, ready to be probed and started.
 
@@ -37,6 +48,7 @@ def load_reward(
         trusted: run a file as ordinary Python instead of checking it against the allow-list.
             Objects are trusted: their code has run already.
         weights: new values for some of the reward's weights.
+        label: how messages call a text, e.g. "reward.py"; a file is called by its name.
 
     Raises:
         RewardError: the source is missing, not Python, or defines no reward.
@@ -48,7 +60,8 @@ def load_reward(
     elif source is None or (isinstance(source, str) and source == "default"):
         reward = Reward(None)
     elif isinstance(source, str | Path):
-        reward = Reward(_from_text(*_read(source), trusted=trusted))
+        text, name = read_source(source)
+        reward = Reward(_from_text(text, label or name, trusted=trusted))
     elif callable(source) or hasattr(source, "compute"):
         reward = Reward(ObjectDefinition(source))
     else:
@@ -66,8 +79,11 @@ def library_names() -> list[str]:
     return sorted(path.stem for path in LIBRARY.glob("*.py") if not path.stem.startswith("_"))
 
 
-def _read(source: str | Path) -> tuple[str, str]:
-    """Return the text and how messages call it."""
+def read_source(source: str | Path) -> tuple[str, str]:
+    """Return the text of a reward given by path, library name or text, and how to call it.
+
+    Raises RewardError when there is no such file, or it is not text.
+    """
     if isinstance(source, str) and "\n" in source:
         return source, "reward"
     path = Path(source).expanduser()
@@ -104,9 +120,9 @@ def _from_text(text: str, label: str, *, trusted: bool) -> Definition:
         try:
             text = _without_own_imports(text)
             if not trusted:
-                _check(text, label)
+                check_source(text, label)
             source = Source(text, label, f"<{label}>")
-            return SourceDefinition(source, module_names if trusted else _checked_names)
+            return SourceDefinition(source, _trusted_names if trusted else _checked_names)
         except SyntaxError as error:
             raise explain_syntax(error, label) from None
         except (RecursionError, MemoryError) as error:
@@ -135,20 +151,29 @@ def _without_own_imports(text: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _check(text: str, label: str) -> None:
-    from telic.sandbox.source import check_source
-
-    check_source(text, label)
-
-
 def _checked_names() -> dict[str, Any]:
-    from telic.sandbox.namespace import namespace
-
     return namespace(provided=_provided())
 
 
-def _provided() -> dict[str, Any]:
-    from telic import quantities
+def _trusted_names() -> dict[str, Any]:
+    """Return all of Python, with the usual names in place."""
+    return {
+        "__name__": "reward",
+        "np": numpy,
+        "numpy": numpy,
+        "math": math,
+        "torch": torch,
+        "mujoco": mujoco,
+        "quantities": quantities,
+        "RewardFunction": RewardFunction,
+    }
 
-    public = {name: getattr(quantities, name) for name in quantities.__all__}
-    return {"telic": {"RewardFunction": RewardFunction, "quantities": public}}
+
+def _provided() -> dict[str, Any]:
+    """Return what foreign code may use of telic: things that compute and cannot be changed."""
+    measured = {
+        name: value
+        for name, value in vars(quantities).items()
+        if isinstance(value, quantities.Quantity)
+    }
+    return {"telic": {"RewardFunction": RewardFunction, "quantities": measured}}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from telic.rewards.batched import BatchedRunner, PrivateInfo
+from telic.rewards.batched import BatchedRunner
 from telic.rewards.decide import Decision
 from telic.rewards.definition import Definition, Source
 from telic.rewards.findings import Finding
@@ -48,7 +48,7 @@ def check_manners(reward: Reward, decision: Decision, recording: Recording) -> l
 def _batched_call(runner: BatchedRunner, moment: Transition) -> tuple[list[str], Any]:
     """Return the inputs that a call changes, and its result."""
     given = [getattr(moment, name).clone() for name in _INPUTS]
-    info = PrivateInfo(moment.info)
+    info = runner.lend(moment.info)
     result = runner.instance.call(given[0], given[1], given[2], info)
     changed = [
         name

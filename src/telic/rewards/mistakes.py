@@ -90,7 +90,8 @@ def _diagnose(error: Exception, text: str, when: Circumstances) -> tuple[str, st
     if isinstance(error, KeyError):
         name = getattr(error, "name", error.args[0] if error.args else "")
         # A dictionary of the reward's own may miss a key too; only a line with info is about info.
-        if when.info_names and name not in when.info_names and "info" in text:
+        about_info = isinstance(error, TelicError) or "info" in text
+        if about_info and when.info_names and name not in when.info_names:
             return unknown_info(str(name), when.info_names)
         return f'no key "{name}" in the dictionary', None
     if isinstance(error, TelicError):

@@ -115,6 +115,8 @@ class Reward:
         """Run the code as decided before, for this reward or one that differs only in weights."""
         self.decision = decision
         self.term_names = decision.term_names
+        if decision.mode != "batched":
+            self.memory_size = 0  # state of a per-step reward is not shown to anybody
         self._runner = None
 
     def start(self, num_envs: int, device: Device) -> None:

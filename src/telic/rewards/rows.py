@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,11 +10,8 @@ import torch
 from torch import Tensor
 
 from telic.envs.info import Info
-from telic.envs.spec import JointSpec
-from telic.errors import UnknownName
 from telic.rewards.scan import Scan
-
-_WIDTHS = {"free": (7, 6), "ball": (4, 3), "slide": (1, 1), "hinge": (1, 1)}
+from telic.rewards.simulator import SimulatorRow, model_of
 
 
 def to_rows(batch: Tensor) -> np.ndarray:
@@ -68,98 +63,6 @@ class RowReader:
         if "qpos" in info and (self._scan is None or self._scan.simulator):
             self._simulator = {"mj_model": model_of(info)}
         return names if self._scan is None else [n for n in names if n in self._scan.strings]
-
-
-class SimulatorRow:
-    """Looks like MuJoCo's data of one environment: fields, and bodies and joints by name."""
-
-    __slots__ = ("_info", "_read")
-
-    def __init__(self, info: Info, read: Callable[[str], Any]) -> None:
-        """Look like the data of one environment, whose fields `read` gives by name."""
-        self._info = info
-        self._read = read
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "ctrl":
-            name = "action"
-        if name.startswith("_") or name not in self._info:
-            raise AttributeError(missing_field(name, self._info))
-        value = self._read(name)
-        return value if value.ndim else value.item()
-
-    def body(self, name: str | int) -> BodyRow:
-        """Return one body, by name or number."""
-        return BodyRow(self, body_row(self._info, name))
-
-    def joint(self, name: str) -> JointRow:
-        """Return one joint, by name."""
-        return JointRow(self, joint_of(self._info, name))
-
-
-class BodyRow:
-    """Looks like MuJoCo's view of one body: xpos, xquat, cvel, cfrc_ext and so on."""
-
-    __slots__ = ("_data", "id")
-
-    def __init__(self, data: Any, row: int) -> None:
-        self._data = data
-        self.id = row
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._data, name)[self.id]
-
-
-class JointRow:
-    """Looks like MuJoCo's view of one joint: qpos and qvel."""
-
-    __slots__ = ("_data", "_joint")
-
-    def __init__(self, data: Any, joint: JointSpec) -> None:
-        self._data = data
-        self._joint = joint
-
-    @property
-    def qpos(self) -> Any:
-        """Position: one number for a hinge or slide, 4 or 7 for a ball or free joint."""
-        first = self._joint.qpos_address
-        return self._data.qpos[first : first + _WIDTHS[self._joint.kind][0]]
-
-    @property
-    def qvel(self) -> Any:
-        """Velocity: one number for a hinge or slide, 3 or 6 for a ball or free joint."""
-        first = self._joint.dof_address
-        return self._data.qvel[first : first + _WIDTHS[self._joint.kind][1]]
-
-
-def body_row(info: Info, name: str | int) -> int:
-    """Return the row of a body in values such as xpos."""
-    if isinstance(name, int):
-        return name
-    row = info.schema.bodies.get(name)
-    if row is None:
-        raise UnknownName("body", name, list(info.schema.bodies))
-    return row
-
-
-def joint_of(info: Info, name: str) -> JointSpec:
-    """Return the description of a joint."""
-    joints = {joint.name: joint for joint in (info.spec.joints if info.spec else ())}
-    if name not in joints:
-        raise UnknownName("joint", name, list(joints))
-    return joints[name]
-
-
-def model_of(info: Info) -> Any:
-    """Return a copy of the MuJoCo model, for a reward to read and not to harm; None: unknown."""
-    model = getattr(info.schema, "model", None)
-    return copy.copy(model)
-
-
-def missing_field(name: str, info: Info) -> str:
-    """Return what to say of a simulator field that infos do not offer."""
-    offered = ", ".join(each for each in info if "reward" not in each)
-    return f"mj_data has no {name} here; there are: {offered}"
 
 
 def _field(columns: Columns, row: int, name: str) -> Any:

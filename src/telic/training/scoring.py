@@ -123,8 +123,7 @@ class Scoring:
     def _call(
         self, group: Group, obs: Tensor, action: Tensor, step: Step, rows: slice
     ) -> tuple[Tensor, Tensor]:
-        # A slice has memory of its own: what a reward writes into it reaches nobody else.
-        info = step.info.slice(rows)
+        info = step.info if rows == slice(None) else step.info.slice(rows)
         try:
             if group.first in self._errors:
                 raise self._errors[group.first]

@@ -123,7 +123,8 @@ class _Body:
 
     def contact(self, weight: float, bounds: Range) -> Tensor:
         """Return minus the weighted squared contact forces within bounds, (N,)."""
-        return -(self.forces.square().sum(1) * weight).clamp(*bounds)
+        low, high = bounds
+        return (self.forces.square().sum(1) * -weight).clamp(-high, -low)
 
 
 class Humanoid(Task[HumanoidArguments]):

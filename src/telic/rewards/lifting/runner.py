@@ -11,7 +11,6 @@ from typing import Any
 import numpy
 import torch
 from torch import Tensor
-from torch.fx.node import map_arg
 
 from telic.envs.info import Info
 from telic.errors import RewardError
@@ -21,17 +20,10 @@ from telic.rewards.lifting.array import NotLiftable, lift
 from telic.rewards.lifting.branches import HELPERS, MATH_NAME, NUMPY_NAME, rewrite
 from telic.rewards.lifting.functions import floats, single
 from telic.rewards.lifting.tables import BUILTINS, MATH, NUMPY, Shim
+from telic.rewards.lifting.trace import Program, record
 from telic.rewards.mistakes import locate, place
-from telic.rewards.rows import SimulatorRow, model_of
 from telic.rewards.runner import Stateless, unpack
-
-_FAST_NAMES = """
-abs acos add amax amin asin atan atan2 cat clamp clamp_max clamp_min cos div eq exp ge gt le log
-logical_and logical_not logical_or lt maximum mean minimum mul ne neg pow remainder select sign
-sin sqrt stack sub sum tan tanh unsqueeze where
-"""
-_FAST = frozenset(_FAST_NAMES.split())
-"""operations whose torch function takes the same arguments, at a third of the overhead"""
+from telic.rewards.simulator import SimulatorRow, model_of
 
 
 class LiftedRunner(Stateless):
@@ -49,9 +41,8 @@ class LiftedRunner(Stateless):
         self._source = definition.source
         self._term_names = term_names
         self._device: Device = "cpu"
-        self._program: Callable[..., tuple[Tensor, ...]] | None = None
+        self._program: Program | None = None
         self._inputs: list[str] = []
-        self._used: list[bool] = []
 
     def start(self, num_envs: int, device: Device) -> None:
         """Begin anew; see `Runner.start`."""
@@ -66,9 +57,9 @@ class LiftedRunner(Stateless):
             assert self._program is not None
         values = [
             _column(given.get(name), info, name) if used else None
-            for name, used in zip(self._inputs, self._used, strict=True)
+            for name, used in zip(self._inputs, self._program.used, strict=True)
         ]
-        total, *terms = self._program(*values)
+        total, *terms = self._program.run(*values)
         return RewardStep(
             total.float(), {n: t.float() for n, t in zip(self._term_names, terms, strict=True)}
         )
@@ -89,7 +80,7 @@ class LiftedRunner(Stateless):
             with torch.no_grad(), on_device, warnings.catch_warnings():
                 # Where vmap would loop over the environments itself, our own loop is faster.
                 warnings.filterwarnings("error", message="There is a performance drop")
-                self._program, self._used = _compile(torch.vmap(row), columns)
+                self._program = record(torch.vmap(row), columns)
         except Exception as error:
             line = locate(error, source)
             reason = str(error).splitlines()[0] if str(error) else ""
@@ -145,42 +136,3 @@ def _number(value: Any) -> Tensor:
     if tensor.numel() != 1:
         raise NotLiftable("a term that is not one number")
     return single(tensor)
-
-
-def _compile(
-    function: Callable[..., Any], columns: list[Tensor]
-) -> tuple[Callable[..., Any], list[bool]]:
-    """Return the recorded operations as a function, and which of the inputs they use."""
-    from torch.fx.experimental.proxy_tensor import make_fx
-
-    expected = function(*columns)
-    module = make_fx(function)(*columns)
-    _fold_constants(module)
-    for node in module.graph.nodes:
-        if node.op == "call_function" and node.target._schema.name.split("::")[1] in _FAST:
-            node.target = getattr(torch, node.target._schema.name.split("::")[1])
-    module.graph.eliminate_dead_code()
-    module.recompile()
-    used = [bool(node.users) for node in module.graph.nodes if node.op == "placeholder"]
-    result = module.forward(*columns)
-    for one, other in zip(result, expected, strict=True):
-        if not torch.equal(one.nan_to_num(), other.nan_to_num()):
-            raise NotLiftable("the recorded operations do not give the same numbers")
-    return module.forward, used
-
-
-def _fold_constants(module: torch.fx.GraphModule) -> None:
-    """Compute once what does not depend on the inputs."""
-    known: dict[torch.fx.Node, Tensor] = {}
-    for node in list(module.graph.nodes):
-        if node.op == "get_attr":
-            known[node] = getattr(module, node.target)
-        elif node.op == "call_function" and all(each in known for each in node.all_input_nodes):
-            args, kwargs = map_arg((node.args, node.kwargs), known.__getitem__)
-            name = f"_folded_{len(known)}"
-            value = node.target(*args, **kwargs)
-            module.register_buffer(name, value)
-            with module.graph.inserting_before(node):
-                constant = module.graph.get_attr(name)
-            node.replace_all_uses_with(constant)
-            known[node] = known[constant] = value

@@ -1,0 +1,17 @@
+"""Step 64 Hoppers together and read what they did."""
+
+import torch
+
+import telic
+
+env = telic.make("Hopper-v5", num_envs=64, seed=0)
+obs = env.reset()  # (64, 11)
+falls = 0
+for _ in range(200):
+    action = torch.rand(64, env.act_dim) * 2 - 1
+    step = env.step(action)  # episodes that end start anew inside
+    falls += int(step.terminated.sum())
+speed = step.info["x_velocity"]  # (64,), computed because we ask
+torso = step.info.body("torso").xpos  # (64, 3)
+print(f"{falls} falls; fastest now {speed.max():.2f} m/s; torso at {torso[0].tolist()}")
+env.close()

@@ -1,0 +1,20 @@
+"""Follow training from Python, stop it when it is good enough, and go on later."""
+
+import telic
+
+best = 0.0
+
+
+def listen(event):
+    global best
+    if event["event"] == "eval.done":
+        best = max(record["mean_return"] for record in event["members"].values())
+        print(f"{event['step']:,} steps: {best:.0f}")
+
+
+if __name__ == "__main__":
+    options = {"steps": 40_000, "evaluations": 8, "videos": "none", "on_event": listen}
+    run = telic.train("InvertedPendulum-v5", should_stop=lambda: best > 20, **options)
+    print(run.status)
+    run = telic.train("InvertedPendulum-v5", **options)  # the same call goes on
+    print(run.status)

@@ -1,0 +1,127 @@
+import json
+import re
+import shutil
+
+import pytest
+
+from telic.storage.files import read_json, write_json
+from telic.storage.layout import RunFolder
+from telic.training.export.card import Contents, card
+from telic.training.export.evidence import gather
+from telic.training.policy import load_policy
+
+from .conftest import make_policy
+
+CONTENTS = Contents(
+    files={"policy.onnx": "ONNX"}, deviations={"policy.onnx": 2.5e-7}, curve="c.svg", video=None
+)
+
+
+@pytest.fixture
+def run(trained, tmp_path):
+    path = tmp_path / "small"
+    shutil.copytree(trained.path, path)
+    return RunFolder(path)
+
+
+def write_card(run, step=512, policy=None):
+    member = next(each for each in run.members() if each.name == "reward_seed_1")
+    policy = policy or load_policy(member.path, step)
+    return card(gather(run, member, policy), CONTENTS)
+
+
+def front_matter(text):
+    return re.match(r"---\n(.*?)\n---\n", text, re.S)[1]
+
+
+def section(text, title):
+    return re.search(rf"\n## {title}\n(.*?)(\n## |\Z)", text, re.S)[1]
+
+
+def evaluation(run, step):
+    lines = (run.path / "reward_seed_1" / "metrics" / "scalars.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    return next(row for row in rows if row.get("type") == "eval" and row["global_step"] == step)
+
+
+def test_the_front_matter_has_what_model_viewers_read(run):
+    text, record = front_matter(write_card(run)), evaluation(run, 512)
+    score = f"{record['mean_return']:.2f} +/- {record['std_return']:.2f}"
+    assert "library_name: telic" in text
+    assert 'name: "InvertedPendulum-v5"' in text
+    assert "type: mean_reward" in text
+    assert f'value: "{score}"' in text
+
+
+def test_the_reward_is_given_with_formula_weights_and_measured_terms(run):
+    text, record = section(write_card(run), "Reward"), evaluation(run, 512)
+    assert "$$\nr = w_u \\cos\\theta - w_s \\dot{x}^2\n$$" in text
+    assert "Keep the pole up." in text
+    upright = f"{record['reward_terms']['upright']:.4g}"
+    assert f"| upright | pole \\| near vertical | 2 | {upright} |" in text
+
+
+def test_evaluations_are_shown_with_interval_and_this_policy_in_bold(run):
+    text, record = section(write_card(run), "Evaluation"), evaluation(run, 256)
+    low, high = record["interval"]
+    assert f"| 256 | {record['mean_return']:.4g} | {low:.4g} … {high:.4g} |" in text
+    assert "| **512** |" in text
+    assert "4 episodes" in text
+    assert "reward_seed_2" in text
+
+
+def test_what_was_not_measured_is_said_to_be_so(run):
+    member = run.path / "reward_seed_1"
+    (member / "metrics" / "scalars.jsonl").unlink()
+    (member / "summary.json").unlink()
+    text = write_card(run)
+    assert 'value: "not measured"' in front_matter(text)
+    assert "Return: not measured." in section(text, "Evaluation")
+    assert "**Return not measured** on no evaluation episodes" in text
+    assert "time of the run | not measured" in section(text, "Training")
+
+
+def test_findings_are_told(run):
+    path = run.path / "reward_seed_1" / "summary.json"
+    finding = {"name": "plateau", "message": "It stopped.", "values": {}, "step": 1234}
+    write_json(path, {**read_json(path), "findings": [finding]})
+    assert "- **plateau** at 1,234 steps: It stopped." in section(write_card(run), "Training")
+
+
+def test_the_command_and_the_versions_are_there_to_repeat_it(run):
+    text = section(write_card(run), "Reproduce")
+    assert "```sh\ntelic train X\n```" in text
+    assert re.search(r"\| mujoco \| 4\.", text)
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        ("InvertedPendulum-v5", "MIT licence"),
+        ("/home/me/robots/dog.xml", "model file of the author's"),
+        ("package.module:Walker", "`package.module:Walker`"),
+    ],
+)
+def test_the_licence_of_assets_is_stated_or_said_to_be_unknown(run, env, expected):
+    path = run.path / "reward_seed_1" / "config.json"
+    write_json(path, {**read_json(path), "env": env})
+    text = write_card(run)
+    licence = section(text, "Licence")
+    assert expected in licence
+    assert ("unknown here" in licence) == (env != "InvertedPendulum-v5")
+    assert "/home/me" not in text
+
+
+def test_deviations_of_the_files_are_stated(run):
+    assert "| [policy.onnx](policy.onnx) | ONNX | 2.5e-07 |" in section(write_card(run), "Use")
+
+
+def test_a_policy_that_sees_memory_is_used_with_it(run):
+    text = write_card(run, policy=make_policy(memory=2))
+    assert "policy(obs, memory)" in section(text, "Use")
+    assert '"memory": np.zeros((1, 2), np.float32)' in section(text, "Use")
+    assert "2 numbers" in section(text, "Task")
+
+
+def test_discrete_actions_are_described_as_choices(run):
+    assert "| action | one of 4 |" in write_card(run, policy=make_policy(discrete=True, outputs=4))

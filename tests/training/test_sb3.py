@@ -1,0 +1,341 @@
+import inspect
+import json
+
+import numpy as np
+import pytest
+import torch
+from stable_baselines3 import PPO
+from stable_baselines3.common.vec_env import VecNormalize
+
+import telic
+from telic.errors import MissingExtra
+from telic.storage.files import read_json
+from telic.storage.layout import RunFolder
+from telic.storage.scalars import read_rows
+from telic.training.export.bundle import export_run
+from telic.training.plan import plan
+from telic.training.policy import load_policy, save_policy
+from telic.training.run import find_unfinished, status_of
+from telic.training.sb3 import execute, execute_sb3
+from telic.training.sb3.env import BatchedEnv
+from telic.training.sb3.policy import DEFAULTS, adopt, normalised, not_honoured, ppo_arguments
+from telic.training.sb3.worker import _solo
+from telic.training.settings import PpoSettings
+from telic.training.setup import build, load_rewards
+
+SMALL = {"num_envs": 2, "horizon": 32, "minibatch_size": 32, "epochs": 1, "hidden": (8,)}
+
+UPRIGHT = """
+def reward_fn(obs, action, next_obs, info):
+    upright, effort = 2.0 - abs(next_obs[1]), -0.1 * float(action[0]) ** 2
+    return upright + effort, {"upright": upright, "effort": effort}
+"""
+COUNTING = """
+import torch
+from telic import RewardFunction
+
+
+class Reward(RewardFunction):
+    memory = {"steps": 0.0}
+    memory_to = "actor"
+    terms = {"steps": "how long it lasts"}
+
+    def compute(self, obs, action, next_obs, info):
+        self.memory["steps"] = self.memory["steps"] + 1.0
+        return self.memory["steps"], {"steps": self.memory["steps"]}
+"""
+BREAKING = """
+import torch
+from telic import RewardFunction
+
+
+class Reward(RewardFunction):
+    memory = {"steps": 0.0}
+
+    def compute(self, obs, action, next_obs, info):
+        self.memory["steps"] = self.memory["steps"] + 1.0
+        total = torch.where(self.memory["steps"] > 70.0, torch.nan, obs[:, 0] * 0.0)
+        return total, {"total": total}
+"""
+
+
+def small_job(env="InvertedPendulum-v5", rewards=(UPRIGHT,), **changes):
+    asked = {
+        "steps": 128, "seeds": (1,), "settings": SMALL, "evaluations": 2, "eval_episodes": 2,
+        "env_args": {"max_episode_steps": 20}, "threads": 1, **changes,
+    }  # fmt: skip
+    return plan(env, rewards=list(rewards), **asked)
+
+
+def parts(job, *, native=False, stagger=False):
+    setup = build(_solo(job, 0), load_rewards(job))
+    env = BatchedEnv(setup.env, setup.scoring, setup.tracker, native=native, stagger=stagger)
+    return setup, env
+
+
+# ---------------------------------------------------------------------------- conversion
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize(
+    ("env", "native"),
+    [("InvertedPendulum-v5", False), ("InvertedPendulum-v5", True), ("CartPole-v1", True)],
+)
+def test_a_converted_policy_acts_as_stable_baselines3_predicts(env, native, normalise, tmp_path):
+    settings = {**SMALL, "normalise_obs": normalise, "activation": "elu", "hidden": (16, 8)}
+    job = small_job(env, rewards=[None], settings=settings)
+    setup, batched = parts(job, native=native)
+    settings = job.members[0].settings
+    model = PPO("MlpPolicy", normalised(batched, settings), device="cpu", **ppo_arguments(settings))
+    random = np.random.default_rng(0)
+    with torch.no_grad():
+        for parameter in model.policy.parameters():
+            parameter += 0.5 * torch.randn(parameter.shape)
+    if normalise:
+        model.env.obs_rms.mean = random.normal(size=4)
+        model.env.obs_rms.var = random.uniform(0.1, 4.0, size=4)
+    adopt(setup.population, model)
+    facts = {"obs_names": ["o"] * 4, "env": env}
+    low, high = setup.env.action_low, setup.env.action_high
+    save_policy(tmp_path / "policy.pt", setup.population, 0, low, high, facts)
+    # Beyond ten deviations too: where nothing is normalised, nothing may be clipped either.
+    obs = (random.normal(size=(200, 4)) * np.repeat([1.0, 30.0], 100)[:, None]).astype(np.float32)
+    seen = model.env.normalize_obs(obs) if isinstance(model.env, VecNormalize) else obs
+    expected, _ = model.predict(seen, deterministic=True)
+    if env != "CartPole-v1" and not native:
+        expected = expected * 3.0  # the pendulum's range
+    got = load_policy(tmp_path / "policy.pt")(obs)
+    assert got.shape == expected.shape
+    assert np.abs(got - expected).max() <= 1e-5
+
+
+def test_values_and_noise_are_converted_too():
+    job = small_job(rewards=[None])
+    setup, batched = parts(job, native=True)
+    settings = job.members[0].settings
+    model = PPO("MlpPolicy", normalised(batched, settings), device="cpu", **ppo_arguments(settings))
+    adopt(setup.population, model)
+    population, views = setup.population, setup.population.networks.views(setup.population.flat)
+    obs = torch.randn(10, 4)
+    seen = model.env.normalize_obs(obs.numpy())
+    expected = model.policy.predict_values(torch.as_tensor(seen))[:, 0]
+    scaled = population.actor().scaling.apply(obs.unsqueeze(0))
+    got = population.networks.value(views, scaled)[0]
+    assert torch.allclose(got, expected, atol=1e-5)
+    # one deviation of 0.6 in a range of half width 3
+    assert views.log_std.exp().item() == pytest.approx(np.exp(settings.log_std) / 3.0)
+
+
+# ---------------------------------------------------------------------------- settings
+
+
+def test_our_words_for_its_defaults_are_its_defaults():
+    its = {k: p.default for k, p in inspect.signature(PPO.__init__).parameters.items()}
+    ours = ppo_arguments(DEFAULTS)
+    shape = ours.pop("policy_kwargs")
+    unlimited = ours.pop("target_kl")
+    assert ours == {name: its[name] for name in ours}
+    assert its["target_kl"] is None
+    assert unlimited >= 1e9
+    assert shape["net_arch"] == {"pi": [64, 64], "vf": [64, 64]}
+    assert (shape["activation_fn"], shape["log_std_init"]) == (torch.nn.Tanh, 0.0)
+
+
+def test_settings_reach_the_model():
+    settings = PpoSettings(
+        num_envs=2, horizon=16, minibatch_size=8, epochs=3, learning_rate=2e-3, gamma=0.9,
+        gae_lambda=0.8, clip=0.3, entropy_coef=0.01, value_coef=0.7, max_grad_norm=0.4,
+        target_kl=0.05, hidden=(12, 6), activation="relu", log_std=-1.0, schedule="linear",
+    )  # fmt: skip
+    _, batched = parts(small_job(rewards=[None]))
+    model = PPO("MlpPolicy", normalised(batched, settings), device="cpu", **ppo_arguments(settings))
+    names = ("n_steps", "batch_size", "n_epochs", "gamma", "gae_lambda", "ent_coef", "vf_coef",
+             "max_grad_norm", "target_kl")  # fmt: skip
+    assert [getattr(model, each) for each in names] == [16, 8, 3, 0.9, 0.8, 0.01, 0.7, 0.4, 0.05]
+    assert model.clip_range(1.0) == 0.3
+    assert [model.lr_schedule(left) for left in (1.0, 0.5, 0.0)] == [2e-3, 1e-3, 0.0]
+    assert model.policy.log_std.tolist() == [-1.0]
+    assert [type(each).__name__ for each in model.policy.mlp_extractor.policy_net] == [
+        "Linear", "ReLU", "Linear", "ReLU",
+    ]  # fmt: skip
+    normaliser = model.get_vec_normalize_env()
+    assert (normaliser.gamma, normaliser.clip_obs, normaliser.epsilon) == (0.9, 10.0, 1e-8)
+
+
+def test_what_it_does_not_have_is_named():
+    settings = PpoSettings(schedule="adaptive", shared_value=True, critic_sees=("qpos",))
+    assert len(not_honoured(settings)) == 3
+    assert not_honoured(PpoSettings()) == []
+
+
+# ---------------------------------------------------------------------------- environments
+
+
+def test_the_adapter_gives_the_same_steps_as_the_environment_and_its_reward():
+    job = small_job(env_args={"max_episode_steps": 5})
+    setup, batched = parts(job)
+    twin = telic.make("InvertedPendulum-v5", num_envs=2, seed=[1], max_episode_steps=5)
+    reward = load_rewards(job)[0]
+    reward.start(2, "cpu")
+    obs = twin.reset()
+    assert np.array_equal(batched.reset(), obs.numpy())
+    random = np.random.default_rng(0)
+    ends = []
+    for _ in range(12):
+        action = random.uniform(-0.02, 0.02, (2, 1)).astype(np.float32)
+        seen, rewards, dones, infos = batched.step(action)
+        step = twin.step(torch.from_numpy(action) * 3.0)
+        expected = reward(obs, torch.from_numpy(action) * 3.0, step.final_obs, step.info).total
+        assert np.allclose(rewards, expected.numpy())
+        assert np.array_equal(seen, step.obs.numpy())
+        done = (step.terminated | step.truncated).numpy()
+        assert np.array_equal(dones, done)
+        for row in range(2):
+            if done[row]:
+                assert np.array_equal(infos[row]["terminal_observation"], step.final_obs[row])
+                assert infos[row]["TimeLimit.truncated"] == bool(step.truncated[row])
+                ends.append(infos[row]["TimeLimit.truncated"])
+            else:
+                assert infos[row] == {}
+        obs = step.obs
+    assert ends == [True] * 4
+    assert setup.tracker.finished == [4]
+    assert batched.ended == 4
+    assert [each.length for each in setup.tracker.recent[0]] == [5] * 4
+
+
+def test_an_episode_that_fails_is_not_called_a_time_limit():
+    _, batched = parts(small_job(env_args={"max_episode_steps": 1000}))
+    batched.reset()
+    for _ in range(1000):
+        _, _, dones, infos = batched.step(np.ones((2, 1), dtype=np.float32))
+        if dones.any():
+            break
+    row = int(dones.argmax())
+    assert infos[row]["TimeLimit.truncated"] is False
+
+
+def test_a_policy_may_see_the_rewards_memory():
+    _, batched = parts(small_job(rewards=[COUNTING], env_args={"max_episode_steps": 3}))
+    assert batched.observation_space.shape == (5,)
+    assert batched.reset()[:, 4].tolist() == [0.0, 0.0]
+    action = np.zeros((2, 1), dtype=np.float32)
+    assert batched.step(action)[0][:, 4].tolist() == [1.0, 1.0]
+    batched.step(action)
+    seen, _, dones, infos = batched.step(action)
+    assert dones.all()
+    assert infos[0]["terminal_observation"][4] == 3.0
+    assert seen[:, 4].tolist() == [0.0, 0.0]
+
+
+# ---------------------------------------------------------------------------- runs
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Two members trained one after another in the confined worker."""
+    events = []
+    job = small_job(seeds=(1, 2))
+    run = execute_sb3(job, tmp_path_factory.mktemp("runs"), name="peer", on_event=events.append)
+    return RunFolder(run.path), run, events
+
+
+def test_a_run_has_the_files_of_ours(trained):
+    folder, run, events = trained
+    assert run.status == status_of(folder) == "completed"
+    assert run.summary["members"] == ["reward_seed_1", "reward_seed_2"]
+    assert run.summary["total_timesteps"] == 256
+    for member in folder.members():
+        assert [each.step for each in member.checkpoints()] == [64, 128]
+        assert len(member.trajectories()) == 6
+        summary = read_json(member.summary)
+        assert summary["algorithm"].startswith("Stable-Baselines3 2.")
+        assert summary["status"] == "completed"
+        assert member.reward_spec.exists()
+    assert {each["event"] for each in events} >= {
+        "probe.done",
+        "train.start",
+        "eval.done",
+        "train.end",
+    }
+
+
+def test_rows_have_the_names_of_ours_and_numbers(trained):
+    member = trained[0].members()[0]
+    rows = read_rows(member.scalars, "train")
+    assert [row["global_step"] for row in rows] == [64, 128]
+    names = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "learning_rate",
+             "explained_variance", "policy_std", "episodic_return", "episode_length",
+             "reward_term_upright", "sps", "elapsed_time", "train_time")  # fmt: skip
+    assert [name for name in names if not isinstance(rows[-1][name], float)] == []
+    assert rows[-1]["episode_length"] <= 20
+    assert len(read_rows(member.scalars, "eval")) == 2
+
+
+def test_the_model_in_its_own_format_is_the_same_policy(trained):
+    member = trained[0].members()[0]
+    model = PPO.load(member.path / "final.zip", device="cpu")
+    with (member.path / "vecnormalize.pkl").open("rb") as file:
+        import pickle
+
+        normaliser = pickle.load(file)
+    obs = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
+    expected, _ = model.predict(normaliser.normalize_obs(obs), deterministic=True)
+    got = load_policy(member.path, step=128)(obs)
+    assert np.abs(got - expected * 3.0).max() <= 1e-5
+
+
+def test_its_policies_are_exported_as_ours(trained, tmp_path):
+    made = export_run(trained[0], out=tmp_path / "out")
+    assert made["largest deviation"] <= 1e-5
+    assert "trained with Stable-Baselines3 2." in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_in_this_process_it_trains_the_same_numbers(trained, tmp_path):
+    run = execute_sb3(small_job(seeds=(2,)), tmp_path, confined=False)
+    again, before = RunFolder(run.path).members()[0], trained[0].members()[1]
+    assert read_rows(again.scalars, "eval") == read_rows(before.scalars, "eval")
+
+
+def test_a_stopped_run_keeps_its_policy_and_is_not_gone_on_with(tmp_path):
+    seen = []
+    job = small_job(seeds=(1, 2), steps=640, evaluations=1)
+    run = execute_sb3(
+        job, tmp_path, confined=False, on_event=seen.append, should_stop=lambda: len(seen) > 2
+    )
+    folder = RunFolder(run.path)
+    first, second = folder.members()
+    assert run.status == status_of(folder) == "stopped"
+    assert "cannot be resumed" in read_json(folder.status)["error"]
+    (checkpoint,) = first.checkpoints()
+    assert 0 < checkpoint.step < 640
+    assert read_json(first.summary)["status"] == "stopped"
+    assert second.checkpoints() == []
+    load_policy(folder.path)
+    assert find_unfinished(job, tmp_path, None) is None
+
+
+def test_a_member_whose_reward_breaks_stops_alone(tmp_path):
+    job = small_job(
+        "Pendulum-v1", [BREAKING, UPRIGHT], steps=192, evaluations=3, env_args={}, threads=None
+    )
+    events = []
+    run = execute_sb3(job, tmp_path, confined=False, on_event=events.append)
+    broken, sound = (read_json(each.summary) for each in RunFolder(run.path).members())
+    assert (broken["status"], sound["status"]) == ("not_finite", "completed")
+    assert "The reward became NaN" in broken["findings"][0]["message"]
+    assert any(each["event"] == "train.finding" for each in events)
+    assert run.summary["best_member"] == sound["member"]
+
+
+def test_its_defaults_can_be_asked_for(tmp_path):
+    job = execute.with_defaults(small_job(seeds=(1, 2)))
+    assert [member.settings for member in job.members] == [DEFAULTS, DEFAULTS]
+    assert json.loads(job.model_dump_json())["members"][0]["settings"]["target_kl"] == 1e9
+
+
+def test_a_missing_package_is_named_with_its_extra(tmp_path, monkeypatch):
+    monkeypatch.setattr(execute, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"stable-baselines3.*telic\[sb3\]"):
+        execute_sb3(small_job(), tmp_path)
+    assert list(tmp_path.iterdir()) == []
