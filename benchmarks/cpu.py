@@ -25,15 +25,12 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-sys.path.insert(0, str(Path(__file__).parent))
-import peers  # noqa: E402 - a neighbour of this script
-
-import telic  # noqa: E402
-from telic.sim import CpuSimulation, load_model  # noqa: E402
-from telic.storage.layout import RunFolder  # noqa: E402
-from telic.storage.scalars import read_rows  # noqa: E402
-from telic.training.plan import plan  # noqa: E402
-from telic.training.run import execute  # noqa: E402
+import telic
+from telic.sim import CpuSimulation, load_model
+from telic.storage.layout import RunFolder
+from telic.storage.scalars import read_rows
+from telic.training.plan import plan
+from telic.training.run import execute
 
 MODELS = {"HalfCheetah-v5": "half_cheetah.xml", "Ant-v5": "ant.xml", "Humanoid-v5": "humanoid.xml"}
 ROUNDS = 5
@@ -74,9 +71,9 @@ def rates() -> list[dict[str, Any]]:
                 "env_share": env / raw,
                 "train": ours["rate"],
                 "busy": ours["busy"],
-                "sb3_defaults": peers.sb3_rate(env_id, seconds=15),
-                "sb3_parallel": peers.sb3_rate(env_id, seconds=15, processes=8),
-                "sb3_ours": peers.sb3_rate(env_id, seconds=15, settings=plan(env_id).settings),
+                "sb3_defaults": peer("rate", env_id, seconds=15)["steps_per_second"],
+                "sb3_parallel": peer("best-parallel-rate", env_id, seconds=8)["steps_per_second"],
+                "sb3_ours": peer("rate", env_id, "--ours", seconds=15)["steps_per_second"],
             }
         )
     columns = ["physics", "env_rate", "env_share", "train", "busy", "sb3_defaults", "sb3_parallel",
@@ -119,6 +116,14 @@ def physics_and_env(env_id: str, xml: str, num_envs: int = 64) -> tuple[float, f
     return statistics.median(a for a, _ in pairs), statistics.median(b for _, b in pairs)
 
 
+def peer(what: str, env_id: str, *options: str, seconds: float) -> Any:
+    """Measure Stable-Baselines3 in a process of its own, with torch as it comes."""
+    script = Path(__file__).parent / "peers.py"
+    command = [sys.executable, "-W", "ignore", str(script), what, env_id, "--seconds", str(seconds)]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 def measure(function: Callable[[int], None], per_call: int, seconds: float = 1.5) -> float:
     """Return calls x per_call per second."""
     start, count = time.perf_counter(), 0
@@ -137,14 +142,11 @@ def training_rate(env_id: str, seconds: float = 15.0) -> dict[str, float]:
             if event["event"] == "train.progress":
                 marks.append((time.perf_counter(), busy_seconds(), event["step"]))
 
-        began = time.perf_counter()
-
         def stop() -> bool:
             return bool(marks) and time.perf_counter() - marks[0][0] > seconds
 
         job = plan(env_id, steps=100_000_000, evaluations=1)
         execute(job, Path(folder), on_event=listen, should_stop=stop)
-        del began
     (t0, b0, s0), (t1, b1, s1) = marks[0], marks[-1]
     cores = os.cpu_count() or 1
     return {"rate": (s1 - s0) / (t1 - t0), "busy": (b1 - b0) / (t1 - t0) / cores}
@@ -166,24 +168,47 @@ def time_to_return(target: float = 4000.0, env_id: str = "HalfCheetah-v5") -> li
     for seed in (1, 2, 3):
         rows.append({"trainer": "telic", "seed": seed, **our_time(env_id, seed, target)})
         console.print(rows[-1])
-        for name, options in {
-            "sb3 with our settings": {"settings": plan(env_id).settings, "limit_s": 300},
-            "sb3 defaults": {"limit_s": 600},
-        }.items():
-            found = peers.sb3_time_to_return(env_id, seed, target, **options)
-            rows.append({"trainer": name, "seed": seed, **found})
+        for name, options, limit in (
+            ("sb3 with our settings", ("--ours",), 300),
+            ("sb3 defaults", (), 600),
+        ):
+            options = (*options, "--seed", str(seed), "--target", str(target))
+            points = peer("curve", env_id, *options, seconds=limit)
+            reached = [each["seconds"] for each in points if each["mean_return"] >= target]
+            best = max(each["mean_return"] for each in points)
+            rows.append(
+                {
+                    "trainer": name,
+                    "seed": seed,
+                    "seconds": reached[0] if reached else None,
+                    "best": best,
+                    "limit": limit,
+                }
+            )
             console.print(rows[-1])
-    show(f"{env_id}: seconds to a return of {target:g}", rows, ["trainer", "seed", "seconds", "best"])
-    medians = {}
-    for name in dict.fromkeys(row["trainer"] for row in rows):
-        times = [row["seconds"] for row in rows if row["trainer"] == name]
-        known = sorted(float("inf") if each is None else each for each in times)
-        medians[name] = known[1]
-        console.print(f"{name}: median {known[1]:.1f} s")
-    for name, value in medians.items():
-        if name != "telic":
-            console.print(f"telic is {value / medians['telic']:.1f} x faster than {name}")
+    show(
+        f"{env_id}: seconds to a return of {target:g}", rows, ["trainer", "seed", "seconds", "best"]
+    )
+    ours = median_time(rows, "telic")
+    for name in ("sb3 with our settings", "sb3 defaults"):
+        limit = next(row["limit"] for row in rows if row["trainer"] == name)
+        theirs = median_time(rows, name)
+        if ours is None:
+            continue
+        if theirs is None:
+            console.print(
+                f"{name}: not in {limit} s, more than {limit / ours:.0f} x telic's {ours:.1f} s"
+            )
+        else:
+            console.print(f"{name}: {theirs:.1f} s, {theirs / ours:.1f} x telic's {ours:.1f} s")
     return rows
+
+
+def median_time(rows: list[dict[str, Any]], trainer: str) -> float | None:
+    """Return the median of three; None when two of them never got there."""
+    times = [row["seconds"] for row in rows if row["trainer"] == trainer]
+    middle = sorted(float("inf") if each is None else each for each in times)[len(times) // 2]
+    return None if middle == float("inf") else middle
 
 
 def our_time(env_id: str, seed: int, target: float) -> dict[str, Any]:
@@ -202,7 +227,9 @@ def our_time(env_id: str, seed: int, target: float) -> dict[str, Any]:
         job = plan(env_id, seeds=(seed,), steps=1_000_000, evaluations=100, eval_episodes=10)
         run = execute(job, Path(folder), on_event=listen, should_stop=stop)
         member = RunFolder(run.path).members()[0]
-        times = {row["global_step"]: row["elapsed_time"] for row in read_rows(member.scalars, "train")}
+        times = {
+            row["global_step"]: row["elapsed_time"] for row in read_rows(member.scalars, "train")
+        }
     reached = next((each for each in found if each["return"] >= target), None)
     return {
         "seconds": times[reached["step"]] if reached else None,
@@ -220,7 +247,8 @@ def population() -> dict[str, Any]:
     together, alone = [], []
     for _ in range(3):
         alone.append(timed(rewards=[source], settings={"num_envs": 512, "minibatch_size": 4096}))
-        together.append(timed(rewards=[source.replace("1.0", f"{1.0 + i / 10}") for i in range(4)], seeds=(1, 2)))
+        rewards = [source.replace("1.0", f"{1.0 + i / 10}") for i in range(4)]
+        together.append(timed(rewards=rewards, seeds=(1, 2)))
     ratio = statistics.median(together) / statistics.median(alone)
     result = {"one_member_s": alone, "eight_members_s": together, "ratio": ratio}
     console.print(result)

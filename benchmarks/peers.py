@@ -1,7 +1,7 @@
 """Stable-Baselines3 as the peer: how fast it trains, and how soon it is good.
 
-Plain Gymnasium environments and its own vectorised wrappers, nothing of ours in its way. Settings are
-its own defaults (None), or ours translated by `telic.training.sb3.policy.ppo_arguments`.
+Plain Gymnasium environments and its own vectorised wrappers, nothing of ours in its way. Settings
+are its own defaults (None), or ours translated by `telic.training.sb3.policy.ppo_arguments`.
 
     python benchmarks/peers.py rate HalfCheetah-v5 --seconds 20
     python benchmarks/peers.py rate HalfCheetah-v5 --vector subproc --num-envs 4
@@ -92,7 +92,8 @@ def sb3_best_parallel_rate(
     Without settings, its defaults with n_steps divided so that the batch stays 2,048.
     """
     cores = os.cpu_count() or 2
-    choices = num_envs or sorted({2, cores, 2 * cores, 4 * cores})
+    usual = [settings.num_envs] if settings else sorted({2, cores, 2 * cores, 4 * cores})
+    choices = num_envs or usual
     rates = [
         sb3_rate(env_id, seconds, settings, vector="subproc", num_envs=count, seed=seed)
         for count in choices
@@ -108,34 +109,36 @@ def sb3_curve(
     vector: Vector = "dummy",
     num_envs: int | None = None,
     seed: int = 0,
+    steps: int = _ENDLESS,
     target: float | None = None,
     evaluate_every_s: float = 2.0,
     episodes: int = 10,
 ) -> list[Point]:
-    """Train for this many seconds, or until an evaluation reaches the target; return evaluations.
+    """Train for some seconds or steps, or until an evaluation reaches the target.
 
-    Time spent evaluating is not counted; evaluations come after whole updates.
+    Returns the evaluations, which come after whole updates; their time is not counted. A learning
+    rate that is annealed reaches zero after `steps`.
     """
     model = make_model(env_id, settings, vector=vector, num_envs=num_envs, seed=seed)
     points: list[Point] = []
     trained, since, due = 0.0, time.perf_counter(), evaluate_every_s
 
-    def after_update(steps: int) -> bool:
+    def after_update(done: int) -> bool:
         nonlocal trained, since, due
         trained += time.perf_counter() - since
-        if trained >= due or trained >= seconds:
-            points.append(Point(trained, steps, mean_return(model, env_id, episodes)))
+        if trained >= due or trained >= seconds or done >= steps:
+            points.append(Point(trained, done, mean_return(model, env_id, episodes)))
             due = trained + evaluate_every_s
         is_reached = target is not None and bool(points) and points[-1].mean_return >= target
         since = time.perf_counter()
         return trained < seconds and not is_reached
 
-    learn(model, after_update)
+    learn(model, after_update, steps)
     return points
 
 
 def seconds_to(points: Iterable[Point], target: float) -> float | None:
-    """Return the training time of the first evaluation that reached the target; None if none did."""
+    """Return the training time of the first evaluation to reach the target; None if none did."""
     return next((point.seconds for point in points if point.mean_return >= target), None)
 
 
@@ -156,17 +159,17 @@ def _make_env(env_id: str) -> gymnasium.Env:
     return Monitor(gymnasium.make(env_id))
 
 
-def learn(model: PPO, after_update: Callable[[int], bool]) -> None:
+def learn(model: PPO, after_update: Callable[[int], bool], steps: int = _ENDLESS) -> None:
     """Train until `after_update(steps)`, called after every whole update, says no; then close."""
     try:
-        model.learn(_ENDLESS, callback=_AfterUpdate(after_update))
+        model.learn(steps, callback=_AfterUpdate(after_update))
     finally:
         assert model.env is not None
         model.env.close()
 
 
 class _AfterUpdate(BaseCallback):
-    """Calls back when a new rollout starts, which is when an update has ended."""
+    """Calls back when a new rollout starts or training ends, which is when an update has ended."""
 
     def __init__(self, call: Callable[[int], bool]) -> None:
         super().__init__()
@@ -180,6 +183,10 @@ class _AfterUpdate(BaseCallback):
     def _on_step(self) -> bool:
         return self._goes_on
 
+    def _on_training_end(self) -> None:
+        if self._goes_on:
+            self._call(self.num_timesteps)
+
 
 def mean_return(model: PPO, env_id: str, episodes: int) -> float:
     """Return the task's mean return over episodes with seeds that training does not use."""
@@ -191,7 +198,7 @@ def mean_return(model: PPO, env_id: str, episodes: int) -> float:
         seen = obs.astype(np.float32)
         if normaliser is not None:
             seen = normaliser.normalize_obs(seen)
-        actions, _ = model.predict(seen, deterministic=True)  # pyright: ignore[reportArgumentType]
+        actions, _ = model.predict(seen, deterministic=True)
         for i in np.flatnonzero(live):
             obs[i], reward, terminated, truncated, _ = envs[i].step(actions[i])
             totals[i] += float(reward)
@@ -213,7 +220,8 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--target", type=float, default=None)
     given = parser.parse_args(arguments)
-    settings = preset("default", given.env_id).settings if given.ours else None
+    ours = preset("default", given.env_id)
+    settings = ours.settings if given.ours else None
     result: Any
     if given.what == "best-parallel-rate":
         counts = None if given.num_envs is None else [given.num_envs]
@@ -221,11 +229,17 @@ def main(arguments: list[str]) -> None:
             given.env_id, given.seconds, settings, num_envs=counts, seed=given.seed
         )._asdict()
     else:
-        how = {"vector": given.vector, "num_envs": given.num_envs, "seed": given.seed}
+        how: dict[str, Any] = {
+            "vector": given.vector,
+            "num_envs": given.num_envs,
+            "seed": given.seed,
+        }
         if given.what == "rate":
             result = sb3_rate(given.env_id, given.seconds, settings, **how)._asdict()
         else:
-            points = sb3_curve(given.env_id, given.seconds, settings, target=given.target, **how)
+            is_annealed = settings is not None and settings.schedule == "linear"
+            how |= {"steps": ours.steps if is_annealed else _ENDLESS, "target": given.target}
+            points = sb3_curve(given.env_id, given.seconds, settings, **how)
             result = [point._asdict() for point in points]
     print(json.dumps(result))
 

@@ -73,6 +73,21 @@ def test_the_floor_moves_past_a_moving_camera(ball):
     assert np.abs(at[0][40:].astype(int) - at[1][40:]).mean() > 3
 
 
+def test_ramps_are_drawn_where_there_is_no_one_floor(tmp_path):
+    path = tmp_path / "ramps.xml"
+    level = '<geom type="plane" size="9 9 1" pos="0 0 -1"/>'
+    ramp = '<geom type="plane" size="9 9 1" euler="30 0 0"/>'
+    path.write_text(BALL.replace('<geom type="plane" size="1 1 1"/>', level + ramp))
+    model = load_dressed(path)
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    camera = Camera(np.array([0.0, 0.0, 1.0]), 6.0, 90.0, -20.0)
+    picture = RayPainter(model, 80, 60).paint(data, camera)
+    assert red(picture).any()
+    # a corner far from every geom but the ramp
+    assert np.abs(picture[-1, 0].astype(int) - (170, 184, 194)).max() < 40
+
+
 def test_the_filtered_checkerboard_is_exact_where_it_can_be():
     near = np.full((3, 2), 1e-3, dtype=np.float32)
     centres = np.array([[0.5, 0.5], [1.5, 0.5], [1.5, 1.5]], dtype=np.float32)

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from telic.storage.tensorboard import TensorBoardWriter, crc32c, tag_of
+from telic.storage.tensorboard import TensorBoardWriter, crc32c, restart, tag_of
 
 
 def test_the_checksum_is_the_published_one():
@@ -59,6 +59,16 @@ def test_tensorboard_reads_what_was_written(tmp_path):
     assert values == pytest.approx(
         {"general/global_step": 99_000, "loss/policy_loss": 99_000 / 7, "reward_terms/speed": -1.0}
     )
+
+
+def test_a_resumed_run_has_no_step_twice(tmp_path):
+    rows = [{"global_step": step, "sps": 1.0} for step in (1, 2, 3)]
+    restart(tmp_path, rows).close()
+    writer = restart(tmp_path, rows[:2])
+    writer.add_row({"global_step": 9, "sps": 2.0})
+    writer.close()
+    (only,) = tmp_path.iterdir()
+    assert [event[10] for event in records(only.read_bytes())[1:]] == [1, 2, 9]
 
 
 def test_metrics_come_in_groups():

@@ -48,11 +48,13 @@ class RayPainter:
         self._floor = floor_height(model)
         self._tile = look.tile_size_m(model)
         self._radius = radius_m(model)
+        planes = model.geom_type == mujoco.mjtGeom.mjGEOM_PLANE
         if self._floor is not None:
-            planes = model.geom_type == mujoco.mjtGeom.mjGEOM_PLANE
             model.geom_group[planes] = _FLOOR_GROUP
         self._groups = np.array([1, 1, 1, 0, 0, 0], dtype=np.uint8)  # those MuJoCo shows
         self._colours = _geom_colours(model)
+        self._colours[planes, :3] = (_DARK + _BRIGHT) / 2
+        self._has_ramps = self._floor is None and bool(planes.any())
         self._solid = np.flatnonzero((model.geom_group < 3) & (self._colours[:, 3] > 0.1))
         self._view: tuple[tuple[float, float], _Rays] | None = None  # of the last direction
 
@@ -183,8 +185,8 @@ class RayPainter:
         offset = data.geom_xpos[self._solid] - origin
         bound = self._model.geom_rbound[self._solid]
         depth = offset @ forward
-        # A camera inside a bounding sphere may see the geom anywhere.
-        if np.any(np.abs(depth) < 1.05 * bound):
+        # A plane has no bounds, and a camera inside a bounding sphere may see the geom anywhere.
+        if self._has_ramps or np.any(np.abs(depth) < 1.05 * bound):
             return np.arange(mask.size)
         for i in np.flatnonzero(depth > 0):
             scale = height / (2 * np.tan(np.radians(FOV_DEG / 2)))

@@ -19,6 +19,7 @@ _ITEM = re.compile(
 )
 _WEIGHT = re.compile(r"\b(?:weight|w)\s*[:=]\s*([-+]?\d*\.?\d+(?:e[-+]?\d+)?)", re.I)
 _MATH = re.compile(r"\$\$?(.+?)\$\$?|\\\[(.+?)\\\]|\\\((.+?)\\\)", re.S)
+_LONGEST = 5_000
 _SUM = re.compile(r"^\s*[rR](?:_\w+|_\{.*?\}|\(.*?\))?\s*=.+$", re.M)
 
 
@@ -43,7 +44,7 @@ def parse_docstring(text: str) -> RewardSpec:
     """Read a docstring with a LaTeX line and a list of terms; what is not there stays empty."""
     parts: dict[str, list[str]] = {"description": [], "latex": [], "terms": [], "other": []}
     current = "description"
-    for line in inspect.cleandoc(text).splitlines():
+    for line in inspect.cleandoc(text[:_LONGEST]).splitlines():
         header = _HEADER.match(line)
         inside_item = current == "terms" and line.startswith(" ")
         if header and not inside_item:

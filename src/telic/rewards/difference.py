@@ -1,17 +1,19 @@
-"""What changed between two rewards, term by term."""
+"""What changed between two rewards, term by term, read from their texts without running them."""
 
 from __future__ import annotations
 
 import ast
 import copy
 import difflib
+import warnings
 from typing import Literal
 
 from pydantic import Field
 
 from telic.core.config import Record
-from telic.rewards.definition import Source
+from telic.rewards.contract import RewardSpec
 from telic.rewards.reward import Reward
+from telic.rewards.scan import scan
 
 Change = Literal["added", "removed", "changed", "same"]
 _LARGEST = 200
@@ -50,8 +52,26 @@ class RewardDifference(Record):
         return not (self.weights or self.source or any(x.change != "same" for x in self.terms))
 
 
-def compare_rewards(before: Reward, after: Reward) -> RewardDifference:
+class RewardText(Record):
+    """A reward as it lies in a run folder: text, record and weights."""
+
+    name: str
+    text: str
+    spec: RewardSpec
+    weights: dict[str, float] = Field(default_factory=dict)
+
+    @classmethod
+    def of(cls, reward: Reward) -> RewardText:
+        """Return a loaded reward as data."""
+        return cls(
+            name=reward.name, text=reward.source or "", spec=reward.spec, weights=reward.weights
+        )
+
+
+def compare_rewards(before: RewardText | Reward, after: RewardText | Reward) -> RewardDifference:
     """Return what changed from one reward to another."""
+    before = RewardText.of(before) if isinstance(before, Reward) else before
+    after = RewardText.of(after) if isinstance(after, Reward) else after
     first, second = _terms(before), _terms(after)
     return RewardDifference(
         names=(before.name, after.name),
@@ -65,30 +85,29 @@ def compare_rewards(before: Reward, after: Reward) -> RewardDifference:
             for n in dict.fromkeys((*before.weights, *after.weights))
             if before.weights.get(n) != after.weights.get(n)
         ),
-        source=_unified(before.source or "", after.source or ""),
+        source=_unified(before.text, after.text),
     )
 
 
-def formula(source: Source | None, term: str) -> str | None:
+def formula(tree: ast.AST, term: str) -> str | None:
     """Return the code of a term with the names it is made of put in; None: not found."""
-    if source is None:
-        return None
-    for function in ast.walk(source.tree):
+    for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef):
             value = _value_of(function, term)
             if value is not None:
-                return ast.unparse(
-                    _Expander(_single_assignments(function)).visit(copy.deepcopy(value))
-                )
+                names = _single_assignments(function)
+                return ast.unparse(_Expander(names).visit(copy.deepcopy(value)))
     return None
 
 
-def _terms(reward: Reward) -> dict[str, tuple[str | None, str | None]]:
+def _terms(reward: RewardText) -> dict[str, tuple[str | None, str | None]]:
     """Return (description, formula) of every term, described or returned."""
-    source = reward.definition.source if reward.definition else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # LaTeX in ordinary strings
+        tree = ast.parse(reward.text)
     described = {term.name: term.description for term in reward.spec.terms}
-    names = dict.fromkeys((*described, *reward.term_names))
-    return {name: (described.get(name), formula(source, name)) for name in names}
+    names = dict.fromkeys((*described, *scan(tree).terms))
+    return {name: (described.get(name), formula(tree, name)) for name in names}
 
 
 def _term(

@@ -15,7 +15,7 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -97,6 +97,16 @@ class TensorBoardWriter:
         with disk_errors(self.path):
             self._file.write(length + _masked_crc(length) + event + _masked_crc(event))
             self._file.flush()
+
+
+def restart(folder: Path, rows: Iterable[Mapping[str, Any]]) -> TensorBoardWriter:
+    """Replace the event files of a resumed run by one with the metric rows that were kept."""
+    for old in folder.glob("events.out.tfevents.*"):
+        old.unlink()
+    writer = TensorBoardWriter(folder)
+    for row in rows:
+        writer.add_row(row)
+    return writer
 
 
 def _varint(number: int) -> bytes:

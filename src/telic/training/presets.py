@@ -21,7 +21,7 @@ class Preset(Record):
     settings: PpoSettings
 
 
-_COMMON: dict[str, Any] = {"learning_rate": 1e-3}
+_COMMON: dict[str, Any] = {}
 
 _DEFAULT: dict[str, tuple[int, dict[str, Any]]] = {
     "HalfCheetah-v5": (1_000_000, {}),

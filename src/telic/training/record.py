@@ -12,7 +12,7 @@ from telic.core.events import Event, Listener
 from telic.storage.files import JsonLines, replacing
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.storage.scalars import ScalarLog, read_rows
-from telic.storage.tensorboard import TensorBoardWriter
+from telic.storage.tensorboard import TensorBoardWriter, restart
 from telic.storage.trajectories import write_trajectory
 from telic.training.checkpoint import Progress
 from telic.training.evaluate import Evaluation, EvaluationRecord
@@ -40,11 +40,7 @@ class Recorder:
         self._events = JsonLines(run.events)
         self.folders = [run.member(member.config, member.seed) for member in job.members]
         self._scalars = [ScalarLog(folder.scalars) for folder in self.folders]
-        self._boards = (
-            [TensorBoardWriter(folder.tensorboard_dir) for folder in self.folders]
-            if job.tensorboard
-            else []
-        )
+        self._boards: list[TensorBoardWriter] = []
         self.evaluations: list[list[EvaluationRecord]] = [[] for _ in job.members]
         self._last_save = self._last_progress = time.perf_counter()
         self._session: tuple[float, int] = 0.0, 0
@@ -57,6 +53,11 @@ class Recorder:
         for member, log in enumerate(self._scalars):
             log.truncate_after(self.step)
             self.evaluations[member] = read_evaluations(self.folders[member])
+        if self.job.tensorboard:
+            self._boards = [
+                restart(folder.tensorboard_dir, read_rows(folder.scalars, "train"))
+                for folder in self.folders
+            ]
         self.emit(
             "train.start",
             run=self.run.name,

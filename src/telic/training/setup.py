@@ -57,7 +57,8 @@ def build(job: TrainJob, rewards: list[Reward]) -> Setup:
     )
     tracker = EpisodeTracker(population.size, settings.num_envs, scoring.term_count, env.device)
     health = [
-        Health(names, member.settings.target_kl)
+        # Nobody can change the terms of an environment's own reward, so they are not judged.
+        Health(names if job.rewards[member.reward].source else [], member.settings.target_kl)
         for names, member in zip(scoring.term_names, job.members, strict=True)
     ]
     return Setup(job, env, scoring, population, collector, tracker, health)

@@ -11,7 +11,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from telic.training.export.evidence import Evidence, Json, comes_with_gymnasium, is_own_model
+from telic.training.export.assets import asset_licence
+from telic.training.export.evidence import Evidence, Json
 from telic.training.export.markdown import MISSING, facts, folded, interval, number, table
 
 
@@ -258,29 +259,12 @@ def _reproduce(evidence: Evidence) -> str:
 
 
 def _licence(evidence: Evidence) -> str:
-    config = evidence.config
-    if is_own_model(config["env"]) or "xml_file" in config["env_args"]:
-        assets = (
-            "It was trained on a model file of the author's, which is not in this folder.\n"
-            "The licence of that model and its meshes is unknown here: state it before sharing."
-        )
-    elif comes_with_gymnasium(config["env"]):
-        assets = (
-            "It was trained on a task of Gymnasium, whose models are under the MIT licence (Farama "
-            "Foundation).\nPhysics of MuJoCo tasks is by MuJoCo, under Apache 2.0. "
-            "None of them is in this folder."
-        )
-    else:
-        assets = (
-            f"It was trained on `{config['env']}`, which is not in this folder. Its licence is\n"
-            "unknown here: state it before sharing."
-        )
     return f"""## Licence
 
 The policy and the reward are their author's. This card names MIT, the licence of telic and of
 `run_policy.py`; change `license` above to share them under another one.
 
-{assets}"""
+{asset_licence(evidence.config["env"], evidence.config["env_args"])}"""
 
 
 def _limits(evidence: Evidence) -> str:
@@ -288,7 +272,7 @@ def _limits(evidence: Evidence) -> str:
     lines = [
         f"- The evidence is {seeds} and {_episodes(evidence.evaluation)}; other seeds differ.",
         "- Trained and evaluated in simulation only; not tried on hardware or with other physics.",
-        "- The return says how well the reward is met, not whether that was meant: watch it.",
+        "- The return says how well the reward is met, not whether that is the behaviour meant.",
     ]
     if evidence.config["settings"]["normalise_obs"]:
         lines.append("- Observations more than 10 deviations from the usual are clipped there.")

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from telic.storage.files import read_json
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.storage.scalars import Column, read_columns, read_rows
+from telic.training.export.assets import is_own_model
 from telic.training.policy import Policy
 
 Json = dict[str, Any]
@@ -62,19 +63,6 @@ def gather(run: RunFolder, member: MemberFolder, policy: Policy) -> Evidence:
         evaluations=read_rows(member.scalars, "eval"),
         siblings={each.name: _read(each.summary).get("best") or {} for each in others},
     )
-
-
-def is_own_model(env: str) -> bool:
-    """Say whether an environment is a model file of the user's."""
-    return env.endswith((".xml", ".mjcf", ".mjb", ".urdf"))
-
-
-def comes_with_gymnasium(env: str) -> bool:
-    """Say whether an id is one of Gymnasium's own tasks, not of a package that adds some."""
-    import gymnasium
-
-    known = gymnasium.registry.get(env)
-    return known is not None and str(known.entry_point).startswith("gymnasium.envs")
 
 
 def _read(path: Path) -> Json:
