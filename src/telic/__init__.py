@@ -33,7 +33,15 @@ _WHERE = {
     "train": "telic.training.api",
 }
 
-__all__ = ["RewardFunction", "TelicError", "__version__", "load_policy", "make", "quantities", "train"]
+__all__ = [
+    "RewardFunction",
+    "TelicError",
+    "__version__",
+    "load_policy",
+    "make",
+    "quantities",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:

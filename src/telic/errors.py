@@ -4,7 +4,7 @@
     ├── UsageError                exit code 2: the request cannot be understood or carried out
     │   ├── ConfigError           a setting has an impossible value
     │   ├── UnknownName           no environment, run, preset, … of that name
-    │   ├── EnvironmentError_     an environment cannot be built from what was given
+    │   ├── BadEnvironment        an environment cannot be built from what was given
     │   ├── RewardError           a reward file is wrong: names the line, the term and the fix
     │   └── MissingExtra          an optional package is not installed
     ├── Refused                   exit code 3: a gate, a limit or a safety rule said no
@@ -62,7 +62,7 @@ class UnknownName(UsageError):
         self.near = near
 
 
-class EnvironmentError_(UsageError):  # noqa: N801 - the plain name is a Python builtin
+class BadEnvironment(UsageError):
     """An environment cannot be built from what was given."""
 
 

@@ -29,7 +29,11 @@ class Run(RewardFunction):
 
 def telic(*args: str, folder: Path, check: int | None = 0) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
-        [sys.executable, "-m", "telic", *args], cwd=folder, capture_output=True, text=True, timeout=300
+        [sys.executable, "-m", "telic", *args],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     if check is not None:
         assert done.returncode == check, done.stderr + done.stdout
@@ -122,8 +126,8 @@ def test_bad_input_gets_one_clear_paragraph(trained, args, code, says):
 
 def start_long_run(folder: Path) -> subprocess.Popen[str]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "telic", "train", "HalfCheetah-v5", "--steps", "10M", "--name", "long",
-         "--videos", "none", *SMALL],
+        [sys.executable, "-m", "telic", "train", "HalfCheetah-v5", "--steps", "10M", "--name",
+         "long", "--videos", "none", *SMALL],
         cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     scalars = folder / "runs" / "long" / "default_seed_1" / "metrics" / "scalars.jsonl"

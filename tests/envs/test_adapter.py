@@ -8,7 +8,7 @@ import torch
 from telic import quantities as q
 from telic.core.seeds import derive
 from telic.envs import make
-from telic.errors import ConfigError, EnvironmentError_, UnknownName, UsageError
+from telic.errors import BadEnvironment, ConfigError, UnknownName, UsageError
 
 OWN = '''
 import gymnasium
@@ -271,12 +271,12 @@ def test_unbounded_actions_are_scaled_and_said_so(own):
     ],
 )
 def test_what_cannot_work_is_refused_with_the_reason(own, arguments, message):
-    with pytest.raises(EnvironmentError_, match=message):
+    with pytest.raises(BadEnvironment, match=message):
         make(f"{own}:Counter", num_envs=1, **arguments)
 
 
 def test_an_old_interface_is_recognised(own):
-    with pytest.raises(EnvironmentError_, match="old gym"):
+    with pytest.raises(BadEnvironment, match="old gym"):
         make(f"{own}:Old", num_envs=1)
 
 
@@ -297,7 +297,7 @@ def test_unknown_names_get_suggestions(own):
         make("Taxi-v3", num_envs=1)
     with pytest.raises(UnknownName, match="Counter"):
         make(f"{own}:Countr", num_envs=1)
-    with pytest.raises(EnvironmentError_, match="nowhere"):
+    with pytest.raises(BadEnvironment, match="nowhere"):
         make("nowhere:Thing", num_envs=1)
 
 

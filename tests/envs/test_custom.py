@@ -7,7 +7,7 @@ import torch
 
 from telic import quantities as q
 from telic.envs import make
-from telic.errors import ConfigError, EnvironmentError_, UnknownName
+from telic.errors import BadEnvironment, ConfigError, UnknownName
 
 ROBOTS = Path(__file__).parent / "robots"
 WALKER, QUADRUPED = str(ROBOTS / "walker.xml"), str(ROBOTS / "quadruped.xml")
@@ -171,7 +171,7 @@ def test_a_compiled_model_works_and_a_damaged_one_is_explained(tmp_path):
     mujoco.mj_saveModel(mujoco.MjModel.from_xml_path(WALKER), str(file), None)
     assert make(str(file), num_envs=1).spec.torso == "trunk"
     file.write_bytes(b"not a model")
-    with pytest.raises(EnvironmentError_, match=r"walker\.mjb.*XML file"):
+    with pytest.raises(BadEnvironment, match=r"walker\.mjb.*XML file"):
         make(str(file), num_envs=1)
 
 
@@ -185,14 +185,14 @@ BROKEN = """<mujoco>
 def test_a_broken_file_is_explained_with_its_line(tmp_path):
     file = tmp_path / "broken.xml"
     file.write_text(BROKEN)
-    with pytest.raises(EnvironmentError_, match=r"(?s)broken.xml.*kind.*line 3"):
+    with pytest.raises(BadEnvironment, match=r"(?s)broken.xml.*kind.*line 3"):
         make(str(file), num_envs=1)
 
 
 def test_a_model_without_actuators_is_refused_with_advice(tmp_path):
     file = tmp_path / "still.xml"
     file.write_text(BROKEN.replace('kind="hinge"', 'type="hinge"'))
-    with pytest.raises(EnvironmentError_, match=r"no actuators.*<actuator>"):
+    with pytest.raises(BadEnvironment, match=r"no actuators.*<actuator>"):
         make(str(file), num_envs=1)
 
 

@@ -4,7 +4,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from telic.errors import EnvironmentError_
+from telic.errors import BadEnvironment
 from telic.rendering import replay
 from telic.rendering.camera import radius_m
 from telic.rendering.look import load_dressed, tile_size_m
@@ -95,5 +95,5 @@ def test_a_users_robot_keeps_its_own_colours_and_gets_a_floor_below_it(tmp_path)
 def test_a_file_that_is_no_model_is_named(tmp_path):
     path = tmp_path / "bad.xml"
     path.write_text("<mujoco><worldbody><geom size='-1'/></worldbody></mujoco>")
-    with pytest.raises(EnvironmentError_, match=r"bad\.xml is not a model"):
+    with pytest.raises(BadEnvironment, match=r"bad\.xml is not a model"):
         load_dressed(path)

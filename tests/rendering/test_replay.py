@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from telic.errors import EnvironmentError_
+from telic.errors import BadEnvironment
 from telic.rendering.jobs import RenderJob
 from telic.rendering.rays import RayPainter
 from telic.rendering.replay import Stage, caption, model_file, pace, spread
@@ -80,7 +80,7 @@ def test_mocap_bodies_are_put_where_they_were(tmp_path):
 
 def test_an_episode_of_another_model_is_refused(cheetah):
     other = Trajectory({"qpos": np.zeros((3, 5))}, cheetah.facts)
-    with pytest.raises(EnvironmentError_, match=r"5 positions a step, but half_cheetah\.xml has 9"):
+    with pytest.raises(BadEnvironment, match=r"5 positions a step, but half_cheetah\.xml has 9"):
         list(stage().frames(other, np.arange(3), 0.05, job(), 320))
 
 
@@ -90,7 +90,7 @@ def test_drawing_ends_where_the_simulation_broke(cheetah):
     broken = Trajectory({"qpos": qpos}, cheetah.facts)
     assert len(list(stage().frames(broken, np.arange(6), 0.05, job(), 320))) == 2
     qpos[:] = np.nan
-    with pytest.raises(EnvironmentError_, match="no finite pose"):
+    with pytest.raises(BadEnvironment, match="no finite pose"):
         list(stage().frames(Trajectory({"qpos": qpos}, cheetah.facts), np.arange(6), 1, job(), 320))
 
 

@@ -56,7 +56,13 @@ def test_a_file_without_a_reward_says_what_to_define():
 def test_the_last_of_several_classes_is_used_and_said_so():
     reward = load_reward(GOOD + GOOD.replace("Good", "Better"))
     assert reward.name == "Better"
-    assert "the last one, Better, is used" in reward.definition.notes[0].message
+    assert "defines Good, Better; the last one is used" in reward.definition.notes[0].message
+
+
+def test_a_helper_class_with_compute_does_not_hide_the_function():
+    helper = "class Pid:\n    def compute(self, error):\n        return error\n"
+    function = "def reward_fn(obs, action, next_obs, info):\n    return 0.0, {}\n"
+    assert load_reward(helper + function).name == "reward_fn"
 
 
 def test_an_unknown_weight_gets_the_closest_names():

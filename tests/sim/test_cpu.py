@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from telic.errors import ConfigError, EnvironmentError_, TelicError, UnknownName
+from telic.errors import BadEnvironment, ConfigError, TelicError, UnknownName
 from telic.sim import CpuSimulation, load_model
 from telic.sim.library import library
 
@@ -136,11 +136,11 @@ def test_unknown_fields_and_impossible_numbers_are_refused(ant):
 
 
 def test_a_missing_or_broken_model_file_is_explained(tmp_path):
-    with pytest.raises(EnvironmentError_, match=r"no model file"):
+    with pytest.raises(BadEnvironment, match=r"no model file"):
         load_model("ants.xml")
     broken = tmp_path / "broken.xml"
     broken.write_text("<mujoco><worldbody></mujoco>")
-    with pytest.raises(EnvironmentError_, match="cannot read"):
+    with pytest.raises(BadEnvironment, match="cannot read"):
         load_model(str(broken))
 
 

@@ -23,7 +23,7 @@ from telic.envs.names import action_names, joints, position_names, velocity_name
 from telic.envs.snapshot import resume_problem
 from telic.envs.spaces import CLASSIC, action_codec, observation_codec
 from telic.envs.spec import EnvSpec
-from telic.errors import EnvironmentError_, UnknownName
+from telic.errors import BadEnvironment, UnknownName
 from telic.sim.library import library
 
 Build = Callable[[], gymnasium.Env]
@@ -75,7 +75,7 @@ def _make_registered(env_id: str) -> Callable[..., gymnasium.Env]:
         except (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv) as error:
             raise UnknownName("environment", env_id, known_ids(), see="telic envs") from error
         except gymnasium.error.DependencyNotInstalled as error:
-            raise EnvironmentError_(f"{env_id} cannot be made: {error}.") from error
+            raise BadEnvironment(f"{env_id} cannot be made: {error}.") from error
         return env.env if isinstance(env, OrderEnforcing) else env
 
     return make
@@ -87,7 +87,7 @@ def _import(name: str) -> Callable[..., Any] | None:
     try:
         module = _load_file(Path(place)) if place.endswith(".py") else _load_module(place)
     except (ImportError, OSError) as error:
-        raise EnvironmentError_(
+        raise BadEnvironment(
             f'Cannot import "{place}" for the environment "{name}": {error}.',
             hint="Give package.module:Class (importable from here) or path/to/file.py:Class.",
         ) from error
@@ -122,13 +122,13 @@ def _call(env_id: str, make: Callable[..., Any], arguments: Mapping[str, Any]) -
     try:
         env = make(**arguments)
     except TypeError as error:
-        raise EnvironmentError_(
+        raise BadEnvironment(
             f"{env_id} cannot be made with {dict(arguments)}: {error}.",
             hint="The arguments go to the environment's constructor as they are.",
         ) from error
     for needed in ("reset", "step", "observation_space", "action_space"):
         if not hasattr(env, needed):
-            raise EnvironmentError_(
+            raise BadEnvironment(
                 f'{env_id} gave a {type(env).__name__} without "{needed}".',
                 hint="Derive from gymnasium.Env; see gymnasium.farama.org.",
             )
@@ -194,14 +194,14 @@ def _try(
     env.action_space.seed(0)
     stepped = env.step(env.action_space.sample())
     if not isinstance(started, tuple) or len(started) != 2 or len(stepped) != 5:
-        raise EnvironmentError_(
+        raise BadEnvironment(
             f"{env_id} does not follow Gymnasium's interface: reset must return (obs, info) "
             "and step (obs, reward, terminated, truncated, info).",
             hint="It may be written for the old gym package; wrap or port it.",
         )
     got = np.shape(flatten(stepped[0]))
     if got != (size,):
-        raise EnvironmentError_(
+        raise BadEnvironment(
             f"{env_id} returned an observation of shape {got}, but its observation_space has "
             f"{size} values: {env.observation_space}.",
             hint="Make observation_space and the returned observations agree.",

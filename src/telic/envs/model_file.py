@@ -7,7 +7,7 @@ from pathlib import Path
 import mujoco
 
 from telic.envs.names import action_names
-from telic.errors import EnvironmentError_, UnknownName
+from telic.errors import BadEnvironment, UnknownName
 from telic.sim import load_model
 from telic.sim.library import library
 
@@ -27,7 +27,7 @@ def read_model(path: str) -> tuple[mujoco.MjModel, list[str]]:
     else:  # an absolute path, for a bare name could also mean one of Gymnasium's own models
         model = load_model(str(file.resolve()))
     if model.nu == 0:
-        raise EnvironmentError_(
+        raise BadEnvironment(
             f'"{path}" has no actuators, so there is nothing a policy could do.',
             hint='Add e.g. <actuator><motor joint="knee" gear="50" ctrlrange="-1 1"/></actuator>.',
         )
@@ -58,7 +58,7 @@ def _read_urdf(file: Path, notes: list[str]) -> mujoco.MjModel:
             motor.ctrllimited = 1
         model = spec.compile()
     except ValueError as error:
-        raise EnvironmentError_(f'MuJoCo cannot read "{file.name}": {error}') from error
+        raise BadEnvironment(f'MuJoCo cannot read "{file.name}": {error}') from error
     notes.append(
         "URDF: each joint got a motor with its effort limit; the base is fixed to the world."
     )
@@ -70,7 +70,7 @@ def _read_compiled(file: Path) -> mujoco.MjModel:
     try:
         return mujoco.MjModel.from_binary_path(str(file))
     except (ValueError, mujoco.FatalError) as error:
-        raise EnvironmentError_(
+        raise BadEnvironment(
             f'MuJoCo cannot read "{file.name}": {error}',
             hint="A compiled model fits one version of MuJoCo only; give the XML file.",
         ) from error

@@ -50,7 +50,7 @@ _DERIVED = (
 _STATE = mujoco.mjtState.mjSTATE_INTEGRATION
 
 
-class CannotSave(Exception):  # noqa: N818 - a finding about the environment, caught by the adapter
+class CannotSave(Exception):
     """Something in the environment is neither plain data nor fixed."""
 
 

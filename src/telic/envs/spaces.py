@@ -12,7 +12,7 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from telic.errors import EnvironmentError_
+from telic.errors import BadEnvironment
 
 
 class Classic(NamedTuple):
@@ -77,14 +77,14 @@ def _refuse_images(space: gymnasium.Space, env_id: str) -> None:
         for part in parts:
             _refuse_images(part, env_id)
     elif isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) >= 2:
-        raise EnvironmentError_(
+        raise BadEnvironment(
             f"{env_id} observes images {space.shape}, and policies here read rows of numbers.",
             hint="Use an environment (or a wrapper) that observes the state.",
         )
     elif not isinstance(
         space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
     ):
-        raise EnvironmentError_(
+        raise BadEnvironment(
             f"{env_id} observes a {type(space).__name__} space, whose size is not fixed.",
             hint="Observe Box, Discrete, MultiDiscrete, MultiBinary, or Dict and Tuple of those.",
         )
@@ -121,7 +121,7 @@ def action_codec(space: gymnasium.Space, env_id: str) -> Action:
 
         return Action(("action",), (0.0,), (count - 1.0,), count, False, choose)
     if not isinstance(space, spaces.Box):
-        raise EnvironmentError_(
+        raise BadEnvironment(
             f"{env_id} takes actions of a {type(space).__name__} space; "
             "policies here choose one of n (Discrete) or give numbers (Box).",
             hint="Wrap the environment so that its action_space is Discrete or Box.",

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from telic.errors import EnvironmentError_
+from telic.errors import BadEnvironment
 from telic.rendering.captions import draw_caption, strip_height
 from telic.rendering.jobs import RenderJob
 from telic.rendering.replay import caption
@@ -35,7 +35,7 @@ _STATES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 def own_frames(trajectory: Trajectory, rows: np.ndarray, job: RenderJob) -> Iterator[np.ndarray]:
     """Yield the environment's own picture of each of `rows`.
 
-    Raises EnvironmentError_ when it cannot draw itself, or not what was recorded.
+    Raises BadEnvironment when it cannot draw itself, or not what was recorded.
     """
     # Imported here: a render process that only draws MuJoCo models starts without torch.
     from telic.envs.foreign import builder
@@ -79,7 +79,7 @@ def _played_again(env: Any, trajectory: Trajectory) -> Iterator[int]:
 
     facts = trajectory.facts
     if facts.seed is None:
-        raise EnvironmentError_(f"{facts.env_id} cannot be drawn: the episode's seed is unknown.")
+        raise BadEnvironment(f"{facts.env_id} cannot be drawn: the episode's seed is unknown.")
     flatten = observation_codec(env.observation_space, facts.env_id).flatten
     native = action_codec(env.action_space, facts.env_id).native
     env.reset(seed=facts.seed)
@@ -91,7 +91,7 @@ def _played_again(env: Any, trajectory: Trajectory) -> Iterator[int]:
 
 def _compare(env_id: str, obs: Any, recorded: np.ndarray) -> None:
     if not np.allclose(obs, recorded, atol=_TOLERANCE, rtol=_TOLERANCE):
-        raise EnvironmentError_(
+        raise BadEnvironment(
             f"{env_id} cannot be drawn: it keeps a state we cannot set, and playing the recorded "
             "actions again did not give the recorded observations."
         )
@@ -103,7 +103,7 @@ def _draw(env: Any) -> np.ndarray:
     try:
         picture = env.render()
     except (gymnasium.error.DependencyNotInstalled, NotImplementedError, ImportError) as error:
-        raise EnvironmentError_(f"The environment cannot draw itself: {error}") from None
+        raise BadEnvironment(f"The environment cannot draw itself: {error}") from None
     if picture is None:
-        raise EnvironmentError_("The environment does not draw itself (no rgb_array rendering).")
+        raise BadEnvironment("The environment does not draw itself (no rgb_array rendering).")
     return np.array(picture, dtype=np.uint8)

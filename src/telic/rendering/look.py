@@ -11,7 +11,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
-from telic.errors import EnvironmentError_
+from telic.errors import BadEnvironment
 from telic.rendering.camera import first_box, radius_m
 
 Colour = tuple[float, float, float]
@@ -45,7 +45,7 @@ def load_dressed(path: Path, *, repaint: bool = False) -> mujoco.MjModel:
         repaint: colour every limb, not only the geoms that the file left plain.
 
     Raises:
-        EnvironmentError_: MuJoCo refuses the file.
+        BadEnvironment: MuJoCo refuses the file.
     """
     try:
         if path.suffix == ".mjb":  # compiled: nothing left to dress
@@ -57,7 +57,7 @@ def load_dressed(path: Path, *, repaint: bool = False) -> mujoco.MjModel:
             dress(spec, spec.compile(), repaint=repaint)
             return spec.compile()
     except ValueError as error:
-        raise EnvironmentError_(f"{path} is not a model MuJoCo can load: {error}") from None
+        raise BadEnvironment(f"{path} is not a model MuJoCo can load: {error}") from None
 
 
 def dress(spec: mujoco.MjSpec, plain: mujoco.MjModel, *, repaint: bool) -> None:

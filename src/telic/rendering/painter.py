@@ -10,7 +10,7 @@ import numpy as np
 from telic.rendering.camera import Camera
 
 
-class PainterBroken(Exception):  # noqa: N818 - it reads as what happened
+class PainterBroken(Exception):
     """The backend failed to draw; another one may do."""
 
 

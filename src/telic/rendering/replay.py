@@ -14,7 +14,7 @@ from typing import NamedTuple
 import mujoco
 import numpy as np
 
-from telic.errors import EnvironmentError_, TelicError
+from telic.errors import BadEnvironment, TelicError
 from telic.rendering.camera import place_cameras
 from telic.rendering.captions import draw_caption
 from telic.rendering.jobs import RenderJob
@@ -96,12 +96,12 @@ class Stage:
     ) -> Iterator[np.ndarray]:
         """Yield a picture of each of `rows`, which are `frame_s` seconds apart.
 
-        `size` is the width unless the job says another. Raises EnvironmentError_ when the episode
+        `size` is the width unless the job says another. Raises BadEnvironment when the episode
         does not fit its model.
         """
         path = model_file(trajectory.facts)
         if path is None or "qpos" not in trajectory:
-            raise EnvironmentError_(f"{trajectory.facts.env_id} has no MuJoCo model to draw.")
+            raise BadEnvironment(f"{trajectory.facts.env_id} has no MuJoCo model to draw.")
         width = job.width or size
         height = job.height or width * 3 // 4
         model, painter = self._prepare(path, width, height, job.fine)
@@ -150,7 +150,7 @@ def caption(trajectory: Trajectory, row: int) -> list[str]:
 def _checked_poses(trajectory: Trajectory, model: mujoco.MjModel, path: Path) -> np.ndarray:
     poses = trajectory["qpos"]
     if poses.shape[1:] != (model.nq,):
-        raise EnvironmentError_(
+        raise BadEnvironment(
             f"The episode holds {poses.shape[1]} positions a step, but {path.name} has {model.nq}.",
             hint="It was recorded with another version of the model; record it again.",
         )
@@ -162,7 +162,7 @@ def _finite(poses: np.ndarray) -> np.ndarray:
     broken = np.flatnonzero(~np.isfinite(poses).all(1))
     kept = poses[: broken[0]] if len(broken) else poses
     if not len(kept):
-        raise EnvironmentError_("The episode holds no finite pose to draw.")
+        raise BadEnvironment("The episode holds no finite pose to draw.")
     return kept
 
 

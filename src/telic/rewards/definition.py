@@ -129,24 +129,15 @@ class SourceDefinition:
 
     def _choose(self, scope: dict[str, Any]) -> str:
         own = {k: v for k, v in scope.items() if self._names.get(k) is not v}
-        classes = [
-            name
-            for name, value in own.items()
-            if isinstance(value, type)
-            and (issubclass(value, RewardFunction) or callable(getattr(value, "compute", None)))
-        ]
-        if len(classes) > 1:
-            self.notes.append(
-                Finding(
-                    name="several_rewards",
-                    message=f"{self._text.label} defines {', '.join(classes)}; "
-                    f"the last one, {classes[-1]}, is used.",
-                )
-            )
-        if classes:
-            return classes[-1]
+        kinds = {name: value for name, value in own.items() if isinstance(value, type)}
+        derived = [name for name, kind in kinds.items() if issubclass(kind, RewardFunction)]
+        if derived:
+            return self._last(derived)
         if "reward_fn" in own:
             return "reward_fn"
+        similar = [name for name, kind in kinds.items() if callable(getattr(kind, "compute", None))]
+        if similar:
+            return self._last(similar)
         found = [name for name, value in own.items() if isinstance(value, types.FunctionType)]
         raise RewardError(
             f"{self._text.label} defines no reward"
@@ -154,6 +145,12 @@ class SourceDefinition:
             hint="Define a class with compute(self, obs, action, next_obs, info) deriving from "
             "RewardFunction, or a function reward_fn(obs, action, next_obs, info).",
         )
+
+    def _last(self, names: list[str]) -> str:
+        if len(names) > 1:
+            message = f"{self._text.label} defines {', '.join(names)}; the last one is used."
+            self.notes.append(Finding(name="several_rewards", message=message))
+        return names[-1]
 
 
 class ObjectDefinition:
@@ -244,15 +241,22 @@ def _instance(
 
 def _construct(kind: Any, weights: Mapping[str, float]) -> Any:
     """Build an instance whose weights are in place before its __init__ reads them."""
-    instance = kind.__new__(kind)
-    instance.weights = {**(getattr(kind, "weights", None) or {}), **weights}
-    try:
-        kind.__init__(instance)
-    except TypeError as error:
+    needed = [
+        each.name
+        for each in list(inspect.signature(kind.__init__).parameters.values())[1:]
+        if each.default is each.empty
+        and each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+    ]
+    if needed:
         raise RewardError(
-            f"{kind.__name__} cannot be made without arguments: {error}.",
+            f"{kind.__name__}.__init__ needs {', '.join(needed)}.",
             hint="Give every argument of __init__ a default.",
-        ) from error
+        )
+    instance = kind.__new__(kind)
+    own = getattr(kind, "weights", None)
+    if not isinstance(own, property):
+        instance.weights = {**(own or {}), **weights}
+    kind.__init__(instance)
     return instance
 
 

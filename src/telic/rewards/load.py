@@ -61,9 +61,9 @@ def load_reward(
         reward = Reward(None)
     elif isinstance(source, str | Path):
         text, name = read_source(source)
-        reward = Reward(_from_text(text, label or name, trusted=trusted))
+        reward = _first_instance(_from_text(text, label or name, trusted=trusted))
     elif callable(source) or hasattr(source, "compute"):
-        reward = Reward(ObjectDefinition(source))
+        reward = _first_instance(ObjectDefinition(source))
     else:
         raise RewardError(
             f"A {type(source).__name__} is not a reward.",
@@ -72,6 +72,15 @@ def load_reward(
     if weights and reward.definition is None:
         raise ConfigError("The environment's own reward has no weights to change.")
     return reward.with_weights(weights) if weights else reward
+
+
+def _first_instance(definition: Definition) -> Reward:
+    try:
+        return Reward(definition)
+    except TelicError:
+        raise
+    except Exception as error:
+        raise explain(error, definition.source, Circumstances()) from error
 
 
 def library_names() -> list[str]:

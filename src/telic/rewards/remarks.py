@@ -10,7 +10,7 @@ from telic.rewards.recording import Recording
 from telic.rewards.replay import Difference
 
 
-class BrokenRule(RewardError):  # noqa: N818 - it says what happened
+class BrokenRule(RewardError):
     """A batched reward breaks a rule of batches; running it another way would hide that."""
 
 

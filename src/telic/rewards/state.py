@@ -19,7 +19,7 @@ _PLAIN = (type(None), bool, int, float, str)
 _SEQUENCES: dict[str, Any] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 
 
-class CannotCapture(Exception):  # noqa: N818 - it says what happened, as the others do
+class CannotCapture(Exception):
     """A reward keeps something that is not data, such as a generator."""
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from telic.errors import ConfigError, EnvironmentError_, TelicError, UnknownName
+from telic.errors import BadEnvironment, ConfigError, TelicError, UnknownName
 from telic.sim.library import BatchConfig, address, library
 
 _NONE = mujoco.mjtStage.mjSTAGE_NONE.value
@@ -59,7 +59,7 @@ class _Memory:
             model._address, num_sims, ctypes.byref(config), reason, len(reason)
         )
         if not self.pointer:
-            raise EnvironmentError_(
+            raise BadEnvironment(
                 f"MuJoCo cannot batch this model: {reason.value.decode(errors='replace')}."
             )
         self._delete = library().mjb_deleteBatch  # at the interpreter's end no module is left

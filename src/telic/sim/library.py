@@ -13,7 +13,7 @@ from pathlib import Path
 
 import mujoco
 
-from telic.errors import EnvironmentError_
+from telic.errors import BadEnvironment
 
 
 class BatchConfig(ctypes.Structure):
@@ -60,7 +60,7 @@ def library() -> ctypes.CDLL:
         for path in folder.glob(pattern)
     )
     if not found:
-        raise EnvironmentError_(
+        raise BadEnvironment(
             f"The mujoco package (version {mujoco.__version__}) comes without its shared library.",
             hint="Install the official wheel: pip install --force-reinstall mujoco==4.0.0",
         )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import mujoco
 
-from telic.errors import EnvironmentError_
+from telic.errors import BadEnvironment
 from telic.sim.library import library
 
 
@@ -19,7 +19,7 @@ def load_model(xml_file: str) -> mujoco.MjModel:
     if not path.is_file():
         path = Path(xml_file).expanduser()
     if not path.is_file():
-        raise EnvironmentError_(
+        raise BadEnvironment(
             f'There is no model file "{xml_file}".',
             hint="Give a path to an MJCF file, or the name of one of Gymnasium's models (ant.xml).",
         )
@@ -29,4 +29,4 @@ def load_model(xml_file: str) -> mujoco.MjModel:
             read = mujoco.MjModel.from_binary_path
         return read(str(path))
     except ValueError as error:
-        raise EnvironmentError_(f'MuJoCo cannot read "{xml_file}": {error}') from error
+        raise BadEnvironment(f'MuJoCo cannot read "{xml_file}": {error}') from error

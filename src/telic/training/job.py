@@ -19,7 +19,9 @@ class RewardSource(Record):
         default=None, description="Python source; None: the environment's own reward"
     )
     weights: dict[str, float] = Field(default={}, description="weights that replace the file's own")
-    trusted: bool = Field(default=False, description="written by the user: skip the code allow-list")
+    trusted: bool = Field(
+        default=False, description="written by the user: skip the code allow-list"
+    )
 
 
 class Member(Record):
@@ -37,7 +39,9 @@ class TrainJob(Config):
 
     schema_version: Literal[1] = 1
     env: str = Field(description="environment id, module:Class, or path of an MJCF file")
-    env_args: dict[str, Any] = Field(default={}, description="constructor arguments of the environment")
+    env_args: dict[str, Any] = Field(
+        default={}, description="constructor arguments of the environment"
+    )
     steps: int = Field(ge=1, description="environment steps per member")
     rewards: tuple[RewardSource, ...] = Field(min_length=1)
     members: tuple[Member, ...] = Field(min_length=1)

@@ -105,7 +105,9 @@ class Networks:
                 used = torch.ones(fan_in, dtype=torch.bool)
                 if sees is not None and index == 0:
                     used = sees[member].actor
-                elif sees is not None and index == self._actor_layers and not self.shape.shared_value:
+                elif (
+                    sees is not None and index == self._actor_layers and not self.shape.shared_value
+                ):
                     used = sees[member].critic
                 dense = torch.empty(int(used.sum()), fan_out)
                 torch.nn.init.orthogonal_(dense, self._gain(index), generator=generator)

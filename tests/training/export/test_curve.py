@@ -74,6 +74,16 @@ def test_steps_run_from_zero_to_the_last_one():
     assert xs[-1] == float(of_class(draw(), "circle", "dot")[1].get("cx"))
 
 
+def test_ticks_and_points_stay_inside_the_picture():
+    picture = draw()
+    lines = [each for kind in ("grid", "axis") for each in of_class(picture, "line", kind)]
+    ys = [float(line.get("y1")) for line in lines]
+    ys += [y for kind in ("train", "eval") for each in of_class(picture, "polyline", kind)
+           for _, y in points(each)]  # fmt: skip
+    assert min(ys) >= 60
+    assert max(ys) <= 290
+
+
 def test_nothing_measured_is_no_picture():
     assert learning_curve({"global_step": [1], "episodic_return": [None]}, [], "x") is None
 

@@ -11,7 +11,7 @@ from telic.errors import MissingExtra, TelicError, UsageError
 from telic.training.export import files, onnx_graph
 from telic.training.export.arrays import PolicyArrays
 from telic.training.export.files import export_checked, export_policy
-from telic.training.export.run_policy import load_numpy
+from telic.training.export.run_policy import load_numpy, load_onnx
 from telic.training.export.torchscript import load_torchscript
 
 from .conftest import make_policy
@@ -106,6 +106,9 @@ def test_one_observation_gives_one_action_without_a_batch(tmp_path):
     assert scripted(torch.from_numpy(obs)).numpy() == pytest.approx(expected, abs=1e-5)
     plain = load_numpy(export_policy(policy, tmp_path / "policy.npz"))
     assert plain(obs) == pytest.approx(expected, abs=1e-5)
+    runtime = load_onnx(export_policy(policy, tmp_path / "policy.onnx"))
+    assert runtime(obs).shape == expected.shape
+    assert runtime(obs) == pytest.approx(expected, abs=1e-5)
 
 
 def test_memory_a_policy_may_not_see_does_not_change_its_action(tmp_path):
@@ -132,6 +135,20 @@ def test_a_file_that_deviates_is_refused_and_the_old_one_stays(suffix, tmp_path,
         export_policy(policy, path)
     assert path.read_text() == "before"
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
+def test_a_slightly_wrong_normaliser_far_from_zero_is_noticed(tmp_path, monkeypatch):
+    policy = make_policy()
+    policy.actor.scaling.shift.fill_(1e4)
+    policy.actor.scaling.scale.fill_(0.1)
+    kind = files._FORMATS[".npz"]
+
+    def write_wrongly(arrays, *rest):
+        kind.write(arrays._replace(shift=arrays.shift + 0.1), *rest)
+
+    monkeypatch.setitem(files._FORMATS, ".npz", kind._replace(write=write_wrongly))
+    with pytest.raises(TelicError, match="deviate"):
+        export_policy(policy, tmp_path / "policy.npz")
 
 
 def test_a_wrong_choice_of_a_discrete_action_is_refused(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ from torch import Tensor
 from telic.core.seeds import uniform
 from telic.envs.task import Outcome, Task, TaskArguments
 from telic.envs.tasks.arguments import Camera, FrameSkip
-from telic.errors import EnvironmentError_
+from telic.errors import BadEnvironment
 from telic.sim import Simulation
 
 _REACH = 0.2  # radius of the disc the target lies in, m
@@ -55,7 +55,7 @@ class Reacher(Task[ReacherArguments]):
             self._fingertip = places[:, sim.model.body("fingertip").id]
             self._target = places[:, sim.model.body("target").id]
         except KeyError as error:
-            raise EnvironmentError_(
+            raise BadEnvironment(
                 f'The model "{arguments.xml_file}" lacks a body Reacher needs: {error}.',
                 hint='Name the bodies "fingertip" and "target".',
             ) from error

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 
-class NotLiftable(Exception):  # noqa: N818 - it says what happened
+class NotLiftable(Exception):
     """The code does something that cannot be done for all environments at once."""
 
 

@@ -35,7 +35,7 @@ _RESULT = "__lift_result__"
 _STATEMENT_LIMIT = 1_000
 
 
-class _Unchanged(Exception):  # noqa: N818
+class _Unchanged(Exception):
     """A function's returns cannot be moved to its end."""
 
 

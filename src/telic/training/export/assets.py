@@ -16,8 +16,8 @@ def asset_licence(env: str, env_args: Mapping[str, Any]) -> str:
     if comes_with_gymnasium(env):
         return (
             "It was trained on a task of Gymnasium, whose models are under the MIT licence\n"
-            "(Farama Foundation). Physics of MuJoCo tasks is by MuJoCo, under Apache 2.0. None of them "
-            "is in this\nfolder."
+            "(Farama Foundation). Physics of MuJoCo tasks is by MuJoCo, under Apache 2.0.\n"
+            "None of them is in this folder."
         )
     return (
         f"It was trained on `{env}`, which is not in this folder. Its licence is\n"
