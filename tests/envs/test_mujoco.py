@@ -285,6 +285,28 @@ def test_a_new_environment_goes_on_from_a_saved_state_bit_for_bit(name):
     assert equal(rollout(env, 60, seed=2), expected)
 
 
+@pytest.mark.parametrize("name", ["Ant-v5", "HalfCheetah-v5"])
+def test_the_present_state_is_the_same_after_a_resume_and_after_asking_late(name):
+    keys = ("xpos", "cfrc_ext", "time")
+    env, late = (make(name, num_envs=3, seed=2, max_episode_steps=6) for _ in range(2))
+    for each in (env, late):
+        each.reset()
+        for key in keys:
+            each.present()[key]
+        rollout(each, 5)
+    action = torch.full((3, env.act_dim), 0.5)
+    env.step(action)
+    assert late.step(action).truncated.all()  # new episodes have begun
+    expected = {key: env.present().exact(key) for key in keys}
+    fresh = make(name, num_envs=3, seed=8, max_episode_steps=6)
+    fresh.load_state_dict(env.state_dict())
+    # Nobody watched this field, so asking for it makes the last step once more.
+    assert late._transition.info(late._schema, {})["xquat"].shape[0] == 3
+    for other in (fresh, late):
+        for key in keys:
+            assert torch.equal(other.present().exact(key), expected[key]), key
+
+
 def test_a_state_of_another_environment_is_refused():
     env = make("Hopper-v5", num_envs=2)
     env.reset()

@@ -4,6 +4,8 @@ import torch
 from telic.errors import RewardError
 from telic.rewards import load_reward
 
+from .conftest import REFERENCE, run
+
 
 def batched(line, attributes="weights = {'a': 1.0}"):
     return (
@@ -144,6 +146,15 @@ def test_state_that_cannot_be_saved_is_said(small):
     decision = decide(text, small)
     assert (decision.is_stateful, decision.is_resumable) == (True, False)
     assert "reward.steps is a range_iterator" in finding(decision, "not_resumable").message
+
+
+@pytest.mark.parametrize("source", ["closure_nonlocal", "backflip_memory"])
+def test_what_is_decided_on_is_what_will_be_run(source, recording):
+    path = REFERENCE / f"{source}.py"
+    reward = load_reward(path if path.exists() else source)
+    decision = reward.decide(recording)
+    totals, _ = run(reward, recording)
+    assert torch.equal(decision.outcome.total, torch.from_numpy(totals))
 
 
 def test_an_object_that_writes_global_names_is_refused(small):

@@ -90,8 +90,9 @@ def test_weights_are_in_place_before_init_reads_them(small):
         ("x = 1 / 0\ndef reward_fn(obs, action, next_obs, info):\n    pass\n", "line 1: ZeroDiv"),
         (
             "class R(RewardFunction):\n  def __init__(self, k):\n    self.k = k\n",
-            "without arguments",
+            "__init__ needs k. Give every",
         ),
+        ("class R(RewardFunction):\n  def __init__(self):\n    {}['x']\n", 'line 3: no key "x"'),
         ("class R(RewardFunction):\n  weights = {'a': 'b'}\n", "dictionary of numbers"),
         ("class R(RewardFunction):\n  memory_to = 'all'\n", 'memory_to is "all"'),
     ],
@@ -118,6 +119,16 @@ def test_an_import_of_the_base_class_from_elsewhere_keeps_the_line_numbers():
     reward = load_reward(text)
     assert reward.definition.source.line(6) == "return {}['missing']"
     assert len(reward.source.splitlines()) == len(text.splitlines())
+
+
+def test_a_text_is_called_by_its_label():
+    with pytest.raises(RewardError, match=r"mine\.py line 1 is not valid Python"):
+        load_reward("def\n", label="mine.py")
+
+
+def test_null_bytes_are_refused():
+    with pytest.raises(RewardError, match="null bytes"):
+        load_reward("x = 1\n\0")
 
 
 def test_nesting_beyond_reason_is_refused():

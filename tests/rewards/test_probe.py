@@ -71,6 +71,20 @@ def test_per_step_rewards_are_traced_too(line, hint, small):
     assert hint in str(caught.value)
 
 
+def test_bad_inputs_are_not_blamed_on_the_reward(small):
+    moment = small.transitions[0]
+    obs = moment.obs.clone()
+    obs[2, 0] = float("nan")
+    recording = Recording([moment._replace(obs=obs)])
+    text = batched("v = torch.sqrt(obs[:, 0] + 9); return v, {'v': v}")
+    with pytest.raises(RewardError, match="1 of 8 values are NaN") as caught:
+        probe(load_reward(text), recording)
+    assert "negative number" not in str(caught.value)
+    text = batched("v = torch.sqrt(next_obs[:, 0] - 9); return v, {'v': v}")
+    with pytest.raises(RewardError, match=r"8 of 8 values are NaN.*of a negative number"):
+        probe(load_reward(text), recording)
+
+
 def test_an_unknown_info_name_gets_the_closest_and_all(small):
     with pytest.raises(RewardError) as caught:
         probe(load_reward(batched("v = info['x_vel']; return v, {'v': v}")), small)

@@ -3,8 +3,9 @@ import io
 import pytest
 import torch
 
+from telic.envs import make
 from telic.errors import RewardError
-from telic.rewards import load_reward
+from telic.rewards import collect, load_reward
 
 from .conftest import REFERENCE, run
 
@@ -101,6 +102,35 @@ def test_the_environments_own_reward_has_three_sources(small):
     step = reward(moment.obs, moment.action, moment.next_obs, moment.info, given)
     assert torch.equal(step.total, given)
     assert tuple(step.terms) == ("forward", "ctrl")
+
+
+def test_parts_that_are_not_all_do_not_pass_for_the_whole():
+    env = make("HumanoidStandup-v5", num_envs=2, seed=0)  # its reward has a constant besides
+    reward = load_reward(None)
+    reward.decide(collect(env, 8))
+    reward.start(2, "cpu")
+    obs, action = env.reset(), torch.zeros(2, 17)
+    step = env.step(action)
+    with pytest.raises(RewardError, match=r"Give it to the call"):
+        reward(obs, action, step.final_obs, step.info)
+    assert torch.equal(
+        reward(obs, action, step.final_obs, step.info, step.reward).total, step.reward
+    )
+    env.close()
+
+
+def test_memory_that_is_declared_by_a_per_step_reward_is_its_own_affair(small):
+    text = (
+        "class R(RewardFunction):\n    memory = {'n': 0.0}\n"
+        "    def compute(self, obs, action, next_obs, info):\n"
+        "        self.memory['n'] += float(obs[0])\n"
+        "        return self.memory['n'], {'n': self.memory['n']}\n"
+    )
+    reward = load_reward(text)
+    reward.decide(small)
+    reward.start(8, "cpu")
+    assert (reward.mode, reward.memory_size) == ("looped", 0)
+    assert reward.memory().shape == (8, 0)
 
 
 def test_values_that_are_not_finite_are_passed_on(small):

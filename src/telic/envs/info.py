@@ -125,17 +125,20 @@ class Info(Mapping[str, Tensor]):
 
 
 class _Rows(Info):
-    """Some rows of another info."""
+    """Some rows of another info, copied at first ask: a write to them reaches nobody else."""
 
     __slots__ = ("_parent", "_rows")
 
     def __init__(self, parent: Info, rows: slice) -> None:
-        super().__init__(lambda name: parent.exact(name)[rows], parent.schema)
+        super().__init__(lambda name: parent.exact(name)[rows].clone(), parent.schema)
         self._parent = parent
         self._rows = rows
 
     def __getitem__(self, name: str) -> Tensor:
-        return self._parent[name][self._rows]
+        value = self._single.get(name)
+        if value is None:
+            value = self._single[name] = self._parent[name][self._rows].clone()
+        return value
 
 
 class BodyInfo:

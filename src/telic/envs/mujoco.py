@@ -19,7 +19,7 @@ from telic.envs.task import Task
 from telic.envs.transition import Transition, offered
 from telic.envs.vector import Step, seed_rows
 from telic.errors import ConfigError, TelicError, UsageError
-from telic.sim import Simulation
+from telic.sim import Simulation, copy_fields, put_back_fields
 
 _NEVER = 2**62  # steps, for want of a time limit
 _STAGGER = 101  # stream of random numbers for the initial clocks; tasks use the low numbers
@@ -121,6 +121,7 @@ class MujocoEnv:
         return {
             "id": self.spec.id,
             "simulation": self.sim.state(),
+            "fields": copy_fields(self.sim),
             "seed": self._seed.clone(),
             "episode": self._episode.clone(),
             "steps_left": self._deadline - self._now,
@@ -139,6 +140,7 @@ class MujocoEnv:
             )
         self._transition.forget()
         self.sim.load_state(state["simulation"])
+        put_back_fields(self.sim, state["fields"])
         self._plant(state["seed"].clone())
         self._episode = state["episode"].clone()
         self._deadline = state["steps_left"] + self._now

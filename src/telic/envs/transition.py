@@ -12,7 +12,7 @@ from torch import Tensor
 from telic.envs.info import Info, InfoSchema
 from telic.envs.task import Read
 from telic.errors import UsageError
-from telic.sim import Simulation
+from telic.sim import Simulation, copy_fields, put_back_fields
 
 Reader = Callable[[Read], Tensor]
 
@@ -142,12 +142,13 @@ class Transition:
 
         Happens at most once per field: from then on it is watched.
         """
-        now = self._sim.state()
-        self._sim.load_state(self._before)
         field = self._sim.field(name)
+        now, fields = self._sim.state(), copy_fields(self._sim)
+        self._sim.load_state(self._before)
         self._sim.step(self._action, self._substeps)
         self._held[name] = field.clone()
         self._sim.load_state(now)
+        put_back_fields(self._sim, fields)
         return self._held[name]
 
 

@@ -122,12 +122,14 @@ def read_source(source: str | Path) -> tuple[str, str]:
 
 
 def _from_text(text: str, label: str, *, trusted: bool) -> Definition:
+    if "\0" in text:
+        raise RewardError(f"{label} contains null bytes.", hint="Give a Python file.")
     # LaTeX in ordinary strings makes Python warn of unknown escapes; it means what it says.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)
         warnings.simplefilter("ignore", DeprecationWarning)
         try:
-            text = _without_own_imports(text)
+            text = without_own_imports(text)
             if not trusted:
                 check_source(text, label)
             source = Source(text, label, f"<{label}>")
@@ -142,12 +144,12 @@ def _from_text(text: str, label: str, *, trusted: bool) -> Definition:
             raise explain(error, Source(text, label, f"<{label}>"), Circumstances()) from error
 
 
-def _without_own_imports(text: str) -> str:
+def without_own_imports(text: str) -> str:
     """Return the text without imports of RewardFunction, which is there already.
 
     Where other systems keep that class differs; a file written for one of them runs unchanged.
     """
-    if "import" not in text or len(text) > _LONGEST:
+    if len(text) > _LONGEST:
         return text  # the allow-list refuses what is too long before anything reads it
     lines = text.splitlines()
     for node in ast.walk(ast.parse(text)):

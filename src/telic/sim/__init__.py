@@ -2,6 +2,6 @@
 
 from telic.sim.cpu import CpuSimulation
 from telic.sim.model import load_model
-from telic.sim.simulation import Simulation
+from telic.sim.simulation import Simulation, copy_fields, put_back_fields
 
-__all__ = ["CpuSimulation", "Simulation", "load_model"]
+__all__ = ["CpuSimulation", "Simulation", "copy_fields", "load_model", "put_back_fields"]

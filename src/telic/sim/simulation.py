@@ -23,6 +23,11 @@ class Simulation(Protocol):
     """(N,) bool, simulations in which the engine gave up during the last `step`; None: in none.
     They keep the state they had before it; the caller resets them."""
 
+    @property
+    def bound(self) -> frozenset[str]:
+        """Names of the fields asked for so far, the only ones that cost anything."""
+        ...
+
     def field(self, name: str) -> Tensor:
         """Return the live (N, ...) view of an MjData field, e.g. "qpos" or "xpos".
 
@@ -53,3 +58,15 @@ class Simulation(Protocol):
     def load_state(self, state: Tensor) -> None:
         """Go on from a state that `state` returned; derived fields follow with the next step."""
         ...
+
+
+def copy_fields(sim: Simulation) -> dict[str, Tensor]:
+    """Return copies of the fields in use: they lag, so the state alone cannot bring them back."""
+    return {name: sim.field(name).clone() for name in sorted(sim.bound)}
+
+
+def put_back_fields(sim: Simulation, fields: dict[str, Tensor]) -> None:
+    """Let the fields show what `copy_fields` saw, until the next step or reset."""
+    views = [sim.field(name) for name in fields]  # all first: the first ask refreshes every field
+    for view, value in zip(views, fields.values(), strict=True):
+        view.copy_(value)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-_CLIP = 10.0
+CLIP = 10.0
 _EPSILON = 1e-8
 
 
@@ -56,7 +56,7 @@ class Scaling(NamedTuple):
 
     def apply(self, x: Tensor) -> Tensor:
         """Return the normalised batch (P, n, size)."""
-        return (x - self.shift).mul_(self.scale).clamp_(-_CLIP, _CLIP)
+        return (x - self.shift).mul_(self.scale).clamp_(-CLIP, CLIP)
 
 
 class ReturnScale:
@@ -79,7 +79,7 @@ class ReturnScale:
         self.running = running
         self.moments.update(returns.permute(1, 0, 2).flatten(1).unsqueeze(-1), alive)
         scale = (self.moments.var + _EPSILON).rsqrt().float()  # (P, 1)
-        return (rewards * scale).clamp_(-_CLIP, _CLIP)
+        return (rewards * scale).clamp_(-CLIP, CLIP)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the statistics and the returns under way."""

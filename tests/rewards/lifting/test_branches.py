@@ -29,6 +29,7 @@ def at_once(text):
 CASES = {
     "if_else": "if x[0] > 0:\n y = x[1]\nelse:\n y = -x[1]\nreturn y",
     "elif": "if x[0] > 1:\n y = 3.0\nelif x[0] > 0:\n y = x[1]\nelse:\n y = 0\nreturn y",
+    "plain_numbers": "return 0.1 if x[0] > 0 else 0.3",
     "no_else": "y = 1.0\nif x[0] > 0:\n y += x[2]\nreturn y",
     "nested": "y = 0.0\nif x[0] > 0:\n if x[1] > 0:\n  y = 1.0\n else:\n  y = 2.0\nreturn y",
     "and_or_not": "return 1.0 if (x[0] > 0 and not x[1] > 0) or x[2] > 1 else 0.0",

@@ -38,7 +38,9 @@ def function(line):
 
 
 def test_only_what_is_used_is_computed():
-    runner = runner_of(function("m = info['mass']; a = float(info['speed']); return a, {'a': a}"))
+    runner = runner_of(
+        function("m = info['mass'] * 2; a = float(info['speed']); return a, {'a': a}")
+    )
     runner.run(*inputs())
     given = inputs()
     step = runner.run(*given)

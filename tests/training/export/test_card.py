@@ -121,6 +121,7 @@ def test_a_policy_that_sees_memory_is_used_with_it(run):
     assert "policy(obs, memory)" in section(text, "Use")
     assert '"memory": np.zeros((1, 2), np.float32)' in section(text, "Use")
     assert "2 numbers" in section(text, "Task")
+    assert "plays it in Gymnasium" not in text
 
 
 def test_discrete_actions_are_described_as_choices(run):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from telic.training.normalise import _CLIP
+from telic.training.normalise import CLIP
 
 if TYPE_CHECKING:
     from telic.training.policy import Policy
@@ -59,7 +59,7 @@ class PolicyArrays(NamedTuple):
         return cls(
             actor.scaling.shift[0, 0, :seen].numpy(),
             scale.numpy(),
-            _CLIP,
+            CLIP,
             [(layer.weight[0].numpy(), layer.bias[0, 0].numpy()) for layer in actor.views.actor],
             policy.shape.activation,
             span,

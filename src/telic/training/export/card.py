@@ -207,6 +207,8 @@ def _use(evidence: Evidence, contents: Contents) -> str:
     obs = f'"obs": np.zeros((1, {size}), np.float32)'
     feeds = ", ".join(filter(None, [obs, feed]))
     call = "policy(obs, memory)" if memory else "policy(obs)"
+    plays = "`python run_policy.py` plays it in Gymnasium"
+    alone = f"`run_policy.load()` gives the function `{call}`" if memory else plays
     rows = [
         (f"[{name}]({name})", what, _deviation(contents.deviations.get(name)))
         for name, what in contents.files.items()
@@ -228,8 +230,8 @@ session = onnxruntime.InferenceSession("policy.onnx")
 action = session.run(["action"], {{{feeds}}})[0]
 ```
 
-Without telic and torch: `python run_policy.py` plays it in Gymnasium. The normaliser, the clipping
-and the action range are inside every file.
+Without telic and torch: {alone}. The normaliser, the
+clipping and the action range are inside every file.
 
 {table(["file", "what", "largest deviation from the policy"], rows)}
 
