@@ -62,11 +62,16 @@ def resume(
     from telic.storage.files import read_record
     from telic.storage.layout import find_run
     from telic.training.job import TrainJob
-    from telic.training.run import execute, status_of
+    from telic.training.run import execute, is_resumable, status_of
 
     folder = find_run(runs_dir, run)
     if status_of(folder) == "completed":
         raise UsageError(f"{folder.name} is complete; there is nothing to go on with.")
+    if not is_resumable(folder):
+        raise UsageError(
+            f"{folder.name} was trained by Stable-Baselines3 and cannot be resumed.",
+            hint="Run its command again: telic show --command prints it.",
+        )
     job = read_record(folder.config, TrainJob)
     with interruptible() as stopping, TrainingView(quiet=as_json) as view:
         done = execute(
@@ -86,7 +91,7 @@ def stop(
     """Ask a running run to save and end."""
     from telic.storage.layout import find_run
     from telic.storage.locks import lock_holder
-    from telic.training.run import status_of, wait_until_stopped
+    from telic.training.run import is_resumable, status_of, wait_until_stopped
 
     folder = find_run(runs_dir, run)
     if lock_holder(folder.lock) is None:
@@ -101,6 +106,6 @@ def stop(
     if as_json:
         print_json(result)
     else:
-        console.print(
-            f"{folder.name} is {result['status']}. Go on with: telic resume {folder.name}"
-        )
+        console.print(f"{folder.name} is {result['status']}.")
+        if is_resumable(folder):
+            console.print(f"go on with: telic resume {folder.name}")

@@ -253,6 +253,8 @@ def finish(run: Run, videos: str, view: TrainingView, as_json: bool) -> None:
 
 def _print_result(run: Run, made: list[Path]) -> None:
     from telic.cli.show import best_facts
+    from telic.storage.layout import RunFolder
+    from telic.training.run import is_resumable
 
     summary = run.summary
     console.print()
@@ -270,5 +272,5 @@ def _print_result(run: Run, made: list[Path]) -> None:
     name = run.path.name
     if summary["status"] == "completed":
         console.print(f"\nnext: telic show {name}   telic play {name}   telic export {name}")
-    else:
+    elif is_resumable(RunFolder(run.path)):
         console.print(f"\ngo on with: telic resume {name}")

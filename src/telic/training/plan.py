@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import telic
 from telic.errors import ConfigError, RefusedCode, RewardError
 from telic.sandbox.source import check_source
 from telic.storage.layout import file_name
@@ -17,6 +18,7 @@ from telic.training.job import Member, RewardSource, TrainJob
 from telic.training.presets import preset as find_preset
 from telic.training.settings import MEMBER_FIELDS
 
+LIBRARY = Path(telic.__file__).parent / "rewards" / "library"
 OWN = "default"
 """name of the environment's own reward"""
 
@@ -107,15 +109,24 @@ def read_reward(
     if isinstance(given, str) and "\n" in given:
         return _checked("reward", given, chosen, trusted)
     path = Path(given).expanduser()
+    shipped = LIBRARY / f"{given}.py"
+    if not path.exists() and shipped.is_file():
+        path = shipped
     try:
         source = path.read_text()
     except FileNotFoundError:
         raise RewardError(
-            f"There is no reward file {path}.", hint="Give the path of a Python file."
+            f"There is no reward file {path}.",
+            hint=f"Give the path of a Python file, or one of {', '.join(library_names())}.",
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise RewardError(f"{path} cannot be read as a reward: {error}.") from None
     return _checked(file_name(path.stem), source, chosen, trusted)
+
+
+def library_names() -> list[str]:
+    """Return the rewards that come with telic."""
+    return sorted(path.stem for path in LIBRARY.glob("[!_]*.py"))
 
 
 def _checked(name: str, source: str, weights: dict[str, float], trusted: bool) -> RewardSource:
@@ -130,11 +141,20 @@ def _checked(name: str, source: str, weights: dict[str, float], trusted: bool) -
         ) from None
     if not trusted:
         try:
-            check_source(source, f"{name}.py")
+            check_source(_without_foreign_base(source), f"{name}.py")
         except RefusedCode as error:
             hint = f"{error.hint or ''} If you wrote this file yourself, add --trust.".strip()
             raise RefusedCode(error.message, hint=hint, line=error.line) from None
     return RewardSource(name=name, source=source, weights=weights, trusted=trusted)
+
+
+def _without_foreign_base(source: str) -> str:
+    """Leave out imports of RewardFunction from another system, which the loader replaces."""
+    if "import RewardFunction" not in source.replace("from telic import", ""):
+        return source
+    from telic.rewards.load import without_own_imports
+
+    return without_own_imports(source)
 
 
 def _distinct(sources: list[RewardSource]) -> list[RewardSource]:

@@ -206,6 +206,11 @@ def status_of(folder: RunFolder) -> str:
     return status
 
 
+def is_resumable(folder: RunFolder) -> bool:
+    """Say whether an interrupted run can go on; one of another trainer cannot."""
+    return read_json(folder.manifest).get("trainer") is None
+
+
 def wait_until_stopped(folder: RunFolder, timeout_s: float) -> bool:
     """Wait for whoever runs a run to let go of it."""
     deadline = time.monotonic() + timeout_s

@@ -98,7 +98,7 @@ def settings_page() -> str:
         "# Settings",
         "",
         "Change them with `--set name=value` or `name=value` after the environment;",
-        "`telic presets` shows what each environment starts from. Settings marked with * may differ",
+        "`telic presets` shows what each environment starts from. Those marked with * may differ",
         "between the members of one run (`--vary`).",
         "",
         "| setting | default | meaning |",

@@ -86,6 +86,11 @@ def make_scoring(job: TrainJob, env: VecEnv, rewards: list[Reward]) -> Scoring:
 def load_rewards(job: TrainJob) -> list[Reward]:
     """Load the job's rewards. Their code runs from here on, so only inside the confined worker."""
     return [
-        load_reward(each.source, trusted=each.trusted, weights=each.weights or None)
+        load_reward(
+            each.source,
+            trusted=each.trusted,
+            weights=each.weights or None,
+            label=f"{each.name}.py" if each.source else None,
+        )
         for each in job.rewards
     ]
