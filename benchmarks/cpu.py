@@ -169,8 +169,8 @@ def time_to_return(target: float = 4000.0, env_id: str = "HalfCheetah-v5") -> li
         rows.append({"trainer": "telic", "seed": seed, **our_time(env_id, seed, target)})
         console.print(rows[-1])
         for name, options, limit in (
-            ("sb3 with our settings", ("--ours",), 300),
-            ("sb3 defaults", (), 600),
+            ("sb3 with our settings", ("--ours",), 200),
+            ("sb3 defaults", (), 260),
         ):
             options = (*options, "--seed", str(seed), "--target", str(target))
             points = peer("curve", env_id, *options, seconds=limit)

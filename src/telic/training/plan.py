@@ -54,6 +54,8 @@ def plan(
         trusted: the rewards were written by the caller: skip the code allow-list.
         options: other fields of TrainJob.
     """
+    if Path(env).is_file():
+        env = str(Path(env).absolute())  # the worker runs in another folder
     chosen = find_preset(preset, env)
     shared = chosen.settings.override(overrides).replace(**(settings or {}))
     if len(set(seeds)) != len(seeds) or not seeds:
@@ -102,7 +104,10 @@ def read_reward(
             raise RewardError(
                 f"The source of {given.__name__} cannot be found.", hint="Put it into a file."
             ) from None
-        header = "import numpy as np\nimport torch\nfrom telic import RewardFunction, quantities\n"
+        header = (
+            "import numpy as np\nimport torch\nimport telic\n"
+            "from telic import RewardFunction, quantities\n"
+        )
         return RewardSource(
             name=file_name(given.__name__), source=header + source, weights=chosen, trusted=True
         )

@@ -24,19 +24,39 @@ class Preset(Record):
 _COMMON: dict[str, Any] = {}
 
 _DEFAULT: dict[str, tuple[int, dict[str, Any]]] = {
-    "HalfCheetah-v5": (1_000_000, {}),
-    "Ant-v5": (2_000_000, {}),
+    "HalfCheetah-v5": (1_000_000, {"gae_lambda": 0.9, "target_kl": 0.03}),
+    "Ant-v5": (2_000_000, {"horizon": 64, "minibatch_size": 512}),
     "Hopper-v5": (1_000_000, {}),
     "Walker2d-v5": (1_500_000, {}),
-    "Humanoid-v5": (3_000_000, {}),
-    "HumanoidStandup-v5": (1_000_000, {}),
-    "Swimmer-v5": (1_000_000, {"gamma": 0.9999, "gae_lambda": 0.98}),
+    "Humanoid-v5": (3_000_000, {"horizon": 64, "minibatch_size": 512}),
+    "HumanoidStandup-v5": (1_000_000, {"horizon": 64, "minibatch_size": 512}),
+    "Swimmer-v5": (1_000_000, {"gamma": 0.9999, "gae_lambda": 0.98, "horizon": 128}),
     "Reacher-v5": (500_000, {}),
     "InvertedPendulum-v5": (200_000, {}),
     "InvertedDoublePendulum-v5": (500_000, {}),
 }
 
-_ZOO: dict[str, tuple[int, dict[str, Any]]] = {}
+# RL Baselines3 Zoo's settings, as published for one environment at a time.
+_ZOO_COMMON: dict[str, Any] = {
+    "num_envs": 1, "horizon": 512, "minibatch_size": 64, "log_std": 0.0, "hidden": (256, 256),
+    "activation": "relu", "stagger": False, "overlap": False, "target_kl": 1e6,
+}  # fmt: skip
+_ZOO_FIELDS = (
+    "learning_rate", "gamma", "gae_lambda", "epochs", "clip", "entropy_coef", "value_coef",
+    "max_grad_norm",
+)  # fmt: skip
+_ZOO_VALUES: dict[str, tuple[float, ...]] = {
+    "HalfCheetah-v5": (2.0633e-5, 0.98, 0.92, 20, 0.1, 4.01762e-4, 0.58096, 0.8),
+    "Ant-v5": (1.90609e-5, 0.98, 0.8, 10, 0.1, 4.9646e-7, 0.677239, 0.6),
+    "Hopper-v5": (9.80828e-5, 0.999, 0.99, 5, 0.2, 2.29519e-3, 0.835671, 0.7),
+    "Walker2d-v5": (5.05041e-5, 0.99, 0.95, 20, 0.1, 5.85045e-4, 0.871923, 1.0),
+    "Humanoid-v5": (3.56987e-5, 0.95, 0.9, 5, 0.3, 2.38306e-3, 0.431892, 2.0),
+    "HumanoidStandup-v5": (2.55673e-5, 0.99, 0.9, 20, 0.3, 3.62109e-6, 0.430793, 0.7),
+}
+_ZOO: dict[str, tuple[int, dict[str, Any]]] = {
+    env: (1_000_000, {**_ZOO_COMMON, **dict(zip(_ZOO_FIELDS, values, strict=True))})
+    for env, values in _ZOO_VALUES.items()
+}
 
 PRESETS = {"default": _DEFAULT, "zoo": _ZOO}
 

@@ -19,9 +19,9 @@ class PpoSettings(Config):
     """Proximal policy optimisation for a population of policies."""
 
     num_envs: int = Field(default=64, ge=1, description="parallel environments per member")
-    horizon: int = Field(default=64, ge=1, description="steps per environment between updates")
+    horizon: int = Field(default=32, ge=1, description="steps per environment between updates")
     minibatch_size: int = Field(
-        default=512, ge=1, description="samples per gradient step and member"
+        default=256, ge=1, description="samples per gradient step and member"
     )
     epochs: int = Field(default=10, ge=1, description="passes over each batch")
     learning_rate: float = Field(default=7e-4, gt=0, description="Adam step size at the start")
@@ -52,7 +52,7 @@ class PpoSettings(Config):
         default=False,
         description="actor and critic share the hidden layers instead of having their own",
     )
-    log_std: float = Field(default=-0.5, description="initial log standard deviation of actions")
+    log_std: float = Field(default=-1.0, description="initial log standard deviation of actions")
     normalise_obs: bool = Field(
         default=True, description="scale observations by running mean and deviation"
     )
