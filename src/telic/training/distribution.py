@@ -53,9 +53,11 @@ class Gaussian:
     def log_prob(self, outputs: Tensor, log_std: Tensor, actions: Tensor) -> Tensor:
         """Return the sum over dimensions of the normal log density."""
         z = (actions - outputs) * torch.exp(-log_std).unsqueeze(1)
-        return -0.5 * z.square().sum(-1) - (
-            log_std.sum(1, keepdim=True) + self.width * _HALF_LOG_TAU
-        )
+        return -0.5 * z.square().sum(-1) - self.offset(log_std)
+
+    def offset(self, log_std: Tensor) -> Tensor:
+        """Return the part of the negative log density without the action, (P, 1)."""
+        return log_std.sum(1, keepdim=True) + self.width * _HALF_LOG_TAU
 
     def entropy(self, outputs: Tensor, log_std: Tensor) -> Tensor:
         """Return the differential entropy in nats."""

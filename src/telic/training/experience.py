@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from telic.training.advantage import advantages
+from telic.training.gradient import Samples
 from telic.training.population import Population
 from telic.training.rollout import Batch, by_member
-from telic.training.update import Samples
 
 _MAX_WEIGHT = 2.0
 

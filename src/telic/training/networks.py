@@ -139,13 +139,13 @@ class Networks:
 
     def act(self, views: Views, inputs: Tensor) -> Tensor:
         """Return action means or logits (P, n, outputs) for actor inputs (P, n, d)."""
-        return _affine(views.actor[-1], self._hidden(views.actor[:-1], inputs))
+        return self.affine(views.actor[-1], self._hidden(views.actor[:-1], inputs))
 
     def value(self, views: Views, inputs: Tensor) -> Tensor:
         """Return values (P, n) for critic inputs (actor inputs if layers are shared)."""
         if self.shape.shared_value:
             inputs = self._hidden(views.actor[:-1], inputs)
-        return _affine(views.critic[-1], self._hidden(views.critic[:-1], inputs)).squeeze(-1)
+        return self.affine(views.critic[-1], self._hidden(views.critic[:-1], inputs)).squeeze(-1)
 
     def act_and_value(
         self, views: Views, actor_in: Tensor, critic_in: Tensor
@@ -154,21 +154,31 @@ class Networks:
         if not self.shape.shared_value:
             return self.act(views, actor_in), self.value(views, critic_in)
         hidden = self._hidden(views.actor[:-1], actor_in)
-        return _affine(views.actor[-1], hidden), _affine(views.critic[-1], hidden).squeeze(-1)
+        return self.affine(views.actor[-1], hidden), self.affine(views.critic[-1], hidden).squeeze(
+            -1
+        )
+
+    @staticmethod
+    def affine(layer: Layer, x: Tensor) -> Tensor:
+        """Apply one layer, (P, n, out)."""
+        if layer.weight.shape[-1] > 1:
+            return torch.baddbmm(layer.bias, x, layer.weight)
+        # A matrix product with one column takes another path for one member than for several, and
+        # the rounding of a member would depend on whether it has neighbours.
+        return (x * layer.weight.transpose(1, 2)).sum(-1, keepdim=True) + layer.bias
+
+    def slope(self, activation: Tensor, toward: Tensor) -> Tensor:
+        """Return a gradient carried back through the activation function, given its value."""
+        if self.shape.activation == "tanh":
+            return torch.addcmul(toward, toward * activation, activation, value=-1.0)
+        if self.shape.activation == "relu":
+            return torch.where(activation > 0, toward, 0.0)
+        return torch.where(activation > 0, toward, toward * (activation + 1.0))
 
     def _hidden(self, layers: list[Layer], x: Tensor) -> Tensor:
         for layer in layers:
-            x = self.activate(_affine(layer, x))
+            x = self.activate(self.affine(layer, x))
         return x
-
-
-def _affine(layer: Layer, x: Tensor) -> Tensor:
-    """Apply a layer, (P, n, out)."""
-    if layer.weight.shape[-1] > 1:
-        return torch.baddbmm(layer.bias, x, layer.weight)
-    # A matrix product with one column takes another path for one member than for several, and the
-    # rounding of a member would depend on whether it has neighbours.
-    return (x * layer.weight.transpose(1, 2)).sum(-1, keepdim=True) + layer.bias
 
 
 def _pairs(inputs: int, hidden: tuple[int, ...], outputs: int) -> list[tuple[int, int]]:

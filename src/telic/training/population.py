@@ -71,6 +71,8 @@ class Population:
         starts = [torch.Generator().manual_seed(derive(seed, "weights")) for seed in seeds]
         self.flat = self.networks.initialise(starts, self.settings.log_std, sees).to(device)
         self.adam = Adam(self.flat)
+        self.grad = torch.empty_like(self.flat)
+        self._look()
         self.moments = Moments(self.size, shape.critic_inputs, device)
         self.return_scale = ReturnScale(self.size, self.settings.num_envs, device)
         self.alive = torch.ones(self.size, dtype=torch.bool, device=device)
@@ -104,6 +106,11 @@ class Population:
         views = self.networks.views(self.flat.clone())
         return Actor(views, scaling, self.shape.actor_inputs, self.mask)
 
+    def _look(self) -> None:
+        """Cut weights and gradients into layers once; updates change them in place."""
+        self.views = self.networks.views(self.flat)
+        self.grad_views = self.networks.views(self.grad)
+
     def anneal(self, progress: float) -> None:
         """Set the learning rate for a share of training done, if it is annealed."""
         if self.settings.schedule == "linear":
@@ -125,6 +132,7 @@ class Population:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Put everything back."""
         self.flat = state["flat"].clone()
+        self._look()
         for name in ("first", "second", "count"):
             setattr(self.adam, name, state[name].clone())
         self.learning_rate = state["learning_rate"].clone()

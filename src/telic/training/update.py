@@ -11,27 +11,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from telic.training.gradient import Samples, gradient
 from telic.training.population import Actor, Population
 
 _BETAS = (0.9, 0.999)
 _EPSILON = 1e-5
 _LEARNING_RATES = 1e-5, 1e-2
 _KL_STOP = 1.5
-
-
-class Samples(NamedTuple):
-    """What an update learns from; inputs are normalised as they were when acting."""
-
-    inputs: Tensor
-    """(P, B, d)"""
-    actions: Tensor
-    """(P, B, width) as sampled, before clipping to the action range"""
-    log_probs: Tensor
-    """(P, B) under the policy that acted"""
-    advantages: Tensor
-    """(P, B)"""
-    returns: Tensor
-    """(P, B) targets of the value function"""
 
 
 class UpdateStats(NamedTuple):
@@ -49,15 +35,7 @@ class UpdateStats(NamedTuple):
     """False where a loss or gradient was NaN or infinite; that member's weights were left alone"""
 
 
-class _Terms(NamedTuple):
-    loss: Tensor
-    policy_loss: Tensor
-    value_loss: Tensor
-    entropy: Tensor
-    kl: Tensor
-    clipped: Tensor
-
-
+@torch.no_grad()
 def update(population: Population, actor: Actor, samples: Samples, iteration: int) -> UpdateStats:
     """Improve every living member on its own samples; diagnostics are means over its steps."""
     settings = population.settings
@@ -73,20 +51,17 @@ def update(population: Population, actor: Actor, samples: Samples, iteration: in
         shuffled = _shuffle(packed, generators)
         for start in range(0, batch, settings.minibatch_size):
             piece = shuffled[:, start : start + settings.minibatch_size]
-            flat = population.flat.detach().requires_grad_()
-            terms = _losses(population, actor, flat, _unpack(piece, widths))
-            (grad,) = torch.autograd.grad(terms.loss, flat)
-            with torch.no_grad():
-                norm = grad.norm(dim=1)
-                # What is counted and changed for a member depends on that member alone.
-                sums += torch.where(active, torch.stack((*terms[1:], norm)), 0.0)
-                steps += active
-                sound = norm.isfinite()
-                finite &= sound | ~active
-                active &= sound
-                if settings.schedule != "adaptive":
-                    active &= terms.kl <= _KL_STOP * population.target_kl[:, 0]
-                _adam(population, grad, norm, active)
+            grad, losses = gradient(population, actor, _unpack(piece, widths))
+            norm = grad.norm(dim=1)
+            # What is counted and changed for a member depends on that member alone.
+            sums += torch.where(active, torch.stack((*losses, norm)), 0.0)
+            steps += active
+            sound = norm.isfinite()
+            finite &= sound | ~active
+            active &= sound
+            if settings.schedule != "adaptive":
+                active &= losses.kl <= _KL_STOP * population.target_kl[:, 0]
+            _adam(population, grad, norm, active)
             if not active.any():
                 break
         else:
@@ -119,46 +94,22 @@ def _shuffle(packed: Tensor, generators: list[torch.Generator]) -> Tensor:
     return packed.view(-1, width).index_select(0, order.view(-1)).view(members, batch, width)
 
 
-def _losses(population: Population, actor: Actor, flat: Tensor, samples: Samples) -> _Terms:
-    networks, distribution = population.networks, population.distribution
-    views = networks.views(flat)
-    outputs, values = networks.act_and_value(views, actor.part(samples.inputs), samples.inputs)
-    log_probs = distribution.log_prob(outputs, views.log_std, samples.actions)
-    log_ratio = log_probs - samples.log_probs
-    ratio = log_ratio.exp()
-    # L = -min(ratio * A, clip(ratio) * A)
-    clip = population.clip
-    clipped_ratio = torch.minimum(torch.maximum(ratio, 1.0 - clip), 1.0 + clip)
-    gain = torch.minimum(ratio * samples.advantages, clipped_ratio * samples.advantages)
-    policy_loss = -gain.mean(1)
-    value_loss = (values - samples.returns).square().mean(1)
-    entropy = distribution.entropy(outputs, views.log_std)
-    loss = (
-        policy_loss
-        + population.value_coef[:, 0] * value_loss
-        - population.entropy_coef[:, 0] * entropy
-    ).sum()
-    with torch.no_grad():
-        # Schulman's low-variance estimate: E[(ratio - 1) - log ratio]
-        kl = (ratio - 1.0 - log_ratio).mean(1)
-        clipped = (ratio != clipped_ratio).float().mean(1)
-    return _Terms(loss, policy_loss.detach(), value_loss.detach(), entropy.detach(), kl, clipped)
-
-
 def _adam(population: Population, grad: Tensor, norm: Tensor, active: Tensor) -> None:
-    """Take one clipped Adam step for the active members only."""
+    """Take one clipped Adam step for the active members only; uses up `grad`."""
     step = active.unsqueeze(1)
     factor = (population.max_grad_norm / (norm.unsqueeze(1) + 1e-6)).clamp_(max=1.0)
-    # where, not a product: 0 * NaN would carry a member's NaN into its weights
-    grad = torch.where(step, grad * factor, 0.0)
+    if not bool(active.all()):
+        # where, not a product: 0 * NaN would carry a member's NaN into its weights
+        grad = torch.where(step, grad, 0.0)
+    grad.mul_(factor)
     adam = population.adam
-    adam.count += active.unsqueeze(1)
+    adam.count += step
     keep1, keep2 = _BETAS
     adam.first.lerp_(grad, 1.0 - keep1)
     adam.second.mul_(keep2).addcmul_(grad, grad, value=1.0 - keep2)
-    correction = (1.0 - keep2**adam.count).sqrt() / (1.0 - keep1**adam.count)
+    correction = (1.0 - keep2**adam.count).sqrt_().div_(1.0 - keep1**adam.count)
     rate = torch.where(step, population.learning_rate * correction, 0.0)
-    population.flat.sub_(rate * adam.first / adam.second.sqrt().add_(_EPSILON))
+    population.flat.addcdiv_(adam.first * rate, adam.second.sqrt().add_(_EPSILON), value=-1.0)
 
 
 def _steer(population: Population, kl: Tensor) -> None:
