@@ -220,20 +220,27 @@ def our_time(env_id: str, seed: int, target: float) -> dict[str, Any]:
         def listen(event: dict[str, Any]) -> None:
             if event["event"] == "eval.done":
                 (record,) = event["members"].values()
-                found.append({"step": event["step"], "return": record["mean_return"]})
+                found.append(
+                    {
+                        "step": event["step"],
+                        "return": record["mean_return"],
+                        "evaluating": event["seconds"],
+                    }
+                )
 
         def stop() -> bool:
             return bool(found) and found[-1]["return"] >= target
 
-        job = plan(env_id, seeds=(seed,), steps=1_000_000, evaluations=100, eval_episodes=10)
+        job = plan(env_id, seeds=(seed,), steps=1_000_000, evaluations=25)
         run = execute(job, Path(folder), on_event=listen, should_stop=stop)
         member = RunFolder(run.path).members()[0]
         times = {
             row["global_step"]: row["elapsed_time"] for row in read_rows(member.scalars, "train")
         }
     reached = next((each for each in found if each["return"] >= target), None)
+    spent = sum(each["evaluating"] for each in found if reached and each["step"] < reached["step"])
     return {
-        "seconds": times[reached["step"]] if reached else None,
+        "seconds": times[reached["step"]] - spent if reached else None,
         "steps": reached["step"] if reached else None,
         "best": max(each["return"] for each in found),
     }

@@ -7,7 +7,7 @@ JSON. The names and their fields are listed here and nowhere else.
     train.start      run, members, steps, device
     train.progress   step, total_steps, steps_per_second, seconds_left, returns {member: number}
     train.finding    member, name, message, values
-    eval.done        steps, members {member: EvaluationRecord}
+    eval.done        step, seconds it took, members {member: EvaluationRecord}
     train.end        status, steps, seconds
     video.progress   path, frame, frames
     log              message

@@ -57,7 +57,9 @@ def train(
                 iteration, batch, experience, stats, ended, clock.seconds(), learning
             )
             if iteration in evaluate_after:
-                recorder.evaluation(evaluator.evaluate(population.actor(), recorder.step), setup)
+                started = time.perf_counter()
+                evaluation = evaluator.evaluate(population.actor(), recorder.step)
+                recorder.evaluation(evaluation, setup, time.perf_counter() - started)
             if is_last:
                 return True
 

@@ -182,7 +182,7 @@ class Recorder:
 
     # ------------------------------------------------------------------ evaluations
 
-    def evaluation(self, evaluation: Evaluation, setup: Setup) -> None:
+    def evaluation(self, evaluation: Evaluation, setup: Setup, seconds: float) -> None:
         """Keep policies, the three episodes and the numbers of one evaluation."""
         alive = setup.population.alive.tolist()
         for member, (record, kept) in enumerate(
@@ -202,6 +202,7 @@ class Recorder:
         self.emit(
             "eval.done",
             step=self.step,
+            seconds=seconds,
             members={
                 member.name: self.evaluations[index][-1].model_dump(exclude={"all_returns"})
                 for index, member in enumerate(self.job.members)

@@ -168,7 +168,9 @@ class _Trainer:
 
     def _evaluate(self) -> None:
         actor = self.setup.population.actor()
-        self.recorder.evaluation(self.evaluator.evaluate(actor, self.recorder.step), self.setup)
+        started = time.perf_counter()
+        evaluation = self.evaluator.evaluate(actor, self.recorder.step)
+        self.recorder.evaluation(evaluation, self.setup, time.perf_counter() - started)
 
     def _keep(self) -> None:
         """Save the policy as it is, for there is no resuming, and the model as SB3 has it."""
