@@ -171,7 +171,7 @@ def time_to_return(target: float = 4000.0, env_id: str = "HalfCheetah-v5") -> li
         console.print(rows[-1])
         for name, options, limit in (
             ("sb3 with our settings", ("--ours",), 200),
-            ("sb3 defaults", (), 260),
+            ("sb3 defaults", (), 400),
         ):
             options = (*options, "--seed", str(seed), "--target", str(target))
             points = peer("curve", env_id, *options, seconds=limit)
