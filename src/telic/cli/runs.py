@@ -51,7 +51,7 @@ def runs(
 
 def resume(
     run: RunName = "latest",
-    videos: Annotated[str, typer.Option(help="last, all or none.")] = "last",
+    videos: Annotated[str, typer.Option(help="best, last, all or none.")] = "best",
     runs_dir: RunsDir = RUNS,
     as_json: AsJson = False,
     debug: Debug = False,

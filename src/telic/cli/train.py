@@ -83,8 +83,8 @@ def train(
     evaluations: Annotated[int, typer.Option(min=1, help="Evaluations during training.")] = 4,
     eval_episodes: Annotated[int, typer.Option(min=1, help="Episodes per evaluation.")] = 10,
     videos: Annotated[
-        str, typer.Option(help="last: p10, median, p90 of the last evaluation; all; none.")
-    ] = "last",
+        str, typer.Option(help="best: p10, median, p90 of the best evaluation; last; all; none.")
+    ] = "best",
     trainer: Annotated[
         str, typer.Option(help="telic, or sb3 (Stable-Baselines3 PPO, for comparison).")
     ] = "telic",
@@ -105,8 +105,8 @@ def train(
     from telic.training.plan import plan
 
     chosen, overrides = _split(words or [], env)
-    if videos not in ("last", "all", "none"):
-        raise ConfigError(f'--videos "{videos}" is not one of last, all, none.')
+    if videos not in ("best", "last", "all", "none"):
+        raise ConfigError(f'--videos "{videos}" is not one of best, last, all, none.')
     rewards = list(reward or [])
     job = plan(
         chosen,

@@ -12,10 +12,10 @@ from telic.sim.library import library
 
 def load_model(xml_file: str) -> mujoco.MjModel:
     """Compile a model: one of Gymnasium's assets by name, or any MJCF file by path."""
-    import gymnasium.envs.mujoco as gymnasium_mujoco
+    import gymnasium
 
     library()  # keeps the compiler's remarks on old models out of the terminal and of the folder
-    path = Path(gymnasium_mujoco.__file__).parent / "assets" / xml_file
+    path = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets" / xml_file
     if not path.is_file():
         path = Path(xml_file).expanduser()
     if not path.is_file():

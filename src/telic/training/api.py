@@ -29,7 +29,7 @@ def train(
     fresh: bool = False,
     trusted: bool = False,
     confined: bool = True,
-    videos: str = "last",
+    videos: str = "best",
     on_event: Listener = ignore,
     should_stop: Callable[[], bool] = lambda: False,
     **options: Any,
@@ -54,7 +54,7 @@ def train(
         fresh: start anew even if this very job was interrupted before.
         trusted: you wrote the reward file: skip the allow-list (it is still confined).
         confined: train in the confined worker process; False: in this process.
-        videos: "last" (three episodes of the last evaluation), "all" evaluations, or "none".
+        videos: three episodes of the "best" evaluation, of the "last", of "all", or "none".
         on_event: called with every event.
         should_stop: polled between updates; True ends the run, saved and resumable.
         options: device, threads, evaluations, eval_episodes, save_every_s, tensorboard.

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from telic.errors import TelicError, UnknownName, UsageError
-from telic.storage.files import read_json, replacing
+from telic.storage.files import replacing
 from telic.storage.layout import MemberFolder, RunFolder, is_run
 from telic.training.networks import Networks, Shape
 from telic.training.normalise import Scaling
 from telic.training.population import Actor, Population
-from telic.training.run import best_member
+from telic.training.run import best_member, best_step
 
 FORMAT = 1
 
@@ -149,12 +149,8 @@ def find_policy(path: Path, step: int | None = None) -> Path:
             hint="Give a run folder, a member's folder or a policy_<step>.pt file.",
         )
     if step is None:
-        step = _best_step(member)
+        step = best_step(member)
         step = step if step in found else max(found)
     if step not in found:
         raise UnknownName("checkpoint", str(step), [str(each) for each in found])
     return found[step]
-
-
-def _best_step(member: MemberFolder) -> int | None:
-    return read_json(member.summary).get("best_step") if member.summary.exists() else None

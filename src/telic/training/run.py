@@ -243,3 +243,8 @@ def best_member(run: RunFolder) -> MemberFolder | None:
     members = run.members()
     best = read_json(run.summary).get("best_member") if run.summary.exists() else None
     return next((each for each in members if each.name == best), members[0] if members else None)
+
+
+def best_step(member: MemberFolder) -> int | None:
+    """Return the step of a member's best evaluation; None when there is none yet."""
+    return read_json(member.summary).get("best_step") if member.summary.exists() else None

@@ -9,17 +9,17 @@ from typing import Any
 from telic.core.events import Listener, ignore
 from telic.errors import UnknownName, UsageError
 from telic.storage.layout import MemberFolder, RunFolder
-from telic.training.run import best_member
+from telic.training.run import best_member, best_step
 
 _LABELS = ("median", "p10", "p90")
 
 
-def render_run(path: Path, *, which: str = "last", on_event: Listener = ignore) -> list[Path]:
+def render_run(path: Path, *, which: str = "best", on_event: Listener = ignore) -> list[Path]:
     """Render what is recorded and not yet rendered; returns the videos asked for.
 
     Args:
         path: the run folder.
-        which: "last" evaluation of every member, or "all" of them.
+        which: the "best" evaluation of every member, the "last", or "all" of them.
         on_event: told of every finished video, and why there are none if there cannot be any.
     """
     from telic.rendering import RenderJob, render
@@ -27,9 +27,11 @@ def render_run(path: Path, *, which: str = "last", on_event: Listener = ignore) 
     jobs: list[RenderJob] = []
     for member in RunFolder(path).members():
         recorded = member.trajectories()
-        last = max((each.step for each in recorded), default=None)
+        chosen = max((each.step for each in recorded), default=None)
+        if which == "best":
+            chosen = best_step(member) or chosen
         for each in recorded:
-            if each.label in _LABELS and (which == "all" or each.step == last):
+            if each.label in _LABELS and (which == "all" or each.step == chosen):
                 output = member.video(each.step, each.label)
                 jobs.append(RenderJob(trajectory=each.path, output=output))
     missing = [job for job in jobs if not job.output.exists()]
@@ -99,8 +101,11 @@ def _recorded(folder: MemberFolder, step: int | None, episode: str) -> Path:
         raise UsageError(
             f"{folder.name} has no recorded episodes yet.", hint="They come with evaluations."
         )
-    last = max(each.step for each in found)
-    labels = {each.label or "": each.path for each in found if each.step == last}
+    chosen = max(each.step for each in found)
+    best = best_step(folder)
+    if step is None and best in {each.step for each in found}:
+        chosen = best
+    labels = {each.label or "": each.path for each in found if each.step == chosen}
     if episode not in labels:
         raise UnknownName("episode", episode, list(labels))
     return labels[episode]
