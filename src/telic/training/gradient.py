@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from telic.training.distribution import Gaussian
+from telic.training.distribution import Toward
 from telic.training.networks import Layer, Networks
 from telic.training.population import Actor, Population
 
@@ -70,11 +70,10 @@ def gradient(population: Population, actor: Actor, samples: Samples) -> tuple[Te
 
     hidden_from_value = _backward(networks, views.critic, out.critic, judged, toward_value)
     _backward(
-        networks, views.actor, out.actor, acted, policy.toward_outputs,
+        networks, views.actor, out.actor, acted, policy.toward.outputs,
         extra=hidden_from_value if networks.shape.shared_value else None,
     )  # fmt: skip
-    if policy.toward_log_std is not None:
-        out.log_std.copy_(policy.toward_log_std)
+    out.log_std.copy_(policy.toward.log_std)
     losses = Losses(policy.loss, value_loss, policy.entropy, policy.kl, policy.clipped)
     return population.grad, losses
 
@@ -84,50 +83,31 @@ class _Policy(NamedTuple):
     entropy: Tensor
     kl: Tensor
     clipped: Tensor
-    toward_outputs: Tensor
-    """dL / d outputs, (P, B, outputs)"""
-    toward_log_std: Tensor | None
-    """dL / d log_std, (P, outputs)"""
+    toward: Toward
 
 
 def _policy(population: Population, outputs: Tensor, log_std: Tensor, samples: Samples) -> _Policy:
-    gaussian = isinstance(population.distribution, Gaussian)
+    distribution, clip = population.distribution, population.clip
     count = samples.advantages.shape[1]
-    entropy = population.distribution.entropy(outputs, log_std)
-    if gaussian:
-        inverse = torch.exp(-log_std).unsqueeze(1)
-        z = (samples.actions - outputs) * inverse
-        squares = z * z
-        log_probs = squares.sum(-1).mul_(-0.5).sub_(population.distribution.offset(log_std))
-    else:
-        all_log_probs = outputs.log_softmax(-1)
-        log_probs = all_log_probs.gather(-1, samples.actions.long()).squeeze(-1)
+    log_probs = distribution.log_prob(outputs, log_std, samples.actions)
     log_ratio = log_probs - samples.log_probs
     ratio = log_ratio.exp()
-    clip = population.clip
     clipped_ratio = torch.minimum(torch.maximum(ratio, 1.0 - clip), 1.0 + clip)
     plain, bounded = ratio * samples.advantages, clipped_ratio * samples.advantages
-    gain = torch.minimum(plain, bounded)
     # L = -mean min(ratio A, clip(ratio) A); d ratio / d log_prob = ratio, and nothing flows
     # where the clipped side is the smaller one
-    toward_log_prob = torch.where(plain <= bounded, plain, 0.0).mul_(-1.0 / count).unsqueeze(-1)
-    toward_log_std = None
-    if gaussian:
-        toward_outputs = toward_log_prob * z * inverse
-        toward_log_std = (toward_log_prob * (squares - 1.0)).sum(1) - population.entropy_coef
-    else:
-        probs = all_log_probs.exp()
-        chosen = torch.zeros_like(probs).scatter_(-1, samples.actions.long(), 1.0)
-        row_entropy = -(probs * all_log_probs).sum(-1, keepdim=True)
-        # dH / d logits = -p (log p + H)
-        bonus = (
-            probs * (all_log_probs + row_entropy) * (population.entropy_coef / count).unsqueeze(1)
-        )
-        toward_outputs = toward_log_prob * (chosen - probs) + bonus
-    # Schulman's low-variance estimate of KL: E[(ratio - 1) - log ratio]
-    kl = (ratio - log_ratio).mean(1) - 1.0
-    clipped = (ratio != clipped_ratio).float().mean(1)
-    return _Policy(-gain.mean(1), entropy, kl, clipped, toward_outputs, toward_log_std)
+    toward_log_prob = torch.where(plain <= bounded, plain, 0.0).mul_(-1.0 / count)
+    toward = distribution.backward(
+        outputs, log_std, samples.actions, toward_log_prob, population.entropy_coef
+    )
+    return _Policy(
+        loss=-torch.minimum(plain, bounded).mean(1),
+        entropy=distribution.entropy(outputs, log_std),
+        # Schulman's low-variance estimate: E[(ratio - 1) - log ratio]
+        kl=(ratio - log_ratio).mean(1) - 1.0,
+        clipped=(ratio != clipped_ratio).float().mean(1),
+        toward=toward,
+    )
 
 
 def _forward(networks: Networks, layers: list[Layer], x: Tensor) -> list[Tensor]:
