@@ -74,7 +74,7 @@ class Worker:
                     "writable": list(map(str, self._writable)),
                     "readable": list(map(str, readable)),
                     "devices": list(map(str, devices)),
-                    "memory_bytes": self._limits.memory_bytes,
+                    "memory_bytes": self._limits.memory_bytes + self._limits.reserved_bytes,
                     "file_bytes": self._limits.file_bytes,
                     "open_files": self._limits.open_files,
                     "cpu_s": self._limits.cpu_s,

@@ -20,6 +20,8 @@ class Limits:
 
     memory_bytes: int = 4 * GIBIBYTE
     """resident memory"""
+    reserved_bytes: int = 0
+    """memory it may set aside besides without using it, as simulators do for the worst case"""
     disk_bytes: int = 20 * GIBIBYTE
     """growth of its writable folders"""
     file_bytes: int = 4 * GIBIBYTE

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from telic.core.events import Event, Listener, ignore
 from telic.errors import Refused, TelicError, UsageError
+from telic.sandbox.limits import Limits
 from telic.storage.disk import require_free
 from telic.storage.files import read_json, remove_unfinished, write_json
 from telic.storage.layout import MemberFolder, RunFolder, list_runs
@@ -22,6 +23,9 @@ from telic.training.job import TrainJob
 from telic.training.manifest import manifest, write_member_files
 
 _DISK_BYTES = 200_000_000
+_MEMORY_SHARE = 0.75
+_ARENA_BYTES = 64 << 20
+"""more than MuJoCo sets aside for a simulation of any common robot; hardly any of it is used"""
 
 
 class Run(NamedTuple):
@@ -111,8 +115,19 @@ def _work(
         writable=[folder.path.absolute()],
         readable=readable_paths(job),
         python_path=[Path.cwd()] if is_class(job.env) else [],
+        limits=worker_limits(job),
         on_message=on_event,
         should_stop=should_stop,
+    )
+
+
+def worker_limits(job: TrainJob) -> Limits:
+    """Return what training may use: most of the memory, and room for every simulation's arena."""
+    installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    simulations = (job.settings.num_envs + job.eval_episodes) * len(job.members)
+    return Limits(
+        memory_bytes=max(Limits().memory_bytes, int(_MEMORY_SHARE * installed)),
+        reserved_bytes=simulations * _ARENA_BYTES,
     )
 
 

@@ -13,7 +13,15 @@ from telic.storage.files import read_json, write_json
 from telic.storage.layout import RunFolder
 from telic.storage.locks import RunLock
 from telic.training.job import TrainJob
-from telic.training.run import LocalChannel, Run, create, is_class, readable_paths, set_status
+from telic.training.run import (
+    LocalChannel,
+    Run,
+    create,
+    is_class,
+    readable_paths,
+    set_status,
+    worker_limits,
+)
 
 _ENTRY = "telic.training.sb3.worker"
 
@@ -117,6 +125,7 @@ def _work(
         writable=[path],
         readable=readable_paths(job),
         python_path=[Path.cwd()] if is_class(job.env) else [],
+        limits=worker_limits(job),
         on_message=on_event,
         should_stop=should_stop,
     )
