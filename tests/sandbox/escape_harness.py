@@ -12,7 +12,7 @@ class RewardFunction:
     weights = None
 
 
-def prepare(payload):
+def prepare(payload, channel):
     if payload["mode"] == "allowed":
         import torch  # noqa: F401 - imported while unconfined, as a trainer would
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from telic.errors import RewardError
 
 
-def prepare(payload):
+def prepare(payload, channel):
     if payload["act"] == "fail_to_prepare":
         raise RewardError("no such model", hint="give one", line=4, term="speed")
     if payload["act"] == "prepare_for_ever":

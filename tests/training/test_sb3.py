@@ -21,7 +21,7 @@ from telic.training.sb3.env import BatchedEnv
 from telic.training.sb3.policy import DEFAULTS, adopt, normalised, not_honoured, ppo_arguments
 from telic.training.sb3.worker import _solo
 from telic.training.settings import PpoSettings
-from telic.training.setup import build, load_rewards
+from telic.training.setup import build, load_rewards, make_env
 
 SMALL = {"num_envs": 2, "horizon": 32, "minibatch_size": 32, "epochs": 1, "hidden": (8,)}
 
@@ -68,7 +68,9 @@ def small_job(env="InvertedPendulum-v5", rewards=(UPRIGHT,), **changes):
 
 
 def parts(job, *, native=False, stagger=False):
-    setup = build(_solo(job, 0), load_rewards(job))
+    solo = _solo(job, 0)
+    env = make_env(solo, job.settings.num_envs, [solo.members[0].seed])
+    setup = build(solo, load_rewards(job), env)
     env = BatchedEnv(setup.env, setup.scoring, setup.tracker, native=native, stagger=stagger)
     return setup, env
 

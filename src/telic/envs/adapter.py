@@ -50,6 +50,11 @@ def make_gymnasium(
     """
     if num_envs < 1:
         raise ConfigError(f"num_envs={num_envs} is not a number of environments.")
+    if device != "cpu":
+        raise ConfigError(
+            f"{env_id} is a Python environment and runs on the CPU only.",
+            hint='Use device="cpu"; MuJoCo tasks and model files also run on a GPU.',
+        )
     build = builder(env_id, arguments)
     found = examine(env_id, build, max_episode_steps, arguments)
     envs = [build() for _ in range(num_envs)]
@@ -183,6 +188,20 @@ class GymnasiumEnv:
         self._clock = state["clock"].clone().numpy()
         self._fresh = state["fresh"].clone().numpy()
         self.exact_obs = self.exact_final_obs = state["obs"].to(self.device)
+
+    def carried(self) -> dict[str, Tensor]:
+        """Return nothing: Python environments cannot be recorded."""
+        return {}
+
+    def carry(self, tensors: dict[str, Tensor]) -> None:
+        """Do nothing."""
+
+    def compile(self) -> None:
+        """Do nothing."""
+
+    def complaints(self) -> dict[str, int]:
+        """Return nothing."""
+        return {}
 
     def close(self) -> None:
         """Close every environment."""

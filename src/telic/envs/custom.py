@@ -21,7 +21,7 @@ from telic.envs.names import position_names, velocity_names
 from telic.envs.robot import Robot
 from telic.envs.task import Outcome, Task, TaskArguments, between
 from telic.errors import ConfigError, UnknownName
-from telic.sim import CpuSimulation, Simulation
+from telic.sim import Simulation, simulate
 
 _CONTROL_STEP_S = 0.02  # least time between decisions; walking robots use 0.02 to 0.05
 
@@ -180,20 +180,16 @@ def make_mjcf(
     Args:
         path: an MJCF (.xml, .mjcf), URDF (.urdf) or compiled (.mjb) file.
         num_envs: environments in the batch.
-        device: where tensors live; "cpu".
+        device: where it is simulated and tensors live: "cpu" or "cuda".
         seed: one seed, or one per member of a population.
         frame_skip: physics steps per control step; None: as many as make 0.02 s or more.
         num_threads: threads that simulate; None: one per core.
         **arguments: fields of `CustomArguments`.
     """
-    if device != "cpu":
-        raise ConfigError(
-            f'device="{device}" cannot simulate {path} yet.', hint='Use device="cpu".'
-        )
     model, notes = read_model(path)
     skip = frame_skip or max(1, math.ceil(_CONTROL_STEP_S / model.opt.timestep - 1e-9))
     checked = CustomArguments.parse({**arguments, "xml_file": path, "frame_skip": skip})
-    sim = CpuSimulation(model, num_envs, num_threads=num_threads)
+    sim = simulate(model, num_envs, device=device, num_threads=num_threads)
     root = robot_of(model).root
     travels = root.kind in ("free", "planar") and "x" in root.moves
     task = (TravelTask if travels else CustomTask)(checked, sim, notes)

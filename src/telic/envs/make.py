@@ -9,8 +9,7 @@ from typing import Any
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.tasks import TASKS
 from telic.envs.vector import VecEnv
-from telic.errors import ConfigError
-from telic.sim import CpuSimulation, load_model
+from telic.sim import load_model, simulate
 
 
 def make(
@@ -27,7 +26,7 @@ def make(
         name: an environment id ("HalfCheetah-v5", any other Gymnasium id), a class as
             "module:Class", or the path of an MJCF file ("robot.xml").
         num_envs: environments in the batch.
-        device: where tensors live; "cpu".
+        device: where it is simulated and tensors live: "cpu" or "cuda".
         seed: one seed, or one per member of a population: equal slices of the batch.
         **arguments: the task's constructor arguments, as in Gymnasium, and max_episode_steps,
             terminate_when_unhealthy, num_threads.
@@ -58,11 +57,8 @@ def make_task(
     **arguments: Any,
 ) -> MujocoEnv:
     """Return N environments of one of the ten MuJoCo tasks."""
-    if device != "cpu":
-        raise ConfigError(
-            f'device="{device}" cannot simulate {name} yet.', hint='Use device="cpu".'
-        )
     kind = TASKS[name]
     checked = kind.Arguments.parse(arguments)
-    sim = CpuSimulation(load_model(checked.xml_file), num_envs, num_threads=num_threads)
+    model = load_model(checked.xml_file)
+    sim = simulate(model, num_envs, device=device, num_threads=num_threads)
     return MujocoEnv(sim, kind(checked, sim), seed=seed)

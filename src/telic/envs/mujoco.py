@@ -22,6 +22,7 @@ from telic.errors import ConfigError, TelicError, UsageError
 from telic.sim import Simulation, copy_fields, put_back_fields
 
 _NEVER = 2**62  # steps, for want of a time limit
+_CARRIED = ("_seed", "_episode", "_left", "_fresh", "_tracked", "exact_obs")
 _STAGGER = 101  # stream of random numbers for the initial clocks; tasks use the low numbers
 
 
@@ -62,8 +63,7 @@ class MujocoEnv:
         self._applied = sim.field("ctrl")
         self._plant(seed_rows(seed, self.num_envs, self.device))
         self._episode = torch.full_like(self._seed, -1)  # number of each one's present episode
-        self._now = 0  # steps made so far
-        self._deadline = torch.zeros_like(self._seed)  # the step at which its time is up
+        self._left = torch.zeros_like(self._seed)  # steps until its time is up
         self._fresh = torch.ones_like(self._seed, dtype=torch.bool)  # begins with the next step
         self._tracked = torch.empty(0)  # where the last step ended, of what the task tracks
         self.exact_obs = self.exact_final_obs = self.exact_reward = torch.empty(0)
@@ -84,7 +84,6 @@ class MujocoEnv:
     def step(self, action: Tensor) -> Step:
         """Make one control step everywhere; see `VecEnv.step`."""
         self._check(action)
-        self._now += 1
         self._transition.make(action, self._fresh)
         tracked = self.task.track()
         reward, terminated, values = self.task.outcome(self._applied, tracked - self._tracked)
@@ -114,7 +113,7 @@ class MujocoEnv:
         """Set each episode clock to a random age; see `VecEnv.stagger`."""
         if self.max_episode_steps is not None:
             left = 1.0 - uniform(self._seed, self._episode, 1, stream=_STAGGER)[:, 0]
-            self._deadline = self._now + (left * self.max_episode_steps).ceil().long()
+            self._left = (left * self.max_episode_steps).ceil().long()
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything needed to go on bit for bit; the tensors are copies."""
@@ -124,7 +123,7 @@ class MujocoEnv:
             "fields": copy_fields(self.sim),
             "seed": self._seed.clone(),
             "episode": self._episode.clone(),
-            "steps_left": self._deadline - self._now,
+            "steps_left": self._left.clone(),
             "fresh": self._fresh.clone(),
             "tracked": self._tracked.clone(),
             "obs": self.exact_obs.clone(),
@@ -143,10 +142,28 @@ class MujocoEnv:
         put_back_fields(self.sim, state["fields"])
         self._plant(state["seed"].clone())
         self._episode = state["episode"].clone()
-        self._deadline = state["steps_left"] + self._now
+        self._left = state["steps_left"].clone()
         self._fresh = state["fresh"].clone()
         self._tracked = state["tracked"].clone()
         self.exact_obs = self.exact_final_obs = state["obs"].clone()
+
+    def carried(self) -> dict[str, Tensor]:
+        """Return what lives from step to step outside the simulation; see `VecEnv.carried`."""
+        return {name: getattr(self, name) for name in _CARRIED}
+
+    def carry(self, tensors: dict[str, Tensor]) -> None:
+        """Go on with these tensors; see `VecEnv.carried`."""
+        self._transition.forget()
+        for name in _CARRIED:
+            setattr(self, name, tensors[name])
+
+    def compile(self) -> None:
+        """Compile what the simulation may need; see `VecEnv.compile`."""
+        self.sim.compile()
+
+    def complaints(self) -> dict[str, int]:
+        """Return what the simulation could not compute exactly; see `VecEnv.complaints`."""
+        return self.sim.complaints()
 
     def close(self) -> None:
         """Free threads and memory, as far as nobody holds a field of the simulation."""
@@ -162,20 +179,26 @@ class MujocoEnv:
     def _start(self, mask: Tensor) -> None:
         """Begin the next episode where `mask`."""
         self._episode = self._episode + mask
-        self.sim.reset(mask, *self._starts.at(self._episode))
+        if self.device.type == "cpu":
+            start = self._starts.at(self._episode)
+        else:  # looking into a block would wait for the device
+            start = self.task.start(self._seed, self._episode)
+        self.sim.reset(mask, *start)
         limit = _NEVER if self.max_episode_steps is None else self.max_episode_steps
-        self._deadline = self._deadline.masked_fill(mask, self._now + limit)
+        self._left = self._left.masked_fill(mask, limit)
 
     def _ending(self, terminated: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Return who is terminated, truncated and done, by task, time limit or engine failure."""
-        truncated = self._deadline <= self._now
+        self._left = self._left - 1
+        truncated = self._left <= 0
         if terminated is None:
             terminated, done = torch.zeros_like(truncated), truncated
         else:
             done = terminated | truncated
         failed = self.sim.failed
         if failed is not None:
-            if bool((failed & self._fresh).any()):
+            # On a GPU, looking would wait for it; episodes that fail at once stay at their start.
+            if failed.device.type == "cpu" and bool((failed & self._fresh).any()):
                 raise TelicError(
                     f"MuJoCo fails in {int(failed.sum())} of {self.num_envs} simulations of "
                     f"{self.spec.id}, in some on the first step of an episode.",
@@ -216,6 +239,6 @@ class MujocoEnv:
             torso=None if self.robot.torso is None else names[self.robot.torso],
             feet=tuple(names[foot] for foot in self.robot.feet),
             robot=self.robot,
-            notes=task.notes,
+            notes=(*task.notes, *self.sim.notes),
             arguments=task.arguments.model_dump(mode="json"),
         )

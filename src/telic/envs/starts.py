@@ -34,8 +34,6 @@ class Starts:
 
         Each environment's episodes must be asked for in order.
         """
-        if episode.device.type != "cpu":  # looking into a block would wait for the device
-            return self._draw(self._seed, episode)
         row = episode + self._offset
         if bool((row >= self._end).any()):
             row = self._refill(episode)

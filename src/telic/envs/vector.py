@@ -76,6 +76,26 @@ class VecEnv(Protocol):
         """Take up a state that `state_dict` of an equal environment gave."""
         ...
 
+    def carried(self) -> dict[str, Tensor]:
+        """Return the tensors that live from step to step and are replaced at each, by name.
+
+        For recordings of steps on a GPU: what a recording leaves in new memory must be copied to
+        where it began. Empty where steps cannot be recorded.
+        """
+        ...
+
+    def carry(self, tensors: dict[str, Tensor]) -> None:
+        """Go on with these tensors instead."""
+        ...
+
+    def compile(self) -> None:
+        """Compile what is compiled on demand, before a process confines itself; takes its time."""
+        ...
+
+    def complaints(self) -> dict[str, int]:
+        """Return how often something could not be computed exactly since the last ask, by kind."""
+        ...
+
     def close(self) -> None:
         """Free threads and memory."""
         ...

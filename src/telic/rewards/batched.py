@@ -135,6 +135,15 @@ class BatchedRunner:
             [memory[name].reshape(self._num_envs, -1).float() for name in self._initial], dim=1
         )
 
+    def carried(self) -> dict[str, Tensor]:
+        """Return the memory itself."""
+        return dict(self.instance.owner.memory) if self._initial else {}
+
+    def carry(self, tensors: dict[str, Tensor]) -> None:
+        """Go on with these tensors as memory."""
+        if self._initial:
+            self.instance.owner.memory = dict(tensors)
+
     def state_dict(self) -> dict[str, Any]:
         """Return the memory."""
         if not self._initial:

@@ -161,6 +161,15 @@ class Reward:
             return self._runner.memory()
         return torch.zeros(self._num_envs, self.memory_size, device=self._device)
 
+    def carried(self) -> dict[str, Tensor]:
+        """Return the tensors kept between steps, by name, themselves and not copies."""
+        return self._runner.carried() if isinstance(self._runner, BatchedRunner) else {}
+
+    def carry(self, tensors: dict[str, Tensor]) -> None:
+        """Go on with these tensors."""
+        if isinstance(self._runner, BatchedRunner):
+            self._runner.carry(tensors)
+
     def state_dict(self) -> dict[str, Any]:
         """Return all that is kept between steps, and how the code is run."""
         decision = self.decision

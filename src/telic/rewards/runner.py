@@ -77,8 +77,10 @@ def as_column(
         return value if value.dtype is torch.float32 else value.float()
     if isinstance(value, np.ndarray | np.generic):
         value = torch.as_tensor(np.asarray(value), device=device)
-    if isinstance(value, bool | int | float) or (isinstance(value, Tensor) and value.ndim == 0):
-        return torch.as_tensor(value, dtype=torch.float32, device=device).expand(num_envs)
+    if isinstance(value, bool | int | float):  # made there: nothing to send to the device
+        return torch.full((num_envs,), float(value), device=device)
+    if isinstance(value, Tensor) and value.ndim == 0:
+        return value.to(device, torch.float32).expand(num_envs)
     if isinstance(value, Tensor) and value.shape == (num_envs,):
         return value.float()
     raise _wrong_shape(value, num_envs, term, source)

@@ -28,6 +28,7 @@ from telic.sandbox.paths import grants
 from telic.sandbox.report import ConfinementReport, Part
 
 GIBIBYTE = 1 << 30
+_DRIVER_THREADS = ("cuda",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,10 @@ def confine(rules: Confinement) -> ConfinementReport:
             rules could not be put in force.
     """
     version = landlock.abi()
-    others = kernel.threads()[1:]
+    # A GPU's driver starts threads when the device is opened, which must be before. They run none
+    # of our code; the system-call filter covers them.
+    drivers = _DRIVER_THREADS if rules.devices else ()
+    others = [name for name in kernel.threads()[1:] if not name.startswith(drivers)]
     if others and kernel.LINUX and version < landlock.SYNC_ABI:
         raise Refused(
             f"This process cannot be confined: {len(others)} other threads run already "

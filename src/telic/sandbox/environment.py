@@ -21,6 +21,7 @@ ALLOWED = frozenset(
         "TMPDIR",
         "TZ",
         "USER",
+        "WARP_CACHE_PATH",
     }
 )
 

@@ -3,7 +3,7 @@
 Started by `host` as: python -m telic.sandbox.worker PARENT_PID. The first line on standard input
 says what to do. The entry module it names has two functions:
 
-    prepare(payload) -> state                   unconfined: imports, model files, devices
+    prepare(payload, channel) -> state          unconfined: imports, model files, devices
     run(state, payload, channel) -> dict        confined for good: foreign code may run here
 
 `prepare` must not start threads or execute foreign code.
@@ -100,7 +100,7 @@ def main(parent: int) -> int:
 def _serve(start: Message, channel: Channel) -> dict[str, Any]:
     entry = importlib.import_module(start["entry"])
     payload = start["payload"]
-    state = entry.prepare(payload)
+    state = entry.prepare(payload, channel)
     rules: dict[str, Any] = {
         name: [Path(each) for each in value] if isinstance(value, list) else value
         for name, value in start["confinement"].items()

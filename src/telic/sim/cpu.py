@@ -104,6 +104,7 @@ class CpuSimulation:
         self.num_sims = num_sims
         self.num_threads = num_threads or _usable_cpus()
         self.device = torch.device("cpu")
+        self.notes: list[str] = []
         self.failed: Tensor | None = None
         self._library = library()
         self._memory = _Memory(model, num_sims, self.num_threads)
@@ -160,6 +161,13 @@ class CpuSimulation:
         torch.where(where, qpos, self._qpos, out=self._qpos)
         torch.where(where, qvel, self._qvel, out=self._qvel)
         self._require(self._library.mjb_forward(self._batch, *chosen, _ACC))
+
+    def compile(self) -> None:
+        """Do nothing: it comes compiled."""
+
+    def complaints(self) -> dict[str, int]:
+        """Return nothing: the engine takes the room it needs, or `failed` tells."""
+        return {}
 
     def state(self) -> Tensor:
         """Return a copy of the integration state, (N, size) float64."""

@@ -19,6 +19,8 @@ class Simulation(Protocol):
     model: mujoco.MjModel
     num_sims: int
     device: torch.device
+    notes: list[str]
+    """what is done differently from what the model says, in words"""
     failed: Tensor | None
     """(N,) bool, simulations in which the engine gave up during the last `step`; None: in none.
     They keep the state they had before it; the caller resets them."""
@@ -48,6 +50,18 @@ class Simulation(Protocol):
 
         Fields then describe the new state; what only a step computes, such as the forces of
         contacts, is zero.
+        """
+        ...
+
+    def compile(self) -> None:
+        """Compile what any field may need and would otherwise be compiled when asked for."""
+        ...
+
+    def complaints(self) -> dict[str, int]:
+        """Return how often something could not be computed exactly since the last ask, by kind.
+
+        Such as too little room for contacts on a GPU, where it is fixed in advance. Waits for the
+        device: ask seldom.
         """
         ...
 

@@ -22,7 +22,8 @@ class Progress(NamedTuple):
     iteration: int
     seconds: float
     """training time so far, over all sessions"""
-    pending: Batch
+    pending: Batch | None
+    """None: it is yet to be collected"""
 
 
 def save(path: Path, setup: Setup, progress: Progress) -> None:
@@ -32,7 +33,7 @@ def save(path: Path, setup: Setup, progress: Progress) -> None:
         "key": setup.job.key,
         "iteration": progress.iteration,
         "seconds": progress.seconds,
-        "pending": _batch_state(progress.pending),
+        "pending": _batch_state(progress.pending) if progress.pending else None,
         "population": setup.population.state_dict(),
         "collector": setup.collector.state_dict(),
         "tracker": setup.tracker.state_dict(),
@@ -58,7 +59,8 @@ def restore(path: Path, setup: Setup) -> Progress | None:
     setup.tracker.load_state_dict(state["tracker"])
     for health, saved in zip(setup.health, state["health"], strict=True):
         health.load_state_dict(saved)
-    return Progress(state["iteration"], state["seconds"], _batch_of(state["pending"], setup))
+    pending = _batch_of(state["pending"], setup) if state["pending"] else None
+    return Progress(state["iteration"], state["seconds"], pending)
 
 
 def _batch_state(batch: Batch) -> dict[str, Any]:

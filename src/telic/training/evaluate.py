@@ -16,11 +16,14 @@ from telic.storage.trajectories import Trajectory, TrajectoryFacts
 from telic.training.job import TrainJob
 from telic.training.networks import Networks
 from telic.training.population import Actor
+from telic.training.replayed import Replayed
 from telic.training.rollout import ActionMap
 from telic.training.scoring import Scoring
 
 RECORDED = ("qpos", "qvel", "xpos", "xquat", "cvel", "cfrc_ext")
 LABELS = {"p10": 0.1, "median": 0.5, "p90": 0.9}
+_PIECE = 20
+"""steps of an evaluation between two looks at whether anybody still plays"""
 _UNLIMITED = 1000
 """steps after which an episode without a time limit is cut in evaluation"""
 
@@ -68,6 +71,9 @@ class Evaluator:
         self.episodes = env.num_envs // self.members
         self.limit = env.max_episode_steps or _UNLIMITED
         self._to_env = ActionMap(env)
+        self._actor: Actor | None = None
+        self._obs = self._live = torch.empty(0)
+        self._replayed = Replayed(self._some_steps, [self, env, scoring], env.device)
         self._fields = [name for name in RECORDED if name in env.spec.info_keys]
 
     @staticmethod
@@ -98,14 +104,35 @@ class Evaluator:
 
     def _play(self, actor: Actor) -> dict[str, Tensor]:
         """Return columns (T, N, ...); steps after an episode's end are zero and not `played`."""
-        env, scoring, networks = self.env, self.scoring, self.networks
+        env = self.env
+        if self._actor is None or env.device.type == "cpu":
+            self._actor = actor
+        else:
+            self._actor.copy_(actor)  # a recording reads it where the first one was
+        self._obs = env.reset(self.seeds(self.job))
+        everyone = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
+        self.scoring.reset(everyone.view(self.members, self.episodes))
+        self._live = everyone
+        pieces: list[dict[str, Tensor]] = []
+        # In pieces: asking whether all have ended costs a synchronisation on a GPU.
+        for _ in range(0, self.limit, _PIECE):
+            piece = self._replayed()
+            pieces.append({name: value.cpu() for name, value in piece.items()})
+            if not self._live.any():
+                break
+        return {
+            name: torch.cat([piece[name] for piece in pieces])[: self.limit] for name in pieces[0]
+        }
+
+    def _some_steps(self) -> dict[str, Tensor]:
+        """Make the next steps with whoever still plays."""
+        env, scoring, networks, actor = self.env, self.scoring, self.networks, self._actor
+        assert actor is not None
         shape = self.members, self.episodes
-        obs = env.reset(self.seeds(self.job))
-        scoring.reset(torch.ones(shape, dtype=torch.bool, device=env.device))
+        obs, live = self._obs, self._live
         inputs = torch.empty(*shape, networks.shape.critic_inputs, device=env.device)
-        live = torch.ones(env.num_envs, dtype=torch.bool, device=env.device)
         tape: dict[str, list[Tensor]] = {}
-        for step_number in range(self.limit):
+        for _ in range(_PIECE):
             scoring.inputs(obs, None, out=inputs)
             outputs = networks.act(actor.views, actor.part(actor.scaling.apply(inputs)))
             if networks.shape.discrete:
@@ -131,10 +158,16 @@ class Evaluator:
             scoring.reset(done.view(shape))
             live = live & ~done
             obs = step.obs
-            # Asking costs a synchronisation on a GPU, so ask seldom.
-            if step_number % 16 == 15 and not live.any():
-                break
-        return {name: torch.stack(values).cpu() for name, values in tape.items()}
+        self._obs, self._live = obs, live
+        return {name: torch.stack(values) for name, values in tape.items()}
+
+    def carried(self) -> dict[str, Tensor]:
+        """Return the observations to act on next, and who still plays."""
+        return {"obs": self._obs, "live": self._live}
+
+    def carry(self, tensors: dict[str, Tensor]) -> None:
+        """Go on with these."""
+        self._obs, self._live = tensors["obs"], tensors["live"]
 
     def _record(
         self, member: int, tape: dict[str, Tensor], columns: slice, global_step: int

@@ -65,6 +65,21 @@ class Health:
         self.findings.append(finding)
         return finding
 
+    def inexact(self, step: int, kind: str, count: int) -> Finding | None:
+        """Record that the simulation ran out of room for contacts; None if known already."""
+        name = f"simulation_overflow:{kind.lower()}"
+        if any(each.name == name for each in self.findings):
+            return None
+        finding = Finding(
+            name=name,
+            message=f"The GPU had too little room for contacts ({kind}) in {count} simulated "
+            "steps, which left some out. Rare ones hardly matter; else use --device cpu.",
+            values={"count": float(count)},
+            step=step,
+        )
+        self.findings.append(finding)
+        return finding
+
     def _full(self) -> bool:
         return len(self._rows) == _WINDOW
 

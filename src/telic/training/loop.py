@@ -3,7 +3,8 @@
 While the learner works on one batch, the collector already fills the next one with the policies as
 they were before that update; `experience.digest` corrects for the difference. So physics and
 learning keep all processors busy, in an order that does not depend on timing: the same seed gives
-the same numbers, and a resumed run the numbers of an uninterrupted one.
+the same numbers, and a resumed run the numbers of an uninterrupted one. On a GPU, collecting and
+learning are recordings that take turns, and all writing is done while the next batch is collected.
 """
 
 from __future__ import annotations
@@ -17,12 +18,11 @@ import torch
 from telic.training import checkpoint
 from telic.training.checkpoint import Progress
 from telic.training.evaluate import Evaluator
-from telic.training.experience import digest
+from telic.training.learner import Learner
 from telic.training.record import Recorder
 from telic.training.rollout import Batch
 from telic.training.setup import Setup
 from telic.training.soundness import retire_unsound, unsound_batch
-from telic.training.update import update
 
 
 def train(
@@ -30,32 +30,39 @@ def train(
 ) -> bool:
     """Train to the end or until asked to stop; returns whether it got to the end."""
     job, population, collector = setup.job, setup.population, setup.collector
+    learner = Learner(population)
     evaluate_after = set(job.evaluation_iterations())
     progress = checkpoint.restore(recorder.run.state, setup)
     if progress is None:
         collector.start(stagger=job.settings.stagger)
-        progress = Progress(0, 0.0, collect(setup, 0))
+        progress = Progress(0, 0.0, None)
     recorder.begin(progress)
     clock = Clock(progress.seconds)
 
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="collect") as ahead:
-        iteration, batch = progress.iteration, progress.pending
+        iteration = progress.iteration
+        batch = progress.pending or collect(setup, iteration)
         while iteration < job.iterations:
             is_last = iteration + 1 == job.iterations
             following = None if is_last else _start_next(setup, ahead, iteration + 1)
 
-            batch = retire_unsound(setup, batch, unsound_batch(batch), recorder)
+            retire_unsound(setup, batch, unsound_batch(batch), recorder)
             population.anneal(iteration / job.iterations)
             learning = time.perf_counter()
-            experience = digest(population, batch)
-            stats = update(population, batch.actor, experience.samples, iteration)
+            stats, explained = learner.learn(batch, iteration)
+            numbers = recorder.numbers(stats, explained)
             learning = time.perf_counter() - learning
             retire_unsound(setup, batch, ~stats.finite, recorder)
-            iteration += 1
             ended = setup.tracker.update(batch)
-            recorder.iteration(
-                iteration, batch, experience, stats, ended, clock.seconds(), learning
-            )
+            iteration += 1
+            stop = should_stop()
+            saving = stop or recorder.save_is_due()
+            goes_on = not (is_last or saving or following)
+            if goes_on:  # a GPU collects while we write down how it went
+                batch = collect(setup, iteration)
+            recorder.iteration(iteration, numbers, ended, clock.seconds(), learning)
+            if saving or is_last:
+                recorder.complaints(setup.env.complaints())
             if iteration in evaluate_after:
                 started = time.perf_counter()
                 evaluation = evaluator.evaluate(population.actor(), recorder.step)
@@ -63,15 +70,18 @@ def train(
             if is_last:
                 return True
 
-            batch = following.result() if following else collect(setup, iteration)
-            stop = should_stop()
-            if stop or recorder.save_is_due():
+            if following:
+                batch = following.result()
+            if saving:
+                pending = batch if following else None
                 checkpoint.save(
-                    recorder.run.state, setup, Progress(iteration, clock.seconds(), batch)
+                    recorder.run.state, setup, Progress(iteration, clock.seconds(), pending)
                 )
                 recorder.saved()
-            if stop:
-                return False
+                if stop:
+                    return False
+                if not following:
+                    batch = collect(setup, iteration)
     return True
 
 

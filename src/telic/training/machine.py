@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -13,6 +15,7 @@ from telic.core.config import Record
 from telic.training.manifest import versions
 
 _EXTRAS = {
+    "gpu": ("mujoco_warp", "warp"),
     "export": ("onnx", "onnxruntime"),
     "sb3": ("stable_baselines3",),
 }
@@ -73,12 +76,34 @@ def _disk() -> Check:
 def _graphics_card() -> Check:
     import torch
 
-    if torch.cuda.is_available():
-        name = torch.cuda.get_device_name(0)
+    from telic.sim.choose import why_no_gpu
+
+    reason = why_no_gpu()
+    if reason is not None:
         return Check(
-            name="GPU", state="ok", message=f"{name} (training on it is not supported yet)"
+            name="GPU", state="note", message=f"not used: {reason}; training uses the processors"
         )
-    return Check(name="GPU", state="note", message="none; training uses the processors")
+    name, (free, total) = torch.cuda.get_device_name(0), torch.cuda.mem_get_info(0)
+    text = f"{name}, {free / 2**30:.0f} of {total / 2**30:.0f} GiB free, CUDA {torch.version.cuda}"
+    driver = _driver_version()
+    text += f", driver {driver}" if driver else ""
+    missing = [each for each in _EXTRAS["gpu"] if find_spec(each) is None]
+    if missing:
+        return Check(
+            name="GPU", state="note", message=f"{text}; not used: {', '.join(missing)} missing",
+            fix="pip install 'telic[gpu]'",
+        )  # fmt: skip
+    used = ", ".join(f"{each} {version(each)}" for each in ("mujoco-warp", "warp-lang"))
+    return Check(name="GPU", state="ok", message=f"{text}, {used}; use it with --device cuda")
+
+
+def _driver_version() -> str | None:
+    """Return the version of the NVIDIA driver; None where it does not say."""
+    path = Path("/proc/driver/nvidia/version")
+    if not path.exists():
+        return None
+    found = re.search(r"\b(\d+\.\d+(\.\d+)?)\b", path.read_text())
+    return found.group(1) if found else None
 
 
 def _rendering() -> Check:

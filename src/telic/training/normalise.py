@@ -29,9 +29,10 @@ class Moments:
         # M2 = M2_a + M2_b + delta^2 * n_a * n_b / (n_a + n_b)
         m2 = self.var * self.count + var * n + delta.square() * (self.count * n / total)
         alive = alive.unsqueeze(1)
-        self.mean = torch.where(alive, self.mean + delta * (n / total), self.mean)
-        self.var = torch.where(alive, m2 / total, self.var)
-        self.count = torch.where(alive, total, self.count)
+        # In place: a recorded update must find them where they were.
+        self.mean.copy_(torch.where(alive, self.mean + delta * (n / total), self.mean))
+        self.var.copy_(torch.where(alive, m2 / total, self.var))
+        self.count.copy_(torch.where(alive, total, self.count))
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the three tensors."""
@@ -76,7 +77,7 @@ class ReturnScale:
             running = torch.addcmul(rewards[t], running, gamma)
             returns[t] = running
             running = running * keep[t]
-        self.running = running
+        self.running.copy_(running)
         self.moments.update(returns.permute(1, 0, 2).flatten(1).unsqueeze(-1), alive)
         scale = (self.moments.var + _EPSILON).rsqrt().float()  # (P, 1)
         return (rewards * scale).clamp_(-CLIP, CLIP)

@@ -13,8 +13,10 @@ from typing import Any
 import telic
 from telic.errors import ConfigError, RefusedCode, RewardError
 from telic.sandbox.source import check_source
+from telic.sim.choose import require_gpu
 from telic.storage.layout import file_name
 from telic.training.job import Member, RewardSource, TrainJob
+from telic.training.presets import for_device, share
 from telic.training.presets import preset as find_preset
 from telic.training.settings import MEMBER_FIELDS
 
@@ -56,11 +58,23 @@ def plan(
     """
     if Path(env).is_file():
         env = str(Path(env).absolute())  # the worker runs in another folder
-    chosen = find_preset(preset, env)
-    shared = chosen.settings.override(overrides).replace(**(settings or {}))
+    device = options.get("device", "cpu")
+    if device != "cpu":
+        require_gpu(device)
     if len(set(seeds)) != len(seeds) or not seeds:
         raise ConfigError(f"seeds={list(seeds)} must be different numbers, at least one.")
     sources = _distinct([read_reward(each, weights, trusted) for each in rewards])
+    named = for_device(preset, device)
+    chosen = find_preset(named, env)
+    base = chosen.settings
+    if named == "gpu":
+        base = share(base, len(sources) * len(variants) * len(seeds))
+    shared = base.override(overrides).replace(**(settings or {}))
+    if device != "cpu" and shared.overlap:
+        raise ConfigError(
+            "overlap=true is for processors: on a GPU, collecting and learning take turns.",
+            hint="Leave overlap out.",
+        )
     members: list[Member] = []
     for (index, source), variant, seed in itertools.product(enumerate(sources), variants, seeds):
         _check_variant(variant)

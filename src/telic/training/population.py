@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -32,6 +32,15 @@ class Actor(NamedTuple):
     actor_inputs: int
     mask: Tensor | None
     """(P, 1, actor inputs) zeros where a policy may not see its reward's memory"""
+
+    def copy_(self, other: Actor) -> None:
+        """Become a copy of other policies, in the same memory."""
+        for mine, theirs in zip(self._tensors(), other._tensors(), strict=True):
+            mine.copy_(theirs)
+
+    def _tensors(self) -> list[Tensor]:
+        layers = [*self.views.actor, *self.views.critic]
+        return [*(part for layer in layers for part in layer), self.views.log_std, *self.scaling]
 
     def part(self, inputs: Tensor) -> Tensor:
         """Return what the policies see of normalised inputs (P, n, d)."""
@@ -98,6 +107,18 @@ class Population:
         ]
         return torch.stack(draws, dim=1)
 
+    def orders(self, iteration: int, samples: int) -> Iterable[Tensor]:
+        """Draw each member's order of its samples, (P, B), for every epoch."""
+        generators = self.generators("shuffle", iteration)
+        epochs = self.settings.epochs
+        if self.device.type == "cpu":  # drawn when needed: most batches end before the last epoch
+            return (
+                torch.stack([torch.randperm(samples, generator=each) for each in generators])
+                for _ in range(epochs)
+            )
+        draw = [torch.rand(epochs, samples, generator=g, device=self.device) for g in generators]
+        return torch.stack(draw, dim=1).argsort(dim=-1)  # one sort instead of P x epochs
+
     def actor(self) -> Actor:
         """Freeze the current policies."""
         scaling = Scaling.of(self.moments)
@@ -114,7 +135,7 @@ class Population:
     def anneal(self, progress: float) -> None:
         """Set the learning rate for a share of training done, if it is annealed."""
         if self.settings.schedule == "linear":
-            self.learning_rate = self.initial_rate * max(1.0 - progress, 0.0)
+            self.learning_rate.copy_(self.initial_rate * max(1.0 - progress, 0.0))
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything learning depends on."""

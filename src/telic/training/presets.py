@@ -21,8 +21,6 @@ class Preset(Record):
     settings: PpoSettings
 
 
-_COMMON: dict[str, Any] = {}
-
 _DEFAULT: dict[str, tuple[int, dict[str, Any]]] = {
     "HalfCheetah-v5": (1_000_000, {"gae_lambda": 0.9, "target_kl": 0.03}),
     "Ant-v5": (2_000_000, {"horizon": 64, "minibatch_size": 512}),
@@ -58,12 +56,50 @@ _ZOO: dict[str, tuple[int, dict[str, Any]]] = {
     for env, values in _ZOO_VALUES.items()
 }
 
-PRESETS = {"default": _DEFAULT, "zoo": _ZOO}
+# For one policy on a GPU: as many environments as keep it busy, short batches, few passes.
+GPU_ENVS = 16_384
+_GPU_FEWEST_ENVS = 256
+_GPU_MINIBATCHES = 4
+_GPU_COMMON: dict[str, Any] = {
+    "num_envs": GPU_ENVS, "horizon": 16, "minibatch_size": GPU_ENVS * 16 // _GPU_MINIBATCHES,
+    "epochs": 4, "learning_rate": 1e-3, "schedule": "adaptive", "target_kl": 0.01,
+    "hidden": (256, 256), "activation": "elu", "log_std": -0.5, "max_grad_norm": 1.0,
+    "overlap": False,
+}  # fmt: skip
+_GPU: dict[str, tuple[int, dict[str, Any]]] = dict.fromkeys(_DEFAULT, (100000000, _GPU_COMMON))
+
+PRESETS = {"default": _DEFAULT, "gpu": _GPU, "zoo": _ZOO}
+_COMMON_TO: dict[str, tuple[int, dict[str, Any]]] = {
+    "default": (1_000_000, {}),
+    "gpu": (100_000_000, _GPU_COMMON),
+    "zoo": (1_000_000, {}),
+}
 
 
 def preset(name: str, env: str) -> Preset:
     """Return a preset; an environment without one of its own gets the common one."""
     if name not in PRESETS:
         raise UnknownName("preset", name, list(PRESETS), see="telic presets")
-    steps, changes = PRESETS[name].get(env, (1_000_000, {}))
-    return Preset(steps=steps, settings=PpoSettings.parse({**_COMMON, **changes}))
+    steps, changes = PRESETS[name].get(env, _COMMON_TO[name])
+    return Preset(steps=steps, settings=PpoSettings.parse(changes))
+
+
+def for_device(name: str, device: str) -> str:
+    """Return the preset that is meant: on a GPU, the default is another one."""
+    return "gpu" if name == "default" and device != "cpu" else name
+
+
+def share(settings: PpoSettings, members: int) -> PpoSettings:
+    """Let the members of a population share the environments of a GPU preset.
+
+    Batches stay half as large as one policy's: fewer environments each, but longer.
+    """
+    if members == 1:
+        return settings
+    each = _GPU_FEWEST_ENVS
+    while each * 2 * members <= 2 * GPU_ENVS:
+        each *= 2
+    horizon = 32
+    return settings.replace(
+        num_envs=each, horizon=horizon, minibatch_size=each * horizon // _GPU_MINIBATCHES
+    )

@@ -7,6 +7,7 @@ from statistics import fmean, pstdev
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from telic.core.events import Event, Listener
 from telic.storage.files import JsonLines, replacing
@@ -16,7 +17,6 @@ from telic.storage.tensorboard import TensorBoardWriter, restart
 from telic.storage.trajectories import write_trajectory
 from telic.training.checkpoint import Progress
 from telic.training.evaluate import Evaluation, EvaluationRecord
-from telic.training.experience import Experience
 from telic.training.health import Finding
 from telic.training.job import TrainJob
 from telic.training.policy import save_policy
@@ -25,6 +25,7 @@ from telic.training.setup import Setup
 from telic.training.update import UpdateStats
 
 _PROGRESS_EVERY_S = 0.5
+_INTERNAL = ("alive", "finite")
 
 
 class Recorder:
@@ -44,6 +45,7 @@ class Recorder:
         self.evaluations: list[list[EvaluationRecord]] = [[] for _ in job.members]
         self._last_save = self._last_progress = time.perf_counter()
         self._session: tuple[float, int] = 0.0, 0
+        self._told_how = False
 
     def begin(self, progress: Progress) -> None:
         """Cut back what was written after the state that training goes on from."""
@@ -82,33 +84,40 @@ class Recorder:
 
     # ------------------------------------------------------------------ each iteration
 
+    def numbers(self, stats: UpdateStats, explained: Tensor) -> dict[str, list[float]]:
+        """Fetch an update's numbers, (P,) each, from the device in one go."""
+        population = self._setup.population
+        columns = stats._asdict() | {
+            "explained_variance": explained,
+            "learning_rate": population.learning_rate[:, 0],
+            "policy_std": population.views.log_std.exp().mean(1),
+            "alive": population.alive,
+        }
+        rows = torch.stack([each.float() for each in columns.values()]).tolist()
+        return dict(zip(columns, rows, strict=True))
+
     def iteration(
         self,
         iteration: int,
-        batch: Batch,
-        experience: Experience,
-        stats: UpdateStats,
+        numbers: dict[str, list[float]],
         ended: list[int],
         seconds: float,
         learning: float,
     ) -> None:
         """Write one row per member and tell how it goes."""
         before = self.step
+        self.how()
         self.seconds = seconds
         self.step = iteration * self.job.settings.batch_size
         rate = self._rate(seconds)
         population = self._setup.population
-        columns = {name: value.tolist() for name, value in stats._asdict().items()}
-        columns["explained_variance"] = experience.explained_variance.tolist()
-        columns["learning_rate"] = population.learning_rate[:, 0].tolist()
-        std = population.networks.views(population.flat).log_std.exp().mean(1).tolist()
-        alive = population.alive.tolist()
         for member, log in enumerate(self._scalars):
-            if not alive[member]:
+            if not (numbers["alive"][member] and numbers["finite"][member]):
                 continue
             row: dict[str, Any] = {"global_step": self.step, "iteration": iteration}
-            row |= {name: columns[name][member] for name in columns if name != "finite"}
-            row["policy_std"] = None if population.shape.discrete else std[member]
+            row |= {name: numbers[name][member] for name in numbers if name not in _INTERNAL}
+            if population.shape.discrete:
+                row["policy_std"] = None
             row |= self._episodes(member, ended[member])
             row |= {
                 "sps": rate,
@@ -166,6 +175,26 @@ class Recorder:
 
     def _tell(self, member: int, finding: Finding) -> None:
         self.emit("train.finding", member=self.job.members[member].name, **finding.model_dump())
+
+    def complaints(self, counts: dict[str, int]) -> None:
+        """Tell, once per kind, that the simulation could not compute something exactly."""
+        for kind, count in counts.items():
+            for member, health in enumerate(self._setup.health):
+                finding = health.inexact(self.step, kind, count)
+                if finding is not None:
+                    self._tell(member, finding)
+
+    def how(self) -> None:
+        """Tell, once it is known, whether a GPU replays whole batches as recordings."""
+        replayed = self._setup.collector.replayed
+        if self._told_how or replayed.is_recorded is None or self.job.device == "cpu":
+            return
+        self._told_how = True
+        if replayed.is_recorded:
+            text = "policy, physics and reward run as one recording on the GPU"
+        else:
+            text = f"step by step, because it cannot be recorded for the GPU: {replayed.obstacle}"
+        self.emit("log", message=text)
 
     def not_finite(self, setup: Setup, member: int, batch: Batch, what: str) -> None:
         """Save the batch and the weights of a member that stops."""

@@ -11,6 +11,7 @@ from telic.envs.vector import VecEnv
 from telic.training.distribution import Distribution
 from telic.training.networks import Networks
 from telic.training.population import Actor
+from telic.training.replayed import Replayed
 from telic.training.scoring import Scoring
 
 
@@ -37,6 +38,17 @@ class Batch(NamedTuple):
     """the policies that acted"""
 
 
+class Orders(NamedTuple):
+    """What to collect: where to, with what randomness, for whom."""
+
+    batch: Batch
+    """to be filled; its actor acts"""
+    noise: Tensor
+    """(T, P, n, outputs)"""
+    alive: Tensor | None
+    """(P, 1, 1) bool, members that act; None: all"""
+
+
 class Collector:
     """Steps the environments with frozen policies; owns everything that lives between batches."""
 
@@ -57,6 +69,8 @@ class Collector:
         self.num_envs = env.num_envs // self.members
         self._to_env = ActionMap(env)
         self._obs = torch.empty(0)
+        self._orders: Orders | None = None  # on a GPU, at a fixed place
+        self.replayed = Replayed(self._follow, [self, env, scoring], env.device)
 
     def start(self, *, stagger: bool) -> None:
         """Reset every environment; staggered, their time limits do not come all at once."""
@@ -66,17 +80,37 @@ class Collector:
 
     @torch.no_grad()
     def collect(self, actor: Actor, noise: Tensor, alive: Tensor) -> Batch:
-        """Run `horizon` steps. Members that are not alive act with zeros and fill their place."""
-        batch = self._allocate(actor)
+        """Run `horizon` steps. Members that are not alive act with zeros and fill their place.
+
+        On a GPU, returns before it is done, and always the same memory.
+        """
+        if self.env.device.type == "cpu":
+            quiet = None if bool(alive.all()) else alive.view(-1, 1, 1)
+            return self._run(Orders(self._allocate(actor), noise, quiet))
+        if self._orders is None:
+            self._orders = Orders(self._allocate(actor), noise, alive.view(-1, 1, 1).clone())
+        else:
+            self._orders.batch.actor.copy_(actor)
+            self._orders.noise.copy_(noise)
+            assert self._orders.alive is not None
+            self._orders.alive.copy_(alive.view(-1, 1, 1))
+        return self.replayed()
+
+    def _follow(self) -> Batch:
+        assert self._orders is not None
+        return self._run(self._orders)
+
+    def _run(self, orders: Orders) -> Batch:
+        batch, noise, alive = orders
+        actor = batch.actor
         env, scoring, rows = self.env, self.scoring, (self.members, self.num_envs)
-        quiet = None if bool(alive.all()) else alive.view(-1, 1, 1)
         obs = self._obs
         for t in range(self.horizon):
             inputs = scoring.inputs(obs, None, out=batch.inputs[t])
             outputs = self.networks.act(actor.views, actor.part(actor.scaling.apply(inputs)))
             actions = self.distribution.sample(outputs, actor.views.log_std, noise[t])
-            if quiet is not None:
-                actions = torch.where(quiet, actions, 0.0)
+            if alive is not None:
+                actions = torch.where(alive, actions, 0.0)
             batch.actions[t] = actions
             env_action = self._to_env(actions)
             step = env.step(env_action)
@@ -119,6 +153,14 @@ class Collector:
             outputs, actor.views.log_std, by_member(batch.actions)
         )
         batch.log_probs.copy_(log_probs.view(self.members, self.horizon, -1).transpose(0, 1))
+
+    def carried(self) -> dict[str, Tensor]:
+        """Return the observation to act on next."""
+        return {"obs": self._obs}
+
+    def carry(self, tensors: dict[str, Tensor]) -> None:
+        """Act on another one next."""
+        self._obs = tensors["obs"]
 
     def state_dict(self) -> dict[str, Any]:
         """Return what the next batch depends on."""

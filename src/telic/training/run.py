@@ -19,6 +19,7 @@ from telic.storage.disk import require_free
 from telic.storage.files import read_json, remove_unfinished, write_json
 from telic.storage.layout import MemberFolder, RunFolder, list_runs
 from telic.storage.locks import RunLock, lock_holder
+from telic.training.gpu import device_files, is_gpu
 from telic.training.job import TrainJob
 from telic.training.manifest import manifest, write_member_files
 
@@ -114,6 +115,7 @@ def _work(
         {"job": job.model_dump(mode="json"), "run": str(folder.path.absolute())},
         writable=[folder.path.absolute()],
         readable=readable_paths(job),
+        devices=device_files() if is_gpu(job) else (),
         python_path=[Path.cwd()] if is_class(job.env) else [],
         limits=worker_limits(job),
         on_message=on_event,

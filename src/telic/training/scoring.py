@@ -16,6 +16,7 @@ from telic.envs.info import Info
 from telic.envs.vector import Step, VecEnv
 from telic.errors import RewardError
 from telic.rewards.reward import Reward
+from telic.sim.recording import is_recording
 from telic.training.networks import Sees
 
 
@@ -131,6 +132,8 @@ class Scoring:
                 obs[rows], action[rows], step.final_obs[rows], info, step.reward[rows]
             )
         except RewardError as error:
+            if is_recording():
+                raise  # it cannot be recorded; that says nothing about its value
             # One reward's error must not end the others' training: its members see NaN and stop.
             self._errors[group.first] = error
             total = torch.full((len(obs[rows]),), torch.nan, device=obs.device)
@@ -151,6 +154,21 @@ class Scoring:
         """Forget the memory of ended episodes, (P, n) bool."""
         for group in self.groups:
             group.reward.reset(done[group.first : group.first + group.members].reshape(-1))
+
+    def carried(self) -> dict[str, Tensor]:
+        """Return the memory that rewards replace at every step, by name."""
+        return {
+            f"{i}/{name}": value
+            for i, group in enumerate(self.groups)
+            for name, value in group.reward.carried().items()
+        }
+
+    def carry(self, tensors: dict[str, Tensor]) -> None:
+        """Let the rewards go on with these tensors."""
+        for i, group in enumerate(self.groups):
+            start = f"{i}/"
+            own = {k[len(start) :]: v for k, v in tensors.items() if k.startswith(start)}
+            group.reward.carry(own)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the rewards' memory."""

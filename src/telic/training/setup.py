@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from telic.envs import make
 from telic.envs.vector import VecEnv
 from telic.rewards.load import load_reward
 from telic.rewards.reward import Reward
 from telic.training.episodes import EpisodeTracker
+from telic.training.evaluate import Evaluator
 from telic.training.health import Health
 from telic.training.job import TrainJob
 from telic.training.networks import Shape
 from telic.training.population import Population
 from telic.training.rollout import Collector
 from telic.training.scoring import Group, Scoring
+
+PROBE_ENVS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +35,28 @@ class Setup:
     health: list[Health]
 
 
-def build(job: TrainJob, rewards: list[Reward]) -> Setup:
+class Environments(NamedTuple):
+    """All environments of a run."""
+
+    probe: VecEnv
+    training: VecEnv
+    evaluation: VecEnv
+
+
+def make_environments(job: TrainJob) -> Environments:
+    """Make all environments of a run."""
+    seeds = [member.seed for member in job.members]
+    return Environments(
+        make_env(job, PROBE_ENVS, [0]),
+        make_env(job, job.settings.num_envs, seeds),
+        make_env(job, job.eval_episodes, Evaluator.seeds(job)),
+    )
+
+
+def build(job: TrainJob, rewards: list[Reward], env: VecEnv) -> Setup:
     """Make all parts around rewards that were loaded and probed."""
     settings = job.settings
     seeds = [member.seed for member in job.members]
-    env = make_env(job, settings.num_envs, seeds)
     scoring = make_scoring(job, env, rewards)
     discrete = env.num_actions is not None
     shape = Shape.of(

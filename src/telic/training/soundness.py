@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from telic.errors import TrainingFailed
@@ -20,8 +19,8 @@ def unsound_batch(batch: Batch) -> Tensor:
     return ~total.isfinite()
 
 
-def retire_unsound(setup: Setup, batch: Batch, unsound: Tensor, recorder: Recorder) -> Batch:
-    """Stop unsound members, save their moment, return a batch in which they are zero.
+def retire_unsound(setup: Setup, batch: Batch, unsound: Tensor, recorder: Recorder) -> None:
+    """Stop unsound members, save their moment, and make the batch zero where they are.
 
     The others go on untouched. Raises TrainingFailed when none is left.
     """
@@ -30,14 +29,14 @@ def retire_unsound(setup: Setup, batch: Batch, unsound: Tensor, recorder: Record
         population.alive[member] = False
         recorder.not_finite(setup, member, batch, _what(setup, member, batch))
     if bool(population.alive.all()):
-        return batch
+        return
     if not bool(population.alive.any()):
         reasons = "; ".join(each.findings[-1].message for each in setup.health)
         raise TrainingFailed(
             f"Every member stopped. {reasons}",
             hint="Look at the reward's terms in the saved moment; clamp what can grow.",
         )
-    return _without(batch, population.alive)
+    _silence(batch, ~population.alive)
 
 
 def _what(setup: Setup, member: int, batch: Batch) -> str:
@@ -56,17 +55,7 @@ def _what(setup: Setup, member: int, batch: Batch) -> str:
     return "The gradient"
 
 
-def _without(batch: Batch, alive: Tensor) -> Batch:
-    def quiet(x: Tensor) -> Tensor:
-        if not x.is_floating_point():
-            return x
-        return torch.where(alive.view(1, -1, *[1] * (x.dim() - 2)), x, 0.0)
-
-    return batch._replace(
-        inputs=quiet(batch.inputs),
-        next_inputs=quiet(batch.next_inputs),
-        actions=quiet(batch.actions),
-        log_probs=quiet(batch.log_probs),
-        rewards=quiet(batch.rewards),
-        terms=quiet(batch.terms),
-    )
+def _silence(batch: Batch, members: Tensor) -> None:
+    for name in ("inputs", "next_inputs", "actions", "log_probs", "rewards", "terms"):
+        numbers: Tensor = getattr(batch, name)
+        numbers.masked_fill_(members.view(1, -1, *[1] * (numbers.dim() - 2)), 0.0)

@@ -6,6 +6,7 @@ of the sum holds each member's own gradient in its own row: members cannot influ
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import torch
@@ -36,19 +37,28 @@ class UpdateStats(NamedTuple):
 
 
 @torch.no_grad()
-def update(population: Population, actor: Actor, samples: Samples, iteration: int) -> UpdateStats:
-    """Improve every living member on its own samples; diagnostics are means over its steps."""
+def update(
+    population: Population, actor: Actor, samples: Samples, orders: Iterable[Tensor]
+) -> UpdateStats:
+    """Improve every living member on its own samples; diagnostics are means over its steps.
+
+    Args:
+        population: the members.
+        actor: the policies that collected the samples.
+        samples: what to learn from.
+        orders: for each epoch the order of each member's samples, (P, B); see `Population.orders`.
+    """
     settings = population.settings
     packed, widths = _pack(samples)
     members, batch, _ = packed.shape
-    generators = population.generators("shuffle", iteration)
+    can_look = packed.device.type == "cpu"  # elsewhere, looking at a value waits for it
     active = population.alive.clone()
     finite = torch.ones_like(active)
     sums = torch.zeros(6, members, device=packed.device)
     steps = torch.zeros(members, device=packed.device)
 
-    for _ in range(settings.epochs):
-        shuffled = _shuffle(packed, generators)
+    for order in orders:
+        shuffled = _shuffle(packed, order)
         for start in range(0, batch, settings.minibatch_size):
             piece = shuffled[:, start : start + settings.minibatch_size]
             grad, losses = gradient(population, actor, _unpack(piece, widths))
@@ -62,7 +72,7 @@ def update(population: Population, actor: Actor, samples: Samples, iteration: in
             if settings.schedule != "adaptive":
                 active &= losses.kl <= _KL_STOP * population.target_kl[:, 0]
             _adam(population, grad, norm, active)
-            if not active.any():
+            if can_look and not active.any():
                 break
         else:
             continue
@@ -84,13 +94,10 @@ def _unpack(packed: Tensor, widths: list[int]) -> Samples:
     return Samples(inputs, actions, *(each.squeeze(-1) for each in rest))
 
 
-def _shuffle(packed: Tensor, generators: list[torch.Generator]) -> Tensor:
-    """Return the rows of each member in an order from its own generator."""
+def _shuffle(packed: Tensor, order: Tensor) -> Tensor:
+    """Return the rows of each member in an order of its own, (P, B)."""
     members, batch, width = packed.shape
-    order = torch.stack(
-        [torch.randperm(batch, generator=each, device=packed.device) + i * batch
-         for i, each in enumerate(generators)]
-    )  # fmt: skip
+    order = order + torch.arange(0, members * batch, batch, device=packed.device).unsqueeze(1)
     return packed.view(-1, width).index_select(0, order.view(-1)).view(members, batch, width)
 
 
@@ -98,7 +105,7 @@ def _adam(population: Population, grad: Tensor, norm: Tensor, active: Tensor) ->
     """Take one clipped Adam step for the active members only; uses up `grad`."""
     step = active.unsqueeze(1)
     factor = (population.max_grad_norm / (norm.unsqueeze(1) + 1e-6)).clamp_(max=1.0)
-    if not bool(active.all()):
+    if grad.device.type != "cpu" or not bool(active.all()):
         # where, not a product: 0 * NaN would carry a member's NaN into its weights
         grad = torch.where(step, grad, 0.0)
     grad.mul_(factor)
@@ -116,6 +123,5 @@ def _steer(population: Population, kl: Tensor) -> None:
     """Raise or lower each member's learning rate so that its KL stays near the target."""
     target = population.target_kl[:, 0]
     factor = torch.where(kl > 2.0 * target, 1 / 1.5, torch.where(kl < 0.5 * target, 1.5, 1.0))
-    population.learning_rate = (population.learning_rate * factor.unsqueeze(1)).clamp(
-        *_LEARNING_RATES
-    )
+    rate = population.learning_rate
+    rate.copy_((rate * factor.unsqueeze(1)).clamp(*_LEARNING_RATES))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 # Everything heavy is imported here, before the process confines itself.
 import torch
 
 from telic.core.events import Event
+from telic.envs.vector import VecEnv
+from telic.errors import ResourceError, TrainingFailed
 from telic.rewards.contract import RewardSpec, TermSpec
 from telic.rewards.probe import probe
 from telic.rewards.reward import Reward
@@ -17,16 +20,24 @@ from telic.storage.files import write_json
 from telic.storage.layout import RunFolder
 from telic.training import loop
 from telic.training.evaluate import Evaluator
+from telic.training.gpu import Sizes, is_gpu, require_memory
 from telic.training.job import TrainJob
 from telic.training.record import Recorder
-from telic.training.setup import build, load_rewards, make_env, make_scoring
+from telic.training.setup import (
+    Environments,
+    Setup,
+    build,
+    load_rewards,
+    make_environments,
+    make_scoring,
+)
 from telic.training.summary import RunSummary, summarise
 
 _START_S = 120.0
 """seconds without a sign of life that are normal while the set-up is built"""
 _PROBE_S = 30.0
 _STEP_S = 120.0
-_PROBE_ENVS = 8
+_COMPILE_S = 900.0
 
 
 class Channel(Protocol):
@@ -45,27 +56,83 @@ class Channel(Protocol):
         ...
 
 
-def prepare(payload: dict[str, Any]) -> TrainJob:
-    """Read the order; called before confinement."""
-    return TrainJob.model_validate(payload["job"])
+class Prepared(NamedTuple):
+    """What is ready when the process confines itself."""
+
+    job: TrainJob
+    envs: Environments | None
+    """on a GPU, whose device is opened and whose kernels are compiled before"""
 
 
-def run(job: TrainJob, payload: dict[str, Any], channel: Channel) -> dict[str, Any]:
+def prepare(payload: dict[str, Any], channel: Channel) -> Prepared:
+    """Read the order and open a GPU; called before confinement."""
+    job = TrainJob.model_validate(payload["job"])
+    # On the CPU, physics threads must start confined.
+    return Prepared(job, open_gpu(job, channel) if is_gpu(job) else None)
+
+
+def run(prepared: Prepared, payload: dict[str, Any], channel: Channel) -> dict[str, Any]:
     """Probe, train, summarise; called confined."""
-    return train_job(job, RunFolder(Path(payload["run"])), channel).model_dump()
+    job, envs = prepared
+    return train_job(job, RunFolder(Path(payload["run"])), channel, envs).model_dump()
 
 
-def train_job(job: TrainJob, folder: RunFolder, channel: Channel) -> RunSummary:
+def open_gpu(job: TrainJob, channel: Channel) -> Environments:
+    """Make the environments on a GPU and compile all that they may need."""
+    channel.beat(_COMPILE_S, "compiling for the GPU")
+    started = time.perf_counter()
+    channel.send(_log(f"preparing the GPU for {job.env} (a minute or two the first time) ..."))
+    torch.set_num_threads(1)
+    torch.backends.cuda.matmul.allow_tf32 = True  # ten bits of mantissa are plenty for learning
+    envs = make_environments(job)
+    for env in envs:
+        env.compile()
+    torch.linspace(0, 1, 8, device=job.device).view(1, 4, 2).bmm(
+        torch.ones(1, 2, 3, device=job.device)
+    )
+    torch.cuda.synchronize()
+    channel.send(_log(f"the GPU is ready after {time.perf_counter() - started:.0f} s"))
+    return envs
+
+
+def train_job(
+    job: TrainJob, folder: RunFolder, channel: Channel, envs: Environments | None = None
+) -> RunSummary:
     """Do the whole job in this process."""
+    try:
+        return _train_job(job, folder, channel, envs)
+    except torch.OutOfMemoryError as error:
+        raise ResourceError(
+            f"The GPU ran out of memory: {str(error).splitlines()[0]}",
+            hint="Lower num_envs or train fewer members. What was saved is kept: the same command "
+            "goes on from there once there is room.",
+        ) from error
+    except RuntimeError as error:
+        if not is_gpu(job) or "CUDA" not in str(error):
+            raise
+        raise TrainingFailed(
+            f"The GPU failed: {str(error).splitlines()[0]}",
+            hint="Run the same command again: it goes on from the last save.",
+        ) from error
+
+
+def _train_job(
+    job: TrainJob, folder: RunFolder, channel: Channel, envs: Environments | None
+) -> RunSummary:
+    if envs is None:
+        channel.beat(_START_S)
+        envs = open_gpu(job, channel) if is_gpu(job) else make_environments(job)
     channel.beat(_START_S)
     if job.device == "cpu":
         torch.set_num_threads(1)  # the other processors simulate meanwhile
     seal = Seal()  # before foreign code is loaded: what it replaces later is noticed
     rewards = load_rewards(job)
-    probes = _probe_all(job, rewards, channel)
+    probes = probe_all(job, rewards, channel, envs.probe)
     channel.beat(_START_S)
-    setup = build(job, rewards)
-    evaluation_env = make_env(job, job.eval_episodes, Evaluator.seeds(job))
+    setup = build(job, rewards, envs.training)
+    if is_gpu(job):
+        _require_memory(setup)
+    evaluation_env = envs.evaluation
     evaluator = Evaluator(
         job,
         evaluation_env,
@@ -113,12 +180,24 @@ def _complete_spec(reward: Reward) -> RewardSpec:
     return reward.spec.model_copy(update={"terms": reward.spec.terms + missing})
 
 
-def _probe_all(
-    job: TrainJob, rewards: list[Reward], channel: Channel
+def _log(message: str) -> Event:
+    return {"event": "log", "message": message}
+
+
+def _require_memory(setup: Setup) -> None:
+    """Refuse before anything is trained if it will not fit; the simulations are there already."""
+    shape = setup.population.shape
+    sizes = Sizes(
+        setup.population.size, shape.critic_inputs, shape.outputs, setup.scoring.term_count, 0
+    )
+    require_memory(setup.job.settings, sizes, torch.cuda.mem_get_info()[0])
+
+
+def probe_all(
+    job: TrainJob, rewards: list[Reward], channel: Channel, env: VecEnv
 ) -> list[dict[str, Any] | None]:
-    """Probe every reward on a small environment before anything else is built."""
+    """Probe every reward on a small environment, which is closed, before anything else is built."""
     channel.beat(_PROBE_S)
-    env = make_env(job, _PROBE_ENVS, [0])
     reports: list[dict[str, Any] | None] = []
     try:
         for source, reward in zip(job.rewards, rewards, strict=True):

@@ -19,14 +19,21 @@ from telic.training.job import TrainJob
 from telic.training.sb3.env import BatchedEnv, NotFiniteError
 from telic.training.sb3.policy import adopt, normalised, not_honoured, ppo_arguments
 from telic.training.sb3.record import Sb3Recorder
-from telic.training.setup import Setup, build, load_rewards, make_env, make_scoring
+from telic.training.setup import (
+    PROBE_ENVS,
+    Setup,
+    build,
+    load_rewards,
+    make_env,
+    make_scoring,
+)
 from telic.training.summary import MemberSummary, RunSummary, summarise
-from telic.training.worker import _START_S, _STEP_S, Channel, _probe_all
+from telic.training.worker import _START_S, _STEP_S, Channel, probe_all
 
 ALGORITHM = f"Stable-Baselines3 {stable_baselines3.__version__} PPO"
 
 
-def prepare(payload: dict[str, Any]) -> TrainJob:
+def prepare(payload: dict[str, Any], channel: Channel) -> TrainJob:
     """Read the order; called before confinement."""
     return TrainJob.model_validate(payload["job"])
 
@@ -43,7 +50,7 @@ def train_members(
     """Do the whole job in this process; after every member the summary is up to date."""
     channel.beat(_START_S)
     rewards = load_rewards(job)
-    probes = _probe_all(job, rewards, channel)
+    probes = probe_all(job, rewards, channel, make_env(job, PROBE_ENVS, [0]))
     missing = not_honoured(job.settings)
     if missing:
         text = f"{ALGORITHM} does not have: {', '.join(missing)}."
@@ -54,7 +61,8 @@ def train_members(
         solo = _solo(job, index)
         reward = rewards[member.reward]
         write_json(folder.member(member.config, member.seed).reward_spec, reward.spec)
-        setup = build(solo, [reward])
+        env = make_env(solo, job.settings.num_envs, [member.seed])
+        setup = build(solo, [reward], env)
         evaluation_env = make_env(solo, job.eval_episodes, Evaluator.seeds(solo))
         scoring = make_scoring(solo, evaluation_env, [reward])
         evaluator = Evaluator(solo, evaluation_env, scoring, setup.population.networks)

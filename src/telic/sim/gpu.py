@@ -1,0 +1,299 @@
+"""N simulations on a GPU, by MuJoCo Warp; fields are live torch tensors over its memory."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import mujoco
+import torch
+from torch import Tensor
+
+from telic.errors import BadEnvironment, ConfigError, MissingExtra, ResourceError, UnknownName
+from telic.sim.recording import launch
+from telic.sim.warp_model import Room, adapt, room_for
+
+_STATE = ("time", "qpos", "qvel", "act", "qacc_warmstart", "ctrl", "mocap_pos", "mocap_quat")
+
+# Fields that a step leaves alone, and the function that computes them from where it ended.
+_COMPUTED_BY = {
+    "cacc": "rne_postconstraint",
+    "cfrc_int": "rne_postconstraint",
+    "cfrc_ext": "rne_postconstraint",
+    "subtree_linvel": "subtree_vel",
+    "subtree_angmom": "subtree_vel",
+}
+
+# What must be computed anew after a reset before fields describe the new state, cheapest first.
+# The rest of the forward dynamics would cost as much as a whole substep.
+_PLACES = ("kinematics", "com_pos")
+_MOTION = (*_PLACES, "com_vel")
+_MOTORS = (*_PLACES, "tendon", "transmission", "fwd_velocity", "fwd_actuation")
+_ALL = ("forward",)
+_AFTER_RESET = {
+    **dict.fromkeys(
+        ("xpos", "xquat", "xmat", "xipos", "ximat", "xanchor", "xaxis", "geom_xpos", "geom_xmat",
+         "site_xpos", "site_xmat", "subtree_com", "cinert", "cdof"), _PLACES),
+    **dict.fromkeys(("cvel", "cdof_dot"), _MOTION),
+    **dict.fromkeys(("actuator_force", "qfrc_actuator", "actuator_length", "actuator_velocity"),
+                    _MOTORS),
+}  # fmt: skip
+
+_WARNINGS = int(mujoco.mjtWarning.mjNWARNING)
+_DIVERGED = int(mujoco.mjtWarning.mjWARN_BADQACC)
+_HUGE = 1e10
+"""MuJoCo's own bound on sound positions and velocities"""
+_TOO_LITTLE_ROOM = ("NEFC", "NJMAX_NNZ", "BROADPHASE", "NARROWPHASE", "CCD", "HFIELD")
+
+
+def engine() -> tuple[ModuleType, ModuleType]:
+    """Import Warp and MuJoCo Warp; raises MissingExtra."""
+    try:
+        import warp
+
+        warp.config.log_level = warp.LOG_WARNING  # what it found is for `telic doctor` to tell
+        import mujoco_warp
+    except ImportError as error:
+        raise MissingExtra(error.name or "mujoco-warp", "gpu", "Simulation on a GPU") from error
+    return warp, mujoco_warp
+
+
+class GpuSimulation:
+    """N simulations of one model on a GPU. Implements `telic.sim.Simulation`.
+
+    A control step is one CUDA graph: all substeps, whatever else the bound fields need, and a guard
+    that holds back simulations that diverge. Nothing waits for the GPU.
+    """
+
+    def __init__(
+        self,
+        model: mujoco.MjModel,
+        num_sims: int,
+        *,
+        device: str = "cuda",
+        room: Room | None = None,
+    ) -> None:
+        """Allocate the simulations, in the model's default state.
+
+        Args:
+            model: copied and adapted, see `telic.sim.warp_model`.
+            num_sims: number of simulations.
+            device: "cuda", "cuda:1", ...; "cpu" runs the same code slowly, for tests.
+            room: space for contacts; None: found by a short trial.
+        """
+        if num_sims < 1:
+            raise ConfigError(f"num_envs={num_sims} is not a positive number.")
+        self._warp, self._mjw = engine()
+        self.device = torch.device(device)
+        if self.device.type == "cuda":
+            self.device = torch.device("cuda", self.device.index or 0)
+            torch.zeros(1, device=self.device)  # torch makes the context that Warp then shares
+        self.num_sims = num_sims
+        self.model, self.notes = adapt(model)
+        self.room = room or room_for(self.model)
+        self._place = self._warp.get_device(str(self.device))
+        try:
+            with self._warp.ScopedDevice(self._place):
+                self._warp_model = self._mjw.put_model(self.model)
+                self._warp_model.opt.run_qacc_smooth = False
+                self._warp_model.opt.warn_overflow = 0  # counted below instead of printed
+                self._data = self._mjw.make_data(
+                    self.model, nworld=num_sims, nconmax=self.room.contacts, njmax=self.room.rows
+                )
+        except NotImplementedError as error:
+            raise BadEnvironment(
+                f"MuJoCo Warp cannot simulate this model: {error}.", hint="Use --device cpu."
+            ) from error
+        except RuntimeError as error:
+            raise ResourceError(
+                f"There is not enough GPU memory for {num_sims} simulations of this model.",
+                hint="Lower num_envs.",
+            ) from error
+        self._template = mujoco.MjData(self.model)
+        self._fields: dict[str, Tensor] = {}
+        self._after_step: list[str] = []
+        self._graphs: dict[tuple[str, ...], Any] = {}
+        self._qpos, self._qvel, self._ctrl = map(self.field, ("qpos", "qvel", "ctrl"))
+        self._state = [part for name in _STATE if (part := self._array(name)).numel()]
+        self._start_values = {
+            name: self._array(name)
+            for name in ("time", "act", "qacc_warmstart", "ctrl")
+            if self._array(name).numel()
+        }
+        self._before = torch.zeros_like(self._qpos), torch.zeros_like(self._qvel)
+        self.failed: Tensor | None = torch.zeros(num_sims, dtype=torch.bool, device=self.device)
+        self._warning = torch.zeros(num_sims, _WARNINGS, dtype=torch.int32, device=self.device)
+        self._overflow = self._array("overflow")
+        flags = [int(self._mjw.OverflowType[name]) for name in _TOO_LITTLE_ROOM]
+        self._flags = torch.tensor(flags, dtype=torch.int32, device=self.device)
+        self._complaints = torch.zeros(len(flags), dtype=torch.int64, device=self.device)
+
+    # ---- fields
+
+    def field(self, name: str) -> Tensor:
+        """Return the live view of a field; see `Simulation.field`."""
+        found = self._fields.get(name)
+        if found is None:
+            found = self._warning if name == "warning" else self._bind(name)
+            self._fields[name] = found
+        return found
+
+    def _bind(self, name: str) -> Tensor:
+        template = getattr(self._template, name, None)
+        if template is None or not hasattr(self._data, name):
+            known = [each for each in dir(self._template) if hasattr(self._data, each)]
+            raise UnknownName("simulation field", name, [n for n in known if not n.startswith("_")])
+        function = _COMPUTED_BY.get(name)
+        if function and function not in self._after_step:
+            self._after_step.append(function)
+            self._graphs.clear()
+            with self._on_stream():
+                getattr(self._mjw, function)(self._warp_model, self._data)
+        shape = getattr(template, "shape", ())
+        view = self._array(name)
+        if shape and view.ndim == len(shape) + 1:  # rows may be padded
+            view = view[(slice(None), *(slice(0, size) for size in shape))]
+        elif shape:  # matrices: MuJoCo keeps them flat
+            view = view.flatten(2)
+        return view
+
+    def _array(self, name: str) -> Tensor:
+        return self._warp.to_torch(getattr(self._data, name))
+
+    @property
+    def bound(self) -> frozenset[str]:
+        """Names of the fields asked for so far, the only ones that cost anything."""
+        return frozenset(self._fields)
+
+    # ---- time
+
+    def step(self, ctrl: Tensor, substeps: int) -> None:
+        """Advance every simulation; see `Simulation.step`."""
+        self._ctrl.copy_(ctrl)
+        self._before[0].copy_(self._qpos)
+        self._before[1].copy_(self._qvel)
+        calls = ("step",) * substeps + tuple(self._after_step)
+        launch(lambda: self._run(calls))
+        self._guard()
+
+    def reset(self, mask: Tensor, qpos: Tensor, qvel: Tensor) -> None:
+        """Start anew where `mask`; see `Simulation.reset`."""
+        rows = mask[:, None]
+        self._qpos.copy_(torch.where(rows, qpos.to(self._qpos.dtype), self._qpos))
+        self._qvel.copy_(torch.where(rows, qvel.to(self._qvel.dtype), self._qvel))
+        for value in self._start_values.values():
+            value.masked_fill_(mask if value.ndim == 1 else rows, 0.0)
+        self._warning.masked_fill_(rows, 0)
+        self._refresh(mask)
+
+    def state(self) -> Tensor:
+        """Return a copy of all that the future depends on, (N, size) float32."""
+        return torch.cat([part.reshape(self.num_sims, -1) for part in self._state], dim=1)
+
+    def load_state(self, state: Tensor) -> None:
+        """Go on from a state; see `Simulation.load_state`."""
+        sizes = [part[0].numel() for part in self._state]
+        if state.shape != (self.num_sims, sum(sizes)):
+            raise ConfigError(
+                f"A state of shape {tuple(state.shape)} does not fit {self.num_sims} simulations "
+                f"of this model, which need {(self.num_sims, sum(sizes))}.",
+                hint="Use the device, the number of environments and the model of the save.",
+            )
+        for part, value in zip(self._state, state.split(sizes, dim=1), strict=True):
+            part.copy_(value.reshape(part.shape))
+
+    def compile(self) -> None:
+        """Compile all that any field may ever need; takes a minute where nothing is cached."""
+        every = dict.fromkeys((*_MOTION, *_MOTORS, *_ALL, "step", *_COMPUTED_BY.values()))
+        with self._on_stream():
+            self._warm(tuple(every))
+
+    def complaints(self) -> dict[str, int]:
+        """Return how often there was too little room, by kind, since the last ask; waits."""
+        counts = self._complaints.tolist()
+        self._complaints.zero_()
+        return {name: n for name, n in zip(_TOO_LITTLE_ROOM, counts, strict=True) if n}
+
+    # ---- inside
+
+    def _guard(self) -> None:
+        """Hold back what diverged, and count what found too little room."""
+        size = self._qpos.abs().amax(1) + self._qvel.abs().amax(1)
+        failed = ~(size < _HUGE)  # true for NaN
+        rows = failed[:, None]
+        self._qpos.copy_(torch.where(rows, self._before[0], self._qpos))
+        self._qvel.copy_(torch.where(rows, self._before[1], self._qvel))
+        self._start_values["qacc_warmstart"].masked_fill_(rows, 0.0)
+        self._warning[:, _DIVERGED] += failed
+        self.failed = failed
+        self._complaints += ((self._overflow[:, None] & self._flags) != 0).sum(0)
+        self._overflow.zero_()
+
+    def _refresh(self, mask: Tensor) -> None:
+        """Let bound fields describe the new state where `mask`, and elsewhere what they did."""
+        derived = [name for name in self._fields if name not in (*_STATE, "warning", *_COMPUTED_BY)]
+        for name in _COMPUTED_BY:
+            if name in self._fields:
+                self._masked(name, mask, torch.zeros_like(self._fields[name]))
+        if not derived:
+            return
+        calls = _calls_after_reset(derived)
+        kept = {name: self._fields[name].clone() for name in derived}
+        launch(lambda: self._run(calls))
+        for name, value in kept.items():
+            self._masked(name, ~mask, value)
+
+    def _masked(self, name: str, mask: Tensor, value: Tensor) -> None:
+        field = self._fields[name]
+        field.copy_(torch.where(mask.view(-1, *[1] * (field.ndim - 1)), value, field))
+
+    def _run(self, calls: tuple[str, ...]) -> None:
+        """Make calls of MuJoCo Warp on torch's stream; on a GPU as one graph."""
+        if self.device.type != "cuda":
+            self._call(calls)
+            return
+        graph = self._graphs.get(calls)
+        if graph is None:
+            with self._on_stream():
+                self._warm(calls)
+            with self._warp.ScopedDevice(self._place), self._warp.ScopedCapture() as capture:
+                self._call(calls)
+            graph = self._graphs[calls] = capture.graph
+        stream = self._warp.stream_from_torch(torch.cuda.current_stream(self.device))
+        self._warp.capture_launch(graph, stream=stream)
+
+    def _warm(self, calls: tuple[str, ...]) -> None:
+        """Make each call once for real, so that its kernels are compiled, and undo it."""
+        state, fields = self.state(), {name: each.clone() for name, each in self._fields.items()}
+        self._call(tuple(dict.fromkeys(calls)))
+        self._warp.synchronize_device(self._place)
+        self.load_state(state)
+        for name, value in fields.items():
+            self._fields[name].copy_(value)
+        self._overflow.zero_()
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def _call(self, calls: tuple[str, ...]) -> None:
+        with self._warp.ScopedDevice(self._place):
+            for name in calls:
+                getattr(self._mjw, name)(self._warp_model, self._data)
+
+    def _on_stream(self) -> Any:
+        if self.device.type != "cuda":
+            return self._warp.ScopedDevice(self._place)
+        stream = self._warp.stream_from_torch(torch.cuda.current_stream(self.device))
+        return self._warp.ScopedStream(stream)
+
+
+def _calls_after_reset(fields: list[str]) -> tuple[str, ...]:
+    """Return the least that brings these fields up to date."""
+    needed = [_AFTER_RESET.get(name, _ALL) for name in fields]
+    if _ALL in needed:
+        return _ALL
+    order: dict[str, None] = {}
+    for calls in sorted(needed, key=len):
+        order |= dict.fromkeys(calls)
+    if "com_vel" in order and "fwd_velocity" in order:
+        del order["com_vel"]  # part of the other
+    return tuple(order)
