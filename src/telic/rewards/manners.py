@@ -86,7 +86,7 @@ def _first_row(batch: torch.Tensor) -> Any:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    one, other = np.asarray(one), np.asarray(other)
+    one, other = _array(one), _array(other)
     same_kind = one.shape == other.shape and other.dtype != object
     return same_kind and bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))
 
@@ -106,3 +106,7 @@ def _scalar_terms(source: Source, names: list[str]) -> Finding:
         message=f"{place(source, line)}: one number for all environments in {', '.join(names)}. It "
         "is repeated for each; return tensors of shape (N,), e.g. torch.full_like(speed, 1.0).",
     )
+
+
+def _array(value: Any) -> np.ndarray:
+    return np.asarray(value.cpu() if isinstance(value, torch.Tensor) else value)
