@@ -147,7 +147,11 @@ def _backward(
             torch.bmm(x.transpose(1, 2), toward, out=out[index].weight)
         else:  # see Networks.affine
             out[index].weight.copy_((x * toward).sum(1).unsqueeze(-1))
-        torch.sum(toward, 1, keepdim=True, out=out[index].bias)
+        if toward.is_cuda:  # a product with ones is several times faster than a tall sum
+            ones = toward.new_ones(1, 1, toward.shape[1]).expand(toward.shape[0], -1, -1)
+            torch.bmm(ones, toward, out=out[index].bias)
+        else:
+            torch.sum(toward, 1, keepdim=True, out=out[index].bias)
         if index == 0 and offset == 0:
             return None
         narrow = layer.weight.shape[-1] == 1

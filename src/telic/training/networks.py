@@ -8,6 +8,7 @@ clipping, Adam and checkpoints are single operations.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -17,6 +18,12 @@ from torch import Tensor
 from telic.training.settings import PpoSettings
 
 _ACTIVATIONS = {"tanh": torch.tanh, "elu": torch.nn.functional.elu, "relu": torch.relu}
+# One fused operation each, as automatic differentiation would use.
+_SLOPES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "tanh": torch.ops.aten.tanh_backward,
+    "elu": lambda toward, value: torch.ops.aten.elu_backward(toward, 1.0, 1.0, 1.0, True, value),
+    "relu": lambda toward, value: torch.ops.aten.threshold_backward(toward, value, 0.0),
+}
 _GAINS = {"tanh": 5.0 / 3.0, "elu": math.sqrt(2.0), "relu": math.sqrt(2.0)}
 
 
@@ -161,6 +168,8 @@ class Networks:
     @staticmethod
     def affine(layer: Layer, x: Tensor) -> Tensor:
         """Apply one layer, (P, n, out)."""
+        if x.is_cuda and x.shape[0] == 1:  # adds the bias on the way, baddbmm before
+            return torch.addmm(layer.bias[0, 0], x[0], layer.weight[0]).unsqueeze(0)
         if layer.weight.shape[-1] > 1:
             return torch.baddbmm(layer.bias, x, layer.weight)
         # A matrix product with one column takes another path for one member than for several, and
@@ -169,11 +178,7 @@ class Networks:
 
     def slope(self, activation: Tensor, toward: Tensor) -> Tensor:
         """Return a gradient carried back through the activation function, given its value."""
-        if self.shape.activation == "tanh":
-            return torch.addcmul(toward, toward * activation, activation, value=-1.0)
-        if self.shape.activation == "relu":
-            return torch.where(activation > 0, toward, 0.0)
-        return torch.where(activation > 0, toward, toward * (activation + 1.0))
+        return _SLOPES[self.shape.activation](toward, activation)
 
     def _hidden(self, layers: list[Layer], x: Tensor) -> Tensor:
         for layer in layers:
