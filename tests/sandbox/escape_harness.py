@@ -13,8 +13,12 @@ class RewardFunction:
 
 
 def prepare(payload, channel):
+    if payload["gpu"]:
+        import torch
+
+        torch.zeros(1, device="cuda")
     if payload["mode"] == "allowed":
-        import torch  # noqa: F401 - imported while unconfined, as a trainer would
+        import torch
 
         from telic.sandbox.namespace import namespace
 

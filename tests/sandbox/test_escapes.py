@@ -16,13 +16,17 @@ from telic.errors import TelicError
 from telic.sandbox.confine import available
 from telic.sandbox.host import Worker
 from telic.sandbox.limits import MEBIBYTE, Limits
+from telic.sim.choose import why_no_gpu
+from telic.training.gpu import device_files
 from tests.sandbox import escapes_in_kernel as in_kernel
 from tests.sandbox import escapes_in_python as in_python
 
 HERE = Path(__file__).parent
 SECRET = "sk-planted-in-the-host"
+# Where there is a GPU, the whole suite runs with it open, as in training on it.
+GPU = device_files() if why_no_gpu() is None else []
 LIMITS = Limits(
-    memory_bytes=800 * MEBIBYTE,
+    memory_bytes=(4000 if GPU else 800) * MEBIBYTE,
     disk_bytes=100 * MEBIBYTE,
     file_bytes=60 * MEBIBYTE,
     open_files=256,
@@ -100,7 +104,10 @@ def worker(
     folder.mkdir(parents=True)
     facts = {**canary.facts(), "alone": len(attempts) == 1}
     payload = {"mode": mode, "attempts": attempts, "facts": facts, "beat_s": beat_s}
-    return Worker("escape_harness", payload, writable=[folder], python_path=[HERE], limits=LIMITS)
+    return Worker(
+        "escape_harness", {**payload, "gpu": bool(GPU)}, writable=[folder], devices=GPU,
+        python_path=[HERE], limits=LIMITS,
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,9 @@ but general. The loop keeps each transition's info as it was before the autorese
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Literal
 
@@ -188,6 +190,10 @@ class GymnasiumEnv:
         self._clock = state["clock"].clone().numpy()
         self._fresh = state["fresh"].clone().numpy()
         self.exact_obs = self.exact_final_obs = state["obs"].to(self.device)
+
+    def foreseeing(self) -> AbstractContextManager[None]:
+        """Do nothing."""
+        return contextlib.nullcontext()
 
     def carried(self) -> dict[str, Tensor]:
         """Return nothing: Python environments cannot be recorded."""

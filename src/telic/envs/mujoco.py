@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from telic.envs.anatomy import body_names, robot_of
 from telic.envs.info import Info, InfoSchema
 from telic.envs.names import action_names, joints
 from telic.envs.spec import EnvSpec
-from telic.envs.starts import Starts
+from telic.envs.starts import EachTime, Foreseen, Starts
 from telic.envs.task import Task
 from telic.envs.transition import Transition, offered
 from telic.envs.vector import Step, seed_rows
@@ -147,6 +148,16 @@ class MujocoEnv:
         self._tracked = state["tracked"].clone()
         self.exact_obs = self.exact_final_obs = state["obs"].clone()
 
+    @contextlib.contextmanager
+    def foreseeing(self) -> Iterator[None]:
+        """Draw the next starts once for the steps made within; see `VecEnv.foreseeing`."""
+        if self.device.type != "cpu":  # there, starts are drawn in blocks anyway
+            self._foreseen = Foreseen(self.task.start, self._seed, self._episode)
+        try:
+            yield
+        finally:
+            self._foreseen = None
+
     def carried(self) -> dict[str, Tensor]:
         """Return what lives from step to step outside the simulation; see `VecEnv.carried`."""
         return {name: getattr(self, name) for name in _CARRIED}
@@ -174,16 +185,15 @@ class MujocoEnv:
 
     def _plant(self, seed: Tensor) -> None:
         self._seed = seed
-        self._starts = Starts(self.task.start, seed)
+        kind = Starts if self.device.type == "cpu" else EachTime
+        self._starts = kind(self.task.start, seed)
+        self._foreseen: Foreseen | None = None
 
     def _start(self, mask: Tensor) -> None:
         """Begin the next episode where `mask`."""
         self._episode = self._episode + mask
-        if self.device.type == "cpu":
-            start = self._starts.at(self._episode)
-        else:  # looking into a block would wait for the device
-            start = self.task.start(self._seed, self._episode)
-        self.sim.reset(mask, *start)
+        starts = self._starts if self._foreseen is None else self._foreseen
+        self.sim.reset(mask, *starts.at(self._episode))
         limit = _NEVER if self.max_episode_steps is None else self.max_episode_steps
         self._left = self._left.masked_fill(mask, limit)
 

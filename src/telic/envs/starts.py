@@ -9,6 +9,8 @@ from torch import Tensor
 
 _AHEAD = 16  # episodes of every environment that one draw provides for
 
+_FORESEEN = 4
+
 Draw = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
@@ -48,3 +50,35 @@ class Starts:
         self._block = torch.cat(state, dim=1)
         self._offset = self._end - _AHEAD - episode
         return episode + self._offset
+
+
+class EachTime:
+    """Draw the starts of every environment whenever some of them begin: nothing to look into."""
+
+    def __init__(self, draw: Draw, seed: Tensor) -> None:
+        """Draw as `Starts` does."""
+        self._draw = draw
+        self._seed = seed
+
+    def at(self, episode: Tensor) -> tuple[Tensor, Tensor]:
+        """Return qpos and qvel that these episodes start in."""
+        return self._draw(self._seed, episode)
+
+
+class Foreseen:
+    """The starts of each environment's next few episodes, for a stretch of steps on a GPU."""
+
+    def __init__(self, draw: Draw, seed: Tensor, episode: Tensor) -> None:
+        """Draw the episodes that follow `episode`, (N,)."""
+        self._first = episode + 1
+        self._rows = torch.arange(len(seed), device=seed.device) * _FORESEEN
+        episodes = self._first[:, None] + torch.arange(_FORESEEN, device=seed.device)
+        state = draw(seed.repeat_interleave(_FORESEEN), episodes.flatten())
+        self._sizes = [part.shape[1] for part in state]
+        self._block = torch.cat(state, dim=1)
+
+    def at(self, episode: Tensor) -> tuple[Tensor, Tensor]:
+        """Return qpos and qvel that these episodes start in."""
+        which = (episode - self._first).clamp_(0, _FORESEEN - 1)
+        qpos, qvel = self._block.index_select(0, self._rows + which).split(self._sizes, dim=1)
+        return qpos, qvel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -74,6 +75,13 @@ class VecEnv(Protocol):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take up a state that `state_dict` of an equal environment gave."""
+        ...
+
+    def foreseeing(self) -> AbstractContextManager[None]:
+        """Return a context for a few dozen steps in a row, in which a GPU draws starts only once.
+
+        An environment that starts more than four episodes within repeats the fourth start.
+        """
         ...
 
     def carried(self) -> dict[str, Tensor]:

@@ -132,32 +132,33 @@ class Evaluator:
         obs, live = self._obs, self._live
         inputs = torch.empty(*shape, networks.shape.critic_inputs, device=env.device)
         tape: dict[str, list[Tensor]] = {}
-        for _ in range(_PIECE):
-            scoring.inputs(obs, None, out=inputs)
-            outputs = networks.act(actor.views, actor.part(actor.scaling.apply(inputs)))
-            if networks.shape.discrete:
-                outputs = outputs.argmax(-1, keepdim=True)
-            action = self._to_env(outputs)
-            step = env.step(action)
-            score = scoring.score(obs, action, step)
-            done = step.terminated | step.truncated
-            row = {
-                "obs": obs,
-                "action": action,
-                "next_obs": step.final_obs,
-                "reward": torch.where(live, score.total.flatten(), 0.0),
-                "reward_terms": torch.where(live[:, None], score.terms.flatten(0, 1), 0.0),
-                "env_reward": torch.where(live, step.reward, 0.0),
-                "terminated": step.terminated & live,
-                "truncated": step.truncated & live,
-                "played": live,
-                **{name: step.info[name] for name in self._fields},
-            }
-            for name, value in row.items():
-                tape.setdefault(name, []).append(value)
-            scoring.reset(done.view(shape))
-            live = live & ~done
-            obs = step.obs
+        with env.foreseeing():
+            for _ in range(_PIECE):
+                scoring.inputs(obs, None, out=inputs)
+                outputs = networks.act(actor.views, actor.part(actor.scaling.apply(inputs)))
+                if networks.shape.discrete:
+                    outputs = outputs.argmax(-1, keepdim=True)
+                action = self._to_env(outputs)
+                step = env.step(action)
+                score = scoring.score(obs, action, step)
+                done = step.terminated | step.truncated
+                row = {
+                    "obs": obs,
+                    "action": action,
+                    "next_obs": step.final_obs,
+                    "reward": torch.where(live, score.total.flatten(), 0.0),
+                    "reward_terms": torch.where(live[:, None], score.terms.flatten(0, 1), 0.0),
+                    "env_reward": torch.where(live, step.reward, 0.0),
+                    "terminated": step.terminated & live,
+                    "truncated": step.truncated & live,
+                    "played": live,
+                    **{name: step.info[name] for name in self._fields},
+                }
+                for name, value in row.items():
+                    tape.setdefault(name, []).append(value)
+                scoring.reset(done.view(shape))
+                live = live & ~done
+                obs = step.obs
         self._obs, self._live = obs, live
         return {name: torch.stack(values) for name, values in tape.items()}
 

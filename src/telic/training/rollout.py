@@ -105,25 +105,26 @@ class Collector:
         actor = batch.actor
         env, scoring, rows = self.env, self.scoring, (self.members, self.num_envs)
         obs = self._obs
-        for t in range(self.horizon):
-            inputs = scoring.inputs(obs, None, out=batch.inputs[t])
-            outputs = self.networks.act(actor.views, actor.part(actor.scaling.apply(inputs)))
-            actions = self.distribution.sample(outputs, actor.views.log_std, noise[t])
-            if alive is not None:
-                actions = torch.where(alive, actions, 0.0)
-            batch.actions[t] = actions
-            env_action = self._to_env(actions)
-            step = env.step(env_action)
-            score = scoring.score(obs, env_action, step)
-            scoring.inputs(step.final_obs, step.info, out=batch.next_inputs[t])
-            batch.rewards[t] = score.total
-            batch.terms[t] = score.terms
-            batch.terminated[t] = step.terminated.view(rows)
-            torch.logical_or(
-                step.terminated.view(rows), step.truncated.view(rows), out=batch.done[t]
-            )
-            scoring.reset(batch.done[t])
-            obs = step.obs
+        with env.foreseeing():
+            for t in range(self.horizon):
+                inputs = scoring.inputs(obs, None, out=batch.inputs[t])
+                outputs = self.networks.act(actor.views, actor.part(actor.scaling.apply(inputs)))
+                actions = self.distribution.sample(outputs, actor.views.log_std, noise[t])
+                if alive is not None:
+                    actions = torch.where(alive, actions, 0.0)
+                batch.actions[t] = actions
+                env_action = self._to_env(actions)
+                step = env.step(env_action)
+                score = scoring.score(obs, env_action, step)
+                scoring.inputs(step.final_obs, step.info, out=batch.next_inputs[t])
+                batch.rewards[t] = score.total
+                batch.terms[t] = score.terms
+                batch.terminated[t] = step.terminated.view(rows)
+                torch.logical_or(
+                    step.terminated.view(rows), step.truncated.view(rows), out=batch.done[t]
+                )
+                scoring.reset(batch.done[t])
+                obs = step.obs
         self._obs = obs
         self._log_probs(batch)
         return batch

@@ -1,0 +1,181 @@
+"""The GPU simulation's code on MuJoCo Warp's CPU backend, against the CPU simulation."""
+
+import mujoco
+import pytest
+import torch
+
+from telic.envs.mujoco import MujocoEnv
+from telic.envs.tasks import TASKS
+from telic.errors import BadEnvironment, ConfigError, UnknownName
+from telic.sim import CpuSimulation, load_model, simulate
+from telic.sim.choose import why_no_gpu
+from telic.sim.warp_model import Room, adapt, room_for
+
+pytest.importorskip("mujoco_warp", reason="the extra gpu is not installed")
+
+from telic.sim.gpu import GpuSimulation, _calls_after_reset
+
+# With a GPU, on it; without, the same code with Warp's kernels compiled for the CPU.
+DEVICE = "cpu" if why_no_gpu() else "cuda"
+SIMS = 4
+# Largest relative deviation of an observation after one control step from equal states: float32,
+# another tolerance of the solver, and for Humanoid another solver. Forces of contacts deviate most.
+TOLERANCE = {
+    "HalfCheetah-v5": 2e-3, "Ant-v5": 5e-2, "Humanoid-v5": 2e-2, "InvertedDoublePendulum-v5": 1e-3,
+}  # fmt: skip
+
+
+def pair(name):
+    kind = TASKS[name]
+    arguments = kind.Arguments.parse({})
+    sims = (
+        CpuSimulation(load_model(arguments.xml_file), SIMS),
+        GpuSimulation(load_model(arguments.xml_file), SIMS, device=DEVICE),
+    )
+    return [MujocoEnv(sim, kind(arguments, sim), seed=3) for sim in sims]
+
+
+@pytest.fixture(scope="module")
+def cheetah():
+    return GpuSimulation(load_model("half_cheetah.xml"), SIMS, device=DEVICE)
+
+
+def everyone(sim):
+    return torch.ones(sim.num_sims, dtype=torch.bool, device=sim.device)
+
+
+def begin(sim):
+    qpos = sim.field("qpos").clone().copy_(torch.tensor(sim.model.qpos0))
+    sim.reset(everyone(sim), qpos, torch.zeros_like(sim.field("qvel")))
+
+
+@pytest.mark.parametrize("name", TOLERANCE)
+def test_a_step_from_equal_states_is_the_same_on_both(name):
+    cpu, gpu = pair(name)
+    torch.testing.assert_close(gpu.reset().cpu(), cpu.reset(), rtol=1e-4, atol=1e-4)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(12):
+        share = torch.rand(SIMS, cpu.act_dim, generator=generator)
+        action = cpu.action_low + (cpu.action_high - cpu.action_low) * share
+        # equal states: the CPU's, which the GPU takes over
+        gpu.sim.field("qpos").copy_(cpu.sim.field("qpos"))
+        gpu.sim.field("qvel").copy_(cpu.sim.field("qvel"))
+        gpu.sim.field("qacc_warmstart").copy_(cpu.sim.field("qacc_warmstart"))
+        gpu._tracked = cpu._tracked.to(gpu.device, gpu._tracked.dtype)
+        mine, theirs = cpu.step(action), gpu.step(action.to(gpu.device))
+        scale = mine.final_obs.abs().clamp_min(1.0)
+        deviation = (theirs.final_obs.cpu() - mine.final_obs).abs() / scale
+        assert float(deviation.max()) < TOLERANCE[name]
+        assert theirs.terminated.cpu().equal(mine.terminated)
+        torch.testing.assert_close(theirs.reward.cpu(), mine.reward, rtol=2e-2, atol=2e-2)
+    for field in ("xpos", "xquat", "subtree_com", "cvel"):
+        torch.testing.assert_close(
+            gpu.sim.field(field).cpu().double(), cpu.sim.field(field), rtol=5e-2, atol=5e-2
+        )
+
+
+def test_a_reset_touches_only_the_chosen_and_refreshes_their_fields():
+    cpu, gpu = pair("Ant-v5")
+    for env in (cpu, gpu):
+        env.reset()
+        env.sim.field("cvel")
+        for _ in range(3):
+            env.step(torch.full((SIMS, env.act_dim), 0.3, device=env.device))
+    names = ("xpos", "cvel", "cfrc_ext", "time")
+    before = {name: gpu.sim.field(name).clone() for name in names}
+    mask = torch.tensor([True, False, True, False])
+    qpos = torch.tensor(cpu.model.qpos0).repeat(SIMS, 1)
+    qpos[:, 2] += 1.0
+    qvel = torch.full((SIMS, cpu.model.nv), 0.2, dtype=torch.float64)
+    cpu.sim.reset(mask, qpos, qvel)
+    gpu.sim.reset(mask.to(gpu.device), qpos.to(gpu.device), qvel.to(gpu.device))
+    for name in names:
+        field = gpu.sim.field(name)
+        assert field[~mask].equal(before[name][~mask]), name
+        expected = cpu.sim.field(name)[mask].float()
+        torch.testing.assert_close(field[mask].cpu(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_what_diverges_is_held_back_and_reported(cheetah):
+    begin(cheetah)
+    ctrl = torch.zeros(SIMS, cheetah.model.nu, device=cheetah.device)
+    cheetah.field("qvel")[1] = torch.nan
+    cheetah.field("qvel")[2] = 1e12
+    cheetah.step(ctrl, 5)
+    assert cheetah.failed.tolist() == [False, True, True, False]
+    assert bool(cheetah.field("qpos").isfinite().all())
+    counts = cheetah.field("warning").sum(1).tolist()
+    assert counts == [0, 1, 1, 0]
+    begin(cheetah)
+    assert not cheetah.field("warning").any()
+    cheetah.step(ctrl, 5)
+    assert not cheetah.failed.any()
+
+
+def test_too_little_room_is_counted_not_silent():
+    sim = GpuSimulation(load_model("half_cheetah.xml"), SIMS, device=DEVICE, room=Room(2, 4))
+    begin(sim)
+    ctrl = torch.ones(SIMS, sim.model.nu, device=sim.device)
+    for _ in range(30):
+        sim.step(ctrl, 5)
+    assert sum(sim.complaints().values()) > 0
+    assert sim.complaints() == {}
+
+
+def test_a_state_continues_where_it_was_taken(cheetah):
+    begin(cheetah)
+    ctrl = torch.full((SIMS, cheetah.model.nu), 0.5, device=cheetah.device)
+    for _ in range(3):
+        cheetah.step(ctrl, 5)
+    state = cheetah.state()
+    cheetah.step(ctrl, 5)
+    after = cheetah.state()
+    cheetah.load_state(state)
+    cheetah.step(ctrl, 5)
+    torch.testing.assert_close(cheetah.state(), after, rtol=1e-4, atol=1e-4)
+    with pytest.raises(ConfigError, match="does not fit"):
+        cheetah.load_state(state[:2])
+
+
+def test_an_unknown_field_gets_the_closest_names(cheetah):
+    with pytest.raises(UnknownName, match="qpos"):
+        cheetah.field("qpoz")
+
+
+def test_after_a_reset_only_what_is_needed_is_computed():
+    assert _calls_after_reset(["xpos"]) == ("kinematics", "com_pos")
+    assert _calls_after_reset(["cvel", "xpos"]) == ("kinematics", "com_pos", "com_vel")
+    assert "com_vel" not in _calls_after_reset(["cvel", "qfrc_actuator"])
+    assert _calls_after_reset(["cvel", "qacc"]) == ("forward",)
+
+
+def test_models_are_adapted_in_words():
+    model = load_model("humanoid.xml")
+    adapted, notes = adapt(model)
+    assert adapted.opt.solver == mujoco.mjtSolver.mjSOL_NEWTON
+    assert model.opt.solver == mujoco.mjtSolver.mjSOL_PGS
+    assert notes == ["solved with Newton instead of PGS"]
+    assert adapt(load_model("ant.xml"))[1] == []
+
+
+def test_room_follows_from_the_model():
+    ant, standup = room_for(load_model("ant.xml")), room_for(load_model("humanoidstandup.xml"))
+    assert ant == room_for(load_model("ant.xml"))
+    assert standup.rows > ant.rows and standup.contacts > ant.contacts
+    assert room_for(load_model("swimmer.xml")).rows == 16
+
+
+@pytest.mark.skipif(why_no_gpu() is None, reason="this machine has a GPU")
+@pytest.mark.parametrize(
+    ("device", "text"), [("cuda", "cannot be used"), ("gpu", "not known"), ("cuda:x", "not known")]
+)
+def test_without_a_gpu_the_reason_is_told(device, text):
+    with pytest.raises(ConfigError, match=text):
+        simulate(load_model("ant.xml"), 2, device=device)
+
+
+def test_engine_plugins_are_refused():
+    model = load_model("ant.xml")
+    fake = type("Fake", (), {"opt": model.opt, "nplugin": 1, "__copy__": lambda self: self})()
+    with pytest.raises(BadEnvironment, match="plugins"):
+        adapt(fake)

@@ -1,0 +1,178 @@
+"""Training on a GPU: planning without one, and the real thing with one."""
+
+import statistics
+
+import pytest
+import torch
+
+import telic
+from telic.errors import ConfigError, ResourceError
+from telic.sim.choose import why_no_gpu
+from telic.storage.files import read_json
+from telic.training import plan as planning
+from telic.training.gpu import Sizes, memory_plan, require_memory
+from telic.training.loop import collect
+from telic.training.plan import plan
+from telic.training.presets import GPU_ENVS, preset, share
+from telic.training.setup import build, load_rewards, make_environments
+from telic.training.worker import _train_job  # noqa: F401 - imports as the worker does
+from tests.training.small import SPEED, train_here
+
+GIB = 2**30
+SIZES = Sizes(members=48, inputs=17, outputs=6, terms=2, simulation_bytes=20_000)
+
+needs_gpu = pytest.mark.skipif(why_no_gpu() is not None, reason=f"needs a GPU: {why_no_gpu()}")
+
+
+@pytest.fixture
+def pretend(monkeypatch):
+    """Plan as if there were a GPU."""
+    monkeypatch.setattr(planning, "require_gpu", lambda device: None)
+
+
+def test_the_default_preset_depends_on_the_device(pretend):
+    on_gpu = plan("HalfCheetah-v5", device="cuda").settings
+    assert on_gpu.num_envs == GPU_ENVS and not on_gpu.overlap
+    assert plan("HalfCheetah-v5").settings.num_envs == 64
+    assert plan("HalfCheetah-v5", preset="zoo", device="cuda").settings.num_envs == 1
+
+
+@pytest.mark.parametrize("members", [1, 2, 3, 8, 48, 500])
+def test_members_share_the_environments(members):
+    settings = share(preset("gpu", "HalfCheetah-v5").settings, members)
+    assert settings.batch_size % settings.minibatch_size == 0
+    assert settings.num_envs * members <= 2 * GPU_ENVS or settings.num_envs == 256
+
+
+def test_overlap_is_refused_on_a_gpu(pretend):
+    with pytest.raises(ConfigError, match="take turns"):
+        plan("HalfCheetah-v5", device="cuda", settings={"overlap": True})
+
+
+def test_python_environments_stay_on_the_cpu():
+    with pytest.raises(ConfigError, match="CPU only"):
+        telic.make("CartPole-v1", device="cuda")
+
+
+@pytest.mark.skipif(why_no_gpu() is None, reason="this machine has a GPU")
+def test_without_a_gpu_nothing_starts():
+    with pytest.raises(ConfigError, match="cannot be used"):
+        plan("HalfCheetah-v5", device="cuda")
+
+
+def test_memory_is_planned_and_the_advice_fits():
+    settings = preset("gpu", "HalfCheetah-v5").settings
+    needed = sum(memory_plan(settings, SIZES).values())
+    require_memory(settings, SIZES, 2 * needed)
+    with pytest.raises(ResourceError, match=r"Lower num_envs from 16384 to (\d+)") as caught:
+        require_memory(settings, SIZES, needed // 2)
+    lower = int(str(caught.value).split(" to ")[1].split(",")[0])
+    fitting = settings.replace(
+        num_envs=lower, minibatch_size=settings.minibatch_size * lower // settings.num_envs
+    )
+    require_memory(fitting, SIZES, needed // 2)
+    with pytest.raises(ResourceError, match="smaller networks"):
+        require_memory(settings, SIZES, GIB // 2)
+
+
+# ---------------------------------------------------------------------- with a GPU
+
+SMALL = {
+    "num_envs": 64, "horizon": 8, "minibatch_size": 128, "epochs": 2, "hidden": (32, 32),
+    "overlap": False,
+}  # fmt: skip
+LOOKS = SPEED.replace(
+    "terms = {", "if float(obs[0, 0]) > 1e9:\n            raise ValueError\n        terms = {"
+)
+MEMORY = """
+from telic import RewardFunction
+
+class Pace(RewardFunction):
+    memory = {"steps": 0.0}
+
+    def compute(self, obs, action, next_obs, info):
+        self.memory["steps"] = self.memory["steps"] + 1.0
+        terms = {"speed": info["x_velocity"], "age": 0.01 * self.memory["steps"]}
+        return sum(terms.values()), terms
+"""
+
+
+def gpu_job(steps=8192, **changes):
+    settings = {**SMALL, **changes.pop("settings", {})}
+    options = {"evaluations": 2, "eval_episodes": 4, "save_every_s": 0.2, **changes}
+    return plan("HalfCheetah-v5", device="cuda", steps=steps, settings=settings, **options)
+
+
+def batches(job, recorded, count=5):
+    envs = make_environments(job)
+    setup = build(job, load_rewards(job), envs.training)
+    if not recorded:
+        setup.collector.replayed.obstacle = "the test wants it so"
+    setup.collector.start(stagger=True)
+    kept = []
+    for i in range(count):
+        batch = collect(setup, i)
+        kept.append({name: getattr(batch, name).clone() for name in ("inputs", "rewards", "done")})
+    return kept, setup
+
+
+@needs_gpu
+@pytest.mark.gpu
+@pytest.mark.parametrize("reward", [None, SPEED, MEMORY])
+def test_a_recording_does_what_the_operations_do(reward):
+    job = gpu_job(rewards=[reward], env_args={"max_episode_steps": 20})
+    recorded, setup = batches(job, recorded=True)
+    eager, _ = batches(job, recorded=False)
+    assert setup.collector.replayed.is_recorded
+    for mine, theirs in zip(recorded, eager, strict=True):
+        assert mine["done"].equal(theirs["done"])
+        # physics adds up forces in no fixed order, and chaos does the rest: compare the bulk
+        for name in ("inputs", "rewards"):
+            gap = (mine[name] - theirs[name]).abs().flatten()
+            assert float(gap.median()) < 1e-2, name
+
+
+@needs_gpu
+@pytest.mark.gpu
+def test_a_reward_that_looks_at_values_runs_step_by_step_and_says_so(tmp_path):
+    events = []
+    train_here(gpu_job(rewards=[LOOKS]), tmp_path, on_event=events.append)
+    told = [each["message"] for each in events if each["event"] == "log"]
+    assert any("step by step" in each for each in told)
+
+
+@needs_gpu
+@pytest.mark.gpu
+def test_a_confined_run_trains_and_both_devices_agree_on_the_policy(tmp_path):
+    run = telic.train(
+        "HalfCheetah-v5", SPEED, device="cuda", steps=2_000_000, evaluations=1, eval_episodes=16,
+        settings={"num_envs": 2048, "horizon": 16, "minibatch_size": 8192},
+        runs_dir=tmp_path, videos="none",
+    )  # fmt: skip
+    summary = read_json(next(run.path.glob("*/seed_*/summary.json")))
+    low, high = summary["best"]["interval"]
+    policy = run.policy()
+    env = telic.make("HalfCheetah-v5", num_envs=16, seed=99)
+    obs, total = env.reset(), torch.zeros(16)
+    for _ in range(1000):
+        step = env.step(torch.as_tensor(policy.predict(obs.numpy())[0]))
+        total += step.info["x_velocity"] - 0.1 * step.info["action"].float().square().sum(-1)
+        obs = step.obs
+    mean, spread = float(total.mean()), 2 * statistics.stdev(total.tolist()) / 4
+    assert mean + spread > low and mean - spread < high
+
+
+@needs_gpu
+@pytest.mark.gpu
+def test_a_stopped_run_goes_on(tmp_path):
+    job = gpu_job(steps=65536)
+    seen = []
+    first = train_here(
+        job, tmp_path, on_event=seen.append,
+        should_stop=lambda: any(each["event"] == "train.progress" for each in seen),
+    )  # fmt: skip
+    assert read_json(first.summary)["status"] == "stopped"
+    events = []
+    second = train_here(job, tmp_path, on_event=events.append)
+    assert second.path == first.path and read_json(second.summary)["status"] == "completed"
+    assert next(each for each in events if each["event"] == "train.start")["resumed"]
