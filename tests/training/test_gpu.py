@@ -32,7 +32,7 @@ def pretend(monkeypatch):
 
 def test_the_default_preset_depends_on_the_device(pretend):
     on_gpu = plan("HalfCheetah-v5", device="cuda").settings
-    assert on_gpu.num_envs == GPU_ENVS and not on_gpu.overlap
+    assert on_gpu.num_envs == 8192 and not on_gpu.overlap
     assert plan("HalfCheetah-v5").settings.num_envs == 64
     assert plan("HalfCheetah-v5", preset="zoo", device="cuda").settings.num_envs == 1
 
@@ -41,7 +41,7 @@ def test_the_default_preset_depends_on_the_device(pretend):
 def test_members_share_the_environments(members):
     settings = share(preset("gpu", "HalfCheetah-v5").settings, members)
     assert settings.batch_size % settings.minibatch_size == 0
-    assert settings.num_envs * members <= 2 * GPU_ENVS or settings.num_envs == 256
+    assert settings.num_envs * members <= GPU_ENVS or settings.num_envs == 256
 
 
 def test_overlap_is_refused_on_a_gpu(pretend):
@@ -64,7 +64,7 @@ def test_memory_is_planned_and_the_advice_fits():
     settings = preset("gpu", "HalfCheetah-v5").settings
     needed = sum(memory_plan(settings, SIZES).values())
     require_memory(settings, SIZES, 2 * needed)
-    with pytest.raises(ResourceError, match=r"Lower num_envs from 16384 to (\d+)") as caught:
+    with pytest.raises(ResourceError, match=r"Lower num_envs from 8192 to (\d+)") as caught:
         require_memory(settings, SIZES, needed // 2)
     lower = int(str(caught.value).split(" to ")[1].split(",")[0])
     fitting = settings.replace(

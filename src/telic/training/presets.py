@@ -57,22 +57,27 @@ _ZOO: dict[str, tuple[int, dict[str, Any]]] = {
     for env, values in _ZOO_VALUES.items()
 }
 
-# For one policy on a GPU: as many environments as keep it busy, short batches, few passes.
-GPU_ENVS = 16_384
-_GPU_FEWEST_ENVS = 256
-_GPU_MINIBATCHES = 4
+# On a GPU. One policy: many environments, short batches, few passes.
 _GPU_COMMON: dict[str, Any] = {
-    "num_envs": GPU_ENVS, "horizon": 16, "minibatch_size": GPU_ENVS * 16 // _GPU_MINIBATCHES,
-    "epochs": 4, "learning_rate": 1e-3, "schedule": "adaptive", "target_kl": 0.01,
-    "hidden": (256, 256), "activation": "elu", "log_std": -0.5, "max_grad_norm": 1.0,
-    "overlap": False,
+    "num_envs": 8_192, "horizon": 16, "minibatch_size": 16_384, "epochs": 4,
+    "learning_rate": 1e-3, "schedule": "adaptive", "target_kl": 0.01, "hidden": (128, 128),
+    "activation": "elu", "log_std": -0.5, "max_grad_norm": 1.0, "overlap": False,
 }  # fmt: skip
-_GPU: dict[str, tuple[int, dict[str, Any]]] = dict.fromkeys(_DEFAULT, (100000000, _GPU_COMMON))
+# A population: each member has few environments, so it learns more from each sample.
+_GPU_SHARED: dict[str, Any] = {
+    "epochs": 5, "target_kl": 0.02, "gae_lambda": 0.9, "hidden": (64, 64), "activation": "tanh",
+    "log_std": -1.0,
+}  # fmt: skip
+GPU_ENVS = 32_768
+"""environments of a whole population at most"""
+_FEWEST_ENVS, _MOST_ENVS = 256, 4_096
+_SHARED_MINIBATCHES = 8
+_GPU: dict[str, tuple[int, dict[str, Any]]] = dict.fromkeys(_DEFAULT, (50000000, _GPU_COMMON))
 
 PRESETS = {"default": _DEFAULT, "gpu": _GPU, "zoo": _ZOO}
 _COMMON_TO: dict[str, tuple[int, dict[str, Any]]] = {
     "default": (1_000_000, {}),
-    "gpu": (100_000_000, _GPU_COMMON),
+    "gpu": (50_000_000, _GPU_COMMON),
     "zoo": (1_000_000, {}),
 }
 
@@ -91,16 +96,11 @@ def for_device(name: str, device: str) -> str:
 
 
 def share(settings: PpoSettings, members: int) -> PpoSettings:
-    """Let the members of a population share the environments of a GPU preset.
-
-    Batches stay half as large as one policy's: fewer environments each, but longer.
-    """
+    """Let the members of a population share the environments of a GPU."""
     if members == 1:
         return settings
-    each = _GPU_FEWEST_ENVS
-    while each * 2 * members <= 2 * GPU_ENVS:
+    each = _FEWEST_ENVS
+    while each < _MOST_ENVS and each * 2 * members <= GPU_ENVS:
         each *= 2
-    horizon = 32
-    return settings.replace(
-        num_envs=each, horizon=horizon, minibatch_size=each * horizon // _GPU_MINIBATCHES
-    )
+    minibatch = each * settings.horizon // _SHARED_MINIBATCHES
+    return settings.replace(num_envs=each, minibatch_size=minibatch, **_GPU_SHARED)
