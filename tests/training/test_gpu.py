@@ -7,15 +7,16 @@ import torch
 
 import telic
 from telic.errors import ConfigError, ResourceError
+from telic.rewards.probe import probe
 from telic.sim.choose import why_no_gpu
 from telic.storage.files import read_json
+from telic.storage.layout import RunFolder
 from telic.training import plan as planning
 from telic.training.gpu import Sizes, memory_plan, require_memory
 from telic.training.loop import collect
 from telic.training.plan import plan
 from telic.training.presets import GPU_ENVS, preset, share
 from telic.training.setup import build, load_rewards, make_environments
-from telic.training.worker import _train_job  # noqa: F401 - imports as the worker does
 from tests.training.small import SPEED, train_here
 
 GIB = 2**30
@@ -104,8 +105,10 @@ def gpu_job(steps=8192, **changes):
 
 
 def batches(job, recorded, count=5):
-    envs = make_environments(job)
-    setup = build(job, load_rewards(job), envs.training)
+    envs, rewards = make_environments(job), load_rewards(job)
+    for reward in rewards:
+        probe(reward, envs.probe)
+    setup = build(job, rewards, envs.training)
     if not recorded:
         setup.collector.replayed.obstacle = "the test wants it so"
     setup.collector.start(stagger=True)
@@ -149,7 +152,7 @@ def test_a_confined_run_trains_and_both_devices_agree_on_the_policy(tmp_path):
         settings={"num_envs": 2048, "horizon": 16, "minibatch_size": 8192},
         runs_dir=tmp_path, videos="none",
     )  # fmt: skip
-    summary = read_json(next(run.path.glob("*/seed_*/summary.json")))
+    summary = read_json(RunFolder(run.path).members()[0].summary)
     low, high = summary["best"]["interval"]
     policy = run.policy()
     env = telic.make("HalfCheetah-v5", num_envs=16, seed=99)

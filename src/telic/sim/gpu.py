@@ -55,6 +55,9 @@ def engine() -> tuple[ModuleType, ModuleType]:
         import mujoco_warp
     except ImportError as error:
         raise MissingExtra(error.name or "mujoco-warp", "gpu", "Simulation on a GPU") from error
+    from telic.sim.warp_contact import correct
+
+    correct()
     return warp, mujoco_warp
 
 
