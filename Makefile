@@ -7,13 +7,14 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TELIC := $(BIN)/telic
 
-.PHONY: help run test check bench setup format clean
+.PHONY: help run test check bench bench-gpu setup format clean
 
 help:
 	@echo "make run     set up, then train HalfCheetah on its default reward and show the result (about 2 minutes)"
 	@echo "make test    run the tests"
 	@echo "make check   formatting, lint, types, layers"
-	@echo "make bench   speed and learning, side by side with Stable-Baselines3 (about 20 minutes)"
+	@echo "make bench   speed and learning, side by side with Stable-Baselines3 (about 35 minutes)"
+	@echo "make bench-gpu  the same on an NVIDIA GPU, with rsl_rl (about 12 minutes)"
 	@echo "make setup   only create .venv and install"
 
 run: $(STAMP)
@@ -31,6 +32,9 @@ check: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python benchmarks/cpu.py
 
+bench-gpu: $(STAMP)
+	$(BIN)/python benchmarks/gpu.py
+
 format: $(STAMP)
 	$(BIN)/ruff format src tests examples benchmarks
 	$(BIN)/ruff check --fix src tests examples benchmarks
@@ -42,7 +46,7 @@ $(STAMP): pyproject.toml scripts/setup-rendering
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	@echo "Installing telic into $(VENV) (one to three minutes the first time) ..."
 	@$(BIN)/pip install --quiet --disable-pip-version-check "torch==2.13.0"
-	@$(BIN)/pip install --quiet --disable-pip-version-check -e ".[export,sb3,dev]"
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e ".[export,sb3,gpu,dev]"
 	@sh scripts/setup-rendering
 	@touch $@
 

@@ -19,8 +19,8 @@ from telic.sim.gpu import GpuSimulation, _calls_after_reset
 DEVICE = "cpu" if why_no_gpu() else "cuda"
 SIMS = 4
 # Largest relative deviation of an observation after one control step from equal states: float32,
-# another tolerance of the solver, and for Humanoid another solver. About ten times what was measured
-# (docs/explanation/gpu.md).
+# another tolerance of the solver, and for Humanoid another solver. About ten times what was
+# measured (docs/explanation/gpu.md).
 TOLERANCE = {
     "HalfCheetah-v5": 5e-4, "Ant-v5": 5e-4, "Humanoid-v5": 2e-2, "InvertedDoublePendulum-v5": 1e-4,
 }  # fmt: skip

@@ -15,7 +15,7 @@ _plane_sphere = collision_primitive_core.plane_sphere
 
 
 @wp.func
-def plane_capsule(
+def plane_capsule(  # noqa: ANN201 - Warp infers what it returns
     plane_normal: wp.vec3,
     plane_pos: wp.vec3,
     capsule_pos: wp.vec3,
@@ -26,7 +26,7 @@ def plane_capsule(
     """Return distances and positions of the contacts at both ends, and their common frame."""
     along = capsule_axis - plane_normal * wp.dot(plane_normal, capsule_axis)
     size = wp.length(along)
-    if size > 1.0e-9:
+    if size > 1.0e-9:  # noqa: SIM108 - Warp compiles statements
         along = along / size
     else:
         along = wp.vec3(1.0, 0.0, 0.0)
