@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from telic import quantities as quantities
     from telic.envs import make as make
     from telic.errors import TelicError as TelicError
+    from telic.judges.leaf import guard as guard
+    from telic.judges.leaf import leaf as leaf
+    from telic.judges.leaf import near as near
     from telic.rewards.contract import RewardFunction as RewardFunction
+    from telic.session.api import run as run
     from telic.training.api import train as train
     from telic.training.policy import load_policy as load_policy
 
@@ -26,6 +30,10 @@ __version__ = "0.1.0"
 
 _WHERE = {
     "RewardFunction": "telic.rewards.contract",
+    "guard": "telic.judges.leaf",
+    "leaf": "telic.judges.leaf",
+    "near": "telic.judges.leaf",
+    "run": "telic.session.api",
     "TelicError": "telic.errors",
     "load_policy": "telic.training.policy",
     "make": "telic.envs",
@@ -37,9 +45,13 @@ __all__ = [
     "RewardFunction",
     "TelicError",
     "__version__",
+    "guard",
+    "leaf",
     "load_policy",
     "make",
+    "near",
     "quantities",
+    "run",
     "train",
 ]
 

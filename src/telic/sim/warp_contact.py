@@ -7,6 +7,7 @@ Pyramidal friction depends on it: Ant, whose legs stand steep, got other forces 
 """
 
 # Without the future import: Warp reads the annotations.
+# pyright: reportArgumentType=false, reportCallIssue=false
 import warp as wp
 from mujoco_warp._src import collision_primitive, collision_primitive_core
 

@@ -1,0 +1,118 @@
+"""telic run: the whole loop, from an intent to a policy with evidence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from telic.cli.options import RUNS, AsJson, Debug, RunsDir, count, integers
+from telic.cli.output import command, console, number, print_json
+from telic.cli.progress import TrainingView
+from telic.cli.train import interruptible
+from telic.core.events import Event
+
+if TYPE_CHECKING:
+    from telic.session.api import Session
+
+_EXAMPLES = """
+[bold]Examples[/]
+
+telic run "run forward fast" --env HalfCheetah-v5
+
+telic run "do a backflip and land on your feet" --env HalfCheetah-v5
+
+telic run "walk slowly backward" --env Walker2d-v5 --iterations 6
+
+Run the same command again to go on with an interrupted session.
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("run", epilog=_EXAMPLES)(command(run))
+
+
+def run(
+    intent: Annotated[str, typer.Argument(help="What the robot should do, in words.")],
+    env: Annotated[
+        str, typer.Option(help="Environment id or path of an MJCF file.")
+    ] = "HalfCheetah-v5",
+    iterations: Annotated[int, typer.Option(min=1, help="Rewards to try at most.")] = 4,
+    seeds: Annotated[str, typer.Option(help="Training seeds per reward: 1,2,3 or 1-3.")] = "1-3",
+    threshold: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Score a policy must prove.")
+    ] = 0.8,
+    episodes: Annotated[int, typer.Option(min=4, help="Fresh episodes to judge.")] = 12,
+    steps: Annotated[str | None, typer.Option(help="Steps per policy, e.g. 300k.")] = None,
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    fresh: Annotated[bool, typer.Option(help="Start anew instead of going on.")] = False,
+    runs_dir: RunsDir = RUNS,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Describe a behaviour; get a trained policy and the evidence that it does what you asked."""
+    from telic.session.api import run as run_session
+
+    with interruptible() as stop, SessionView(quiet=as_json) as view:
+        session = run_session(
+            intent,
+            env=env,
+            runs_dir=runs_dir,
+            fresh=fresh,
+            on_event=view,
+            should_stop=stop,
+            iterations=iterations,
+            seeds=tuple(integers(seeds, "--seeds")),
+            threshold=threshold,
+            episodes=episodes,
+            steps=count(steps, "--steps") if steps else None,
+            device=device,
+        )
+    if as_json:
+        print_json({"path": str(session.path), **session.summary.model_dump(mode="json")})
+    else:
+        _tell(session)
+    if not session.passed:
+        raise typer.Exit(1)
+
+
+def _tell(session: Session) -> None:
+    summary = session.summary
+    verdict = {
+        "passed": "[bold green]passed[/]",
+        "not_passed": "[bold yellow]did not pass[/]",
+        "stopped": "[bold]stopped[/]; the same command goes on",
+    }[summary.outcome]
+    console.print(f"\n{verdict}: {summary.intent} ({summary.env})")
+    if summary.score is not None:
+        low = number(summary.low, 2)
+        console.print(f"score {number(summary.score, 2)}, at least {low} with 95 % confidence")
+    console.print(f"report  {session.path / 'report.md'}")
+    video = session.path / "report" / "median.mp4"
+    if video.exists():
+        console.print(f"video   {video}")
+    if session.run is not None:
+        console.print(f"policy  telic export {session.run}")
+
+
+class SessionView(TrainingView):
+    """Shows a session: what was understood, each training, each judgement."""
+
+    def _session_authored(self, event: Event) -> None:
+        self.say(f"[bold]{event['intent']}[/] on {event['env']}:")
+        for each in event["criteria"]:
+            self.say(f"  • {each['title']}")
+        for each in event["doubts"]:
+            self.say(f"  [dim]{each}[/]")
+        if event["not_understood"]:
+            self.say(f"  [yellow]not understood: {', '.join(event['not_understood'])}[/]")
+
+    def _session_iteration(self, event: Event) -> None:
+        self.say(f"\n[bold]iteration {event['number']}[/]: {event['change']}")
+
+    def _session_judged(self, event: Event) -> None:
+        score = "unknown" if event["score"] is None else number(event["score"], 2)
+        verdict = "[green]passes[/]" if event["passed"] else "does not pass yet"
+        lacks = f"; lacking: {', '.join(event['tags'])}" if event["tags"] else ""
+        self.say(f"judged: score [bold]{score}[/], {verdict}{lacks}")

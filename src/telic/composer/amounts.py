@@ -1,0 +1,175 @@
+"""Read numbers, units, counts and durations out of the words of an intent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from telic.composer.frames import Amount, Rule, Unit
+from telic.composer.words import Token, determiners, number_rules, table, units
+
+_BEFORE = ("at", "for", "by", "of", "in", "from")
+_BETWEEN_NUMBERS = ("and", "to", "or")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A number that was read: an amount, a count, a duration, or bare (no unit yet)."""
+
+    at: tuple[int, ...]
+    amount: Amount | None = None
+    count: int | None = None
+    duration_s: float | None = None
+    bare: float | None = None
+    rule: Rule | None = None
+    """how it was said to be meant; None: it was not said"""
+
+    @property
+    def end(self) -> int:
+        """Place after its last word."""
+        return self.at[-1] + 1
+
+
+def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
+    """Return the number that begins at a place, with all that belongs to it."""
+    counts = table("numbers")["counts"]
+    if start < len(tokens) and tokens[start].word in counts:
+        return Reading((start,), count=counts[tokens[start].word])
+    before, place, rule = _read_rule(tokens, start)
+    numbered = _read_range(tokens, place) or _read_article(tokens, start, place)
+    if numbered is None:
+        return None
+    value, place = numbered
+    unit = units().find(tokens, _skip(tokens, place, ("of",)))
+    if unit is None:
+        return _bare(tokens, start, place, value, rule)
+    at = (*range(start, place), *unit.at)
+    value = round(value * unit.senses[0].says["factor"], 9)
+    return _with_unit(at, value, cast(Unit, unit.senses[0].value), rule, before)
+
+
+def _with_unit(
+    at: tuple[int, ...], value: float, unit: Unit, rule: Rule | None, before: set[str]
+) -> Reading:
+    if unit == "s" and before & {"in"} and rule is None:
+        rule = "at_most"
+    amount = Amount(value=value, unit=unit, rule=rule or "about")
+    if unit == "times":
+        if value < 1:  # "half of the time"
+            return Reading(at, amount.model_copy(update={"unit": "share"}), rule=rule)
+        return Reading(at, amount if rule else None, count=round(value), rule=rule)
+    if unit == "s" and rule != "at_most":
+        return Reading(at, amount if rule == "at_least" else None, duration_s=value, rule=rule)
+    return Reading(at, amount, rule=rule)
+
+
+def _bare(
+    tokens: Sequence[Token], start: int, place: int, value: float, rule: Rule | None
+) -> Reading:
+    at = tuple(range(start, place))
+    named = any(t.word in (*determiners(), "full") for t in tokens[max(start - 1, 0) : place])
+    if named and value in table("numbers")["angles"]["bare_degrees"]:
+        amount = Amount(value=math.radians(value), unit="rad", rule=rule or "about")
+        return Reading(at, amount, rule=rule)
+    return Reading(at, bare=value, rule=rule)
+
+
+def _read_rule(tokens: Sequence[Token], place: int) -> tuple[set[str], int, Rule | None]:
+    """Read "for at least about": the prepositions, the place after them all, and the rule."""
+    before: set[str] = set()
+    rule: Rule | None = None
+    while place < len(tokens):
+        found = number_rules().find(tokens, place)
+        if found is not None:
+            rule = rule or cast(Rule, found.senses[0].value)
+            place = found.end
+        elif tokens[place].word in _BEFORE:
+            before.add(tokens[place].word)
+            place += 1
+        elif before and tokens[place].word in determiners() and _starts_number(tokens, place + 1):
+            place += 1
+        else:
+            break
+    return before, place, rule
+
+
+def _starts_number(tokens: Sequence[Token], place: int) -> bool:
+    return number_rules().find(tokens, place) is not None or _read_number(tokens, place) is not None
+
+
+def _read_range(tokens: Sequence[Token], place: int) -> tuple[float, int] | None:
+    """Read "2", "1-2", "1 to 2" or "between 1 and 2 m/s"; a range is its middle."""
+    between = place < len(tokens) and tokens[place].word == "between"
+    first = _read_number(tokens, place + between)
+    if first is None:
+        return None
+    value, place = first
+    if place < len(tokens) and tokens[place].word in _BETWEEN_NUMBERS:
+        joined = "and" if between else "to"
+        second = _read_number(tokens, place + 1)
+        if second is not None and tokens[place].word in (joined, "to", "or"):
+            return (value + second[0]) / 2.0, second[1]
+        unit = units().find(tokens, place)
+        if between and unit is None and second is None:
+            return None
+    return value, place
+
+
+def _read_number(tokens: Sequence[Token], place: int) -> tuple[float, int] | None:
+    """Read digits or number words: "2.5", "twenty five", "half", "two and a half"."""
+    place = _skip(tokens, place)
+    if place >= len(tokens):
+        return None
+    value = tokens[place].number
+    if value is None:
+        found = _read_number_words(tokens, place)
+        if found is None:
+            return None
+        value, place = found
+    else:
+        place += 1
+    if [token.word for token in tokens[place : place + 3]] == ["and", "a", "half"]:
+        return value + 0.5, place + 3
+    return value, place
+
+
+def _read_number_words(tokens: Sequence[Token], place: int) -> tuple[float, int] | None:
+    values = table("numbers")["values"]
+    start, total = place, 0.0
+    while place < len(tokens) and tokens[place].word in values:
+        value = values[tokens[place].word]
+        if value == 100:
+            total = max(total, 1.0) * 100.0
+        elif place > start and not (total >= 20 and total % 10 == 0 and value >= 1):
+            break
+        else:
+            total += value
+        place += 1
+    return (total, place) if place > start else None
+
+
+def _read_article(tokens: Sequence[Token], start: int, place: int) -> tuple[float, int] | None:
+    """Read "for a second", "a metre", "a full turn" as one of them."""
+    # The article was read with the preposition or stands here.
+    here = place if place < len(tokens) and tokens[place].word in ("a", "an", "one") else None
+    first = place if here is None else here + 1
+    if here is None and not (start < place and tokens[place - 1].word in ("a", "an")):
+        full = first < len(tokens) and tokens[first].word in ("full", "complete", "whole")
+        return (1.0, first) if full and units().find(tokens, first) else None
+    unit = units().find(tokens, first)
+    if unit is None:
+        return None
+    kind, long_name = unit.senses[0].value, len(tokens[unit.at[0]].word) > 2
+    after = [token.word for token in tokens[start:place]]
+    counted = kind == "m" or (kind == "s" and "for" in after) or len(unit.at) > 1
+    return (1.0, first) if long_name and counted else None
+
+
+def _skip(tokens: Sequence[Token], place: int, others: Sequence[str] = ()) -> int:
+    """Return the place after articles, where something follows them."""
+    after = place
+    while after < len(tokens) and tokens[after].word in (*determiners(), *others):
+        after += 1
+    return after if after < len(tokens) else place

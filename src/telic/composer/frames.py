@@ -1,0 +1,162 @@
+"""What an intent asks for, as records: frames to do, limits to keep, words that were read."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from telic.core.config import Record
+
+Unit = Literal["m/s", "m", "turns", "times", "s", "share", "rad", "rad/s"]
+Rule = Literal["at_least", "at_most", "about"]
+
+
+class Verb(StrEnum):
+    """What is done."""
+
+    GO = "go"
+    JUMP = "jump"
+    HOP = "hop"
+    FLIP = "flip"
+    ROLL = "roll"
+    TURN = "turn"
+    CIRCLE = "circle"
+    STAND = "stand"
+    SIT = "sit"
+    LIE = "lie"
+    STAND_UP = "stand_up"
+    REACH = "reach"
+    BALANCE = "balance"
+    SWING = "swing"
+    LIFT = "lift"
+    KICK = "kick"
+    STOP = "stop"
+
+
+class Direction(StrEnum):
+    """Where to; forward is +x and left is +y, as everywhere in telic."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    LEFT = "left"
+    RIGHT = "right"
+    UP = "up"
+    DOWN = "down"
+    SIDEWAYS = "sideways"
+    CLOCKWISE = "clockwise"
+    COUNTERCLOCKWISE = "counterclockwise"
+    IN_PLACE = "in_place"
+
+
+class Degree(StrEnum):
+    """How much, in words; MOST is "as ... as possible"."""
+
+    VERY_SLOW = "very_slow"
+    SLOW = "slow"
+    MODERATE = "moderate"
+    FAST = "fast"
+    VERY_FAST = "very_fast"
+    MOST = "most"
+    LITTLE = "little"
+    MUCH = "much"
+
+
+class Posture(StrEnum):
+    """How the body is held while doing it."""
+
+    UPRIGHT = "upright"
+    LOW = "low"
+    HIGH = "high"
+    LEVEL = "level"
+    TWO_LEGS = "two_legs"
+    REAR_LEGS = "rear_legs"
+    FRONT_LEGS = "front_legs"
+    ONE_LEG = "one_leg"
+    UPSIDE_DOWN = "upside_down"
+    LYING = "lying"
+    STRAIGHT_LINE = "straight_line"
+
+
+class Style(StrEnum):
+    """In what manner."""
+
+    SMOOTH = "smooth"
+    STEADY = "steady"
+    NATURAL = "natural"
+    SYMMETRIC = "symmetric"
+    EFFICIENT = "efficient"
+    GENTLE = "gentle"
+    EXPLOSIVE = "explosive"
+    ALTERNATING = "alternating"
+
+
+class LimitKind(StrEnum):
+    """What must hold throughout, whatever else is done."""
+
+    NO_FALL = "no_fall"
+    NO_DRIFT = "no_drift"
+    NO_TURN = "no_turn"
+    NO_FORWARD = "no_forward"
+    NO_JUMP = "no_jump"
+    LOW_ENERGY = "low_energy"
+    SMOOTH = "smooth"
+    UPRIGHT = "upright"
+    LOW_HEIGHT = "low_height"
+    KEEP_HEIGHT = "keep_height"
+    NO_HANDS = "no_hands"
+    QUIET = "quiet"
+
+
+class Amount(Record):
+    """A number with its unit, converted to SI, turns or a share."""
+
+    value: float
+    unit: Unit
+    rule: Rule
+
+
+class Frame(Record):
+    """One thing to do. Frames of the same phase are done together, a later phase afterwards."""
+
+    verb: Verb
+    word: str = Field(description="the word of the intent it was read from")
+    gait: str | None = Field(default=None, description="run, walk, trot, ...; for ways of going")
+    direction: Direction | None = None
+    degree: Degree | None = None
+    dimension: str | None = Field(
+        default=None,
+        description="what the degree or amount is about: speed, height, distance, turning, "
+        "energy, duration or count",
+    )
+    amount: Amount | None = None
+    count: int | None = None
+    duration_s: float | None = None
+    until_end: bool = Field(default=False, description="to be kept up until the episode ends")
+    part: str | None = Field(default=None, description='everyday name: "torso", "front legs"')
+    bodies: tuple[str, ...] = Field(
+        default=(), description="bodies of this environment the part is; empty: it has none"
+    )
+    postures: tuple[Posture, ...] = ()
+    styles: tuple[Style, ...] = ()
+    phase: int = Field(default=0, description="place in the sequence, from 0")
+
+
+class Limit(Record):
+    """One thing to keep throughout."""
+
+    kind: LimitKind
+    amount: Amount | None = Field(default=None, description="how far is too far, where it was said")
+    words: str = Field(description="the words of the intent it was read from")
+
+
+class Parsed(Record):
+    """An intent as understood; every word is in exactly one of used, ignored, not_understood."""
+
+    intent: str
+    frames: tuple[Frame, ...]
+    limits: tuple[Limit, ...]
+    used: tuple[str, ...]
+    ignored: tuple[str, ...] = Field(description="left out on purpose: articles, politeness")
+    not_understood: tuple[str, ...]

@@ -1,0 +1,296 @@
+"""Decide which verb each clause is about, and sort its marks to frames and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from telic.composer.clauses import Clause
+from telic.composer.frames import Amount, Direction, Limit, LimitKind, Posture, Verb
+from telic.composer.scan import Mark
+from telic.composer.verbs import as_verb, is_acting, merge
+from telic.composer.words import Token
+
+_HELD = {
+    Posture.UPRIGHT: LimitKind.UPRIGHT,
+    Posture.LOW: LimitKind.LOW_HEIGHT,
+    Posture.HIGH: LimitKind.KEEP_HEIGHT,
+}
+_TRUNK = {None, "torso", "head", "pelvis", "waist", "cart"}
+_LASTING = {Verb.STAND, Verb.SIT, Verb.LIE, Verb.STAND_UP, Verb.BALANCE, Verb.REACH, Verb.LIFT}
+_OPPOSITE = {
+    Direction.FORWARD: Direction.BACKWARD,
+    Direction.LEFT: Direction.RIGHT,
+    Direction.UP: Direction.DOWN,
+    Direction.CLOCKWISE: Direction.COUNTERCLOCKWISE,
+}
+_POLES = {"pole", "poles", "tip"}
+_LENGTH = {"number", "until_end"}
+_NEW = {"direction", "degree", "posture", "style", "number"}
+
+
+@dataclass(slots=True)
+class Sketch:
+    """A frame to be: its verb and the marks that belong to it."""
+
+    verb: Verb
+    word: str
+    phase: int
+    says: dict[str, Any] = field(default_factory=dict)
+    marks: list[Mark] = field(default_factory=list)
+
+    def directions(self) -> list[Direction]:
+        """Return the directions its marks name."""
+        senses = [mark.sense(self.verb) for mark in self.marks]
+        return [Direction(s.value) for s in senses if s is not None and s.slot == "direction"]
+
+
+class Outline:
+    """Sketches and limits of an intent, filled clause by clause."""
+
+    def __init__(
+        self,
+        tokens: Sequence[Token],
+        joints: Iterable[int],
+        ignored: frozenset[str],
+        has_pole: bool,
+    ) -> None:
+        self.sketches: list[Sketch] = []
+        self.limits: list[Limit] = []
+        self.used: set[int] = set(joints)
+        self._tokens = tokens
+        self._ignored = ignored
+        self._has_pole = has_pole
+        self._pending: list[Mark] = []
+        self._phase = 0
+
+    def read(self, groups: Sequence[Sequence[Clause]]) -> None:
+        """Read all clauses; a group is one phase or, where it ends in a landing, two."""
+        for group in groups:
+            if self.sketches:
+                self._phase = self.sketches[-1].phase + 1
+            acts = any(clause.acts for clause in group)
+            for clause in group:
+                self._read_clause(clause, acts)
+        self._infer()
+
+    def add_limit(self, kind: LimitKind, at: Sequence[int], amount: Amount | None = None) -> None:
+        """Add a limit read from the words at these places."""
+        self.used.update(at)
+        span = self._tokens[min(at) : max(at) + 1]
+        words = " ".join(token.text for token in span if not token.silent)
+        if all((limit.kind, limit.amount) != (kind, amount) for limit in self.limits):
+            self.limits.append(Limit(kind=kind, amount=amount, words=words))
+
+    def _read_clause(self, clause: Clause, acts: bool) -> None:
+        rest = self._without_limits(clause.marks)
+        holder = next((m for m in rest if m.slot == "verb" and not is_acting(m)), None)
+        if clause.acts:
+            self._add_verbs(rest)
+        elif holder is not None:
+            self._hold(holder, [mark for mark in rest if mark is not holder], acts)
+        elif rest:
+            self._attach(self._body_limits(rest, acts, held=False))
+
+    def _without_limits(self, marks: Sequence[Mark]) -> list[Mark]:
+        """Add the limits among the marks; return the others."""
+        rest: list[Mark] = []
+        end = None
+        for mark in marks:
+            if mark.limit is not None:
+                self.add_limit(mark.limit, mark.at, mark.amount)
+                end = mark.end
+            elif mark.slot == "degree" and len(mark.at) > 1 and end == mark.at[1]:
+                self.used.update(mark.at)  # "as little energy as possible"
+            else:
+                rest.append(mark)
+        return rest
+
+    # Verbs
+
+    def _add_verbs(self, marks: Sequence[Mark]) -> None:
+        """Start a sketch per verb; what stands before the first verb belongs to it."""
+        verbs, helping = merge([mark for mark in marks if mark.slot == "verb"])
+        self.used.update(place for mark in helping for place in mark.at)
+        loose = [mark for mark in marks if mark.slot != "verb"]
+        if len(verbs) == 1 and self._goes_on(verbs[0]):
+            self.used.update(verbs[0].at)
+            self._attach(loose)
+            return
+        places = [mark.at[0] for mark in verbs]
+        for k, verb in enumerate(verbs):
+            first = -1 if k == 0 else places[k]
+            last = places[k + 1] if k + 1 < len(verbs) else len(self._tokens)
+            own = [mark for mark in loose if first <= mark.at[0] < last]
+            self._start(verb, own)
+
+    def _goes_on(self, mark: Mark) -> bool:
+        """Let the last frame last, and return True, for "keep going" after "walk"."""
+        last, sense = self.sketches[-1] if self.sketches else None, mark.senses[0]
+        if last is None or last.verb != sense.value or not sense.says.get("weak"):
+            return False
+        if last.phase < self._phase or not sense.says.get("until_end"):
+            return False
+        last.says["until_end"] = True
+        return True
+
+    def _start(self, mark: Mark, marks: Sequence[Mark]) -> None:
+        sense = mark.senses[0]
+        if "sequel" in sense.says and any(s.phase == self._phase for s in self.sketches):
+            self._phase += 1
+        word = " ".join(self._tokens[place].word for place in mark.at)
+        verb, says = Verb(sense.value), dict(sense.says)
+        self.used.update(mark.at)
+        self.sketches.append(Sketch(verb, word, self._phase, says, [*self._pending, *marks]))
+        self._pending = []
+
+    # Clauses without a verb
+
+    def _attach(self, marks: list[Mark]) -> None:
+        """Give a clause without a verb to the frame before it, or to the one to come."""
+        if not marks:
+            return
+        last = self.sketches[-1] if self.sketches else None
+        if last is None:
+            self._pending += marks
+        elif last.phase < self._phase:
+            if any(mark.slot in _NEW for mark in marks):
+                self._repeat(last, marks, self._phase)
+            else:
+                last.marks += marks
+        else:
+            new = Sketch(last.verb, last.word, 0, {}, marks).directions()
+            old = last.directions()
+            if new and old and not {Direction.IN_PLACE, Direction.SIDEWAYS} & {*new, *old}:
+                opposite = new[0] in _opposites(old[0])
+                self._repeat(last, marks, last.phase + opposite)
+            else:
+                last.marks += marks
+
+    def _repeat(self, last: Sketch, marks: list[Mark], phase: int) -> None:
+        """Do the same verb again in another way: "walk forward, then backward"."""
+        says = {key: value for key, value in last.says.items() if key in ("gait", "weak")}
+        self.sketches.append(Sketch(last.verb, last.word, phase, says, list(marks)))
+        self._phase = phase
+
+    def _hold(self, holder: Mark, marks: list[Mark], acts: bool) -> None:
+        """Read "stay low", "keep the pole upright", "hold it for 3 seconds"."""
+        part = next((mark.part.name for mark in marks if mark.part is not None), None)
+        postures = _postures(marks)
+        last = self.sketches[-1] if self.sketches else None
+        if any(mark.part is not None and mark.part.name == "target" for mark in marks):
+            self._start(as_verb(holder, Verb.REACH), marks)
+        elif part in _POLES or (self._has_pole and part is None and Posture.UPRIGHT in postures):
+            self._start(as_verb(holder, Verb.BALANCE), marks)
+        elif part not in _TRUNK and Posture.HIGH in postures:
+            self._start(as_verb(holder, Verb.LIFT), marks)
+        elif acts:
+            before = len(self.limits)
+            rest = self._body_limits([holder, *marks], acts, held=True)
+            others = [mark for mark in rest if mark is not holder]
+            if len(self.limits) > before or any(mark.slot not in _LENGTH for mark in others):
+                self.used.update(holder.at)
+                self._attach(others)
+            else:
+                self._last(last, holder, others)
+        elif last is not None and last.verb in _LASTING and not postures:
+            self._last(last, holder, marks)
+        else:
+            rest = self._body_limits(marks, acts, held=True)
+            self._start(as_verb(holder, Verb.STAND), rest)
+
+    def _last(self, last: Sketch | None, holder: Mark, marks: list[Mark]) -> None:
+        """Let the last frame go on: "lie down and stay there"; of a movement, end standing."""
+        if last is not None and last.verb in _LASTING:
+            last.says["until_end"] = True
+            last.marks += marks
+            self.used.update(holder.at)
+        else:
+            self._start(as_verb(holder, Verb.STAND), marks)
+
+    def _body_limits(self, marks: list[Mark], acts: bool, held: bool) -> list[Mark]:
+        """Turn "keeping the torso low" and "torso below 1 m" into limits; return what is left."""
+        part = next((mark for mark in marks if mark.part is not None), None)
+        name = part.part.name if part and part.part else None
+        if name not in _TRUNK or not (held or name):
+            return marks
+        taken: list[Mark] = []
+        for mark in marks:
+            kind, amount = _held_kind(mark, name, acts)
+            if kind is not None:
+                taken.append(mark)
+                around = (*(marks[0].at if held else ()), *(part.at if part else ()), *mark.at)
+                self.add_limit(kind, around, amount)
+        return [mark for mark in marks if mark not in taken and not (taken and mark is part)]
+
+    def _infer(self) -> None:
+        """Give a verb to an intent without one: "forward, fast", "upright", "don't fall"."""
+        if self.sketches:
+            return
+        for mark in self._pending if self._is_known(self._pending) else ():
+            verb = _implied(mark)
+            if verb is not None:
+                word = " ".join(self._tokens[place].word for place in mark.at)
+                self.sketches.append(Sketch(verb, word, 0, {}, self._pending))
+                return
+        if self.limits:
+            first = self.limits[0].words
+            self.sketches.append(Sketch(Verb.STAND, first, 0, {}, self._pending))
+
+    def _is_known(self, marks: Sequence[Mark]) -> bool:
+        """Return whether no word is left that could be the verb: not so in "lean forward"."""
+        read = self.used | {place for mark in marks for place in mark.at}
+        words = [t for place, t in enumerate(self._tokens) if place not in read and not t.silent]
+        return all(token.word in self._ignored for token in words)
+
+
+def _opposites(direction: Direction) -> set[Direction]:
+    back = {other: one for one, other in _OPPOSITE.items()}
+    return {each for each in (_OPPOSITE.get(direction), back.get(direction)) if each}
+
+
+def _postures(marks: Sequence[Mark]) -> set[Posture]:
+    """Return the postures named; something kept "up" is high."""
+    found = set()
+    for mark in marks:
+        sense = mark.sense()
+        if sense is not None and sense.slot == "posture":
+            found.add(Posture(sense.value))
+        elif sense is not None and sense.value == Direction.UP:
+            found.add(Posture.HIGH)
+    return found
+
+
+def _held_kind(mark: Mark, part: str | None, acts: bool) -> tuple[LimitKind | None, Amount | None]:
+    sense = mark.sense()
+    amount = mark.reading.amount if mark.reading else None
+    if amount is not None and amount.unit == "m" and amount.rule != "about":
+        low = amount.rule == "at_most"
+        return (LimitKind.LOW_HEIGHT if low else LimitKind.KEEP_HEIGHT), amount
+    if sense is None or not acts:
+        return None, None
+    if sense.slot == "posture":
+        return _HELD.get(Posture(sense.value)), None
+    if sense.value == Direction.IN_PLACE:
+        return LimitKind.NO_DRIFT, None
+    if sense.value == Direction.UP and part is not None:
+        return LimitKind.KEEP_HEIGHT, None
+    return None, None
+
+
+def _implied(mark: Mark) -> Verb | None:
+    """Return the verb a word implies where there is none."""
+    sense = mark.sense()
+    if mark.reading is not None and mark.reading.amount is not None:
+        units = {"m/s": Verb.GO, "turns": Verb.TURN, "rad": Verb.TURN, "rad/s": Verb.TURN}
+        return units.get(mark.reading.amount.unit)
+    if sense is None:
+        return None
+    if sense.slot == "direction":
+        turning = sense.value in (Direction.CLOCKWISE, Direction.COUNTERCLOCKWISE)
+        still = sense.value in (Direction.IN_PLACE, Direction.UP, Direction.DOWN)
+        return Verb.TURN if turning else None if still else Verb.GO
+    if sense.slot == "posture":
+        return Verb.STAND
+    return Verb.GO if sense.says.get("dimension") == "speed" else None

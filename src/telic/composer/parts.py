@@ -1,0 +1,197 @@
+"""Find body parts named in everyday words, and the bodies of an environment they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+from telic.composer.words import Token, determiners, table, vocabulary
+from telic.envs.spec import EnvSpec
+
+_PAIRED = ("leg", "foot", "arm", "hand", "thigh", "shin", "upper arm")
+_ONE_OF_MANY = {"left", "right", "first", "second", "third", "fourth"}
+Rows = tuple[tuple[frozenset[str], tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A body part named in the text, and the bodies it is here (none: this robot lacks it)."""
+
+    at: tuple[int, ...]
+    name: str
+    bodies: tuple[str, ...]
+
+    @property
+    def end(self) -> int:
+        """Place after its last word."""
+        return self.at[-1] + 1
+
+
+def find_part(tokens: Sequence[Token], start: int, spec: EnvSpec) -> Part | None:
+    """Return the body part whose name begins at a place."""
+    if start >= len(tokens) or tokens[start].silent:
+        return None
+    return _own_name(tokens, start, spec) or _everyday_name(tokens, start, spec)
+
+
+def _own_name(tokens: Sequence[Token], start: int, spec: EnvSpec) -> Part | None:
+    """Read a body's name as the model has it, unless it is a word with another meaning."""
+    word = tokens[start].word
+    if word in vocabulary():
+        return None
+    for name in spec.body_names:
+        if name.lower() == word and name != "world":
+            return Part((start,), name, (name,))
+    return None
+
+
+def _everyday_name(tokens: Sequence[Token], start: int, spec: EnvSpec) -> Part | None:
+    place, places = start, []
+    while place < len(tokens):
+        noun = _find_noun(tokens, place)
+        if noun is not None:
+            return _named(tokens, start, noun, places, spec)
+        where = _places().get(tokens[place].word)
+        if where is not None:
+            places.append(where)
+        elif not (place == start and tokens[place].word in ("both", "all")):
+            return None
+        place += 1
+    return None
+
+
+def _named(
+    tokens: Sequence[Token], start: int, noun: _Noun, places: list[str], spec: EnvSpec
+) -> Part:
+    end = noun.at[-1] + 1
+    after = end + (end < len(tokens) and tokens[end].word == "number")
+    number = table("parts")["numbers"].get(tokens[after].word) if after < len(tokens) else None
+    if number is not None and noun.name in _PAIRED and not noun.plural:
+        places, end = [number, *places], after + 1
+    query = frozenset((*places, noun.name))
+    bodies = bodies_of(query, noun.name, spec)
+    name = _canonical(noun, places)
+    return Part(tuple(range(start, end)), name, bodies)
+
+
+@dataclass(frozen=True, slots=True)
+class _Noun:
+    at: tuple[int, ...]
+    name: str
+    plural: bool
+
+
+def _find_noun(tokens: Sequence[Token], start: int) -> _Noun | None:
+    for length in (3, 2, 1):
+        words, place = [], start
+        while place < len(tokens) and len(words) < length:
+            if not words or tokens[place].word not in determiners():
+                words.append(tokens[place].word)
+            place += 1
+        found = _nouns().get(" ".join(words)) if len(words) == length else None
+        if found is not None:
+            return _Noun(tuple(range(start, place)), *found)
+    return None
+
+
+def _canonical(noun: _Noun, places: list[str]) -> str:
+    """Return the one name of a part: "front legs" also for a robot's only front leg."""
+    ordered = sorted(dict.fromkeys(places), key=list(table("parts")["places"]).index)
+    # English order: front left, not left front.
+    ordered.sort(key=lambda place: place in ("left", "right"))
+    grouped = noun.name in _PAIRED and places and not _ONE_OF_MANY & set(places)
+    plural = grouped or (noun.plural and (noun.name in _PAIRED or noun.name == "pole"))
+    name = {"foot": "feet"}.get(noun.name, f"{noun.name}s") if plural else noun.name
+    return " ".join((*ordered, name))
+
+
+def bodies_of(query: frozenset[str], noun: str, spec: EnvSpec) -> tuple[str, ...]:
+    """Return the bodies all of these words can be said of, in the table's or the model's order."""
+    robot = _robot(spec)
+    if robot is not None:
+        rows, nouns = _table_rows(robot), {noun}
+    else:
+        rows, nouns = model_rows(spec), set(table("parts")["made_of"].get(noun, [noun]))
+    places = query - {noun}
+    found = [body for key, bodies in rows if places <= key and nouns & key for body in bodies]
+    return tuple(body for body in dict.fromkeys(found) if body in spec.body_names)
+
+
+def model_rows(spec: EnvSpec) -> Rows:
+    """Return what can be said of each body of a model without a table, from its own names."""
+    rows = []
+    for body in spec.body_names:
+        words = _name_words(body)
+        if body == spec.torso:
+            words |= {"torso"}
+        if body in spec.feet:
+            words |= {"foot"}
+            if words <= {"foot", *table("parts")["places"]}:
+                words |= {"leg"}
+        rows.append((frozenset(words), (body,)))
+    return tuple(rows)
+
+
+def _name_words(body: str) -> set[str]:
+    """Split a model's body name into places and nouns: "FL_calf" is front, left, shin."""
+    split = re.sub(r"([a-z])([A-Z])", r"\1 \2", body)
+    pieces = [piece for piece in re.split(r"[^A-Za-z]+", split.replace("_", " ").lower()) if piece]
+    words: set[str] = set()
+    for piece in pieces:
+        prefixed = piece[:1] in table("parts")["prefixes"] and piece[1:] in _nouns()
+        for word in (piece[:1], piece[1:]) if prefixed and piece not in _nouns() else (piece,):
+            words.update(_word_says(word))
+    # "left_upper_arm" is an upper arm, "lower_arm" a hand.
+    for first, second in pairwise(pieces):
+        noun = _nouns().get(f"{first} {second}")
+        words.update((noun[0],) if noun else ())
+    return words
+
+
+def _word_says(word: str) -> list[str]:
+    expanded = table("parts")["prefixes"].get(word)
+    if expanded is not None:
+        return expanded.split()
+    noun = _nouns().get(word)
+    return [noun[0]] if noun else [_places().get(word, word)]
+
+
+def _robot(spec: EnvSpec) -> str | None:
+    name = re.split(r"-v\d+$", spec.id)[0]
+    parts = table("parts")
+    name = parts["same"].get(name, name)
+    return name if name in parts["robots"] else None
+
+
+@lru_cache(maxsize=16)
+def _table_rows(robot: str) -> Rows:
+    rows: Mapping[str, list[str]] = table("parts")["robots"][robot]
+    found = []
+    for key, bodies in rows.items():
+        noun = next(n for n in sorted(table("parts")["nouns"], key=len)[::-1] if key.endswith(n))
+        found.append((frozenset((*key.removesuffix(noun).split(), noun)), tuple(bodies)))
+    return tuple(found)
+
+
+@lru_cache(maxsize=1)
+def _nouns() -> dict[str, tuple[str, bool]]:
+    """Return each word for a part: its noun, and whether it is plural."""
+    parts = table("parts")
+    found: dict[str, tuple[str, bool]] = {}
+    for noun, others in parts["nouns"].items():
+        for name in (noun, *others):
+            found[f"{name}s"] = (noun, True)
+    for noun, others in parts["nouns"].items():
+        for name in (noun, *others):
+            found[name] = (noun, False)
+    found |= {plural: (noun, True) for plural, noun in parts["plurals"].items()}
+    return found
+
+
+@lru_cache(maxsize=1)
+def _places() -> dict[str, str]:
+    rows = table("parts")["places"].items()
+    return {word: place for place, others in rows for word in (place, *others)}

@@ -1,0 +1,95 @@
+"""The code judge: a file with a function `judge(episode)`, run on recorded episodes.
+
+    from telic import guard, leaf
+
+    def judge(episode):
+        speed = episode.mean("forward_velocity")
+        return [leaf("runs forward", speed, zero=0.3, goal=3.0, unit="m/s", tag="too_slow")]
+
+Foreign code: `judge_files` runs it in a confined worker; `JudgeCode` is what the worker uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from telic.envs import make
+from telic.errors import RewardError, TelicError
+from telic.judges.episode import Episode
+from telic.judges.leaf import Leaf, guard, leaf, near, total
+from telic.judges.verdict import Verdict, judged, unknown
+from telic.sandbox.namespace import namespace
+from telic.sandbox.source import compile_source
+from telic.storage.trajectories import Trajectory, read_trajectory
+
+OFFERED = {"telic": {"leaf": leaf, "guard": guard, "near": near}}
+
+
+class JudgeCode:
+    """A loaded judge; calling it runs foreign code."""
+
+    def __init__(self, source: str, label: str = "judge_fn.py") -> None:
+        """Check and execute the file; raises RefusedCode, or RewardError when it is no judge."""
+        code = compile_source(source, label, extra_modules=OFFERED)
+        scope: dict[str, Any] = namespace(OFFERED)
+        exec(code, scope)
+        self.label = label
+        function = scope.get("judge")
+        if not callable(function):
+            raise RewardError(
+                f"{label} defines no function judge(episode).",
+                hint="Write: def judge(episode): return [leaf(...)]",
+            )
+        self._function = function
+
+    def __call__(self, trajectory: Trajectory, spec: Any) -> Verdict:
+        """Judge one episode; an error of the judge is an unknown score, never a 0."""
+        if len(trajectory) == 0:
+            return unknown("code", "the episode has no steps")
+        try:
+            leaves = self._function(Episode(trajectory, spec))
+            if not isinstance(leaves, list) or not all(isinstance(each, Leaf) for each in leaves):
+                return unknown("code", f"{self.label} returned {type(leaves).__name__}, not leaves")
+            return judged(leaves, total(leaves))
+        except Exception as error:  # the boundary to foreign code
+            return unknown("code", f"{self.label}: {type(error).__name__}: {error}"[:500])
+
+
+def judge_files(source: str, paths: Sequence[Path], folder: Path) -> list[Verdict]:
+    """Judge recorded episodes in a confined worker whose working folder is `folder`.
+
+    The worker may read only the folders of the episodes. If it dies, every score is unknown.
+    """
+    from telic.sandbox.host import run_worker
+
+    folder.mkdir(parents=True, exist_ok=True)
+    readable = sorted({path.absolute().parent for path in paths})
+    try:
+        result = run_worker(
+            "telic.judges.worker",
+            {"source": source, "paths": [str(path.absolute()) for path in paths]},
+            writable=[folder.absolute()],
+            readable=readable,
+        )
+    except TelicError as error:
+        return [unknown("code", str(error))] * len(paths)
+    return [Verdict.model_validate(each) for each in result["verdicts"]]
+
+
+def judge_here(source: str, paths: Sequence[Path]) -> list[Verdict]:
+    """Judge recorded episodes in this process; for the worker, and for code of our own."""
+    judge = JudgeCode(source)
+    specs: dict[str, Any] = {}
+    verdicts: list[Verdict] = []
+    for path in paths:
+        trajectory = read_trajectory(path)
+        facts = trajectory.facts
+        key = f"{facts.env_id} {facts.env_kwargs}"
+        if key not in specs:
+            env = make(facts.env_id, num_envs=1, **facts.env_kwargs)
+            specs[key] = env.spec
+            env.close()
+        verdicts.append(judge(trajectory, specs[key]))
+    return verdicts

@@ -1,0 +1,88 @@
+"""What judges say: one verdict per episode, and what several of them amount to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal
+
+from telic.core.config import Record
+from telic.core.stats import bootstrap
+from telic.judges.leaf import Leaf
+
+Source = Literal["code", "vision", "fused", "human"]
+
+
+class Verdict(Record):
+    """The judgement of one episode; score None means that the judge could not tell."""
+
+    schema_version: Literal[1] = 1
+    source: Source
+    score: float | None
+    leaves: tuple[Leaf, ...] = ()
+    tags: tuple[str, ...] = ()
+    """what is lacking, the worst first"""
+    reason: str | None = None
+    """why there is no score"""
+
+
+class Judgement(Record):
+    """The judgement of a policy: several fresh episodes."""
+
+    schema_version: Literal[1] = 1
+    score: float | None
+    """mean over the episodes; None when no episode could be judged"""
+    low: float | None
+    """lower end of its 95 % interval"""
+    episodes: int
+    unknown: int
+    """episodes without a score"""
+    tags: tuple[str, ...]
+    leaves: dict[str, tuple[float, float | None]]
+    """by title: mean credit, and the median measured value"""
+    verdicts: tuple[Verdict, ...]
+
+
+def judged(leaves: Sequence[Leaf], score: float) -> Verdict:
+    """Return the verdict of a code judge."""
+    lacking = sorted(
+        (each for each in leaves if not each.passed and each.tag),
+        key=lambda each: (not each.is_guard, -(each.weight * (1.0 - each.counted))),
+    )
+    tags = tuple(dict.fromkeys(each.tag for each in lacking if each.tag))
+    return Verdict(source="code", score=score, leaves=tuple(leaves), tags=tags)
+
+
+def unknown(source: Source, reason: str) -> Verdict:
+    """Return the verdict of a judge that could not tell."""
+    return Verdict(source=source, score=None, reason=reason)
+
+
+def together(verdicts: Sequence[Verdict]) -> Judgement:
+    """Sum up the verdicts on a policy's episodes; those without a score do not count as 0."""
+    scores = [each.score for each in verdicts if each.score is not None]
+    interval = bootstrap(scores) if scores else None
+    tags = Counter(tag for each in verdicts for tag in each.tags)
+    known = [each for each in verdicts if each.score is not None]
+    return Judgement(
+        score=sum(scores) / len(scores) if scores else None,
+        low=interval[0] if interval else None,
+        episodes=len(verdicts),
+        unknown=len(verdicts) - len(scores),
+        tags=tuple(tag for tag, _ in tags.most_common()),
+        leaves=_leaves(known),
+        verdicts=tuple(verdicts),
+    )
+
+
+def _leaves(verdicts: Sequence[Verdict]) -> dict[str, tuple[float, float | None]]:
+    found: dict[str, list[Leaf]] = {}
+    for verdict in verdicts:
+        for each in verdict.leaves:
+            found.setdefault(each.title, []).append(each)
+    out: dict[str, tuple[float, float | None]] = {}
+    for title, leaves in found.items():
+        values = sorted(each.value for each in leaves if each.value is not None)
+        middle = values[len(values) // 2] if values else None
+        out[title] = sum(each.counted for each in leaves) / len(leaves), middle
+    return out

@@ -1,0 +1,93 @@
+"""API keys: where they come from, and keeping them out of everything that is written.
+
+A key is read at the moment of a call, from an environment variable or from the system's keyring
+(optional package `keyring`, service "telic"). It is never kept in an object, so it cannot appear in
+a repr or in a file. `redact` removes every known key from a text.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from telic.errors import UsageError
+
+KEY_NAMES: Mapping[str, tuple[str, ...]] = {
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "openai": ("OPENAI_API_KEY",),
+    "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+    "openrouter": ("OPENROUTER_API_KEY",),
+    "ollama": ("OLLAMA_API_KEY",),
+    "vllm": ("VLLM_API_KEY",),
+    "lmstudio": ("LMSTUDIO_API_KEY",),
+    "openai-compatible": ("OPENAI_COMPATIBLE_API_KEY",),
+}
+NEEDS_KEY = frozenset({"anthropic", "openai", "google", "openrouter"})
+REMOVED = "[key removed]"
+
+_SERVICE = "telic"
+_SHORTEST = 8  # a shorter value is a placeholder; removing it would tear ordinary words apart
+# Keys that were handed out: they must be removed even after the environment has changed.
+_handed_out: set[str] = set()
+
+
+def find_key(provider: str) -> str | None:
+    """Return the provider's key, or None where it works without; raises UsageError if it must not.
+
+    Environment variables come first, then the keyring.
+    """
+    names = KEY_NAMES[provider]
+    for key in (*map(os.environ.get, names), *map(_from_keyring, names)):
+        if key and key.strip():
+            _handed_out.add(key.strip())
+            return key.strip()
+    if provider not in NEEDS_KEY:
+        return None
+    raise UsageError(
+        f"No key for {provider}: {' or '.join(names)} is not set.",
+        hint=f"Set it in the environment: export {names[0]}=... Keys are never written to disk.",
+    )
+
+
+def redact(text: str) -> str:
+    """Return `text` without any known key, as it stands or as part of an address."""
+    for key in _known():
+        if key in text:
+            text = text.replace(key, REMOVED)
+        quoted = quote(key, safe="")
+        if quoted in text:
+            text = text.replace(quoted, REMOVED)
+    return text
+
+
+def redact_value(value: Any) -> Any:
+    """Return plain data (dictionaries, lists, text, numbers) without any known key."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {redact(str(name)): redact_value(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [redact_value(each) for each in value]
+    return value
+
+
+def _known() -> list[str]:
+    """Return every known key, longest first: a key may be the start of another."""
+    named = (os.environ.get(name) for names in KEY_NAMES.values() for name in names)
+    keys = {key.strip() for key in named if key} | _handed_out
+    return sorted((key for key in keys if len(key) >= _SHORTEST), key=len, reverse=True)
+
+
+def _from_keyring(name: str) -> str | None:
+    if importlib.util.find_spec("keyring") is None:
+        return None
+    keyring = importlib.import_module("keyring")
+    try:
+        return keyring.get_password(_SERVICE, name)
+    except keyring.errors.KeyringError:
+        # A locked or missing keyring is the same as one without this key.
+        return None

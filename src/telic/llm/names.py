@@ -1,0 +1,117 @@
+"""Model names: `provider:model`, addresses of servers, and conventions for well-known families."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from telic.errors import UnknownName, UsageError
+
+CLOUD = ("anthropic", "openai", "google", "openrouter")
+SERVERS: Mapping[str, str] = {
+    "ollama": "http://127.0.0.1:11434/v1",
+    "vllm": "http://127.0.0.1:8000/v1",
+    "lmstudio": "http://127.0.0.1:1234/v1",
+}
+COMPATIBLE = "openai-compatible"
+HOST, REPLAY = "host", "replay"
+PROVIDERS = (*CLOUD, *SERVERS, COMPATIBLE, HOST, REPLAY)
+FAMILIES: Mapping[str, str] = {
+    "claude": "anthropic",
+    "gpt": "openai",
+    "o1": "openai",
+    "o3": "openai",
+    "o4": "openai",
+    "gemini": "google",
+}
+_SEE = "Write provider:model, e.g. anthropic:claude-sonnet-5-5, ollama:qwen3 or host."
+
+
+class Address(NamedTuple):
+    """Where a model is: its provider, its name there, and its server for servers of one's own."""
+
+    provider: str
+    model: str
+    base_url: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the full name, which always leads to the same model."""
+        if self.base_url is None:
+            return f"{self.provider}:{self.model}"
+        return f"{self.provider}:{self.base_url}#{self.model}"
+
+
+def parse_name(name: str) -> Address:
+    """Return the address that a model name means; raises UnknownName or UsageError.
+
+    provider:model                           anthropic, openai, google, openrouter
+    claude-… gpt-… o1… o3… o4… gemini-…      the same, by convention
+    ollama:MODEL  vllm:MODEL  lmstudio:MODEL a server at its usual address, or *_BASE_URL
+    vllm:http://HOST:PORT/MODEL              a server anywhere
+    openai-compatible:http://HOST/v1#MODEL   any server with OpenAI's interface
+    """
+    provider, colon, model = name.strip().partition(":")
+    if not colon:
+        return _by_family(provider)
+    if provider not in PROVIDERS:
+        raise _unknown(provider, name)
+    if not model:
+        raise UsageError(f'"{name}" names no model.', hint=_SEE)
+    if "://" in model:
+        return _server(provider, model)
+    if provider in SERVERS:
+        base = os.environ.get(f"{provider.upper()}_BASE_URL", SERVERS[provider])
+        return Address(provider, model, _checked(base).rstrip("/"))
+    if provider == COMPATIBLE:
+        raise UsageError(
+            f'"{name}" has no address.', hint=f"Write {COMPATIBLE}:http://127.0.0.1:8080/v1#model."
+        )
+    return Address(provider, model)
+
+
+def _by_family(name: str) -> Address:
+    for start, provider in FAMILIES.items():
+        if name.startswith(start):
+            return Address(provider, name)
+    raise _unknown(name, name)
+
+
+def _server(provider: str, address: str) -> Address:
+    if provider not in SERVERS and provider != COMPATIBLE:
+        raise UsageError(
+            f'{provider} has a fixed address; "{address}" is not one of its models.',
+            hint=f"For another server write {COMPATIBLE}:{address}#model.",
+        )
+    url, hash_mark, model = _checked(address).partition("#")
+    if not hash_mark and provider in SERVERS:
+        # vllm:http://host:port/model: the path is the model, with or without /v1 before it
+        parts = urlsplit(url)
+        model = parts.path.strip("/").removeprefix("v1/")
+        url = f"{parts.scheme}://{parts.netloc}/v1"
+    if not model or model == "v1":
+        raise UsageError(f'"{address}" names no model.', hint=f"Write it after #: {url}#model.")
+    return Address(provider, model, url.rstrip("/"))
+
+
+def _checked(url: str) -> str:
+    """Return the address; names are written down, so they may hold no password and no key."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError("The address of a server starts with http:// or https:// and a host.")
+    if "@" in parts.netloc or parts.query:
+        raise UsageError(
+            "The address of a server may not hold a password or a query: it is written down.",
+            hint="Put the key into the environment, e.g. OPENAI_COMPATIBLE_API_KEY.",
+        )
+    return url
+
+
+def _unknown(provider: str, name: str) -> UnknownName:
+    known = [*PROVIDERS, *(f"{start}-…" for start in ("claude", "gpt", "gemini"))]
+    error = UnknownName("model provider", provider, known)
+    tag = f" For a model that Ollama serves write ollama:{name}." if ":" in name else ""
+    error.hint = f"{error.hint or ''} {_SEE}{tag}".strip()
+    return error

@@ -1,0 +1,184 @@
+"""Work orders: requests as files, for whoever plays the model — a coding agent or a person.
+
+<folder>/
+    <key>.md               the order, to read
+    <key>.json             the same, for programs
+    <key>-image-<n>.png    pictures that belong to it
+    <key>.answer.json      the answer; writing this file is answering
+    <key>.rejected.txt     why the last answer was not accepted; it is in <key>.rejected.json
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from telic.core.config import Record
+from telic.errors import UnknownName, UsageError
+from telic.llm.answers import InvalidAnswer, read_answer, read_json_object, without_fence
+from telic.llm.exits import save_json, save_picture, save_text
+from telic.llm.records import Request
+from telic.llm.schema_check import complaints
+from telic.storage.files import read_record
+
+ORDERS = "orders"
+_ANSWER = ".answer.json"
+_REJECTED, _REASON = ".rejected.json", ".rejected.txt"
+_OURS = "telic."
+
+State = Literal["open", "rejected", "answered"]
+
+
+class Order(Record):
+    """A request as it lies on disk."""
+
+    schema_version: int = 1
+    key: str
+    role: str
+    system: str
+    prompt: str
+    images: tuple[str, ...]
+    """names of the picture files beside the order"""
+    effort: str | None
+    answer_record: str
+    """the record the answer must become, as module:Class"""
+    answer_schema: dict[str, Any]
+    answer_file: str
+    """name of the file to write"""
+
+
+class OrderLine(Record):
+    """An order in a list."""
+
+    key: str
+    role: str
+    state: State
+    reason: str | None = None
+    """why the last answer was not accepted"""
+
+
+def answer_path(folder: Path, key: str) -> Path:
+    """Return where the answer to an order goes."""
+    return folder / f"{key}{_ANSWER}"
+
+
+def publish(folder: Path, key: str, request: Request[Any]) -> Order:
+    """Write the files of an order and return it; writing it again changes nothing."""
+    images = []
+    for number, image in enumerate(request.images, 1):
+        images.append(f"{key}-image-{number}{image.suffix}")
+        save_picture(folder / images[-1], image.data)
+    record = request.answer
+    order = Order(
+        key=key,
+        role=request.role,
+        system=request.system,
+        prompt=request.prompt,
+        images=tuple(images),
+        effort=request.effort,
+        answer_record=f"{record.__module__}:{record.__qualname__}",
+        answer_schema=request.answer_schema,
+        answer_file=answer_path(folder, key).name,
+    )
+    save_text(folder / f"{key}.md", describe(order))
+    # Last, because it is the file that lists look for.
+    save_json(folder / f"{key}.json", order)
+    return order
+
+
+def describe(order: Order) -> str:
+    """Return the order as Markdown, to read."""
+    images = "".join(f"\n- ![{name}]({name})" for name in order.images)
+    sections = [
+        f"# Work order {order.key}\n\nYou are the model in the role **{order.role}**. "
+        f"Answer with one JSON object that fits the schema below: write it to "
+        f"`{order.answer_file}` in this folder, or run `telic orders answer {order.key} FILE`. "
+        f"If the answer is not accepted, `{order.key}{_REASON}` says why; answer again.",
+        f"## Instructions\n\n{order.system}" if order.system else "",
+        f"## Request\n\n{order.prompt}",
+        f"## Pictures\n{images}" if images else "",
+        "## Schema of the answer\n\n```json\n"
+        + json.dumps(order.answer_schema, indent=2)
+        + "\n```",
+    ]
+    return "\n\n".join(each for each in sections if each) + "\n"
+
+
+def list_orders(folder: Path) -> list[OrderLine]:
+    """Return the orders in a folder, those that wait for an answer first, then oldest first."""
+    orders = [(path, read_record(path, Order)) for path in _order_files(folder)]
+    lines = [(path.stat().st_mtime, _line(folder, order)) for path, order in orders]
+    return [line for _, line in sorted(lines, key=lambda e: (e[1].state == "answered", e[0]))]
+
+
+def read_order(folder: Path, key: str) -> Order:
+    """Return the order with this key, or the start of one; raises UnknownName or UsageError."""
+    keys = [path.stem for path in _order_files(folder)]
+    found = [each for each in keys if key and each.startswith(key)]
+    if not found:
+        raise UnknownName("work order", key, keys)
+    if len(found) > 1:
+        raise UsageError(
+            f'"{key}" is the start of {len(found)} work orders: {", ".join(found)}.',
+            hint="Add a few letters.",
+        )
+    return read_record(folder / f"{found[0]}.json", Order)
+
+
+def answer_order(folder: Path, key: str, text: str) -> Path:
+    """Check an answer and hand it in; raises InvalidAnswer with every complaint."""
+    order = read_order(folder, key)
+    check_answer(order, text)
+    path = answer_path(folder, order.key)
+    save_text(path, without_fence(text) + "\n")
+    return path
+
+
+def check_answer(order: Order, text: str) -> None:
+    """Raise InvalidAnswer when a text does not answer an order."""
+    value = read_json_object(text)
+    record = _find_record(order.answer_record)
+    if record is not None:
+        read_answer(text, record)
+    elif problems := complaints(value, order.answer_schema):
+        raise InvalidAnswer("\n".join(problems))
+
+
+def reject(folder: Path, key: str, reason: str) -> None:
+    """Put an answer aside and say why; the order waits again."""
+    save_text(folder / f"{key}{_REASON}", reason + "\n")
+    answer_path(folder, key).replace(folder / f"{key}{_REJECTED}")
+
+
+def accept(folder: Path, key: str) -> None:
+    """Remove the complaints about earlier answers."""
+    (folder / f"{key}{_REASON}").unlink(missing_ok=True)
+
+
+def _line(folder: Path, order: Order) -> OrderLine:
+    reason_file = folder / f"{order.key}{_REASON}"
+    if answer_path(folder, order.key).exists():
+        return OrderLine(key=order.key, role=order.role, state="answered")
+    if reason_file.exists():
+        reason = reason_file.read_text().strip()
+        return OrderLine(key=order.key, role=order.role, state="rejected", reason=reason)
+    return OrderLine(key=order.key, role=order.role, state="open")
+
+
+def _order_files(folder: Path) -> list[Path]:
+    # A key holds no dot, so answers and rejected answers do not match.
+    return sorted(each for each in folder.glob("*.json") if "." not in each.stem)
+
+
+def _find_record(name: str) -> type[Record] | None:
+    """Return the record an order names, when it is one of ours; other code is never imported."""
+    module, _, qualname = name.partition(":")
+    if not module.startswith(_OURS) or "." in qualname:
+        return None
+    try:
+        found = getattr(importlib.import_module(module), qualname, None)
+    except ImportError:
+        return None
+    return found if isinstance(found, type) and issubclass(found, Record) else None

@@ -1,0 +1,1 @@
+"""Who may answer: hosted models, a host agent, a script, a recording."""

@@ -1,0 +1,196 @@
+"""Anthropic, OpenAI, Google, OpenRouter and every OpenAI-compatible server, through pydantic-ai.
+
+pydantic-ai speaks each service's language; retries, budget, cache and checks stay ours, so its own
+are switched off. It is imported at the first call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import importlib.util
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from telic.errors import MissingExtra, TelicError
+from telic.llm.keys import find_key
+from telic.llm.names import CLOUD, Address
+from telic.llm.providers.translation import read_response, translate
+from telic.llm.records import RawReply, Request
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelRequest
+    from pydantic_ai.models import Model, ModelRequestParameters
+    from pydantic_ai.settings import ModelSettings
+
+_ANSWER_TOOL = "answer"
+_NO_KEY = "no-key-needed"
+_POLL_S = 0.02
+
+
+class Hosted:
+    """A model behind a service or a server."""
+
+    def __init__(self, address: Address) -> None:
+        if importlib.util.find_spec("pydantic_ai") is None:
+            raise MissingExtra("pydantic-ai-slim", "llm", f"The model {address.name}")
+        self.address = address
+
+    @property
+    def name(self) -> str:
+        """Return the model's full name."""
+        return self.address.name
+
+    def __repr__(self) -> str:
+        return f"Hosted({self.name!r})"
+
+    async def complete(self, request: Request[Any], deadline_s: float) -> RawReply:
+        """Send the request once; raises Outage, RequestRejected or UsageError (no key)."""
+        key = find_key(self.address.provider)
+        await _load(self.address.provider)
+        from pydantic_ai.direct import model_request
+        from pydantic_ai.exceptions import ContentFilterError
+
+        service, model = _connect(self.address, key)
+        failure: TelicError
+        try:
+            async with service:
+                response = await model_request(
+                    model,
+                    [_message(request)],
+                    model_settings=_settings(request, deadline_s),
+                    model_request_parameters=_parameters(request, self.address),
+                )
+            return read_response(response)
+        except ContentFilterError:
+            return RawReply(text="", finish="refusal")
+        except Exception as error:
+            failure = translate(error, self.address)
+        raise failure
+
+
+async def _load(provider: str) -> None:
+    """Import what a provider needs, which takes seconds, without holding up a request to stop."""
+    family = provider if provider in CLOUD else "openai"
+    modules = ("pydantic_ai.direct", f"pydantic_ai.models.{family}")
+
+    def load() -> None:
+        # What is missing is reported by the import that needs it, in the caller's thread.
+        with contextlib.suppress(ImportError):
+            for each in modules:
+                importlib.import_module(each)
+
+    if all(each in sys.modules for each in modules):
+        return
+    thread = threading.Thread(target=load, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        await asyncio.sleep(_POLL_S)
+
+
+def _connect(address: Address, key: str | None) -> tuple[Any, Model]:
+    """Return the service, whose connections `async with` closes, and the model on it."""
+    match address.provider:
+        case "anthropic":
+            from pydantic_ai.models.anthropic import AnthropicModel
+            from pydantic_ai.providers.anthropic import AnthropicProvider
+
+            anthropic = AnthropicProvider(api_key=key)
+            return anthropic, AnthropicModel(address.model, provider=anthropic)
+        case "openai":
+            from pydantic_ai.models.openai import OpenAIResponsesModel
+            from pydantic_ai.providers.openai import OpenAIProvider
+
+            openai = OpenAIProvider(api_key=key)
+            return openai, OpenAIResponsesModel(address.model, provider=openai)
+        case "google":
+            from pydantic_ai.models.google import GoogleModel
+            from pydantic_ai.providers.google import GoogleProvider
+
+            google = GoogleProvider(api_key=key)
+            return google, GoogleModel(address.model, provider=google)
+        case "openrouter":
+            from pydantic_ai.models.openrouter import OpenRouterModel
+            from pydantic_ai.providers.openrouter import OpenRouterProvider
+
+            router = OpenRouterProvider(api_key=key or _NO_KEY)
+            return router, OpenRouterModel(address.model, provider=router)
+    return _connect_server(address, key)
+
+
+def _connect_server(address: Address, key: str | None) -> tuple[Any, Model]:
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.ollama import OllamaProvider
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+    from pydantic_ai.providers.vllm import VLLMProvider
+
+    url, key = address.base_url or "", key or _NO_KEY
+    if address.provider == "ollama":
+        service = OllamaProvider(base_url=url, api_key=key)
+    elif address.provider == "vllm":
+        service = VLLMProvider(base_url=url, api_key=key)
+    else:
+        service = OpenAICompatibleProvider(address.provider, base_url=url, api_key=key)
+    return service, OpenAIChatModel(address.model, provider=service)
+
+
+def _message(request: Request[Any]) -> ModelRequest:
+    from pydantic_ai.messages import BinaryContent, ModelRequest, UserPromptPart
+
+    images = [BinaryContent(data=each.data, media_type=each.media_type) for each in request.images]
+    content = [request.prompt, *images] if images else request.prompt
+    return ModelRequest(
+        parts=[UserPromptPart(content=content)], instructions=request.system or None
+    )
+
+
+def _settings(request: Request[Any], deadline_s: float) -> ModelSettings:
+    from pydantic_ai.settings import ModelSettings
+
+    settings = ModelSettings(max_tokens=request.max_tokens, timeout=deadline_s, max_retries=0)
+    if request.effort is not None:
+        settings["thinking"] = request.effort
+    return settings
+
+
+def _parameters(request: Request[Any], address: Address) -> ModelRequestParameters:
+    """Ask for an answer by schema, in the way the service does it best."""
+    from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.output import OutputObjectDefinition
+    from pydantic_ai.profiles import DEFAULT_PROMPTED_OUTPUT_TEMPLATE
+    from pydantic_ai.tools import ToolDefinition
+
+    schema = request.answer_schema
+    shape = OutputObjectDefinition(json_schema=schema, name=request.answer.__name__)
+    if address.base_url is not None:
+        # Servers differ in what they enforce; showing the schema as well helps those that do not.
+        return ModelRequestParameters(
+            output_mode="native",
+            output_object=shape,
+            prompted_output_template=DEFAULT_PROMPTED_OUTPUT_TEMPLATE,
+        )
+    if address.provider == "anthropic" and has_open_dictionary(schema):
+        # Anthropic's own schema mode forbids free names: a dictionary would come back empty.
+        return ModelRequestParameters(output_mode="prompted", output_object=shape)
+    tool = ToolDefinition(
+        name=_ANSWER_TOOL,
+        description="Give the answer.",
+        parameters_json_schema=schema,
+        kind="output",
+    )
+    return ModelRequestParameters(
+        output_mode="auto", output_object=shape, output_tools=[tool], allow_text_output=False
+    )
+
+
+def has_open_dictionary(schema: Any) -> bool:
+    """Say whether a schema has, anywhere, an object whose names are free, e.g. dict[str, float]."""
+    if isinstance(schema, list):
+        return any(map(has_open_dictionary, schema))
+    if not isinstance(schema, dict):
+        return False
+    if schema.get("type") == "object" and schema.get("additionalProperties", False) is not False:
+        return True
+    return any(map(has_open_dictionary, schema.values()))

@@ -1,0 +1,153 @@
+"""What is asked of a model and what comes back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Generic, Literal, Self, TypeVar
+
+from pydantic import Field
+
+from telic.core.config import Record
+
+Answer = TypeVar("Answer", bound=Record)
+
+Effort = Literal["minimal", "low", "medium", "high", "xhigh", "max"]
+MediaType = Literal["image/png", "image/jpeg", "image/webp", "image/gif"]
+Finish = Literal["complete", "length", "refusal"]
+
+_KEY_LENGTH = 32
+_QUOTED_CHARACTERS = 8_000
+
+
+def fingerprint(value: str | bytes, length: int = _KEY_LENGTH) -> str:
+    """Return the first hexadecimal digits of the SHA-256 of `value`."""
+    content = value.encode() if isinstance(value, str) else value
+    return hashlib.sha256(content).hexdigest()[:length]
+
+
+class Image(Record):
+    """A picture that goes with a prompt."""
+
+    data: bytes = Field(repr=False)
+    media_type: MediaType = "image/png"
+
+    @property
+    def suffix(self) -> str:
+        """Return the file name suffix of the media type, e.g. ".png"."""
+        return "." + self.media_type.removeprefix("image/").replace("jpeg", "jpg")
+
+
+class Request(Record, Generic[Answer]):
+    """One question to a model, and the record its answer must become."""
+
+    role: str = Field(min_length=1)
+    """who asks, e.g. "elicitor", "reward_author", "vision_judge"; shown in traces and orders"""
+    prompt: str
+    """the question, Markdown"""
+    answer: type[Answer]
+    """the record that the answer must become; its JSON schema is sent along"""
+    system: str = ""
+    """standing instructions"""
+    images: tuple[Image, ...] = ()
+    """pictures, shown after the prompt"""
+    effort: Effort | None = None
+    """how hard the model should think; None leaves it to the model"""
+    max_tokens: int = Field(default=16_000, gt=0)
+    """longest answer, thinking included"""
+    sample: int = Field(default=0, ge=0)
+    """number of this answer among several independent ones to the same question"""
+    prompt_hash: str | None = None
+    """version of the prompt's template (`telic.llm.prompt_hash`), for the trace"""
+
+    @property
+    def answer_schema(self) -> dict[str, Any]:
+        """Return the JSON schema of the answer."""
+        return self.answer.model_json_schema()
+
+    def key(self, model: str) -> str:
+        """Return a hash of everything that decides the answer of `model`.
+
+        Equal keys mean equal questions: caches, recordings and work orders are named by it. The
+        template's hash is left out, because only the finished prompt reaches the model.
+        """
+        parts = {
+            "model": model,
+            "role": self.role,
+            "system": self.system,
+            "prompt": self.prompt,
+            "images": [[each.media_type, fingerprint(each.data)] for each in self.images],
+            "answer": self.answer_schema,
+            "effort": self.effort,
+            "max_tokens": self.max_tokens,
+            "sample": self.sample,
+        }
+        return fingerprint(json.dumps(parts, sort_keys=True, separators=(",", ":")))
+
+    def repaired(self, rejected: str, reason: str) -> Self:
+        """Return the same question again, with the answer that was not accepted and why."""
+        if len(rejected) > _QUOTED_CHARACTERS:
+            rejected = rejected[:_QUOTED_CHARACTERS] + "\n(cut here)"
+        note = (
+            "\n\n## Your previous answer was not accepted\n\n"
+            f"You answered:\n\n{rejected or '(nothing)'}\n\n"
+            f"It was not accepted, because:\n\n{reason}\n\n"
+            "Answer again with one JSON object that fits the schema, and nothing else.\n"
+        )
+        return self.model_copy(update={"prompt": self.prompt + note})
+
+
+class Tokens(Record):
+    """Tokens of a reply; None where the service does not say."""
+
+    input: int | None = None
+    """tokens read, cached ones included"""
+    output: int | None = None
+    """tokens written, reasoning included"""
+    reasoning: int | None = None
+    """tokens of thinking"""
+    cached: int | None = None
+    """input tokens that came from the service's prompt cache"""
+
+    @property
+    def total(self) -> int | None:
+        """Return input plus output, or None when either is unknown."""
+        return None if self.input is None or self.output is None else self.input + self.output
+
+    def __add__(self, other: Tokens) -> Tokens:
+        """Return the sum; what is unknown in one part is unknown in the sum."""
+        names = Tokens.model_fields
+        return Tokens(**{n: add_known(getattr(self, n), getattr(other, n)) for n in names})
+
+
+class RawReply(Record):
+    """What a provider returns: the answer's text as it came, and what it took."""
+
+    text: str
+    """the answer, JSON if the model did as told"""
+    tokens: Tokens = Tokens()
+    price_usd: float | None = None
+    """price of this reply; None is unknown"""
+    finish: Finish = "complete"
+    """how it ended: "length" was cut off, "refusal" was declined or filtered"""
+
+
+class Reply(Record, Generic[Answer]):
+    """A valid answer and everything it took, repairs included."""
+
+    answer: Answer
+    model: str
+    tokens: Tokens
+    price_usd: float | None
+    """price of all paid parts; None when any part is unknown"""
+    latency_s: float
+    """seconds the model took when it was asked, waits between retries included"""
+    attempts: int
+    """requests sent in all: 1, plus retries, plus one for a repair"""
+    cached: bool
+    """whether everything came from disk and nothing was sent now"""
+
+
+def add_known(one: Any, other: Any) -> Any:
+    """Return the sum of two numbers, or None when either is None."""
+    return None if one is None or other is None else one + other

@@ -1,0 +1,1 @@
+"""Prompt to policy: from an intent to a policy that provably does it."""

@@ -1,0 +1,76 @@
+"""Judge files on recorded episodes: right numbers, and never a 0 for what is unknown."""
+
+import numpy as np
+import pytest
+import torch
+
+from telic.envs import make
+from telic.errors import RefusedCode, RewardError
+from telic.judges.code import JudgeCode, judge_files
+from telic.judges.episode import Episode
+from telic.judges.verdict import together, unknown
+from telic.session.episodes import record
+from telic.storage.trajectories import read_trajectory
+
+SPEED = """
+from telic import guard, leaf
+
+def judge(episode):
+    speed = episode.mean("forward_velocity")
+    return [
+        leaf("moves forward", speed, zero=0.0, goal=1.0, unit="m/s", tag="too_slow"),
+        guard("upright", episode.share(episode["uprightness"] > 0.2), zero=0.0, goal=0.5),
+    ]
+"""
+
+
+@pytest.fixture(scope="module")
+def episodes(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("episodes")
+    paths = [folder / f"episode_{i}.npz" for i in range(3)]
+
+    def still(obs):
+        return torch.zeros(len(obs), 6)
+
+    return record(still, "HalfCheetah-v5", {"max_episode_steps": 30}, paths)
+
+
+def test_an_episode_measures_what_the_library_measures(episodes):
+    env = make("HalfCheetah-v5", num_envs=1, max_episode_steps=30)
+    trajectory = read_trajectory(episodes[0])
+    episode = Episode(trajectory, env.spec)
+    assert len(episode) == 30
+    assert episode.seconds == pytest.approx(1.5) == episode.full_seconds
+    np.testing.assert_allclose(episode["forward_velocity"], trajectory["qvel"][:, 0], atol=1e-5)
+    assert episode["pitch_turns"].shape == (30,)
+    mask = np.array([True, True, False, True] + [False] * 26)
+    assert episode.longest(mask) == pytest.approx(0.1)
+    assert episode.first(~mask) == 2 and episode.share(mask) == pytest.approx(0.1)
+
+
+def test_a_judge_runs_confined_and_says_what_is_lacking(episodes, tmp_path):
+    verdicts = judge_files(SPEED, episodes, tmp_path / "judge")
+    assert [each.source for each in verdicts] == ["code"] * 3
+    assert all(each.score is not None and each.score < 0.3 for each in verdicts)
+    assert verdicts[0].tags == ("too_slow",)
+    summed = together(verdicts)
+    assert summed.episodes == 3 and summed.unknown == 0 and summed.low is not None
+    assert set(summed.leaves) == {"moves forward", "upright"}
+
+
+def test_a_judge_that_fails_does_not_score_zero(episodes, tmp_path):
+    broken = SPEED.replace('"forward_velocity"', '"forward_velocitee"')
+    verdicts = judge_files(broken, episodes, tmp_path / "judge")
+    assert [each.score for each in verdicts] == [None] * 3
+    assert "forward_velocity" in (verdicts[0].reason or "")
+    summed = together([*verdicts, unknown("code", "no reason")])
+    assert summed.score is None and summed.low is None and summed.unknown == 4
+
+
+def test_foreign_judges_are_held_to_the_allow_list(episodes, tmp_path):
+    with pytest.raises(RefusedCode):
+        JudgeCode("import os\ndef judge(episode):\n    return []\n")
+    with pytest.raises(RewardError, match="no function judge"):
+        JudgeCode("x = 1\n")
+    verdicts = judge_files("import os\n", episodes, tmp_path / "judge")
+    assert all(each.score is None for each in verdicts)

@@ -1,0 +1,56 @@
+"""Partial credit, gates and guards, by hand."""
+
+import math
+
+import pytest
+
+from telic.errors import UsageError
+from telic.judges.leaf import guard, leaf, near, total
+
+
+@pytest.mark.parametrize(
+    ("value", "zero", "goal", "credit"),
+    [
+        (0.0, 1.0, 3.0, 0.0), (1.0, 1.0, 3.0, 0.0), (2.0, 1.0, 3.0, 0.5), (3.0, 1.0, 3.0, 1.0),
+        (9.0, 1.0, 3.0, 1.0), (0.1, 0.5, 0.1, 1.0), (0.3, 0.5, 0.1, 0.5), (0.9, 0.5, 0.1, 0.0),
+    ],
+)  # fmt: skip
+def test_credit_is_a_ramp_in_either_direction(value, zero, goal, credit):
+    made = leaf("x", value, zero=zero, goal=goal)
+    assert made.credit == pytest.approx(credit)
+    assert made.passed == (credit == 1.0)
+
+
+def test_what_is_not_a_number_earns_nothing_and_is_not_measured():
+    made = leaf("x", math.nan, zero=0.0, goal=1.0)
+    assert (made.value, made.credit, made.passed) == (None, 0.0, False)
+
+
+def test_a_leaf_behind_a_closed_gate_does_not_count():
+    first = leaf("turns", 0.4, zero=0.0, goal=1.0)
+    second = leaf("lands", 1.0, zero=0.0, goal=1.0, after=first)
+    assert (second.credit, second.counted, second.passed) == (1.0, 0.0, False)
+    opened = leaf("lands", 1.0, zero=0.0, goal=1.0, after=leaf("turns", 0.6, zero=0.0, goal=1.0))
+    assert opened.counted == 1.0
+
+
+def test_the_score_is_the_mean_by_weight_times_every_guard():
+    leaves = [
+        leaf("a", 1.0, zero=0.0, goal=1.0, weight=3.0),
+        leaf("b", 0.0, zero=0.0, goal=1.0, weight=1.0),
+    ]
+    assert total(leaves) == pytest.approx(0.75)
+    assert total([*leaves, guard("upright", 0.5, zero=0.0, goal=1.0)]) == pytest.approx(0.375)
+
+
+def test_near_gives_full_credit_within_the_tolerance():
+    assert near("speed", 2.1, 2.0, 0.2).passed
+    assert near("speed", 2.5, 2.0, 0.2).credit == pytest.approx(0.5)
+    assert near("speed", 1.0, 2.0, 0.2).credit == 0.0
+
+
+def test_a_judge_without_weight_or_range_is_refused():
+    with pytest.raises(UsageError, match="at least one leaf"):
+        total([guard("upright", 1.0, zero=0.0, goal=1.0)])
+    with pytest.raises(UsageError, match="range"):
+        leaf("x", 1.0, zero=1.0, goal=1.0)

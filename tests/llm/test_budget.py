@@ -1,0 +1,96 @@
+import pytest
+
+from telic.errors import Refused, ResourceError
+from telic.llm import Budget, BudgetExceeded, Charge, RawReply, Scripted, Tokens
+from telic.llm.prices import is_metered, most_charge, price_usd
+
+from .conftest import GOOD, question
+
+
+def test_a_refusal_is_a_refusal_with_exit_code_3():
+    assert issubclass(BudgetExceeded, ResourceError) and issubclass(BudgetExceeded, Refused)
+    assert BudgetExceeded.exit_code == 3
+
+
+def test_what_others_have_reserved_is_not_there_for_me():
+    budget = Budget(usd=1.0)
+    first = budget.reserve(Charge(usd=0.6))
+    with pytest.raises(BudgetExceeded, match=r"may cost 0\.6000 USD.*only 0\.4000 are left"):
+        budget.reserve(Charge(usd=0.6))
+    budget.settle(first, Charge(usd=0.1, tokens=5))
+    assert budget.reserve(Charge(usd=0.6)).usd == 0.6
+    assert budget.spent.usd == pytest.approx(0.1)
+    assert (budget.spent.calls, budget.spent.tokens) == (1, 5)
+
+
+def test_a_released_reservation_costs_nothing():
+    budget = Budget(calls=1)
+    budget.release(budget.reserve(Charge(usd=0.0)))
+    budget.reserve(Charge(usd=0.0))
+    with pytest.raises(BudgetExceeded, match="1 model calls is used up"):
+        budget.reserve(Charge(usd=0.0))
+
+
+def test_tokens_are_limited():
+    with pytest.raises(BudgetExceeded, match=r"may need 200 tokens.*100 only 100 are left"):
+        Budget(tokens=100).reserve(Charge(usd=0.0, tokens=200))
+
+
+def test_a_budget_in_dollars_refuses_what_has_no_price_unless_told_what_to_count():
+    with pytest.raises(BudgetExceeded, match="price of this model is unknown"):
+        Budget(usd=1.0).reserve(Charge())
+    budget = Budget(usd=1.0, usd_when_unknown=0.4)
+    budget.settle(budget.reserve(Charge()), Charge())
+    assert budget.spent.usd == pytest.approx(0.4)
+
+
+def test_an_unknown_price_counts_as_what_was_reserved():
+    budget = Budget(usd=1.0)
+    counted = budget.settle(budget.reserve(Charge(usd=0.3)), Charge(usd=None))
+    assert counted.usd == 0.3
+
+
+def test_without_a_price_the_sum_says_that_it_is_a_lower_bound():
+    budget = Budget()
+    budget.settle(budget.reserve(Charge()), Charge())
+    assert (budget.spent.usd, budget.spent.unpriced_calls) == (0.0, 1)
+
+
+def test_nothing_is_sent_when_the_budget_is_short(models):
+    provider = Scripted([GOOD], name="openai:no-such-model")
+    with pytest.raises(BudgetExceeded):
+        models(provider, budget=Budget(usd=1.0)).ask(question())
+    assert provider.requests == []
+
+
+def test_the_budget_goes_on_after_a_restart(models):
+    reply = RawReply(text=GOOD.model_dump_json(), tokens=Tokens(input=10, output=5), price_usd=0.25)
+    models(Scripted([reply])).ask(question())
+    resumed = Budget(calls=1)
+    path = models(Scripted([GOOD]), budget=resumed)
+    assert (resumed.spent.usd, resumed.spent.calls, resumed.spent.tokens) == (0.25, 1, 15)
+    with pytest.raises(BudgetExceeded):
+        path.ask(question("Another?"))
+    assert path.ask(question()).cached, "what was paid for is free"
+
+
+def test_who_may_send_a_bill():
+    assert is_metered("anthropic:claude-x") and is_metered("openrouter:a/b")
+    assert is_metered("openai-compatible:https://api.example.com/v1#m")
+    for own in ("host", "scripted", "ollama:http://127.0.0.1:11434/v1#m"):
+        assert not is_metered(own)
+    for host in ("127.0.0.1:8080", "localhost", "192.168.1.7", "[::1]:80"):
+        assert not is_metered(f"openai-compatible:http://{host}/v1#m")
+
+
+def test_the_most_a_call_may_cost():
+    assert most_charge("host", question()).usd == 0.0
+    assert most_charge("openai-compatible:https://example.com/v1#m", question()).usd is None
+    assert most_charge("host", question(max_tokens=500)).tokens > 500
+
+
+def test_list_prices_are_known_for_known_models():
+    pytest.importorskip("genai_prices", reason="needs the extra llm")
+    price = price_usd("anthropic:claude-sonnet-5-5", 1_000_000, 0)
+    assert price is not None and price > 0.1
+    assert price_usd("anthropic:no-such-model", 1, 1) is None

@@ -1,0 +1,39 @@
+import typing
+from pathlib import Path
+
+import telic.llm
+from telic.llm import Limits, Request, Scripted, choose
+from telic.llm.keys import KEY_NAMES
+from telic.llm.names import CLOUD, COMPATIBLE, SERVERS, parse_name
+from telic.llm.providers.scripted import FaultKind
+
+DOCS = Path(__file__).parents[2] / "docs"
+GUIDE = (DOCS / "how-to" / "use-a-model.md").read_text()
+REFERENCE = (DOCS / "reference" / "models.md").read_text()
+
+
+def test_the_snippet_of_the_guide_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = GUIDE.split("```py\n")[1].split("```")[0]
+    exec(compile(code, "use-a-model.md", "exec"), {"__name__": __name__})
+    assert list((tmp_path / "session" / "replies").glob("*.json"))
+
+
+def test_the_reference_names_every_field_limit_key_and_fault():
+    names = [*Request.model_fields, *Limits.model_fields, *typing.get_args(FaultKind)]
+    names += [name for group in KEY_NAMES.values() for name in group]
+    assert [name for name in names if name not in REFERENCE] == []
+    for name, field in Limits.model_fields.items():
+        assert f"| `{name}` | {field.default:g} |" in REFERENCE
+
+
+def test_the_names_in_the_guide_are_understood():
+    for name in ("anthropic:claude-sonnet-5-5", "vllm:http://host:8000/Qwen/Qwen3-8B"):
+        assert name in GUIDE and parse_name(name)
+    assert set(KEY_NAMES) == {*CLOUD, *SERVERS, COMPATIBLE}
+
+
+def test_the_public_names_are_sorted_and_exist():
+    assert sorted(telic.llm.__all__) == telic.llm.__all__
+    assert all(hasattr(telic.llm, name) for name in telic.llm.__all__)
+    assert callable(choose) and Scripted([]).name == "scripted"

@@ -1,0 +1,215 @@
+import json
+import sys
+import threading
+import time
+
+import pytest
+
+from telic.errors import UnknownName, UsageError
+from telic.llm import (
+    Cancelled,
+    Host,
+    Image,
+    InvalidAnswer,
+    ModelUnavailable,
+    Tokens,
+    answer_order,
+    connect,
+    list_orders,
+    read_order,
+)
+from telic.llm.orders import publish
+from telic.llm.schema_check import complaints
+
+from .conftest import FAST, GOOD, Plan, question
+
+REQUEST = question(system="Be brief.", images=(Image(data=b"picture"),))
+KEY = REQUEST.key("host")
+
+
+def wait_for(condition, seconds=5.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "nothing happened"
+        time.sleep(0.02)
+
+
+class Asking(threading.Thread):
+    """Asks in the background, as a session does."""
+
+    def __init__(self, path, request=REQUEST):
+        super().__init__(daemon=True)
+        self.path, self.request = path, request
+        self.reply = self.error = None
+        self.start()
+
+    def run(self):
+        try:
+            self.reply = self.path.ask(self.request)
+        except Exception as error:
+            self.error = error
+
+
+def test_an_order_is_published_answered_and_returned(models, tmp_path):
+    orders = tmp_path / "orders"
+    asking = Asking(models(Host(orders)))
+    wait_for((orders / f"{KEY}.json").exists)
+    assert [(line.key, line.role, line.state) for line in list_orders(orders)] == [
+        (KEY, "elicitor", "open")
+    ]
+    answer_order(orders, KEY[:6], GOOD.model_dump_json())
+    asking.join(5)
+    assert asking.reply.answer == GOOD and asking.reply.model == "host"
+    assert asking.reply.price_usd is None and asking.reply.tokens == Tokens()
+    assert list_orders(orders)[0].state == "answered"
+
+
+def test_the_order_says_everything_to_people_and_to_programs(tmp_path):
+    publish(tmp_path, KEY, REQUEST)
+    text = (tmp_path / f"{KEY}.md").read_text()
+    picture = f"{KEY}-image-1.png"
+    for part in ("elicitor", "Be brief.", "How?", picture, '"weights"', f"{KEY}.answer.json"):
+        assert part in text
+    assert (tmp_path / picture).read_bytes() == b"picture"
+    order = read_order(tmp_path, KEY)
+    assert order.prompt == "How?" and order.images == (picture,)
+    assert order.answer_schema == Plan.model_json_schema()
+
+
+def test_a_wrong_answer_file_is_rejected_with_the_reason_and_waited_for_again(models, tmp_path):
+    orders = tmp_path / "orders"
+    asking = Asking(models(Host(orders)))
+    wait_for((orders / f"{KEY}.json").exists)
+    (orders / f"{KEY}.answer.json").write_text('{"titel": "run"}')
+    wait_for((orders / f"{KEY}.rejected.txt").exists)
+    wait_for(lambda: list_orders(orders)[0].state == "rejected")
+    assert "title: Field required" in list_orders(orders)[0].reason
+    answer_order(orders, KEY, GOOD.model_dump_json())
+    asking.join(5)
+    assert asking.reply.answer == GOOD
+    assert not (orders / f"{KEY}.rejected.txt").exists()
+
+
+def test_a_half_written_answer_is_waited_for(models, tmp_path):
+    orders = tmp_path / "orders"
+    asking = Asking(models(Host(orders)))
+    wait_for((orders / f"{KEY}.json").exists)
+    with (orders / f"{KEY}.answer.json").open("w") as file:
+        file.write('{"title": ')
+        file.flush()
+        time.sleep(0.5)
+        file.write('"run"}')
+    asking.join(5)
+    assert asking.reply.answer == Plan(title="run")
+    assert not (orders / f"{KEY}.rejected.txt").exists()
+
+
+def test_an_answer_written_while_nobody_ran_is_taken(models, tmp_path):
+    path = models(Host(tmp_path / "orders"), limits=FAST.replace(deadline_s=0.3))
+    with pytest.raises(ModelUnavailable, match=f"{KEY} .elicitor"):
+        path.ask(REQUEST)
+    answer_order(tmp_path / "orders", KEY, GOOD.model_dump_json())
+    assert models(Host(tmp_path / "orders")).ask(REQUEST).answer == GOOD
+
+
+def test_waiting_for_an_order_stops_within_a_second(tmp_path):
+    asked = time.monotonic() + 0.5
+    path = connect("host", tmp_path, should_stop=lambda: time.monotonic() > asked)
+    assert path.limits.deadline_s > 24 * 3600, "people take their time"
+    with pytest.raises(Cancelled):
+        path.ask(REQUEST)
+    assert time.monotonic() - asked < 1
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("not JSON", "not valid JSON"),
+        ("[1]", "not an object"),
+        ("{}", "title: is missing"),
+        ('{"title": 1}', "title: must be of type string"),
+        ('{"title": "a", "extra": 1}', "extra: is not a known field"),
+        ('{"title": "a", "weights": {"x": "y"}}', r"weights\.x: must be of type number"),
+    ],
+)
+def test_an_answer_is_checked_before_it_is_handed_in(tmp_path, text, complaint):
+    publish(tmp_path, KEY, REQUEST)
+    with pytest.raises(InvalidAnswer, match=complaint):
+        answer_order(tmp_path, KEY, text)
+    assert list_orders(tmp_path)[0].state == "open"
+
+
+def test_an_answer_that_must_become_one_of_our_records_is_checked_by_the_record(tmp_path):
+    request = question().model_copy(update={"answer": Tokens})
+    publish(tmp_path, "k", request)
+    with pytest.raises(InvalidAnswer, match="input: Input should be a valid integer"):
+        answer_order(tmp_path, "k", '{"input": "many"}')
+    assert json.loads(answer_order(tmp_path, "k", '{"input": 3}').read_text()) == {"input": 3}
+
+
+def test_only_our_own_records_are_ever_imported(tmp_path):
+    publish(tmp_path, KEY, REQUEST)
+    file = tmp_path / f"{KEY}.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"answer_record": "antigravity:x"}))
+    answer_order(tmp_path, KEY, '{"title": "a"}')
+    assert "antigravity" not in sys.modules
+
+
+def test_an_unknown_or_ambiguous_key_is_explained(tmp_path):
+    publish(tmp_path, "aa1", REQUEST)
+    publish(tmp_path, "aa2", REQUEST)
+    with pytest.raises(UnknownName):
+        read_order(tmp_path, "zz")
+    with pytest.raises(UsageError, match="start of 2 work orders: aa1, aa2"):
+        read_order(tmp_path, "aa")
+    assert list_orders(tmp_path / "nowhere") == []
+
+
+SCHEMA = {
+    "$defs": {"Kind": {"enum": ["a", "b"], "type": "string"}},
+    "type": "object",
+    "properties": {
+        "kind": {"$ref": "#/$defs/Kind"},
+        "maybe": {"anyOf": [{"type": "integer", "minimum": 2}, {"type": "null"}]},
+        "list": {"type": "array", "items": {"type": "number"}, "maxItems": 2},
+        "pair": {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}]},
+        "one": {"const": 1},
+        "part": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+        "text": {"type": "string", "minLength": 2},
+        "flag": {"type": "boolean"},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"kind": "a", "maybe": None, "list": [1, 2.5], "pair": ["x", 1], "one": 1},
+        {"maybe": 2, "part": 0.5, "text": "ab", "flag": True, "unknown": 1},
+    ],
+)
+def test_what_fits_the_schema_has_no_complaints(value):
+    assert complaints(value, SCHEMA) == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"kind": "c"},
+        {"maybe": 1},
+        {"maybe": "x"},
+        {"list": [1, 2, 3]},
+        {"list": ["x"]},
+        {"pair": ["x", "y"]},
+        {"one": 2},
+        {"part": 1},
+        {"part": 0},
+        {"text": "a"},
+        {"flag": 1},
+        {"maybe": True},
+        7,
+    ],
+    ids=str,
+)
+def test_what_does_not_fit_the_schema_has_exactly_one_complaint(value):
+    assert len(complaints(value, SCHEMA)) == 1

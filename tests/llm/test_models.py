@@ -1,0 +1,332 @@
+import asyncio
+import json
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from telic.errors import UsageError
+from telic.llm import (
+    Budget,
+    Cancelled,
+    Fault,
+    Limits,
+    ModelAnswerError,
+    Models,
+    ModelUnavailable,
+    RawReply,
+    RequestRejected,
+    Scripted,
+    Tokens,
+)
+
+from .conftest import FAST, GOOD, Plan, question
+
+ROOT = Path(__file__).parents[2]
+PRICED = RawReply(
+    text=GOOD.model_dump_json(),
+    tokens=Tokens(input=100, output=20, reasoning=5, cached=50),
+    price_usd=0.01,
+)
+
+
+def names(events):
+    return [each["event"] for each in events]
+
+
+def test_an_answer_is_the_record_with_everything_it_took(models):
+    reply = models(Scripted([PRICED])).ask(question())
+    assert reply.answer == GOOD and isinstance(reply.answer, Plan)
+    assert reply.tokens == PRICED.tokens and reply.price_usd == 0.01
+    assert (reply.model, reply.attempts, reply.cached) == ("scripted", 1, False)
+    assert reply.latency_s >= 0
+
+
+def test_an_unknown_price_is_none(models):
+    assert models(Scripted([GOOD])).ask(question()).price_usd is None
+
+
+def test_a_paid_reply_is_never_paid_again(models):
+    models(Scripted([PRICED])).ask(question())
+    after_a_crash = Scripted([])
+    reply = models(after_a_crash).ask(question())
+    assert after_a_crash.requests == []
+    assert reply.answer == GOOD and reply.cached and reply.price_usd == 0.01
+
+
+def test_a_crash_between_the_reply_and_its_use_loses_nothing(models):
+    class Crash(BaseException):
+        pass
+
+    def die(event):
+        if event["event"] == "model.reply":
+            raise Crash
+
+    with pytest.raises(Crash):
+        models(Scripted([PRICED]), on_event=die).ask(question())
+    assert models(Scripted([])).ask(question()).answer == GOOD
+
+
+def test_a_killed_process_does_not_pay_again(models, tmp_path):
+    code = """
+import os, pathlib, signal, sys
+from telic.llm import Models, Scripted
+from tests.llm.conftest import GOOD, question
+
+def die(event):
+    if event["event"] == "model.reply":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+Models(Scripted([GOOD]), pathlib.Path(sys.argv[1]), on_event=die).ask(question())
+"""
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    assert subprocess.run(command, cwd=ROOT).returncode == -signal.SIGKILL
+    reply = models(Scripted([])).ask(question())
+    assert reply.answer == GOOD and reply.cached
+
+
+def test_a_crash_before_the_repair_pays_only_the_repair(models, tmp_path):
+    stop = []
+
+    def should_stop():
+        return bool(stop)
+
+    def notice(event):
+        if event["event"] == "model.rejected":
+            stop.append(True)
+
+    bad = PRICED.model_copy(update={"text": "{}"})
+    with pytest.raises(Cancelled):
+        models(Scripted([bad]), on_event=notice, should_stop=should_stop).ask(question())
+    second = Scripted([PRICED])
+    reply = models(second).ask(question())
+    assert len(second.requests) == 1 and "not accepted" in second.requests[0].prompt
+    assert reply.price_usd == pytest.approx(0.02) and not reply.cached
+
+
+def test_an_unfinished_file_of_a_killed_writer_is_ignored(models, tmp_path):
+    (tmp_path / "replies").mkdir()
+    (tmp_path / "replies" / ".unfinished-1-abc.json").write_text('{"key')
+    assert models(Scripted([GOOD])).ask(question()).answer == GOOD
+
+
+def test_samples_of_the_same_question_are_separate(models):
+    path = models(Scripted([Plan(title="a"), Plan(title="b")]))
+    titles = [path.ask(question(sample=n)).answer.title for n in (0, 1, 0)]
+    assert titles == ["a", "b", "a"]
+
+
+def test_a_wrong_answer_is_repaired_once_with_the_reason(models, events):
+    provider = Scripted([{"titel": "run"}, PRICED])
+    reply = models(provider).ask(question())
+    assert reply.answer == GOOD and reply.attempts == 2
+    assert "title: Field required" in provider.requests[1].prompt
+    assert '{"titel": "run"}' in provider.requests[1].prompt
+    assert names(events) == ["model.sent", "model.rejected", "model.sent", "model.reply"]
+    assert reply.price_usd is None, "one part is unknown"
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (Fault(kind="malformed"), "Invalid JSON"),
+        (Fault(kind="truncated", answer=GOOD), "cut off"),
+        (Fault(kind="refusing"), "declined"),
+        (Fault(kind="over_long"), "most that is read is 1,000,000"),
+    ],
+    ids=lambda each: getattr(each, "kind", ""),
+)
+def test_bad_answers_are_repaired_or_fail_with_the_reason(models, fault, reason):
+    assert models(Scripted([fault, GOOD])).ask(question("one")).answer == GOOD
+    with pytest.raises(ModelAnswerError, match=reason) as caught:
+        models(Scripted([fault, fault])).ask(question("two"))
+    assert "elicitor" in str(caught.value) and "Plan" in str(caught.value)
+
+
+def test_an_answer_that_never_became_valid_is_asked_for_again_but_stays_in_the_account(models):
+    bad = PRICED.model_copy(update={"text": "{}"})
+    for paid in (0.02, 0.04):
+        budget = Budget()
+        with pytest.raises(ModelAnswerError):
+            models(Scripted([bad, bad]), budget=budget).ask(question())
+        assert budget.spent.usd == pytest.approx(paid)
+
+
+def test_a_fenced_answer_is_read(models):
+    text = f"```json\n{GOOD.model_dump_json(indent=1)}\n```"
+    assert models(Scripted([text])).ask(question()).answer == GOOD
+
+
+@pytest.mark.parametrize("kind", ["rate_limited", "connection_error"])
+def test_what_may_pass_is_tried_again(models, events, kind):
+    provider = Scripted([Fault(kind=kind), Fault(kind=kind), GOOD])
+    reply = models(provider).ask(question())
+    assert reply.attempts == 3 and len(provider.requests) == 3
+    assert names(events).count("model.retry") == 2
+
+
+def test_a_failed_attempt_gives_its_reservation_back(models):
+    provider = Scripted([Fault(kind="connection_error"), Fault(kind="rate_limited"), GOOD])
+    assert models(provider, budget=Budget(calls=1)).ask(question()).attempts == 3
+
+
+def test_the_service_is_given_the_time_it_asks_for(models):
+    started = time.monotonic()
+    models(Scripted([Fault(kind="rate_limited", seconds=0.4), GOOD])).ask(question())
+    assert time.monotonic() - started >= 0.4
+
+
+def test_a_wait_beyond_the_deadline_is_not_begun(models):
+    started = time.monotonic()
+    with pytest.raises(ModelUnavailable, match="Too many requests"):
+        models(Scripted([Fault(kind="rate_limited", seconds=3600), GOOD])).ask(question())
+    assert time.monotonic() - started < 2
+
+
+def test_an_outage_is_an_error_after_all_attempts_and_costs_nothing(models, events, tmp_path):
+    provider = Scripted([Fault(kind="down")])
+    path = models(provider)
+    with pytest.raises(ModelUnavailable, match=r"after 3 attempts.*is down"):
+        path.ask(question())
+    assert len(provider.requests) == 3
+    assert path.budget.spent.calls == 0
+    assert not list(tmp_path.rglob("*.json"))
+    assert events[-1]["event"] == "model.failed" and events[-1]["kind"] == "ModelUnavailable"
+
+
+def test_waits_grow_with_full_jitter():
+    limits = Limits(first_wait_s=1, longest_wait_s=10)
+    rng = random.Random(0)
+    longest = [max(limits.wait_s(n, None, rng) for _ in range(300)) for n in (1, 2, 3, 9)]
+    assert longest == pytest.approx([1, 2, 4, 10], rel=0.05)
+    assert min(limits.wait_s(9, None, rng) for _ in range(300)) < 0.5
+    assert limits.wait_s(1, 30.0, rng) >= 30
+
+
+def test_a_slow_attempt_is_given_up_and_tried_again(models):
+    provider = Scripted([Fault(kind="slow", seconds=60), GOOD])
+    limits = FAST.replace(attempt_s=0.2)
+    assert models(provider, limits=limits).ask(question()).attempts == 2
+
+
+def test_a_slow_model_meets_the_deadline(models):
+    provider = Scripted(lambda request: Fault(kind="slow", seconds=60))
+    started = time.monotonic()
+    with pytest.raises(ModelUnavailable, match=r"0\.3 s|attempts"):
+        models(provider, limits=FAST.replace(deadline_s=0.3)).ask(question())
+    assert time.monotonic() - started < 2
+
+
+def test_a_lost_call_to_a_metered_model_is_counted_also_after_a_restart(models):
+    provider = Scripted([Fault(kind="slow", seconds=60), GOOD], name="openai:unheard-of")
+    budget = Budget(usd=1.0, usd_when_unknown=0.1)
+    limits = FAST.replace(attempt_s=0.2)
+    models(provider, budget=budget, limits=limits).ask(question())
+    assert budget.spent.usd == pytest.approx(0.2) and budget.spent.calls == 2
+    resumed = Budget()
+    models(provider, budget=resumed)
+    assert resumed.spent.usd == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("fault", [{"kind": "slow"}, {"kind": "rate_limited"}])
+def test_stopping_takes_less_than_a_second(models, fault):
+    asked = time.monotonic() + 0.3
+    provider = Scripted([Fault(seconds=30, **fault)])
+    limits = Limits()
+    with pytest.raises(Cancelled):
+        models(provider, limits=limits, should_stop=lambda: time.monotonic() > asked).ask(
+            question()
+        )
+    assert time.monotonic() - asked < 1
+
+
+def test_nothing_is_sent_after_a_stop(models):
+    provider = Scripted([GOOD])
+    with pytest.raises(Cancelled):
+        models(provider, should_stop=lambda: True).ask(question())
+    assert provider.requests == []
+
+
+def test_two_threads_with_the_same_question_pay_once(models):
+    provider = Scripted(lambda request: Fault(kind="slow", seconds=0.2, answer=GOOD))
+    path = models(provider)
+    threads = [threading.Thread(target=path.ask, args=(question(),)) for _ in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert len(provider.requests) == 1 and path.budget.spent.calls == 1
+
+
+def test_the_trace_has_prompt_answer_tokens_price_and_latency(models, events):
+    models(Scripted([PRICED])).ask(question(system="Be brief.", prompt_hash="abc"))
+    sent, reply = events
+    assert sent["prompt"] == "How?" and sent["system"] == "Be brief."
+    assert sent["prompt_hash"] == "abc" and sent["role"] == reply["role"] == "elicitor"
+    assert json.loads(reply["answer"])["title"] == "run"
+    assert reply["tokens"]["reasoning"] == 5 and reply["price_usd"] == 0.01
+    assert reply["latency_s"] >= 0 and reply["cached"] is False
+    json.dumps(events)
+
+
+def test_a_request_that_will_never_be_taken_is_not_repeated(models):
+    class Strict(Scripted):
+        async def complete(self, request, deadline_s):
+            self.requests.append(request)
+            raise RequestRejected("no such model")
+
+    provider = Strict([])
+    with pytest.raises(RequestRejected):
+        models(provider).ask(question())
+    assert len(provider.requests) == 1
+
+
+def test_a_broken_provider_is_an_error_never_an_answer(models):
+    def broken(request):
+        raise ZeroDivisionError("oops")
+
+    with pytest.raises(ModelUnavailable, match="ZeroDivisionError: oops"):
+        models(Scripted(broken)).ask(question())
+
+
+def test_scripts_answer_by_role_and_say_when_they_are_empty(models):
+    path = models(Scripted({"elicitor": [GOOD], "reviewer": Plan(title="b")}))
+    assert path.ask(question(role="reviewer")).answer.title == "b"
+    assert path.ask(question(role="reviewer", prompt="again")).answer.title == "b"
+    path.ask(question())
+    with pytest.raises(UsageError, match="only 1 answers for elicitor"):
+        path.ask(question("more"))
+    with pytest.raises(UsageError, match="role analyst"):
+        path.ask(question(role="analyst"))
+
+
+def test_asking_inside_an_event_loop_names_the_other_way(models):
+    async def ask():
+        models(Scripted([GOOD])).ask(question())
+
+    with pytest.raises(UsageError, match="ask_async"):
+        asyncio.run(ask())
+
+
+def test_importing_the_package_does_not_load_the_services():
+    heavy = ("pydantic_ai", "genai_prices", "openai", "anthropic", "torch", "mujoco")
+    code = f"import sys, telic.llm; print([m for m in {heavy!r} if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
+
+
+def test_one_event_loop_may_ask_many_things_at_once(tmp_path):
+    provider = Scripted(lambda request: Fault(kind="slow", seconds=0.4, answer=GOOD))
+    path = Models(provider, tmp_path)
+
+    async def ask_all():
+        return await asyncio.gather(*(path.ask_async(question(str(n))) for n in range(8)))
+
+    started = time.monotonic()
+    assert len(asyncio.run(ask_all())) == 8
+    assert time.monotonic() - started < 2.5

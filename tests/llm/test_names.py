@@ -1,0 +1,81 @@
+import pytest
+
+from telic.errors import UnknownName, UsageError
+from telic.llm import Host, choose
+from telic.llm.names import parse_name
+
+
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [
+        ("anthropic:claude-x", ("anthropic", "claude-x", None)),
+        ("claude-x", ("anthropic", "claude-x", None)),
+        ("gpt-5", ("openai", "gpt-5", None)),
+        ("o3-mini", ("openai", "o3-mini", None)),
+        ("gemini-2.5-pro", ("google", "gemini-2.5-pro", None)),
+        ("openrouter:qwen/qwen3", ("openrouter", "qwen/qwen3", None)),
+        ("ollama:qwen3:8b", ("ollama", "qwen3:8b", "http://127.0.0.1:11434/v1")),
+        ("lmstudio:phi", ("lmstudio", "phi", "http://127.0.0.1:1234/v1")),
+        ("vllm:http://gpu:8000/Qwen/Qwen3", ("vllm", "Qwen/Qwen3", "http://gpu:8000/v1")),
+        ("vllm:http://gpu:8000/v1/Qwen/Qwen3", ("vllm", "Qwen/Qwen3", "http://gpu:8000/v1")),
+        ("vllm:https://gpu/v1/#m", ("vllm", "m", "https://gpu/v1")),
+        (
+            "openai-compatible:http://127.0.0.1:8080/v1#m",
+            ("openai-compatible", "m", "http://127.0.0.1:8080/v1"),
+        ),
+    ],
+)
+def test_names_lead_to_addresses_and_back(name, address):
+    found = parse_name(name)
+    assert tuple(found) == address
+    assert parse_name(found.name) == found
+
+
+def test_the_address_of_a_server_may_come_from_the_environment(monkeypatch):
+    monkeypatch.setenv("OLLAMA_BASE_URL", "http://box:11434/v1/")
+    assert parse_name("ollama:m").base_url == "http://box:11434/v1"
+
+
+def test_an_unknown_provider_gets_the_closest_names():
+    with pytest.raises(UnknownName, match=r'"antropic".*Closest: anthropic'):
+        choose("antropic:claude-x")
+    with pytest.raises(UnknownName, match="claude"):
+        choose("cluade")
+    with pytest.raises(UnknownName, match="ollama:qwen3:8b"):
+        choose("qwen3:8b")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "anthropic:",
+        "openai-compatible:model",
+        "openai-compatible:http://127.0.0.1/v1",
+        "vllm:http://gpu:8000/v1",
+        "openai:http://127.0.0.1/v1#m",
+        "vllm:ftp://gpu/m",
+    ],
+)
+def test_what_names_no_model_is_refused(name):
+    with pytest.raises(UsageError):
+        choose(name)
+
+
+@pytest.mark.parametrize("part", ["user:sesame@host/v1#m", "host/v1?key=sesame#m"])
+def test_an_address_may_not_hold_a_password(part):
+    with pytest.raises(UsageError, match="written down") as caught:
+        choose(f"openai-compatible:https://{part}")
+    assert "sesame" not in str(caught.value)
+
+
+def test_without_a_name_nothing_is_chosen_even_with_a_key(monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-1234567890")
+    with pytest.raises(UsageError, match="No model was named"):
+        choose(None)
+
+
+def test_the_host_works_in_the_session_folder(tmp_path):
+    provider = choose("host", tmp_path)
+    assert isinstance(provider, Host) and provider.folder == tmp_path / "orders"
+    with pytest.raises(UsageError, match="session folder"):
+        choose("host")

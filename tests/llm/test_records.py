@@ -1,0 +1,70 @@
+import pytest
+from pydantic import ValidationError
+
+from telic.core.config import Record
+from telic.llm import Image, Reply, Request, Tokens
+
+from .conftest import GOOD, Plan, question
+
+
+class Other(Record):
+    name: str
+
+
+CHANGES = [
+    {"role": "reviewer"},
+    {"system": "Be brief."},
+    {"images": (Image(data=b"1"),)},
+    {"images": (Image(data=b"1", media_type="image/jpeg"),)},
+    {"effort": "high"},
+    {"max_tokens": 17},
+    {"sample": 1},
+]
+
+
+def test_everything_that_decides_the_answer_changes_the_key():
+    keys = [question().key("m"), question("Why?").key("m"), question().key("other")]
+    keys += [question(**change).key("m") for change in CHANGES]
+    keys.append(Request(role="elicitor", prompt="How?", answer=Other).key("m"))
+    assert len(set(keys)) == len(keys)
+
+
+def test_the_key_is_stable_and_does_not_depend_on_the_templates_version():
+    assert question().key("m") == question(prompt_hash="abc").key("m")
+    # A changed key makes every recording and every paid reply worthless: change it on purpose only.
+    assert question().key("m") == "de0ccdfda2312e44fe16cad2e65d182e"
+
+
+def test_an_answer_must_be_a_record():
+    with pytest.raises(ValidationError):
+        Request.model_validate({"role": "x", "prompt": "", "answer": dict})
+
+
+def test_a_reply_keeps_the_fields_of_its_answer_when_written():
+    reply = Reply(
+        answer=GOOD,
+        model="m",
+        tokens=Tokens(),
+        price_usd=None,
+        latency_s=0.0,
+        attempts=1,
+        cached=False,
+    )
+    assert isinstance(reply.answer, Plan)
+    assert reply.model_dump()["answer"] == {"title": "run", "weights": {"speed": 1.0}}
+
+
+def test_unknown_tokens_stay_unknown_in_a_sum():
+    total = Tokens(input=1, output=2, reasoning=1) + Tokens(input=10, output=20)
+    assert (total.input, total.output, total.reasoning, total.total) == (11, 22, None, 33)
+    assert Tokens(input=1).total is None
+
+
+def test_a_repair_carries_the_answer_and_the_reason():
+    repair = question().repaired('{"titel": 1}', "- title: Field required")
+    assert '{"titel": 1}' in repair.prompt and "Field required" in repair.prompt
+    assert repair.key("m") != question().key("m")
+
+
+def test_the_bytes_of_a_picture_are_not_in_its_repr():
+    assert "secret" not in repr(Image(data=b"secret"))
