@@ -10,7 +10,7 @@ TELIC := $(BIN)/telic
 .PHONY: help run test check bench bench-gpu setup format clean
 
 help:
-	@echo "make run     set up, then train HalfCheetah on its default reward and show the result (about 2 minutes)"
+	@echo "make run     set up, then teach HalfCheetah to run forward fast, with report and video (about 2 minutes)"
 	@echo "make test    run the tests"
 	@echo "make check   formatting, lint, types, layers"
 	@echo "make bench   speed and learning, side by side with Stable-Baselines3 (about 35 minutes)"
@@ -18,7 +18,7 @@ help:
 	@echo "make setup   only create .venv and install"
 
 run: $(STAMP)
-	$(TELIC) train HalfCheetah-v5
+	$(TELIC) run "run forward fast" --env HalfCheetah-v5
 
 test: $(STAMP)
 	$(BIN)/python -m pytest -q -n 2

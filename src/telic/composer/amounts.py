@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from telic.composer.frames import Amount, Rule, Unit
-from telic.composer.words import Token, determiners, number_rules, table, units
+from telic.composer.tokens import Token
+from telic.composer.words import determiners, number_rules, table, units
 
 _BEFORE = ("at", "for", "by", "of", "in", "from")
 _BETWEEN_NUMBERS = ("and", "to", "or")
@@ -30,6 +31,30 @@ class Reading:
     def end(self) -> int:
         """Place after its last word."""
         return self.at[-1] + 1
+
+
+@dataclass(slots=True)
+class Numbers:
+    """The numbers of a frame: at most one of each kind."""
+
+    amount: Amount | None = None
+    count: int | None = None
+    duration_s: float | None = None
+
+    def take(self, amount: Amount | None, count: int | None, duration_s: float | None) -> bool:
+        """Take what is new; return whether everything was."""
+        news = [
+            (self.amount, amount),
+            (self.count, count),
+            (self.duration_s, duration_s),
+        ]
+        said = [(old, new) for old, new in news if new is not None]
+        if not said or any(old is not None for old, _ in said):
+            return False
+        self.amount = amount or self.amount
+        self.count = count or self.count
+        self.duration_s = duration_s if duration_s is not None else self.duration_s
+        return True
 
 
 def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:

@@ -62,11 +62,15 @@ def go(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 def _speed(frame: Frame, scene: Scene, draft: Draft) -> tuple[float, bool]:
     """Return the speed that is meant, and whether more would be wrong."""
-    amount = frame.amount
-    if amount and amount.unit == "m/s":
-        return amount.value, amount.rule == "about"
-    degree = frame.degree or _GAIT.get(frame.gait or "", Degree.MODERATE)
-    target = _SHARE_OF_TOP[degree] * float(scene.known["top_speed"])
+    amount, top = frame.amount, float(scene.known["top_speed"])
+    if amount and amount.unit in ("m/s", "share"):
+        value = amount.value * (top if amount.unit == "share" else 1.0)
+        return value, amount.rule != "at_least"
+    usual = _GAIT.get(frame.gait or "", Degree.MODERATE)
+    degree = frame.degree if frame.degree and frame.dimension in (None, "speed") else usual
+    if frame.dimension == "distance" and frame.degree is Degree.MOST:
+        degree = Degree.MOST  # the farthest in a given time is the fastest
+    target = _SHARE_OF_TOP[degree] * top
     draft.doubts.append(f'"{frame.word}" is taken as {target:.2g} m/s for this robot')
     return target, degree in _GENTLE
 

@@ -90,7 +90,7 @@ def _refuse(parsed: Parsed, scene: Scene) -> None:
     unknown = [each.word for each in parsed.frames if each.verb not in BEHAVIOURS]
     if unknown:
         raise Refused(
-            f"The composer understands \"{', '.join(unknown)}\" but cannot teach it yet.",
+            f'The composer understands "{", ".join(unknown)}" but cannot teach it yet.',
             hint=f"It can: {', '.join(sorted(verb.value for verb in BEHAVIOURS))}.",
         )
     if any(each.phase > 0 for each in parsed.frames):

@@ -8,15 +8,17 @@ from typing import Any
 
 from telic.composer.clauses import Clause
 from telic.composer.frames import Amount, Direction, Limit, LimitKind, Posture, Verb
+from telic.composer.implied import (
+    held_kind,
+    implied_verb,
+    is_height,
+    postures_in,
+    says_how_long,
+)
 from telic.composer.scan import Mark
+from telic.composer.tokens import Token
 from telic.composer.verbs import as_verb, is_acting, merge
-from telic.composer.words import Token
 
-_HELD = {
-    Posture.UPRIGHT: LimitKind.UPRIGHT,
-    Posture.LOW: LimitKind.LOW_HEIGHT,
-    Posture.HIGH: LimitKind.KEEP_HEIGHT,
-}
 _TRUNK = {None, "torso", "head", "pelvis", "waist", "cart"}
 _LASTING = {Verb.STAND, Verb.SIT, Verb.LIE, Verb.STAND_UP, Verb.BALANCE, Verb.REACH, Verb.LIFT}
 _OPPOSITE = {
@@ -26,7 +28,6 @@ _OPPOSITE = {
     Direction.CLOCKWISE: Direction.COUNTERCLOCKWISE,
 }
 _POLES = {"pole", "poles", "tip"}
-_LENGTH = {"number", "until_end"}
 _NEW = {"direction", "degree", "posture", "style", "number"}
 
 
@@ -85,6 +86,7 @@ class Outline:
 
     def _read_clause(self, clause: Clause, acts: bool) -> None:
         rest = self._without_limits(clause.marks)
+        acts = acts or any(sketch.phase == self._phase for sketch in self.sketches)
         holder = next((m for m in rest if m.slot == "verb" and not is_acting(m)), None)
         if clause.acts:
             self._add_verbs(rest)
@@ -177,7 +179,7 @@ class Outline:
     def _hold(self, holder: Mark, marks: list[Mark], acts: bool) -> None:
         """Read "stay low", "keep the pole upright", "hold it for 3 seconds"."""
         part = next((mark.part.name for mark in marks if mark.part is not None), None)
-        postures = _postures(marks)
+        postures = postures_in(marks)
         last = self.sketches[-1] if self.sketches else None
         if any(mark.part is not None and mark.part.name == "target" for mark in marks):
             self._start(as_verb(holder, Verb.REACH), marks)
@@ -189,7 +191,7 @@ class Outline:
             before = len(self.limits)
             rest = self._body_limits([holder, *marks], acts, held=True)
             others = [mark for mark in rest if mark is not holder]
-            if len(self.limits) > before or any(mark.slot not in _LENGTH for mark in others):
+            if len(self.limits) > before or any(not says_how_long(mark) for mark in others):
                 self.used.update(holder.at)
                 self._attach(others)
             else:
@@ -215,11 +217,17 @@ class Outline:
         name = part.part.name if part and part.part else None
         if name not in _TRUNK or not (held or name):
             return marks
+        measured = any(is_height(mark, name) for mark in marks)
         taken: list[Mark] = []
         for mark in marks:
-            kind, amount = _held_kind(mark, name, acts)
-            if kind is not None:
-                taken.append(mark)
+            kind, amount = held_kind(mark, name, acts)
+            after = bool(taken) and mark.slot == "degree" and taken[-1].end in mark.at
+            if kind is None and not after:
+                continue
+            taken.append(mark)
+            self.used.update(mark.at)
+            # Of "0.5 m high" and "as upright as possible" one word makes the limit.
+            if kind is not None and (amount is not None or not measured):
                 around = (*(marks[0].at if held else ()), *(part.at if part else ()), *mark.at)
                 self.add_limit(kind, around, amount)
         return [mark for mark in marks if mark not in taken and not (taken and mark is part)]
@@ -229,7 +237,7 @@ class Outline:
         if self.sketches:
             return
         for mark in self._pending if self._is_known(self._pending) else ():
-            verb = _implied(mark)
+            verb = implied_verb(mark)
             if verb is not None:
                 word = " ".join(self._tokens[place].word for place in mark.at)
                 self.sketches.append(Sketch(verb, word, 0, {}, self._pending))
@@ -248,49 +256,3 @@ class Outline:
 def _opposites(direction: Direction) -> set[Direction]:
     back = {other: one for one, other in _OPPOSITE.items()}
     return {each for each in (_OPPOSITE.get(direction), back.get(direction)) if each}
-
-
-def _postures(marks: Sequence[Mark]) -> set[Posture]:
-    """Return the postures named; something kept "up" is high."""
-    found = set()
-    for mark in marks:
-        sense = mark.sense()
-        if sense is not None and sense.slot == "posture":
-            found.add(Posture(sense.value))
-        elif sense is not None and sense.value == Direction.UP:
-            found.add(Posture.HIGH)
-    return found
-
-
-def _held_kind(mark: Mark, part: str | None, acts: bool) -> tuple[LimitKind | None, Amount | None]:
-    sense = mark.sense()
-    amount = mark.reading.amount if mark.reading else None
-    if amount is not None and amount.unit == "m" and amount.rule != "about":
-        low = amount.rule == "at_most"
-        return (LimitKind.LOW_HEIGHT if low else LimitKind.KEEP_HEIGHT), amount
-    if sense is None or not acts:
-        return None, None
-    if sense.slot == "posture":
-        return _HELD.get(Posture(sense.value)), None
-    if sense.value == Direction.IN_PLACE:
-        return LimitKind.NO_DRIFT, None
-    if sense.value == Direction.UP and part is not None:
-        return LimitKind.KEEP_HEIGHT, None
-    return None, None
-
-
-def _implied(mark: Mark) -> Verb | None:
-    """Return the verb a word implies where there is none."""
-    sense = mark.sense()
-    if mark.reading is not None and mark.reading.amount is not None:
-        units = {"m/s": Verb.GO, "turns": Verb.TURN, "rad": Verb.TURN, "rad/s": Verb.TURN}
-        return units.get(mark.reading.amount.unit)
-    if sense is None:
-        return None
-    if sense.slot == "direction":
-        turning = sense.value in (Direction.CLOCKWISE, Direction.COUNTERCLOCKWISE)
-        still = sense.value in (Direction.IN_PLACE, Direction.UP, Direction.DOWN)
-        return Verb.TURN if turning else None if still else Verb.GO
-    if sense.slot == "posture":
-        return Verb.STAND
-    return Verb.GO if sense.says.get("dimension") == "speed" else None

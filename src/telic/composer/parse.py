@@ -14,7 +14,8 @@ from telic.composer.frames import Frame, LimitKind, Parsed
 from telic.composer.outline import Outline
 from telic.composer.scan import parts_at, scan
 from telic.composer.slots import fill
-from telic.composer.words import Token, corrected, ignored_words, read_tokens, readable
+from telic.composer.tokens import Token, read_tokens, readable
+from telic.composer.words import corrected, ignored_phrases, ignored_words
 from telic.envs.spec import EnvSpec
 
 
@@ -53,17 +54,26 @@ def _account(
 ) -> Parsed:
     """Sort every word into used, ignored or not understood; without a frame nothing was."""
     used = outline.used if frames else set()
-    ignored = ignored if frames else frozenset()
-    words = [(place, token) for place, token in enumerate(tokens) if not token.silent]
-    rest = [token for place, token in words if place not in used]
+    left_out = _ignored(tokens, ignored) - used if frames else set()
+    words = [(place, token.text) for place, token in enumerate(tokens) if not token.silent]
+    known = used | left_out
     return Parsed(
         intent=readable(intent),
         frames=frames,
         limits=tuple(outline.limits),
-        used=tuple(token.text for place, token in words if place in used),
-        ignored=tuple(token.text for token in rest if token.word in ignored),
-        not_understood=tuple(token.text for token in rest if token.word not in ignored),
+        used=tuple(text for place, text in words if place in used),
+        ignored=tuple(text for place, text in words if place in left_out),
+        not_understood=tuple(text for place, text in words if place not in known),
     )
+
+
+def _ignored(tokens: Sequence[Token], words: frozenset[str]) -> set[int]:
+    """Return the places of words left out on purpose."""
+    places = {place for place, token in enumerate(tokens) if token.word in words}
+    for place in range(len(tokens)):
+        phrase = ignored_phrases().find(tokens, place)
+        places.update(phrase.at if phrase else ())
+    return places
 
 
 def _names(spec: EnvSpec) -> frozenset[str]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from telic.composer.words import Token, determiners, table, vocabulary
+from telic.composer.tokens import Token
+from telic.composer.words import determiners, table, vocabulary
 from telic.envs.spec import EnvSpec
 
 _PAIRED = ("leg", "foot", "arm", "hand", "thigh", "shin", "upper arm")

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from telic.composer.amounts import Reading, read_amount
 from telic.composer.frames import Amount, LimitKind
 from telic.composer.parts import Part, find_part
-from telic.composer.words import Match, Sense, Token, forbidden, ignored_words, phrases
+from telic.composer.tokens import Token
+from telic.composer.words import Match, Sense, forbidden, ignored_words, phrases
 from telic.envs.spec import EnvSpec
 
 # Limits a distance, height or angle can be given for.

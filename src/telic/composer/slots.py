@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from telic.composer.amounts import Numbers
 from telic.composer.frames import (
     Amount,
     Degree,
@@ -72,7 +73,8 @@ class _Slots:
         direction = self._direction()
         degree, dimension = self._degree()
         number = self._number(dimension)
-        amount, count = number.amount, number.count
+        count = number.count
+        amount = number.amount or self._said_turns(count)
         if amount is None and degree is None and dimension is not None:
             dimension = None
         if amount is not None and amount.value < 0:
@@ -88,7 +90,7 @@ class _Slots:
             direction=direction,
             degree=degree,
             dimension=self._dimension(degree, dimension, amount, direction),
-            amount=amount or self._said_turns(count),
+            amount=amount,
             count=count,
             duration_s=number.duration_s,
             until_end=self._until_end(timed=number.duration_s is not None),
@@ -139,7 +141,7 @@ class _Slots:
             for mark, _ in found:
                 self._use(mark)
             named = found[0][1] if found else None
-            return None if (self.verb, named) == (Verb.FLIP, Direction.UP) else named
+            return None if self.verb in _TURNING and named == Direction.UP else named
         for mark, direction in found:
             if direction == Direction.UP or (exact and direction == exact[0][1]):
                 self._use(mark)
@@ -186,9 +188,9 @@ class _Slots:
     def _has_height_posture(self) -> bool:
         return any(s.value in (Posture.LOW, Posture.HIGH) for _, s in self._senses("posture"))
 
-    def _number(self, dimension: str | None) -> _Number:
+    def _number(self, dimension: str | None) -> Numbers:
         """Return the amount, count and duration; a second one of a kind stays unused."""
-        found = _Number()
+        found = Numbers()
         for mark in self.sketch.marks:
             reading = mark.reading
             if reading is None:
@@ -260,28 +262,6 @@ class _Slots:
             self._use(mark)
             found.add(Style(sense.value))
         return tuple(each for each in Style if each in found)
-
-
-@dataclass(slots=True)
-class _Number:
-    amount: Amount | None = None
-    count: int | None = None
-    duration_s: float | None = None
-
-    def take(self, amount: Amount | None, count: int | None, duration_s: float | None) -> bool:
-        """Take what is new; return whether everything was."""
-        news = [
-            (self.amount, amount),
-            (self.count, count),
-            (self.duration_s, duration_s),
-        ]
-        said = [(old, new) for old, new in news if new is not None]
-        if not said or any(old is not None for old, _ in said):
-            return False
-        self.amount = amount or self.amount
-        self.count = count or self.count
-        self.duration_s = duration_s if duration_s is not None else self.duration_s
-        return True
 
 
 def _combined(values: list[str]) -> Degree | None:

@@ -1,4 +1,4 @@
-"""Words of an intent, and the tables of synonyms they are looked up in.
+"""The tables of synonyms the words of an intent are looked up in.
 
 A table is a file of `tables/`: rows under a heading (the value), each with `words` (phrases) and
 what they say besides. To teach the parser a word, add it to a row; no code changes.
@@ -6,9 +6,7 @@ what they say besides. To teach the parser a word, add it to a row; no code chan
 
 from __future__ import annotations
 
-import re
 import tomllib
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from telic.composer.spelling import inflections, is_one_edit
+from telic.composer.tokens import Token
 
 TABLES = Path(__file__).parent / "tables"
 # File of a table: name of the slot its words fill.
@@ -30,33 +29,6 @@ SLOTS = {
     "joins": "join",
 }
 SHORTEST_TYPO = 5
-LARGEST = 1e9
-
-_TOKEN = re.compile(
-    r"(?P<number>(?:(?<!\S)-)?\d+(?:[.,]\d+)*|(?<!\w)\.\d+)"
-    r"|(?P<word>[^\W\d_]\w*(?:\.\d+(?!\w))?(?:'[^\W\d_]+)?)"
-    r"|(?P<mark>\n+|>=|<=|\S)"
-)
-_SPELLINGS = {"&": "and", "+": "and", "%": "percent", "°": "degrees"}
-_SILENT = set(",;.:!?()[]{}\"'/-‐‑–—…*`“”")
-_QUOTES = str.maketrans({"’": "'", "‘": "'", "´": "'", "−": "-"})
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """One word, number or sign of an intent."""
-
-    text: str
-    """as it was typed"""
-    word: str
-    """lower case, typing errors corrected; "," and "." for anything that separates"""
-    silent: bool = False
-    """punctuation: it separates, but is not a word to account for"""
-
-    @property
-    def number(self) -> float | None:
-        """The value, if it is written in digits."""
-        return _number(self.word) if self.word[-1:].isdigit() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,28 +88,6 @@ class Lexicon:
         return {word for group in self._phrases.values() for words in group for word in words}
 
 
-def read_tokens(text: str) -> list[Token]:
-    """Split a text into words, numbers and signs; nothing but white space is lost."""
-    text = unicodedata.normalize("NFKC", readable(text)).translate(_QUOTES)
-    found = []
-    for match in _TOKEN.finditer(text):
-        typed = match.group()
-        if match.lastgroup != "mark":
-            found.append(Token(typed, typed.lower()))
-        elif typed in _SILENT or typed.startswith("\n"):
-            word = _separator(text, match.start(), typed)
-            if word:
-                found.append(Token(typed, word, silent=True))
-        else:
-            found.append(Token(typed, _SPELLINGS.get(typed, typed)))
-    return found
-
-
-def readable(text: str) -> str:
-    """Return a text that can be stored: half characters are replaced."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
 @lru_cache(maxsize=32)
 def table(name: str) -> dict[str, Any]:
     """Return a table as it is on disk."""
@@ -156,6 +106,15 @@ def ignored_words() -> frozenset[str]:
     lists = table("ignored")
     phrases = [*lists["determiners"], *lists["words"], *lists["robots"]]
     return frozenset(word for phrase in phrases for word in phrase.split())
+
+
+@lru_cache(maxsize=1)
+def ignored_phrases() -> Lexicon:
+    """Return the phrases left out on purpose, whose words alone are not."""
+    lexicon = Lexicon()
+    for phrase in table("ignored")["phrases"]:
+        lexicon.add(phrase, Sense("ignored", phrase))
+    return lexicon
 
 
 @lru_cache(maxsize=1)
@@ -247,29 +206,6 @@ def _places(tokens: Sequence[Token], start: int, words: tuple[str, ...]) -> tupl
         at.append(place)
         place += 1
     return tuple(at)
-
-
-def _separator(text: str, place: int, sign: str) -> str:
-    before, after = text[place - 1 : place], text[place + 1 : place + 2]
-    if sign == "/":
-        return "per"
-    if sign in "'*`\"“”":
-        return ""
-    if sign in "-‐‑–—":
-        if before.isdigit() and after[:1].isdigit():
-            return "to"
-        return "" if before.isalnum() or after.isalnum() else ","
-    return "," if sign in ",()[]{}" else "."
-
-
-def _number(word: str) -> float | None:
-    if re.fullmatch(r"-?\d{1,3}(,\d{3})+(\.\d+)?", word):
-        word = word.replace(",", "")
-    try:
-        value = float(word.replace(",", "."))
-    except ValueError:
-        return None
-    return value if abs(value) < LARGEST else None
 
 
 def _rows(name: str) -> list[tuple[str, dict[str, Any]]]:

@@ -1,0 +1,708 @@
+"""The parser: sentences people type and what is read in them, every word accounted for."""
+
+import random
+from collections import Counter
+from functools import lru_cache
+
+import pytest
+
+from telic.composer.frames import (
+    Amount,
+    Degree,
+    Direction,
+    Frame,
+    LimitKind,
+    Parsed,
+    Posture,
+    Style,
+    Verb,
+)
+from telic.composer.parse import parse
+from telic.composer.spelling import inflections, is_one_edit
+from telic.composer.tokens import read_tokens
+from telic.composer.words import TABLES, table, vocabulary
+from telic.envs import EnvSpec, make
+
+SIGN = {"about": "", "at_least": ">=", "at_most": "<="}
+
+
+def show(parsed):
+    """Write what was read: a line per frame, "!" and a limit, "?" and what was not understood."""
+    lines = [show_frame(frame) for frame in parsed.frames]
+    lines += [f"! {each.kind} {show_amount(each.amount)}".strip() for each in parsed.limits]
+    return lines + ([" ".join(("?", *parsed.not_understood))] if parsed.not_understood else [])
+
+
+def show_amount(amount):
+    return f"{SIGN[amount.rule]}{amount.value:.4g}{amount.unit}" if amount else ""
+
+
+def show_frame(frame):
+    degree = f"{frame.degree}/{frame.dimension}" if frame.degree else ""
+    amount = f"{show_amount(frame.amount)}/{frame.dimension}" if frame.amount else ""
+    words = [
+        f"{frame.phase})", frame.verb, frame.gait, frame.direction, degree, amount,
+        f"x{frame.count}" if frame.count else "",
+        f"{frame.duration_s}s" if frame.duration_s else "",
+        "until_end" if frame.until_end else "", f"[{frame.part}]" if frame.part else "",
+        *frame.postures, *frame.styles,
+    ]  # fmt: skip
+    return " ".join(word for word in words if word)
+
+
+# A sentence for a robot, and what is read in it. "0)" is the phase; then verb, gait, direction,
+# degree or amount with what it is about, count, duration, [part], postures and styles.
+SENTENCES = """
+HalfCheetah: run forward fast
+    0) go run forward fast/speed
+Walker2d: walk slowly backward
+    0) go walk backward slow/speed
+HalfCheetah: run at 3 m/s
+    0) go run 3m/s/speed
+HalfCheetah: Please make the cheetah run as fast as you can!
+    0) go run most/speed
+Humanoid: I want the robot to walk naturally like a human
+    0) go walk natural
+Swimmer: swim forward as fast as possible
+    0) go swim forward most/speed
+Humanoid: crawl
+    0) go crawl
+HalfCheetah: run very fast
+    0) go run very_fast/speed
+Ant: go sideways to the left at 1 m/s
+    0) go left 1m/s/speed
+Ant: walk sideways
+    0) go walk sideways
+Humanoid: strafe right
+    0) go walk right
+Humanoid: moonwalk
+    0) go walk backward
+Humanoid: sprint!!!
+    0) go sprint very_fast/speed
+HalfCheetah: gallop like a real animal
+    0) go gallop natural
+Ant: trot steadily with alternating legs
+    0) go trot steady alternating
+Swimmer: slither slowly to the left
+    0) go swim left slow/speed
+Swimmer: swim in a straight line
+    0) go swim straight_line
+Ant: move forward smoothly with little energy
+    0) go forward smooth
+    ! low_energy
+Humanoid: walk with as little energy as possible
+    0) go walk
+    ! low_energy
+Ant: as smoothly as possible, walk forward
+    0) go walk forward smooth
+Humanoid: run at half speed
+    0) go run 0.5share/speed
+Humanoid: run at 50% of top speed
+    0) go run 0.5share/speed
+Humanoid: run at a speed of 2
+    0) go run 2m/s/speed
+Humanoid: run faster than 2 m/s
+    0) go run >=2m/s/speed
+Humanoid: run no faster than 2 m/s
+    0) go run <=2m/s/speed
+Humanoid: run at about two metres per second
+    0) go run 2m/s/speed
+Humanoid: run at most 2.5 m per second
+    0) go run <=2.5m/s/speed
+Humanoid: walk at 1-2 m/s
+    0) go walk 1.5m/s/speed
+HalfCheetah: run between 2 and 3 m/s
+    0) go run 2.5m/s/speed
+HalfCheetah: run at 10 km/h
+    0) go run 2.778m/s/speed
+HalfCheetah: run at -2 m/s
+    0) go run backward 2m/s/speed
+Humanoid: walk one and a half metres
+    0) go walk 1.5m/distance
+Humanoid: walk twenty five centimeters
+    0) go walk 0.25m/distance
+Humanoid: walk for half a second
+    0) go walk 0.5s
+Humanoid: not too fast, walk forward
+    0) go walk forward moderate/speed
+Humanoid: walk at a slow pace
+    0) go walk slow/speed
+Humanoid: run forward as far as you can
+    0) go run forward most/distance
+HalfCheetah: run as low as possible
+    0) go run most/height low
+Humanoid: backwards quickly
+    0) go backward fast/speed
+Hopper: jump as high as possible
+    0) jump most/height
+Hopper: jump at least 1.5 m high
+    0) jump >=1.5m/height
+Humanoid: jump 50 cm high
+    0) jump 0.5m/height
+Humanoid: jump 3 feet high
+    0) jump 0.9144m/height
+Hopper: jump forward 2 m
+    0) jump forward 2m/distance
+Humanoid: jump forward as far as possible
+    0) jump forward most/distance
+Ant: jump higher
+    0) jump much/height
+Ant: jump a little
+    0) jump little/height
+Hopper: bounce up and down
+    0) jump up
+Hopper: hop forward on one leg
+    0) hop forward one_leg
+Hopper: hop in place
+    0) hop in_place
+Hopper: keep hopping
+    0) hop until_end
+Humanoid: hop on the right foot five times
+    0) hop x5 [right foot] one_leg
+Ant: the ant should jump in place three times
+    0) jump in_place x3
+Humanoid: do ten jumps
+    0) jump x10
+Hopper: take one step forward
+    0) go step forward x1
+HalfCheetah: do a backflip and land on your feet
+    0) flip backward
+    1) stand upright
+HalfCheetah: do two front flips
+    0) flip forward x2
+HalfCheetah: 2 backflips
+    0) flip backward x2
+HalfCheetah: do a double backflip
+    0) flip backward x2
+HalfCheetah: backflip repeatedly
+    0) flip backward until_end
+HalfCheetah: somersault backwards
+    0) flip backward
+HalfCheetah: front flip then back-flip
+    0) flip forward
+    1) flip backward
+Humanoid: do a cartwheel, then stand up
+    0) roll sideways
+    1) stand_up
+Humanoid: roll over
+    0) roll
+Ant: spin in place clockwise
+    0) turn clockwise
+    ! no_drift
+Ant: rotate counter-clockwise at 90 degrees per second
+    0) turn counterclockwise 1.571rad/s/turning
+Ant: spin as fast as possible
+    0) turn most/turning
+Ant: spin three turns
+    0) turn 3turns/turning
+Ant: turn left 90 degrees
+    0) turn left 1.571rad/turning
+Ant: turn half a turn to the right
+    0) turn right 0.5turns/turning
+Ant: do a 360
+    0) turn 6.283rad/turning
+Humanoid: turn to face left
+    0) turn left
+Ant: walk in a circle
+    0) circle walk
+Ant: move in small circles
+    0) circle little/distance
+Ant: go in circles anticlockwise
+    0) circle counterclockwise
+Humanoid: stand still
+    0) stand in_place until_end
+Humanoid: stand for 5s
+    0) stand 5.0s
+Humanoid: stand for a second
+    0) stand 1.0s
+Humanoid: stay upright
+    0) stand until_end upright
+Humanoid: stay in place
+    0) stand in_place until_end
+Ant: stand on the rear legs
+    0) stand rear_legs
+HalfCheetah: run on the hind legs
+    0) go run rear_legs
+Humanoid: do a handstand
+    0) stand front_legs upside_down
+Humanoid: do a headstand
+    0) stand upside_down
+HalfCheetah: do a wheelie
+    0) stand rear_legs
+Walker2d: stand on the left leg
+    0) stand [left leg] one_leg
+Humanoid: balance on one leg for 10 seconds
+    0) balance 10.0s one_leg
+Humanoid: stand straight
+    0) stand upright
+Humanoid: run straight
+    0) go run straight_line
+Humanoid: stand up and stay standing for 3 seconds
+    0) stand_up
+    0) stand 3.0s
+Humanoid: get up
+    0) stand_up
+Humanoid: rise to your feet
+    0) stand_up
+Humanoid: sit down
+    0) sit
+Humanoid: crouch low
+    0) sit low
+Humanoid: lie down on your back and stay there
+    0) lie until_end lying
+InvertedPendulum: balance the pole
+    0) balance [pole]
+InvertedPendulum: keep the pole upright without moving the cart
+    0) balance until_end [pole] upright
+    ! no_drift
+InvertedPendulum: hold the pole vertical for as long as possible
+    0) balance until_end [pole] upright
+InvertedPendulum: keep the pole from falling
+    0) balance until_end [pole]
+    ! no_fall
+InvertedPendulum: keep the pole balanced and the cart in the middle
+    0) balance until_end [pole]
+    ! no_drift
+InvertedPendulum: move the cart to the right without dropping the pole
+    0) go right [cart]
+    ! no_fall
+InvertedPendulum: swing up the pole and keep it upright
+    0) swing up [pole]
+    0) balance until_end upright
+InvertedDoublePendulum: keep both poles up
+    0) balance until_end [poles] upright
+Reacher: reach the target and hold still
+    0) reach
+    0) stand in_place until_end
+Reacher: move the fingertip to the target quickly
+    0) reach fast/speed [tip]
+Reacher: point at the target with the fingertip
+    0) reach [tip]
+Reacher: keep the fingertip on the target
+    0) reach until_end [tip]
+Ant: lift the front left leg
+    0) lift [front left leg]
+Ant: lift leg 2 and hold it for 2 seconds
+    0) lift 2.0s [second leg]
+Ant: keep your front legs off the ground
+    0) lift up until_end [front legs]
+Humanoid: raise your left arm
+    0) lift [left arm]
+Humanoid: can you make it kick with the right foot
+    0) kick [right foot]
+Humanoid: wave with your left hand
+    0) swing [left hand]
+Walker2d: walk without falling
+    0) go walk
+    ! no_fall
+Ant: run forward without jumping or turning
+    0) go run forward
+    ! no_jump
+    ! no_turn
+Humanoid: walk without jumping, turning or falling
+    0) go walk
+    ! no_jump
+    ! no_turn
+    ! no_fall
+HalfCheetah: run backwards, quickly, but not falling over
+    0) go run backward fast/speed
+    ! no_fall
+Humanoid: walk without using your hands
+    0) go walk
+    ! no_hands
+Humanoid: walk but don't let the torso touch the ground
+    0) go walk
+    ! no_fall
+Ant: stand without moving more than 1 m
+    0) stand
+    ! no_drift <=1m
+Humanoid: don't fall
+    0) stand
+    ! no_fall
+Humanoid: don't fall, jump
+    0) jump
+    ! no_fall
+HalfCheetah: run forward while keeping the torso low
+    0) go run forward
+    ! low_height
+HalfCheetah: keep the torso below 0.5 m while running
+    0) go run
+    ! low_height <=0.5m
+HalfCheetah: Run forward. Keep the torso level. Don't fall.
+    0) go run forward [torso] level
+    ! no_fall
+Humanoid: run with the torso upright
+    0) go run
+    ! upright
+Humanoid: stay low and crawl forward
+    0) go crawl forward
+    ! low_height
+Humanoid: jump while staying in place
+    0) jump
+    ! no_drift
+Humanoid: walk slowly without stopping
+    0) go walk slow/speed until_end
+Ant: start walking and keep going
+    0) go walk until_end
+Hopper: jump twice then stand still
+    0) jump x2
+    1) stand in_place until_end
+Walker2d: walk forward then backward
+    0) go walk forward
+    1) go walk backward
+Ant: walk forward and backward
+    0) go walk forward
+    1) go walk backward
+Ant: walk forward and to the left
+    0) go walk forward
+    0) go walk left
+Ant: first walk slowly, then run fast
+    0) go walk slow/speed
+    1) go run fast/speed
+Ant: walk forward; then turn right; finally stop
+    0) go walk forward
+    1) turn right
+    2) stop
+Humanoid: before running, jump twice
+    0) jump x2
+    1) go run
+Humanoid: jump before lying down
+    0) jump
+    1) lie
+Humanoid: stand still after jumping
+    0) jump
+    1) stand in_place until_end
+Humanoid: after jumping, stand still
+    0) jump
+    1) stand in_place until_end
+Humanoid: Jump twice followed by a roll
+    0) jump x2
+    1) roll
+HalfCheetah: run and then come to a halt
+    0) go run
+    1) stop
+Humanoid: stop walking
+    0) stop
+Humanoid: walk forward for 3 seconds, then turn around and walk back
+    0) go walk forward 3.0s
+    1) turn 0.5turns/turning
+    1) go walk backward
+HalfCheetah: run at 2 m/s for 5 s, then jump as high as possible, then stand still until the end
+    0) go run 2m/s/speed 5.0s
+    1) jump most/height
+    2) stand in_place until_end
+Humanoid: do the splits
+    ? do the splits
+Humanoid: dance
+    ? dance
+Humanoid: lean forward
+    ? lean forward
+Humanoid: don't run
+    ? don't run
+Humanoid: walk, don't run
+    0) go walk
+    ? don't run
+Humanoid: walk forward instead of backward
+    0) go walk forward
+    ? instead backward
+Humanoid: walk without moving the arms
+    0) go walk
+    ? without moving arms
+Reacher: stay away from the target
+    ? stay away from the target
+Humanoid: walk forward, staying as upright as possible
+    0) go walk forward
+    ! upright
+InvertedDoublePendulum: keep the poles upright and the cart still
+    0) balance until_end [poles] upright
+    ! no_drift
+Ant: walk forward with the torso 0.5 m high
+    0) go walk forward
+    ! keep_height 0.5m
+Humanoid: jump and turn 180 degrees in the air
+    0) jump
+    0) turn 3.142rad/turning
+Humanoid: I'd like the humanoid to run
+    0) go run
+Humanoid: move like a snake
+    0) go
+    ? like
+Humanoid: never stop running
+    0) go run until_end
+Walker2d: skip forward
+    0) go skip forward
+Humanoid: squat three times
+    0) sit x3 low
+Humanoid: walk forward smoothly, efficiently and symmetrically
+    0) go walk forward smooth symmetric efficient
+Ant: turn clockwise twice, then walk forward for 2 s
+    0) turn clockwise x2
+    1) go walk forward 2.0s
+Humanoid: jog at a steady pace of 2 m/s
+    0) go run 2m/s/speed steady
+"""
+
+
+def cases():
+    for block in SENTENCES.strip().replace("\n    ", "\n\t").split("\n"):
+        if not block.startswith("\t"):
+            robot, _, sentence = block.partition(": ")
+            lines: list[str] = []
+            yield robot, sentence, lines
+        else:
+            lines.append(block.strip())
+
+
+CASES = list(cases())
+
+
+@lru_cache
+def spec_of(name: str) -> EnvSpec:
+    env = make(name, num_envs=1)
+    env.close()
+    return env.spec
+
+
+def read(sentence, robot="Humanoid"):
+    return parse(sentence, spec_of(f"{robot}-v5"))
+
+
+def only(sentence, robot="Humanoid") -> Frame:
+    (frame,) = read(sentence, robot).frames
+    return frame
+
+
+def assert_every_word_is_accounted_for(parsed: Parsed):
+    groups = Counter((*parsed.used, *parsed.ignored, *parsed.not_understood))
+    assert groups == Counter(t.text for t in read_tokens(parsed.intent) if not t.silent)
+
+
+def test_there_are_enough_sentences():
+    assert len({sentence for _, sentence, _ in CASES}) >= 80
+
+
+@pytest.mark.parametrize(("robot", "sentence", "lines"), CASES, ids=[case[1] for case in CASES])
+def test_a_sentence_is_read_as_meant(robot, sentence, lines):
+    parsed = read(sentence, robot)
+    assert show(parsed) == lines
+    assert_every_word_is_accounted_for(parsed)
+
+
+def test_what_is_not_a_movement_is_listed_word_by_word():
+    parsed = read("please bake the cake")
+    assert (parsed.frames, parsed.limits) == ((), ())
+    assert parsed.not_understood == ("please", "bake", "the", "cake")
+    assert (parsed.used, parsed.ignored) == ((), ())
+
+
+def test_words_are_sorted_into_used_ignored_and_not_understood():
+    parsed = read("Please run the marathon quickly")
+    assert parsed.used == ("run", "quickly")
+    assert parsed.ignored == ("Please", "the")
+    assert parsed.not_understood == ("marathon",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "\n\t",
+        "???",
+        "...",
+        "-",
+        "'",
+        "as",
+        "and then",
+        "1e999",
+        "9" * 400,
+        "\ud800 run",
+        "\x00",
+        "½ ³ ① 跑步 🏃",
+        "run " * 300,
+        "without",
+        "for",
+        "at least",
+        "keep",
+        "between 1 and",
+        "a",
+        "3",
+    ],
+)
+def test_no_text_makes_it_fail(text):
+    assert_every_word_is_accounted_for(read(text))
+
+
+@pytest.mark.parametrize("robot", ["HalfCheetah", "Ant", "Reacher", "InvertedPendulum"])
+def test_any_salad_of_words_is_accounted_for(robot):
+    dice = random.Random(robot)
+    words = [*sorted(vocabulary()), *map(str, range(20)), ",", ";", ".", "-", "%", "/", "m/s", "qx"]
+    for _ in range(150):
+        salad = " ".join(dice.choice(words) for _ in range(dice.randint(1, 12)))
+        first, second = read(salad, robot), read(salad, robot)
+        assert_every_word_is_accounted_for(first)
+        assert first == second
+
+
+def test_any_salad_of_letters_is_accounted_for():
+    dice = random.Random(0)
+    letters = "abcdefgrunwalk 0123456789.,;:-/%°'\"()\n<>~é跑🏃_"
+    for _ in range(300):
+        text = "".join(dice.choice(letters) for _ in range(dice.randint(0, 40)))
+        assert_every_word_is_accounted_for(read(text))
+
+
+@pytest.mark.parametrize(
+    ("robot", "name", "part", "bodies"),
+    [
+        ("HalfCheetah", "front leg", "front legs", ["fthigh", "fshin", "ffoot"]),
+        ("HalfCheetah", "back leg", "rear legs", ["bthigh", "bshin", "bfoot"]),
+        ("HalfCheetah", "hind foot", "rear feet", ["bfoot"]),
+        ("HalfCheetah", "fshin", "fshin", ["fshin"]),
+        ("Ant", "front right leg", "front right leg", ["right_back_leg", "aux_4", "aux_4.1"]),
+        ("Ant", "left feet", "left feet", ["aux_1.1", "aux_2.1"]),
+        ("Ant", "third leg", "third leg", ["back_leg", "aux_3", "aux_3.1"]),
+        ("Ant", "front_right_leg", "front_right_leg", ["front_right_leg"]),
+        ("Ant", "left arm", "left arm", []),
+        ("Hopper", "foot", "foot", ["foot"]),
+        ("Walker2d", "right foot", "right foot", ["foot"]),
+        ("Walker2d", "left thigh", "left thigh", ["thigh_left"]),
+        ("Humanoid", "right hand", "right hand", ["right_lower_arm"]),
+        ("Humanoid", "both arms", "arms", ["right_upper_arm", "right_lower_arm",
+                                           "left_upper_arm", "left_lower_arm"]),
+        ("HumanoidStandup", "lower left leg", "lower left leg", []),
+        ("HumanoidStandup", "left lower leg", "left shin", ["left_shin"]),
+        ("Swimmer", "tail", "tail", ["back"]),
+        ("Reacher", "end effector", "tip", ["fingertip"]),
+        ("InvertedPendulum", "tip of the pole", "tip", ["pole"]),
+        ("InvertedDoublePendulum", "upper pole", "upper pole", ["pole2"]),
+    ],
+)  # fmt: skip
+def test_a_part_is_found_by_its_everyday_name(robot, name, part, bodies):
+    frame = only(f"lift the {name}", robot)
+    assert (frame.part, list(frame.bodies)) == (part, bodies)
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "bodies"),
+    [
+        ("quadruped", "front left leg", ("fl",)),
+        ("quadruped", "rear legs", ("bl", "br")),
+        ("quadruped", "left feet", ("fl", "bl")),
+        ("quadruped", "body", ("base",)),
+        ("walker", "back leg", ("rear_leg",)),
+        ("walker", "front_leg", ("front_leg",)),
+        ("walker", "torso", ("trunk",)),
+    ],
+)
+def test_another_model_is_known_by_its_own_names(model, name, bodies):
+    spec = spec_of(f"tests/envs/robots/{model}.xml")
+    assert parse(f"lift the {name}", spec).frames[0].bodies == bodies
+
+
+def test_a_task_without_bodies_can_be_talked_about():
+    assert (
+        parse("swing up and hold the pole up", spec_of("Pendulum-v1")).frames[0].verb == Verb.SWING
+    )
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("backflp", Verb.FLIP), ("balanse", Verb.BALANCE), ("cirlce", Verb.CIRCLE),
+     ("jummping", Verb.JUMP)],
+)  # fmt: skip
+def test_one_wrong_letter_is_forgiven(typed, meant):
+    parsed = read(typed)
+    assert parsed.frames[0].verb == meant
+    assert parsed.used == (typed,)
+
+
+def test_two_wrong_letters_and_short_words_are_not_guessed():
+    assert read("bakflpi").frames == ()
+    assert read("rum").frames == ()
+
+
+def test_a_typing_error_is_one_letter_changed_added_left_out_or_swapped():
+    assert all(
+        is_one_edit("jumping", typed) for typed in ("jumpung", "jummping", "jmping", "jupming")
+    )
+    assert not any(is_one_edit("jumping", typed) for typed in ("jumping", "jumpers", "jpuimng"))
+
+
+def test_forms_of_a_verb():
+    assert inflections("run") == ["run", "runs", "running", "runned"]
+    assert inflections("lie")[2] == "lying"
+    assert inflections("balance")[1:] == ["balances", "balancing", "balanced"]
+    assert inflections("reach")[1] == "reaches"
+
+
+def test_the_word_that_was_used_is_kept():
+    assert only("trot").word == "trot"
+    assert only("do three Backflips").word == "backflips"
+
+
+def test_a_negative_speed_is_backward():
+    assert only("walk at -1 m/s").amount == Amount(value=1.0, unit="m/s", rule="about")
+
+
+def test_a_second_number_of_a_kind_is_not_understood():
+    assert read("run 10 m at 2 m/s").not_understood == ("2", "m", "s")
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        "running",
+        "hopping",
+        "flipping",
+        "spinning",
+        "kicking",
+        "sitting",
+        "lying down",
+        "standing up",
+        "swinging its arms",
+        "reaching",
+    ],
+)
+def test_what_is_not_to_be_done_is_never_read_as_something_to_do(act):
+    for sentence in (f"walk without {act}", f"walk, never {act}", f"walk but not {act}"):
+        assert [frame.gait for frame in read(sentence).frames] == ["walk"]
+
+
+def test_a_limit_keeps_its_words():
+    (limit,) = read("run forward while keeping the torso low").limits
+    assert limit.words == "keeping the torso low"
+
+
+def test_british_and_american_spelling_mean_the_same():
+    assert only("walk 2 metres") == only("walk 2 meters")
+    assert only("turn anticlockwise") == only("turn counterclockwise")
+
+
+ENUMS = {
+    "verbs": Verb, "directions": Direction, "degrees": Degree, "postures": Posture,
+    "styles": Style, "constraints": LimitKind,
+}  # fmt: skip
+KEYS = {
+    "words", "forbidden", "verbs", "gait", "direction", "degree", "dimension", "postures", "turns",
+    "until_end", "weak", "holder", "sequel",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(ENUMS))
+def test_every_row_of_a_table_can_be_used(name):
+    known = {each.value for each in ENUMS[name]} | {"intensify"}
+    for value, rows in table(name).items():
+        assert value in known
+        for row in rows:
+            assert set(row) <= KEYS
+            assert set(row.get("verbs", ())) <= {each.value for each in Verb}
+            assert {row.get("degree", "most")} <= {each.value for each in Degree}
+            for phrase in (*row.get("words", ()), *row.get("forbidden", ())):
+                assert phrase == phrase.lower().strip()
+                assert "-" not in phrase, "hyphens are read as spaces"
+
+
+def test_every_table_is_read():
+    others = {"numbers", "units", "ignored", "parts", "joins", "dimensions"}
+    assert {path.stem for path in TABLES.glob("*.toml")} == {*ENUMS, *others}
