@@ -9,7 +9,7 @@
     │   └── MissingExtra          an optional package is not installed
     ├── Refused                   exit code 3: a gate, a limit or a safety rule said no
     │   ├── RefusedCode           the code allow-list refused a construct
-    │   └── ResourceError         not enough disk, memory or time
+    │   └── ResourceError         not enough disk, memory, money or time
     ├── WorkerDied                the confined process ended without a result
     └── TrainingFailed            training stopped and says why
 

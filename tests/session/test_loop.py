@@ -4,15 +4,16 @@ import pytest
 
 import telic
 from telic.composer.compose import Composition, Criterion
-from telic.errors import ConfigError
+from telic.errors import ConfigError, RewardError
 from telic.judges.leaf import leaf
 from telic.judges.verdict import judged, together, unknown
 from telic.session import loop
 from telic.session.api import run
 from telic.session.folder import SessionFolder
-from telic.session.loop import _decide, _with_weights
+from telic.session.loop import _decide
 from telic.session.records import Candidate, MemberScore, SessionConfig
 from telic.session.revise import revise
+from telic.session.weights import weights_in, with_weights
 from telic.storage.files import read_json
 from telic.training.run import Run
 from tests.training.small import SPEED
@@ -143,9 +144,15 @@ def test_a_revision_raises_what_is_lacking_and_keeps_the_rest():
     assert made.steps == 1600 and made.parent == 1
 
 
-def test_weights_are_written_into_the_file():
-    text = _with_weights(SPEED, {"speed": 2.0, "control": 0.5})
-    assert 'weights = {"speed": 2, "control": 0.5}' in text
+def test_weights_are_read_and_written_without_running_the_file():
+    assert weights_in(SPEED) == {"speed": 1.0, "control": 0.1}
+    text = with_weights(SPEED, {"speed": 2.0, "control": 0.5})
+    assert weights_in(text) == {"speed": 2.0, "control": 0.5}
+    long = SPEED.replace('{"speed": 1.0, "control": 0.1}', '{\n        "speed": 1.0,\n    }')
+    assert weights_in(with_weights(long, {"speed": 3.0})) == {"speed": 3.0}
+    assert weights_in("raise SystemExit") == {}
+    with pytest.raises(RewardError, match="plain numbers"):
+        weights_in('class R:\n    weights = {"speed": open("x")}\n')
 
 
 def test_an_impossible_request_starts_nothing(tmp_path):

@@ -10,6 +10,14 @@ JSON. The names and their fields are listed here and nowhere else.
     eval.done        step, seconds it took, members {member: EvaluationRecord}
     train.end        status, steps, seconds
     video.progress   path, frame, frames
+    session.authored   intent, env, criteria, env_args, steps, doubts, not_understood
+    session.iteration  number, change
+    session.judged     number, score, passed, variant, best, tags, training_s, judging_s
+    model.sent       role, key, model, system, prompt, images, effort, max_tokens, attempt
+    model.retry      role, key, model, error, failures, wait_s
+    model.reply      role, key, model, answer, tokens, price_usd, latency_s, attempts, cached
+    model.rejected   role, key, model, answer, error
+    model.failed     role, key, model, kind, error
     log              message
 """
 

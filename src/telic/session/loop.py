@@ -18,12 +18,12 @@ from telic.envs import make
 from telic.envs.spec import EnvSpec
 from telic.judges.code import judge_files
 from telic.judges.verdict import together
-from telic.rewards.load import load_reward
 from telic.session.episodes import record
 from telic.session.folder import SessionFolder
 from telic.session.records import Candidate, Iteration, MemberScore, SessionConfig, SessionSummary
 from telic.session.report import write_report
 from telic.session.revise import revise
+from telic.session.weights import weights_in, with_weights
 from telic.storage.files import read_record, write_json, write_text
 from telic.storage.layout import RunFolder
 from telic.training.plan import plan
@@ -73,7 +73,7 @@ def _propose(config: SessionConfig, folder: SessionFolder, history: list[Iterati
             reward=author.reward, env_args=author.env_args, steps=config.steps or author.steps
         )
     last = read_record(folder.iteration(history[-1].number).candidate, Candidate)
-    return revise(history, last, load_reward(last.reward).weights)
+    return revise(history, last, weights_in(last.reward))
 
 
 def _once(path: Path, kind: type[Made], make_it: Callable[[], Made]) -> Made:
@@ -89,21 +89,15 @@ def _train(
     should_stop: Callable[[], bool],
 ) -> Run:  # fmt: skip
     """Train every variant with every seed as one population; goes on by itself."""
-    rewards = [load_reward(candidate.reward).with_weights(weights) for weights in candidate.weights]
+    own = weights_in(candidate.reward)
+    rewards = [with_weights(candidate.reward, {**own, **each}) for each in candidate.weights]
     job = plan(
         config.env,
-        rewards=[_with_weights(candidate.reward, reward.weights) for reward in rewards],
+        rewards=rewards,
         steps=candidate.steps, seeds=config.seeds, env_args=candidate.env_args, evaluations=2,
         device=config.device,
     )  # fmt: skip
     return execute(job, folder, name="train", on_event=tell, should_stop=should_stop)
-
-
-def _with_weights(source: str, weights: dict[str, float]) -> str:
-    """Return the reward with other weights written into it, so that the file says what it is."""
-    line = next(each for each in source.splitlines() if each.strip().startswith("weights = "))
-    inside = ", ".join(f'"{name}": {value:g}' for name, value in weights.items())
-    return source.replace(line, f"    weights = {{{inside}}}")
 
 
 def _judge(
