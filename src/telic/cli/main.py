@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from telic.cli import doctor, envs, export, play, quantities, run, runs, show, train
+from telic.cli import doctor, envs, export, orders, play, quantities, run, runs, show, train
 
 app = typer.Typer(
     name="telic",
@@ -16,7 +16,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for module in (run, train, runs, show, play, export, envs, quantities, doctor):
+for module in (run, train, orders, runs, show, play, export, envs, quantities, doctor):
     module.register(app)
 
 

@@ -24,6 +24,8 @@ telic run "do a backflip and land on your feet" --env HalfCheetah-v5
 
 telic run "walk slowly backward" --env Walker2d-v5 --iterations 6
 
+telic run "limp" --env Walker2d-v5 --model host     answer the requests yourself: telic orders list
+
 Run the same command again to go on with an interrupted session.
 """
 
@@ -46,6 +48,15 @@ def run(
     episodes: Annotated[int, typer.Option(min=4, help="Fresh episodes to judge.")] = 12,
     steps: Annotated[str | None, typer.Option(help="Steps per policy, e.g. 300k.")] = None,
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Who writes reward and judge: provider:model, or host (work orders). "
+            "None: the composer, which needs no model."
+        ),
+    ] = None,
+    max_calls: Annotated[int | None, typer.Option(help="Model calls at most.")] = None,
+    budget_usd: Annotated[float | None, typer.Option(help="Dollars for the model at most.")] = None,
     fresh: Annotated[bool, typer.Option(help="Start anew instead of going on.")] = False,
     runs_dir: RunsDir = RUNS,
     as_json: AsJson = False,
@@ -68,6 +79,9 @@ def run(
             episodes=episodes,
             steps=count(steps, "--steps") if steps else None,
             device=device,
+            model=model,
+            max_calls=max_calls,
+            max_usd=budget_usd,
         )
     if as_json:
         print_json({"path": str(session.path), **session.summary.model_dump(mode="json")})
@@ -107,6 +121,12 @@ class SessionView(TrainingView):
             self.say(f"  [dim]{each}[/]")
         if event["not_understood"]:
             self.say(f"  [yellow]not understood: {', '.join(event['not_understood'])}[/]")
+
+    def _model_sent(self, event: Event) -> None:
+        self.say(f"asking {event['model']} as {event['role']} ({event['key'][:12]})")
+
+    def _model_rejected(self, event: Event) -> None:
+        self.say(f"[yellow]![/] its answer was not accepted: {event['error'].splitlines()[0]}")
 
     def _session_iteration(self, event: Event) -> None:
         self.say(f"\n[bold]iteration {event['number']}[/]: {event['change']}")

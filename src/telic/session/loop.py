@@ -38,7 +38,8 @@ def run_loop(
 ) -> SessionSummary:
     """Do the session, or go on with it where it was interrupted."""
     started = time.monotonic()
-    author = _once(folder.author, Composition, lambda: compose(config.intent, _spec(config)))
+    write = partial(_author, config, folder, tell, should_stop)
+    author = _once(folder.author, Composition, write)
     write_text(folder.judge, author.judge)
     tell({"event": "session.authored", **author.model_dump(exclude={"reward", "judge"})})
     history: list[Iteration] = []
@@ -57,6 +58,23 @@ def run_loop(
         if history[-1].passed:
             return _finish(config, folder, author, history, "passed", started)
     return _finish(config, folder, author, history, "not_passed", started)
+
+
+def _author(
+    config: SessionConfig, folder: SessionFolder, tell: Listener, should_stop: Callable[[], bool]
+) -> Composition:
+    """Let the composer or a model write criteria, reward and judge."""
+    spec = _spec(config)
+    if config.model is None:
+        return compose(config.intent, spec)
+    from telic.agents.author import author
+    from telic.llm import Budget, connect
+
+    budget = Budget(usd=config.max_usd, calls=config.max_calls)
+    models = connect(
+        config.model, folder.path, budget=budget, on_event=tell, should_stop=should_stop
+    )
+    return author(models, config.intent, spec)
 
 
 def _spec(config: SessionConfig) -> EnvSpec:

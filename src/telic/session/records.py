@@ -24,6 +24,12 @@ class SessionConfig(Config):
     episodes: int = Field(default=12, ge=4, description="fresh episodes each policy is judged on")
     steps: int | None = Field(default=None, description="steps per policy; None: the author's")
     device: str = Field(default="cpu", description="cpu or cuda")
+    model: str | None = Field(
+        default=None,
+        description="who writes: provider:model, host for work orders; None: the composer",
+    )
+    max_calls: int | None = Field(default=None, ge=1, description="model calls at most")
+    max_usd: float | None = Field(default=None, gt=0, description="dollars for the model at most")
 
     @property
     def needed(self) -> int:

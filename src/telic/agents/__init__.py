@@ -1,0 +1,1 @@
+"""The authors that ask a model: criteria, reward, judge and revisions."""
