@@ -134,7 +134,7 @@ def flip(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.add("turn", "20.0 * progress", 1.0, f"new progress of the {which} turn", r"\Delta b")
     draft.add("land", "20.0 * landing", 1.0, "once: on its feet after the turn", r"[\text{land}]")
     draft.add(
-        "spin", "torch.where(done, -spin.abs(), spin.clamp(-5.0, 5.0)) / 5.0", 0.3,
+        "spin", "torch.where(done, -spin.abs(), spin.clamp(-5.0, 5.0)) / 5.0", 3.0,
         "turning the right way before the turn is complete, calm after it", r"\omega / 5",
     )  # fmt: skip
     draft.add(
@@ -155,6 +155,7 @@ def flip(frame: Frame, scene: Scene, draft: Draft) -> None:
     code = f"leaf({most}, zero={count + 0.9:.2f}, goal={count + 0.4:.2f}, weight=0.5, "
     draft.judge("does not turn on and on", code + 'unit="turns", tag="over_rotates")')
     draft.seconds = 3.0 + 1.5 * (count - 1)
+    draft.settings["log_std"] = 0.0  # nobody turns over by small random motions
 
 
 def balance(frame: Frame, scene: Scene, draft: Draft) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import Field
+
 from telic.composer.behaviours import BEHAVIOURS
 from telic.composer.draft import Draft
 from telic.composer.frames import Frame, Limit, LimitKind, Parsed, Style, Verb
@@ -33,6 +35,7 @@ class Composition(Record):
     reward: str
     judge: str
     env_args: dict[str, Any]
+    settings: dict[str, Any] = Field(default={}, description="changes of the trainer's settings")
     steps: int
     doubts: tuple[str, ...]
     not_understood: tuple[str, ...]
@@ -64,6 +67,7 @@ def compose(intent: str, spec: EnvSpec) -> Composition:
         reward=reward_file(intent, spec.id, draft),
         judge=judge_file(intent, spec.id, draft),
         env_args=env_args,
+        settings=draft.settings,
         steps=int(scene.known["learns"]),
         doubts=tuple(draft.doubts),
         not_understood=parsed.not_understood,

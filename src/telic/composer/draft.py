@@ -36,6 +36,8 @@ class Draft:
     parts: list[Part] = field(default_factory=list)
     judge_lines: list[str] = field(default_factory=list)
     env_args: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    """changes of the trainer's settings that this behaviour needs"""
     seconds: float = 8.0
     """length of an episode"""
     doubts: list[str] = field(default_factory=list)

@@ -88,8 +88,9 @@ def _propose(config: SessionConfig, folder: SessionFolder, history: list[Iterati
     if not history:
         author = read_record(folder.author, Composition)
         return Candidate(
-            reward=author.reward, env_args=author.env_args, steps=config.steps or author.steps
-        )
+            reward=author.reward, env_args=author.env_args, settings=author.settings,
+            steps=config.steps or author.steps,
+        )  # fmt: skip
     last = read_record(folder.iteration(history[-1].number).candidate, Candidate)
     return revise(history, last, weights_in(last.reward))
 
@@ -112,7 +113,8 @@ def _train(
     job = plan(
         config.env,
         rewards=rewards,
-        steps=candidate.steps, seeds=config.seeds, env_args=candidate.env_args, evaluations=2,
+        steps=candidate.steps, seeds=config.seeds, env_args=candidate.env_args,
+        settings=candidate.settings, evaluations=2,
         device=config.device,
     )  # fmt: skip
     return execute(job, folder, name="train", on_event=tell, should_stop=should_stop)

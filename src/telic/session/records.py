@@ -45,6 +45,7 @@ class Candidate(Record):
     weights: tuple[dict[str, float], ...] = ({},)
     """variants of the reward's weights, each trained with every seed"""
     env_args: dict[str, Any]
+    settings: dict[str, Any] = Field(default={}, description="changes of the trainer's settings")
     steps: int
     parent: int | None = None
     """iteration it was made from"""
