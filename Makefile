@@ -45,8 +45,8 @@ setup: $(STAMP)
 $(STAMP): pyproject.toml scripts/setup-rendering
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	@echo "Installing telic into $(VENV) (one to three minutes the first time) ..."
-	@$(BIN)/pip install --quiet --disable-pip-version-check "torch==2.13.0"
-	@$(BIN)/pip install --quiet --disable-pip-version-check -e ".[export,sb3,gpu,llm,dev]"
+	@$(BIN)/pip install -qq --disable-pip-version-check "torch==2.13.0"
+	@$(BIN)/pip install -qq --disable-pip-version-check -e ".[export,sb3,gpu,llm,dev]"
 	@sh scripts/setup-rendering
 	@touch $@
 

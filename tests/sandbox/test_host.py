@@ -153,7 +153,7 @@ def test_a_host_that_is_killed_takes_its_worker_along(folder):
     finally:
         host.kill()
         host.wait()
-    wait_for(lambda: not is_alive(int(pid)))
+    assert wait_for(lambda: not is_alive(int(pid)))
 
 
 def is_alive(pid: int) -> bool:

@@ -20,7 +20,7 @@ from telic.training.setup import build, load_rewards, make_environments
 from tests.training.small import SPEED, train_here
 
 GIB = 2**30
-SIZES = Sizes(members=48, inputs=17, outputs=6, terms=2, simulation_bytes=20_000)
+SIZES = Sizes(members=48, inputs=17, outputs=6, terms=2)
 
 needs_gpu = pytest.mark.skipif(why_no_gpu() is not None, reason=f"needs a GPU: {why_no_gpu()}")
 

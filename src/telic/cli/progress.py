@@ -67,7 +67,7 @@ class TrainingView:
     def _probe_done(self, event: Event) -> None:
         mode, cost = event["mode"], event["microseconds_per_step"]
         self.say(
-            f"reward [bold]{escape(event['reward'])}[/]: {mode}, {number(cost, 3)} µs per step"
+            f"probed [bold]{escape(event['reward'])}[/]: {mode}, {number(cost, 3)} µs per step"
         )
         for finding in event.get("findings", []):
             self.say(f"  [yellow]•[/] {escape(finding['message'])}")

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from telic.storage.layout import WorkFolder
+
 
 @dataclass(frozen=True, slots=True)
 class IterationFolder:
@@ -53,15 +55,8 @@ class IterationFolder:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionFolder:
+class SessionFolder(WorkFolder):
     """The files of one session."""
-
-    path: Path
-
-    @property
-    def name(self) -> str:
-        """Return the session's id."""
-        return self.path.name
 
     @property
     def config(self) -> Path:
@@ -77,36 +72,6 @@ class SessionFolder:
     def judge(self) -> Path:
         """Return the path of the judge's source."""
         return self.path / "judge_fn.py"
-
-    @property
-    def summary(self) -> Path:
-        """Return the path of the result."""
-        return self.path / "summary.json"
-
-    @property
-    def report(self) -> Path:
-        """Return the path of the readable report."""
-        return self.path / "report.md"
-
-    @property
-    def report_dir(self) -> Path:
-        """Return the folder of the report's pictures and videos."""
-        return self.path / "report"
-
-    @property
-    def events(self) -> Path:
-        """Return the path of what happened, line by line."""
-        return self.path / "events.jsonl"
-
-    @property
-    def lock(self) -> Path:
-        """Return the path of the lock."""
-        return self.path / "lock"
-
-    @property
-    def stop(self) -> Path:
-        """Return the path whose existence asks the session to end."""
-        return self.path / "stop"
 
     def iteration(self, number: int) -> IterationFolder:
         """Return the folder of an iteration."""

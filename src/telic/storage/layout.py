@@ -119,15 +119,50 @@ class MemberFolder:
 
 
 @dataclass(frozen=True, slots=True)
-class RunFolder:
-    """The files of one run."""
+class WorkFolder:
+    """The files that every piece of work has, be it a run or a session."""
 
     path: Path
 
     @property
     def name(self) -> str:
-        """Return the run's id."""
+        """Return its id."""
         return self.path.name
+
+    @property
+    def summary(self) -> Path:
+        """Return the path of the result."""
+        return self.path / "summary.json"
+
+    @property
+    def events(self) -> Path:
+        """Return the path of what happened, line by line."""
+        return self.path / "events.jsonl"
+
+    @property
+    def lock(self) -> Path:
+        """Return the path of the lock."""
+        return self.path / "lock"
+
+    @property
+    def stop(self) -> Path:
+        """Return the path whose existence asks the work to end."""
+        return self.path / "stop"
+
+    @property
+    def report(self) -> Path:
+        """Return the path of the readable report."""
+        return self.path / "report.md"
+
+    @property
+    def report_dir(self) -> Path:
+        """Return the folder of the report's pictures."""
+        return self.path / "report"
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder(WorkFolder):
+    """The files of one run."""
 
     @property
     def config(self) -> Path:
@@ -140,19 +175,9 @@ class RunFolder:
         return self.path / "manifest.json"
 
     @property
-    def summary(self) -> Path:
-        """Return the path of the result."""
-        return self.path / "summary.json"
-
-    @property
     def status(self) -> Path:
         """Return the path of the run's state."""
         return self.path / "status.json"
-
-    @property
-    def events(self) -> Path:
-        """Return the path of what happened, line by line."""
-        return self.path / "events.jsonl"
 
     @property
     def worker_log(self) -> Path:
@@ -163,26 +188,6 @@ class RunFolder:
     def state(self) -> Path:
         """Return the path of the resumable state of the whole population."""
         return self.path / "state.pt"
-
-    @property
-    def stop(self) -> Path:
-        """Return the path whose existence asks the run to end."""
-        return self.path / "stop"
-
-    @property
-    def lock(self) -> Path:
-        """Return the path of the lock."""
-        return self.path / "lock"
-
-    @property
-    def report(self) -> Path:
-        """Return the path of the readable report."""
-        return self.path / "report.md"
-
-    @property
-    def report_dir(self) -> Path:
-        """Return the folder of the report's pictures."""
-        return self.path / "report"
 
     def member(self, config: str, seed: int) -> MemberFolder:
         """Return the folder of the member trained with `config` and `seed`."""

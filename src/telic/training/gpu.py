@@ -27,18 +27,15 @@ class Sizes(NamedTuple):
     """what the critic sees"""
     outputs: int
     terms: int
-    simulation_bytes: int
-    """of one simulation"""
 
 
 def memory_plan(settings: PpoSettings, sizes: Sizes) -> dict[str, int]:
-    """Return the bytes that training takes at most, by what for."""
+    """Return the bytes that training takes at most beside the simulations, by what for."""
     rows = settings.batch_size * sizes.members
     row = 2 * sizes.inputs + sizes.outputs + sizes.terms + 8
     minibatch = settings.minibatch_size * sizes.members
     hidden = sum(settings.hidden) * 2
     return {
-        "simulation": settings.num_envs * sizes.members * sizes.simulation_bytes,
         "batches": _KEPT_BATCHES * rows * row * _FLOAT,
         "update": minibatch * hidden * _ACTIVATIONS * _FLOAT,
         "values": rows * hidden * 2 * _FLOAT,
@@ -74,12 +71,6 @@ def require_memory(settings: PpoSettings, sizes: Sizes, free_bytes: int) -> None
         f"{largest}; {free_bytes / gib:.1f} GiB are free.",
         hint=advice,
     )
-
-
-def simulation_bytes(nv: int, nbody: int, contacts: int, rows: int) -> int:
-    """Return about how much memory one simulation takes on a GPU."""
-    per_row = nv + 24
-    return _FLOAT * (rows * per_row + contacts * 100 + nbody * 160 + nv * (nv + 60) + 400)
 
 
 def device_files() -> list[Path]:

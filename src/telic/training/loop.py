@@ -13,8 +13,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-import torch
-
 from telic.training import checkpoint
 from telic.training.checkpoint import Progress
 from telic.training.evaluate import Evaluator
@@ -116,9 +114,3 @@ class Clock:
     def seconds(self) -> float:
         """Return the seconds trained so far."""
         return self._before + time.perf_counter() - self._start
-
-
-def use_threads(device: torch.device) -> None:
-    """Give torch one thread on a CPU: the other processors simulate meanwhile."""
-    if device.type == "cpu":
-        torch.set_num_threads(1)

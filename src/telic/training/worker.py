@@ -188,7 +188,7 @@ def _require_memory(setup: Setup) -> None:
     """Refuse before anything is trained if it will not fit; the simulations are there already."""
     shape = setup.population.shape
     sizes = Sizes(
-        setup.population.size, shape.critic_inputs, shape.outputs, setup.scoring.term_count, 0
+        setup.population.size, shape.critic_inputs, shape.outputs, setup.scoring.term_count
     )
     require_memory(setup.job.settings, sizes, torch.cuda.mem_get_info()[0])
 
