@@ -148,6 +148,7 @@ def test_weights_are_read_and_written_without_running_the_file():
     assert weights_in(SPEED) == {"speed": 1.0, "control": 0.1}
     text = with_weights(SPEED, {"speed": 2.0, "control": 0.5})
     assert weights_in(text) == {"speed": 2.0, "control": 0.5}
+    assert text == SPEED.replace('{"speed": 1.0, "control": 0.1}', '{"speed": 2, "control": 0.5}')
     long = SPEED.replace('{"speed": 1.0, "control": 0.1}', '{\n        "speed": 1.0,\n    }')
     assert weights_in(with_weights(long, {"speed": 3.0})) == {"speed": 3.0}
     assert weights_in("raise SystemExit") == {}
