@@ -74,9 +74,20 @@ class MujocoEnv:
         if seed is not None:
             self._plant(seed_rows(seed, self.num_envs, self.device))
             self._episode = torch.full_like(self._seed, -1)
-        self._transition.forget()
         everyone = torch.ones_like(self._fresh)
+        self._transition.forget()
         self._start(everyone)
+        return self._begin(everyone)
+
+    def place(self, qpos: Tensor, qvel: Tensor) -> Tensor:
+        """Start episodes from these states, (N, nq) and (N, nv); return the observations."""
+        everyone = torch.ones_like(self._fresh)
+        self._transition.forget()
+        self._start(everyone)
+        self.sim.reset(everyone, qpos.to(self.task.qpos), qvel.to(self.task.qvel))
+        return self._begin(everyone)
+
+    def _begin(self, everyone: Tensor) -> Tensor:
         self._fresh = everyone
         self._tracked = self.task.track()
         self.exact_obs = self.exact_final_obs = self.task.observe()

@@ -1,0 +1,269 @@
+"""Examples of episodes whose worth is known beforehand: good ones led by hand, and bad habits.
+
+The bad habits are what optimisers fall into: doing nothing, shaking, pushing with full force,
+toppling over, lying on the back, spinning, ending at once. A judge that takes one of them for the
+real thing is wrong, and a reward that pays more for one than for a good example will be gamed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from telic.core.seeds import derive
+from telic.envs import make
+from telic.envs.info import Info
+from telic.envs.mujoco import MujocoEnv
+from telic.envs.spec import EnvSpec
+from telic.judges.puppet import Motion, Poses, lead
+from telic.quantities import QUANTITIES
+from telic.rewards.recording import Recording, Transition, keep
+from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
+
+GOOD = "good"
+_COLUMNS = ("qpos", "qvel", "xpos", "xquat", "cvel", "cfrc_ext")
+_MOST_STEPS = 1000
+_AT_ONCE = 64
+_SOON_S = 0.3
+_SETTLE_S = 2.0
+_SLOW, _UP = 0.1, 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """Several episodes of one environment side by side, T steps each."""
+
+    env_id: str
+    env_args: dict[str, Any]
+    spec: EnvSpec
+    names: tuple[str, ...]
+    recording: Recording
+    lengths: tuple[int, ...]
+    """steps until each one's episode ends"""
+
+    def trajectory(self, name: str) -> Trajectory:
+        """Return one of them as a recorded episode."""
+        row = self.names.index(name)
+        length = self.lengths[row]
+        moments = self.recording.transitions[:length]
+        columns = {
+            "obs": [each.obs[row] for each in moments],
+            "action": [each.action[row] for each in moments],
+            "next_obs": [each.next_obs[row] for each in moments],
+            "reward": [each.env_reward[row] for each in moments],
+            "terminated": [each.ended[row] for each in moments],
+            "truncated": [torch.zeros_like(each.ended[row]) for each in moments],
+            **{
+                field: [each.info[field][row] for each in moments]
+                for field in _COLUMNS
+                if field in self.spec.info_keys
+            },
+        }
+        facts = TrajectoryFacts(
+            env_id=self.env_id, env_kwargs=self.env_args, dt_s=self.spec.dt_s, label=name,
+            obs_names=self.spec.obs_names, action_names=self.spec.action_names,
+            body_names=self.spec.body_names, joint_names=self.spec.joint_names,
+        )  # fmt: skip
+        return Trajectory(
+            {key: torch.stack(value).numpy() for key, value in columns.items()}, facts
+        )
+
+    def write(self, folder: Path) -> list[Path]:
+        """Write every one as `<name>.npz`; return the paths in the order of the names."""
+        folder.mkdir(parents=True, exist_ok=True)
+        paths = [folder / f"{name}.npz" for name in self.names]
+        for name, path in zip(self.names, paths, strict=True):
+            write_trajectory(path, self.trajectory(name))
+        return paths
+
+
+def puppet(env_id: str, env_args: dict[str, Any], motions: Sequence[Motion]) -> Trajectory:
+    """Return the episode of a robot led through motions; see `telic.judges.puppet`."""
+    return good_examples(env_id, env_args, {GOOD: tuple(motions)}).trajectory(GOOD)
+
+
+def good_examples(
+    env_id: str, env_args: dict[str, Any], motions: dict[str, tuple[Motion, ...]]
+) -> Examples:
+    """Return puppets: from every pose on the way the environment makes one real step."""
+    look = _open(env_id, env_args, 1)
+    steps = _length(look)
+    rest = _standing(look)
+    poses = [
+        lead(look.model, look.robot, each, look.dt or 1.0, steps, rest) for each in motions.values()
+    ]
+    look.close()
+    env = _open(env_id, env_args, min(_AT_ONCE, steps * len(poses)))
+    states = [_stacked(poses, field) for field in Poses._fields]
+    pieces = [
+        _step_from(env, *(each[first : first + env.num_envs] for each in states))
+        for first in range(0, len(states[0]), env.num_envs)
+    ]
+    whole = _joined(pieces)
+    count = len(poses)
+    moments = [
+        whole.map(lambda x, t=t: x[t * count : (t + 1) * count].clone()) for t in range(steps)
+    ]
+    return _examples(env_id, env_args, env, tuple(motions), moments)
+
+
+def _step_from(env: MujocoEnv, qpos: Tensor, qvel: Tensor) -> Transition:
+    """Make one step from each of some poses; fewer than the environment has are filled up."""
+    count = len(qpos)
+    rows = torch.arange(env.num_envs).clamp(max=count - 1)
+    obs = env.place(qpos[rows], qvel[rows])
+    action = torch.zeros(env.num_envs, env.act_dim)
+    step = env.step(action)
+    info = _with_start(keep(step.info), is_start=False)
+    whole = Transition(obs, action, step.final_obs, info, step.terminated, step.reward)
+    return whole.map(lambda x: x[:count].clone())
+
+
+def _joined(pieces: list[Transition]) -> Transition:
+    """Return the rows of several transitions one after the other."""
+    schema = pieces[0].info.schema
+    values = {
+        name: torch.cat([each.info.exact(name) for each in pieces]) for name in pieces[0].info
+    }
+    rest = {
+        field: torch.cat([getattr(each, field) for each in pieces])
+        for field in Transition._fields
+        if field != "info"
+    }
+    return Transition(info=Info.of(values, schema), **rest)
+
+
+def bad_habits(env_id: str, env_args: dict[str, Any]) -> Examples:
+    """Return what optimisers fall into on this environment, really simulated."""
+    names, starts, acting = _habits(_open(env_id, env_args, 1))
+    env = _open(env_id, env_args, len(names))
+    env.reset()
+    obs = env.place(_first(starts, 0), _first(starts, 1))
+    low, high = env.action_low.clamp(min=-10.0), env.action_high.clamp(max=10.0)
+    middle, half = 0.5 * (low + high), 0.5 * (high - low)
+    moments: list[Transition] = []
+    soon = max(1, round(_SOON_S / (env.dt or 1.0)))
+    for t in range(_length(env)):
+        action = middle + half * torch.stack([act(t, env.act_dim) for act in acting])
+        step = env.step(action)
+        ended = step.terminated.clone()
+        ended[names.index("ends at once")] |= t + 1 >= soon
+        moments.append(Transition(obs, action, step.final_obs, keep(step.info), ended, step.reward))
+        obs = step.obs
+    return _examples(env_id, env_args, env, names, moments)
+
+
+Act = Callable[[int, int], Tensor]
+"""from step and number of actuators to actions in [-1, 1]"""
+
+
+def _habits(env: MujocoEnv) -> tuple[tuple[str, ...], list[tuple[Tensor, Tensor]], list[Act]]:
+    """Return the name, start and actions of every bad habit this robot can have."""
+    rest = torch.tensor(env.robot.rest_qpos), torch.zeros(env.model.nv)
+    random = np.random.default_rng(derive("habits", env.spec.id))
+    noise = torch.tensor(random.uniform(-1, 1, (_MOST_STEPS, env.act_dim)), dtype=torch.float32)
+
+    def still(t: int, width: int) -> Tensor:
+        return torch.zeros(width)
+
+    habits: dict[str, tuple[tuple[Tensor, Tensor], Act]] = {
+        "does nothing": (rest, still),
+        "ends at once": (rest, still),
+        "shakes": (rest, lambda t, width: torch.full((width,), 1.0 if t % 2 else -1.0)),
+        "pushes": (rest, lambda t, width: torch.ones(width)),
+        "pulls": (rest, lambda t, width: -torch.ones(width)),
+        "flails": (rest, lambda t, width: noise[t % _MOST_STEPS]),
+    }
+    for name, motion in _led_habits(env).items():
+        poses = lead(env.model, env.robot, motion, env.dt or 1.0, 2)
+        habits[name] = (torch.tensor(poses.qpos[1]), torch.tensor(poses.qvel[1])), still
+    env.close()
+    return (
+        tuple(habits),
+        [start for start, _ in habits.values()],
+        [act for _, act in habits.values()],
+    )
+
+
+def _led_habits(env: MujocoEnv) -> dict[str, tuple[Motion, ...]]:
+    """Return starts from which the robot topples or lies, as far as it can turn over."""
+    turns = env.robot.root.turns
+    if env.robot.root.slide("z") is None or not ("y" in turns or "x" in turns):
+        return {}
+    way = "pitch_turns" if "y" in turns else "roll_turns"
+
+    def turning(seconds: float, turns: float, **more: float) -> Motion:
+        return Motion.model_validate({"seconds": seconds, way: turns, **more})
+
+    first = env.dt or 1.0  # one step to get there
+    return {
+        "lies on its back": (turning(first, 0.5), Motion(seconds=1.0)),
+        "topples over": (turning(first, 0.1), turning(1.0, 1.0, forward_mps=2.0)),
+    }
+
+
+# ---------------------------------------------------------------------------------------- parts
+
+
+def _open(env_id: str, env_args: dict[str, Any], num_envs: int) -> MujocoEnv:
+    env = make(env_id, num_envs=num_envs, seed=derive("examples", env_id), **env_args)
+    if not isinstance(env, MujocoEnv):
+        raise TypeError(f"{env_id} has no poses to lead a puppet through")
+    env.reset()
+    return env
+
+
+def _standing(env: MujocoEnv) -> np.ndarray | None:
+    """Return the pose in which the robot comes to rest by itself; None if it falls over."""
+    rest, still = torch.tensor(env.robot.rest_qpos)[None], torch.zeros(1, env.model.nv)
+    env.place(rest, still)
+    for _ in range(round(_SETTLE_S / (env.dt or 1.0))):
+        step = env.step(torch.zeros(1, env.act_dim))
+        if step.terminated.any() or step.truncated.any():
+            return None
+    info, upright = env.present(), QUANTITIES["uprightness"]
+    is_at_rest = float(info["qvel"].abs().max()) < _SLOW
+    is_up = not upright.available(env.spec) or float(upright(info)) > _UP
+    return info.exact("qpos")[0].numpy() if is_at_rest and is_up else None
+
+
+def _length(env: MujocoEnv) -> int:
+    return min(env.max_episode_steps or _MOST_STEPS, _MOST_STEPS)
+
+
+def _stacked(poses: list[Poses], field: str) -> Tensor:
+    """Return a field of all puppets, those of one moment side by side."""
+    values = np.stack([getattr(each, field) for each in poses], axis=1)
+    return torch.tensor(values.reshape(-1, values.shape[-1]))
+
+
+def _first(starts: list[tuple[Tensor, Tensor]], part: int) -> Tensor:
+    return torch.stack([each[part].double() for each in starts])
+
+
+def _with_start(info: Info, *, is_start: bool) -> Info:
+    """Return the info with every row marked as the start of an episode, or none."""
+    values = {name: info.exact(name) for name in info}
+    if "episode_start" in values:
+        values["episode_start"] = torch.full_like(values["episode_start"], is_start)
+    return Info.of(values, info.schema)
+
+
+def _examples(
+    env_id: str, env_args: dict[str, Any], env: MujocoEnv, names: tuple[str, ...],
+    moments: list[Transition],
+) -> Examples:  # fmt: skip
+    moments[0] = moments[0]._replace(info=_with_start(moments[0].info, is_start=True))
+    ended = torch.stack([each.ended for each in moments]).numpy()
+    lengths = tuple(
+        int(np.argmax(column)) + 1 if column.any() else len(moments) for column in ended.T
+    )
+    spec = env.spec
+    env.close()
+    return Examples(env_id, env_args, spec, names, Recording(moments), lengths)

@@ -1,0 +1,189 @@
+"""Try a reward and a judge on examples whose worth is known, before anything is trained.
+
+A judge is wrong when it takes a bad habit for the real thing, or does not recognise a good example.
+A reward invites gaming when it pays a bad habit more than a good example that the judge prefers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from telic.core.config import Record
+from telic.errors import RewardError, TelicError
+from telic.judges.code import JudgeCode
+from telic.judges.examples import Examples, bad_habits, good_examples
+from telic.judges.puppet import Motion
+from telic.judges.verdict import Verdict
+from telic.rewards.load import load_reward
+from telic.rewards.recording import Recording
+
+PASS = 0.8
+"""a bad habit that scores this much would pass"""
+_RECOGNISED = 0.6
+"""a good example led by hand must score this much: it is not perfect either"""
+_CLEARLY = 0.25
+"""the judge must prefer the good example by this much for the reward to be blamed"""
+_DECIDED_ON = 32
+"""steps on which it is found out how to run a reward"""
+
+
+class Tried(Record):
+    """One example as the judge and the reward see it."""
+
+    name: str
+    is_good: bool
+    score: float | None
+    reason: str | None = None
+    """why there is no score, or which leaves earned little"""
+    pay: float | None = None
+    """sum of the reward over its episode"""
+    terms: dict[str, float] = {}
+    """the same by term"""
+
+
+class Trial(Record):
+    """What a reward and a judge made of the examples."""
+
+    schema_version: int = 1
+    examples: tuple[Tried, ...]
+    judge_problems: tuple[str, ...] = ()
+    reward_problems: tuple[str, ...] = ()
+
+
+def try_out(
+    env: str, env_args: dict[str, Any], reward: str, judge: str,
+    motions: Sequence[Motion], fine: Sequence[str], folder: Path,
+) -> Trial:  # fmt: skip
+    """Try both files in a confined worker.
+
+    Args:
+        env: environment id.
+        env_args: its arguments.
+        reward: text of the reward file.
+        judge: text of the judge file.
+        motions: how a puppet would do what is asked; empty: nobody knows, only bad habits are tried.
+        fine: bad habits that would be right here ("does nothing" is, if it shall stand still).
+        folder: where the worker may write.
+
+    Raises:
+        TelicError: the reward or the judge fails; says where and how to mend it.
+    """
+    from telic.sandbox.host import run_worker
+
+    folder.mkdir(parents=True, exist_ok=True)
+    payload = {
+        "env": env, "env_args": env_args, "reward": reward, "judge": judge,
+        "motions": [each.model_dump() for each in motions],
+    }  # fmt: skip
+    result = run_worker("telic.judges.trial_worker", payload, writable=[folder.absolute()])
+    examples = tuple(Tried.model_validate(each) for each in result["examples"])
+    return Trial(
+        examples=examples,
+        judge_problems=_judge_problems(examples, fine),
+        reward_problems=_reward_problems(examples, fine),
+    )
+
+
+def try_here(
+    env: str, env_args: dict[str, Any], reward: str, judge: str, motions: Sequence[Motion]
+) -> tuple[Tried, ...]:
+    """Try both files in this process; for the worker, and for code of our own."""
+    groups = [(bad_habits(env, env_args), False)]
+    if motions:
+        groups.append((good_examples(env, env_args, {"good example": tuple(motions)}), True))
+    code = JudgeCode(judge)
+    return tuple(
+        tried for examples, is_good in groups for tried in _tried(examples, is_good, reward, code)
+    )
+
+
+def _tried(examples: Examples, is_good: bool, reward: str, judge: JudgeCode) -> list[Tried]:
+    pays = _pays(examples, reward)
+    found: list[Tried] = []
+    for row, name in enumerate(examples.names):
+        verdict = judge(examples.trajectory(name), examples.spec)
+        terms = {term: float(value[row]) for term, value in pays.items()}
+        found.append(
+            Tried(
+                name=name, is_good=is_good, score=verdict.score,
+                reason=verdict.reason or _lacking(verdict),
+                pay=terms.pop(""), terms=terms,
+            )
+        )  # fmt: skip
+    return found
+
+
+def _pays(examples: Examples, source: str) -> dict[str, torch.Tensor]:
+    """Return the sum of the reward ("") and of each term over every example, (K,) each."""
+    reward = load_reward(source, label="reward_fn.py")
+    reward.decide(Recording(examples.recording.transitions[:_DECIDED_ON]))
+    reward.start(len(examples.names), "cpu")
+    lengths = torch.tensor(examples.lengths)
+    sums: dict[str, torch.Tensor] = {"": torch.zeros(len(lengths))}
+    for t, moment in enumerate(examples.recording.transitions):
+        live = (t < lengths).float()
+        step = reward(moment.obs, moment.action, moment.next_obs, moment.info, moment.env_reward)
+        reward.reset(moment.ended)
+        for name, value in (("", step.total), *step.terms.items()):
+            sums[name] = sums.get(name, 0.0) + value * live
+    return sums
+
+
+def _lacking(verdict: Verdict) -> str | None:
+    parts = [
+        f"{each.title}: {'not measured' if each.value is None else f'{each.value:.3g}'} earns "
+        f"{each.counted:.0%}"
+        for each in verdict.leaves
+        if each.counted < 1.0
+    ]
+    return "; ".join(parts) or None
+
+
+# ------------------------------------------------------------------------------------- findings
+
+
+def _judge_problems(examples: Sequence[Tried], fine: Sequence[str]) -> tuple[str, ...]:
+    found: list[str] = []
+    for each in examples:
+        if each.score is None:
+            found.append(f'The judge cannot judge "{each.name}": {each.reason}')
+        elif each.is_good and each.score < _RECOGNISED:
+            found.append(
+                f"The judge gives a {each.name}, led by hand through what was asked, only "
+                f"{each.score:.2f}. {each.reason}"
+            )
+        elif not each.is_good and each.name not in fine and each.score >= PASS:
+            found.append(f'The judge gives a robot that only "{each.name}" {each.score:.2f}.')
+    return tuple(found)
+
+
+def _reward_problems(examples: Sequence[Tried], fine: Sequence[str]) -> tuple[str, ...]:
+    good = next((each for each in examples if each.is_good), None)
+    if good is None or good.score is None or good.pay is None:
+        return ()
+    found: list[str] = []
+    for each in examples:
+        if each.is_good or each.name in fine or each.score is None or each.pay is None:
+            continue
+        if good.score - each.score >= _CLEARLY and each.pay >= good.pay:
+            found.append(
+                f'The reward pays a robot that only "{each.name}" {each.pay:.4g}, more than the '
+                f"{good.pay:.4g} of the good example (the judge gives them {each.score:.2f} and "
+                f"{good.score:.2f}). By term: {_terms(each)} against {_terms(good)}."
+            )
+    return tuple(found)
+
+
+def _terms(each: Tried) -> str:
+    return ", ".join(f"{name} {value:.3g}" for name, value in each.terms.items())
+
+
+def failure(error: TelicError) -> Trial:
+    """Return the trial of a reward or judge that could not even be run."""
+    if isinstance(error, RewardError) and "judge" in str(error):
+        return Trial(examples=(), judge_problems=(str(error),))
+    return Trial(examples=(), reward_problems=(str(error),))
