@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import Field
 
 from telic.core.config import Record
 from telic.errors import RewardError, TelicError
@@ -41,7 +42,7 @@ class Tried(Record):
     """why there is no score, or which leaves earned little"""
     pay: float | None = None
     """sum of the reward over its episode"""
-    terms: dict[str, float] = {}
+    terms: dict[str, float] = Field(default={})
     """the same by term"""
 
 
@@ -65,7 +66,7 @@ def try_out(
         env_args: its arguments.
         reward: text of the reward file.
         judge: text of the judge file.
-        motions: how a puppet would do what is asked; empty: nobody knows, only bad habits are tried.
+        motions: how a puppet would do what is asked; empty: only bad habits are tried.
         fine: bad habits that would be right here ("does nothing" is, if it shall stand still).
         folder: where the worker may write.
 

@@ -63,6 +63,25 @@ def restore(path: Path, setup: Setup) -> Progress | None:
     return Progress(state["iteration"], state["seconds"], pending)
 
 
+def warm_start(setup: Setup) -> list[str]:
+    """Let members go on from policies trained before; return the names of those that could not.
+
+    A policy fits when its networks and what they see have the same sizes.
+    """
+    states: dict[str, Any] = {}
+    unfit: list[str] = []
+    for place, member in enumerate(setup.job.members):
+        if member.start is None:
+            continue
+        if member.start.state not in states:
+            states[member.start.state] = torch.load(
+                member.start.state, map_location=setup.env.device, weights_only=True
+            )["population"]
+        if not setup.population.take_over(place, states[member.start.state], member.start.member):
+            unfit.append(member.name)
+    return unfit
+
+
 def _batch_state(batch: Batch) -> dict[str, Any]:
     actor = batch.actor
     flat = torch.cat(

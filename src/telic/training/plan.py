@@ -15,7 +15,7 @@ from telic.errors import ConfigError, RefusedCode, RewardError
 from telic.sandbox.source import check_source
 from telic.sim.choose import require_gpu
 from telic.storage.layout import file_name
-from telic.training.job import Member, RewardSource, TrainJob
+from telic.training.job import Member, RewardSource, TrainJob, WarmStart
 from telic.training.presets import for_device, share
 from telic.training.presets import preset as find_preset
 from telic.training.settings import MEMBER_FIELDS
@@ -38,6 +38,7 @@ def plan(
     variants: Sequence[Mapping[str, Any]] = ({},),
     env_args: Mapping[str, Any] | None = None,
     trusted: bool = False,
+    starts: Mapping[tuple[int, int], WarmStart] | None = None,
     **options: Any,
 ) -> TrainJob:
     """Return the job for a request.
@@ -54,6 +55,7 @@ def plan(
         variants: settings that differ between members, e.g. [{"gamma": 0.98}, {"gamma": 0.99}].
         env_args: constructor arguments of the environment.
         trusted: the rewards were written by the caller: skip the code allow-list.
+        starts: by reward's index and seed, the policy that a member goes on from.
         options: other fields of TrainJob.
     """
     if Path(env).is_file():
@@ -88,6 +90,7 @@ def plan(
                 seed=seed,
                 reward=index,
                 settings=shared.replace(**variant),
+                start=(starts or {}).get((index, seed)),
             )
         )
     return TrainJob.parse(

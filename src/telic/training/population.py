@@ -137,6 +137,22 @@ class Population:
         if self.settings.schedule == "linear":
             self.learning_rate.copy_(self.initial_rate * max(1.0 - progress, 0.0))
 
+    def take_over(self, member: int, state: dict[str, Any], other: int) -> bool:
+        """Let a member go on from a policy of another population; False if it does not fit.
+
+        Weights and statistics are taken; the optimiser starts anew, because the reward may differ.
+        """
+        moments = state["moments"]
+        fits = (
+            state["flat"].shape[1:] == self.flat.shape[1:]
+            and moments["mean"].shape[1:] == self.moments.mean.shape[1:]
+        )
+        if fits:
+            self.flat[member].copy_(state["flat"][other])
+            for name, mine in self.moments.state_dict().items():
+                mine[member].copy_(moments[name][other])
+        return fits
+
     def state_dict(self) -> dict[str, Any]:
         """Return everything learning depends on."""
         return {

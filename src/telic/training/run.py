@@ -153,13 +153,14 @@ class LocalChannel:
 
 
 def readable_paths(job: TrainJob) -> list[Path]:
-    """Return folders of the user's that the worker must read: that of a model file."""
-    if job.env.endswith((".xml", ".mjcf", ".urdf")):
-        return [Path(job.env).expanduser().absolute().parent]
+    """Return folders that the worker must read: that of a model file, of policies to go on from."""
+    found = {Path(each.start.state).absolute().parent for each in job.members if each.start}
     extra = job.env_args.get("xml_file")
-    if isinstance(extra, str) and Path(extra).exists():
-        return [Path(extra).absolute().parent]
-    return []
+    if job.env.endswith((".xml", ".mjcf", ".urdf")):
+        found.add(Path(job.env).expanduser().absolute().parent)
+    elif isinstance(extra, str) and Path(extra).exists():
+        found.add(Path(extra).absolute().parent)
+    return sorted(found)
 
 
 def is_class(env: str) -> bool:

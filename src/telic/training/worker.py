@@ -19,6 +19,7 @@ from telic.sandbox.tamper import Seal
 from telic.storage.files import write_json
 from telic.storage.layout import RunFolder
 from telic.training import loop
+from telic.training.checkpoint import warm_start
 from telic.training.evaluate import Evaluator
 from telic.training.gpu import Sizes, is_gpu, require_memory
 from telic.training.job import TrainJob
@@ -130,6 +131,9 @@ def _train_job(
     probes = probe_all(job, rewards, channel, envs.probe)
     channel.beat(_START_S)
     setup = build(job, rewards, envs.training)
+    unfit = warm_start(setup)
+    if unfit:
+        channel.send(_log(f"{', '.join(unfit)}: nothing to go on from fits; begins anew"))
     if is_gpu(job):
         _require_memory(setup)
     evaluation_env = envs.evaluation

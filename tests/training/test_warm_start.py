@@ -1,0 +1,43 @@
+"""A member may go on from a policy that was trained before."""
+
+import torch
+
+from telic.storage.layout import RunFolder
+from telic.training.job import WarmStart
+from telic.training.plan import plan
+from telic.training.run import execute
+
+SMALL = {"num_envs": 4, "horizon": 16, "minibatch": 32, "hidden": (8,), "overlap": False}
+
+
+def job(steps, **changes):
+    asked = {"steps": steps, "seeds": (1, 2), "settings": SMALL, "evaluations": 1,
+             "eval_episodes": 2, "env_args": {"max_episode_steps": 20}, "threads": 1}  # fmt: skip
+    return plan("InvertedPendulum-v5", **{**asked, **changes})
+
+
+def weights(run):
+    return torch.load(RunFolder(run.path).state, weights_only=True)["population"]
+
+
+def test_training_goes_on_from_the_policy_it_is_given(tmp_path):
+    first = execute(job(256), tmp_path, name="first")
+    state = str(RunFolder(first.path).state)
+    # A learning rate too small to change anything shows where training began.
+    frozen = {**SMALL, "learning_rate": 1e-12, "schedule": "constant"}
+    starts = {(0, 1): WarmStart(state=state, member=1)}
+    second = execute(job(64, settings=frozen, starts=starts), tmp_path, name="second")
+    before, after = weights(first), weights(second)
+    assert torch.allclose(after["flat"][0], before["flat"][1], atol=1e-6)
+    assert not torch.allclose(after["flat"][1], before["flat"][1], atol=1e-3)
+    assert after["moments"]["count"][0] > before["moments"]["count"][1]
+
+
+def test_a_policy_of_another_size_is_left_and_said_so(tmp_path):
+    first = execute(job(64), tmp_path, name="first")
+    told = []
+    starts = {(0, 1): WarmStart(state=str(RunFolder(first.path).state), member=0)}
+    bigger = job(64, settings={**SMALL, "hidden": (16,)}, starts=starts)
+    run = execute(bigger, tmp_path, name="second", on_event=told.append)
+    assert run.status == "completed"
+    assert any("begins anew" in str(event.get("message")) for event in told)
