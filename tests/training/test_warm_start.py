@@ -3,11 +3,11 @@
 import torch
 
 from telic.storage.layout import RunFolder
-from telic.training.job import WarmStart
 from telic.training.plan import plan
+from telic.training.policy import load_policy
 from telic.training.run import execute
 
-SMALL = {"num_envs": 4, "horizon": 16, "minibatch": 32, "hidden": (8,), "overlap": False}
+SMALL = {"num_envs": 4, "horizon": 16, "minibatch_size": 32, "hidden": (8,), "overlap": False}
 
 
 def job(steps, **changes):
@@ -16,27 +16,29 @@ def job(steps, **changes):
     return plan("InvertedPendulum-v5", **{**asked, **changes})
 
 
-def weights(run):
-    return torch.load(RunFolder(run.path).state, weights_only=True)["population"]
+def newest(run, seed):
+    [member] = [each for each in RunFolder(run.path).members() if each.name.endswith(f"_{seed}")]
+    return member.checkpoints()[-1].path
 
 
 def test_training_goes_on_from_the_policy_it_is_given(tmp_path):
     first = execute(job(256), tmp_path, name="first")
-    state = str(RunFolder(first.path).state)
     # A learning rate too small to change anything shows where training began.
     frozen = {**SMALL, "learning_rate": 1e-12, "schedule": "constant"}
-    starts = {(0, 1): WarmStart(state=state, member=1)}
+    starts = {(0, 1): newest(first, 2)}
     second = execute(job(64, settings=frozen, starts=starts), tmp_path, name="second")
-    before, after = weights(first), weights(second)
-    assert torch.allclose(after["flat"][0], before["flat"][1], atol=1e-6)
-    assert not torch.allclose(after["flat"][1], before["flat"][1], atol=1e-3)
-    assert after["moments"]["count"][0] > before["moments"]["count"][1]
+    before, warm, cold = (
+        load_policy(path) for path in (newest(first, 2), newest(second, 1), newest(second, 2))
+    )
+    assert torch.allclose(warm.flat, before.flat, atol=1e-6)
+    assert torch.allclose(warm.actor.scaling.shift, before.actor.scaling.shift, atol=0.01)
+    assert not torch.allclose(cold.flat, before.flat, atol=1e-3)
 
 
 def test_a_policy_of_another_size_is_left_and_said_so(tmp_path):
     first = execute(job(64), tmp_path, name="first")
     told = []
-    starts = {(0, 1): WarmStart(state=str(RunFolder(first.path).state), member=0)}
+    starts = {(0, 1): newest(first, 1)}
     bigger = job(64, settings={**SMALL, "hidden": (16,)}, starts=starts)
     run = execute(bigger, tmp_path, name="second", on_event=told.append)
     assert run.status == "completed"

@@ -68,18 +68,14 @@ def warm_start(setup: Setup) -> list[str]:
 
     A policy fits when its networks and what they see have the same sizes.
     """
-    states: dict[str, Any] = {}
-    unfit: list[str] = []
-    for place, member in enumerate(setup.job.members):
-        if member.start is None:
-            continue
-        if member.start.state not in states:
-            states[member.start.state] = torch.load(
-                member.start.state, map_location=setup.env.device, weights_only=True
-            )["population"]
-        if not setup.population.take_over(place, states[member.start.state], member.start.member):
-            unfit.append(member.name)
-    return unfit
+    return [
+        member.name
+        for place, member in enumerate(setup.job.members)
+        if member.start is not None
+        and not setup.population.take_over(
+            place, torch.load(member.start, map_location=setup.env.device, weights_only=True)
+        )
+    ]
 
 
 def _batch_state(batch: Batch) -> dict[str, Any]:

@@ -24,13 +24,6 @@ class RewardSource(Record):
     )
 
 
-class WarmStart(Record):
-    """A policy trained before that a member goes on from."""
-
-    state: str = Field(description="path of the state.pt of the run it was trained in")
-    member: int = Field(ge=0, description="its place in that run")
-
-
 class Member(Record):
     """One policy of the population."""
 
@@ -39,8 +32,8 @@ class Member(Record):
     seed: int
     reward: int = Field(description="index into the job's rewards")
     settings: PpoSettings
-    start: WarmStart | None = Field(
-        default=None, description="what it goes on from; None: it begins anew"
+    start: str | None = Field(
+        default=None, description="path of the policy it goes on from; None: it begins anew"
     )
 
 

@@ -15,7 +15,7 @@ from telic.errors import ConfigError, RefusedCode, RewardError
 from telic.sandbox.source import check_source
 from telic.sim.choose import require_gpu
 from telic.storage.layout import file_name
-from telic.training.job import Member, RewardSource, TrainJob, WarmStart
+from telic.training.job import Member, RewardSource, TrainJob
 from telic.training.presets import for_device, share
 from telic.training.presets import preset as find_preset
 from telic.training.settings import MEMBER_FIELDS
@@ -38,7 +38,7 @@ def plan(
     variants: Sequence[Mapping[str, Any]] = ({},),
     env_args: Mapping[str, Any] | None = None,
     trusted: bool = False,
-    starts: Mapping[tuple[int, int], WarmStart] | None = None,
+    starts: Mapping[tuple[int, int], Path] | None = None,
     **options: Any,
 ) -> TrainJob:
     """Return the job for a request.
@@ -78,6 +78,7 @@ def plan(
             hint="Leave overlap out.",
         )
     members: list[Member] = []
+    begun = {key: str(path.absolute()) for key, path in (starts or {}).items()}
     for (index, source), variant, seed in itertools.product(enumerate(sources), variants, seeds):
         _check_variant(variant)
         config = source.name + "".join(
@@ -90,7 +91,7 @@ def plan(
                 seed=seed,
                 reward=index,
                 settings=shared.replace(**variant),
-                start=(starts or {}).get((index, seed)),
+                start=begun.get((index, seed)),
             )
         )
     return TrainJob.parse(

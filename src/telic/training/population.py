@@ -14,6 +14,9 @@ from telic.training.networks import Networks, Sees, Shape, Views
 from telic.training.normalise import Moments, ReturnScale, Scaling
 from telic.training.settings import MEMBER_FIELDS, PpoSettings
 
+_KNOWN_WELL = 1e5
+"""samples that the statistics of a policy trained before count for"""
+
 
 class Adam:
     """First and second moments (P, size) and the step count (P, 1)."""
@@ -137,20 +140,17 @@ class Population:
         if self.settings.schedule == "linear":
             self.learning_rate.copy_(self.initial_rate * max(1.0 - progress, 0.0))
 
-    def take_over(self, member: int, state: dict[str, Any], other: int) -> bool:
-        """Let a member go on from a policy of another population; False if it does not fit.
+    def take_over(self, member: int, saved: dict[str, Any]) -> bool:
+        """Let a member go on from a saved policy; False if its networks have other sizes.
 
         Weights and statistics are taken; the optimiser starts anew, because the reward may differ.
         """
-        moments = state["moments"]
-        fits = (
-            state["flat"].shape[1:] == self.flat.shape[1:]
-            and moments["mean"].shape[1:] == self.moments.mean.shape[1:]
-        )
+        fits = saved["shape"] == self.shape._asdict()
         if fits:
-            self.flat[member].copy_(state["flat"][other])
-            for name, mine in self.moments.state_dict().items():
-                mine[member].copy_(moments[name][other])
+            self.flat[member].copy_(saved["flat"])
+            self.moments.mean[member].copy_(saved["shift"])
+            self.moments.var[member].copy_(saved["scale"].double() ** -2)
+            self.moments.count[member] = _KNOWN_WELL
         return fits
 
     def state_dict(self) -> dict[str, Any]:

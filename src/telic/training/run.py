@@ -154,7 +154,7 @@ class LocalChannel:
 
 def readable_paths(job: TrainJob) -> list[Path]:
     """Return folders that the worker must read: that of a model file, of policies to go on from."""
-    found = {Path(each.start.state).absolute().parent for each in job.members if each.start}
+    found = {Path(each.start).absolute().parent for each in job.members if each.start}
     extra = job.env_args.get("xml_file")
     if job.env.endswith((".xml", ".mjcf", ".urdf")):
         found.add(Path(job.env).expanduser().absolute().parent)
