@@ -1,93 +1,114 @@
 """A model as the author: criteria first, then two authors who do not see one another."""
 
-import threading
-import time
-
 import pytest
 
-from telic.agents.author import author
+from telic.agents.author import elicit, listed, scene, write_both
+from telic.agents.records import Look, Turn
+from telic.agents.reviewer import review
+from telic.agents.reviser import revise
 from telic.envs import make
 from telic.errors import RewardError
-from telic.llm import Models, Scripted, answer_order, list_orders
-from telic.llm.orders import ORDERS
-from telic.session import loop
-from telic.session.api import run
+from telic.judges.trial import Trial, Tried
+from telic.llm import Models, Scripted
+from tests.agents.scripts import ELICITED, JUDGE, REVISION, REWARD, SCRIPT
 from tests.training.small import SPEED
-
-CRITERIA = {
-    "criteria": [
-        {"title": "runs", "quantity": "forward_velocity", "goal": "3 m/s", "kind": "sustained"}
-    ],
-    "seconds": 2.0,
-    "ambiguous": ["how fast: 3 m/s"],
-}
-JUDGE = """
-from telic import leaf
-
-def judge(episode):
-    return [leaf("lasts", episode.seconds, zero=0.0, goal=1.0, unit="s", tag="ends_early")]
-"""
-REWARD = {"reasoning": "r", "source": SPEED, "steps": 10_000}
-SCRIPT = {
-    "elicitor": CRITERIA, "reward_author": REWARD,
-    "judge_author": {"reasoning": "j", "source": JUDGE},
-}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def spec():
-    return make("HalfCheetah-v5", num_envs=1).spec
+def shown():
+    return scene("run", make("HalfCheetah-v5", num_envs=1).spec)
 
 
-def test_an_intent_becomes_criteria_reward_and_judge(spec, tmp_path):
+def both(scripted, shown, folder):
+    models = Models(scripted, folder)
+    return write_both(models, shown, elicit(models, shown).criteria, "- `gamma`: 0.9 to 0.99")
+
+
+def test_an_intent_becomes_criteria_reward_and_judge(shown, tmp_path):
     scripted = Scripted(SCRIPT)
-    made = author(Models(scripted, tmp_path), "run", spec)
-    assert made.reward == SPEED and made.judge == JUDGE and made.steps == 10_000
-    assert made.env_args == {"max_episode_steps": 40} and made.doubts == ("how fast: 3 m/s",)
+    reward, judge = both(scripted, shown, tmp_path)
+    assert reward.source == SPEED and judge.source == JUDGE and reward.steps == 10_000
     by_role = {each.role: each.prompt for each in scripted.requests}
-    assert "forward_velocity" in by_role["elicitor"] and "3 m/s" in by_role["reward_author"]
+    assert "forward_velocity" in by_role["elicitor"] and "lies on its back" in by_role["elicitor"]
+    assert "full credit at 3 m/s" in by_role["reward_author"]
     assert "lasts" not in by_role["reward_author"]  # the judge is hidden from it
     assert "class Speed" not in by_role["judge_author"]
 
 
-def test_a_file_that_is_refused_goes_back_with_the_reason(spec, tmp_path):
+def test_a_file_that_is_refused_goes_back_with_the_reason(shown, tmp_path):
     bad = {**REWARD, "source": "import os\n" + SPEED}
     scripted = Scripted({**SCRIPT, "reward_author": [bad, REWARD]})
-    made = author(Models(scripted, tmp_path), "run", spec)
-    assert made.reward == SPEED
+    reward, _ = both(scripted, shown, tmp_path)
+    assert reward.source == SPEED
     prompts = [each.prompt for each in scripted.requests if each.role == "reward_author"]
     assert "was refused" in prompts[1] and "os" in prompts[1]
 
 
-def test_an_author_who_never_writes_a_usable_file_is_an_error(spec, tmp_path):
+def test_an_author_who_never_writes_a_usable_file_is_an_error(shown, tmp_path):
     broken = {"reasoning": "j", "source": "def judge(:"}
     scripted = Scripted({**SCRIPT, "judge_author": [broken] * 3})
     with pytest.raises(RewardError, match="no usable file"):
-        author(Models(scripted, tmp_path), "run", spec)
+        both(scripted, shown, tmp_path)
 
 
-def test_a_session_runs_on_work_orders_and_asks_nothing_twice(tmp_path, monkeypatch):
-    answers = {role: __import__("json").dumps(value) for role, value in SCRIPT.items()}
-    asked = []
+def test_what_the_examples_show_counts_whatever_the_reviewer_says(shown, tmp_path):
+    trial = Trial(
+        examples=(
+            Tried(name="shakes", is_good=False, score=0.1, pay=9.0, terms={"speed": 9.0}),
+            Tried(name="good example", is_good=True, score=None, reason="no steps", pay=3.0),
+        ),
+        reward_problems=("pays for shaking",),
+    )
+    scripted = Scripted({"reviewer": {"reasoning": "fine", "judge_problems": ["leaf x"]}})
+    found = review(Models(scripted, tmp_path), shown, (), "REWARD", "JUDGE", trial)
+    assert found.reward_problems == ("pays for shaking",) and found.judge_problems == ("leaf x",)
+    prompt = scripted.requests[0].prompt
+    assert "| shakes | 0.1 | 9 | speed 9 |" in prompt and "unknown" in prompt
+    assert "REWARD" in prompt and "JUDGE" in prompt
 
-    def play_the_model():
-        end = time.monotonic() + 60
-        while time.monotonic() < end and len(asked) < 3:
-            for folder in tmp_path.glob(f"*/{ORDERS}"):
-                for line in list_orders(folder):
-                    if line.state == "open":
-                        asked.append(line.role)
-                        answer_order(folder, line.key, answers[line.role])
-            time.sleep(0.1)
 
-    person = threading.Thread(target=play_the_model)
-    person.start()
-    request = {"runs_dir": tmp_path, "model": "host", "episodes": 4, "iterations": 1}
-    session = run("run", steps=256, **request)
-    person.join()
-    assert session.passed and sorted(asked) == sorted(SCRIPT)
-    (session.path / "summary.json").unlink()
-    (session.path / "author.json").unlink()
-    monkeypatch.setattr(loop, "compose", None)
-    assert run("run", steps=256, **request).path == session.path  # answers are on disk
-    assert len(asked) == 3
+def test_a_reviser_looks_before_it_decides(shown, tmp_path):
+    script = [{"look": {"at": "curves", "iteration": 1}}, {"revision": REVISION}]
+    scripted = Scripted({"reviser": script})
+    looks = []
+
+    def show(look: Look) -> str:
+        looks.append(look)
+        return "FLAT CURVES"
+
+    made = revise(Models(scripted, tmp_path), shown, "STORY", show, 1)
+    assert made.change == "faster" and [each.at for each in looks] == ["curves"]
+    assert "FLAT CURVES" not in scripted.requests[0].prompt
+    assert "FLAT CURVES" in scripted.requests[1].prompt and "STORY" in scripted.requests[1].prompt
+
+
+def test_a_revision_of_nothing_or_of_refused_code_goes_back(shown, tmp_path):
+    wrong = [
+        {"revision": {**REVISION, "based_on": 7}},
+        {"revision": {**REVISION, "source": "import socket\n"}},
+        {"revision": REVISION},
+    ]
+    scripted = Scripted({"reviser": wrong})
+    made = revise(Models(scripted, tmp_path), shown, "s", lambda look: "", 1)
+    assert made.based_on == 1
+    assert "no iteration 7" in scripted.requests[1].prompt
+    assert "socket" in scripted.requests[2].prompt
+
+
+def test_a_reviser_who_only_looks_is_told_to_decide_and_then_given_up(shown, tmp_path):
+    scripted = Scripted({"reviser": [{"look": {"at": "code"}}] * 12})
+    with pytest.raises(RewardError, match="never decided"):
+        revise(Models(scripted, tmp_path), shown, "s", lambda look: "x", 1)
+    assert "Decide now" in scripted.requests[-1].prompt
+
+
+def test_a_turn_is_a_look_or_a_revision():
+    with pytest.raises(ValueError, match="either look or revision"):
+        Turn()
+
+
+def test_criteria_are_listed_with_their_numbers():
+    assert listed(ELICITED.criteria) == (
+        "- runs (sustained, weight 1): forward_velocity; at least, nothing at 0.3 m/s, "
+        "full credit at 3 m/s"
+    )

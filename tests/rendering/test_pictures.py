@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from telic.rendering.captions import draw_caption, draw_text, strip_height
-from telic.rendering.images import write_png
+from telic.rendering.images import tiled, write_png
 
 
 def test_a_png_holds_the_picture_bit_by_bit(tmp_path):
@@ -30,6 +30,20 @@ def test_a_png_holds_the_picture_bit_by_bit(tmp_path):
     assert np.array_equal(lines[:, 1:].reshape(5, 7, 3), picture)
     with pytest.raises(ValueError, match="uint8"):
         write_png(path, picture.astype(float))
+
+
+def test_pictures_are_tiled_line_by_line_with_white_between():
+    pictures = [np.full((2, 3, 3), shade, dtype=np.uint8) for shade in (10, 20, 30)]
+    sheet = tiled(pictures, columns=2, gap=1)
+    assert sheet.shape == (5, 7, 3)
+    assert sheet[..., 0].tolist() == [
+        [10, 10, 10, 255, 20, 20, 20],
+        [10, 10, 10, 255, 20, 20, 20],
+        [255] * 7,
+        [30, 30, 30, 255, 255, 255, 255],
+        [30, 30, 30, 255, 255, 255, 255],
+    ]
+    assert tiled(pictures[:1], columns=6, gap=1).shape == (2, 3, 3)
 
 
 def test_a_caption_darkens_its_strip_and_nothing_else():

@@ -37,6 +37,14 @@ def test_still_pictures_reach_from_the_first_to_the_last_row():
     assert spread(2, 6).tolist() == [0, 1]
 
 
+def test_stills_of_a_part_are_those_between_its_times():
+    # rows are 0.1 s apart and row 0 is at 0.1 s
+    assert spread(50, 3, 0.1, (1.0, 2.0)).tolist() == [9, 14, 19]
+    assert spread(50, 24, 0.1, (1.0, 1.2)).tolist() == [9, 10, 11]
+    assert spread(50, 2, 0.1, (-3.0, 99.0)).tolist() == [0, 49]
+    assert spread(50, 2, None, (1.0, 2.0)).tolist() == [0, 49], "without a clock, all"
+
+
 def test_the_model_is_known_from_the_environment(tmp_path):
     def name(env_id, **more):
         path = model_file(TrajectoryFacts(env_id=env_id, dt_s=0.1, **more))
@@ -96,5 +104,6 @@ def test_drawing_ends_where_the_simulation_broke(cheetah):
 
 def test_a_caption_says_time_step_and_return_as_far_as_they_are_known(cheetah):
     assert caption(cheetah, 19) == ["1.00 s", "step 20", "return 20.0"]
+    assert caption(cheetah, 19, only_time=True) == ["1.00 s"]
     bare = Trajectory({"qpos": cheetah["qpos"]}, TrajectoryFacts(env_id="x", dt_s=None))
     assert caption(bare, 19) == ["step 20"]

@@ -1,31 +1,36 @@
-"""What the authors answer."""
+"""What agents answer."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from telic.core.config import Record
+from telic.judges.criteria import Criterion
+from telic.judges.puppet import Motion
 
+Tier = Literal["hard", "strong", "soft", "retired"]
+Number = float | int | bool | str
 
-class ElicitedCriterion(Record):
-    """One measurable part of an intent."""
-
-    title: str = Field(min_length=1, description="short and plain, no variables")
-    quantity: str = Field(description="the quantity it rests on, or how it is computed")
-    goal: str = Field(description="number, unit and direction, e.g. at least 3 m/s on average")
-    kind: Literal["sustained", "cumulative", "phased"]
-    weight: float = Field(default=1.0, gt=0)
+SETTINGS = "changes of the trainer's settings by name, within the bounds given; usually none"
 
 
 class Elicited(Record):
     """An intent made measurable."""
 
-    criteria: tuple[ElicitedCriterion, ...] = Field(min_length=1, max_length=10)
+    criteria: tuple[Criterion, ...] = Field(min_length=1, max_length=10)
     seconds: float = Field(ge=0.5, le=60, description="length of an episode")
     ends_when_it_falls: bool = Field(default=True)
     ambiguous: tuple[str, ...] = Field(default=(), description="what is open, and what was taken")
+    puppet: tuple[Motion, ...] = Field(
+        default=(),
+        description="how the torso of a robot led by hand would move, one motion after another; "
+        "empty if the behaviour is not one of the torso",
+    )
+    fine: tuple[str, ...] = Field(
+        default=(), description="which of the named bad habits would be right here"
+    )
 
 
 class WrittenReward(Record):
@@ -34,6 +39,7 @@ class WrittenReward(Record):
     reasoning: str = Field(description="what an optimiser would do with it, in a few sentences")
     source: str = Field(description="the whole Python file")
     steps: int = Field(ge=10_000, le=20_000_000, description="environment steps per policy")
+    settings: dict[str, Number] = Field(default={}, description=SETTINGS)
 
 
 class WrittenJudge(Record):
@@ -41,3 +47,84 @@ class WrittenJudge(Record):
 
     reasoning: str = Field(description="how look-alikes are ruled out, in a few sentences")
     source: str = Field(description="the whole Python file")
+
+
+class Review(Record):
+    """What a reviewer finds wrong; nothing is an approval."""
+
+    reasoning: str = Field(description="what you checked, in a few sentences")
+    reward_problems: tuple[str, ...] = Field(
+        default=(), description="bugs and exploits of the reward, each with the line and the fix"
+    )
+    judge_problems: tuple[str, ...] = Field(
+        default=(), description="what the judge gets wrong, each with the leaf and the fix"
+    )
+
+
+class Look(Record):
+    """Something the reviser wants to see before it decides."""
+
+    at: Literal["code", "difference", "judgement", "curves", "episode", "examples"]
+    iteration: int | None = Field(default=None, description="which one; None: the latest")
+    other: int | None = Field(default=None, description="for difference: the one to compare with")
+    quantity: str | None = Field(default=None, description="for episode: what to show over time")
+
+
+class Lesson(Record):
+    """Something learned that later revisions should keep to."""
+
+    text: str = Field(min_length=1, description="one sentence, true beyond this one iteration")
+    tier: Tier = Field(
+        default="strong",
+        description="hard: never go against it; strong: keep to it; soft: may be challenged; "
+        "retired: found wrong, kept so that it is not found again",
+    )
+
+
+class Revision(Record):
+    """What to try next."""
+
+    diagnosis: str = Field(description="what the policy does instead, and which term is to blame")
+    change: str = Field(description="what is changed, in one sentence")
+    based_on: int = Field(ge=1, description="the iteration whose reward is edited")
+    source: str | None = Field(default=None, description="the whole new file; None: the same code")
+    weights: tuple[dict[str, float], ...] = Field(
+        default=(),
+        max_length=4,
+        description="sets of new weights by term, tried side by side for a short while; "
+        "empty: those in the file",
+    )
+    settings: dict[str, Number] = Field(default={}, description=SETTINGS)
+    steps: int | None = Field(default=None, ge=10_000, le=20_000_000, description="None: as before")
+    seconds: float | None = Field(
+        default=None, ge=0.5, le=60, description="length of an episode; None: as before"
+    )
+    ends_when_it_falls: bool | None = Field(default=None, description="None: as before")
+    warm: bool = Field(
+        default=False,
+        description="go on from the policies of `based_on` instead of beginning anew; right when "
+        "the behaviour is nearly there and the change is small",
+    )
+    lessons: tuple[Lesson, ...] = ()
+
+
+class Turn(Record):
+    """One turn of a reviser: look at something, or decide."""
+
+    look: Look | None = None
+    revision: Revision | None = None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.look is None) == (self.revision is None):
+            raise ValueError("give either look or revision")
+        return self
+
+
+class Analysis(Record):
+    """What a session found, in words."""
+
+    schema_version: Literal[1] = 1
+    story: str = Field(description="three to six sentences: what was tried, why the best is best")
+    findings: tuple[str, ...] = Field(min_length=1, max_length=6)
+    recommendations: tuple[str, ...] = Field(default=(), max_length=4)

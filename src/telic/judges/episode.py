@@ -21,8 +21,11 @@ class Episode:
     each step). `episode.quantity("body_height", "ffoot")` for those that take a name.
     """
 
-    def __init__(self, trajectory: Trajectory, spec: EnvSpec) -> None:
+    def __init__(
+        self, trajectory: Trajectory, spec: EnvSpec, full_seconds: float | None = None
+    ) -> None:
         self._trajectory = trajectory
+        self._full_seconds = full_seconds
         fields = {
             name: torch.from_numpy(np.array(column))
             for name, column in trajectory.columns.items()
@@ -73,6 +76,8 @@ class Episode:
     @property
     def full_seconds(self) -> float:
         """Length it would have had without ending early."""
+        if self._full_seconds is not None:
+            return self._full_seconds
         limit = self._spec.max_episode_steps
         return self.seconds if limit is None else limit * self.dt
 
@@ -103,6 +108,52 @@ class Episode:
             run = run + 1 if holds else 0
             best = max(best, run)
         return best * self.dt
+
+    def count(self, high: np.ndarray, low: np.ndarray) -> np.ndarray:
+        """Return how often `high` held and then `low`, up to each step: jumps, steps, waves."""
+        counts = np.zeros(len(self))
+        is_up, total = False, 0
+        for step, (up, down) in enumerate(zip(high.tolist(), low.tolist(), strict=True)):
+            if is_up and down:
+                total += 1
+            is_up = bool(up) or (is_up and not down)
+            counts[step] = total
+        return counts
+
+    def since(self, values: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        """Return how far values have changed since something last held; 0 before it ever did."""
+        steps = np.where(np.asarray(mask, dtype=bool), np.arange(len(self)), -1)
+        last = np.maximum.accumulate(steps)
+        return np.where(last >= 0, values - values[np.maximum(last, 0)], 0.0)
+
+    def when(self, mask: np.ndarray, seconds: float = 0.0) -> int | None:
+        """Return the first step by which something had held for so long in all; None: never."""
+        mask = np.asarray(mask, dtype=bool)
+        # Half a step of slack: adding up steps must not miss a round number of seconds.
+        return self.first(mask & (np.cumsum(mask) * self.dt >= seconds - 0.5 * self.dt))
+
+    def before(self, step: int | None) -> Episode:
+        """Return the part up to and with a step; all of it if that never came (None)."""
+        if step is None:
+            return self
+        return self._part(0, step + 1, (step + 1) * self.dt)
+
+    def after(self, step: int | None) -> Episode:
+        """Return the part after a step; only the last step if that never came or was the last.
+
+        What adds up over an episode (turns, air time) starts anew.
+        """
+        start = len(self) - 1 if step is None else min(step + 1, len(self) - 1)
+        return self._part(start, len(self), self.full_seconds - start * self.dt)
+
+    def left(self, step: int | None) -> float:
+        """Return the seconds recorded after a step; 0 if it never came."""
+        return 0.0 if step is None else (len(self) - 1 - step) * self.dt
+
+    def _part(self, start: int, end: int, full_seconds: float) -> Episode:
+        columns = {name: each[start:end] for name, each in self._trajectory.columns.items()}
+        part = Trajectory(columns, self._trajectory.facts)
+        return Episode(part, self._spec, full_seconds=max(full_seconds, len(part) * self.dt))
 
     def first(self, mask: np.ndarray) -> int | None:
         """Return the first step at which something held; None: never."""

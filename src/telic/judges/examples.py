@@ -27,6 +27,11 @@ from telic.rewards.recording import Recording, Transition, keep
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
 
 GOOD = "good"
+HABITS = (
+    "does nothing", "ends at once", "shakes", "pushes", "pulls", "flails", "lies on its back",
+    "topples over",
+)  # fmt: skip
+"""every bad habit; the last two only of robots that can turn over"""
 _COLUMNS = ("qpos", "qvel", "xpos", "xquat", "cvel", "cfrc_ext")
 _MOST_STEPS = 1000
 _AT_ONCE = 64

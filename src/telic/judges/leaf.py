@@ -59,10 +59,23 @@ def leaf(
 
 
 def guard(
-    title: str, value: float, *, zero: float, goal: float, unit: str = "", tag: str | None = None
+    title: str,
+    value: float,
+    *,
+    zero: float,
+    goal: float,
+    unit: str = "",
+    tag: str | None = None,
+    after: Leaf | None = None,
 ) -> Leaf:
-    """Judge what must hold for anything else to count: the score is multiplied by its credit."""
+    """Judge what must hold for anything else to count: the score is multiplied by its credit.
+
+    Behind a closed gate there is nothing to guard yet, and the score stays as it is.
+    """
     made = leaf(title, value, zero=zero, goal=goal, weight=0.0, unit=unit, tag=tag)
+    if after is not None and after.counted <= _GATE:
+        made = made.model_copy(update={"value": None, "credit": 1.0, "counted": 1.0})
+        return made.model_copy(update={"passed": False, "tag": None, "is_guard": True})
     return made.model_copy(update={"is_guard": True})
 
 

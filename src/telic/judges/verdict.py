@@ -6,8 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
+from pydantic import Field
+
 from telic.core.config import Record
 from telic.core.stats import bootstrap
+from telic.judges.evidence import Disagreement, Seen
 from telic.judges.leaf import Leaf
 
 Source = Literal["code", "vision", "fused", "human"]
@@ -23,7 +26,15 @@ class Verdict(Record):
     tags: tuple[str, ...] = ()
     """what is lacking, the worst first"""
     reason: str | None = None
-    """why there is no score"""
+    """why there is no score, or why one of two judges is missing from it"""
+    seen: tuple[Seen, ...] = ()
+    """what the vision judge saw, by criterion; the whole comes last"""
+    spread: float | None = None
+    """range of the vision judge's repeated scores for one episode; None: not repeated"""
+    by_judge: dict[Source, float | None] = Field(default={})
+    """scores that a fused one was made from"""
+    disagreements: tuple[Disagreement, ...] = ()
+    """where the judges of a fused score differ, resolved or not"""
 
 
 class Judgement(Record):

@@ -69,6 +69,11 @@ def draw_text(picture: np.ndarray, text: str, left: int, top: int, size: int = 1
     stamp(picture, _word(text, size), left, top)
 
 
+def text_width(text: str, size: int = 15) -> int:
+    """Return how many pixels wide `draw_text` draws a text."""
+    return _word(text, size).shape[1] if text else 0
+
+
 def stamp(picture: np.ndarray, coverage: np.ndarray, left: int, top: int) -> None:
     """Blend ink into a picture where `coverage` (h, w) uint8 says so."""
     place = picture[top : top + coverage.shape[0], left : left + coverage.shape[1]]

@@ -11,7 +11,7 @@ import numpy as np
 from telic.errors import TelicError
 from telic.rendering.camera import Camera
 from telic.rendering.gymnasium_frames import own_frames
-from telic.rendering.images import write_png
+from telic.rendering.images import tiled, write_png
 from telic.rendering.jobs import Rendering, RenderJob
 from telic.rendering.painter import Painter, PainterBroken
 from telic.rendering.replay import Pace, Stage, model_file, pace, spread
@@ -93,14 +93,12 @@ def _make_video(
 def _make_strip(
     stage: Stage, job: RenderJob, trajectory: Trajectory, backend: str, progress: Progress
 ) -> Rendering:
-    rows = spread(len(trajectory), job.frames)
+    rows = spread(len(trajectory), job.frames, trajectory.facts.dt_s, job.between_s)
     # Still pictures are far apart in time: nothing to smooth between them.
     drawn_by, frames = _frames(stage, job, trajectory, rows, 1e3, backend, _STRIP_WIDTH)
     pictures = list(frames)
     progress(len(pictures), len(rows))
-    gap = np.full((len(pictures[0]), _STRIP_GAP, 3), 255, dtype=np.uint8)
-    joined = [part for picture in pictures for part in (gap, picture)][1:]
-    write_png(job.output, np.concatenate(joined, axis=1))
+    write_png(job.output, tiled(pictures, job.columns or len(pictures), _STRIP_GAP))
     return Rendering(output=job.output, backend=drawn_by, frames=len(pictures))
 
 

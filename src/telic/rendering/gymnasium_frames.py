@@ -52,7 +52,7 @@ def own_frames(trajectory: Trajectory, rows: np.ndarray, job: RenderJob) -> Iter
             if job.caption:
                 # Below the picture: what matters may be anywhere in it.
                 picture = np.pad(picture, ((0, strip_height(len(picture))), (0, 0), (0, 0)))
-                draw_caption(picture, caption(trajectory, row))
+                draw_caption(picture, caption(trajectory, row, job.caption == "time"))
             for _ in range(repeats[row]):
                 yield picture
     finally:

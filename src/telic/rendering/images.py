@@ -1,9 +1,10 @@
-"""Write PNG pictures with the standard library."""
+"""Put pictures together, and write them as PNG with the standard library."""
 
 from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,18 @@ def write_png(path: Path, picture: np.ndarray) -> None:
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)  # 8 bits, RGB
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes(), 6)), (b"IEND", b""))
     write_bytes(path, b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*each) for each in chunks))
+
+
+def tiled(pictures: Sequence[np.ndarray], columns: int, gap: int) -> np.ndarray:
+    """Return pictures of one size as one, line by line, with white between them."""
+    height, width = pictures[0].shape[:2]
+    lines = -(-len(pictures) // columns)
+    shape = (lines * (height + gap) - gap, min(columns, len(pictures)) * (width + gap) - gap, 3)
+    sheet = np.full(shape, 255, dtype=np.uint8)
+    for i, picture in enumerate(pictures):
+        top, left = i // columns * (height + gap), i % columns * (width + gap)
+        sheet[top : top + height, left : left + width] = picture
+    return sheet
 
 
 def _chunk(kind: bytes, content: bytes) -> bytes:

@@ -33,7 +33,11 @@ class RenderJob(Record):
     view: View | None = Field(
         default=None, description="where the camera stands; by default what suits the robot"
     )
-    caption: bool = Field(default=True, description="draw time, step and return at the bottom")
+    caption: bool | Literal["time"] = Field(
+        default=True,
+        description="draw time, step and return at the bottom; "
+        '"time" alone for judges, who must not see the return',
+    )
     fps: float = Field(
         default=30.0, gt=0, le=120, description="most frames per second; playback is real time"
     )
@@ -41,6 +45,12 @@ class RenderJob(Record):
         default=False, description="four pixels for one: smoother, twice the time (OpenGL only)"
     )
     frames: int = Field(default=6, ge=1, le=24, description="still frames in a strip")
+    columns: int | None = Field(
+        default=None, ge=1, description="still frames in a line; by default all in one"
+    )
+    between_s: tuple[float, float] | None = Field(
+        default=None, description="part of the episode a strip shows, in seconds; by default all"
+    )
 
     @field_validator("output")
     @classmethod

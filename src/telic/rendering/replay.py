@@ -56,9 +56,21 @@ def pace(length: int, dt_s: float, most_fps: float) -> Pace:
     return Pace(np.minimum((np.arange(frames) / (fps * dt_s)).round().astype(int), length - 1), fps)
 
 
-def spread(length: int, frames: int) -> np.ndarray:
-    """Return the rows of `frames` still pictures from the first to the last of `length` rows."""
-    return np.unique(np.linspace(0, length - 1, frames).round().astype(int))
+def spread(
+    length: int,
+    frames: int,
+    dt_s: float | None = None,
+    between_s: tuple[float, float] | None = None,
+) -> np.ndarray:
+    """Return the rows of `frames` still pictures, evenly from the first to the last.
+
+    Of `length` rows that are `dt_s` apart, those `between_s`; all of them where there is no clock.
+    """
+    first, last = 0, length - 1
+    if between_s is not None and dt_s is not None:
+        # Row n is the state after its step, at (n + 1) dt_s.
+        first, last = (min(max(round(at / dt_s) - 1, 0), last) for at in between_s)
+    return np.unique(np.linspace(first, last, frames).round().astype(int))
 
 
 def model_file(facts: TrajectoryFacts) -> Path | None:
@@ -114,7 +126,7 @@ class Stage:
             _update(model, data)
             picture = painter.paint(data, camera)
             if job.caption:
-                draw_caption(picture, caption(trajectory, row))
+                draw_caption(picture, caption(trajectory, row, job.caption == "time"))
             yield picture
 
     def close(self) -> None:
@@ -136,12 +148,14 @@ class Stage:
         return self._model, self._painter
 
 
-def caption(trajectory: Trajectory, row: int) -> list[str]:
+def caption(trajectory: Trajectory, row: int, only_time: bool = False) -> list[str]:
     """Return the words under a frame: time, step, return so far, as far as they are known."""
     words = [f"step {row + 1}"]
     if trajectory.facts.dt_s is not None:
         # Rows hold the state after the step, hence one step later than the row's number.
         words.insert(0, f"{(row + 1) * trajectory.facts.dt_s:.2f} s")
+    if only_time:
+        return words[:1]
     if "reward" in trajectory:
         words.append(f"return {trajectory['reward'][: row + 1].sum(dtype=np.float64):,.1f}")
     return words

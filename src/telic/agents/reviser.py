@@ -1,0 +1,84 @@
+"""Ask a model what to try next; it may look at anything tried before it decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from telic.agents.asking import ask
+from telic.agents.author import check_reward
+from telic.agents.records import Look, Revision, Turn
+from telic.errors import RewardError, TelicError
+from telic.llm import Models
+
+_LOOKS = 6
+_TRIES = 3
+
+
+def revise(
+    models: Models,
+    shown: dict[str, str],
+    story: str,
+    show: Callable[[Look], str],
+    iterations: int,
+) -> Revision:
+    """Return a revision whose code may run, made after at most six looks.
+
+    Args:
+        models: who is asked.
+        shown: the intent and the robot, see `telic.agents.author.scene`.
+        story: what was tried so far.
+        show: answers a look.
+        iterations: how many there are to base a revision on.
+    """
+    seen: list[str] = []
+    looks = tries = 0
+    while True:
+        left = _LOOKS - looks
+        values = {
+            **shown, "story": story, "looks_left": str(left),
+            "seen": "\n\n".join(seen) or "Nothing yet.",
+        }  # fmt: skip
+        turn = ask(models, "reviser", Turn, values)
+        if turn.revision is not None:
+            problem = _problem(turn.revision, iterations)
+            if problem is None:
+                return turn.revision
+            tries += 1
+            if tries == _TRIES:
+                raise RewardError(f"The reviser wrote nothing usable in {_TRIES} tries. {problem}")
+            seen.append(f"### Your revision was sent back\n\n{problem}")
+            continue
+        assert turn.look is not None
+        if left <= 0:
+            seen.append("### No looks are left\n\nDecide now: answer with a revision.")
+            tries += 1
+            if tries == _TRIES:
+                raise RewardError("The reviser never decided on a revision.")
+            continue
+        looks += 1
+        seen.append(f"### You looked at {_words(turn.look)}\n\n{_shown(show, turn.look)}")
+
+
+def _shown(show: Callable[[Look], str], look: Look) -> str:
+    try:
+        return show(look)
+    except TelicError as error:
+        return f"This cannot be shown: {error}"
+
+
+def _words(look: Look) -> str:
+    parts = [look.at, *(str(each) for each in (look.iteration, look.other, look.quantity) if each)]
+    return " ".join(parts)
+
+
+def _problem(revision: Revision, iterations: int) -> str | None:
+    """Return what makes a revision unusable, or None."""
+    if revision.based_on > iterations:
+        return f"There is no iteration {revision.based_on}; the latest is {iterations}."
+    if revision.source is None:
+        return None
+    try:
+        check_reward(revision.source)
+    except TelicError as error:
+        return f"The file was refused: {error}\n\n```python\n{revision.source}\n```"
+    return None

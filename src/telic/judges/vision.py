@@ -1,0 +1,154 @@
+"""The vision judge's forms, and the verdict they become.
+
+A model fills in two forms: before it sees anything, what each criterion should look like; then, on
+pictures of one episode, how much of it they show. Every criterion is a field of its own, so that an
+answer that leaves one out is not valid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from statistics import median_low
+from typing import Any, Literal, Self
+
+from pydantic import Field, create_model, model_validator
+
+from telic.core.config import Record
+from telic.judges.evidence import WHOLE, Seen
+from telic.judges.verdict import Verdict, unknown
+
+Tag = Literal[
+    "never_moves", "wrong_way", "too_slow", "too_fast", "wrong_speed", "stops", "falls", "drifts",
+    "jitters", "too_low", "too_high", "too_far", "under_rotates", "over_rotates", "no_landing",
+    "one_sided", "drags", "ends_early",
+]  # fmt: skip
+
+
+class LookFor(Record):
+    """How one criterion would show in pictures."""
+
+    visible: str = Field(min_length=1, description="what is seen when it is fulfilled")
+    how: str = Field(min_length=1, description="where to look, and what to compare with what")
+    not_this: str = Field(min_length=1, description="what looks alike and is not it")
+    measure: str | None = Field(
+        default=None, description="the quantity that would settle it, from the list; else null"
+    )
+
+
+class Sighting(Record):
+    """What the pictures show of one criterion."""
+
+    evidence: str = Field(min_length=1, description="one sentence: what is seen, and when")
+    start_s: float | None = Field(description="start of the time where it shows; null: no clock")
+    end_s: float | None = Field(description="end of that time")
+    tenths: int | None = Field(
+        ge=0, le=10, description="score by the rubric, 0 to 10; null: cannot be seen"
+    )
+
+    @model_validator(mode="after")
+    def _check_window(self) -> Self:
+        if (self.start_s is None) != (self.end_s is None):
+            raise ValueError("start_s and end_s are given together or not at all")
+        if self.start_s is not None and self.end_s is not None and self.end_s < self.start_s:
+            raise ValueError(f"end_s {self.end_s:g} is before start_s {self.start_s:g}")
+        return self
+
+    @property
+    def score(self) -> float | None:
+        """Return the score, 0 to 1."""
+        return None if self.tenths is None else self.tenths / 10
+
+
+class WholeSighting(Sighting):
+    """What the pictures show of the intent as a whole."""
+
+    tags: tuple[Tag, ...] = Field(default=(), description="what is lacking, the worst first")
+
+
+def look_for_form(criteria: Sequence[str], quantities: Sequence[str]) -> type[Record]:
+    """Return the record to be filled in before anything is seen, a field per criterion."""
+    part = LookFor
+    if quantities:
+        choice: Any = StrEnum("Quantity", {each: each for each in quantities})
+        words = LookFor.model_fields["measure"].description
+        measure: dict[str, Any] = {"measure": (choice | None, Field(None, description=words))}
+        part = create_model("LookFor", __base__=LookFor, **measure)
+    return _form("LookForAll", dict.fromkeys(criteria, part), criteria)
+
+
+def sighting_form(criteria: Sequence[str]) -> type[Record]:
+    """Return the record to be filled in on an episode: a field per criterion, and the whole."""
+    parts = dict.fromkeys(criteria, Sighting)
+    return _form("Sightings", {**parts, WHOLE: WholeSighting}, criteria)
+
+
+def filled(form: Record, criteria: Sequence[str]) -> dict[str, Any]:
+    """Return what a filled-in form says, by criterion; the whole, if asked for, comes last."""
+    names = {**_names(criteria), WHOLE: "whole"}
+    return {title: getattr(form, name) for title, name in names.items() if hasattr(form, name)}
+
+
+def verdict_of(forms: Sequence[Record], criteria: Sequence[str]) -> Verdict:
+    """Return the verdict on an episode that was looked at once or several times.
+
+    Each score is the median of the answers that have one, the lower one of two. The spread is the
+    range of the scores for the whole.
+    """
+    answers = [filled(form, criteria) for form in forms]
+    seen = tuple(_seen(title, [each[title] for each in answers]) for title in (*criteria, WHOLE))
+    whole = seen[-1]
+    if whole.score is None:
+        return unknown("vision", f"it cannot be seen: {whole.evidence}").model_copy(
+            update={"seen": seen}
+        )
+    known = [each for each in whole.answers if each is not None]
+    tags = [tag for each in answers if each[WHOLE].score == whole.score for tag in each[WHOLE].tags]
+    return Verdict(
+        source="vision",
+        score=whole.score,
+        tags=tuple(dict.fromkeys(tags)),
+        seen=seen,
+        spread=max(known) - min(known) if len(known) > 1 else None,
+    )
+
+
+def worth_watching(code: Sequence[Verdict]) -> list[int]:
+    """Return which episodes to watch: at the 10th, 50th and 90th percentile of the code score.
+
+    From worst to best. Without any score they are taken evenly: there is nothing to rank by.
+    """
+    ranked = sorted(
+        (each.score, index) for index, each in enumerate(code) if each.score is not None
+    )
+    order = [index for _, index in ranked] or list(range(len(code)))
+    last = len(order) - 1
+    places = {round(last * share) for share in (0.1, 0.5, 0.9)} if order else set[int]()
+    return [order[place] for place in sorted(places)]
+
+
+def _names(criteria: Sequence[str]) -> dict[str, str]:
+    return {title: f"criterion_{number}" for number, title in enumerate(criteria, 1)}
+
+
+def _form(name: str, parts: dict[str, type[Record]], criteria: Sequence[str]) -> type[Record]:
+    names = {**_names(criteria), WHOLE: "whole"}
+    fields: dict[str, Any] = {
+        names[title]: (part, Field(description=title)) for title, part in parts.items()
+    }
+    return create_model(name, __base__=Record, **fields)
+
+
+def _seen(title: str, sightings: Sequence[Sighting]) -> Seen:
+    """Sum up the answers on one criterion, with the evidence of the one that stands."""
+    scores = [each.score for each in sightings if each.score is not None]
+    score = median_low(scores) if scores else None
+    stands = next(each for each in sightings if each.score == score)
+    return Seen(
+        criterion=title,
+        score=score,
+        answers=tuple(each.score for each in sightings),
+        start_s=stands.start_s,
+        end_s=stands.end_s,
+        evidence=stands.evidence,
+    )

@@ -1,0 +1,96 @@
+"""Why the best policy is the best: its criteria beside those of the runner-up."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from telic.judges.leaf import Leaf
+from telic.judges.verdict import Judgement
+from telic.session.records import Iteration, MemberScore
+
+
+class Difference(NamedTuple):
+    """One criterion, for the best policy and the runner-up."""
+
+    title: str
+    unit: str
+    credit: float
+    other_credit: float
+    value: float | None
+    other_value: float | None
+
+    @property
+    def gain(self) -> float:
+        """Credit that the best policy has more."""
+        return self.credit - self.other_credit
+
+
+class Standing(NamedTuple):
+    """How the seeds of one reward stand; compared as a session decides."""
+
+    proving: int
+    """seeds that prove the threshold"""
+    mean_low: float
+    """mean of what they prove; a seed that could not be judged proves nothing"""
+    seeds: int
+
+
+class Comparison(NamedTuple):
+    """The best policy against the runner-up."""
+
+    iteration: int
+    """of the runner-up"""
+    other: MemberScore
+    same_reward: bool
+    """whether only the training seed differs"""
+    standing: Standing
+    other_standing: Standing
+    differences: tuple[Difference, ...]
+    """the largest first"""
+
+
+def compare(
+    history: list[Iteration], best: Iteration, member: MemberScore, threshold: float
+) -> Comparison | None:
+    """Return the best policy against the best of another reward, or else of another seed."""
+    groups: dict[tuple[int, int], list[MemberScore]] = {}
+    for iteration in history:
+        for each in iteration.members:
+            groups.setdefault((iteration.number, each.variant), []).append(each)
+    mine = (best.number, member.variant)
+    standings = {key: _standing(each, threshold) for key, each in groups.items()}
+    others = [key for key in groups if key != mine]
+    rival = max(others, key=lambda key: standings[key], default=mine)
+    rivals = [
+        each
+        for each in groups[rival]
+        if each.judgement.score is not None and (rival != mine or each.seed != member.seed)
+    ]
+    if not rivals or member.judgement.score is None:
+        return None
+    other = max(rivals, key=lambda each: each.low)
+    found = _differences(member.judgement, other.judgement)
+    return Comparison(rival[0], other, rival == mine, standings[mine], standings[rival], found)
+
+
+def _standing(members: list[MemberScore], threshold: float) -> Standing:
+    lows = [each.judgement.low or 0.0 for each in members]
+    return Standing(sum(low >= threshold for low in lows), sum(lows) / len(lows), len(lows))
+
+
+def _differences(own: Judgement, other: Judgement) -> tuple[Difference, ...]:
+    found: list[Difference] = []
+    for title, leaf in parts(own).items():
+        if title in other.leaves:
+            (credit, value), (other_credit, other_value) = own.leaves[title], other.leaves[title]
+            found.append(Difference(title, leaf.unit, credit, other_credit, value, other_value))
+    return tuple(sorted(found, key=lambda each: -abs(each.gain)))
+
+
+def parts(judgement: Judgement) -> dict[str, Leaf]:
+    """Return the criteria of a judgement by title, as they stand in the first judged episode."""
+    found: dict[str, Leaf] = {}
+    for verdict in judgement.verdicts:
+        for leaf in verdict.leaves:
+            found.setdefault(leaf.title, leaf)
+    return {title: found[title] for title in judgement.leaves if title in found}

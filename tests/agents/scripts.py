@@ -1,0 +1,38 @@
+"""Answers of a model that runs a small session."""
+
+from telic.agents.records import Elicited
+from tests.training.small import SPEED
+
+CRITERIA = {
+    "criteria": [
+        {"title": "runs", "quantity": "forward_velocity", "zero": 0.3, "goal": 3.0, "unit": "m/s"}
+    ],
+    "seconds": 2.0,
+    "ambiguous": ["how fast: 3 m/s"],
+    "puppet": [{"seconds": 5.0, "forward_mps": 3.0}],
+    "fine": [
+        "does nothing", "ends at once", "shakes", "pushes", "pulls", "flails", "lies on its back",
+        "topples over",
+    ],
+}  # fmt: skip
+ELICITED = Elicited.model_validate(CRITERIA)
+JUDGE = """
+from telic import leaf
+
+def judge(episode):
+    return [leaf("lasts", episode.seconds, zero=0.0, goal=1.0, unit="s", tag="ends_early")]
+"""
+STRICT = JUDGE.replace("goal=1.0", "goal=50.0")
+REWARD = {"reasoning": "r", "source": SPEED, "steps": 10_000}
+REVISION = {
+    "diagnosis": "too slow", "change": "faster", "based_on": 1,
+    "weights": [{"speed": 2.0}, {"speed": 4.0}],
+    "lessons": [{"text": "speed needs weight"}],
+}  # fmt: skip
+SCRIPT = {
+    "elicitor": CRITERIA,
+    "reward_author": REWARD,
+    "judge_author": {"reasoning": "j", "source": JUDGE},
+    "reviewer": {"reasoning": "fine"},
+    "analyst": {"story": "It ran.", "findings": ["speed matters"]},
+}

@@ -1,0 +1,378 @@
+"""A vision model watches real recorded episodes; the model is scripted, the pictures are drawn."""
+
+import struct
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from telic.agents.sheets import Footage
+from telic.agents.watching import second_opinion, settle, watch
+from telic.errors import TelicError
+from telic.judges.evidence import WHOLE
+from telic.judges.leaf import leaf, total
+from telic.judges.verdict import judged
+from telic.llm import Budget, Cancelled, Fault, Limits, Models, Scripted
+from telic.session.episodes import record
+from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
+
+INTENT = "run forward"
+CRITERIA = ["runs forward", "stays upright"]
+FAST = Limits(deadline_s=20, attempt_s=10, attempts=2, first_wait_s=0.01, longest_wait_s=0.02)
+
+
+@pytest.fixture(scope="module")
+def episodes(tmp_path_factory):
+    """Three real episodes of a HalfCheetah that swings its legs for two seconds."""
+    folder = tmp_path_factory.mktemp("episodes")
+    clock = iter(range(1000))
+
+    def swing(obs):
+        return 0.8 * torch.sin(torch.arange(6.0) + 0.6 * next(clock)).expand(len(obs), 6)
+
+    paths = [folder / f"episode_{i}.npz" for i in range(3)]
+    return record(swing, "HalfCheetah-v5", {"max_episode_steps": 40}, paths)
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """One folder for all tests: the same sheet is drawn once."""
+    return tmp_path_factory.mktemp("pictures")
+
+
+def look_for(measure="forward_velocity"):
+    part = {"visible": "legs alternate", "how": "compare lines", "not_this": "sliding"}
+    return {"criterion_1": {**part, "measure": measure}, "criterion_2": part}
+
+
+def sightings(runs, upright, whole, start=0.5, end=1.0):
+    def part(tenths):
+        return {"evidence": f"{tenths} of ten", "start_s": start, "end_s": end, "tenths": tenths}
+
+    parts = {"criterion_1": part(runs), "criterion_2": part(upright), "whole": part(whole)}
+    return {name: each for name, each in parts.items() if each["tenths"] != "absent"}
+
+
+def again(runs, whole):
+    return sightings(runs, "absent", whole)
+
+
+def script(judge, second=None):
+    return {"vision_criteria": look_for(), "vision_judge": judge, "vision_again": second}
+
+
+@pytest.fixture
+def watching(tmp_path, pictures):
+    def work(provider, episodes, **options):
+        models = Models(provider, tmp_path, limits=FAST, **options)
+        return watch(models, INTENT, CRITERIA, episodes, pictures)
+
+    return work
+
+
+def size_of(png):
+    return struct.unpack(">II", png[16:24])
+
+
+def test_each_episode_is_seen_once_and_the_middle_one_repeatedly(watching, episodes):
+    provider = Scripted(script(sightings(8, 10, 7)))
+    verdicts = watching(provider, episodes)
+    assert [each.score for each in verdicts] == [0.7] * 3
+    assert [len(each.seen[0].answers) for each in verdicts] == [1, 3, 1]
+    assert [each.spread for each in verdicts] == [0.0] * 3
+    roles = [each.role for each in provider.requests]
+    assert roles.count("vision_criteria") == 1 and roles.count("vision_judge") == 5
+    assert sorted(each.sample for each in provider.requests[1:]) == [0, 0, 0, 1, 2]
+
+
+def test_what_to_see_is_settled_before_anything_is_seen(watching, episodes):
+    provider = Scripted(script(sightings(8, 10, 7)))
+    watching(provider, episodes[:1])
+    first, second = provider.requests[0], provider.requests[1]
+    assert first.role == "vision_criteria" and first.images == ()
+    assert "forward_velocity" in first.prompt and "2. stays upright" in first.prompt
+    assert "legs alternate" in second.prompt and "sliding" in second.prompt
+    assert len(second.images) == 3 and "3. its middle, every step" in second.prompt
+
+
+def test_the_judge_learns_nothing_of_reward_or_other_judges(watching, episodes):
+    provider = Scripted(script(sightings(8, 10, 7)))
+    watching(provider, episodes)
+    for request in provider.requests:
+        assert "return" not in request.prompt and "reward" not in request.prompt
+
+
+def test_a_second_policy_of_the_session_does_not_ask_again_what_to_see(watching, episodes):
+    watching(Scripted(script(sightings(8, 10, 7))), episodes[:1])
+    later = Scripted({"vision_judge": sightings(5, 5, 5)})
+    assert watching(later, episodes[1:2])[0].score == 0.5
+    assert {each.role for each in later.requests} == {"vision_judge"}
+
+
+def test_watching_again_after_a_crash_costs_nothing(watching, episodes):
+    before = watching(Scripted(script(sightings(8, 10, 7))), episodes)
+    silent = Scripted([])
+    assert watching(silent, episodes) == before and silent.requests == []
+
+
+def test_the_spread_of_the_middle_episode_is_carried_by_all(watching, episodes):
+    scores = {0: 4, 1: 9, 2: 7}
+    provider = Scripted(
+        lambda request: (
+            look_for() if not request.images else sightings(5, 5, scores[request.sample])
+        )
+    )
+    verdicts = watching(provider, episodes)
+    assert [each.score for each in verdicts] == [0.4, 0.7, 0.4]
+    assert [each.spread for each in verdicts] == pytest.approx([0.5] * 3)
+
+
+def test_what_cannot_be_seen_is_unknown(watching, episodes):
+    (verdict,) = watching(Scripted(script(sightings(None, 5, None))), episodes[:1])
+    assert verdict.score is None and "cannot be seen" in (verdict.reason or "")
+
+
+@pytest.mark.parametrize("role", ["vision_criteria", "vision_judge"])
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [("down", "is down"), ("refusing", "declined"), ("malformed", "no valid")],
+)
+def test_a_model_that_does_not_answer_is_unknown_never_zero(
+    watching, episodes, role, fault, reason
+):
+    provider = Scripted(script(sightings(8, 10, 7)) | {role: Fault(kind=fault)})
+    (verdict,) = watching(provider, episodes[:1])
+    assert verdict.source == "vision" and verdict.score is None
+    assert reason in (verdict.reason or "")
+
+
+def test_a_malformed_answer_is_repaired(watching, episodes):
+    good = sightings(8, 10, 7)
+    without = {name: part for name, part in good.items() if name != "criterion_2"}
+    provider = Scripted(script([without, good, good, good]))
+    (verdict,) = watching(provider, episodes[:1])
+    assert verdict.score == 0.7 and len(verdict.seen[0].answers) == 3
+    assert any("criterion_2: Field required" in each.prompt for each in provider.requests)
+
+
+def test_repeats_that_fail_leave_those_that_did_not(watching, episodes):
+    def answer(request):
+        if not request.images:
+            return look_for()
+        return Fault(kind="refusing") if request.sample == 1 else sightings(8, 8, 8)
+
+    (verdict,) = watching(Scripted(answer), episodes[:1])
+    assert verdict.score == 0.8 and verdict.seen[0].answers == (0.8, 0.8)
+
+
+def test_the_end_of_the_budget_is_unknown(watching, episodes):
+    provider = Scripted(script(sightings(8, 10, 7)))
+    verdicts = watching(provider, episodes[:1], budget=Budget(calls=1))
+    assert verdicts[0].score is None and "calls" in (verdicts[0].reason or "")
+    assert len(provider.requests) == 1
+
+
+def test_a_request_to_stop_is_not_a_verdict(watching, episodes):
+    with pytest.raises(Cancelled):
+        watching(Scripted(script({})), episodes, should_stop=lambda: True)
+
+
+def test_an_episode_that_cannot_be_drawn_is_unknown_and_the_others_are_watched(
+    watching, episodes, tmp_path
+):
+    empty, strange = tmp_path / "empty.npz", tmp_path / "strange.npz"
+    facts = TrajectoryFacts(env_id="HalfCheetah-v5", dt_s=0.05)
+    write_trajectory(empty, Trajectory({"qpos": np.zeros((0, 9))}, facts))
+    write_trajectory(strange, Trajectory({"qpos": np.zeros((5, 4))}, facts))
+    paths = [empty, strange, tmp_path / "missing.npz", episodes[0]]
+    verdicts = watching(Scripted(script(sightings(8, 10, 7))), paths)
+    assert [each.score for each in verdicts] == [None, None, None, 0.7]
+    reasons = [each.reason or "" for each in verdicts]
+    assert "no steps" in reasons[0] and "cannot be drawn" in reasons[1]
+    assert "no trajectory" in reasons[2]
+
+
+def code(runs):
+    leaves = [
+        leaf("runs forward", runs, zero=0.0, goal=1.0, unit="m/s"),
+        leaf("stays upright", 1.0, zero=0.0, goal=1.0),
+    ]
+    return judged(leaves, total(leaves))
+
+
+@pytest.fixture
+def settling(tmp_path, pictures):
+    def work(provider, episode, verdict):
+        models = Models(provider, tmp_path, limits=FAST)
+        (vision,) = watch(models, INTENT, CRITERIA, [episode], pictures, repeats=1)
+        return settle(models, INTENT, CRITERIA, episode, verdict, vision, pictures)
+
+    return work
+
+
+def test_judges_that_agree_are_not_asked_again(settling, episodes):
+    provider = Scripted(script(sightings(9, 10, 9)))
+    settled = settling(provider, episodes[0], code(1.0))
+    assert settled.source == "fused" and settled.score == pytest.approx(0.97)
+    assert "vision_again" not in {each.role for each in provider.requests}
+
+
+def test_a_dispute_is_looked_at_closer_with_a_measurement_and_resolved(settling, episodes):
+    provider = Scripted(script(sightings(2, 10, 7), again(9, 9)))
+    settled = settling(provider, episodes[0], code(1.0))
+    assert settled.score == pytest.approx(0.7 + 0.3 * 0.9)
+    whole, runs = (
+        next((each for each in settled.disagreements if each.criterion == name), None)
+        for name in (WHOLE, "runs forward")
+    )
+    assert runs is not None and runs.resolved and runs.asked_again == 0.9
+    assert whole is not None and whole.resolved
+    assert runs.check is not None and runs.check.quantity == "forward_velocity"
+    assert (runs.check.start_s, runs.check.end_s) == pytest.approx((0.5, 1.0))
+    assert runs.check.lowest <= runs.check.mean <= runs.check.highest
+    request = provider.requests[-1]
+    assert request.role == "vision_again" and len(request.images) >= 2
+    assert "`forward_velocity` [m/s] from 0.50 s to 1.00 s: mean" in request.prompt
+    assert "stays upright" not in request.prompt, "it is not in dispute"
+
+
+def test_the_measurement_is_that_of_the_recording(settling, episodes, tmp_path):
+    provider = Scripted(script(sightings(2, 10, 2), again(2, 2)))
+    settled = settling(provider, episodes[0], code(1.0))
+    check = settled.disagreements[0].check
+    speed = Footage(episodes[0], tmp_path).trajectory["qvel"][9:20, 0]  # 0.5 s to 1.0 s
+    assert check is not None
+    assert check.mean == pytest.approx(speed.mean(), abs=1e-4)
+    assert (check.first, check.last) == pytest.approx((speed[0], speed[-1]), abs=1e-4)
+
+
+def test_a_dispute_that_stays_is_the_lower_score_and_on_record(settling, episodes):
+    provider = Scripted(script(sightings(2, 10, 3), again(1, 2)))
+    settled = settling(provider, episodes[0], code(1.0))
+    assert settled.score == pytest.approx(0.2)
+    assert [(each.criterion, each.resolved) for each in settled.disagreements] == [
+        ("runs forward", False),
+        (WHOLE, False),
+    ]
+
+
+def test_a_second_look_that_fails_leaves_the_first_verdict_and_says_so(settling, episodes):
+    provider = Scripted(script(sightings(2, 10, 3), Fault(kind="down")))
+    settled = settling(provider, episodes[0], code(1.0))
+    assert settled.score == pytest.approx(0.3) and "not asked again" in (settled.reason or "")
+    assert not any(each.resolved for each in settled.disagreements)
+
+
+def test_a_look_alike_fails_on_all_episodes_although_only_some_are_watched(
+    episodes, tmp_path, pictures
+):
+    verdicts = [code(each) for each in (0.9, 1.0, 0.95)] * 2
+    paths = [*episodes, *episodes]
+    provider = Scripted(script(sightings(0, 10, 1), again(0, 1)))
+    models = Models(provider, tmp_path, limits=FAST)
+    every = second_opinion(models, INTENT, CRITERIA, paths, verdicts, pictures)
+    assert len(every) == 6 and all((each.score or 0.0) < 0.2 for each in every)
+    assert sum(bool(each.seen) for each in every) == 3, "the others were not watched"
+
+
+def test_without_criteria_the_intent_is_the_criterion(episodes, tmp_path, pictures):
+    part = look_for()["criterion_1"]
+    answer = {name: each for name, each in sightings(6, 0, 6).items() if name != "criterion_2"}
+    provider = Scripted({"vision_criteria": {"criterion_1": part}, "vision_judge": answer})
+    models = Models(provider, tmp_path, limits=FAST)
+    (verdict,) = watch(models, INTENT, [], episodes[:1], pictures, repeats=1)
+    assert [each.criterion for each in verdict.seen] == [INTENT, WHOLE]
+
+
+def test_sheets_are_drawn_once_and_hold_all_their_pictures(episodes, pictures):
+    sheets = Footage(episodes[0], pictures).overview()
+    usual, oblique, middle = (each.image.data for each in sheets)
+    assert size_of(usual) == (6 * 242 - 2, 4 * 182 - 2)
+    assert size_of(oblique) == size_of(middle) == (6 * 242 - 2, 2 * 182 - 2)
+    written = {each.path: each.path.stat().st_mtime_ns for each in sheets}
+    again = Footage(episodes[0], pictures).overview()
+    assert {each.path: each.path.stat().st_mtime_ns for each in again} == written
+
+
+def test_an_episode_recorded_anew_under_the_same_name_is_drawn_anew(
+    episodes, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("telic.agents.sheets.render", lambda jobs: [])
+    path = tmp_path / "episode.npz"
+    path.write_bytes(episodes[0].read_bytes())
+    first = Footage(path, tmp_path).overview()[0].path
+    facts = TrajectoryFacts(env_id="HalfCheetah-v5", dt_s=0.05)
+    write_trajectory(path, Trajectory({"qpos": np.zeros((5, 9))}, facts))
+    assert Footage(path, tmp_path).overview()[0].path != first
+
+
+def test_close_ups_are_denser_and_stay_inside_the_episode(episodes, pictures):
+    footage = Footage(episodes[0], pictures)
+    (one,) = footage.close_ups([(1.9, 2.5)])
+    assert one.words == "from 0.85 s to 2.00 s", "24 steps at the end"
+    assert size_of(one.image.data) == (6 * 242 - 2, 4 * 182 - 2)
+    halves = footage.close_ups([None])
+    assert [each.words for each in halves] == ["from 0.00 s to 1.00 s", "from 1.00 s to 2.00 s"]
+
+
+def test_the_way_of_the_robot_is_told_in_numbers(episodes, tmp_path):
+    footage = Footage(episodes[0], tmp_path)
+    lines = footage.places().splitlines()
+    assert "camera follows" in lines[0] and len(lines) == 10
+    assert lines[2] == "- 0.05 s: 0.00 m forward, 0.00 m left"
+    moved = footage.trajectory["xpos"][-1, 1, 0] - footage.trajectory["xpos"][0, 1, 0]
+    assert f"{abs(moved):.2f} m {'forward' if moved >= 0 else 'back'}" in lines[-1]
+
+
+def test_an_environment_that_draws_itself_is_asked_for_fewer_larger_pictures(tmp_path, monkeypatch):
+    path = tmp_path / "pole.npz"
+    states = np.zeros((30, 4), dtype=np.float32)
+    columns = {"next_obs": states, "action": np.zeros(30, dtype=np.int64)}
+    write_trajectory(path, Trajectory(columns, TrajectoryFacts(env_id="CartPole-v1", dt_s=0.02)))
+    jobs = []
+    monkeypatch.setattr("telic.agents.sheets.render", lambda given: jobs.extend(given) or [])
+    footage = Footage(path, tmp_path)
+    words = [each.words for each in footage.overview()]
+    assert words == ["from 0.00 s to 0.30 s", "from 0.30 s to 0.60 s"]
+    assert [(each.frames, each.columns, each.view) for each in jobs] == [(12, 3, None)] * 2
+    assert [each.caption for each in jobs] == ["time"] * 2
+    assert footage.places() == ""
+
+
+def test_a_robot_that_stays_is_said_to_stay_and_a_short_episode_has_two_views(tmp_path):
+    path = tmp_path / "still.npz"
+    names = ("world", "torso", "bthigh", "bshin", "bfoot", "fthigh", "fshin", "ffoot")
+    facts = TrajectoryFacts(env_id="HalfCheetah-v5", dt_s=0.05, body_names=names)
+    columns = {"qpos": np.zeros((5, 9)), "xpos": np.zeros((5, 8, 3))}
+    write_trajectory(path, Trajectory(columns, facts))
+    footage = Footage(path, tmp_path)
+    assert footage.places() == "The robot's torso did not leave its place."
+    assert [each.words for each in footage.overview()] == [
+        "the whole episode",
+        "the whole episode, seen obliquely",
+    ]
+
+
+def test_a_damaged_episode_says_so(tmp_path):
+    path = tmp_path / "torn.npz"
+    path.write_bytes(b"PK")
+    with pytest.raises(TelicError, match="not a trajectory"):
+        Footage(path, tmp_path)
+
+
+def test_several_threads_may_watch_policies_at_once(episodes, tmp_path, pictures):
+    provider = Scripted(script(sightings(8, 10, 7)))
+    models = Models(provider, tmp_path, limits=FAST)
+    found = []
+
+    def work(episode):
+        found.extend(watch(models, INTENT, CRITERIA, [episode], pictures, repeats=1))
+
+    threads = [threading.Thread(target=work, args=(each,)) for each in episodes]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert [each.score for each in found] == [0.7] * 3
+    assert [each.role for each in provider.requests].count("vision_criteria") == 1

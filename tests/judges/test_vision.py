@@ -1,0 +1,114 @@
+"""The vision judge's forms: what is valid, and what several answers amount to."""
+
+import json
+
+import pytest
+from pydantic import ValidationError
+
+from telic.judges.evidence import WHOLE
+from telic.judges.verdict import Verdict, unknown
+from telic.judges.vision import (
+    filled,
+    look_for_form,
+    sighting_form,
+    verdict_of,
+    worth_watching,
+)
+
+CRITERIA = ["runs forward", "stays upright"]
+
+
+def sighting(tenths, evidence="seen", start=1.0, end=2.0, **more):
+    return {"evidence": evidence, "start_s": start, "end_s": end, "tenths": tenths, **more}
+
+
+def answer(runs, upright, whole, **more):
+    form = sighting_form(CRITERIA)
+    parts = {"criterion_1": sighting(runs, f"runs {runs}"), "criterion_2": sighting(upright)}
+    return form.model_validate({**parts, "whole": sighting(whole, f"whole {whole}", **more)})
+
+
+def test_every_criterion_is_a_field_described_by_its_title():
+    schema = sighting_form(CRITERIA).model_json_schema()
+    assert schema["required"] == ["criterion_1", "criterion_2", "whole"]
+    assert schema["properties"]["criterion_2"]["description"] == "stays upright"
+    assert schema["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    ("part", "complaint"),
+    [
+        (sighting(11), "less than or equal to 10"),
+        (sighting(0.5), "valid integer"),
+        (sighting(5, start=2.0, end=1.0), "before start_s"),
+        (sighting(5, end=None), "together or not at all"),
+        (sighting(5, evidence=""), "at least 1 character"),
+        (sighting(5, tags=["clumsy"]), "too_slow"),
+    ],
+)
+def test_an_answer_that_does_not_fit_is_not_valid(part, complaint):
+    form = sighting_form([])
+    with pytest.raises(ValidationError, match=complaint):
+        form.model_validate({"whole": part})
+
+
+def test_an_answer_that_leaves_a_criterion_out_is_not_valid():
+    with pytest.raises(ValidationError, match="criterion_2"):
+        sighting_form(CRITERIA).model_validate({"criterion_1": sighting(5), "whole": sighting(5)})
+
+
+def test_only_quantities_that_were_offered_can_be_named():
+    look = {"visible": "v", "how": "h", "not_this": "n"}
+    form = look_for_form(["runs"], ["forward_velocity"])
+    chosen = json.dumps({"criterion_1": {**look, "measure": "forward_velocity"}})
+    part = filled(form.model_validate_json(chosen), ["runs"])["runs"]
+    assert part.measure == "forward_velocity"
+    with pytest.raises(ValidationError, match="forward_velocity"):
+        form.model_validate({"criterion_1": {**look, "measure": "charm"}})
+    bare = look_for_form(["runs"], [])
+    assert filled(bare.model_validate({"criterion_1": look}), ["runs"])["runs"].measure is None
+
+
+def test_one_answer_is_a_verdict_with_its_evidence_and_no_spread():
+    verdict = verdict_of([answer(8, 10, 7, tags=["too_slow"])], CRITERIA)
+    assert verdict.source == "vision" and verdict.score == 0.7 and verdict.spread is None
+    assert verdict.tags == ("too_slow",)
+    assert [each.criterion for each in verdict.seen] == [*CRITERIA, WHOLE]
+    first = verdict.seen[0]
+    assert (first.score, first.start_s, first.end_s, first.evidence) == (0.8, 1.0, 2.0, "runs 8")
+    assert Verdict.model_validate_json(verdict.model_dump_json()) == verdict
+
+
+def test_repeated_answers_give_the_median_its_evidence_and_the_spread():
+    forms = [answer(2, None, 3), answer(9, 4, 9, tags=["stops"]), answer(6, 8, 5, tags=["falls"])]
+    verdict = verdict_of(forms, CRITERIA)
+    assert verdict.score == 0.5 and verdict.spread == pytest.approx(0.6)
+    assert verdict.seen[0].score == 0.6 and verdict.seen[0].answers == (0.2, 0.9, 0.6)
+    assert verdict.seen[0].evidence == "runs 6" and verdict.tags == ("falls",)
+    assert verdict.seen[1].score == 0.4, "the lower of two, the third could not see it"
+    assert verdict.seen[1].answers == (None, 0.4, 0.8)
+
+
+def test_what_cannot_be_seen_is_unknown_never_zero():
+    verdict = verdict_of([answer(5, 5, None)], CRITERIA)
+    assert verdict.score is None and verdict.reason == "it cannot be seen: whole None"
+    assert verdict.seen[0].score == 0.5
+    partly = verdict_of([answer(None, 0, 4)], CRITERIA)
+    assert [each.score for each in partly.seen] == [None, 0.0, 0.4]
+
+
+def scored(*scores):
+    return [
+        unknown("code", "?") if each is None else Verdict(source="code", score=each)
+        for each in scores
+    ]
+
+
+def test_the_episodes_at_the_percentiles_of_the_code_score_are_watched():
+    assert worth_watching(scored(*(each / 10 for each in range(10, -1, -1)))) == [9, 5, 1]
+    assert worth_watching(scored(0.9, None, 0.1)) == [2, 0]
+    assert worth_watching(scored(0.5)) == [0] and worth_watching([]) == []
+
+
+def test_without_scores_episodes_are_taken_evenly():
+    assert worth_watching(scored(*[None] * 12)) == [1, 6, 10]

@@ -1,0 +1,443 @@
+"""The report: says what happened, escapes what others wrote, and never fails a session."""
+
+import re
+import shlex
+from html.parser import HTMLParser
+
+import pytest
+
+from telic.composer.compose import Composition
+from telic.judges.criteria import Criterion
+from telic.judges.evidence import Disagreement, Seen
+from telic.judges.leaf import guard, leaf, total
+from telic.judges.verdict import judged, together, unknown
+from telic.rendering import Rendering
+from telic.session.folder import SessionFolder
+from telic.session.records import (
+    Candidate,
+    Iteration,
+    Lesson,
+    MemberScore,
+    SessionConfig,
+    SessionSummary,
+    Variant,
+)
+from telic.session.report import pictures, words, write_report
+from telic.session.report.charts import Node, short, ticks, tree
+from telic.session.report.compare import compare
+from telic.session.report.costs import read_costs
+from telic.session.report.formula import formula
+from telic.session.report.markdown import plain
+from telic.storage.files import JsonLines, write_json, write_text
+from telic.storage.scalars import ScalarLog
+
+EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>|`**"
+JUDGE = f"def judge(episode):\n    return []  # {EVIL} ```\n"
+REWARD = f'class R:\n    """{EVIL}"""\n'
+
+
+def score(value, seed=1, variant=0, title="runs", unit="m/s"):
+    """A policy whose episodes earned about `value`; None could not be judged."""
+    verdicts = []
+    for index in range(4):
+        if value is None:
+            verdicts.append(unknown("code", f"judge_fn.py: KeyError: {EVIL}"))
+            continue
+        credit = min(1.0, max(0.0, value + 0.02 * (index - 1.5)))
+        leaves = [
+            leaf(title, 3.0 * credit, zero=0.0, goal=3.0, unit=unit, tag="too_slow"),
+            guard("is upright", 1.0, zero=0.3, goal=0.8, tag="falls"),
+        ]
+        verdicts.append(judged(leaves, total(leaves)))
+    return MemberScore(
+        member=f"reward_seed_{seed}", variant=variant, seed=seed, step=256,
+        judgement=together(verdicts),
+    )  # fmt: skip
+
+
+def iteration(number, *members, passed=False, change="first try"):
+    known = [each.judgement.score for each in members if each.judgement.score is not None]
+    best = max(members, key=lambda each: each.low)
+    return Iteration(
+        number=number, parent=number - 1 or None, change=change, passed=passed,
+        score=sum(known) / len(known) if known else None, variant=best.variant, best=best.member,
+        tags=best.judgement.tags, members=members, steps=512, training_s=10.0, judging_s=2.0,
+    )  # fmt: skip
+
+
+class Session:
+    """A session on disk, made without training."""
+
+    def __init__(self, path, *history, intent="run fast", outcome="not_passed", **config):
+        self.folder = SessionFolder(path / "session_20260102_030405_abcd1234")
+        self.folder.path.mkdir()
+        self.config = SessionConfig(intent=intent, env="HalfCheetah-v5", **config)
+        self.author = Composition(
+            intent=intent, env="HalfCheetah-v5", criteria=(Criterion(title="runs", quantity="v"),),
+            reward=REWARD, judge=JUDGE, env_args={}, steps=256, doubts=(), not_understood=(),
+        )  # fmt: skip
+        self.history = list(history)
+        best = max(self.history, key=lambda each: each.score or -1.0, default=None)
+        member = next(each for each in best.members if each.member == best.best) if best else None
+        self.summary = SessionSummary(
+            session=self.folder.name, intent=intent, env="HalfCheetah-v5", outcome=outcome,
+            iterations=len(self.history), best_iteration=best.number if best else None,
+            best_member=best.best if best else None, seconds=60.0, steps=512 * len(self.history),
+            score=member.judgement.score if member else None, doubts=(), not_understood=(),
+            low=member.judgement.low if member else None,
+        )  # fmt: skip
+        for each in self.history:
+            self.write_iteration(each)
+
+    def write_iteration(self, each, **candidate):
+        files = self.folder.iteration(each.number)
+        made = {"reward": REWARD, "env_args": {}, "steps": 256, "parent": each.parent, **candidate}
+        write_json(files.candidate, Candidate(**made))
+        write_json(files.run.manifest, {"versions": {"telic": "9.8.7"}, "python": "3.11"})
+        for member in each.members:
+            own = files.run.member("reward", member.seed)
+            write_text(own.reward_code, REWARD)
+            spec = {"latex": r"r = w v", "terms": [{"name": "speed", "description": EVIL}]}
+            write_json(own.reward_spec, spec)
+            write_json(own.summary, {"findings": [{"message": EVIL}]})
+            log = ScalarLog(own.scalars)
+            for step in (128, 256):
+                log.append({"global_step": step, "episodic_return": float(step + member.seed)})
+            terms = {"speed": 30.0, "control": -10.0}
+            log.append({"type": "eval", "global_step": 256, "mean_return": 300.0,
+                        "reward_terms": terms})  # fmt: skip
+            log.close()
+
+    def report(self):
+        """Write the report; return page, Markdown, and what was told."""
+        told = []
+        write_report(self.folder, self.config, self.author, self.history, self.summary, told.append)
+        return self.folder.page.read_text(), self.folder.report.read_text(), told
+
+
+@pytest.fixture(autouse=True)
+def drawn(monkeypatch):
+    """Draw nothing, quickly; sizes by file name may be set."""
+    sizes = {}
+
+    def render(jobs):
+        for job in jobs:
+            write_text(job.output, "x" * sizes.get(job.output.name, 10))
+        return [Rendering(output=job.output, backend="egl") for job in jobs]
+
+    monkeypatch.setattr(pictures, "render", render)
+    return sizes
+
+
+class Reader(HTMLParser):
+    """Reads a page as a browser would, and checks that elements close in order."""
+
+    VOID = ("meta", "img", "wbr", "br")
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.elements, self.words = [], [], []
+        self.feed(page)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] != "style":
+            self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+
+def test_the_page_tells_the_whole_story(tmp_path):
+    first = iteration(1, *(score(0.5, seed) for seed in (1, 2, 3)))
+    second = iteration(2, *(score(0.95, seed) for seed in (1, 2, 3)), passed=True, change="faster")
+    session = Session(tmp_path, first, second, outcome="passed")
+    page, markdown, told = session.report()
+    text = Reader(page).text
+    assert told == []
+    for part in (text, markdown.replace("\\", "")):
+        assert "The best policy scores 0.95 on 4 fresh episodes" in part
+        assert "2 of 3 training seeds must prove 0.8; 3 of 3 did." in part
+        assert "the runner-up, reward_seed_1 of iteration 1, scores 0.50" in part
+        assert "45% more credit" in part and "2.88 against 1.53 m/s" in part
+        assert "≥ 3 m/s" in part and "faster" in part and "9.8.7" in part
+        assert "25%" in part and "−10" in part  # the cost's share of the reward
+        assert "telic run 'run fast' --env HalfCheetah-v5" in part
+        assert "everything else" in part and "36.0 s" in part
+    headings = [tag for tag, _ in Reader(page).elements if re.fullmatch("h[1-6]", tag)]
+    assert headings[0] == "h1" and headings.count("h1") == 1
+    assert page.count('class="line"') == 2  # a learning curve per iteration
+
+
+def test_the_page_asks_for_nothing_outside_itself(tmp_path):
+    session = Session(tmp_path, iteration(1, score(0.9)), outcome="passed", seeds=(1,))
+    page, _, _ = session.report()
+    for tag, attributes in Reader(page).elements:
+        for name in ("src", "href", "poster", "data", "action"):
+            assert re.match("data:|#|$", attributes.get(name, "")), (tag, attributes)
+        assert tag not in ("script", "link", "iframe", "object", "base", "form")
+    assert "url(" not in page and "@import" not in page
+    policy = [each["content"] for tag, each in Reader(page).elements if "http-equiv" in each]
+    assert policy[0].startswith("default-src 'none'; img-src data:")
+
+
+def test_pictures_have_words(tmp_path):
+    page, _, _ = Session(tmp_path, iteration(1, score(0.9)), seeds=(1,)).report()
+    elements = Reader(page).elements
+    assert all(each["alt"] for tag, each in elements if tag == "img")
+    assert all(each["aria-label"] for tag, each in elements if tag in ("svg", "video"))
+    assert sum(tag == "video" for tag, _ in elements) == 1
+    assert sum(tag == "img" for tag, _ in elements) == 3
+
+
+def test_foreign_text_stays_text(tmp_path):
+    tried = [iteration(1, score(0.5, title=EVIL, unit=EVIL), change=EVIL), iteration(2, score(0.6))]
+    session = Session(tmp_path, *tried, intent=EVIL, seeds=(1,))
+    lessons = (Lesson(text=EVIL),)
+    session.write_iteration(tried[0], diagnosis=EVIL, lessons=lessons, change=EVIL)
+    session.summary = session.summary.model_copy(
+        update={"doubts": (EVIL,), "not_understood": (EVIL,), "best_iteration": 1, "reason": EVIL}
+    )
+    page, markdown, told = session.report()
+    assert told == []
+    read = Reader(page)
+    assert "<script>alert(1)</script>" in read.text  # shown as it was typed
+    assert not [tag for tag, _ in read.elements if tag == "script"]
+    assert not [name for _, each in read.elements for name in each if name.startswith("on")]
+    outside_code = re.sub(r"(?ms)^(`{3,})\w*\n.*?^\1$", "", markdown)
+    assert re.findall(r"(?<!\\)<(?!br>)", outside_code) == []
+    rows = [line for line in outside_code.splitlines() if line.startswith("| ")]
+    columns = [len(re.findall(r"(?<!\\)\|", line)) for line in rows]
+    assert all(each in (3, 5, 6, 8) for each in columns)
+
+
+def test_code_cannot_leave_its_fence(tmp_path):
+    _, markdown, _ = Session(tmp_path, iteration(1, score(0.9)), seeds=(1,)).report()
+    assert f"````python\n{JUDGE.rstrip()}\n````" in markdown
+
+
+def test_markdown_shows_foreign_text_as_it_is():
+    assert plain("a|b *c*\n# d <e>") == r"a\|b \*c\* \# d \<e\>"
+
+
+def test_variants_and_their_trials_are_told_apart(tmp_path):
+    tried = iteration(1, score(0.9, variant=1))
+    trials = (score(0.2, variant=0), score(0.4, variant=1))
+    tried = tried.model_copy(update={"trials": trials})
+    session = Session(tmp_path, tried, seeds=(1,))
+    variants = (Variant(weights={"speed": 1.0}), Variant(weights={"speed": 2.0}, warm=True))
+    session.write_iteration(tried, variants=variants)
+    page, markdown, told = session.report()
+    for part in (Reader(page).text, markdown):
+        assert "Variant 2: speed 2, goes on from the policies of its parent" in part
+        assert "0.40 (0.38 to 0.42)" in part
+    assert told == []  # trials whose metrics are gone draw no chart
+
+
+def test_what_the_eye_saw_and_where_judges_differ(tmp_path):
+    member = score(0.9)
+    first = member.judgement.verdicts[0]
+    saw = Seen(
+        criterion="runs", score=0.4, answers=(0.4,), start_s=1.0, end_s=2.5, evidence="limps"
+    )
+    differ = Disagreement(
+        criterion="runs", code=0.9, vision=0.4, margin=0.3, start_s=1.0, end_s=2.5,
+        measured="2.7 m/s", seen="limps",
+    )  # fmt: skip
+    watched = first.model_copy(update={"seen": (saw,), "disagreements": (differ,)})
+    judgement = member.judgement.model_copy(update={"verdicts": (watched,)})
+    member = member.model_copy(update={"judgement": judgement})
+    page, markdown, _ = Session(tmp_path, iteration(1, member), seeds=(1,)).report()
+    for part in (Reader(page).text, markdown):
+        assert "1.0 to 2.5 s" in part and "the eye 0.40 (limps); not settled." in part
+
+
+def test_a_session_stopped_before_anything_was_finished(tmp_path):
+    session = Session(tmp_path, outcome="stopped")
+    for author in (session.author, None):
+        session.author = author
+        page, markdown, told = session.report()
+        for part in (Reader(page).text, markdown):
+            assert "No iteration was finished" in part
+            assert "telic run 'run fast' --env HalfCheetah-v5" in part
+        assert told == []
+
+
+def test_what_could_not_be_judged_is_unknown_and_says_why(tmp_path):
+    session = Session(tmp_path, iteration(1, score(None)), seeds=(1,))
+    page, markdown, _ = session.report()
+    for part in (Reader(page).text, markdown.replace("\\", "")):
+        assert "No policy could be judged" in part and "judge_fn.py: KeyError" in part
+        assert "unknown" in part and "0.00" not in part
+
+
+def test_a_picture_that_cannot_be_drawn_is_told_and_listed(tmp_path, monkeypatch):
+    def render(jobs):
+        return [Rendering(output=job.output, backend="egl", error="no GL") for job in jobs]
+
+    monkeypatch.setattr(pictures, "render", render)
+    page, markdown, told = Session(tmp_path, iteration(1, score(0.9)), seeds=(1,)).report()
+    assert "median.mp4: no GL" in Reader(page).text and "no GL" in markdown
+    assert {each["event"] for each in told} == {"log"} and len(told) == 4
+    assert "<video" not in page
+
+
+def test_a_damaged_file_costs_one_section_only(tmp_path):
+    session = Session(tmp_path, iteration(1, score(0.9)), seeds=(1,))
+    session.folder.iteration(1).run.manifest.write_text("{")
+    session.folder.iteration(1).run.member("reward", 1).scalars.write_text("[\n")
+    page, markdown, told = session.report()
+    text = Reader(page).text
+    assert "What this report lacks" in text and "manifest.json is not valid JSON" in text
+    assert "Learning curves" not in text and "The best policy scores" in text
+    assert len(told) == 3  # versions, curves, terms
+    assert "## What this report lacks" in markdown
+
+
+def test_a_report_that_cannot_be_written_does_not_fail_the_session(tmp_path):
+    session = Session(tmp_path, outcome="stopped")
+    session.folder.page.mkdir()
+    told = []
+    write_report(session.folder, session.config, None, [], session.summary, told.append)
+    assert "report.html" in told[0]["message"]
+    assert "report.html" in session.folder.report.read_text()
+
+
+def test_a_long_video_is_drawn_smaller_or_linked(tmp_path, drawn):
+    session = Session(tmp_path, iteration(1, score(0.9)), seeds=(1,))
+    drawn["median.mp4"] = pictures.LARGEST_INLINE + 1
+    page, _, _ = session.report()
+    assert "<video" in page and len(page) < pictures.LARGEST_INLINE
+    drawn["median_small.mp4"] = pictures.LARGEST_INLINE + 1
+    page, _, _ = session.report()
+    assert "<video" not in page and 'href="report/median.mp4"' in page
+
+
+def test_shown_are_a_poor_a_median_and_a_good_episode():
+    scores = [0.5, None, 0.9, 0.1, 0.3, 0.7, 0.2, 0.8, 0.4, 0.6, 1.0]
+    verdicts = [
+        unknown("code", "no") if each is None
+        else judged([leaf("x", each, zero=0.0, goal=1.0)], each)
+        for each in scores
+    ]  # fmt: skip
+    chosen = pictures.choose_episodes(verdicts)
+    assert {label: scores[index] for label, index in chosen.items()} == {
+        "p10": 0.1, "median": 0.5, "p90": 0.9,
+    }  # fmt: skip
+    assert pictures.choose_episodes(verdicts[:1]) == {"p10": 0, "median": 0, "p90": 0}
+
+
+def test_the_runner_up_is_the_reward_that_stands_second():
+    steady = iteration(1, score(0.7, 1), score(0.7, 2))
+    lucky = iteration(2, score(0.9, 1), score(0.1, 2))
+    best = iteration(3, score(0.95, 1), score(0.9, 2))
+    found = compare([steady, lucky, best], best, best.members[0], 0.8)
+    assert found.iteration == 2 and not found.same_reward  # one of its seeds proves 0.8
+    assert found.standing.proving == 2 and found.other_standing.proving == 1
+    alone = compare([best], best, best.members[0], 0.8)
+    assert alone.same_reward and alone.other.seed == 2
+    only = iteration(1, score(0.9))
+    assert compare([only], only, only.members[0], 0.8) is None
+
+
+def test_what_models_cost_comes_from_the_events_once(tmp_path):
+    session = Session(tmp_path, iteration(1, score(0.9)), seeds=(1,))
+    reply = {
+        "event": "model.reply", "latency_s": 5.0, "price_usd": 0.25, "cached": False,
+        "tokens": {"input": 100, "output": 20},
+    }  # fmt: skip
+    log = JsonLines(session.folder.events)
+    for each in ({"event": "model.sent", "model": "a:b"}, reply, {**reply, "cached": True}):
+        log.append(each)
+    costs = read_costs(session.folder, session.history, session.summary)
+    assert costs.model[:2] == (("a:b",), 1) and costs.model.tokens == 120
+    assert costs.model.usd == 0.25 and costs.other_s == pytest.approx(60 - 10 - 2 - 5)
+    log.append({**reply, "price_usd": None, "tokens": {"input": None, "output": 1}})
+    log.close()
+    page, markdown, _ = session.report()
+    assert "price unknown" in Reader(page).text and "| tokens | unknown |" in markdown
+
+
+def test_time_that_the_clock_did_not_see_is_unknown(tmp_path):
+    session = Session(tmp_path, iteration(1, score(0.9)), seeds=(1,))
+    short = session.summary.model_copy(update={"seconds": 3.0})
+    assert read_costs(session.folder, session.history, short).other_s is None
+
+
+def test_the_command_asks_for_the_same_again():
+    config = SessionConfig(
+        intent="don't fall", env="Hopper-v5", seeds=(1, 5), max_usd=2.0, vision=False
+    )
+    assert shlex.split(words.command(config)) == [
+        "telic", "run", "don't fall", "--env", "Hopper-v5", "--seeds", "1,5", "--no-vision",
+        "--budget-usd", "2.0",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("latex", "expected"),
+    [
+        (r"w_{\text{the speed}}", "<msub><mi>w</mi><mtext>the speed</mtext></msub>"),
+        (r"-a^2", "<mo>−</mo><msup><mi>a</mi><mn>2</mn></msup>"),
+        (r"\frac{1}{2}\theta", "<mfrac><mn>1</mn><mn>2</mn></mfrac><mi>θ</mi>"),
+        (
+            r"\sum_{i=1}^{n} x_i",
+            '<munderover><mo>∑</mo><mrow><mi>i</mi><mo form="infix">=</mo><mn>1</mn></mrow>'
+            "<mi>n</mi></munderover><msub><mi>x</mi><mi>i</mi></msub>",
+        ),
+        (
+            r"\begin{cases} 1 & x > 0 \\ 0 \end{cases}",
+            '<mrow><mo>{</mo><mtable class="cases"><mtr><mtd><mn>1</mn></mtd><mtd><mi>x</mi>'
+            "<mo>&gt;</mo><mn>0</mn></mtd></mtr><mtr><mtd><mn>0</mn></mtd></mtr></mtable></mrow>",
+        ),
+        (r"\left\| v \right\|", "<mo>‖</mo><mi>v</mi><mo>‖</mo>"),
+    ],
+)
+def test_formulas_become_mathml(latex, expected):
+    made = formula(latex)
+    Reader(made)
+    assert f"<math><mrow>{expected}</mrow></math>" in made
+
+
+def test_long_formulas_may_wrap_at_their_sums():
+    assert formula("r = a + b").count("<math>") == 3
+
+
+@pytest.mark.parametrize("latex", [r"\unheard{x}", "a_{b", "}", "{" * 60 + "}" * 60, "x" * 5000])
+def test_a_formula_that_is_not_understood_is_shown_as_typed(latex):
+    assert formula(latex) == f'<code class="latex">{latex}</code>'
+
+
+def test_formulas_hold_no_markup_of_others():
+    made = formula(r"\text{<script>} + <b>")
+    assert "<script>" not in made and "&lt;script&gt;" in made and "<b>" not in made
+
+
+def test_numbers_on_an_axis_are_short():
+    assert [short(each) for each in (5000, 1.5e6, -20_000, 0.25)] == ["5k", "1.5M", "-20k", "0.25"]
+
+
+def test_ticks_are_round_and_span_the_range():
+    assert ticks(0.0, 96_256.0, 5) == [0, 20_000, 40_000, 60_000, 80_000, 100_000]
+    assert ticks(-3.0, 7.0, 4) == [-5, 0, 5, 10]
+    assert ticks(2.0, 2.0, 4)[0] <= 2.0 < ticks(2.0, 2.0, 4)[-1]
+
+
+def test_a_tree_keeps_first_children_in_their_parents_row():
+    nodes = [
+        Node(1, None, "1", "", 0.1), Node(2, 1, "2", "", 0.2), Node(3, 1, "3", "", None),
+        Node(4, 2, "4", "", 0.4), Node(5, 99, "5", "", 0.5),
+    ]  # fmt: skip
+    drawn = tree(nodes, "lineage")
+    places = re.findall(r'<rect x="(\d+)" y="(\d+)" width="116"', drawn)
+    assert places == [("2", "2"), ("154", "2"), ("154", "64"), ("306", "2"), ("2", "126")]
+    assert drawn.count('class="edge"') == 3 and drawn.count('class="fill"') == 4
