@@ -1,4 +1,4 @@
-"""What every test shares: the same random numbers each time, so a failure can be seen again."""
+"""What every test shares: the same random numbers each time, and processors of its own."""
 
 import random
 
@@ -12,3 +12,11 @@ def same_random_numbers():
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_processors(tmp_path_factory):
+    """Let no session in a test wait for one that somebody else runs on this machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
+        yield

@@ -76,7 +76,7 @@ def test_a_reviser_looks_before_it_decides(shown, tmp_path):
         looks.append(look)
         return "FLAT CURVES"
 
-    made = revise(Models(scripted, tmp_path), shown, "STORY", show, 1)
+    made = revise(Models(scripted, tmp_path), shown, "STORY", show, [1])
     assert made.change == "faster" and [each.at for each in looks] == ["curves"]
     assert "FLAT CURVES" not in scripted.requests[0].prompt
     assert "FLAT CURVES" in scripted.requests[1].prompt and "STORY" in scripted.requests[1].prompt
@@ -89,7 +89,7 @@ def test_a_revision_of_nothing_or_of_refused_code_goes_back(shown, tmp_path):
         {"revision": REVISION},
     ]
     scripted = Scripted({"reviser": wrong})
-    made = revise(Models(scripted, tmp_path), shown, "s", lambda look: "", 1)
+    made = revise(Models(scripted, tmp_path), shown, "s", lambda look: "", [1])
     assert made.based_on == 1
     assert "no iteration 7" in scripted.requests[1].prompt
     assert "socket" in scripted.requests[2].prompt
@@ -98,7 +98,7 @@ def test_a_revision_of_nothing_or_of_refused_code_goes_back(shown, tmp_path):
 def test_a_reviser_who_only_looks_is_told_to_decide_and_then_given_up(shown, tmp_path):
     scripted = Scripted({"reviser": [{"look": {"at": "code"}}] * 12})
     with pytest.raises(RewardError, match="never decided"):
-        revise(Models(scripted, tmp_path), shown, "s", lambda look: "x", 1)
+        revise(Models(scripted, tmp_path), shown, "s", lambda look: "x", [1])
     assert "Decide now" in scripted.requests[-1].prompt
 
 

@@ -83,6 +83,14 @@ def test_joint_limit_closeness_is_one_at_a_limit(pose):
     )
 
 
+def test_joint_speed_is_that_of_the_joints_and_not_of_the_root(recording):
+    qvel = torch.zeros(2, 6)
+    qvel[0, :3] = 5.0
+    qvel[1, 3:] = torch.tensor([3.0, 0.0, 0.0])
+    speeds = q.joint_speed(recording("Hopper", qvel=qvel))
+    assert speeds.tolist() == pytest.approx([0.0, 3.0**0.5])
+
+
 def test_a_foot_touches_when_it_carries_one_percent_of_the_weight(recording, pose):
     weight = pose("Walker2d").model.body_mass.sum() * 9.81
     force = torch.zeros(2, 8)

@@ -3,19 +3,19 @@
 import pytest
 
 import telic
-from telic.composer.compose import Composition, Criterion
+from telic.composer.compose import Composition
 from telic.errors import ConfigError, RewardError
+from telic.judges.criteria import Criterion
 from telic.judges.leaf import leaf
 from telic.judges.verdict import judged, together, unknown
-from telic.session import loop
+from telic.session import composing
 from telic.session.api import run
 from telic.session.folder import SessionFolder
-from telic.session.loop import _decide
-from telic.session.records import Candidate, MemberScore, SessionConfig
+from telic.session.judging import decide as decide_on
+from telic.session.records import Candidate, MemberScore, SessionConfig, Variant
 from telic.session.revise import revise
 from telic.session.weights import weights_in, with_weights
 from telic.storage.files import read_json
-from telic.training.run import Run
 from tests.training.small import SPEED
 
 JUDGE = """
@@ -29,7 +29,7 @@ SMALL = {"seeds": (1, 2, 3), "episodes": 4, "iterations": 2}
 
 def composition(goal):
     return Composition(
-        intent="move", env="HalfCheetah-v5", criteria=(Criterion(title="lasts", how="leaf"),),
+        intent="move", env="HalfCheetah-v5", criteria=(Criterion(title="lasts", quantity="s"),),
         reward=SPEED, judge=JUDGE.format(goal=goal), env_args={"max_episode_steps": 20}, steps=256,
         doubts=(), not_understood=("gracefully",),
     )  # fmt: skip
@@ -41,11 +41,11 @@ def author(monkeypatch):
     asked = []
 
     def use(goal):
-        def compose(intent, spec):
+        def compose(intent, spec, criteria=None):
             asked.append(intent)
             return composition(goal)
 
-        monkeypatch.setattr(loop, "compose", compose)
+        monkeypatch.setattr(composing, "compose", compose)
         return asked
 
     return use
@@ -61,9 +61,10 @@ def test_a_session_passes_and_leaves_a_report(author, tmp_path):
     assert "passed" in report and "not understood: gracefully" in report
     assert session.policy()(telic.make("HalfCheetah-v5", num_envs=2).reset()).shape == (2, 6)
     kinds = [each["event"] for each in events]
-    assert (
-        kinds.index("session.authored") < kinds.index("train.start") < kinds.index("session.judged")
-    )
+    order = ["session.asked", "session.tried", "train.start", "session.judged", "session.spent"]
+    assert sorted(order, key=kinds.index) == order
+    trial = read_json(SessionFolder(session.path).trial)
+    assert "does nothing" in {each["name"] for each in trial["examples"]}
 
 
 def test_a_session_that_cannot_pass_revises_and_says_so(author, tmp_path):
@@ -71,9 +72,15 @@ def test_a_session_that_cannot_pass_revises_and_says_so(author, tmp_path):
     session = run("move", runs_dir=tmp_path, **SMALL)
     assert session.summary.outcome == "not_passed" and session.summary.iterations == 2
     second = read_json(SessionFolder(session.path).iteration(2).candidate)
-    assert second["parent"] == 1 and len(second["weights"]) == 2 and second["steps"] > 256
-    members = read_json(SessionFolder(session.path).iteration(2).judgment)["members"]
-    assert sorted({each["variant"] for each in members}) == [0, 1] and len(members) == 6
+    assert second["parent"] == 1 and len(second["variants"]) == 3 and second["steps"] > 256
+    files = SessionFolder(session.path).iteration(2)
+    judged_second = read_json(files.judgment)
+    assert len(judged_second["members"]) == 3 and len(judged_second["trials"]) == 9
+    kept = read_json(files.selection)["kept"]
+    assert {each["variant"] for each in judged_second["members"]} == {kept}
+    assert judged_second["steps"] == sum(
+        each["step"] for each in (*judged_second["members"], *judged_second["trials"])
+    )
 
 
 def test_the_same_request_goes_on_and_asks_nobody_twice(author, tmp_path):
@@ -86,7 +93,7 @@ def test_the_same_request_goes_on_and_asks_nobody_twice(author, tmp_path):
     )  # fmt: skip
     assert stopped.summary.outcome == "stopped"
     again = run("move", **request)
-    assert again.path == stopped.path and again.passed and asked == ["move"]
+    assert again.path == stopped.path and again.passed and asked == ["move", "move"]
     other = run("move", **{**request, "steps": 256})
     assert other.path != again.path  # another request
 
@@ -106,7 +113,7 @@ def score(variant, seed, *scores):
 def decide(*scores):
     config = SessionConfig(intent="x", env="y")
     candidate = Candidate(reward="", env_args={}, steps=1)
-    return _decide(config, 1, candidate, list(scores), Run("p", {"training_time_s": 1.0}), 0.1)
+    return decide_on(config, 1, candidate, list(scores), 1.0, 0.1)
 
 
 def test_one_lucky_seed_does_not_pass():
@@ -129,19 +136,30 @@ def test_what_could_not_be_judged_is_unknown():
     assert not nobody.passed and nobody.score is None
 
 
-def test_the_variant_that_proves_most_is_chosen():
-    chosen = decide(
-        score(0, 1, 0.5, 0.5), score(0, 2, 0.5, 0.5), score(1, 1, 0.9, 0.9), score(1, 2, 0.9, 0.9)
-    )
-    assert chosen.variant == 1
+WEIGHTS = {"speed": 1.0, "control": 0.1}
 
 
-def test_a_revision_raises_what_is_lacking_and_keeps_the_rest():
-    latest = decide(score(0, 1, 0.1, 0.2), score(0, 2, 0.1, 0.2), score(0, 3, 0.1, 0.1))
-    last = Candidate(reward=SPEED, env_args={}, steps=1000)
-    made = revise([latest], last, {"speed": 1.0, "control": 0.1})
-    assert made.weights == ({"speed": 1.0, "control": 0.1}, {"speed": 2.0, "control": 0.05})
-    assert made.steps == 1600 and made.parent == 1
+def test_a_revision_raises_what_is_lacking_and_tries_no_weights_twice():
+    first = decide(score(0, 1, 0.1, 0.2), score(0, 2, 0.1, 0.2), score(0, 3, 0.1, 0.1))
+    tried = {1: Candidate(reward=SPEED, env_args={}, steps=1000)}
+    made = revise([first], tried, WEIGHTS)
+    assert made.variants[0].weights == WEIGHTS  # the same for longer
+    assert made.variants[1].weights == {"speed": 2.0, "control": 0.05}  # against too_slow
+    assert len({str(each.weights) for each in made.variants}) == 3
+    assert made.steps == 1300 and made.parent == 1
+    assert not any(each.warm for each in made.variants)  # too bad to go on from
+    again = revise([first, first.model_copy(update={"number": 2})], {**tried, 2: made}, WEIGHTS)
+    assert all(each not in made.variants[1:] for each in again.variants[1:])
+
+
+def test_a_revision_goes_on_from_the_best_iteration_and_its_policies():
+    good = decide(*[score(0, seed, 0.7, 0.7) for seed in (1, 2, 3)])
+    bad = decide(*[score(1, seed, 0.2, 0.2) for seed in (1, 2, 3)])
+    bad = bad.model_copy(update={"number": 2})
+    one = Candidate(reward=SPEED, env_args={}, steps=1000)
+    two = one.model_copy(update={"variants": (Variant(), Variant(weights={"speed": 9.0}))})
+    made = revise([good, bad], {1: one, 2: two}, WEIGHTS)
+    assert made.parent == 1 and all(each.warm for each in made.variants)
 
 
 def test_weights_are_read_and_written_without_running_the_file():

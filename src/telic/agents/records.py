@@ -86,7 +86,7 @@ class Revision(Record):
 
     diagnosis: str = Field(description="what the policy does instead, and which term is to blame")
     change: str = Field(description="what is changed, in one sentence")
-    based_on: int = Field(ge=1, description="the iteration whose reward is edited")
+    based_on: int = Field(ge=0, description="the iteration whose reward is edited")
     source: str | None = Field(default=None, description="the whole new file; None: the same code")
     weights: tuple[dict[str, float], ...] = Field(
         default=(),

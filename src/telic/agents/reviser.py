@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from telic.agents.asking import ask
 from telic.agents.author import check_reward
@@ -19,7 +19,7 @@ def revise(
     shown: dict[str, str],
     story: str,
     show: Callable[[Look], str],
-    iterations: int,
+    numbers: Collection[int],
 ) -> Revision:
     """Return a revision whose code may run, made after at most six looks.
 
@@ -28,7 +28,7 @@ def revise(
         shown: the intent and the robot, see `telic.agents.author.scene`.
         story: what was tried so far.
         show: answers a look.
-        iterations: how many there are to base a revision on.
+        numbers: the iterations that a revision may be based on.
     """
     seen: list[str] = []
     looks = tries = 0
@@ -40,7 +40,7 @@ def revise(
         }  # fmt: skip
         turn = ask(models, "reviser", Turn, values)
         if turn.revision is not None:
-            problem = _problem(turn.revision, iterations)
+            problem = _problem(turn.revision, numbers)
             if problem is None:
                 return turn.revision
             tries += 1
@@ -71,10 +71,11 @@ def _words(look: Look) -> str:
     return " ".join(parts)
 
 
-def _problem(revision: Revision, iterations: int) -> str | None:
+def _problem(revision: Revision, numbers: Collection[int]) -> str | None:
     """Return what makes a revision unusable, or None."""
-    if revision.based_on > iterations:
-        return f"There is no iteration {revision.based_on}; the latest is {iterations}."
+    if revision.based_on not in numbers:
+        there = ", ".join(map(str, sorted(numbers)))
+        return f"There is no iteration {revision.based_on}; there are: {there}."
     if revision.source is None:
         return None
     try:

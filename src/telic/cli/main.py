@@ -4,7 +4,22 @@ from __future__ import annotations
 
 import typer
 
-from telic.cli import doctor, envs, export, orders, play, quantities, run, runs, show, train
+from telic.cli import (
+    bench,
+    control,
+    doctor,
+    envs,
+    export,
+    orders,
+    play,
+    quantities,
+    run,
+    runs,
+    search,
+    sessions,
+    show,
+    train,
+)
 
 app = typer.Typer(
     name="telic",
@@ -16,7 +31,22 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for module in (run, train, orders, runs, show, play, export, envs, quantities, doctor):
+for module in (
+    run,
+    train,
+    search,
+    orders,
+    sessions,
+    control,
+    runs,
+    show,
+    play,
+    export,
+    envs,
+    quantities,
+    bench,
+    doctor,
+):
     module.register(app)
 
 

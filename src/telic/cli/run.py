@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
 from telic.cli.options import RUNS, AsJson, Debug, RunsDir, count, integers
 from telic.cli.output import command, console, number, print_json
-from telic.cli.progress import TrainingView
+from telic.cli.steered import SteeredView
 from telic.cli.train import interruptible
 from telic.core.events import Event
 
 if TYPE_CHECKING:
+    from telic.judges.criteria import Criterion
     from telic.session.api import Session
 
 _EXAMPLES = """
@@ -55,8 +58,27 @@ def run(
             "None: the composer, which needs no model."
         ),
     ] = None,
+    vision: Annotated[
+        bool, typer.Option("--vision/--no-vision", help="Let the model watch episodes too.")
+    ] = True,
+    criteria: Annotated[
+        Path | None, typer.Option(help="File of criteria to aim for; see --approve.")
+    ] = None,
+    approve: Annotated[
+        bool,
+        typer.Option(
+            "--approve", help="Wait for telic approve before anything is spent on the criteria."
+        ),
+    ] = False,
+    interactive: Annotated[
+        bool, typer.Option("--interactive", "-i", help="Show the criteria and ask here.")
+    ] = False,
     max_calls: Annotated[int | None, typer.Option(help="Model calls at most.")] = None,
     budget_usd: Annotated[float | None, typer.Option(help="Dollars for the model at most.")] = None,
+    budget_hours: Annotated[float | None, typer.Option(help="Hours of work at most.")] = None,
+    budget_steps: Annotated[
+        str | None, typer.Option(help="Environment steps of all policies at most, e.g. 5M.")
+    ] = None,
     fresh: Annotated[bool, typer.Option(help="Start anew instead of going on.")] = False,
     runs_dir: RunsDir = RUNS,
     as_json: AsJson = False,
@@ -65,7 +87,7 @@ def run(
     """Describe a behaviour; get a trained policy and the evidence that it does what you asked."""
     from telic.session.api import run as run_session
 
-    with interruptible() as stop, SessionView(quiet=as_json) as view:
+    with interruptible() as stop, SessionView(quiet=as_json, asks=interactive) as view:
         session = run_session(
             intent,
             env=env,
@@ -80,13 +102,34 @@ def run(
             steps=count(steps, "--steps") if steps else None,
             device=device,
             model=model,
+            vision=vision,
+            criteria=_criteria(criteria),
+            approve=approve or interactive,
             max_calls=max_calls,
             max_usd=budget_usd,
+            max_hours=budget_hours,
+            max_steps=count(budget_steps, "--budget-steps") if budget_steps else None,
         )
+    finish(session, as_json)
+
+
+def _criteria(path: Path | None) -> tuple[Criterion, ...] | None:
+    if path is None:
+        return None
+    from telic.session.approval import parse_criteria
+    from telic.storage.files import read_json
+
+    return parse_criteria(read_json(path))
+
+
+def finish(session: Session, as_json: bool) -> None:
+    """Print what a session came to, and leave with 1 unless it passed."""
     if as_json:
         print_json({"path": str(session.path), **session.summary.model_dump(mode="json")})
     else:
         _tell(session)
+    if session.summary.out_of_budget:
+        raise typer.Exit(3)
     if not session.passed:
         raise typer.Exit(1)
 
@@ -99,10 +142,13 @@ def _tell(session: Session) -> None:
         "stopped": "[bold]stopped[/]; the same command goes on",
     }[summary.outcome]
     console.print(f"\n{verdict}: {summary.intent} ({summary.env})")
+    if summary.reason:
+        console.print(f"[dim]{escape(summary.reason)}[/]")
     if summary.score is not None:
         low = number(summary.low, 2)
         console.print(f"score {number(summary.score, 2)}, at least {low} with 95 % confidence")
-    console.print(f"report  {session.path / 'report.md'}")
+    page = session.path / "report.html"
+    console.print(f"report  {page if page.exists() else session.path / 'report.md'}")
     video = session.path / "report" / "median.mp4"
     if video.exists():
         console.print(f"video   {video}")
@@ -110,17 +156,54 @@ def _tell(session: Session) -> None:
         console.print(f"policy  telic export {session.run}")
 
 
-class SessionView(TrainingView):
+class SessionView(SteeredView):
     """Shows a session: what was understood, each training, each judgement."""
 
-    def _session_authored(self, event: Event) -> None:
-        self.say(f"[bold]{event['intent']}[/] on {event['env']}:")
+    def __init__(self, quiet: bool = False, asks: bool = False) -> None:
+        super().__init__(quiet)
+        self._asks = asks
+        self._path: Path | None = None
+
+    def _session_start(self, event: Event) -> None:
+        self._path = Path(event["path"])
+        again = " (goes on)" if event["resumed"] else ""
+        self.say(f"[bold]{escape(event['intent'])}[/] on {escape(event['env'])}{again}")
+
+    def _session_waiting(self, event: Event) -> None:
+        if event["reason"] != "approval" or not self._asks or self._path is None:
+            super()._session_waiting(event)
+            return
+        from telic.session.approval import approve
+        from telic.session.folder import SessionFolder
+
+        folder = SessionFolder(self._path)
+        self._bar.stop()
+        if typer.confirm("Go on with these criteria?", default=True):
+            approve(folder)
+        else:
+            folder.stop.touch()
+        self._bar.start()
+
+    def _session_asked(self, event: Event) -> None:
+        self.say("what it means:")
         for each in event["criteria"]:
-            self.say(f"  • {each['title']}")
+            self.say(f"  • {escape(each['title'])}")
         for each in event["doubts"]:
-            self.say(f"  [dim]{each}[/]")
+            self.say(f"  [dim]{escape(each)}[/]")
         if event["not_understood"]:
-            self.say(f"  [yellow]not understood: {', '.join(event['not_understood'])}[/]")
+            self.say(f"  [yellow]not understood: {escape(', '.join(event['not_understood']))}[/]")
+
+    def _session_tried(self, event: Event) -> None:
+        problems = [*event["judge_problems"], *event["reward_problems"]]
+        tried = len(event["examples"])
+        if not problems:
+            self.say(f"reward and judge agree on {tried} examples")
+        for each in problems:
+            self.say(f"[yellow]![/] {escape(each)}")
+
+    def _session_selected(self, event: Event) -> None:
+        scores = ", ".join(number(each, 2) for each in event["scores"])
+        self.say(f"short trials scored {scores}; number {event['kept'] + 1} is trained on")
 
     def _model_sent(self, event: Event) -> None:
         self.say(f"asking {event['model']} as {event['role']} ({event['key'][:12]})")
@@ -129,7 +212,7 @@ class SessionView(TrainingView):
         self.say(f"[yellow]![/] its answer was not accepted: {event['error'].splitlines()[0]}")
 
     def _session_iteration(self, event: Event) -> None:
-        self.say(f"\n[bold]iteration {event['number']}[/]: {event['change']}")
+        self.say(f"\n[bold]iteration {event['number']}[/]: {escape(event['change'])}")
 
     def _session_judged(self, event: Event) -> None:
         score = "unknown" if event["score"] is None else number(event["score"], 2)

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic import Field
 
-from telic.composer.behaviours import BEHAVIOURS
-from telic.composer.draft import Draft
-from telic.composer.frames import Frame, Limit, LimitKind, Parsed, Style, Verb
-from telic.composer.manners import be_quiet, rest_height, stay_on_feet, stay_straight
+from telic.composer.behaviours import BEHAVIOURS, able
+from telic.composer.draft import Draft, Part, edit
+from telic.composer.frames import Frame, Limit, Parsed, Verb
+from telic.composer.going import go
+from telic.composer.ideal import ideal, right_habits
+from telic.composer.limits import respect
+from telic.composer.manners import be_quiet
 from telic.composer.parse import parse
+from telic.composer.postures import hold
 from telic.composer.scene import Scene
-from telic.composer.write import judge_file, reward_file
+from telic.composer.sequences import arrange, goes_low
+from telic.composer.styles import do_it
+from telic.composer.write import (
+    ORDINALS,
+    judge_file,
+    reward_file,
+    sequence_judge,
+    sequence_reward,
+)
 from telic.core.config import Record
 from telic.envs.spec import EnvSpec
-from telic.errors import Refused
+from telic.errors import BadEnvironment, Refused
+from telic.judges.criteria import Criterion
+from telic.judges.puppet import Motion
 
-
-class Criterion(Record):
-    """One measurable part of what was asked for."""
-
-    title: str
-    how: str
-    """how it is measured and from where to where credit goes, as the judge's code says it"""
+_LONGEST_S = 40.0
 
 
 class Composition(Record):
@@ -39,88 +49,148 @@ class Composition(Record):
     steps: int
     doubts: tuple[str, ...]
     not_understood: tuple[str, ...]
+    motions: tuple[Motion, ...] = ()
+    """how a robot led by hand would do it, to try reward and judge on; empty: unknown"""
+    fine: tuple[str, ...] = ()
+    """bad habits that are right here: standing still may be all that is asked"""
 
 
-def compose(intent: str, spec: EnvSpec) -> Composition:
+def compose(intent: str, spec: EnvSpec, criteria: Sequence[Criterion] | None = None) -> Composition:
     """Write criteria, reward and judge for an intent on an environment.
+
+    Args:
+        intent: what the robot should do, in words.
+        spec: the environment.
+        criteria: as an earlier call gave them and a person changed them: their zero, goal and
+            weight are the judge's, and those left out are not judged. Guards stay.
 
     Raises:
         Refused: nothing of the intent was understood, or it needs what is not composed yet.
         BadEnvironment: the robot cannot do it.
     """
-    parsed, scene, draft = _absorb(parse(intent, spec)), Scene.of(spec), Draft()
-    _refuse(parsed, scene)
-    for frame in parsed.frames:
-        BEHAVIOURS[frame.verb](frame, scene, draft)
-    for limit in parsed.limits:
-        _respect(limit, scene, draft)
-    for frame in parsed.frames:
-        if Style.SMOOTH in frame.styles or Style.EFFICIENT in frame.styles:
-            _quieter(draft)
+    parsed = parse(intent, spec)
+    phases = arrange(parsed)
+    frames = [frame for phase in phases for frame in phase]
+    scene = Scene.of(spec, may_fall=goes_low(frames, parsed.limits))
+    _refuse(parsed, phases, scene)
+    try:
+        drafts = [_phase(each, scene) for each in phases]
+        always = drafts[0] if len(drafts) == 1 else Draft()
+        _throughout(parsed.limits, scene, always)
+    except BadEnvironment as error:
+        raise BadEnvironment(error.message, hint=_can(scene)) from None
+    if len(drafts) == 1:
+        everything = drafts
+    else:
+        _leave_out_repeated(drafts, always)
+        _put_in_order(drafts)
+        everything = [*drafts, always]
+    if criteria is not None:
+        edit(everything, criteria)
+    made = _composition(parsed, scene, drafts, always, everything)
+    seconds = made.env_args["max_episode_steps"] * (spec.dt_s or 1.0)
+    return made.model_copy(
+        update={"motions": ideal(phases, scene, seconds), "fine": right_habits(phases)}
+    )
+
+
+def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
+    """Return the draft of what is done at the same time."""
+    draft = Draft()
+    going = [each for each in frames if each.verb is Verb.GO]
+    for frame in frames:
+        draft.words.append(frame.word)
+        if frame.verb is Verb.GO:
+            if frame is going[0]:
+                go(frame, scene, draft, aside=going[1] if len(going) > 1 else None)
+        else:
+            BEHAVIOURS[frame.verb](frame, scene, draft)
+        for posture in frame.postures:
+            hold(posture, frame, scene, draft)
+        for style in frame.styles:
+            do_it(style, frame, scene, draft)
+    return draft
+
+
+def _throughout(limits: Sequence[Limit], scene: Scene, draft: Draft) -> None:
+    for limit in limits:
+        respect(limit, scene, draft)
     be_quiet(draft)
+
+
+def _leave_out_repeated(drafts: Sequence[Draft], always: Draft) -> None:
+    """Judge throughout only what the phases do not all judge by themselves."""
+    own = [{part.title for part in each.parts} for each in drafts]
+    always.parts = [
+        part for part in always.parts if not all(part.title in titles for titles in own)
+    ]
+
+
+def _put_in_order(drafts: Sequence[Draft]) -> None:
+    """Name the parts by their phase, and add a gate from each phase to the next."""
+    for index, draft in enumerate(drafts):
+        name = ORDINALS[index]
+        main = max(draft.parts, key=lambda each: each.weight)
+        draft.parts = [replace(each, title=f"{name}: {each.title}") for each in draft.parts]
+        if index == len(drafts) - 1:
+            return
+        needed = round(0.4 * sum(each.seconds for each in drafts[index + 1 :]), 2)
+        gate = Part(
+            f"{name}: is done with {needed:g} s left", "time left for what comes next",
+            "part.left(done)", zero=0.0, goal=needed, unit="s", weight=main.weight, tag=main.tag,
+            kind="phased", is_gate=True,
+        )  # fmt: skip
+        draft.parts.append(gate)
+
+
+def _composition(
+    parsed: Parsed, scene: Scene, drafts: list[Draft], always: Draft, everything: list[Draft]
+) -> Composition:
+    spec, intent = scene.spec, parsed.intent
     dt = spec.dt_s or 1.0
-    env_args = {**draft.env_args, "max_episode_steps": max(10, round(draft.seconds / dt))}
+    seconds = min(sum(each.seconds for each in drafts), _LONGEST_S)
+    env_args: dict[str, Any] = {}
+    if "terminate_when_unhealthy" in spec.arguments:
+        env_args["terminate_when_unhealthy"] = scene.ends_fallen
+    settings: dict[str, Any] = {}
+    doubts: list[str] = []
+    for draft in everything:
+        env_args |= draft.env_args
+        settings |= draft.settings
+        doubts += [each for each in draft.doubts if each not in doubts]
+    env_args["max_episode_steps"] = max(10, round(seconds / dt))
+    if len(drafts) == 1:
+        reward = reward_file(intent, spec.id, always)
+        judge = judge_file(intent, spec.id, always)
+    else:
+        reward = sequence_reward(intent, spec.id, drafts, always, dt)
+        judge = sequence_judge(intent, spec.id, drafts, always)
     return Composition(
         intent=intent,
         env=spec.id,
-        criteria=tuple(Criterion(title=each.title, how=each.code) for each in draft.parts),
-        reward=reward_file(intent, spec.id, draft),
-        judge=judge_file(intent, spec.id, draft),
+        criteria=tuple(part.criterion() for draft in everything for part in draft.parts),
+        reward=reward,
+        judge=judge,
         env_args=env_args,
-        settings=draft.settings,
-        steps=int(scene.known["learns"]),
-        doubts=tuple(draft.doubts),
+        settings=settings,
+        steps=int(scene.known["learns"]) * len(drafts),
+        doubts=tuple(doubts),
         not_understood=parsed.not_understood,
     )
 
 
-def _absorb(parsed: Parsed) -> Parsed:
-    """Leave out what a behaviour does anyway: a flip lands on its feet, a reaching hand stays."""
-    kept: list[Frame] = []
-    for frame in parsed.frames:
-        is_rest = frame.verb in (Verb.STAND, Verb.STOP)
-        if is_rest and any(each.verb in (Verb.FLIP, Verb.REACH) for each in kept):
-            continue
-        kept.append(frame)
-    return parsed.model_copy(update={"frames": tuple(kept)})
-
-
-def _refuse(parsed: Parsed, scene: Scene) -> None:
-    if not parsed.frames:
+def _refuse(parsed: Parsed, phases: Sequence[Sequence[Frame]], scene: Scene) -> None:
+    if not phases:
         raise Refused(
-            f'Nothing in "{parsed.intent}" is a movement the composer knows.',
-            hint="Try: run forward fast, jump as high as possible, do a backflip, stand still.",
+            f'Nothing in "{parsed.intent}" is a movement the composer knows.', hint=_can(scene)
         )
-    unknown = [each.word for each in parsed.frames if each.verb not in BEHAVIOURS]
-    if unknown:
+    if len(phases) > len(ORDINALS):
         raise Refused(
-            f'The composer understands "{", ".join(unknown)}" but cannot teach it yet.',
-            hint=f"It can: {', '.join(sorted(verb.value for verb in BEHAVIOURS))}.",
-        )
-    if any(each.phase > 0 for each in parsed.frames):
-        raise Refused(
-            "The composer cannot teach one movement after another yet.",
-            hint="Ask for the parts one by one.",
+            f"The composer cannot teach {len(phases)} movements one after another.",
+            hint=f"Ask for at most {len(ORDINALS)} in a row.",
         )
 
 
-def _respect(limit: Limit, scene: Scene, draft: Draft) -> None:
-    match limit.kind:
-        case LimitKind.NO_FALL | LimitKind.UPRIGHT:
-            stay_on_feet(scene, draft)
-        case LimitKind.NO_DRIFT | LimitKind.NO_TURN:
-            stay_straight(scene, draft, "forward_velocity")
-        case LimitKind.KEEP_HEIGHT:
-            rest_height(scene, draft)
-        case LimitKind.LOW_ENERGY | LimitKind.SMOOTH | LimitKind.QUIET:
-            _quieter(draft)
-        case _:
-            draft.doubts.append(f'"{limit.words}" is not watched over yet')
-
-
-def _quieter(draft: Draft) -> None:
-    draft.need("effort = action.square().mean(-1)")
-    draft.add("control", "-effort", 0.4, "mean squared action, as a cost", r"-\overline{a^2}")
-    draft.measure('effort = (episode["action"] ** 2).mean(-1)')
-    code = "leaf(float(np.mean(effort)), zero=0.9, goal=0.45, weight=0.5, "
-    draft.judge("is gentle on its motors", code + 'tag="jitters")')
+def _can(scene: Scene) -> str:
+    found = able(scene)
+    return f"{scene.spec.id} can: {', '.join(found)}." if found else "Try another environment."

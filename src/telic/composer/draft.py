@@ -1,9 +1,17 @@
-"""What the composer gathers while it reads an intent: terms, leaves, memory and settings."""
+"""What the composer gathers while it reads an intent: terms, leaves, memory and settings.
+
+A draft is one phase of an intent. Behaviours write into it as if it were all there is; `write`
+puts several drafts into one reward and one judge.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
+
+from telic.errors import UnknownName, UsageError
+from telic.judges.criteria import Criterion, Kind
 
 
 class Term(NamedTuple):
@@ -17,12 +25,54 @@ class Term(NamedTuple):
     latex: str
 
 
-class Part(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Part:
     """One leaf or guard of a judge."""
 
     title: str
-    code: str
-    """a call of leaf, near or guard, without the title"""
+    quantity: str
+    """what is measured, in words"""
+    value: str
+    """the expression that measures it, of the variables that `Draft.judge_lines` defines"""
+    zero: float
+    goal: float
+    """of a part that is `about` a value: the value; `zero` is where credit ends below it"""
+    unit: str = ""
+    weight: float = 1.0
+    tag: str | None = None
+    kind: Kind = "sustained"
+    is_guard: bool = False
+    is_about: bool = False
+    is_gate: bool = False
+    """whether what follows waits for it"""
+
+    def criterion(self) -> Criterion:
+        """Return it as people read it."""
+        way = "about" if self.is_about else "at_least" if self.goal > self.zero else "at_most"
+        return Criterion(
+            title=self.title, quantity=self.quantity, kind=self.kind, direction=way,
+            zero=self.zero, goal=self.goal, unit=self.unit, weight=self.weight,
+            is_guard=self.is_guard, tag=self.tag,
+        )  # fmt: skip
+
+    def edited(self, by: Criterion) -> Part:
+        """Return it with the numbers of a criterion that a person changed."""
+        return replace(
+            self,
+            zero=self.zero if by.zero is None else by.zero,
+            goal=self.goal if by.goal is None else by.goal,
+            weight=0.0 if self.is_guard else by.weight,
+        )
+
+
+class Reached(NamedTuple):
+    """When a phase is over: what must hold, and for how long in all."""
+
+    reward: str
+    """expression of the reward's variables, bool (N,)"""
+    judge: str
+    """the same of the judge's variables, bool (T,)"""
+    seconds: float = 0.0
 
 
 @dataclass(slots=True)
@@ -31,10 +81,12 @@ class Draft:
 
     terms: list[Term] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
-    """statements of compute() before the terms"""
-    memory: dict[str, str] = field(default_factory=dict)
+    """statements of the reward before the terms"""
+    memory: dict[str, int | None] = field(default_factory=dict)
+    """by name, its width; None: one number. All memory starts at 0"""
     parts: list[Part] = field(default_factory=list)
     judge_lines: list[str] = field(default_factory=list)
+    reached: list[Reached] = field(default_factory=list)
     env_args: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     """changes of the trainer's settings that this behaviour needs"""
@@ -42,6 +94,8 @@ class Draft:
     """length of an episode"""
     doubts: list[str] = field(default_factory=list)
     """what the words left open, and what was taken"""
+    words: list[str] = field(default_factory=list)
+    """the verbs of the intent it was made from"""
 
     def add(self, name: str, code: str, weight: float, words: str, latex: str) -> None:
         """Add a term unless one of that name is there."""
@@ -52,11 +106,83 @@ class Draft:
         """Add statements of the reward that are not there yet."""
         self.lines += [line for line in lines if line not in self.lines]
 
+    def remember(self, name: str, width: int | None = None) -> None:
+        """Declare memory of the reward: one number, or a row of them."""
+        self.memory[name] = width
+
     def measure(self, *lines: str) -> None:
         """Add statements of the judge that are not there yet."""
         self.judge_lines += [line for line in lines if line not in self.judge_lines]
 
-    def judge(self, title: str, code: str) -> None:
-        """Add a leaf or guard unless one of that title is there."""
-        if all(each.title != title for each in self.parts):
-            self.parts.append(Part(title, code))
+    def leaf(self, title: str, quantity: str, value: str, zero: float, goal: float,
+             **more: Any) -> None:  # fmt: skip
+        """Add a leaf unless one of that title is there: nothing at `zero`, all from `goal` on."""
+        self._judge(Part(title, quantity, value, _short(zero), _short(goal), **more))
+
+    def near(self, title: str, quantity: str, value: str, target: float, tolerance: float,
+             **more: Any) -> None:  # fmt: skip
+        """Add a leaf for closeness: all within the tolerance, nothing at four times it."""
+        zero, goal = _short(target - 4.0 * tolerance), _short(target)
+        self._judge(Part(title, quantity, value, zero, goal, is_about=True, **more))
+
+    def guard(self, title: str, quantity: str, value: str, zero: float, goal: float,
+              **more: Any) -> None:  # fmt: skip
+        """Add what must hold for anything else to count."""
+        self._judge(
+            Part(title, quantity, value, _short(zero), _short(goal), weight=0.0, is_guard=True,
+                 **more)
+        )  # fmt: skip
+
+    def _judge(self, part: Part) -> None:
+        if all(each.title != part.title for each in self.parts):
+            self.parts.append(part)
+
+    def ends_when(self, reward: str, judge: str, seconds: float = 0.0) -> None:
+        """Say when this is done, for what comes after it."""
+        self.reached.append(Reached(reward, judge, seconds))
+
+    def doubt(self, text: str) -> None:
+        """Say what the words left open, once."""
+        if text not in self.doubts:
+            self.doubts.append(text)
+
+
+def edit(drafts: Sequence[Draft], criteria: Sequence[Criterion]) -> None:
+    """Change the judge to criteria a person edited: other numbers, and none that were dropped.
+
+    Raises:
+        UnknownName: a criterion is none of the judge's.
+        UsageError: nothing is left that earns anything, or partial credit has no range.
+    """
+    known = {part.title: part for draft in drafts for part in draft.parts}
+    wanted = {each.title: each for each in criteria}
+    for title in wanted:
+        if title not in known:
+            raise UnknownName("criterion", title, list(known))
+    for draft in drafts:
+        kept = [each for each in draft.parts if each.title in wanted or _stays(each)]
+        draft.parts = [
+            each.edited(wanted[each.title]) if each.title in wanted else each for each in kept
+        ]
+    parts = [part for draft in drafts for part in draft.parts]
+    if not any(each.weight > 0.0 for each in parts):
+        raise UsageError(
+            "No criterion with a weight is left, so every episode would be worth the same.",
+            hint=f"Keep one of: {', '.join(t for t, part in known.items() if not part.is_guard)}.",
+        )
+    for each in parts:
+        if each.zero == each.goal:
+            raise UsageError(
+                f'"{each.title}" earns nothing and everything at the same value, {each.goal:g}.',
+                hint="Give zero and goal different values: partial credit needs a range.",
+            )
+
+
+def _stays(part: Part) -> bool:
+    """Return whether a part is there for the others: a guard, or the end of a phase."""
+    return part.is_guard or part.is_gate
+
+
+def _short(value: float) -> float:
+    """Return a number as it is written in the judge, so that criteria say the same."""
+    return float(f"{value:.4g}")

@@ -15,33 +15,130 @@ def stay_straight(scene: Scene, draft: Draft, quantity: str) -> None:
 
 
 def rest_height(scene: Scene, draft: Draft) -> None:
-    """Keep the height of the resting pose."""
-    if not scene.has("height_above_start"):
+    """Keep the height of standing."""
+    if not scene.has("height"):
         return
-    draft.need("lift = quantities.height_above_start(info)")
+    width = min(0.25, 0.4 * (scene.stands - scene.lies))
+    draft.need(scene.lift())
     draft.add(
-        "posture", "torch.exp(-20.0 * lift**2)", 0.5, "at its resting height", r"e^{-20\Delta h^2}"
-    )
-    draft.measure('lift = episode["height_above_start"]')
-    code = "leaf(episode.share(np.abs(lift) < 0.25), zero=0.3, goal=0.8, weight=1.0, "
-    draft.judge("keeps its height", code + 'tag="falls")')
+        "posture", f"torch.exp(-((lift / {width:.4g}) ** 2))", 0.5, "at its standing height",
+        r"e^{-(\Delta h/w)^2}",
+    )  # fmt: skip
+    draft.measure(scene.lift(judged=True))
+    draft.leaf(
+        "keeps its height", f"share of the time within {width:.2g} m of the standing height",
+        f"episode.share(np.abs(lift) < {width:.4g})", zero=0.3, goal=0.8, weight=1.5, tag="falls",
+    )  # fmt: skip
 
 
 def stay_on_feet(scene: Scene, draft: Draft) -> None:
     """Guard against sliding on the back and against ending early."""
-    if scene.can_fall:
-        draft.env_args.setdefault("terminate_when_unhealthy", True)
+    if scene.ends_fallen:
         draft.add("alive", "torch.ones_like(action[:, 0])", 0.3, "still on its feet", "1")
-        code = "guard(episode.seconds / episode.full_seconds, zero=0.2, goal=0.9, "
-        draft.judge("does not end early", code + 'tag="falls")')
-    elif scene.has("uprightness", "height_above_start"):
-        draft.need("upright = quantities.uprightness(info)")
-        draft.add("upright", "upright.clamp(-1.0, 1.0)", 0.2, "the right way up", r"\cos\theta")
-        code = 'guard(episode.share(episode["uprightness"] > 0.2), zero=0.3, goal=0.8, '
-        draft.judge("is not on its back", code + 'tag="falls")')
+        draft.guard(
+            "does not end early", "share of the full length",
+            "episode.seconds / episode.full_seconds", zero=0.2, goal=0.9, tag="falls",
+        )  # fmt: skip
+    # An environment that looks only at the height does not end when the robot lies on its back.
+    looks = scene.ends_fallen and "healthy_angle_range" in scene.spec.arguments
+    if not looks and scene.has("uprightness", "height"):
+        stay_upright(scene, draft)
+
+
+def stay_upright(scene: Scene, draft: Draft) -> None:
+    """Guard against lying on the back, of a tall robot against lying at all."""
+    draft.need("upright = quantities.uprightness(info)")
+    draft.add("upright", "upright.clamp(-1.0, 1.0)", 0.2, "the right way up", r"\cos\theta")
+    title, holds = "is not on its back", 'episode["uprightness"] > 0.2'
+    if scene.is_tall:
+        title = "is on its feet"
+        holds = f'({holds}) & (episode["height"] > {0.5 * scene.stands:.4g})'
+    draft.guard(
+        title, "share of the time with the torso the right way up", f"episode.share({holds})",
+        zero=0.3, goal=0.8, tag="falls",
+    )  # fmt: skip
+
+
+def hold_still(scene: Scene, draft: Draft, weight: float = 1.0) -> None:
+    """Keep the torso and the joints at rest: shaking in place is not resting."""
+    draft.need("moving = quantities.speed(info)")
+    draft.add("still", "torch.exp(-4.0 * moving)", weight, "not moving", r"e^{-4 v}")
+    draft.measure('moving = episode["speed"]')
+    draft.leaf(
+        "stands still", "share of the time slower than 0.25 m/s",
+        "episode.share(moving < 0.25)", zero=0.5, goal=0.9, weight=2.0 * weight, tag="drifts",
+    )  # fmt: skip
+    # Whoever jumps now and then is at rest most of the time, too.
+    draft.leaf(
+        "rests without a break", "longest time slower than 0.3 m/s, as a share",
+        "episode.longest(moving < 0.3) / episode.full_seconds", zero=0.1, goal=0.5,
+        weight=1.0 * weight, tag="drifts",
+    )  # fmt: skip
+    if scene.has("joint_speed"):
+        draft.need("shaking = quantities.joint_speed(info)")
+        draft.add("calm", "torch.exp(-shaking)", 0.3 * weight, "joints at rest", r"e^{-|\dot q|}")
+        draft.leaf(
+            "does not shake", "share of the time with joints slower than 1.5 rad/s",
+            'episode.share(episode["joint_speed"] < 1.5)', zero=0.3, goal=0.8,
+            weight=1.5 * weight, tag="jitters",
+        )  # fmt: skip
+
+
+def do_it_on_purpose(scene: Scene, draft: Draft) -> None:
+    """Guard against thrashing about until it happens by chance."""
+    if not scene.has("action_change"):
+        return
+    square = strongest(scene) ** 2
+    draft.remember("last", 1 + scene.spec.act_dim)
+    draft.need(
+        'self.memory["last"], jerk = quantities.action_change.update(self.memory["last"], info)'
+    )
+    draft.add(
+        "smooth", f"-(jerk / {square:.4g}).clamp(max=4.0)", 0.2, "change of the action, as a cost",
+        r"-\Delta a^2",
+    )  # fmt: skip
+    # Actions drawn at random change by 2/3 of the squared strength on average.
+    draft.guard(
+        "does not thrash about", "mean squared change of the action",
+        'float(np.mean(episode["action_change"]))', zero=0.66 * square, goal=0.45 * square,
+        tag="jitters",
+    )  # fmt: skip
+
+
+def strongest(scene: Scene) -> float:
+    """Return the largest action there is, 10 at most."""
+    return min(max((abs(each) for each in scene.spec.action_high), default=1.0), 10.0)
+
+
+def rest_after(scene: Scene, draft: Draft, done: str) -> None:
+    """Reward rest once something is done, `done` being a float (N,) of the reward."""
+    if scene.has("speed"):
+        draft.add(
+            "rest", f"{done} * torch.exp(-quantities.speed(info))", 1.0, "at rest once it is done",
+            r"[\text{done}] e^{-v}",
+        )  # fmt: skip
+
+
+def allow_height(scene: Scene, draft: Draft, top: float) -> None:
+    """Let the torso rise this high, metres, where the environment would end the episode."""
+    limits = scene.spec.arguments.get("healthy_z_range")
+    if isinstance(limits, list | tuple) and scene.ends_fallen and limits[1] < top:
+        draft.env_args["healthy_z_range"] = [float(limits[0]), round(top, 2)]
 
 
 def be_quiet(draft: Draft) -> None:
     """Add the small penalty that keeps learning healthy."""
     draft.need("effort = action.square().mean(-1)")
     draft.add("control", "-effort", 0.1, "mean squared action, as a cost", r"-\overline{a^2}")
+
+
+def be_quieter(scene: Scene, draft: Draft) -> None:
+    """Use the motors gently, and be judged on it."""
+    draft.need("effort = action.square().mean(-1)")
+    draft.add("control", "-effort", 0.4, "mean squared action, as a cost", r"-\overline{a^2}")
+    square = strongest(scene) ** 2
+    draft.measure('effort = (episode["action"] ** 2).mean(-1)')
+    draft.leaf(
+        "is gentle on its motors", "mean squared action", "float(np.mean(effort))",
+        zero=0.9 * square, goal=0.45 * square, weight=0.5, tag="jitters",
+    )  # fmt: skip

@@ -7,12 +7,15 @@ import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from telic.composer.parts import bodies_of
 from telic.envs.spec import EnvSpec
 from telic.errors import BadEnvironment
 from telic.quantities import QUANTITIES
 
 _UNKNOWN = {"top_speed": 1.0, "jump": 0.2, "learns": 400_000}
 """for robots without a calibration of their own"""
+_LIES = 0.35
+"""share of the standing height at which a robot lies, where it was not measured"""
 
 
 @functools.cache
@@ -27,11 +30,13 @@ class Scene(NamedTuple):
 
     spec: EnvSpec
     known: dict[str, Any]
+    may_fall: bool = False
+    """whether what is asked for needs poses in which the environment would end the episode"""
 
     @classmethod
-    def of(cls, spec: EnvSpec) -> Scene:
+    def of(cls, spec: EnvSpec, may_fall: bool = False) -> Scene:
         """Return the scene of an environment."""
-        return cls(spec, {**_UNKNOWN, **calibrations().get(spec.id, {})})
+        return cls(spec, {**_UNKNOWN, **calibrations().get(spec.id, {})}, may_fall)
 
     def has(self, *quantities: str) -> bool:
         """Say whether the environment has all of these quantities."""
@@ -40,11 +45,61 @@ class Scene(NamedTuple):
     def require(self, quantity: str, what: str) -> None:
         """Refuse what the robot cannot do."""
         if not self.has(quantity):
-            raise BadEnvironment(
-                f"{self.spec.id} cannot {what}: it needs {QUANTITIES[quantity].need.words}."
-            )
+            raise self.cannot(what, f"it needs {QUANTITIES[quantity].need.words}")
+
+    def cannot(self, what: str, why: str) -> BadEnvironment:
+        """Return the refusal of something this robot cannot do."""
+        return BadEnvironment(f"{self.spec.id} cannot {what}: {why}.")
 
     @property
-    def can_fall(self) -> bool:
-        """Whether the environment ends episodes of robots that fall."""
-        return "terminate_when_unhealthy" in self.spec.arguments
+    def ends_fallen(self) -> bool:
+        """Whether the episode ends when the robot falls."""
+        return "terminate_when_unhealthy" in self.spec.arguments and not self.may_fall
+
+    @property
+    def stands(self) -> float:
+        """Height of the torso of the robot at rest on its feet, metres."""
+        rest = self.spec.robot.rest_height if self.spec.robot else None
+        return float(self.known.get("stands", rest or 0.0))
+
+    @property
+    def lies(self) -> float:
+        """Height of the torso of the robot lying on the ground, metres."""
+        return float(self.known.get("lies", _LIES * self.stands))
+
+    @property
+    def is_tall(self) -> bool:
+        """Whether lying means that its torso lies, too: a biped, not a quadruped."""
+        return self.lies < 0.3 * self.stands
+
+    @property
+    def on_rail(self) -> bool:
+        """Whether it is a cart on a rail."""
+        return self.spec.robot is not None and self.spec.robot.root.kind == "rail"
+
+    @property
+    def starts(self) -> float:
+        """Height of the torso at the start of an episode, if it stands or drops from there."""
+        rest = self.spec.robot.rest_height if self.spec.robot else None
+        return max(self.stands, rest or 0.0)
+
+    def lift(self, judged: bool = False) -> str:
+        """Return code for the height of the torso above standing."""
+        height = 'episode["height"]' if judged else "quantities.height(info)"
+        return f"lift = {height} - {self.stands:.4g}"
+
+    def leap(self, judged: bool = False) -> str:
+        """Return code for the height of the torso above where it can get without a jump."""
+        height = 'episode["height"]' if judged else "quantities.height(info)"
+        return f"leap = {height} - {self.starts:.4g}"
+
+    def feet(self, *places: str) -> tuple[str, ...]:
+        """Return the feet at these places ("rear", "left"); all of them without any."""
+        if not places:
+            return self.spec.feet
+        found = bodies_of(frozenset((*places, "foot")), "foot", self.spec)
+        return tuple(each for each in self.spec.feet if each in found)
+
+    def foot_places(self, bodies: tuple[str, ...]) -> list[int]:
+        """Return the places of these feet in `foot_contact`."""
+        return [index for index, foot in enumerate(self.spec.feet) if foot in bodies]

@@ -1,59 +1,233 @@
-"""Turn a draft into files: a reward and a judge of exactly the form a model would write."""
+"""Turn drafts into files: a reward and a judge of exactly the form a model would write."""
 
 from __future__ import annotations
 
+import re
 import textwrap
+from collections.abc import Sequence
 
-from telic.composer.draft import Draft
+from telic.composer.draft import Draft, Part, Term
+
+ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
+_STAGE, _FINISH = 1.5, 10.0
+_STAGE_TERMS = [
+    Term("stage", "phase", _STAGE, "for every phase that is done, at every step", "k"),
+    Term("finish", "done.float()", _FINISH, "once for every phase: it is done", r"[\text{done}]"),
+]
+_USES = re.compile(r'self\.(memory|weights)\["(\w+)"\]')
 
 
 def reward_file(intent: str, env: str, draft: Draft) -> str:
-    """Return the text of the reward file."""
-    weights = ", ".join(f'"{each.name}": {each.weight:g}' for each in draft.terms)
-    memory = "".join(f'        "{name}": {start},\n' for name, start in draft.memory.items())
-    terms = "".join(f'        "{each.name}": "{each.words}",\n' for each in draft.terms)
-    sums = "".join(
-        f'            "{each.name}": self.weights["{each.name}"] * ({each.code}),\n'
-        for each in draft.terms
+    """Return the text of a reward for one behaviour."""
+    body = [*draft.lines, *_term_lines(draft.terms), "return sum(terms.values()), terms"]
+    return _reward(intent, env, draft.terms, draft.memory, "critic", _method(_COMPUTE, None, body))
+
+
+def judge_file(intent: str, env: str, draft: Draft) -> str:
+    """Return the text of a judge for one behaviour."""
+    body = [*draft.judge_lines, "return [", *(f"    {_call(each)}," for each in draft.parts), "]"]
+    return _judge(intent, env, draft.parts, _function("judge(episode)", None, body))
+
+
+_COMPUTE = "compute(self, obs, action, next_obs, info)"
+
+
+def sequence_reward(
+    intent: str, env: str, phases: Sequence[Draft], always: Draft, dt: float
+) -> str:
+    """Return the text of a reward for phases one after another.
+
+    The terms of a phase pay only while it is active, more in a later one; finishing pays once.
+    """
+    numbered = [_numbered(each, index) for index, each in enumerate(phases)]
+    terms = [term for each in numbered for term in each.terms] + [*_STAGE_TERMS, *always.terms]
+    memory: dict[str, int | None] = {"phase": None, "clock": None}
+    for each in (*numbered, always):
+        memory |= each.memory
+    names = ORDINALS[: len(phases)]
+    body = ['phase = self.memory["phase"]']
+    body += [
+        f"{name}, {name}_reached = self.{name}(action, info, phase == {index})"
+        for index, name in enumerate(names)
+    ]
+    reached = " | ".join(
+        f"((phase == {index}) & {name}_reached)" for index, name in enumerate(names[:-1])
     )
-    latex = " + ".join(rf"w_{{\text{{{each.name}}}}} {each.latex}" for each in draft.terms)
-    lines = textwrap.indent("\n".join(draft.lines), " " * 8)
+    body += [
+        f"reached = {reached}",
+        f'clock = self.memory["clock"] + {dt:g} * reached.float()',
+        f"needed = {_needed([_seconds(each) for each in phases[:-1]], dt)}",
+        "done = reached & (clock >= needed)",
+        'self.memory["phase"] = phase + done.float()',
+        'self.memory["clock"] = torch.where(done, torch.zeros_like(clock), clock)',
+        *always.lines,
+        *_term_lines([*_STAGE_TERMS, *always.terms]),
+        "terms = {" + ", ".join(f"**{name}" for name in names) + ", **terms}",
+        "return sum(terms.values()), terms",
+    ]
+    methods = [_method(_COMPUTE, None, body)]
+    for index, (name, draft) in enumerate(zip(names, numbered, strict=True)):
+        methods.append(_phase_method(name, draft, (index + 1) / len(names)))
+    return _reward(intent, env, terms, memory, "actor", "\n".join(methods))
+
+
+def sequence_judge(intent: str, env: str, phases: Sequence[Draft], always: Draft) -> str:
+    """Return the text of a judge for phases one after another.
+
+    Every phase is judged on its own part of the episode, and only if the one before it was done.
+    Its last part but in the last phase is the gate to the next.
+    """
+    functions: list[str] = []
+    body = ["part = episode", "leaves = []", "gate = None"]
+    parts: list[Part] = [*always.parts]
+    for index, draft in enumerate(phases):
+        name, own = ORDINALS[index], [each for each in draft.parts if not each.is_gate]
+        parts += draft.parts
+        lines = [*draft.judge_lines, "return ["]
+        lines += [f"    {_call(each, after='gate')}," for each in own]
+        title = f"Judge how it does this: {', '.join(draft.words)}."
+        if index < len(phases) - 1:
+            condition = " & ".join(f"({each.judge})" for each in draft.reached)
+            ends = [*draft.judge_lines, f"return episode.when({condition}, {_seconds(draft):g})"]
+            gate = next(each for each in draft.parts if each.is_gate)
+            said = "Return the step by which it is done; None: never."
+            functions.append(_function(f"{name}_done(episode)", said, ends))
+            body += [
+                f"done = {name}_done(part)",
+                f"leaves += {name}(part.before(done), gate)",
+                f"gate = {_call(gate, after='gate')}",
+                "leaves.append(gate)",
+                "part = part.after(done)",
+            ]
+        else:
+            body.append(f"leaves += {name}(part, gate)")
+        functions.append(_function(f"{name}(episode, gate)", title, [*lines, "]"]))
+    calls = [f"    {_call(each)}," for each in always.parts]
+    body += [*always.judge_lines, "return [", "    *leaves,", *calls, "]"]
+    functions.append(_function("judge(episode)", None, body))
+    return _judge(intent, env, parts, "\n\n".join(functions))
+
+
+# ---------------------------------------------------------------------------------------- rewards
+
+
+def _reward(
+    intent: str, env: str, terms: Sequence[Term], memory: dict[str, int | None], seen_by: str,
+    methods: str,
+) -> str:  # fmt: skip
+    weights = ", ".join(f'"{each.name}": {each.weight:g}' for each in terms)
+    kept = "".join(f'        "{name}": {_zeros(width)},\n' for name, width in memory.items())
+    meanings = "".join(f'        "{each.name}": "{each.words}",\n' for each in terms)
+    latex = " + ".join(rf"w_{{\text{{{each.name}}}}} {each.latex}" for each in terms)
     return (
         f'"""{_plain(intent)} ({env}). Written by the composer."""\n\n'
         "import torch\n\nfrom telic import RewardFunction, quantities\n\n\n"
         "class Composed(RewardFunction):\n"
         f'    """{_plain(intent)}"""\n\n'
         f"    weights = {{{weights}}}\n"
-        + (f"    memory = {{\n{memory}    }}\n" if memory else "")
-        + f"    terms = {{\n{terms}    }}\n"
+        + (f"    memory = {{\n{kept}    }}\n" if kept else "")
+        + (f'    memory_to = "{seen_by}"\n' if kept and seen_by != "critic" else "")
+        + f"    terms = {{\n{meanings}    }}\n"
         f'    latex = r"r = {latex}"\n'
         f'    description = "{_plain(intent)}"\n\n'
-        "    def compute(self, obs, action, next_obs, info):\n"
-        f"{lines}\n"
-        f"        terms = {{\n{sums}        }}\n"
-        "        return sum(terms.values()), terms\n"
+        f"{methods}"
     )
 
 
-def judge_file(intent: str, env: str, draft: Draft) -> str:
-    """Return the text of the judge file."""
-    names = sorted({each.code.partition("(")[0] for each in draft.parts})
-    lines = textwrap.indent("\n".join(draft.judge_lines), "    ")
-    parts = "".join(
-        f"        {each.code.replace('(', f'({_quoted(each.title)}, ', 1)},\n"
-        for each in draft.parts
-    )
+def _term_lines(terms: Sequence[Term], on: str = "") -> list[str]:
+    sums = [
+        f'    "{each.name}": self.weights["{each.name}"] * {on}({each.code}),' for each in terms
+    ]
+    return ["terms = {", *sums, "}"]
+
+
+def _phase_method(name: str, draft: Draft, share: float) -> str:
+    """Return the method of one phase: its terms, scaled, and whether its end is reached."""
+    body = [f"on = {share:.4g} * active.float()"]
+    for key, width in draft.memory.items():
+        # A phase that is not active yet must find its memory as at the start of an episode.
+        mask = "active.float()" if width is None else "active.float().unsqueeze(-1)"
+        body.append(f'self.memory["{key}"] = self.memory["{key}"] * {mask}')
+    reached = " & ".join(f"({each.reward})" for each in draft.reached) or "active"
+    body += [*draft.lines, *_term_lines(draft.terms, "on * "), f"return terms, {reached}"]
+    return _method(f"{name}(self, action, info, active)", ", ".join(draft.words), body)
+
+
+def _numbered(draft: Draft, index: int) -> Draft:
+    """Return a draft whose terms and memory have names of their own: "speed_2"."""
+    number = index + 1
+    own = {each.name for each in draft.terms} | set(draft.memory)
+
+    def rename(code: str) -> str:
+        return _USES.sub(lambda m: f'self.{m[1]}["{m[2]}_{number}"]' if m[2] in own else m[0], code)
+
+    return Draft(
+        terms=[each._replace(name=f"{each.name}_{number}", code=rename(each.code))
+               for each in draft.terms],
+        lines=[rename(each) for each in draft.lines],
+        memory={f"{name}_{number}": width for name, width in draft.memory.items()},
+        reached=[each._replace(reward=rename(each.reward)) for each in draft.reached],
+        words=draft.words,
+    )  # fmt: skip
+
+
+def _seconds(draft: Draft) -> float:
+    return max((each.seconds for each in draft.reached), default=0.0)
+
+
+def _needed(seconds: Sequence[float], dt: float) -> str:
+    """Return code for the time the active phase must hold, half a step short of it."""
+    code = f"torch.full_like(phase, {max(seconds[-1] - 0.5 * dt, 0.0):g})"
+    for index in range(len(seconds) - 2, -1, -1):
+        code = f"torch.where(phase == {index}, {max(seconds[index] - 0.5 * dt, 0.0):g}, {code})"
+    return code
+
+
+def _zeros(width: int | None) -> str:
+    return "0.0" if width is None else f"({', '.join(['0.0'] * width)},)"
+
+
+# ---------------------------------------------------------------------------------------- judges
+
+
+def _judge(intent: str, env: str, parts: Sequence[Part], functions: str) -> str:
+    names = sorted({_name(each) for each in parts})
     return (
         f'"""Judge of: {_plain(intent)} ({env}). Written by the composer."""\n\n'
-        f"import numpy as np\n\nfrom telic import {', '.join(names)}\n\n\n"
-        f"def judge(episode):\n{lines}\n    return [\n{parts}    ]\n"
+        f"import numpy as np\n\nfrom telic import {', '.join(names)}\n\n\n{functions}"
     )
+
+
+def _name(part: Part) -> str:
+    return "guard" if part.is_guard else "near" if part.is_about else "leaf"
+
+
+def _call(part: Part, after: str | None = None) -> str:
+    """Return the call that judges a part."""
+    given = [f'"{_plain(part.title)}"', part.value]
+    if part.is_about:
+        given += [f"{part.goal:g}", f"{abs(part.goal - part.zero) / 4.0:.4g}"]
+    else:
+        given += [f"zero={part.zero:g}", f"goal={part.goal:g}"]
+    given += [] if part.is_guard else [f"weight={part.weight:g}"]
+    given += [f'unit="{part.unit}"'] if part.unit else []
+    given += [f'tag="{part.tag}"'] if part.tag else []
+    given += [f"after={after}"] if after else []
+    return f"{_name(part)}({', '.join(given)})"
+
+
+# ------------------------------------------------------------------------------------------ text
+
+
+def _method(signature: str, words: str | None, lines: Sequence[str]) -> str:
+    return textwrap.indent(_function(signature, words, lines), "    ")
+
+
+def _function(signature: str, words: str | None, lines: Sequence[str]) -> str:
+    said = [f'"""{_plain(words)}"""'] if words else []
+    return f"def {signature}:\n" + textwrap.indent("\n".join([*said, *lines]), "    ") + "\n"
 
 
 def _plain(text: str) -> str:
     """Return text that cannot end a string literal."""
     return " ".join(text.replace("\\", " ").replace('"', "'").split())[:200]
-
-
-def _quoted(text: str) -> str:
-    return f'"{_plain(text)}"'

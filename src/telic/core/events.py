@@ -10,9 +10,21 @@ JSON. The names and their fields are listed here and nowhere else.
     eval.done        step, seconds it took, members {member: EvaluationRecord}
     train.end        status, steps, seconds
     video.progress   path, frame, frames
-    session.authored   intent, env, criteria, env_args, steps, doubts, not_understood
+    session.start      session, path, intent, env, resumed
+    session.asked      criteria, doubts, not_understood
+    session.tried      examples, judge_problems, reward_problems
+    session.selected   number, kept, scores of the variants' short trials
     session.iteration  number, change
     session.judged     number, score, passed, variant, best, tags, training_s, judging_s
+    session.forecast   fields of Forecast: steps, seconds, calls, dollars, before the start
+    session.spent      seconds, steps, usd, calls, left {hours, steps, usd, calls}
+    session.paused     message
+    session.resumed
+    session.waiting    reason (approval or cores), message
+    session.admitted   waited_s
+    session.notes      number, notes: the iteration that answers them, and who said what
+    bench.case         case, env, intent
+    bench.result       fields of CaseResult
     model.sent       role, key, model, system, prompt, images, effort, max_tokens, attempt
     model.retry      role, key, model, error, failures, wait_s
     model.reply      role, key, model, answer, tokens, price_usd, latency_s, attempts, cached

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -42,3 +43,22 @@ def interquartile_mean(values: Sequence[float]) -> float | None:
         return None
     cut = len(data) // 4
     return float(data[cut : len(data) - cut].mean())
+
+
+_NORMAL_95 = 1.959964
+"""half width of the 95 % interval of a standard normal"""
+
+
+def wilson(successes: int, trials: int) -> Interval | None:
+    """Return the 95 % Wilson score interval of a share; None without trials.
+
+    With p = successes / n and z the normal quantile (Wilson, 1927):
+    (p + z²/2n ± z √(p(1-p)/n + z²/4n²)) / (1 + z²/n).
+    """
+    if trials == 0:
+        return None
+    share, z = successes / trials, _NORMAL_95
+    middle = share + z * z / (2 * trials)
+    half = z * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
+    scale = 1 + z * z / trials
+    return Interval(max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale))

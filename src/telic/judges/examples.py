@@ -99,7 +99,7 @@ def good_examples(
     """Return puppets: from every pose on the way the environment makes one real step."""
     look = _open(env_id, env_args, 1)
     steps = _length(look)
-    rest = _standing(look)
+    rest = _standing(_open(env_id, {**env_args, "max_episode_steps": _MOST_STEPS}, 1))
     poses = [
         lead(look.model, look.robot, each, look.dt or 1.0, steps, rest) for each in motions.values()
     ]

@@ -19,8 +19,8 @@ from telic.core.config import Record
 from telic.envs.robot import Robot, Root
 
 _GRAVITY = 9.81
-_TOUCH_M = 0.0
-"""a puppet's lowest point is this deep in the floor, so that it presses on it"""
+_HOVER_M, _MOVING = 0.012, 0.1
+"""feet that would be dragged along faster than this, m/s or rad/s, hover a little instead"""
 _STRIDE_RAD = 0.25
 _PLANE, _SPHERE, _CAPSULE = (
     int(getattr(mujoco.mjtGeom, f"mjGEOM_{name}")) for name in ("PLANE", "SPHERE", "CAPSULE")
@@ -134,7 +134,9 @@ def _path(motions: Sequence[Motion], dt: float, length: int) -> _Path:
 def _flights(motion: Motion, clock: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the share of the motion's turning that is done, and the height, at each time."""
     if motion.jumps == 0:
-        return clock / motion.seconds, np.zeros_like(clock)
+        fastest = max(abs(motion.forward_mps), abs(motion.left_mps), abs(motion.turn_rps))
+        hover = _HOVER_M if fastest > _MOVING else 0.0
+        return clock / motion.seconds, np.full_like(clock, hover)
     period = motion.seconds / motion.jumps
     flight = min(2 * np.sqrt(2 * motion.height_m / _GRAVITY), 0.8 * period)
     number, since = np.divmod(clock, period)
@@ -182,7 +184,7 @@ def _put_on_ground(model: mujoco.MjModel, root: Root, poses: np.ndarray, lift: n
         data.qpos[:] = pose
         mujoco.mj_kinematics(model, data)
         gap = float(_lowest(model, data, own).min()) - floor
-        pose[slide.qpos] += slide.sign * (height - gap + (_TOUCH_M if height <= 0.0 else 0.0))
+        pose[slide.qpos] += slide.sign * (height - gap)
 
 
 def _lowest(model: mujoco.MjModel, data: mujoco.MjData, geoms: np.ndarray) -> np.ndarray:

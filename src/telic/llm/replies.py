@@ -80,13 +80,13 @@ class Replies:
         """Return every usable reply, by key."""
         return [read_record(each, StoredReply) for each in self._files() if _is_usable(each)]
 
-    def charges(self, model: str) -> list[Charge]:
-        """Return what every call to a model has cost so far, usable or not."""
+    def charges(self, model: str | None = None) -> list[Charge]:
+        """Return what every call to a model, or to any, has cost so far, usable or not."""
         calls = [
             read_record(each, LostCall if _LOST in each.name else StoredReply)
             for each in self._files()
         ]
-        return [each.charge for each in calls if each.model == model]
+        return [each.charge for each in calls if model in (None, each.model)]
 
     def _files(self) -> list[Path]:
         # A killed writer may have left an unfinished file; its name starts with a dot.

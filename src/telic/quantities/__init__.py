@@ -24,6 +24,7 @@ from telic.quantities.bodies import (
     foot_contact,
     joint_limit_closeness,
     joint_position,
+    joint_speed,
     joint_velocity,
     power,
 )
@@ -113,6 +114,7 @@ __all__ = [
     "joint_limit_closeness",
     "joint_position",
     "joint_range_use",
+    "joint_speed",
     "joint_velocity",
     "lateral_velocity",
     "pitch",

@@ -36,6 +36,7 @@ LIMITS = Need(
     "joints with limits",
     lambda spec: spec.robot is not None and any(each.range for each in spec.robot.limbs),
 )
+LIMBS = Need("joints of its own", lambda spec: spec.robot is not None and bool(spec.robot.limbs))
 TARGET = Need(
     "a target in the environment",
     lambda spec: spec.robot is not None and spec.robot.target is not None,
@@ -116,6 +117,12 @@ def limits(robot: Robot, device: torch.device, dtype: torch.dtype) -> tuple[Tens
 
 
 @lru_cache(maxsize=64)
+def _limb_rates(robot: Robot) -> tuple[int, ...]:
+    """Return the qvel columns of the robot's joints, those of its root left out."""
+    return tuple(each.dof for each in robot.limbs)
+
+
+@lru_cache(maxsize=64)
 def _masses(robot: Robot, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Return each body's share of the robot's mass, (nbody,), and its centre, (nbody, 3)."""
     own = [robot.torso is None or root == robot.torso for root in robot.body_root]
@@ -164,6 +171,13 @@ def joint_position(info: Fields, joint: str) -> Tensor:
 def joint_velocity(info: Fields, joint: str) -> Tensor:
     """Velocity of a joint of the robot, in the model's own sign."""
     return info["qvel"][..., limb(_spec(info), joint).dof]
+
+
+@instant(unit="rad/s or m/s", latex=r"\sqrt{\frac{1}{J}\sum_j \dot q_j^2}", need=LIMBS)
+def joint_speed(info: Fields) -> Tensor:
+    """Root mean square velocity of the robot's joints: 0 is a robot that holds its pose."""
+    qvel = info["qvel"]
+    return qvel[..., places(_limb_rates(robot_in(info)), qvel.device)].square().mean(-1).sqrt()
 
 
 @instant(unit="1", latex=r"\max_j |2 q_j - u_j - l_j| / (u_j - l_j)", need=LIMITS)

@@ -7,13 +7,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from telic.core.events import Listener, ignore
+from telic.envs import make
+from telic.envs.spec import EnvSpec
+from telic.session.composing import ComposerAuthor
+from telic.session.control import Steering
+from telic.session.find import state_of
 from telic.session.folder import SessionFolder, list_sessions, new_session
 from telic.session.loop import run_loop
 from telic.session.records import SessionConfig, SessionSummary
+from telic.session.spending import Account, Allowance
+from telic.session.work import Author, Work
 from telic.storage.files import JsonLines, read_record, write_json
 from telic.storage.locks import RunLock, lock_holder
 
 _QUIET = ("train.progress", "video.progress")
+_LIMITS = ("max_calls", "max_usd", "max_hours", "max_steps")
 
 
 class Session(NamedTuple):
@@ -61,7 +69,7 @@ def run(
         fresh: start anew even if this very request was interrupted before.
         on_event: called with every event.
         should_stop: polled; True ends the session, saved and resumable.
-        options: iterations, seeds, threshold, episodes, steps, device.
+        options: other fields of `SessionConfig`: iterations, seeds, threshold, model, ...
 
     Raises:
         TelicError: with what happened, why, and what to do.
@@ -72,34 +80,84 @@ def run(
         folder = new_session(Path(runs_dir))
         folder.path.mkdir(parents=True)
         write_json(folder.config, config)
+    return carry_on(folder, on_event=on_event, should_stop=should_stop)
+
+
+def carry_on(
+    folder: SessionFolder,
+    *,
+    on_event: Listener = ignore,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Session:
+    """Do a session whose request is in its folder, from wherever it is."""
+    config = read_record(folder.config, SessionConfig)
     with RunLock(folder.lock, folder.name):
         folder.stop.unlink(missing_ok=True)
-        log = JsonLines(folder.events)
+        with JsonLines(folder.events) as log:
 
-        def tell(event: dict[str, Any]) -> None:
-            if event["event"] not in _QUIET:
-                log.append(event)
-            on_event(event)
+            def tell(event: dict[str, Any]) -> None:
+                if event["event"] not in _QUIET:
+                    log.append(event)
+                on_event(event)
 
-        def stop() -> bool:
-            return should_stop() or folder.stop.exists()
-
-        try:
-            summary = run_loop(config, folder, tell, stop)
-        finally:
-            log.close()
+            tell(
+                {
+                    "event": "session.start", "session": folder.name, "path": str(folder.path),
+                    "intent": config.intent, "env": config.env,
+                    "resumed": folder.asked.exists(),
+                }
+            )  # fmt: skip
+            spec = _spec(config)
+            account = Account(folder, allowance(config))
+            steering = Steering(folder, tell, should_stop, account)
+            author = _author(config, folder, spec, steering, tell)
+            summary = run_loop(Work(config, folder, spec, author, steering, tell))
+            account.save()
     return Session(folder.path, summary)
 
 
+def allowance(config: SessionConfig) -> Allowance:
+    """Return what a session may spend at most."""
+    return Allowance(
+        hours=config.max_hours, steps=config.max_steps, usd=config.max_usd, calls=config.max_calls
+    )
+
+
+def _author(
+    config: SessionConfig, folder: SessionFolder, spec: EnvSpec, steering: Steering, tell: Listener
+) -> Author:
+    """Return the composer, or a model within its budget."""
+    if config.model is None:
+        return ComposerAuthor(config, folder, spec)
+    from telic.llm import Budget, connect
+    from telic.session.modelling import ModelAuthor
+
+    models = connect(
+        config.model, folder.path, budget=Budget(usd=config.max_usd, calls=config.max_calls),
+        on_event=tell, should_stop=steering.wants_stop,
+    )  # fmt: skip
+    return ModelAuthor(models, config, folder, spec, tell)
+
+
+def _spec(config: SessionConfig) -> EnvSpec:
+    env = make(config.env, num_envs=1)
+    env.close()
+    return env.spec
+
+
 def _unfinished(config: SessionConfig, runs_dir: Path) -> SessionFolder | None:
-    """Return the latest session of exactly this request that has not come to its end."""
+    """Return the latest session of this request that has not come to its end.
+
+    What may be spent does not make it another request: a larger budget lets it go on. A branch is
+    gone on with by its own name.
+    """
     for folder in list_sessions(runs_dir):
-        if lock_holder(folder.lock) is not None:
+        if lock_holder(folder.lock) is not None or folder.origin.exists():
             continue
-        if read_record(folder.config, SessionConfig) != config:
+        if state_of(folder) not in ("interrupted", "stopped"):
             continue
-        if not folder.summary.exists():
-            return folder
-        if read_record(folder.summary, SessionSummary).outcome == "stopped":
+        known = read_record(folder.config, SessionConfig)
+        if known.model_copy(update={name: getattr(config, name) for name in _LIMITS}) == config:
+            write_json(folder.config, config)
             return folder
     return None

@@ -2,13 +2,22 @@
 
 runs/session_<time>_<hex>/
     session.json                 the request
+    asked.json                   the criteria read from the intent
     author.json                  criteria, reward, judge, settings as first written
+    trial.json                   both on examples whose worth is known
     judge_fn.py                  hidden from whoever writes rewards
-    history.jsonl                a line per finished iteration
-    summary.json report.md report/
+    summary.json analysis.json report.md report.html report/
     events.jsonl lock stop
-    iter_<N>/
+    pause                        exists while the session shall wait
+    waiting.json                 what it waits for now; true only while it runs
+    notes.jsonl                  what people said about it
+    criteria.json approval.json  what was offered to a person, and what was agreed
+    clock.json                   seconds of work so far
+    origin.json                  the session and iteration it was branched from
+    iter_<N>/                    from 1; 0 is what a branch was given
+        notes.json               the notes this iteration answers
         candidate.json reward_fn.py judgment.json
+        trial/ selection.json    short trainings of several variants, and which one was kept
         train/                   the run of the trainer
         judged/                  the fresh episodes that were judged
 """
@@ -20,7 +29,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from telic.storage.layout import WorkFolder
+from telic.storage.layout import RunFolder, WorkFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +54,24 @@ class IterationFolder:
         return self.path / "judgment.json"
 
     @property
+    def notes(self) -> Path:
+        """Return the path of the notes that this iteration answers."""
+        return self.path / "notes.json"
+
+    @property
+    def selection(self) -> Path:
+        """Return the path of how the short trials went."""
+        return self.path / "selection.json"
+
+    @property
     def judged_dir(self) -> Path:
         """Return the folder of the judged episodes."""
         return self.path / "judged"
+
+    @property
+    def run(self) -> RunFolder:
+        """Return the files of its training."""
+        return RunFolder(self.path / "train")
 
     def episode(self, member: str, index: int) -> Path:
         """Return where a judged episode goes."""
@@ -69,9 +93,69 @@ class SessionFolder(WorkFolder):
         return self.path / "author.json"
 
     @property
+    def asked(self) -> Path:
+        """Return the path of what the intent asks for, as criteria."""
+        return self.path / "asked.json"
+
+    @property
+    def trial(self) -> Path:
+        """Return the path of how the first reward and the judge did on examples."""
+        return self.path / "trial.json"
+
+    @property
+    def analysis(self) -> Path:
+        """Return the path of what a model says of the whole."""
+        return self.path / "analysis.json"
+
+    @property
+    def page(self) -> Path:
+        """Return the path of the report as one page."""
+        return self.path / "report.html"
+
+    @property
     def judge(self) -> Path:
         """Return the path of the judge's source."""
         return self.path / "judge_fn.py"
+
+    @property
+    def pause(self) -> Path:
+        """Return the path whose existence asks the session to wait."""
+        return self.path / "pause"
+
+    @property
+    def waiting(self) -> Path:
+        """Return the path of what the session waits for."""
+        return self.path / "waiting.json"
+
+    @property
+    def notes(self) -> Path:
+        """Return the path of what people said."""
+        return self.path / "notes.jsonl"
+
+    @property
+    def criteria(self) -> Path:
+        """Return the path of the criteria that a person is asked about."""
+        return self.path / "criteria.json"
+
+    @property
+    def approval(self) -> Path:
+        """Return the path of a person's agreement."""
+        return self.path / "approval.json"
+
+    @property
+    def clock(self) -> Path:
+        """Return the path of the seconds of work so far."""
+        return self.path / "clock.json"
+
+    @property
+    def origin(self) -> Path:
+        """Return the path of where a branch came from."""
+        return self.path / "origin.json"
+
+    def iterations(self) -> list[int]:
+        """Return the numbers of the iterations on disk, in order; 0 is what a branch was given."""
+        names = (each.name.removeprefix("iter_") for each in self.path.glob("iter_*"))
+        return sorted(int(name) for name in names if name.isdigit())
 
     def iteration(self, number: int) -> IterationFolder:
         """Return the folder of an iteration."""

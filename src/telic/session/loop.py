@@ -1,200 +1,147 @@
-"""THE MAIN FLOW of a session: author, train, judge, and revise until it passes.
+"""THE MAIN FLOW of a session: ask, write, try out, train, judge, and revise until it passes.
 
 Every step looks for its own finished record first, so resuming is running again.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from typing import TypeVar
 
-from telic.composer.compose import Composition, compose
-from telic.core.config import Record
-from telic.core.events import Listener
-from telic.envs import make
-from telic.envs.spec import EnvSpec
-from telic.judges.code import judge_files
-from telic.judges.verdict import together
-from telic.session.episodes import record
-from telic.session.folder import SessionFolder
-from telic.session.records import Candidate, Iteration, MemberScore, SessionConfig, SessionSummary
+from telic.composer.compose import Composition
+from telic.errors import TelicError
+from telic.judges.trial import Trial, failure, try_out
+from telic.llm import BudgetExceeded, Cancelled
+from telic.session.branching import inherited
+from telic.session.control import Stopped
+from telic.session.forecast import Forecast, forecast, planned_steps
+from telic.session.judging import judge
+from telic.session.population import SHORT, train
+from telic.session.records import Candidate, Iteration, SessionSummary
 from telic.session.report import write_report
-from telic.session.revise import revise
-from telic.session.weights import weights_in, with_weights
-from telic.storage.files import read_record, write_json, write_text
-from telic.storage.layout import RunFolder
-from telic.training.plan import plan
-from telic.training.policy import load_policy
-from telic.training.run import Run, execute
+from telic.session.revise import LONGER, VARIANTS
+from telic.session.spending import AllowanceUsedUp
+from telic.session.work import Asked, Work, once
+from telic.storage.files import write_json, write_text
 
-Made = TypeVar("Made", bound=Record)
+_REWRITES = 2
+"""times that reward and judge may go back to their authors before anything is trained"""
+_CALLS_FIRST, _CALLS_EACH = 6, 4
+"""model calls that a session usually takes: to write and review, and to revise once"""
 
 
-def run_loop(
-    config: SessionConfig, folder: SessionFolder, tell: Listener, should_stop: Callable[[], bool]
-) -> SessionSummary:
+def run_loop(work: Work) -> SessionSummary:
     """Do the session, or go on with it where it was interrupted."""
-    started = time.monotonic()
-    write = partial(_author, config, folder, tell, should_stop)
-    author = _once(folder.author, Composition, write)
-    write_text(folder.judge, author.judge)
-    tell({"event": "session.authored", **author.model_dump(exclude={"reward", "judge"})})
-    history: list[Iteration] = []
-    for number in range(1, config.iterations + 1):
-        files = folder.iteration(number)
-        candidate = _once(files.candidate, Candidate, partial(_propose, config, folder, history))
-        write_text(files.reward, candidate.reward)
-        if not files.judgment.exists():
-            tell({"event": "session.iteration", "number": number, "change": candidate.change})
-            run = _train(config, candidate, files.path, tell, should_stop)
-            if run.status != "completed":
-                return _finish(config, folder, author, history, "stopped", started)
-            write_json(files.judgment, _judge(config, folder, number, candidate, run))
-        history.append(read_record(files.judgment, Iteration))
-        tell({"event": "session.judged", **history[-1].model_dump(exclude={"members"})})
-        if history[-1].passed:
-            return _finish(config, folder, author, history, "passed", started)
-    return _finish(config, folder, author, history, "not_passed", started)
-
-
-def _author(
-    config: SessionConfig, folder: SessionFolder, tell: Listener, should_stop: Callable[[], bool]
-) -> Composition:
-    """Let the composer or a model write criteria, reward and judge."""
-    spec = _spec(config)
-    if config.model is None:
-        return compose(config.intent, spec)
-    from telic.agents.author import author
-    from telic.llm import Budget, connect
-
-    budget = Budget(usd=config.max_usd, calls=config.max_calls)
-    models = connect(
-        config.model, folder.path, budget=budget, on_event=tell, should_stop=should_stop
-    )
-    return author(models, config.intent, spec)
-
-
-def _spec(config: SessionConfig) -> EnvSpec:
-    env = make(config.env, num_envs=1)
-    env.close()
-    return env.spec
-
-
-def _propose(config: SessionConfig, folder: SessionFolder, history: list[Iteration]) -> Candidate:
-    """Return what to try next: first what the author wrote, then a revision."""
-    if not history:
-        author = read_record(folder.author, Composition)
-        return Candidate(
-            reward=author.reward, env_args=author.env_args, settings=author.settings,
-            steps=config.steps or author.steps,
-        )  # fmt: skip
-    last = read_record(folder.iteration(history[-1].number).candidate, Candidate)
-    return revise(history, last, weights_in(last.reward))
-
-
-def _once(path: Path, kind: type[Made], make_it: Callable[[], Made]) -> Made:
-    """Return the record of a step that was finished before, or take the step and record it."""
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, make_it())
-    return read_record(path, kind)
-
-
-def _train(
-    config: SessionConfig, candidate: Candidate, folder: Path, tell: Listener,
-    should_stop: Callable[[], bool],
-) -> Run:  # fmt: skip
-    """Train every variant with every seed as one population; goes on by itself."""
-    own = weights_in(candidate.reward)
-    rewards = [with_weights(candidate.reward, {**own, **each}) for each in candidate.weights]
-    job = plan(
-        config.env,
-        rewards=rewards,
-        steps=candidate.steps, seeds=config.seeds, env_args=candidate.env_args,
-        settings=candidate.settings, evaluations=2,
-        device=config.device,
-    )  # fmt: skip
-    return execute(job, folder, name="train", on_event=tell, should_stop=should_stop)
-
-
-def _judge(
-    config: SessionConfig, folder: SessionFolder, number: int, candidate: Candidate, run: Run
-) -> Iteration:
-    """Play fresh episodes with every trained policy and judge them."""
-    started = time.monotonic()
-    files, members = folder.iteration(number), RunFolder(run.path).members()
-    paths: list[Path] = []
-    steps: list[int] = []
-    for member in members:
-        checkpoint = member.checkpoints()[-1]
-        own = [files.episode(member.name, index) for index in range(config.episodes)]
-        paths += record(load_policy(checkpoint.path), config.env, candidate.env_args, own)
-        steps.append(checkpoint.step)
-    verdicts = judge_files(folder.judge.read_text(), paths, files.judged_dir)
-    scores: list[MemberScore] = []
-    for index, member in enumerate(members):
-        own = verdicts[index * config.episodes : (index + 1) * config.episodes]
-        config_name, _, seed = member.name.rpartition("_seed_")
-        scores.append(
-            MemberScore(
-                member=member.name,
-                variant=_variant(config_name),
-                seed=int(seed),
-                step=steps[index],
-                judgement=together(own),
+    config, folder, steering = work.config, work.folder, work.steering
+    history = inherited(folder)
+    written: Composition | None = None
+    try:
+        asked = once(folder.asked, Asked, work.author.ask)
+        work.tell({"event": "session.asked", **asked.model_dump(mode="json")})
+        if config.approve:
+            agreed = steering.approved(asked.criteria)
+            asked = asked.model_copy(update={"criteria": agreed})
+        written = once(folder.author, Composition, partial(_write, work, asked))
+        write_text(folder.judge, written.judge)
+        work.tell({"event": "session.forecast", **_forecast(work, written).model_dump()})
+        for number in range(1, config.iterations + 1):
+            steering.safe_point()
+            files = folder.iteration(number)
+            candidate = once(
+                files.candidate, Candidate, partial(_propose, work, number, written, history)
             )
+            write_text(files.reward, candidate.reward)
+            if not files.judgment.exists():
+                work.tell(
+                    {"event": "session.iteration", "number": number, "change": candidate.change}
+                )
+            trained = partial(train, work, number, candidate)
+            iteration = once(
+                files.judgment, Iteration, lambda run=trained, n=number: judge(work, n, run())
+            )
+            history.append(iteration)
+            work.tell(
+                {"event": "session.judged", **iteration.model_dump(exclude={"members", "trials"})}
+            )
+            steering.account.report(work.tell)
+            if iteration.passed:
+                return _finish(work, written, history, "passed")
+        return _finish(work, written, history, "not_passed")
+    except (Stopped, AllowanceUsedUp, BudgetExceeded, Cancelled) as ended:
+        return _finish(work, written, history, "stopped", ended)
+
+
+def _write(work: Work, asked: Asked) -> Composition:
+    """Let reward and judge be written, tried on examples whose worth is known, and mended."""
+    written = work.author.write(asked)
+    for _ in range(_REWRITES + 1):
+        trial = _try(work, written)
+        write_json(work.folder.trial, trial)
+        work.tell(
+            {"event": "session.tried", **trial.model_dump(mode="json", exclude={"schema_version"})}
         )
-    return _decide(config, number, candidate, scores, run, time.monotonic() - started)
+        better = work.author.improve(written, trial)
+        if better is None:
+            return written
+        written = better
+    return written
 
 
-def _variant(config_name: str) -> int:
-    """Return which of the candidate's weights a member has, from the reward's name."""
-    digits = config_name.removeprefix("reward")
-    return int(digits) - 1 if digits.isdigit() else 0
+def _try(work: Work, written: Composition) -> Trial:
+    try:
+        return try_out(
+            work.config.env, written.env_args, written.reward, written.judge, written.motions,
+            written.fine, work.folder.path / "trial",
+        )  # fmt: skip
+    except TelicError as error:
+        return failure(error)
 
 
-def _decide(
-    config: SessionConfig, number: int, candidate: Candidate, scores: list[MemberScore], run: Run,
-    judging_s: float,
-) -> Iteration:  # fmt: skip
-    """Choose the best variant by what its policies prove, and say whether it passes."""
-    variants = sorted({each.variant for each in scores})
+def _propose(work: Work, number: int, written: Composition, history: list[Iteration]) -> Candidate:
+    """Return what to try next: first what the author wrote, then a revision."""
+    if history:
+        notes = work.steering.notes(number)
+        return work.author.revise(history, tuple(each.text for each in notes))
+    return Candidate(
+        reward=written.reward, env_args=written.env_args, settings=written.settings,
+        steps=work.config.steps or written.steps,
+    )  # fmt: skip
 
-    def proven(variant: int) -> tuple[int, float]:
-        own = [each.low for each in scores if each.variant == variant]
-        return sum(low >= config.threshold for low in own), sum(own) / len(own)
 
-    variant = max(variants, key=proven)
-    own = [each for each in scores if each.variant == variant]
-    known = [each.judgement.score for each in own if each.judgement.score is not None]
-    best = max(own, key=lambda each: each.low)
-    return Iteration(
-        number=number, parent=candidate.parent, change=candidate.change,
-        passed=proven(variant)[0] >= config.needed,
-        score=sum(known) / len(known) if known else None, variant=variant, best=best.member,
-        tags=best.judgement.tags, members=tuple(scores),
-        training_s=run.summary["training_time_s"], judging_s=judging_s,
+def _forecast(work: Work, written: Composition) -> Forecast:
+    config = work.config
+    steps = planned_steps(
+        config.iterations, len(config.seeds), config.steps or written.steps, variants=VARIANTS,
+        longer=LONGER, short=SHORT,
+    )  # fmt: skip
+    calls = 0 if config.model is None else _CALLS_FIRST + _CALLS_EACH * config.iterations
+    return forecast(
+        steps, work.steering.account.allowance, runs_dir=work.folder.path.parent, env=config.env,
+        members=len(config.seeds), device=config.device, model=config.model, calls=calls,
     )  # fmt: skip
 
 
 def _finish(
-    config: SessionConfig, folder: SessionFolder, author: Composition, history: list[Iteration],
-    outcome: str, started: float,
+    work: Work, written: Composition | None, history: list[Iteration], outcome: str,
+    ended: TelicError | None = None,
 ) -> SessionSummary:  # fmt: skip
     best = max(history, key=lambda each: (each.passed, each.score or -1.0), default=None)
     member = next(each for each in best.members if each.member == best.best) if best else None
+    spent = work.steering.account.spending()
     summary = SessionSummary(
-        session=folder.name, intent=config.intent, env=config.env, outcome=outcome,  # type: ignore[arg-type]
+        session=work.folder.name, intent=work.config.intent, env=work.config.env,
+        outcome=outcome,  # type: ignore[arg-type]
+        reason=None if ended is None else str(ended),
+        out_of_budget=isinstance(ended, AllowanceUsedUp | BudgetExceeded),
         iterations=len(history), best_iteration=best.number if best else None,
         best_member=best.best if best else None,
         score=member.judgement.score if member else None,
         low=member.judgement.low if member else None,
-        seconds=time.monotonic() - started, not_understood=author.not_understood,
-        doubts=author.doubts,
+        steps=spent.steps, seconds=spent.seconds,
+        not_understood=written.not_understood if written else (),
+        doubts=written.doubts if written else (),
     )  # fmt: skip
-    write_json(folder.summary, summary)
-    write_report(folder, config, author, history, summary)
+    if outcome != "stopped":
+        work.author.analyse(history)
+    write_json(work.folder.summary, summary)
+    write_report(work.folder, work.config, written, history, summary, work.tell)
     return summary

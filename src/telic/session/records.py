@@ -6,7 +6,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from telic.agents.records import Lesson
 from telic.core.config import Config, Record
+from telic.judges.criteria import Criterion
 from telic.judges.verdict import Judgement
 
 Outcome = Literal["passed", "not_passed", "stopped"]
@@ -28,8 +30,17 @@ class SessionConfig(Config):
         default=None,
         description="who writes: provider:model, host for work orders; None: the composer",
     )
+    vision: bool = Field(default=True, description="let the model watch the episodes too")
+    criteria: tuple[Criterion, ...] | None = Field(
+        default=None, description="what to aim for; None: read from the intent"
+    )
+    approve: bool = Field(default=False, description="wait until a person agrees to the criteria")
     max_calls: int | None = Field(default=None, ge=1, description="model calls at most")
     max_usd: float | None = Field(default=None, gt=0, description="dollars for the model at most")
+    max_hours: float | None = Field(default=None, gt=0, description="hours of work at most")
+    max_steps: int | None = Field(
+        default=None, ge=1, description="environment steps of all policies at most"
+    )
 
     @property
     def needed(self) -> int:
@@ -37,19 +48,30 @@ class SessionConfig(Config):
         return -(-2 * len(self.seeds) // 3)
 
 
+class Variant(Record):
+    """One way to train a candidate's reward."""
+
+    weights: dict[str, float] = Field(default={}, description="changes of the reward's weights")
+    warm: bool = Field(default=False, description="goes on from the parent's policies")
+
+
 class Candidate(Record):
     """A reward to try, with the settings that belong to it."""
 
     schema_version: Literal[1] = 1
     reward: str
-    weights: tuple[dict[str, float], ...] = ({},)
-    """variants of the reward's weights, each trained with every seed"""
+    variants: tuple[Variant, ...] = Field(default=(Variant(),), min_length=1)
+    """tried for a short while each; the best one is trained in full"""
     env_args: dict[str, Any]
     settings: dict[str, Any] = Field(default={}, description="changes of the trainer's settings")
     steps: int
     parent: int | None = None
     """iteration it was made from"""
     change: str = "first try"
+    diagnosis: str = ""
+    """why the parent failed, as the reviser sees it"""
+    lessons: tuple[Lesson, ...] = ()
+    """learned from what came before; a later text that is equal but for its tier replaces it"""
 
 
 class MemberScore(Record):
@@ -67,6 +89,16 @@ class MemberScore(Record):
         return -1.0 if self.judgement.low is None else self.judgement.low
 
 
+class Selection(Record):
+    """How short trials of several variants went, and which one was trained on."""
+
+    schema_version: Literal[1] = 1
+    kept: int
+    members: tuple[MemberScore, ...]
+    training_s: float
+    judging_s: float
+
+
 class Iteration(Record):
     """One candidate, trained and judged."""
 
@@ -76,13 +108,17 @@ class Iteration(Record):
     change: str
     passed: bool
     score: float | None
-    """mean score of the best variant's policies"""
+    """mean score of the policies"""
     variant: int
-    """the best variant"""
+    """the variant that was trained in full"""
     best: str
     """its best policy"""
     tags: tuple[str, ...]
     members: tuple[MemberScore, ...]
+    trials: tuple[MemberScore, ...] = ()
+    """the short trials of all variants"""
+    steps: int = 0
+    """environment steps of all policies, trials included"""
     training_s: float
     judging_s: float
 
@@ -95,11 +131,17 @@ class SessionSummary(Record):
     intent: str
     env: str
     outcome: Outcome
+    reason: str | None = None
+    """why it stopped before it passed or had tried everything"""
+    out_of_budget: bool = False
+    """whether it stopped because nothing more may be spent"""
     iterations: int
     best_iteration: int | None
     best_member: str | None
     score: float | None
     low: float | None
+    steps: int = 0
+    """environment steps of all policies"""
     seconds: float
     not_understood: tuple[str, ...]
     doubts: tuple[str, ...]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -77,6 +79,32 @@ def lock_holder(path: Path) -> int | None:
         return None
     try:
         return None if _try_lock(handle, fcntl.LOCK_SH) else _written_number(handle)
+    finally:
+        os.close(handle)
+
+
+def try_hold(path: Path) -> int | None:
+    """Lock a file for this process, making it if needed; None when somebody else holds it.
+
+    Close the returned handle to let go; the kernel does it when the process dies.
+    """
+    with disk_errors(path):
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    if _try_lock(handle, fcntl.LOCK_EX):
+        return handle
+    os.close(handle)
+    return None
+
+
+@contextlib.contextmanager
+def taking_turns(path: Path) -> Iterator[None]:
+    """Hold the lock of a file for a moment, waiting for others who do the same."""
+    with disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
     finally:
         os.close(handle)
 

@@ -6,7 +6,6 @@ import contextlib
 import os
 import secrets
 import shutil
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -227,16 +226,6 @@ def status_of(folder: RunFolder) -> str:
 def is_resumable(folder: RunFolder) -> bool:
     """Say whether an interrupted run can go on; one of another trainer cannot."""
     return read_json(folder.manifest).get("trainer") is None
-
-
-def wait_until_stopped(folder: RunFolder, timeout_s: float) -> bool:
-    """Wait for whoever runs a run to let go of it."""
-    deadline = time.monotonic() + timeout_s
-    while lock_holder(folder.lock) is not None:
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.1)
-    return True
 
 
 def describe(folder: RunFolder) -> dict[str, Any]:

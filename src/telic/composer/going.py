@@ -1,0 +1,268 @@
+"""Going somewhere: at a speed, for a distance, on the spot, in a circle."""
+
+from __future__ import annotations
+
+import math
+
+from telic.composer.degrees import GAIT, GENTLE, SHARE_OF_TOP
+from telic.composer.draft import Draft
+from telic.composer.frames import Degree, Direction, Frame
+from telic.composer.manners import stay_on_feet, stay_straight
+from telic.composer.scene import Scene
+
+_ALONG = {
+    Direction.FORWARD: ("forward_velocity", ""), Direction.BACKWARD: ("forward_velocity", "-"),
+    Direction.LEFT: ("lateral_velocity", ""), Direction.RIGHT: ("lateral_velocity", "-"),
+    Direction.SIDEWAYS: ("lateral_velocity", ""),
+}  # fmt: skip
+_ON_RAIL = {Direction.RIGHT: Direction.FORWARD, Direction.LEFT: Direction.BACKWARD}
+_PLACE = {"forward_velocity": "x_position", "lateral_velocity": "y_position"}
+_RAIL_M = 0.5
+_CIRCLE_RPS = 0.8
+_WIDER = {Degree.LITTLE: 0.5, Degree.MUCH: 2.0, Degree.MOST: 2.0}
+_SEQUEL_S = 2.0
+"""how long to go before what comes next, where it was not said"""
+
+
+def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> None:
+    """Travel in a direction at a speed; with `aside`, between two directions."""
+    if frame.direction is Direction.UP or frame.direction is Direction.DOWN:
+        raise scene.cannot(f"go {frame.direction.value}", "there is nothing to climb")
+    if frame.direction is Direction.IN_PLACE:
+        step_in_place(frame, scene, draft)
+        return
+    direction = _direction(frame, scene)
+    quantity, sign = _ALONG[direction]
+    scene.require(quantity, f"go {direction.value}")
+    amount = frame.amount
+    if scene.on_rail or (amount and amount.unit == "m" and frame.dimension != "height"):
+        travel(frame, scene, draft, direction)
+        return
+    if frame.count and frame.gait == "step":
+        draft.doubt(f'the steps of "{frame.word}" are not counted')
+    target, is_exact = speed_meant(frame, scene, draft)
+    reward, judge = f"{sign}quantities.{quantity}(info)", f'{sign}episode["{quantity}"]'
+    name = direction.value
+    if aside is not None:
+        second = _direction(aside, scene)
+        other, other_sign = _ALONG[second]
+        scene.require(other, f"go {second.value}")
+        reward = f"0.7071 * ({reward} + {other_sign}quantities.{other}(info))"
+        judge = f'0.7071 * ({judge} + {other_sign}episode["{other}"])'
+        name = f"{name} and {second.value}"
+    draft.need(f"along = {reward}")
+    draft.measure(f"along = {judge}")
+    _be_fast(draft, name, target, is_exact)
+    draft.leaf(
+        "keeps going", f"share of the time faster than {0.3 * target:.2g} m/s",
+        f"episode.share(along > {0.3 * target:.4g})", zero=0.3, goal=0.75, tag="stops",
+    )  # fmt: skip
+    if aside is None:
+        stay_straight(scene, draft, quantity)
+    stay_on_feet(scene, draft)
+    within = f" & (along < {1.4 * target:.4g})" if is_exact else ""
+    held = f"(along > {0.7 * target:.4g}){within}"
+    draft.ends_when(held, held, frame.duration_s or _SEQUEL_S)
+    if frame.duration_s:
+        draft.seconds = max(frame.duration_s + 1.0, 2.0)
+
+
+def _direction(frame: Frame, scene: Scene) -> Direction:
+    direction = frame.direction or Direction.FORWARD
+    if scene.on_rail:
+        direction = _ON_RAIL.get(direction, direction)
+    return direction if direction in _ALONG else Direction.FORWARD
+
+
+def _be_fast(draft: Draft, name: str, target: float, is_exact: bool) -> None:
+    """Add the term and the leaf of a speed `along`."""
+    title, words = f"moves {name} at {target:.2g} m/s", f"mean velocity {name}"
+    if is_exact:
+        draft.add(
+            "speed",
+            f"torch.exp(-((along - {target:.4g}) / {0.5 * target:.4g}) ** 2)"
+            f" + 0.3 * (along / {target:.4g}).clamp(-1.0, 1.0)",
+            1.0, f"speed {name}, best at {target:.2g} m/s", r"e^{-((v - v^*)/w)^2}",
+        )  # fmt: skip
+        draft.near(
+            title, words, "float(np.mean(along))", target, 0.25 * target,
+            weight=3.0, unit="m/s", tag="wrong_speed",
+        )  # fmt: skip
+    else:
+        draft.add(
+            "speed", f"(along / {target:.4g}).clamp(-1.0, 1.5)", 1.0,
+            f"speed {name}, in parts of {target:.2g} m/s", r"\min(v / v^*, 1.5)",
+        )  # fmt: skip
+        draft.leaf(
+            title, words, "float(np.mean(along))", zero=0.1 * target, goal=target, weight=3.0,
+            unit="m/s", tag="too_slow",
+        )  # fmt: skip
+
+
+def speed_meant(frame: Frame, scene: Scene, draft: Draft) -> tuple[float, bool]:
+    """Return the speed that is meant, and whether more would be wrong."""
+    amount, top = frame.amount, float(scene.known["top_speed"])
+    if amount and amount.unit in ("m/s", "share") and amount.value > 0.0:
+        value = amount.value * (top if amount.unit == "share" else 1.0)
+        return value, amount.rule != "at_least"
+    usual = GAIT.get(frame.gait or "", Degree.MODERATE)
+    degree = frame.degree if frame.degree and frame.dimension in (None, "speed") else usual
+    if frame.dimension == "distance" and frame.degree is Degree.MOST:
+        degree = Degree.MOST  # the farthest in a given time is the fastest
+    target = SHARE_OF_TOP[degree] * top
+    draft.doubt(f'"{frame.word}" is taken as {target:.2g} m/s for this robot')
+    return target, degree in GENTLE
+
+
+def travel(frame: Frame, scene: Scene, draft: Draft, direction: Direction) -> None:
+    """Go a distance, and stay there."""
+    quantity, sign = _ALONG[direction]
+    place = _PLACE[quantity]
+    amount = frame.amount
+    is_said = amount is not None and amount.unit == "m" and amount.value > 0.0
+    target = amount.value if amount and is_said else _RAIL_M
+    if not is_said:
+        draft.doubt(f'"{frame.word}" is taken as {target:g} m along the rail')
+    draft.remember("start", 2)
+    draft.need(
+        f"place = {sign}quantities.{place}(info)",
+        'start = torch.where(self.memory["start"][:, 0] > 0, self.memory["start"][:, 1], place)',
+        'self.memory["start"] = torch.stack((torch.ones_like(place), start), -1)',
+        "made = place - start",
+    )
+    width = max(0.2 * target, 0.1)
+    draft.add(
+        "way",
+        f"1.0 - ((made - {target:.4g}).abs() / {target:.4g}).clamp(max=2.0)"
+        f" + torch.exp(-((made - {target:.4g}) / {width:.4g}) ** 2)",
+        1.0, f"close to {target:.2g} m {direction.value}", r"1 - |d - d^*| / d^*",
+    )  # fmt: skip
+    draft.measure(f'place = {sign}episode["{place}"]', "made = place - place[0]")
+    draft.near(
+        f"ends {target:.3g} m {direction.value}", "way made from the start to the end",
+        "float(made[-1])", target, min(max(0.12 * target, 0.05), target / 4), weight=3.0, unit="m",
+        kind="cumulative", tag="too_far",
+    )  # fmt: skip
+    draft.leaf(
+        f"gets {target:.3g} m {direction.value}", "farthest way from the start",
+        "float(np.max(made))", zero=0.1 * target, goal=0.9 * target, weight=1.5, unit="m",
+        kind="cumulative", tag="too_slow",
+    )  # fmt: skip
+    draft.leaf(
+        "stops there", "mean speed over the last second",
+        'float(np.mean(episode["speed"][-max(1, int(1.0 / episode.dt)):]))',
+        zero=0.8, goal=0.3, weight=1.5, unit="m/s", tag="drifts",
+    )  # fmt: skip
+    stay_straight(scene, draft, quantity)
+    stay_on_feet(scene, draft)
+    there = f"made > {0.88 * target:.4g}"
+    draft.ends_when(there, there)
+    usual = SHARE_OF_TOP[Degree.MODERATE] * float(scene.known["top_speed"])
+    draft.seconds = min(max(1.5 * target / usual + 2.0, 4.0), 20.0)
+
+
+def step_in_place(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Walk on the spot: one foot after the other, without going anywhere."""
+    scene.require("stride_alternation", f"{frame.gait or 'go'} in place")
+    draft.remember("steps", 5)
+    draft.need(
+        'landings = self.memory["steps"][:, 3]',
+        'self.memory["steps"], alternation = quantities.stride_alternation.update('
+        'self.memory["steps"], info)',
+        'landed = self.memory["steps"][:, 3] - landings',
+        "away = quantities.horizontal_speed(info)",
+    )
+    draft.add("step", "landed.clamp(0.0, 1.0) * alternation", 3.0, "a foot comes down", r"[s]")
+    draft.add("stay", "torch.exp(-4.0 * away)", 0.7, "not going anywhere", r"e^{-4 v}")
+    draft.measure(
+        'touches = episode["foot_contact"] > 0',
+        "landings = float(np.sum(touches[1:] & ~touches[:-1]))",
+    )
+    draft.leaf(
+        "puts its feet down twice a second", "touchdowns per second",
+        "landings / episode.full_seconds", zero=0.3, goal=2.0, weight=2.0, unit="1/s",
+        kind="cumulative", tag="drags",
+    )  # fmt: skip
+    draft.leaf(
+        "one foot after the other", "stride_alternation at the end",
+        'float(episode["stride_alternation"][-1])', zero=0.3, goal=0.8, weight=1.5, tag="one_sided",
+    )  # fmt: skip
+    draft.guard(
+        "stays on the spot", "farthest distance from the start", _WANDERED, zero=2.0, goal=0.7,
+        unit="m", tag="drifts",
+    )  # fmt: skip
+    stay_on_feet(scene, draft)
+    draft.ends_when("landed > 0", "touches.any(-1)", frame.duration_s or _SEQUEL_S)
+
+
+_WANDERED = 'float(np.max(np.abs(episode["displacement"])))'
+
+
+def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Go round in a circle: forward along the heading while the heading turns."""
+    scene.require("heading_velocity", "go in a circle")
+    target, _ = speed_meant(frame, scene, draft)
+    is_right = frame.direction in (Direction.RIGHT, Direction.CLOCKWISE)
+    sign, which = ("-", "right") if is_right else ("", "left")
+    amount = frame.amount
+    radius = target / _CIRCLE_RPS
+    if frame.dimension == "distance":
+        radius *= _WIDER.get(frame.degree or Degree.MODERATE, 1.0)
+        radius = amount.value if amount and amount.unit == "m" else radius
+    rate = target / radius
+    laps = float(frame.count or 1)
+    draft.seconds = min(1.3 * laps * 2.0 * math.pi / rate + 1.0, 30.0)
+    draft.doubt(f"the circle is taken as one with a radius of {radius:.2g} m, to the {which}")
+    draft.need(
+        "ahead = quantities.heading_velocity(info)",
+        f"turning = {sign}quantities.heading_rate(info)",
+    )
+    draft.add(
+        "speed", f"(ahead / {target:.4g}).clamp(-1.0, 1.2)", 1.0,
+        f"speed where it faces, in parts of {target:.2g} m/s", r"\min(v / v^*, 1.2)",
+    )  # fmt: skip
+    draft.add(
+        "turn",
+        f"torch.exp(-((turning - {rate:.4g}) / {0.6 * rate:.4g}) ** 2)"
+        f" + 0.3 * (turning / {rate:.4g}).clamp(-1.0, 1.0)",
+        1.0, f"turning {which} at {rate:.2g} rad/s", r"e^{-((\omega - \omega^*)/w)^2}",
+    )  # fmt: skip
+    draft.measure(
+        'x, y = episode["x_position"], episode["y_position"]',
+        f'turned = {sign}episode["heading_turns"]',
+        "out = np.hypot(x - x.mean(), y - y.mean())",
+        f"angle = {sign}np.unwrap(np.arctan2(y - y.mean(), x - x.mean()))",
+        "wound = (angle - angle[0]) / (2.0 * np.pi)",
+    )
+    times = "once" if laps == 1 else f"{laps:g} times"
+    draft.leaf(
+        f"goes round {times} to the {which}", "turns of the path about its own middle",
+        "float(wound[-1])", zero=0.2 * laps, goal=0.9 * laps, weight=2.0, unit="turns",
+        kind="cumulative", tag="under_rotates",
+    )  # fmt: skip
+    draft.leaf(
+        "faces where it goes", "turns of the heading", "float(turned[-1])",
+        zero=0.2 * laps, goal=0.85 * laps, weight=1.0, unit="turns", kind="cumulative",
+        tag="under_rotates",
+    )  # fmt: skip
+    way = 2.0 * math.pi * radius * laps
+    draft.leaf(
+        f"goes {way:.2g} m", "length of the path", 'float(episode["distance_travelled"][-1])',
+        zero=0.2 * way, goal=0.75 * way, weight=1.5, unit="m", kind="cumulative", tag="too_slow",
+    )  # fmt: skip
+    draft.near(
+        f"keeps {radius:.2g} m from the middle", "mean distance from the middle of the path",
+        "float(np.mean(out))", radius, min(0.35 * radius, radius / 4), weight=1.0, unit="m",
+        tag="drifts",
+    )  # fmt: skip
+    draft.guard(
+        "really goes round", "turns of the path about its own middle", "float(wound[-1])",
+        zero=0.1 * laps, goal=0.5 * laps, unit="turns", tag="never_moves",
+    )  # fmt: skip
+    stay_on_feet(scene, draft)
+    draft.remember("turned", 6)
+    draft.need(
+        'self.memory["turned"], turns = quantities.heading_turns.update('
+        'self.memory["turned"], info)'
+    )
+    draft.ends_when(f"{sign}turns > {0.9 * laps:.3g}", f"turned > {0.9 * laps:.3g}")

@@ -1,0 +1,197 @@
+"""Leaving the ground: jumps high, far or counted, and hopping on and on."""
+
+from __future__ import annotations
+
+from telic.composer.degrees import GENTLE
+from telic.composer.draft import Draft
+from telic.composer.frames import Degree, Direction, Frame
+from telic.composer.going import speed_meant
+from telic.composer.manners import allow_height, do_it_on_purpose, rest_after, stay_on_feet
+from telic.composer.scene import Scene
+
+_FLIGHT_S, _RISE_M = 0.11, 0.05
+"""a flight shorter or lower than this is a foot that trembles"""
+_HOPS_PER_S = 1.0
+_AHEAD = (Direction.FORWARD, Direction.BACKWARD, Direction.LEFT, Direction.RIGHT)
+
+
+def jump(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Get the torso high above its standing height, so often or so far as asked for."""
+    scene.require("height", "jump")
+    amount = frame.amount
+    is_far = frame.dimension == "distance" or frame.direction in _AHEAD
+    is_high = amount is not None and amount.unit == "m" and frame.dimension != "distance"
+    target = amount.value if amount and is_high else float(scene.known["jump"])
+    if frame.degree in GENTLE:
+        target *= 0.5
+    if is_far and not is_high:
+        target *= 0.7  # a leap forward need not be as high
+    _rise(scene, draft, target, frame.count)
+    if is_far:
+        _leap(frame, scene, draft)
+    allow_height(scene, draft, scene.stands + 2.0 * target + 0.5)
+    stay_on_feet(scene, draft)
+    draft.seconds = 5.0 if frame.count is None else max(3.0, 1.5 * frame.count + 1.5)
+
+
+def _rise(scene: Scene, draft: Draft, target: float, count: int | None) -> None:
+    """Reward and judge getting up, and coming down again if jumps are counted."""
+    low = 0.3 * target
+    draft.remember("is_up")
+    draft.remember("jumps")
+    draft.need(
+        scene.leap(),
+        "rising = quantities.vertical_velocity(info)",
+        f'up = torch.maximum(self.memory["is_up"], (leap > {0.8 * target:.4g}).float())',
+        f"down = up * (leap < {low:.4g}).float()",
+        'self.memory["is_up"] = up - down',
+        'self.memory["jumps"] = self.memory["jumps"] + down',
+    )
+    left = "1.0"
+    if count is not None:
+        draft.need(f'over = (self.memory["jumps"] > {count - 0.5:g}).float()')
+        left = "(1.0 - over)"
+        rest_after(scene, draft, "over")
+        draft.add(
+            "land", f"5.0 * down * {left}", 1.0, "once per jump: down again", r"[\text{land}]"
+        )
+    draft.add(
+        "height", f"{left} * (leap / {target:.4g}).clamp(0.0, 2.0)", 1.0,
+        f"height above standing, in parts of {target:.2g} m", r"\max(h, 0) / h^*",
+    )  # fmt: skip
+    draft.add("rise", f"{left} * rising.clamp(0.0, 3.0)", 0.3, "upward velocity", r"\max(v_z, 0)")
+    draft.measure(
+        scene.leap(judged=True),
+        f"jumps = episode.count(leap > {0.8 * target:.4g}, leap < {low:.4g})",
+    )
+    draft.leaf(
+        f"gets {target:.2g} m above standing", "highest point of the torso",
+        "float(np.max(leap))", zero=0.15 * target, goal=target, weight=3.0, unit="m",
+        kind="cumulative", tag="too_low",
+    )  # fmt: skip
+    if scene.has("air_time"):
+        draft.leaf(
+            "leaves the ground", "longest time without a foot on the ground",
+            'float(np.max(episode["air_time"]))', zero=0.03, goal=0.15, weight=1.0, unit="s",
+            kind="cumulative", tag="too_low",
+        )  # fmt: skip
+    if count is not None:
+        draft.near(
+            f"jumps {count} times", f"times it rose {0.8 * target:.2g} m and came down again",
+            "float(jumps[-1])", float(count), 0.25, weight=3.0, kind="cumulative",
+            tag="too_low",
+        )  # fmt: skip
+    done = f"{(count or 1) - 0.5:g}"
+    draft.ends_when(f'self.memory["jumps"] > {done}', f"jumps > {done}")
+
+
+def _leap(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Cover ground in the air."""
+    is_aside = frame.direction in (Direction.LEFT, Direction.RIGHT)
+    is_back = frame.direction in (Direction.BACKWARD, Direction.RIGHT)
+    axis, quantity = ("y", "lateral_velocity") if is_aside else ("x", "forward_velocity")
+    scene.require(quantity, f"jump to the {frame.direction}" if is_aside else "jump forward")
+    scene.require("air_time", "jump a distance")
+    sign = "-" if is_back else ""
+    way = (frame.direction or Direction.FORWARD).value
+    amount = frame.amount
+    is_said = amount is not None and amount.unit == "m" and frame.dimension == "distance"
+    target = amount.value if amount and is_said else 0.5 * float(scene.known["top_speed"])
+    if not is_said:
+        draft.doubt(f'"{frame.word}" {way} is taken as {target:.2g} m in the air')
+    draft.need(
+        f"along = {sign}quantities.{quantity}(info)",
+        "airborne = (quantities.feet_in_contact(info) == 0).float()",
+    )
+    draft.add(
+        "leap", f"airborne * (along / {max(target / 0.4, 0.2):.4g}).clamp(-1.0, 2.0)", 1.0,
+        f"speed {way} in the air", r"[\text{air}] v",
+    )  # fmt: skip
+    draft.measure(
+        f'place = {sign}episode["{axis}_position"]',
+        'flight = episode.since(place, episode["feet_in_contact"] > 0)',
+    )
+    draft.leaf(
+        f"leaps {target:.2g} m {way}", "longest way made in one flight",
+        "float(np.max(flight))", zero=0.1 * target, goal=0.9 * target, weight=3.0, unit="m",
+        kind="cumulative", tag="too_slow",
+    )  # fmt: skip
+    do_it_on_purpose(scene, draft)
+
+
+def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Fly and land, again and again, on the spot or on the way."""
+    scene.require("air_time", "hop")
+    draft.remember("air", 1)
+    draft.remember("hops")
+    draft.need(
+        'flown = self.memory["air"][:, 0]',
+        'self.memory["air"], air = quantities.air_time.update(self.memory["air"], info)',
+        f"landed = ((air == 0) & (flown > {_FLIGHT_S:g})).float()",
+        'self.memory["hops"] = self.memory["hops"] + landed',
+        "rising = quantities.vertical_velocity(info)",
+    )
+    draft.add(
+        "hop", "landed * (flown / 0.2).clamp(0.0, 1.5)", 5.0,
+        "at each landing, for the time in the air before it", r"[\text{land}]\, t_\text{air}",
+    )  # fmt: skip
+    draft.add("rise", "rising.clamp(0.0, 2.0)", 0.3, "upward velocity", r"\max(v_z, 0)")
+    draft.measure(
+        'air = episode["air_time"]',
+        'rise = episode.since(episode["height"], air == 0)',
+        f"hops = episode.count((air > {_FLIGHT_S:g}) & (rise > {_RISE_M:g}), air == 0)",
+    )
+    draft.leaf(
+        "hops once a second",
+        f"flights of over {_FLIGHT_S:g} s that rise {_RISE_M:g} m and land, per second",
+        "float(hops[-1]) / episode.full_seconds", zero=0.15, goal=_HOPS_PER_S, weight=3.0,
+        unit="1/s", kind="cumulative", tag="drags",
+    )  # fmt: skip
+    draft.leaf(
+        "is in the air a fifth of the time", "share of the time without a foot on the ground",
+        "episode.share(air > 0)", zero=0.05, goal=0.2, weight=1.0, tag="too_low",
+    )  # fmt: skip
+    if frame.count:
+        draft.near(
+            f"hops {frame.count} times", "flights with a landing", "float(hops[-1])",
+            float(frame.count), 0.25 + 0.05 * frame.count, weight=3.0, kind="cumulative",
+            tag="drags",
+        )  # fmt: skip
+        draft.seconds = max(2.0, frame.count / _HOPS_PER_S)
+    _where(frame, scene, draft)
+    allow_height(scene, draft, scene.stands + 2.0 * float(scene.known["jump"]) + 0.5)
+    stay_on_feet(scene, draft)
+    done = f"{(frame.count or max(2, round(frame.duration_s or 2.0))) - 0.5:g}"
+    draft.ends_when(f'self.memory["hops"] > {done}', f"hops > {done}")
+
+
+def _where(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Hop to somewhere, or on the spot."""
+    scene.require("forward_velocity", "hop")
+    if frame.direction is Direction.IN_PLACE:
+        draft.need("away = quantities.horizontal_speed(info)")
+        draft.add("stay", "torch.exp(-3.0 * away)", 0.5, "not going anywhere", r"e^{-3 v}")
+        draft.leaf(
+            "stays on the spot", "farthest way from the start along x",
+            'float(np.max(np.abs(episode["displacement"])))', zero=1.5, goal=0.5, weight=1.0,
+            unit="m", tag="drifts",
+        )  # fmt: skip
+    elif frame.direction in _AHEAD or frame.degree in (Degree.FAST, Degree.VERY_FAST, Degree.MOST):
+        direction = frame.direction if frame.direction in _AHEAD else Direction.FORWARD
+        assert direction is not None
+        is_aside = direction in (Direction.LEFT, Direction.RIGHT)
+        quantity = "lateral_velocity" if is_aside else "forward_velocity"
+        scene.require(quantity, f"hop {direction.value}")
+        sign = "-" if direction in (Direction.BACKWARD, Direction.RIGHT) else ""
+        target, _ = speed_meant(frame, scene, draft)
+        draft.need(f"along = {sign}quantities.{quantity}(info)")
+        draft.add(
+            "speed", f"(along / {target:.4g}).clamp(-1.0, 1.5)", 1.0,
+            f"speed {direction.value}, in parts of {target:.2g} m/s", r"\min(v / v^*, 1.5)",
+        )  # fmt: skip
+        draft.measure(f'along = {sign}episode["{quantity}"]')
+        draft.leaf(
+            f"moves {direction.value} at {target:.2g} m/s", f"mean velocity {direction.value}",
+            "float(np.mean(along))", zero=0.1 * target, goal=target, weight=3.0, unit="m/s",
+            tag="too_slow",
+        )  # fmt: skip

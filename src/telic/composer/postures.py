@@ -1,0 +1,180 @@
+"""How the body is held while something is done."""
+
+from __future__ import annotations
+
+from telic.composer.draft import Draft
+from telic.composer.frames import Frame, Posture, Verb
+from telic.composer.parts import bodies_of
+from telic.composer.scene import Scene
+
+_WEIGHT = 2.0
+_OWN = {
+    Verb.SIT: {Posture.LOW, Posture.UPRIGHT},
+    Verb.LIE: {Posture.LYING, Posture.LOW},
+    Verb.STAND_UP: {Posture.UPRIGHT},
+}
+"""postures a verb has by itself"""
+
+
+def hold(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Reward and judge one posture; refuse it where the robot cannot take it."""
+    if posture in _OWN.get(frame.verb, ()) or (
+        posture is Posture.UPRIGHT and scene.has("pole_angle")
+    ):
+        return
+    match posture:
+        case Posture.UPRIGHT | Posture.LEVEL:
+            _tilt(scene, draft, posture)
+        case Posture.UPSIDE_DOWN:
+            _upside_down(scene, draft)
+        case Posture.LOW | Posture.HIGH | Posture.LYING:
+            _height(scene, draft, posture)
+        case Posture.STRAIGHT_LINE:
+            _straight(scene, draft)
+        case _:
+            _legs(posture, frame, scene, draft)
+
+
+def _tilt(scene: Scene, draft: Draft, posture: Posture) -> None:
+    what = "keep its torso level" if posture is Posture.LEVEL else "be upright"
+    scene.require("uprightness", what)
+    draft.need("upright = quantities.uprightness(info)")
+    draft.add("upright", "upright.clamp(-1.0, 1.0)", 0.5, "the right way up", r"\cos\theta")
+    least = 0.95 if posture is Posture.LEVEL else 0.85
+    draft.leaf(
+        "keeps its torso level" if posture is Posture.LEVEL else "is upright",
+        f"share of the time with uprightness over {least:g}",
+        f'episode.share(episode["uprightness"] > {least:g})', zero=0.3, goal=0.8, weight=_WEIGHT,
+        tag="falls",
+    )  # fmt: skip
+
+
+def _upside_down(scene: Scene, draft: Draft) -> None:
+    scene.require("uprightness", "be upside down")
+    draft.need("upright = quantities.uprightness(info)")
+    draft.add("upside", "-upright", 1.5, "upside down", r"-\cos\theta")
+    draft.leaf(
+        "is upside down", "share of the time with uprightness below -0.7",
+        'episode.share(episode["uprightness"] < -0.7)', zero=0.1, goal=0.6, weight=2 * _WEIGHT,
+        tag="under_rotates",
+    )  # fmt: skip
+
+
+def _height(scene: Scene, draft: Draft, posture: Posture) -> None:
+    scene.require("height", f"be {posture.value}")
+    span = scene.stands - scene.lies
+    if posture is Posture.HIGH:
+        limit, sign, title, tag = scene.stands - 0.1 * span, "", "holds its torso high", "too_low"
+    else:
+        share = 0.6 if posture is Posture.LOW else 0.25
+        limit, sign, tag = scene.lies + share * span, "-", "too_high"
+        title = "keeps its torso low" if posture is Posture.LOW else "lies on the ground"
+    draft.need("up = quantities.height(info)")
+    draft.add(
+        posture.value, f"torch.sigmoid({sign}(up - {limit:.4g}) / {0.1 * span:.4g})", 1.0,
+        f"torso {'above' if not sign else 'below'} {limit:.2g} m", r"\sigma(\Delta h)",
+    )  # fmt: skip
+    draft.measure('up = episode["height"]')
+    compare = ">" if not sign else "<"
+    draft.leaf(
+        title, f"share of the time {compare} {limit:.2g} m",
+        f"episode.share(up {compare} {limit:.4g})", zero=0.2, goal=0.75, weight=_WEIGHT, tag=tag,
+    )  # fmt: skip
+
+
+def _straight(scene: Scene, draft: Draft) -> None:
+    if not scene.has("y_position"):
+        return  # in a plane every way is straight
+    draft.need("aside = quantities.lateral_velocity(info)")
+    draft.add("straight", "-aside.abs().clamp(max=2.0)", 0.4, "not going aside", r"-|v_y|")
+    draft.measure('y = episode["y_position"]')
+    draft.leaf(
+        "goes straight", "way aside for each metre travelled",
+        'float(np.ptp(y)) / max(1.0, float(episode["distance_travelled"][-1]))',
+        zero=0.5, goal=0.15, weight=1.0, tag="drifts",
+    )  # fmt: skip
+
+
+def _legs(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Touch the ground with some feet only."""
+    what = f"be on {posture.value.replace('_', ' ')}"
+    scene.require("foot_contact", what)
+    feet = len(scene.spec.feet)
+    if posture is Posture.ONE_LEG or (posture is Posture.TWO_LEGS and feet > 2):
+        _so_many(posture, frame, scene, draft)
+    elif posture is Posture.TWO_LEGS:
+        if feet < 2:
+            raise scene.cannot(what, "it has one foot")
+        draft.doubt("it has two feet: being on two legs asks for nothing else")
+    else:
+        _only(posture, scene, draft, what)
+
+
+def _so_many(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Be on one or two feet; on one that was named, if one was."""
+    most = 1 if posture is Posture.ONE_LEG else 2
+    mine = scene.foot_places(tuple(each for each in frame.bodies if each in scene.spec.feet))
+    draft.need("contact = quantities.foot_contact(info)")
+    draft.measure('contact = episode["foot_contact"] > 0')
+    if mine and most == 1:
+        others = [index for index in range(len(scene.spec.feet)) if index not in mine]
+        reward, judge = "1.0", "np.ones(len(contact), dtype=bool)"
+        if others:
+            reward = f"1.0 - contact[:, {others}].amax(-1)"
+            judge = f"~contact[:, {others}].any(-1)"
+        title = f"is on its {frame.part} only"
+    else:
+        reward = f"(contact.sum(-1) < {most + 0.5:g}).float()"
+        judge = f"contact.sum(-1) <= {most}"
+        title = "is on one foot" if most == 1 else "is on two feet"
+    if len(scene.spec.feet) <= most:
+        draft.doubt(f"it has {len(scene.spec.feet)} feet: this asks for nothing else")
+        return
+    draft.add("legs", f"({reward}) * contact.amax(-1)", 1.0, title, r"[\text{feet}]")
+    _judge_feet(draft, title, f"({judge}) & contact.any(-1)", scene)
+
+
+def _only(posture: Posture, scene: Scene, draft: Draft, what: str) -> None:
+    """Be on the rear or front feet, or the hands, alone."""
+    place = "rear" if posture is Posture.REAR_LEGS else "front"
+    mine = scene.foot_places(scene.feet(place))
+    if not mine and posture is Posture.FRONT_LEGS:
+        _on_hands(scene, draft, what)
+        return
+    others = [index for index in range(len(scene.spec.feet)) if index not in mine]
+    if not mine or not others:
+        raise scene.cannot(what, "its feet are not in front and behind")
+    draft.need("contact = quantities.foot_contact(info)")
+    draft.measure('contact = episode["foot_contact"] > 0')
+    draft.add(
+        "legs", f"contact[:, {mine}].amax(-1) * (1.0 - contact[:, {others}].amax(-1))", 1.5,
+        f"on its {place} feet only", r"[\text{feet}]",
+    )  # fmt: skip
+    holds = f"contact[:, {mine}].any(-1) & ~contact[:, {others}].any(-1)"
+    _judge_feet(draft, f"is on its {place} feet only", holds, scene)
+
+
+def _on_hands(scene: Scene, draft: Draft, what: str) -> None:
+    hands = bodies_of(frozenset({"hand"}), "hand", scene.spec)
+    if not hands or scene.spec.robot is None:
+        raise scene.cannot(what, "it has neither front feet nor hands")
+    least = scene.spec.robot.contact_threshold
+    on = ", ".join(f'quantities.contact_force(info, "{each}")' for each in hands)
+    judged = ", ".join(f'episode.quantity("contact_force", "{each}")' for each in hands)
+    draft.need(
+        f"hands = (torch.stack(({on},), -1).amax(-1) > {least:.4g}).float()",
+        "feet = quantities.foot_contact(info).amax(-1)",
+    )
+    draft.add("hands", "hands * (1.0 - feet)", 1.5, "on its hands only", r"[\text{hands}]")
+    draft.measure(
+        f"hands = np.stack(({judged},), -1).max(-1) > {least:.4g}",
+        'feet = (episode["foot_contact"] > 0).any(-1)',
+    )
+    _judge_feet(draft, "is on its hands only", "hands & ~feet", scene)
+
+
+def _judge_feet(draft: Draft, title: str, holds: str, scene: Scene) -> None:
+    draft.leaf(
+        title, "share of the time, the torso off the ground", f"episode.share({holds})",
+        zero=0.25, goal=0.7, weight=2.0 * _WEIGHT, tag="too_low",
+    )  # fmt: skip

@@ -1,0 +1,178 @@
+"""Staying somewhere: standing, balancing, sitting, lying, and getting up."""
+
+from __future__ import annotations
+
+from telic.composer.draft import Draft
+from telic.composer.frames import Frame, Posture
+from telic.composer.manners import do_it_on_purpose, hold_still, rest_height, stay_on_feet
+from telic.composer.scene import Scene
+
+_SEQUEL_S = 1.0
+"""how long to rest before what comes next, where it was not said"""
+_OTHER_POSES = {
+    Posture.LOW, Posture.HIGH, Posture.LYING, Posture.UPSIDE_DOWN, Posture.REAR_LEGS,
+    Posture.FRONT_LEGS, Posture.TWO_LEGS, Posture.ONE_LEG,
+}  # fmt: skip
+
+
+def stand(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Stay where it is, at rest; on its feet unless another posture is asked for."""
+    scene.require("speed", "stand still")
+    hold_still(scene, draft)
+    if not _OTHER_POSES & set(frame.postures):
+        rest_height(scene, draft)
+        stay_on_feet(scene, draft)
+    elif scene.ends_fallen:
+        stay_on_feet(scene, draft)
+    draft.ends_when("moving < 0.3", "moving < 0.3", frame.duration_s or _SEQUEL_S)
+    _last(frame, draft)
+
+
+def _last(frame: Frame, draft: Draft) -> None:
+    if frame.duration_s:
+        draft.seconds = max(frame.duration_s + 1.0, draft.seconds)
+
+
+def balance(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Keep poles upright, or oneself."""
+    if not scene.has("pole_angle"):
+        stand(frame, scene, draft)
+        return
+    draft.need("angle = quantities.pole_angles(info).abs().amax(-1)")
+    draft.add("upright", "torch.exp(-20.0 * angle**2)", 1.0, "poles upright", r"e^{-20\theta^2}")
+    draft.measure('angle = np.abs(episode["pole_angles"]).max(-1)')
+    draft.leaf(
+        "keeps the pole up", "share of the time within 0.15 rad of upright",
+        "episode.share(angle < 0.15)", zero=0.2, goal=0.95, weight=3.0, tag="falls",
+    )  # fmt: skip
+    draft.ends_when("angle < 0.15", "angle < 0.15", frame.duration_s or _SEQUEL_S)
+    _last(frame, draft)
+
+
+def swing_up(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Bring poles from hanging to upright."""
+    draft.need("angle = quantities.pole_angles(info).abs().amax(-1)")
+    draft.add("raise", "torch.cos(angle)", 1.0, "how far up the poles point", r"\cos\theta")
+    draft.measure('angle = np.abs(episode["pole_angles"]).max(-1)')
+    draft.leaf(
+        "gets the pole up and keeps it there", "share of the time within 0.3 rad of upright",
+        "episode.share(angle < 0.3)", zero=0.15, goal=0.5, weight=3.0, tag="too_low",
+    )  # fmt: skip
+    draft.leaf(
+        "it is up at the end", "mean angle over the last second",
+        "float(np.mean(angle[-max(1, int(1.0 / episode.dt)):]))", zero=1.0, goal=0.3, weight=2.0,
+        unit="rad", tag="falls",
+    )  # fmt: skip
+    if scene.on_rail:
+        draft.doubt("episodes start with the pole up: it must be caught again when it has fallen")
+    draft.ends_when("angle < 0.3", "angle < 0.3")
+
+
+def sit(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Lower the torso, upright, and hold it there; or do so a number of times."""
+    scene.require("height", "sit")
+    scene.require("uprightness", "sit")
+    reach = scene.stands - scene.lies
+    target = scene.lies + (0.6 if Posture.LOW in frame.postures else 0.45) * reach
+    width = 0.25 * reach
+    low, high = target - 0.6 * width, target + 0.6 * width
+    draft.need("up = quantities.height(info)", "upright = quantities.uprightness(info)")
+    draft.measure('up, upright = episode["height"], episode["uprightness"]')
+    draft.guard(
+        "keeps its torso upright", "share of the time with uprightness over 0.6",
+        "episode.share(upright > 0.6)", zero=0.2, goal=0.7, tag="falls",
+    )  # fmt: skip
+    draft.add("upright", "upright.clamp(-1.0, 1.0)", 0.4, "the right way up", r"\cos\theta")
+    if frame.count:
+        _squat(frame.count, scene, draft, high)
+        return
+    draft.add(
+        "low", f"torch.exp(-((up - {target:.4g}) / {width:.4g}) ** 2)", 1.0,
+        f"torso {target:.2g} m high", r"e^{-((h - h^*)/w)^2}",
+    )  # fmt: skip
+    draft.leaf(
+        f"holds its torso {target:.2g} m high",
+        f"share of the time between {low:.2g} and {high:.2g} m",
+        f"episode.share((up > {low:.4g}) & (up < {high:.4g}))",
+        zero=0.2, goal=0.7, weight=5.0, tag="too_high",
+    )  # fmt: skip
+    hold_still(scene, draft, weight=0.5)
+    held = f"(up > {low:.4g}) & (up < {high:.4g})"
+    draft.ends_when(held, held, frame.duration_s or _SEQUEL_S)
+    _last(frame, draft)
+
+
+def _squat(count: int, scene: Scene, draft: Draft, low: float) -> None:
+    """Go down and up again, several times."""
+    high = scene.stands - 0.15 * (scene.stands - scene.lies)
+    draft.remember("is_low")
+    draft.remember("squats")
+    draft.need(
+        f'down = torch.maximum(self.memory["is_low"], (up < {low:.4g}).float())',
+        f"risen = down * (up > {high:.4g}).float()",
+        'self.memory["is_low"] = down - risen',
+        'self.memory["squats"] = self.memory["squats"] + risen',
+        f'left = (self.memory["squats"] < {count - 0.5:g}).float()',
+    )
+    draft.add("squat", "5.0 * risen * left", 1.0, "once per squat: up again", r"[\text{up}]")
+    draft.add(
+        "next", f"left * torch.where(down > 0.5, up - {low:.4g}, {high:.4g} - up)", 2.0,
+        "on the way down, then up", r"\pm\Delta h",
+    )  # fmt: skip
+    draft.measure(f"squats = episode.count(up < {low:.4g}, up > {high:.4g})")
+    draft.near(
+        f"goes down and up {count} times", f"times below {low:.2g} m and then above {high:.2g} m",
+        "float(squats[-1])", float(count), 0.25, weight=3.0, kind="cumulative", tag="too_high",
+    )  # fmt: skip
+    do_it_on_purpose(scene, draft)
+    draft.ends_when(f'self.memory["squats"] > {count - 0.5:g}', f"squats > {count - 0.5:g}")
+    draft.seconds = max(4.0, 2.0 * count + 1.0)
+
+
+def lie(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Lie on the ground, at rest."""
+    scene.require("height", "lie down")
+    scene.require("uprightness", "lie down")
+    top = scene.lies + 0.25 * (scene.stands - scene.lies)
+    draft.need("up = quantities.height(info)", "upright = quantities.uprightness(info)")
+    draft.measure('up, upright = episode["height"], episode["uprightness"]')
+    reward = judge = f"(up < {top:.4g})"
+    if scene.is_tall:
+        reward += " & (upright.abs() < 0.6)"
+        judge += " & (np.abs(upright) < 0.6)"
+        draft.add("flat", "1.0 - upright.abs()", 0.5, "torso level with the ground", r"1-|\cos|")
+    draft.add(
+        "low", f"(({scene.stands:.4g} - up) / {scene.stands - scene.lies:.4g}).clamp(0.0, 1.0)",
+        1.0, "torso close to the ground", r"1 - h / h^*",
+    )  # fmt: skip
+    draft.leaf(
+        "lies on the ground", f"share of the time with the torso below {top:.2g} m",
+        f"episode.share({judge})", zero=0.2, goal=0.7, weight=5.0, tag="too_high",
+    )  # fmt: skip
+    hold_still(scene, draft, weight=0.5)
+    draft.ends_when(reward, judge, frame.duration_s or _SEQUEL_S)
+    _last(frame, draft)
+
+
+def stand_up(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Get the torso up from lying, and keep it up."""
+    scene.require("height", "stand up")
+    rest = scene.spec.robot.rest_height if scene.spec.robot else None
+    if frame.phase == 0 and rest is not None and rest > 0.8 * scene.stands:
+        draft.doubt("it stands when an episode starts: standing up is taken as staying up")
+        stand(frame, scene, draft)
+        return
+    goal = scene.stands / 1.3
+    draft.need("up = quantities.height(info)")
+    draft.add("height", f"up / {goal:.4g}", 1.0, "height of the torso", r"h / h^*")
+    draft.measure('up = episode["height"]')
+    draft.leaf(
+        f"gets its torso {goal:.2g} m up", "highest point of the torso", "float(np.max(up))",
+        zero=0.3 * goal, goal=0.95 * goal, weight=2.0, unit="m", kind="cumulative", tag="too_low",
+    )  # fmt: skip
+    draft.leaf(
+        "stays up", f"share of the time above {0.8 * goal:.2g} m",
+        f"episode.share(up > {0.8 * goal:.4g})", zero=0.05, goal=0.4, weight=1.0, tag="falls",
+    )  # fmt: skip
+    draft.ends_when(f"up > {0.9 * goal:.4g}", f"up > {0.9 * goal:.4g}", frame.duration_s or 0.3)
+    _last(frame, draft)

@@ -1,0 +1,202 @@
+"""Turning: about the vertical, on and on or by an amount; over head and heels, or sideways."""
+
+from __future__ import annotations
+
+import math
+
+from telic.composer.degrees import GENTLE, QUICK
+from telic.composer.draft import Draft
+from telic.composer.frames import Direction, Frame
+from telic.composer.manners import stay_on_feet
+from telic.composer.scene import Scene
+
+_FULL = 2.0 * math.pi
+_QUARTER = 0.25
+
+
+def turn(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Turn about the vertical."""
+    scene.require("heading_rate", "turn about the vertical")
+    is_right = frame.direction in (Direction.RIGHT, Direction.CLOCKWISE)
+    sign, which = ("-", "right") if is_right else ("", "left")
+    draft.remember("turned", 6)
+    draft.need(
+        f"turning = {sign}quantities.heading_rate(info)",
+        'self.memory["turned"], turns = quantities.heading_turns.update('
+        'self.memory["turned"], info)',
+        f"turned = {sign}turns",
+    )
+    draft.measure(f'turned = {sign}episode["heading_turns"]')
+    turns = _turns_meant(frame)
+    if turns is None:
+        _spin(frame, draft, which)
+    else:
+        _turn_by(frame, draft, which, turns)
+    stay_on_feet(scene, draft)
+
+
+def _turns_meant(frame: Frame) -> float | None:
+    """Return how far to turn; None: on and on."""
+    amount = frame.amount
+    if amount and amount.unit == "turns":
+        return amount.value * (frame.count or 1)
+    if amount and amount.unit == "rad":
+        return amount.value / _FULL * (frame.count or 1)
+    return float(frame.count) if frame.count else None
+
+
+def _spin(frame: Frame, draft: Draft, which: str) -> None:
+    amount = frame.amount
+    rate = 2.0 if frame.degree in QUICK else 0.5 if frame.degree in GENTLE else 1.0
+    if amount and amount.unit == "rad/s" and amount.value > 0.0:
+        rate = amount.value
+    if frame.duration_s:
+        draft.seconds = max(frame.duration_s + 1.0, 2.0)
+    goal = 0.7 * rate * draft.seconds / _FULL
+    draft.add(
+        "turn", f"(turning / {rate:.4g}).clamp(-1.0, 1.5)", 1.0, f"turning to the {which}",
+        r"\min(\omega/\omega^*, 1.5)",
+    )  # fmt: skip
+    draft.leaf(
+        f"turns to the {which}", "turns of the heading from start to end",
+        f"float(turned[-1]) * {draft.seconds:g} / episode.full_seconds",
+        zero=0.1 * goal, goal=goal, weight=3.0, unit="turns", kind="cumulative",
+        tag="under_rotates",
+    )  # fmt: skip
+    draft.leaf(
+        "keeps turning", f"share of the time turning faster than {0.3 * rate:.2g} rad/s",
+        f"episode.share(np.gradient(turned) * {_FULL:.5g} / episode.dt > {0.3 * rate:.4g})"
+        " if len(turned) > 1 else 0.0",
+        zero=0.2, goal=0.6, weight=1.0, tag="stops",
+    )  # fmt: skip
+    if frame.duration_s:
+        held = f"turning > {0.5 * rate:.4g}"
+        judged = f"np.gradient(turned) * {_FULL:.5g} / episode.dt > {0.5 * rate:.4g}"
+        draft.ends_when(held, judged, frame.duration_s)
+    else:
+        draft.ends_when(f"turned > {_QUARTER - 0.03:g}", f"turned > {_QUARTER - 0.03:g}")
+
+
+def _turn_by(frame: Frame, draft: Draft, which: str, turns: float) -> None:
+    """Turn by an amount and stop there."""
+    is_least = frame.amount is not None and frame.amount.rule == "at_least"
+    tolerance = min(0.06 + 0.05 * turns, turns / 4.0)
+    slow = 1.0 if frame.degree not in GENTLE else 0.5
+    draft.seconds = min(max(3.0, 1.5 * turns * _FULL / slow + 2.0), 30.0)
+    draft.add(
+        "turn",
+        f"(turned / {turns:.4g}).clamp(-1.0, 1.0)"
+        + ("" if is_least else f" - ((turned - {turns:.4g}) / {turns:.4g}).clamp(0.0, 2.0)"),
+        1.0, f"turned to the {which}, in parts of {turns:.3g} turns", r"\min(\psi / \psi^*, 1)",
+    )  # fmt: skip
+    draft.add(
+        "there",
+        f"torch.exp(-((turned - {turns:.4g}) / {tolerance:.4g}) ** 2)"
+        " * torch.exp(-turning.abs())",
+        1.0, "there, and no longer turning", r"e^{-(\Delta\psi/w)^2} e^{-|\omega|}",
+    )  # fmt: skip
+    name, words = f"turns {turns:.3g} turns to the {which}", "turns of the heading"
+    if is_least:
+        draft.leaf(
+            name, words, "float(np.max(turned))", zero=0.2 * turns, goal=turns, weight=3.0,
+            unit="turns", kind="cumulative", tag="under_rotates",
+        )  # fmt: skip
+    else:
+        draft.near(
+            name, f"{words} at the end", "float(turned[-1])", turns, tolerance, weight=3.0,
+            unit="turns", kind="cumulative", tag="under_rotates",
+        )  # fmt: skip
+        draft.leaf(
+            "stops there", f"share of the time within {2 * tolerance:.2g} turns of it",
+            f"episode.share(np.abs(turned - {turns:.4g}) < {2 * tolerance:.4g})",
+            zero=0.02, goal=0.15, weight=1.0, tag="over_rotates",
+        )  # fmt: skip
+    there = f"turned > {turns - tolerance:.4g}"
+    draft.ends_when(there, there)
+
+
+def flip(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Turn over backward, forward or sideways in the air, and land on the feet."""
+    if frame.direction in (Direction.SIDEWAYS, Direction.LEFT, Direction.RIGHT):
+        scene.require("roll_turns", "flip sideways")
+        sign = "-" if frame.direction is Direction.LEFT else ""
+        _somersault(frame, scene, draft, "roll_turns", sign, "sideways")
+        return
+    scene.require("pitch_turns", "flip")
+    is_forward = frame.direction is Direction.FORWARD
+    sign, which = ("", "forward") if is_forward else ("-", "backward")
+    _somersault(frame, scene, draft, "pitch_turns", sign, which)
+
+
+def roll(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Turn over on the ground or over the hands: rolls and cartwheels."""
+    is_straight = frame.direction in (Direction.FORWARD, Direction.BACKWARD)
+    if is_straight or not scene.has("roll_turns"):
+        if not is_straight and frame.direction is not None:
+            scene.require("roll_turns", "roll sideways")
+        scene.require("pitch_turns", "roll over")
+        is_back = frame.direction is Direction.BACKWARD
+        sign, which = ("-", "backward") if is_back else ("", "forward")
+        _somersault(frame, scene, draft, "pitch_turns", sign, which)
+    else:
+        sign = "-" if frame.direction is Direction.LEFT else ""
+        _somersault(frame, scene, draft, "roll_turns", sign, "sideways")
+
+
+def _somersault(
+    frame: Frame, scene: Scene, draft: Draft, quantity: str, sign: str, which: str
+) -> None:
+    """Turn over `count` times and come to stand."""
+    count = frame.count or 1
+    rate = quantity.replace("turns", "rate")
+    feet = "quantities.feet_in_contact(info) > 0" if scene.has("feet_in_contact") else "upright > 0"
+    touches = 'episode["feet_in_contact"] > 0' if scene.has("feet_in_contact") else "over"
+    draft.remember("turned", 6)
+    draft.remember("best")
+    draft.remember("landed")
+    draft.need(
+        f'self.memory["turned"], turns = quantities.{quantity}.update(self.memory["turned"], info)',
+        f'best = torch.maximum(self.memory["best"], ({sign}turns).clamp(0.0, {count:.1f}))',
+        'progress = best - self.memory["best"]',
+        'self.memory["best"] = best',
+        "upright = quantities.uprightness(info)",
+        f"done = best > {count - 0.1:.2f}",
+        f"down = done & (upright > 0.8) & ({feet})",
+        'landed = torch.maximum(self.memory["landed"], down.float())',
+        'landing = landed - self.memory["landed"]',
+        'self.memory["landed"] = landed',
+        f"spin = {sign}quantities.{rate}(info)",
+    )
+    draft.add("turn", "20.0 * progress", 1.0, f"new progress of the {which} turn", r"\Delta b")
+    draft.add("land", "20.0 * landing", 1.0, "once: on its feet after the turn", r"[\text{land}]")
+    draft.add(
+        "spin", "torch.where(done, -spin.abs(), spin.clamp(-5.0, 5.0)) / 5.0", 3.0,
+        "turning the right way before the turn is complete, calm after it", r"\omega / 5",
+    )  # fmt: skip
+    draft.add(
+        "rest", "landed * upright * torch.exp(-quantities.speed(info))", 1.0,
+        "upright and slow after landing", r"\text{landed}\cos\theta e^{-v}",
+    )  # fmt: skip
+    draft.measure(
+        f'turns = {sign}episode["{quantity}"]',
+        f"over = turns > {count - 0.15:.2f}",
+        f'stands = over & (episode["uprightness"] > 0.7) & ({touches})',
+    )
+    times = "once" if count == 1 else f"{count} times"
+    draft.leaf(
+        f"turns {which} {times}", f"most {quantity.replace('_', ' ')}", "float(np.max(turns))",
+        zero=0.2 * count, goal=count - 0.15, weight=3.0, unit="turns", kind="cumulative",
+        tag="under_rotates",
+    )  # fmt: skip
+    draft.leaf(
+        "lands on its feet", "longest time on its feet after the turn",
+        "episode.longest(stands)", zero=0.02, goal=0.25, weight=1.5, unit="s", tag="no_landing",
+    )  # fmt: skip
+    draft.leaf(
+        "does not turn on and on", f"most {quantity.replace('_', ' ')}", "float(np.max(turns))",
+        zero=count + 0.9, goal=count + 0.4, weight=0.5, unit="turns", kind="cumulative",
+        tag="over_rotates",
+    )  # fmt: skip
+    draft.ends_when("landed > 0", "stands")
+    draft.seconds = 3.0 + 1.5 * (count - 1)
+    draft.settings["log_std"] = 0.0  # nobody turns over by small random motions

@@ -1,0 +1,264 @@
+"""One door to this machine's processors and memory for all sessions of a user.
+
+Every processor is a file. Who holds its lock has the processor, and the kernel takes the lock back
+the moment its holder dies, however it dies. Who waits has a numbered ticket, locked in the same
+way; only the lowest living ticket may take, and takes everything it needs at once. So it is first
+come, first served, and nobody holds one half while waiting for the other. A bare fork of the holder
+would share its locks; a new program, as every worker is, does not.
+
+<runtime folder>/
+    door           locked for the moment in which anything here changes
+    ticket_<n>     somebody waits; holds who
+    core_<n>       a processor; holds who has it, and how much memory goes with it
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from telic.core.config import Record
+from telic.core.events import Listener, ignore
+from telic.errors import Refused, ResourceError
+from telic.session.needs import Need, available_bytes, usable_cores
+from telic.storage.locks import try_hold
+
+_POLL_S = 0.2
+_DOOR_POLL_S = 0.01
+_SETTLING_S = 30.0
+"""seconds after which what a training takes shows in the free memory"""
+_GIB = 2**30
+
+
+class Lease(Record):
+    """Who has a processor."""
+
+    holder: str
+    pid: int
+    memory_bytes: int | None
+    since: float
+
+
+class Admission:
+    """The processors that sessions share.
+
+    Example:
+        with Admission().admit(Need(cores=2, memory_bytes=None), "session_1", tell=tell):
+            train()
+    """
+
+    def __init__(
+        self,
+        folder: Path | None = None,
+        *,
+        cores: list[int] | None = None,
+        free_bytes: Callable[[], int | None] = available_bytes,
+    ) -> None:
+        self.folder = folder or runtime_folder()
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.cores = usable_cores() if cores is None else cores
+        self._free_bytes = free_bytes
+
+    @contextmanager
+    def admit(
+        self,
+        need: Need,
+        holder: str,
+        *,
+        tell: Listener = ignore,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> Iterator[bool]:
+        """Hold what is needed for the block; yields whether it was got (False: asked to stop).
+
+        Args:
+            need: processors and memory; more processors than there are means all of them.
+            holder: whom others see that they are waiting for.
+            tell: hears session.waiting each time the reason changes, and session.admitted after.
+            should_stop: polled while waiting.
+
+        Raises:
+            ResourceError: the memory is not there, and nobody who could give it back is waiting.
+        """
+        with ExitStack() as held:
+            got = self._wait(need, holder, tell, should_stop)
+            for handle in got:
+                held.callback(os.close, handle)
+            yield bool(got)
+
+    def leases(self) -> list[Lease]:
+        """Return who has processors now, each holder once."""
+        found: dict[tuple[int, float], Lease] = {}
+        for core in self.cores:
+            handle = try_hold(self._core(core))
+            if handle is not None:
+                os.close(handle)
+                continue
+            with suppress(ValueError):  # looked at while being written
+                lease = Lease.model_validate_json(self._core(core).read_bytes())
+                found[lease.pid, lease.since] = lease
+        return list(found.values())
+
+    def _wait(
+        self, need: Need, holder: str, tell: Listener, should_stop: Callable[[], bool]
+    ) -> list[int]:
+        """Return the handles of what was taken; none when asked to stop."""
+        started, said = time.monotonic(), ""
+        with self._queued(holder, should_stop) as number:
+            while number and not should_stop():
+                taken, reason = self._try(need, holder, number)
+                if taken:
+                    if said:
+                        waited_s = time.monotonic() - started
+                        tell({"event": "session.admitted", "waited_s": waited_s})
+                    return taken
+                if reason and reason != said:
+                    said = reason
+                    tell({"event": "session.waiting", "reason": "cores", "message": said})
+                time.sleep(_POLL_S if reason else _DOOR_POLL_S)
+        return []
+
+    @contextmanager
+    def _queued(self, holder: str, should_stop: Callable[[], bool]) -> Iterator[int]:
+        """Stand in the queue with the number that is yielded; 0 when asked to stop."""
+        number, handle = 0, None
+        while handle is None and not should_stop():
+            with self._door() as inside:
+                if inside:
+                    number = max(self._tickets(), default=0) + 1
+                    handle = try_hold(self._ticket(number))
+            if handle is None:
+                time.sleep(_DOOR_POLL_S)
+        if handle is None:
+            yield 0
+            return
+        try:
+            os.pwrite(handle, holder.encode(), 0)
+            yield number
+        finally:
+            self._ticket(number).unlink(missing_ok=True)
+            os.close(handle)
+
+    def _try(self, need: Need, holder: str, number: int) -> tuple[list[int], str]:
+        """Return what was taken, or why nothing was; neither when the door was busy."""
+        with self._door() as inside:
+            if not inside:
+                return [], ""
+            wanted = min(max(1, need.cores), len(self.cores))
+            waiting = f"waiting for {wanted} of {len(self.cores)} cores"
+            before = [each for each in self._living() if each < number]
+            if before:
+                return [], f"{waiting}; {_read_name(self._ticket(before[0]))} is before"
+            leases = self.leases()
+            lacking = self._lacking_memory(need, leases)
+            if lacking:
+                return [], lacking
+            taken = self._take(wanted, need, holder)
+            return taken, "" if taken else f"{waiting}; held by {_names(leases)}"
+
+    def _take(self, wanted: int, need: Need, holder: str) -> list[int]:
+        """Lock so many processors, or none."""
+        held = [handle for core in self.cores if (handle := try_hold(self._core(core))) is not None]
+        taken, spare = held[:wanted], held[wanted:]
+        if len(taken) < wanted:
+            taken, spare = [], held
+        for handle in spare:
+            os.close(handle)
+        lease = Lease(
+            holder=holder, pid=os.getpid(), memory_bytes=need.memory_bytes, since=time.time()
+        )
+        try:
+            for handle in taken:
+                os.ftruncate(handle, 0)
+                os.pwrite(handle, lease.model_dump_json().encode(), 0)
+        except OSError:
+            for handle in taken:
+                os.close(handle)
+            raise
+        return taken
+
+    def _lacking_memory(self, need: Need, leases: list[Lease]) -> str | None:
+        """Return what to say when there is too little memory now; raises when waiting is no use."""
+        free = self._free_bytes()
+        if need.memory_bytes is None or free is None:
+            return None
+        # A training that has just begun has not taken yet what it was admitted with.
+        free -= sum(
+            each.memory_bytes or 0 for each in leases if time.time() - each.since < _SETTLING_S
+        )
+        if need.memory_bytes <= free:
+            return None
+        wanted = f"{need.memory_bytes / _GIB:.1f} GiB of memory"
+        there = f"{max(0, free) / _GIB:.1f} GiB are free"
+        if leases:
+            return f"waiting for {wanted}, {there}; held by {_names(leases)}"
+        raise ResourceError(
+            f"This training needs about {wanted}, and {there}.",
+            hint="End other programs, or use fewer seeds or a smaller num_envs.",
+        )
+
+    @contextmanager
+    def _door(self) -> Iterator[bool]:
+        """Be the only one who changes anything, if nobody else is just doing so."""
+        handle = try_hold(self.folder / "door")
+        try:
+            yield handle is not None
+        finally:
+            if handle is not None:
+                os.close(handle)
+
+    def _living(self) -> list[int]:
+        """Return the tickets of living processes, lowest first, and remove the others."""
+        living: list[int] = []
+        for number in self._tickets():
+            handle = try_hold(self._ticket(number))
+            if handle is None:
+                living.append(number)
+            else:
+                self._ticket(number).unlink(missing_ok=True)
+                os.close(handle)
+        return living
+
+    def _tickets(self) -> list[int]:
+        names = (each.name.removeprefix("ticket_") for each in self.folder.glob("ticket_*"))
+        return sorted(int(name) for name in names if name.isdigit())
+
+    def _ticket(self, number: int) -> Path:
+        return self.folder / f"ticket_{number}"
+
+    def _core(self, number: int) -> Path:
+        return self.folder / f"core_{number}"
+
+
+def runtime_folder() -> Path:
+    """Return the folder that all sessions of this user on this machine share.
+
+    Raises Refused when somebody else made it: whoever owns it could hold everything up.
+    """
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    if base and os.access(base, os.W_OK):
+        return Path(base) / "telic"
+    folder = Path(tempfile.gettempdir()) / f"telic-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    facts = folder.lstat()
+    if facts.st_uid != os.getuid() or not stat.S_ISDIR(facts.st_mode):
+        raise Refused(
+            f"{folder} belongs to somebody else.",
+            hint="Set XDG_RUNTIME_DIR to a folder of your own, and tell your administrator.",
+        )
+    return folder
+
+
+def _names(leases: list[Lease]) -> str:
+    return ", ".join(sorted({each.holder for each in leases})) or "somebody who just came"
+
+
+def _read_name(path: Path) -> str:
+    try:
+        return path.read_text() or "somebody"
+    except FileNotFoundError:
+        return "somebody"

@@ -1,0 +1,114 @@
+"""Start a new session from an iteration of another one.
+
+The branch holds a copy of what it starts from as its iteration 0: the candidate, its policies and
+their judgement. So it needs nothing of the other session any more, and its first revision is made
+from that judgement, with whatever notes people add.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any, Literal
+
+from telic.core.config import Record
+from telic.errors import UsageError
+from telic.session.folder import SessionFolder, new_session
+from telic.session.notes import add_note, now
+from telic.session.records import Candidate, Iteration, SessionConfig
+from telic.storage.disk import require_free
+from telic.storage.files import TEMPORARY_MARK, read_record, write_json, write_text
+
+START = 0
+"""number of the iteration that a branch was given"""
+_LEFT_OUT = shutil.ignore_patterns(
+    "state.pt", "lock", "stop", "worker.log", "notes.json", "videos", f"{TEMPORARY_MARK}*"
+)
+
+
+class Origin(Record):
+    """Where a branch came from."""
+
+    schema_version: Literal[1] = 1
+    session: str
+    iteration: int
+    time: str
+
+
+def branch(
+    origin: SessionFolder,
+    iteration: int,
+    *,
+    runs_dir: Path | None = None,
+    note: str | None = None,
+    **changes: Any,
+) -> SessionFolder:
+    """Make a session that goes on from an iteration of `origin`; nothing is started.
+
+    Args:
+        origin: the session to branch from; it is not touched.
+        iteration: number of a judged iteration of it.
+        runs_dir: where the new session goes; None: beside the other.
+        note: what the first revision shall heed.
+        changes: fields of SessionConfig that differ, e.g. iterations.
+
+    Raises:
+        UsageError: there is no such iteration, or it was not judged.
+    """
+    source = origin.iteration(iteration)
+    if not source.judgment.exists():
+        raise UsageError(_no_such(origin, iteration))
+    config = read_record(origin.config, SessionConfig).replace(**changes)
+    made = new_session(runs_dir or origin.path.parent)
+    require_free(made.path.parent, _size(source.path), "A branch")
+    # Built under another name, and a session only once its request is there: a copy that was killed
+    # must not look like one.
+    building = SessionFolder(made.path.with_name(f"{TEMPORARY_MARK}{os.getpid()}-{made.name}"))
+    try:
+        _fill(building, origin, iteration)
+        if note:
+            add_note(building, note)
+        os.replace(building.path, made.path)
+    finally:
+        shutil.rmtree(building.path, ignore_errors=True)
+    write_json(made.config, config)
+    return made
+
+
+def inherited(folder: SessionFolder) -> list[Iteration]:
+    """Return the history a session starts with: what a branch was given, else nothing."""
+    given = folder.iteration(START).judgment
+    return [read_record(given, Iteration)] if given.exists() else []
+
+
+def origin_of(folder: SessionFolder) -> Origin | None:
+    """Return where a branch came from; None for a session of its own."""
+    return read_record(folder.origin, Origin) if folder.origin.exists() else None
+
+
+def _fill(made: SessionFolder, origin: SessionFolder, iteration: int) -> None:
+    source, start = origin.iteration(iteration), made.iteration(START)
+    shutil.copytree(source.path, start.path, ignore=_LEFT_OUT)
+    for known in (origin.asked, origin.author, origin.trial):
+        if known.exists():
+            shutil.copy2(known, made.path / known.name)
+    write_text(made.judge, origin.judge.read_text())
+    changed = {"parent": None, "change": f"from iteration {iteration} of {origin.name}"}
+    candidate = read_record(source.candidate, Candidate)
+    write_json(start.candidate, candidate.model_copy(update=changed))
+    judged = read_record(source.judgment, Iteration)
+    write_json(start.judgment, judged.model_copy(update={**changed, "number": START}))
+    write_json(made.origin, Origin(session=origin.name, iteration=iteration, time=now()))
+
+
+def _no_such(origin: SessionFolder, iteration: int) -> str:
+    judged = [
+        number for number in origin.iterations() if origin.iteration(number).judgment.exists()
+    ]
+    there = ", ".join(map(str, judged)) or "none yet"
+    return f"{origin.name} has no judged iteration {iteration}; it has: {there}."
+
+
+def _size(folder: Path) -> int:
+    return sum(each.stat().st_size for each in folder.rglob("*") if each.is_file())

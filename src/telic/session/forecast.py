@@ -1,0 +1,185 @@
+"""Say before the start what a session is going to take.
+
+Time comes from trainings this machine has done before, dollars from the price list and from what
+earlier replies took. What nobody knows is None, never a guess.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import median
+
+from telic.core.config import Record
+from telic.llm.models import REPLIES
+from telic.llm.prices import is_metered, price_usd
+from telic.llm.replies import Replies
+from telic.session.folder import list_sessions
+from telic.session.spending import Allowance
+from telic.storage.files import read_json
+from telic.storage.layout import RunFolder, is_run, list_runs
+
+_LOOKED_AT = 200
+_USED = 5
+_SHORTEST_S = 2.0
+"""shorter trainings are mostly start-up and say nothing about speed"""
+_TYPICAL_TOKENS = (6_000, 3_000)
+"""read and written per call, while no reply of this folder says better"""
+_HOUR_S = 3600.0
+
+
+class Forecast(Record):
+    """What a session is going to take, from the first try to the last allowed one."""
+
+    iterations: int
+    first_steps: int
+    """environment steps if the first try passes"""
+    most_steps: int
+    """environment steps if every iteration is needed"""
+    steps_per_second: float | None
+    """as measured on this machine; None: this environment was never trained here"""
+    measured_runs: int
+    first_seconds: float | None
+    """seconds of training if the first try passes"""
+    most_seconds: float | None
+    calls: int
+    """model calls if every iteration is needed"""
+    usd: float | None
+    """price of them; None: unknown"""
+    short: tuple[str, ...]
+    """limits that will end the session before its last iteration: hours, steps, usd, calls"""
+
+
+def planned_steps(
+    iterations: int, seeds: int, steps: int, *, variants: int, longer: float, short: float
+) -> tuple[int, ...]:
+    """Return the environment steps of each iteration of a session that never passes.
+
+    Args:
+        iterations: rewards to try at most.
+        seeds: training seeds per reward.
+        steps: of the first training, per policy.
+        variants: weight sets that a revision tries side by side at most.
+        longer: how much longer each training is than the one before.
+        short: share of a training that is done with every variant; the rest only with the best.
+    """
+    later = seeds * steps * (variants * short + 1.0 - short)
+    return (seeds * steps, *(round(later * longer**n) for n in range(1, iterations)))
+
+
+def forecast(
+    steps: Sequence[int],
+    allowance: Allowance,
+    *,
+    runs_dir: Path,
+    env: str,
+    members: int,
+    device: str = "cpu",
+    model: str | None = None,
+    calls: int = 0,
+) -> Forecast:
+    """Return what a session is going to take.
+
+    Args:
+        steps: environment steps of each iteration; see `planned_steps`.
+        allowance: what it may take.
+        runs_dir: where earlier trainings are.
+        env: environment to train on.
+        members: policies that are trained at once.
+        device: cpu or cuda.
+        model: who is asked; None: nobody.
+        calls: model calls if every iteration is needed.
+    """
+    rates = measured_rates(runs_dir, env, device, members)
+    rate = median(rates) if rates else None
+    usd = _price(runs_dir, model, calls)
+    most_seconds = None if rate is None else sum(steps) / rate
+    return Forecast(
+        iterations=len(steps),
+        first_steps=steps[0],
+        most_steps=sum(steps),
+        steps_per_second=rate,
+        measured_runs=len(rates),
+        first_seconds=None if rate is None else steps[0] / rate,
+        most_seconds=most_seconds,
+        calls=calls,
+        usd=usd,
+        short=_short(allowance, sum(steps), most_seconds, usd, calls),
+    )
+
+
+def measured_rates(runs_dir: Path, env: str, device: str, members: int) -> list[float]:
+    """Return steps per second of the trainings here that are most like the one to come.
+
+    Only of this environment, this device and this kind of machine: those with about as many members
+    first, then the latest.
+    """
+    found: list[tuple[float, float, float]] = []
+    for run in _runs(runs_dir):
+        config, summary = read_json(run.config), read_json(run.summary)
+        manifest = read_json(run.manifest)
+        is_like = config.get("env") == env and config.get("device") == device
+        is_here = manifest.get("processors") == os.cpu_count()
+        is_here = is_here and manifest.get("platform") == platform.platform()
+        rate = summary.get("steps_per_second")
+        if is_like and is_here and rate and summary["training_time_s"] >= _SHORTEST_S:
+            distance = abs(math.log(len(config["members"]) / members))
+            found.append((distance, -run.summary.stat().st_mtime, rate))
+    return [rate for _, _, rate in sorted(found)[:_USED]]
+
+
+def _runs(runs_dir: Path) -> Iterator[RunFolder]:
+    """Return runs with a result: those of their own, then those of sessions, the latest first."""
+    inside = (
+        RunFolder(path)
+        for session in list_sessions(runs_dir)
+        for number in session.iterations()
+        for path in session.iteration(number).path.iterdir()
+        if is_run(path)
+    )
+    looked_at = 0
+    for run in (*list_runs(runs_dir)[:_LOOKED_AT], *inside):
+        if run.summary.exists() and run.manifest.exists():
+            looked_at += 1
+            yield run
+        if looked_at >= _LOOKED_AT:
+            return
+
+
+def _price(runs_dir: Path, model: str | None, calls: int) -> float | None:
+    if model is None or not is_metered(model):
+        return 0.0
+    read, written = _typical_tokens(runs_dir)
+    each = price_usd(model, read, written)
+    return None if each is None else calls * each
+
+
+def _typical_tokens(runs_dir: Path) -> tuple[int, int]:
+    """Return the tokens that calls of the latest sessions read and wrote, in the middle."""
+    read: list[int] = []
+    written: list[int] = []
+    for session in list_sessions(runs_dir)[:_USED]:
+        for reply in Replies(session.path / REPLIES).kept():
+            tokens = reply.raw.tokens
+            if tokens.input is not None and tokens.output is not None:
+                read.append(tokens.input)
+                written.append(tokens.output)
+    if not read:
+        return _TYPICAL_TOKENS
+    return round(median(read)), round(median(written))
+
+
+def _short(
+    allowance: Allowance, steps: int, seconds: float | None, usd: float | None, calls: int
+) -> tuple[str, ...]:
+    hours = None if seconds is None else seconds / _HOUR_S
+    needs = {"hours": hours, "steps": steps, "usd": usd, "calls": calls}
+    limits = allowance.model_dump()
+    return tuple(
+        name
+        for name, need in needs.items()
+        if need is not None and limits[name] is not None and need > limits[name]
+    )

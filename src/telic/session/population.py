@@ -1,0 +1,113 @@
+"""Train a candidate: short trials of its variants, then the best one in full with every seed."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from telic.session.judging import judge_policies
+from telic.session.records import Candidate, MemberScore, Selection
+from telic.session.weights import weights_in, with_weights
+from telic.session.work import Work, once
+from telic.storage.layout import RunFolder
+from telic.training.plan import plan
+from telic.training.run import Run
+
+SHORT = 0.3
+"""share of the steps that a trial takes"""
+_EPISODES = 4
+"""fresh episodes that choose among variants"""
+
+
+class Trained(NamedTuple):
+    """A candidate's policies."""
+
+    candidate: Candidate
+    variant: int
+    run: Run
+    selection: Selection | None
+
+
+def train(work: Work, number: int, candidate: Candidate) -> Trained:
+    """Train every variant for a while, keep the one that the judge prefers, train it to the end."""
+    if len(candidate.variants) == 1:
+        starts = _parents(work, candidate, [0])
+        return Trained(candidate, 0, _run(work, number, candidate, [0], 1.0, starts), None)
+    files = work.folder.iteration(number)
+    selection = once(files.selection, Selection, partial(_select, work, number, candidate))
+    starts = {
+        (0, each.seed): RunFolder(files.path / "trial").path / each.member
+        for each in selection.members
+        if each.variant == selection.kept
+    }
+    policies = {key: _newest(path) for key, path in starts.items()}
+    run = _run(work, number, candidate, [selection.kept], 1.0 - SHORT, policies)
+    return Trained(candidate, selection.kept, run, selection)
+
+
+def _select(work: Work, number: int, candidate: Candidate) -> Selection:
+    everyone = list(range(len(candidate.variants)))
+    starts = _parents(work, candidate, everyone)
+    run = _run(work, number, candidate, everyone, SHORT, starts, name="trial")
+    scores, seconds = judge_policies(work, number, candidate, run, _EPISODES, "trial")
+    kept = max(everyone, key=lambda variant: mean_score(scores, variant))
+    work.tell(
+        {
+            "event": "session.selected",
+            "number": number,
+            "kept": kept,
+            "scores": [mean_score(scores, variant) for variant in everyone],
+        }
+    )
+    return Selection(
+        kept=kept, members=tuple(scores), training_s=run.summary["training_time_s"],
+        judging_s=seconds,
+    )  # fmt: skip
+
+
+def mean_score(scores: list[MemberScore] | tuple[MemberScore, ...], variant: int) -> float:
+    """Return the mean score of a variant's policies; -1 when none could be judged."""
+    own = [each.judgement.score for each in scores if each.variant == variant]
+    known = [each for each in own if each is not None]
+    return sum(known) / len(known) if known else -1.0
+
+
+def _run(
+    work: Work, number: int, candidate: Candidate, variants: list[int], share: float,
+    starts: dict[tuple[int, int], Path], name: str = "train",
+) -> Run:  # fmt: skip
+    """Train some variants with every seed as one population; goes on by itself."""
+    own = weights_in(candidate.reward)
+    rewards = [
+        with_weights(candidate.reward, {**own, **candidate.variants[each].weights})
+        for each in variants
+    ]
+    job = plan(
+        work.config.env, rewards=rewards, steps=round(candidate.steps * share),
+        seeds=work.config.seeds, env_args=candidate.env_args, settings=candidate.settings,
+        starts=starts, evaluations=1 if name == "trial" else 2, device=work.config.device,
+    )  # fmt: skip
+    return work.steering.train(job, work.spec, work.folder.iteration(number).path, name)
+
+
+def _parents(work: Work, candidate: Candidate, variants: list[int]) -> dict[tuple[int, int], Path]:
+    """Return the parent's policies, by variant and seed, for the variants that go on from them."""
+    if candidate.parent is None:
+        return {}
+    run = work.folder.iteration(candidate.parent).run
+    members = {} if not run.path.is_dir() else {each.name: each.path for each in run.members()}
+    return {
+        (place, seed): _newest(path)
+        for place, variant in enumerate(variants)
+        if candidate.variants[variant].warm
+        for name, path in members.items()
+        for seed in work.config.seeds
+        if name.endswith(f"_seed_{seed}")
+    }
+
+
+def _newest(member: Path) -> Path:
+    from telic.storage.layout import MemberFolder
+
+    return MemberFolder(member).checkpoints()[-1].path

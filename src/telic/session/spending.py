@@ -1,0 +1,212 @@
+"""What a session may spend, what it has spent, and what is left.
+
+Everything spent is read from the session's own files, so it survives `kill -9`: environment steps
+from the metrics of its trainings, calls and dollars from the replies it paid for, and time from a
+clock that is saved every few seconds and stands still while the session waits. Dollars and calls
+are held by `telic.llm.Budget` before each call is sent; hours and steps are held here.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from telic.core.config import Config, Record
+from telic.core.events import Listener
+from telic.errors import ResourceError
+from telic.llm.models import REPLIES
+from telic.llm.replies import Replies
+from telic.session.folder import SessionFolder
+from telic.storage.files import read_json, read_record, write_json
+from telic.storage.layout import RunFolder, is_run
+
+_SAVE_EVERY_S = 5.0
+_HOUR_S = 3600.0
+_LAST_ROWS_BYTES = 16_384
+_WORTH_STARTING = 0.25
+"""share of its planned steps below which a training says nothing about its reward"""
+
+
+class Allowance(Config):
+    """What a session may spend at most; None is no limit."""
+
+    hours: float | None = Field(default=None, gt=0, description="hours of work, waiting left out")
+    steps: int | None = Field(default=None, ge=1, description="environment steps of all policies")
+    usd: float | None = Field(default=None, gt=0, description="dollars for the model")
+    calls: int | None = Field(default=None, ge=1, description="model calls")
+
+
+class Spending(Record):
+    """What a session has spent."""
+
+    seconds: float
+    steps: int
+    usd: float | None
+    """None when the price of a call is unknown"""
+    calls: int
+
+
+class Left(Record):
+    """What a session may still spend; None is no limit, or unknown for dollars."""
+
+    hours: float | None
+    steps: int | None
+    usd: float | None
+    calls: int | None
+
+
+class AllowanceUsedUp(ResourceError):
+    """The session may not go on; `kind` names the limit: hours or steps."""
+
+    def __init__(self, kind: Literal["hours", "steps"], message: str) -> None:
+        super().__init__(
+            message, hint=f"The best policy so far is kept. Go on with: --budget-{kind} MORE"
+        )
+        self.kind = kind
+
+
+class ClockTime(Record):
+    """Work done so far."""
+
+    schema_version: Literal[1] = 1
+    seconds: float
+
+
+class Account:
+    """What a session may spend against what it has spent.
+
+    The clock runs from the moment the account is opened; `tick` saves it.
+    """
+
+    def __init__(self, folder: SessionFolder, allowance: Allowance) -> None:
+        self.folder = folder
+        self.allowance = allowance
+        self._before = 0.0
+        if folder.clock.exists():
+            self._before = read_record(folder.clock, ClockTime).seconds
+        self._started: float | None = time.monotonic()
+        self._saved_at = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of work, over every process that carried the session."""
+        running = 0.0 if self._started is None else time.monotonic() - self._started
+        return self._before + running
+
+    def tick(self) -> None:
+        """Save the clock if it is due; cheap enough to be called many times a second."""
+        if time.monotonic() - self._saved_at > _SAVE_EVERY_S:
+            self.save()
+
+    def save(self) -> None:
+        """Save the clock now."""
+        self._saved_at = time.monotonic()
+        write_json(self.folder.clock, ClockTime(seconds=self.seconds))
+
+    @contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Do not count the time in which nothing is done."""
+        self._before, self._started = self.seconds, None
+        self.save()
+        try:
+            yield
+        finally:
+            self._started = time.monotonic()
+
+    def spending(self) -> Spending:
+        """Return what has been spent so far."""
+        charges = Replies(self.folder.path / REPLIES).charges()
+        prices = [each.usd for each in charges]
+        return Spending(
+            seconds=self.seconds,
+            steps=steps_taken(self.folder),
+            usd=None if None in prices else sum(each for each in prices if each is not None),
+            calls=sum(each.calls for each in charges),
+        )
+
+    def left(self) -> Left:
+        """Return what may still be spent; never below zero."""
+        spent, most = self.spending(), self.allowance
+        unknown = most.usd is None or spent.usd is None
+        return Left(
+            hours=None if most.hours is None else max(0.0, most.hours - spent.seconds / _HOUR_S),
+            steps=None if most.steps is None else max(0, most.steps - spent.steps),
+            usd=None if unknown else max(0.0, (most.usd or 0.0) - (spent.usd or 0.0)),
+            calls=None if most.calls is None else max(0, most.calls - spent.calls),
+        )
+
+    def is_out_of_time(self) -> bool:
+        """Say whether the hours are used up; cheap, for polling."""
+        return self.allowance.hours is not None and self.seconds >= self.allowance.hours * _HOUR_S
+
+    def check(self) -> None:
+        """Raise AllowanceUsedUp when the hours are used up; `fit` holds the steps."""
+        if self.is_out_of_time():
+            raise AllowanceUsedUp(
+                "hours", f"The budget of {self.allowance.hours:g} hours is used up."
+            )
+
+    def fit(self, steps: int, members: int, run: RunFolder) -> int:
+        """Return the steps per policy that a training may take: as planned, or what is left.
+
+        What was decided when the run began stands, so that an interrupted one is the same job
+        when it goes on. Raises AllowanceUsedUp when so little is left that training would say
+        nothing.
+        """
+        if run.config.exists():
+            return read_json(run.config)["steps"]
+        left = self.left().steps
+        if left is None or steps * members <= left:
+            return steps
+        if left < _WORTH_STARTING * steps * members:
+            raise AllowanceUsedUp(
+                "steps",
+                f"{left:,} of the budget of {self.allowance.steps:,} steps are left, and the next "
+                f"training needs {steps * members:,}.",
+            )
+        return left // members
+
+    def report(self, tell: Listener) -> None:
+        """Tell what is spent and what is left."""
+        self.save()
+        spent, left = self.spending().model_dump(), self.left().model_dump()
+        tell({"event": "session.spent", **spent, "left": left})
+
+
+def steps_taken(folder: SessionFolder) -> int:
+    """Return the environment steps of all trainings of a session, finished or not.
+
+    Iteration 0 was trained, and paid for, by the session a branch came from.
+    """
+    return sum(
+        _run_steps(RunFolder(path))
+        for number in folder.iterations()
+        if number > 0
+        for path in folder.iteration(number).path.iterdir()
+        if is_run(path)
+    )
+
+
+def _run_steps(run: RunFolder) -> int:
+    """Return the steps of a run so far.
+
+    The summary of a run that was stopped, resumed and killed is older than its metrics.
+    """
+    finished = read_json(run.summary)["total_timesteps"] if run.summary.exists() else 0
+    return max(finished, sum(_last_step(each.scalars) for each in run.members()))
+
+
+def _last_step(scalars: Path) -> int:
+    """Return the step of the last whole row of a metric file."""
+    if not scalars.exists():
+        return 0
+    with scalars.open("rb") as file:
+        file.seek(max(0, scalars.stat().st_size - _LAST_ROWS_BYTES))
+        rows = file.read().split(b"\n")[:-1]
+    return int(json.loads(rows[-1])["global_step"]) if rows else 0

@@ -1,0 +1,255 @@
+"""What was tried so far, told to a reviser: outcomes, causes, lessons, and closer looks.
+
+Everything is read from the records of finished iterations, so "change, then outcome" is right by
+construction: nobody writes it down separately.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from statistics import fmean
+from typing import NamedTuple
+
+from telic.agents.records import Lesson, Look
+from telic.agents.reviewer import table
+from telic.envs import make
+from telic.errors import UsageError
+from telic.judges.episode import Episode
+from telic.judges.trial import Trial
+from telic.session.folder import SessionFolder
+from telic.session.records import Candidate, Iteration, MemberScore
+from telic.session.weights import weights_in
+from telic.storage.files import read_record
+from telic.storage.layout import MemberFolder
+from telic.storage.scalars import read_rows
+from telic.storage.trajectories import read_trajectory
+
+_NOTICED = 0.02
+"""change of the score that counts as one"""
+_STUCK_AFTER = 3
+"""iterations without a new best after which another approach is asked for"""
+_ROWS = 12
+_CURVES = ("episodic_return", "episode_length", "entropy", "approx_kl", "explained_variance")
+
+
+class Story(NamedTuple):
+    """A session as told to a reviser."""
+
+    folder: SessionFolder
+    history: list[Iteration]
+    candidates: dict[int, Candidate]
+
+    @classmethod
+    def of(cls, folder: SessionFolder, history: list[Iteration]) -> Story:
+        """Read what was tried."""
+        candidates = {
+            each.number: read_record(folder.iteration(each.number).candidate, Candidate)
+            for each in history
+        }
+        return cls(folder, history, candidates)
+
+    @property
+    def best(self) -> Iteration:
+        """The iteration with the highest score, the first of equals."""
+        return max(self.history, key=lambda each: -1.0 if each.score is None else each.score)
+
+    def text(self, threshold: float, notes: Sequence[str] = ()) -> str:
+        """Return the whole story."""
+        latest = self.history[-1]
+        parts = [
+            "### Iterations\n\n" + "\n".join(self._line(each) for each in self.history),
+            f"A policy passes when it proves {threshold:g}. Best so far: iteration "
+            f"{self.best.number}.",
+            f"### What iteration {latest.number} earned\n\n{judgement_text(latest)}",
+        ]
+        if self.best.number != latest.number:
+            parts.append(
+                f"### What iteration {self.best.number} earned\n\n{judgement_text(self.best)}"
+            )
+        parts.append(f"### Reward of iteration {self.best.number}\n\n{self._code(self.best)}")
+        if lessons := self.lessons():
+            told = "\n".join(f"- {each.tier}: {each.text}" for each in lessons)
+            parts.append(f"### Lessons so far\n\n{told}")
+        if self.is_stuck:
+            parts.append(
+                f"### Stuck\n\nNo new best for {latest.number - self.best.number} iterations. "
+                "Small changes do not help any more: try another structure of the reward, or "
+                "another iteration to start from. Hard lessons still hold; others may be challenged."
+            )
+        if notes:
+            told = "\n".join(f"- {each}" for each in notes)
+            parts.append(f"### What people said, to be followed\n\n{told}")
+        return "\n\n".join(parts)
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the last iterations brought nothing new."""
+        return self.history[-1].number - self.best.number >= _STUCK_AFTER
+
+    def lessons(self) -> tuple[Lesson, ...]:
+        """Return the lessons in force, a repeated text with its latest tier."""
+        found: dict[str, Lesson] = {}
+        for number in sorted(self.candidates):
+            for each in self.candidates[number].lessons:
+                found[each.text] = each
+        return tuple(found.values())
+
+    def outcome(self, iteration: Iteration) -> str:
+        """Return what a change led to, against the iteration it was made from."""
+        parent = next((each for each in self.history if each.number == iteration.parent), None)
+        if parent is None or parent.score is None or iteration.score is None:
+            return ""
+        gain = iteration.score - parent.score
+        word = "better" if gain > _NOTICED else "worse" if gain < -_NOTICED else "no effect"
+        return f"{word} than {parent.number} by {gain:+.2f}"
+
+    def _line(self, each: Iteration) -> str:
+        candidate = self.candidates[each.number]
+        score = "unknown" if each.score is None else f"{each.score:.2f}"
+        proven = ", ".join(f"{member.low:.2f}" for member in each.members)
+        facts = [
+            f"{each.number}. from {each.parent or 'nothing'}: {each.change}",
+            f"score {score} (proven by seed: {proven})",
+            f"lacking: {', '.join(each.tags) or 'nothing'}",
+            f"{candidate.steps:,} steps",
+        ]
+        if outcome := self.outcome(each):
+            facts.insert(2, outcome)
+        return "; ".join(facts)
+
+    # ---- closer looks
+
+    def show(self, look: Look) -> str:
+        """Answer a look."""
+        iteration = self._find(look.iteration)
+        match look.at:
+            case "code":
+                return self._code(iteration)
+            case "difference":
+                return self._difference(iteration, self._find(look.other))
+            case "judgement":
+                return judgement_text(iteration)
+            case "curves":
+                return self._curves(iteration)
+            case "episode":
+                return self._episode(iteration, look.quantity)
+            case "examples":
+                return table(read_record(self.folder.trial, Trial))
+
+    def _find(self, number: int | None) -> Iteration:
+        if number is None:
+            return self.history[-1]
+        found = next((each for each in self.history if each.number == number), None)
+        if found is None:
+            raise UsageError(f"There is no finished iteration {number}.")
+        return found
+
+    def _code(self, iteration: Iteration) -> str:
+        candidate = self.candidates[iteration.number]
+        weights = {
+            **weights_in(candidate.reward), **candidate.variants[iteration.variant].weights
+        }  # fmt: skip
+        facts = [
+            f"weights used: {weights}", f"environment: {candidate.env_args}",
+            f"settings: {candidate.settings or 'the preset'}",
+        ]  # fmt: skip
+        return f"```python\n{candidate.reward}\n```\n\n" + "; ".join(facts)
+
+    def _difference(self, one: Iteration, other: Iteration) -> str:
+        older, newer = sorted((one, other), key=lambda each: each.number)
+        lines = difflib.unified_diff(
+            self.candidates[older.number].reward.splitlines(),
+            self.candidates[newer.number].reward.splitlines(),
+            f"iteration {older.number}", f"iteration {newer.number}", lineterm="",
+        )  # fmt: skip
+        scores = " and ".join(
+            f"{each.number}: {'unknown' if each.score is None else f'{each.score:.2f}'}"
+            for each in (older, newer)
+        )
+        return f"Scores {scores}.\n\n```diff\n{chr(10).join(lines)}\n```"
+
+    def _member(self, iteration: Iteration) -> MemberFolder:
+        return MemberFolder(self.folder.iteration(iteration.number).run.path / iteration.best)
+
+    def _curves(self, iteration: Iteration) -> str:
+        rows = list(read_rows(self._member(iteration).scalars, "train"))
+        if not rows:
+            return "Nothing was recorded."
+        size = -(-len(rows) // _ROWS)
+        terms = [name for name in rows[-1] if name.startswith("reward_term_")]
+        names = [
+            name for name in (*_CURVES, *terms) if any(row.get(name) is not None for row in rows)
+        ]
+        head = f"| step | {' | '.join(names)} |\n|---|{'---|' * len(names)}"
+        body = [
+            f"| {group[-1]['global_step']:,} | "
+            + " | ".join(_mean([row.get(name) for row in group]) for name in names)
+            + " |"
+            for group in (rows[start : start + size] for start in range(0, len(rows), size))
+        ]
+        return "\n".join([head, *body])
+
+    def _episode(self, iteration: Iteration, quantity: str | None) -> str:
+        if quantity is None:
+            raise UsageError("Name the quantity to show over time.")
+        member = next(each for each in iteration.members if each.member == iteration.best)
+        path = self.folder.iteration(iteration.number).episode(
+            member.member, median_episode(member)
+        )
+        trajectory = read_trajectory(path)
+        env = make(trajectory.facts.env_id, num_envs=1, **trajectory.facts.env_kwargs)
+        episode = Episode(trajectory, env.spec)
+        env.close()
+        values = episode[quantity]
+        stride = max(1, len(episode) // (2 * _ROWS))
+        shown = [
+            f"{step * episode.dt:.2f} s: {_value(values[step])}"
+            for step in range(0, len(episode), stride)
+        ]
+        return (
+            f"{quantity}, {episode.seconds:.2f} s of {episode.full_seconds:.2f} s\n\n"
+            + "\n".join(shown)
+        )
+
+
+def judgement_text(iteration: Iteration) -> str:
+    """Return what each policy earned, criterion by criterion."""
+    best = next(each for each in iteration.members if each.member == iteration.best)
+    rows = [
+        f"| {title} | {'–' if value is None else f'{value:.3g}'} | {credit:.0%} |"
+        for title, (credit, value) in best.judgement.leaves.items()
+    ]
+    scores = ", ".join(f"{each.member}: {_score(each)}" for each in iteration.members)
+    disputes = [
+        str(each.model_dump(mode="json"))
+        for verdict in best.judgement.verdicts
+        for each in verdict.disagreements
+    ]
+    told = f"\n\nWhere the judges disagree: {'; '.join(disputes[:3])}" if disputes else ""
+    return (
+        "| criterion | measured (median) | credit |\n|---|---|---|\n" + "\n".join(rows)
+        + f"\n\nBy policy: {scores}.{told}"
+    )  # fmt: skip
+
+
+def median_episode(member: MemberScore) -> int:
+    """Return the index of the episode in the middle of a policy's scores."""
+    scores = [each.score if each.score is not None else -1.0 for each in member.judgement.verdicts]
+    return sorted(range(len(scores)), key=lambda index: scores[index])[len(scores) // 2]
+
+
+def _score(member: MemberScore) -> str:
+    return "unknown" if member.judgement.score is None else f"{member.judgement.score:.2f}"
+
+
+def _mean(values: list[float | None]) -> str:
+    known = [each for each in values if each is not None]
+    return f"{fmean(known):.3g}" if known else "–"
+
+
+def _value(value: object) -> str:
+    try:
+        return f"{float(value):.3g}"  # type: ignore[arg-type]
+    except TypeError:
+        return " ".join(f"{each:.3g}" for each in value)  # type: ignore[union-attr]

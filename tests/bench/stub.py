@@ -1,0 +1,49 @@
+"""A stand-in for telic.session.api.run: writes the files a session leaves, without training."""
+
+from pathlib import Path
+
+from telic.judges.leaf import leaf
+from telic.judges.verdict import judged, together
+from telic.session.api import Session
+from telic.session.folder import new_session
+from telic.session.records import Iteration, MemberScore, SessionConfig, SessionSummary
+from telic.storage.files import write_json
+
+
+class StubRunner:
+    """Answers each intent with what `plan` says: an outcome, or an error to raise."""
+
+    def __init__(self, plan):
+        self.plan = plan
+        self.asked = []
+
+    def __call__(self, intent, *, env, runs_dir, on_event, should_stop, **options):
+        self.asked.append(intent)
+        config = SessionConfig.parse({"intent": intent, "env": env, **options})
+        folder = new_session(Path(runs_dir))
+        write_json(folder.config, config)
+        planned = self.plan[intent]
+        if isinstance(planned, BaseException):
+            raise planned
+        value = 1.0 if planned == "passed" else 0.4
+        verdict = judged(
+            [leaf("goes", value, zero=0.0, goal=1.0, unit="m/s", tag="too_slow")], value
+        )
+        member = MemberScore(
+            member="reward_seed_1", variant=0, seed=1, step=500, judgement=together([verdict] * 4)
+        )
+        write_json(
+            folder.iteration(1).judgment,
+            Iteration(
+                number=1, parent=None, change="first try", passed=planned == "passed", score=value,
+                variant=0, best=member.member, tags=() if value == 1.0 else ("too_slow",),
+                members=(member,), training_s=2.0, judging_s=1.0,
+            ),
+        )  # fmt: skip
+        summary = SessionSummary(
+            session=folder.name, intent=intent, env=env, outcome=planned, iterations=1,
+            best_iteration=1, best_member=member.member, score=value, low=value, seconds=30.0,
+            not_understood=("gracefully",), doubts=(),
+        )  # fmt: skip
+        write_json(folder.summary, summary)
+        return Session(folder.path, summary)

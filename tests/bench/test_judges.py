@@ -1,0 +1,113 @@
+"""The judge set: labels by construction, agreement counted honestly, labelled episodes added."""
+
+import pytest
+
+from telic.bench import judges
+from telic.bench.judges import PASS, bench_judges
+from telic.bench.pairs import Pair, examples, load_pairs
+from telic.composer.compose import compose
+from telic.errors import ConfigError
+from telic.judges.examples import puppet
+from telic.judges.puppet import Motion
+from telic.storage.files import read_json
+from telic.storage.trajectories import write_trajectory
+
+FORWARD = (Motion(seconds=8, forward_mps=5.0, stride_hz=3),)
+BACKWARD = (Motion(seconds=8, forward_mps=-5.0, stride_hz=3),)
+RUN = Pair(
+    id="run", env="HalfCheetah-v5", intent="Run forward as fast as you can.", good=FORWARD,
+    wrong={"backward": BACKWARD}, undecided=("shakes", "cheetah-sprint-after-flip"),
+)  # fmt: skip
+STAND = Pair(
+    id="stand", env="HalfCheetah-v5", intent="Stand still.", good=(Motion(seconds=8),),
+    right=("does nothing",),
+)  # fmt: skip
+
+
+def test_the_set_has_dozens_of_pairs_on_every_robot():
+    pairs = load_pairs()
+    assert len(pairs) >= 30 and len({each.env for each in pairs}) == 10
+    assert len({each.id for each in pairs}) == len(pairs)
+    names = {each.id for each in pairs}
+    habits = {
+        "does nothing", "ends at once", "shakes", "pushes", "pulls", "flails", "lies on its back",
+        "topples over",
+    }  # fmt: skip
+    for each in pairs:
+        assert set(each.undecided) <= names | habits and set(each.right) <= habits
+
+
+def test_examples_are_labelled_by_how_they_were_made():
+    made = {each.name: each for each in examples(STAND, (RUN, STAND), {"max_episode_steps": 40})}
+    assert made["good example"].is_right and made["does nothing"].is_right
+    assert made["run"].kind == "other intent" and not made["run"].is_right
+    assert not made["topples over"].is_right
+    assert len(made["good example"].trajectory) == 40
+    names = [each.name for each in examples(RUN, (RUN, STAND), {"max_episode_steps": 40})]
+    assert "shakes" not in names and "backward" in names and "run" not in names
+
+
+def test_running_is_told_from_everything_else(tmp_path):
+    report = bench_judges([RUN], output=tmp_path / "report.json")
+    right = {each.name: each.score for each in report.examples if each.is_right}
+    assert right["good example"] >= PASS
+    assert report.false_passes == () and report.not_repeated == () and report.unknown == ()
+    assert report.agreement.passed == report.agreement.total > 10
+    assert read_json(tmp_path / "report.json")["agreement"]["share"] == 1.0
+
+
+def judge_by(monkeypatch, code):
+    """Replace what the composer's judges do."""
+
+    def other(intent, spec):
+        return compose(intent, spec).model_copy(update={"judge": code})
+
+    monkeypatch.setattr(judges, "compose", other)
+
+
+def test_a_judge_that_likes_everything_is_found_out(monkeypatch):
+    judge_by(
+        monkeypatch,
+        "from telic import leaf\ndef judge(episode):\n"
+        "    return [leaf('lasts', 1.0, zero=0.0, goal=1.0)]\n",
+    )
+    report = bench_judges([RUN])
+    assert "run: backward" in report.false_passes and "run: does nothing" in report.habit_passes
+    assert report.missed == () and report.agreement.share < 0.2
+
+
+def test_a_judge_that_fails_agrees_with_nothing(monkeypatch):
+    judge_by(monkeypatch, "def judge(episode):\n    return 1 / 0\n")
+    report = bench_judges([RUN])
+    assert report.agreement.passed == 0 and len(report.unknown) == report.agreement.total
+    assert report.false_passes == () and report.missed == ()
+
+
+def test_an_intent_without_a_judge_is_reported():
+    nonsense = RUN.model_copy(update={"id": "odd", "intent": "frobnicate the quux"})
+    report = bench_judges([nonsense])
+    assert list(report.refused) == ["odd"] and report.agreement.share is None
+
+
+def test_labelled_episodes_join_in(tmp_path):
+    for name, motions in (("good.npz", FORWARD), ("bad.npz", BACKWARD)):
+        write_trajectory(
+            tmp_path / name, puppet("HalfCheetah-v5", {"max_episode_steps": 160}, motions)
+        )
+    (tmp_path / "labels.toml").write_text(
+        '[[episode]]\nfile = "good.npz"\nintent = "run forward fast"\ndoes = true\n'
+        '[[episode]]\nfile = "bad.npz"\nintent = "run forward fast"\ndoes = false\n'
+    )
+    report = bench_judges([], labelled=tmp_path)
+    assert report.agreement.passed == report.agreement.total == 2
+    assert {each.kind for each in report.examples} == {"labelled"}
+
+
+def test_wrong_labels_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"no labels\.toml"):
+        bench_judges([], labelled=tmp_path)
+    (tmp_path / "labels.toml").write_text(
+        '[[episode]]\nfile = "gone.npz"\nintent = "run"\ndoes = true\n'
+    )
+    with pytest.raises(ConfigError, match=r"gone\.npz"):
+        bench_judges([], labelled=tmp_path)

@@ -1,0 +1,82 @@
+"""Suites: complete, balanced, and chosen from in the same way every time."""
+
+from collections import Counter
+
+import pytest
+
+from telic.bench.suite import Suite, load_suite
+from telic.envs.catalogue import catalogue
+from telic.errors import ConfigError, UnknownName
+
+CASE = {
+    "id": "a", "env": "Ant-v5", "intent": "walk", "category": "locomotion", "difficulty": "easy",
+}  # fmt: skip
+
+
+def test_core_covers_every_robot_and_difficulty():
+    cases = load_suite("core").case
+    assert len(cases) >= 36
+    assert {each.env for each in cases} == {each.id for each in catalogue() if each.fast}
+    counts = Counter(each.difficulty for each in cases)
+    assert counts["easy"] >= 12 and counts["medium"] >= 12 and counts["hard"] >= 9
+
+
+def test_exotic_has_the_published_balance():
+    cases = load_suite("exotic").case
+    assert Counter(each.difficulty for each in cases) == {"easy": 2, "medium": 6, "hard": 7}
+    assert Counter(each.category for each in cases) == {
+        "acrobatic": 6, "pose": 3, "locomotion": 2, "balance": 2, "style": 2,
+    }  # fmt: skip
+    assert Counter(each.env for each in cases) == {
+        "Ant-v5": 5, "HalfCheetah-v5": 5, "Humanoid-v5": 5,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["core", "exotic"])
+def test_every_case_is_checked_by_the_suite_itself(name):
+    assert [each.id for each in load_suite(name).case if not each.checks] == []
+
+
+def test_a_sample_keeps_the_proportions_and_is_the_same_every_time():
+    suite = load_suite("core")
+    sample = suite.select(sample=19)
+    assert Counter(each.difficulty for each in sample) == {"easy": 7, "medium": 7, "hard": 5}
+    assert sample == suite.select(sample=19) != suite.select(sample=19, seed=1)
+    assert [each for each in suite.case if each in sample] == list(sample)
+    assert suite.select(sample=1000) == suite.case
+
+
+def test_cases_are_chosen_by_id_robot_and_difficulty():
+    suite = load_suite("core")
+    assert [each.id for each in suite.select(only=["ant-walk"])] == ["ant-walk"]
+    chosen = suite.select(env="Ant-v5", difficulty=["easy", "hard"])
+    assert chosen and {(each.env, each.difficulty) for each in chosen} == {
+        ("Ant-v5", "easy"), ("Ant-v5", "hard"),
+    }  # fmt: skip
+
+
+def test_what_does_not_exist_is_said():
+    suite = load_suite("core")
+    with pytest.raises(UnknownName, match=r'"ant-wlak".*') as error:
+        suite.select(only=["ant-wlak"])
+    assert "ant-walk" in error.value.near
+    with pytest.raises(UnknownName, match="difficulty"):
+        suite.select(difficulty=["esay"])
+    with pytest.raises(ConfigError, match="No case"):
+        suite.select(env="Pogo-v1")
+    with pytest.raises(UnknownName, match="suite"):
+        load_suite("croe")
+    with pytest.raises(ConfigError, match="no suite file"):
+        load_suite("nowhere/mine.toml")
+
+
+def test_a_wrong_suite_file_is_refused_with_its_name(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('name = "mine"\n[[case]]\nid = "a"\n')
+    with pytest.raises(ConfigError, match=r"mine\.toml"):
+        load_suite(str(path))
+    path.write_text("name = ")
+    with pytest.raises(ConfigError, match=r"mine\.toml"):
+        load_suite(str(path))
+    with pytest.raises(ConfigError, match='Two cases have the id "a"'):
+        Suite.parse({"name": "x", "case": [CASE, CASE]})

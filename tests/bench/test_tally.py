@@ -1,0 +1,76 @@
+"""What results come to: rates with intervals, and nothing invented where something is missing."""
+
+import pytest
+
+from telic.bench.records import BenchConfig, CaseResult
+from telic.bench.suite import Suite
+from telic.bench.tally import tally
+from telic.core.stats import wilson
+
+DIFFICULTIES = ("easy", "easy", "medium", "hard", "hard")
+SUITE = Suite.parse(
+    {
+        "name": "small",
+        "case": [
+            {
+                "id": f"c{index}", "env": "Ant-v5" if index % 2 else "Hopper-v5", "intent": "walk",
+                "category": "locomotion", "difficulty": difficulty,
+            }
+            for index, difficulty in enumerate(DIFFICULTIES)
+        ],
+    }
+)  # fmt: skip
+CONFIG = BenchConfig(suite="small", telic="0", options={})
+
+
+def result(index, outcome, **values):
+    return CaseResult(case=SUITE.case[index], outcome=outcome, finished_at="now", **values)
+
+
+def found(*results):
+    return tally(SUITE, SUITE.case, CONFIG, results)
+
+
+def test_wilson_agrees_with_a_worked_example():
+    # 8 of 10, z = 1.96: (0.8 + 0.19207 ± 1.96 * sqrt(0.016 + 0.0096)) / 1.38415
+    low, high = wilson(8, 10)
+    assert (low, high) == (pytest.approx(0.490, abs=1e-3), pytest.approx(0.943, abs=1e-3))
+    assert wilson(0, 4).low == pytest.approx(0.0) and wilson(4, 4).high == pytest.approx(1.0)
+    assert wilson(0, 0) is None
+
+
+def test_every_way_not_to_pass_counts_and_has_no_score():
+    sums = found(
+        result(0, "passed", score=0.9, env_steps=100, seconds=10.0, usd=0.1),
+        result(1, "not_passed", score=0.3, env_steps=900, seconds=90.0, usd=0.2),
+        result(2, "refused", usd=0.0),
+        result(3, "error", usd=0.0),
+        result(4, "unconfirmed", score=1.0, env_steps=100, seconds=5.0, usd=0.0),
+    )
+    assert (sums.overall.passed, sums.overall.total) == (1, 5)
+    assert sums.outcomes == {
+        "passed": 1, "unconfirmed": 1, "not_passed": 1, "refused": 1, "error": 1,
+    }  # fmt: skip
+    by_difficulty = {each.name: each for each in sums.by_difficulty}
+    assert list(by_difficulty) == ["easy", "medium", "hard"]
+    assert by_difficulty["medium"].mean_score is None
+    assert by_difficulty["hard"].mean_score == 1.0  # of the only one with a score
+    assert (sums.median_seconds_to_pass, sums.median_steps_to_pass) == (10.0, 100)
+    assert sums.usd == pytest.approx(0.3) and sums.seconds == 105.0
+
+
+def test_what_is_not_finished_is_in_no_rate():
+    sums = found(result(0, "passed", usd=None), result(1, "stopped"))
+    assert sums.overall.total == 1 and sums.waiting == ("c1", "c2", "c3", "c4")
+    assert sums.usd is None  # a price that nobody knows is not 0
+
+
+def test_nothing_is_a_result_too():
+    sums = found()
+    assert sums.overall.share is None and sums.median_seconds_to_pass is None
+
+
+def test_results_of_cases_whose_words_changed_are_left_out():
+    old = result(0, "passed")
+    changed = old.case.model_copy(update={"intent": "walk well"})
+    assert found(old.model_copy(update={"case": changed})).overall.total == 0

@@ -1,0 +1,201 @@
+"""Steering from another terminal: real commands on real folders, clear refusals."""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from telic.cli.output import console
+from telic.cli.steered import SteeredView
+from telic.session.admission import Admission
+from telic.session.control import Steering, Stopped
+from telic.session.folder import SessionFolder, list_sessions
+from telic.session.forecast import forecast
+from telic.session.notes import read_notes
+from telic.session.records import SessionConfig
+from telic.session.spending import Account, Allowance
+from telic.storage.files import read_json, read_record, write_json
+from telic.storage.layout import list_runs
+from telic.storage.locks import RunLock
+from tests.session.sessions import CRITERIA, add_iteration, add_run, make_session
+
+NAME = "session_20260102_030405_abcd1234"
+
+
+def telic(*args: str, folder: Path, check: int | None = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "telic", *args],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    if check is not None:
+        assert done.returncode == check, done.stderr + done.stdout
+    return done
+
+
+def answer(*args: str, folder: Path) -> dict:
+    return json.loads(telic(*args, "--json", folder=folder).stdout)
+
+
+@pytest.fixture
+def session(tmp_path) -> SessionFolder:
+    folder = make_session(tmp_path / "runs", NAME)
+    add_iteration(folder, 1)
+    return folder
+
+
+@pytest.fixture
+def running(session, tmp_path):
+    """A session that runs until it is stopped, in a thread."""
+
+    def work():
+        account = Account(session, Allowance())
+        door = Admission(tmp_path / "runtime", cores=[0])
+        with RunLock(session.lock, session.name):
+            steering = Steering(session, lambda event: None, lambda: False, account, door)
+            try:
+                while True:
+                    steering.safe_point()
+                    time.sleep(0.02)
+            except Stopped:
+                write_json(session.summary, {"outcome": "stopped"})
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    while not session.lock.exists():
+        time.sleep(0.01)
+    yield session
+    session.stop.touch()
+    thread.join(30)
+
+
+def test_a_session_is_paused_resumed_and_stopped_from_outside(running, tmp_path):
+    assert answer("pause", folder=tmp_path) == {"session": NAME, "status": "paused"}
+    assert answer("sessions", folder=tmp_path)[0]["state"] == "paused"
+    assert answer("resume", NAME, folder=tmp_path)["status"] in ("running", "paused")
+    assert not running.pause.exists()
+    assert answer("stop", "2026", folder=tmp_path) == {"session": NAME, "status": "stopped"}
+    page = telic("sessions", folder=tmp_path).stdout
+    assert "run forward" in page and "stopped" in page
+
+
+def test_a_running_session_is_not_resumed_and_keeps_its_limits(running, tmp_path):
+    assert "nothing to resume" in telic("resume", folder=tmp_path, check=2).stderr
+    telic("pause", folder=tmp_path)
+    refused = telic("resume", "--budget-hours", "2", folder=tmp_path, check=2)
+    assert f"telic stop {NAME}" in refused.stderr
+
+
+def test_a_note_is_kept_with_its_author(session, tmp_path):
+    telic("note", "less bouncing please", "--author", "ada", folder=tmp_path)
+    telic("note", "20260102", "and faster", folder=tmp_path)
+    first, second = read_notes(session)
+    assert (first.text, first.author, second.text) == ("less bouncing please", "ada", "and faster")
+
+
+def test_criteria_are_approved_with_a_persons_edit(session, tmp_path):
+    write_json(session.criteria, {"time": "now", "criteria": list(CRITERIA)})
+    shown = read_json(session.criteria)
+    shown["criteria"][0]["goal"] = 2.5
+    (tmp_path / "mine.json").write_text(json.dumps(shown))
+    done = answer("approve", "--criteria", "mine.json", folder=tmp_path)
+    assert done["edited"] and done["criteria"][0]["goal"] == 2.5
+    assert read_json(session.approval)["criteria"][0]["goal"] == 2.5
+
+
+def test_a_branch_is_made_beside_its_origin(session, tmp_path):
+    made = answer("branch", "--iteration", "1", "--note", "slower", folder=tmp_path)
+    assert made["origin"] == NAME
+    branch = next(each for each in list_sessions(tmp_path / "runs") if each.name != NAME)
+    assert branch.name == made["session"] and read_notes(branch)[0].text == "slower"
+    page = telic("branch", NAME, "--iteration", "1", folder=tmp_path).stdout
+    assert "telic resume session_" in page
+
+
+REFUSALS = [
+    (["stop", "session_20260102_030405_abcd1235"], 2, NAME),
+    (["stop"], 2, "is not running; it is"),
+    (["pause"], 2, "is not running; it is interrupted"),
+    (["pause", "run_1"], 2, 'No session named "run_1"'),
+    (["note", NAME, "a", "b"], 2, "quotes"),
+    (["note", " "], 2, "empty"),
+    (["approve"], 2, "nothing to approve"),
+    (["approve", "--criteria", "none.json"], 1, "none.json"),
+    (["branch", "--iteration", "7"], 2, "it has: 1"),
+    (["branch"], 2, "--iteration"),
+    (["resume", NAME, "--budget-hours", "-1"], 2, "max_hours"),
+    (["sessions", "--runs-dir", "nowhere"], 0, ""),
+    (["note", "x", "--runs-dir", "nowhere"], 2, "holds none yet"),
+]
+
+
+@pytest.mark.parametrize(("args", "code", "says"), REFUSALS, ids=lambda value: str(value)[:40])
+def test_bad_input_gets_one_clear_paragraph(session, tmp_path, args, code, says):
+    add_run(tmp_path / "runs" / "run_1", steps=10)
+    done = telic(*args, folder=tmp_path, check=code)
+    assert says in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
+    assert not session.stop.exists() and not session.pause.exists()
+
+
+def test_a_finished_session_points_to_a_branch(session, tmp_path):
+    write_json(session.summary, {"outcome": "not_passed"})
+    for args in (["note", "faster"], ["resume", NAME]):
+        refused = telic(*args, folder=tmp_path, check=2)
+        assert f"telic branch {NAME}" in refused.stderr
+
+
+def test_what_a_session_takes_and_waits_for_is_said_in_words(session):
+    view = SteeredView()
+    made = forecast(
+        (30_000, 70_000), Allowance(steps=50_000), runs_dir=session.path.parent, env="x",
+        members=3, model="anthropic:nobody", calls=7,
+    )  # fmt: skip
+    with console.capture() as said:
+        view({"event": "session.forecast", **made.model_dump()})
+        Account(session, Allowance(steps=50_000, hours=2)).report(view)
+        for name in ("paused", "waiting"):
+            view({"event": f"session.{name}", "message": f"{name}: telic resume [x]"})
+        view({"event": "session.resumed"})
+        view({"event": "session.admitted", "waited_s": 75.0})
+        view({"event": "session.notes", "number": 2, "notes": [{"author": "ada", "text": "slow"}]})
+    text = said.get()
+    for words in (
+        "30,000 steps if the first try passes, at most 100,000 steps", "never trained",
+        "7 model calls, at an unknown price", "the limit on steps may end it before",
+        "256 steps; left: 2 h 00 min, 49,744 steps", "paused: telic resume [x]",
+        "going on after 1 min 15 s", "heeding ada: slow",
+    ):  # fmt: skip
+        assert words in text, text
+
+
+@pytest.mark.slow
+def test_a_real_session_is_stopped_in_time_and_goes_on_with_more_budget(tmp_path):
+    command = [
+        sys.executable, "-m", "telic", "run", "run forward fast", "--env", "HalfCheetah-v5",
+        "--seeds", "1", "--steps", "10M", "--iterations", "1",
+    ]  # fmt: skip
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    runs = tmp_path / "runs"
+    deadline = time.monotonic() + 120
+    while not (found := list_sessions(runs)) or not list_runs(found[0].iteration(1).path):
+        assert process.poll() is None and time.monotonic() < deadline, process.communicate()[0]
+        time.sleep(0.1)
+    time.sleep(2.0)
+    assert answer("stop", folder=tmp_path)["status"] == "stopped"
+    process.communicate(timeout=60)
+    (folder,) = list_sessions(runs)
+    changed = telic(
+        "resume", "--budget-hours", "1e-9", "--json", folder=tmp_path, check=None
+    )  # fmt: skip
+    assert json.loads(changed.stdout)["outcome"] == "stopped"
+    assert "hours" in json.loads(changed.stdout)["reason"]
+    assert read_record(folder.config, SessionConfig).max_hours == 1e-9

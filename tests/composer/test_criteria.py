@@ -1,0 +1,78 @@
+"""Criteria that a person reads and edits, and the judge that follows them."""
+
+from functools import lru_cache
+
+import pytest
+
+from telic.composer.compose import compose
+from telic.envs import make
+from telic.errors import UnknownName, UsageError
+from telic.judges.code import JudgeCode
+from telic.judges.examples import puppet
+from telic.judges.puppet import Motion
+
+ENV = "HalfCheetah-v5"
+
+
+@lru_cache
+def spec():
+    made = make(ENV, num_envs=1)
+    made.close()
+    return made.spec
+
+
+def by_title(made):
+    return {each.title: each for each in made.criteria}
+
+
+def test_criteria_say_what_is_measured_and_which_way():
+    found = by_title(compose("run forward fast", spec()))
+    speed = found["moves forward at 3 m/s"]
+    assert (speed.direction, speed.zero, speed.goal, speed.unit) == ("at_least", 0.3, 3.0, "m/s")
+    assert speed.weight == 3.0 and speed.tag == "too_slow" and "velocity" in speed.quantity
+    assert found["is not on its back"].is_guard and found["is not on its back"].weight == 0.0
+    exact = by_title(compose("run forward at 2 m/s", spec()))["moves forward at 2 m/s"]
+    assert (exact.direction, exact.goal, exact.zero) == ("about", 2.0, 0.0)
+    sequence = compose("jump, then stand still", spec())
+    assert [each.kind for each in sequence.criteria].count("phased") == 1
+
+
+@pytest.mark.parametrize("intent", ["run forward fast", "run at 2 m/s", "jump, then stand still"])
+def test_unchanged_criteria_change_nothing(intent):
+    made = compose(intent, spec())
+    assert compose(intent, spec(), criteria=made.criteria) == made
+
+
+def test_an_edited_goal_is_the_judges_goal():
+    made = compose("run forward fast", spec())
+    slower = [
+        each.model_copy(update={"goal": 1.0, "zero": 0.1}) if each.unit == "m/s" else each
+        for each in made.criteria
+    ]
+    edited = compose("run forward fast", spec(), criteria=slower)
+    assert edited.reward == made.reward and edited.criteria == tuple(slower)
+    slow = puppet(ENV, made.env_args, [Motion(seconds=8, forward_mps=1.1, stride_hz=2)])
+    opened = make(ENV, num_envs=1, **made.env_args)
+    opened.close()
+    first, second = (JudgeCode(each.judge)(slow, opened.spec) for each in (made, edited))
+    assert (first.score or 0.0) < 0.7 < (second.score or 0.0)
+
+
+def test_a_dropped_criterion_is_not_judged_and_guards_stay():
+    made = compose("run forward fast", spec())
+    kept = [each for each in made.criteria if each.title.startswith("moves")]
+    titles = [each.title for each in compose("run forward fast", spec(), criteria=kept).criteria]
+    assert "keeps going" not in titles and "is not on its back" in titles
+
+
+def test_criteria_that_make_no_judge_are_refused():
+    made = compose("run forward fast", spec())
+    with pytest.raises(UnknownName, match="keeps going"):
+        compose(
+            "run forward fast", spec(), [made.criteria[1].model_copy(update={"title": "keeps"})]
+        )
+    with pytest.raises(UsageError, match="weight is left"):
+        compose("run forward fast", spec(), criteria=[])
+    same = [made.criteria[0].model_copy(update={"zero": 3.0})]
+    with pytest.raises(UsageError, match="needs a range"):
+        compose("run forward fast", spec(), criteria=same)

@@ -1,0 +1,131 @@
+"""Composed judges know the real thing when they see it, and are not taken in by bad habits.
+
+Puppets show the real thing: a robot led by hand through what was asked for.
+"""
+
+from functools import lru_cache
+
+import pytest
+
+from telic.composer.compose import compose
+from telic.envs import make
+from telic.judges.code import JudgeCode
+from telic.judges.examples import bad_habits, puppet
+from telic.judges.puppet import Motion
+
+CHEETAH, ANT, HOPPER = "HalfCheetah-v5", "Ant-v5", "Hopper-v5"
+STILL = Motion(seconds=20)
+
+
+def go(seconds, speed, **more):
+    return Motion(seconds=seconds, forward_mps=speed, **more)
+
+
+def jumps(seconds, count, height=0.9, **more):
+    return Motion(seconds=seconds, jumps=count, height_m=height, **more)
+
+
+GOOD = [
+    (CHEETAH, "run forward fast", [go(8, 3.2, stride_hz=2)]),
+    (CHEETAH, "stand still", [STILL]),
+    (CHEETAH, "jump", [jumps(5, 2)]),
+    (CHEETAH, "jump three times", [jumps(5, 3), STILL]),
+    (CHEETAH, "hop in place", [jumps(8, 12, 0.2)]),
+    (HOPPER, "hop forward", [jumps(8, 12, 0.2, forward_mps=0.9)]),
+    (CHEETAH, "do a backflip", [jumps(1, 1, pitch_turns=-1.0), STILL]),
+    (ANT, "do a cartwheel", [Motion(seconds=1.5, roll_turns=1.0), STILL]),
+    (ANT, "jump forward", [jumps(5, 2, 0.7, forward_mps=1.2)]),
+    (ANT, "walk 2 m", [go(5, 0.4), STILL]),
+    (ANT, "walk forward and to the left", [go(8, 0.7, left_mps=0.7, stride_hz=3)]),
+    (ANT, "walk in a circle", [go(30, 0.48, turn_rps=0.8, circle=True)]),
+    (ANT, "walk in a circle clockwise", [go(30, 0.48, turn_rps=-0.8, circle=True)]),
+    (ANT, "turn 180 degrees left", [Motion(seconds=3, turn_rps=1.0472), STILL]),
+    (ANT, "spin twice", [Motion(seconds=10, turn_rps=1.2566), STILL]),
+    (ANT, "spin clockwise", [Motion(seconds=10, turn_rps=-1.1)]),
+    (ANT, "run forward without turning or jumping", [go(8, 1.0, stride_hz=3)]),
+]
+# What looks like it in some way, and is not: half of it, the wrong way, without the guard.
+ALIKE = [
+    (CHEETAH, "run forward fast", [go(8, -3.2)]),
+    (CHEETAH, "walk slowly", [go(8, 5.0)]),
+    (CHEETAH, "do a backflip", [jumps(1, 1, pitch_turns=-0.5), STILL]),
+    (CHEETAH, "do a backflip", [jumps(1, 1, pitch_turns=1.0), STILL]),
+    (CHEETAH, "jump three times", [jumps(5, 1), STILL]),
+    (CHEETAH, "jump three times", [jumps(5, 6), STILL]),
+    (CHEETAH, "hop in place", [STILL]),
+    (HOPPER, "hop forward", [go(8, 0.9)]),
+    (ANT, "walk in a circle", [go(30, 0.48)]),
+    (ANT, "walk in a circle", [Motion(seconds=30, turn_rps=0.8)]),
+    (ANT, "walk in a circle clockwise", [go(30, 0.48, turn_rps=0.8, circle=True)]),
+    (ANT, "turn 180 degrees left", [Motion(seconds=3, turn_rps=-1.0472), STILL]),
+    (ANT, "turn 180 degrees left", [Motion(seconds=20, turn_rps=1.0472)]),
+    (ANT, "walk 2 m", [go(20, 0.6)]),
+    (ANT, "run forward without turning", [go(8, 1.0, turn_rps=1.0, stride_hz=3)]),
+    (ANT, "run forward without jumping", [jumps(8, 8, 0.7, forward_mps=1.2)]),
+    (ANT, "stand without moving more than 0.5 m", [go(8, 0.24)]),
+    (ANT, "stand upright on two legs", [STILL]),
+    (CHEETAH, "run on the hind legs", [go(8, 3.2, stride_hz=2)]),
+]
+
+
+@lru_cache
+def spec_of(env):
+    made = make(env, num_envs=1)
+    made.close()
+    return made.spec
+
+
+def score(env, intent, motions):
+    made = compose(intent, spec_of(env))
+    opened = make(env, num_envs=1, **made.env_args)
+    opened.close()
+    verdict = JudgeCode(made.judge)(puppet(env, made.env_args, motions), opened.spec)
+    assert verdict.score is not None, verdict.reason
+    return verdict.score
+
+
+@pytest.mark.parametrize(("env", "intent", "motions"), GOOD, ids=[each[1] for each in GOOD])
+def test_the_real_thing_is_recognised(env, intent, motions):
+    assert score(env, intent, motions) >= 0.8
+
+
+@pytest.mark.parametrize(("env", "intent", "motions"), ALIKE, ids=[each[1] for each in ALIKE])
+def test_what_only_looks_like_it_is_not_taken_for_it(env, intent, motions):
+    assert score(env, intent, motions) < 0.8
+
+
+# Habits that truly are what was asked for: pushing all joints one way folds the cheetah's legs.
+TRULY = {
+    (CHEETAH, "stand still"): {"does nothing"},
+    (ANT, "stand still"): {"does nothing", "pushes", "pulls"},
+    (CHEETAH, "crouch"): {"pulls", "pushes"},
+    (CHEETAH, "lie down"): {"pushes", "lies on its back", "topples over"},
+    (ANT, "lie down"): {"lies on its back", "topples over"},
+    (HOPPER, "lie down"): {"pushes", "pulls", "lies on its back", "topples over", "does nothing"},
+    (ANT, "lift a foot"): {"pushes", "pulls"},
+    (CHEETAH, "lift a foot"): {"pushes", "pulls"},
+}
+TEMPTING = [
+    "run forward fast", "walk 3 m", "jump", "jump three times", "jump forward", "hop in place",
+    "do a backflip", "roll over", "stand still", "crouch", "squat three times", "lie down",
+    "wave", "kick", "lift a foot", "jump, then stand still", "run for 3 seconds, then stop",
+]  # fmt: skip
+CALLED_OFF = {(HOPPER, "kick"), (HOPPER, "lift a foot")}
+
+
+@pytest.mark.parametrize("env", [CHEETAH, ANT, HOPPER])
+def test_no_bad_habit_passes_for_what_was_asked(env):
+    known = {}
+    for intent in TEMPTING:
+        if (env, intent) in CALLED_OFF:
+            continue
+        made = compose(intent, spec_of(env))
+        key = str(sorted(made.env_args.items()))
+        if key not in known:
+            known[key] = bad_habits(env, made.env_args)
+        judge = JudgeCode(made.judge)
+        for name in known[key].names:
+            verdict = judge(known[key].trajectory(name), known[key].spec)
+            assert verdict.score is not None, verdict.reason
+            if name not in TRULY.get((env, intent), ()):
+                assert verdict.score < 0.8, f"{name} passes for: {intent}"

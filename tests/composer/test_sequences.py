@@ -1,0 +1,149 @@
+"""One movement after another: order counts, each part is judged on its own time."""
+
+import re
+from functools import lru_cache
+
+import pytest
+import torch
+
+from telic.composer.compose import compose
+from telic.composer.parse import parse
+from telic.composer.sequences import arrange
+from telic.envs import make
+from telic.errors import Refused
+from telic.judges.code import JudgeCode
+from telic.judges.examples import GOOD, good_examples, puppet
+from telic.judges.puppet import Motion
+from telic.rewards.load import load_reward
+from telic.rewards.probe import probe
+
+CHEETAH, ANT = "HalfCheetah-v5", "Ant-v5"
+STILL = Motion(seconds=20)
+JUMP = Motion(seconds=2, jumps=1, height_m=0.9)
+RUN = Motion(seconds=4, forward_mps=2.2, stride_hz=2)
+
+
+@lru_cache
+def spec_of(env):
+    made = make(env, num_envs=1)
+    made.close()
+    return made.spec
+
+
+def judged(env, intent, motions):
+    made = compose(intent, spec_of(env))
+    opened = make(env, num_envs=1, **made.env_args)
+    opened.close()
+    verdict = JudgeCode(made.judge)(puppet(env, made.env_args, motions), opened.spec)
+    assert verdict.score is not None, verdict.reason
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("env", "intent", "motions"),
+    [
+        (CHEETAH, "jump, then stand still", [JUMP, STILL]),
+        (CHEETAH, "run forward for 3 seconds, then stop", [RUN, STILL]),
+        (CHEETAH, "jump twice, then run forward", [JUMP, JUMP, RUN]),
+        (ANT, "walk forward for 3 seconds, then turn around and walk back",
+         [Motion(seconds=4, forward_mps=1.0), Motion(seconds=4, turn_rps=0.8),
+          Motion(seconds=12, forward_mps=-1.0)]),
+    ],
+)  # fmt: skip
+def test_the_right_order_is_recognised(env, intent, motions):
+    assert judged(env, intent, motions).score >= 0.8
+
+
+@pytest.mark.parametrize(
+    ("intent", "motions"),
+    [
+        ("jump, then stand still", [STILL]),
+        ("jump, then stand still", [JUMP] * 8),
+        ("run forward for 3 seconds, then stop", [STILL]),
+        ("run forward for 3 seconds, then stop", [RUN]),
+        ("jump twice, then run forward", [RUN, JUMP, JUMP]),
+        ("jump twice, then run forward", [JUMP, RUN]),
+        ("stand still for 2 seconds, then jump", [JUMP] * 8),
+    ],
+)
+def test_half_of_it_or_the_wrong_order_is_not(intent, motions):
+    assert judged(CHEETAH, intent, motions).score < 0.8
+
+
+def test_a_later_phase_counts_only_after_the_one_before_it():
+    leaves = judged(CHEETAH, "jump, then stand still", [STILL]).leaves
+    later = [each for each in leaves if each.title.startswith("second") and not each.is_guard]
+    assert later and all(each.counted == 0.0 for each in later)
+
+
+def test_doing_the_last_thing_at_the_very_end_is_too_late():
+    late = [Motion(seconds=11.5), Motion(seconds=1.0, jumps=1, height_m=0.9), STILL]
+    assert judged(CHEETAH, "jump, then stand still", late).score < 0.8
+
+
+def phases_of(sentence, robot="Humanoid-v5"):
+    found = arrange(parse(sentence, spec_of(robot)))
+    return [[str(frame.verb) for frame in phase] for phase in found]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "phases"),
+    [
+        ("jump, then stand still", [["jump"], ["stand"]]),
+        ("jump and stand still", [["jump"], ["stand"]]),
+        ("do a backflip and land on your feet", [["flip"]]),
+        ("stand up and stay standing for 3 seconds", [["stand_up"]]),
+        ("walk forward and to the left", [["go", "go"]]),
+        ("walk forward then backward", [["go"], ["go"]]),
+        ("jump and turn 180 degrees in the air", [["jump", "turn"]]),
+        ("walk for 3 seconds, then turn around and walk back", [["go"], ["turn"], ["go"]]),
+        ("stand up, then walk", [["stand_up"], ["go"]]),
+    ],
+)
+def test_what_goes_together_and_what_comes_after(sentence, phases):
+    assert phases_of(sentence) == phases
+
+
+def test_a_reward_pays_more_for_going_on_than_for_staying_in_a_phase():
+    """Led through both phases, the puppet earns more per step in the second, and more in all."""
+    made = compose("run forward for 3 seconds, then stop", spec_of(CHEETAH))
+    motions = {GOOD: (RUN, STILL), "lingers": (RUN.model_copy(update={"seconds": 20.0}),)}
+    examples = good_examples(CHEETAH, made.env_args, {**motions, "never": (STILL,)})
+    env = make(CHEETAH, num_envs=3, **made.env_args)
+    reward = load_reward(made.reward)
+    probe(reward, env, transitions=32)
+    reward.start(3, "cpu")
+    steps = [
+        reward(each.obs, each.action, each.next_obs, each.info)
+        for each in examples.recording.transitions
+    ]
+    totals = torch.stack([each.total for each in steps])
+    finished = torch.stack([each.terms["finish"] for each in steps])
+    stage = torch.stack([each.terms["stage"] for each in steps])
+    assert (finished > 0).sum(0).tolist() == [1, 1, 0]  # finishing pays once
+    before = totals[10:50, 0].mean()
+    assert stage[-1, 0] > 0 and totals[-20:, 0].mean() > before
+    assert totals[:, 0].sum() > totals[:, 1].sum() > totals[:, 2].sum()
+
+
+def test_the_policy_sees_the_phase_and_every_term_has_a_name_of_its_own():
+    made = compose("walk forward, then walk backward without falling or shaking", spec_of(ANT))
+    assert 'memory_to = "actor"' in made.reward
+    names = re.findall(
+        r'"(\w+)": [\d.]+', made.reward.partition("weights = {")[2].partition("}")[0]
+    )
+    assert len(names) == len(set(names))
+    assert {"speed_1", "speed_2", "stage", "finish", "control", "smooth"} <= set(names)
+    alone = compose("walk forward", spec_of(ANT))
+    assert made.env_args["max_episode_steps"] > alone.env_args["max_episode_steps"]
+
+
+def test_what_holds_throughout_is_judged_once():
+    made = compose("walk forward, then walk backward without falling", spec_of(ANT))
+    titles = [each.title for each in made.criteria]
+    assert "first: does not end early" in titles and "does not end early" not in titles
+
+
+def test_too_long_a_sequence_is_refused():
+    with pytest.raises(Refused, match="one after another"):
+        compose(", then ".join(["walk forward", "jump"] * 4), spec_of(ANT))

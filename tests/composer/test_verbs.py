@@ -1,0 +1,156 @@
+"""Every verb on every environment where it makes sense: the code is accepted, and it runs."""
+
+from functools import lru_cache
+
+import pytest
+import torch
+
+from telic.composer.behaviours import BEHAVIOURS
+from telic.composer.compose import compose
+from telic.composer.frames import LimitKind, Posture, Style, Verb
+from telic.composer.parse import parse
+from telic.envs import make
+from telic.envs.tasks import TASKS
+from telic.errors import BadEnvironment
+from telic.judges.code import OFFERED, JudgeCode
+from telic.judges.examples import bad_habits
+from telic.rewards.load import load_reward
+from telic.rewards.probe import probe
+from telic.sandbox.source import check_source, compile_source
+
+ASKED = {
+    Verb.GO: ("run forward fast", "walk 2 m", "walk forward and to the left", "walk in place"),
+    Verb.JUMP: ("jump three times", "jump forward 1 m"),
+    Verb.HOP: ("hop forward", "hop in place five times"),
+    Verb.FLIP: ("do a backflip",),
+    Verb.ROLL: ("roll over", "do a cartwheel"),
+    Verb.TURN: ("turn 180 degrees left", "spin twice clockwise", "spin"),
+    Verb.CIRCLE: ("walk in a circle",),
+    Verb.STAND: ("stand still for 3 seconds", "stand on the rear legs", "do a handstand"),
+    Verb.SIT: ("crouch", "squat three times"),
+    Verb.LIE: ("lie down",),
+    Verb.STAND_UP: ("stand up",),
+    Verb.REACH: ("reach the target",),
+    Verb.BALANCE: ("balance",),
+    Verb.SWING: ("wave", "swing up the pole"),
+    Verb.LIFT: ("lift the front left leg", "raise your left arm", "lift a foot"),
+    Verb.KICK: ("kick twice",),
+    Verb.STOP: ("stop",),
+}
+MANNERS = """
+Ant: run forward steadily, gently and symmetrically with alternating legs
+Ant: run forward naturally while keeping the torso level
+Ant: run in a straight line without jumping or turning
+Ant: jump explosively
+Ant: stand without moving more than 1 m
+Ant: turn left without moving forward
+Ant: stand on two legs
+Ant: jump, then run forward without shaking or falling
+HalfCheetah: lie down, then stand up, then run forward
+HalfCheetah: run while keeping the torso below 0.5 m
+HalfCheetah: run on the hind legs
+Humanoid: walk upright without using your hands
+Humanoid: walk without leaning over
+Humanoid: walk forward with the torso 1.2 m high
+Humanoid: stand on one leg
+Humanoid: do a headstand
+Humanoid: hop on the right foot five times
+Humanoid: run low
+Humanoid: stand tall
+Walker2d: walk with little energy and small movements without falling or shaking
+""".strip().splitlines()
+ALL = [(env, text) for env in TASKS for texts in ASKED.values() for text in texts] + [
+    (f"{line.partition(': ')[0]}-v5", line.partition(": ")[2]) for line in MANNERS
+]
+
+
+@lru_cache
+def spec_of(env):
+    made = make(env, num_envs=1)
+    made.close()
+    return made.spec
+
+
+@lru_cache
+def habits(env):
+    return bad_habits(env, {"max_episode_steps": 60})
+
+
+def test_every_verb_has_a_behaviour_and_is_asked_for():
+    assert set(BEHAVIOURS) == set(Verb) == set(ASKED)
+
+
+def test_every_posture_style_and_limit_is_asked_for():
+    parsed = [parse(text, spec_of(env)) for env, text in ALL]
+    frames = [frame for each in parsed for frame in each.frames]
+    assert {each for frame in frames for each in frame.postures} >= set(Posture) - {Posture.LYING}
+    assert {each for frame in frames for each in frame.styles} >= set(Style) - {
+        Style.SMOOTH, Style.EFFICIENT
+    }  # fmt: skip
+    assert {limit.kind for each in parsed for limit in each.limits} == set(LimitKind)
+
+
+@pytest.mark.parametrize("env", TASKS)
+def test_what_is_composed_is_accepted_and_runs(env):
+    refused = 0
+    for text in [each for name, each in ALL if name == env]:
+        try:
+            made = compose(text, spec_of(env))
+        except BadEnvironment as error:
+            assert f"{env} cannot" in error.message and f"{env} can: " in str(error), text
+            refused += 1
+            continue
+        assert made == compose(text, spec_of(env)), "the same words give the same files"
+        assert made.not_understood == () and made.criteria, text
+        check_source(made.reward, "reward_fn.py")
+        compile_source(made.judge, "judge_fn.py", extra_modules=OFFERED)
+        batch = make(env, num_envs=4, **{**made.env_args, "max_episode_steps": 12})
+        report = probe(load_reward(made.reward), batch, transitions=32)
+        batch.close()
+        assert report.mode == "batched", text
+        judge, examples = JudgeCode(made.judge), habits(env)
+        for name in ("flails", "ends at once"):
+            verdict = judge(examples.trajectory(name), examples.spec)
+            assert verdict.score is not None, (text, name, verdict.reason)
+            titles = [leaf.title.partition(" (within")[0] for leaf in verdict.leaves]
+            assert titles == [each.title for each in made.criteria], text
+    assert refused < len(ALL)
+
+
+def test_memory_starts_anew_with_an_episode():
+    made = compose("jump twice, then turn 90 degrees left", spec_of("Ant-v5"))
+    env = make("Ant-v5", num_envs=3, **made.env_args)
+    reward = load_reward(made.reward)
+    probe(reward, env, transitions=32)
+    reward.start(3, "cpu")
+    before = reward.memory().clone()
+    obs = env.reset()
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(5):
+        action = torch.rand(3, 8, generator=generator) * 2 - 1
+        step = env.step(action)
+        assert reward(obs, action, step.final_obs, step.info).total.shape == (3,)
+        obs = step.obs
+    assert not torch.equal(reward.memory(), before)
+    reward.reset(torch.tensor([True, False, True]))
+    assert torch.equal(reward.memory()[::2], before[::2])
+    assert not torch.equal(reward.memory()[1], before[1])
+
+
+@pytest.mark.parametrize(
+    ("env", "text", "reason"),
+    [
+        ("Hopper-v5", "go to the left", "moves along y"),
+        ("HalfCheetah-v5", "walk in a circle", "turns about z"),
+        ("HalfCheetah-v5", "raise your left arm", "its bodies are torso"),
+        ("Hopper-v5", "kick", "no other foot"),
+        ("Swimmer-v5", "jump", "moves along z"),
+        ("Ant-v5", "reach the target", "a target"),
+        ("Walker2d-v5", "stand on the rear legs", "in front and behind"),
+        ("Ant-v5", "go up", "nothing to climb"),
+    ],
+)
+def test_what_a_robot_cannot_do_is_refused_with_the_closest_it_can(env, text, reason):
+    with pytest.raises(BadEnvironment, match=reason) as caught:
+        compose(text, spec_of(env))
+    assert f"{env} can: run forward fast" in str(caught.value)

@@ -1,0 +1,118 @@
+"""Puppets really do what they are led through, and bad habits are what they are called."""
+
+import numpy as np
+import pytest
+
+from telic.judges.episode import Episode
+from telic.judges.examples import HABITS, bad_habits, good_examples, puppet
+from telic.judges.puppet import Motion
+
+SHORT = {"max_episode_steps": 40}
+
+
+def measured(examples, name):
+    return Episode(examples.trajectory(name), examples.spec)
+
+
+@pytest.fixture(scope="module")
+def cheetahs():
+    return good_examples(
+        "HalfCheetah-v5", SHORT,
+        {
+            "runs": (Motion(seconds=60, forward_mps=2.0, stride_hz=1.5),),
+            "backs": (Motion(seconds=60, forward_mps=-2.0),),
+            "stands": (Motion(seconds=60),),
+            "jumps": (Motion(seconds=1.0, jumps=1, height_m=0.5), Motion(seconds=1.0)),
+            "flips": (
+                Motion(seconds=1.0, jumps=1, height_m=1.0, pitch_turns=-1.0), Motion(seconds=1.0),
+            ),
+        },
+    )  # fmt: skip
+
+
+def test_a_puppet_goes_as_fast_as_it_is_led_and_gets_there(cheetahs):
+    runs, backs = measured(cheetahs, "runs"), measured(cheetahs, "backs")
+    assert runs.mean("forward_velocity") == pytest.approx(2.0, abs=0.15)
+    assert runs.last("displacement") == pytest.approx(2.0 * 39 * runs.dt, rel=0.05)
+    assert backs.mean("forward_velocity") == pytest.approx(-2.0, abs=0.15)
+
+
+def test_a_puppet_that_stands_touches_the_ground_and_rests(cheetahs):
+    stands = measured(cheetahs, "stands")
+    assert stands["feet_in_contact"].min() == 2 and stands.highest("speed") < 0.1
+
+
+def test_a_puppet_jumps_leaves_the_ground_and_comes_down(cheetahs):
+    jumps = measured(cheetahs, "jumps")
+    rise = jumps.highest("height") - jumps["height"][0]
+    assert rise == pytest.approx(0.5, abs=0.12)
+    assert jumps.highest("air_time") > 0.3 and jumps["feet_in_contact"][-1] == 2
+
+
+def test_a_puppet_turns_over_backward_once_and_stands(cheetahs):
+    flips = measured(cheetahs, "flips")
+    assert flips.last("pitch_turns") == pytest.approx(-1.0, abs=0.03)
+    assert flips.lowest("uprightness") < -0.9 and flips.last("uprightness") > 0.95
+
+
+def test_a_free_robot_turns_circles_and_goes_aside():
+    ants = good_examples(
+        "Ant-v5", {"max_episode_steps": 60},
+        {
+            "turns": (Motion(seconds=60, turn_rps=1.0),),
+            "aside": (Motion(seconds=60, left_mps=0.5),),
+            "circle": (Motion(seconds=60, forward_mps=0.8, turn_rps=1.0, circle=True),),
+        },
+    )  # fmt: skip
+    turns, aside, circle = (measured(ants, name) for name in ("turns", "aside", "circle"))
+    seconds = 59 * turns.dt
+    assert turns.last("heading_turns") == pytest.approx(seconds / (2 * np.pi), rel=0.05)
+    moved = aside["y_position"][-1] - aside["y_position"][0]
+    assert moved == pytest.approx(0.5 * seconds, rel=0.1)
+    assert circle.last("distance_travelled") == pytest.approx(0.8 * seconds, rel=0.1)
+    assert circle.mean("heading_velocity") > 0.3 and circle.last("heading_turns") > 0.4
+
+
+def test_what_a_robot_cannot_do_is_left_out():
+    still = puppet("Reacher-v5", {}, [Motion(seconds=1.0, forward_mps=3.0, jumps=1)])
+    assert len(still) == 50
+
+
+def test_motions_follow_one_another_and_the_last_one_goes_on():
+    episode = good_examples(
+        "Swimmer-v5", {"max_episode_steps": 50},
+        {"x": (Motion(seconds=1.0, forward_mps=1.0), Motion(seconds=0.1, forward_mps=-1.0))},
+    )  # fmt: skip
+    x = measured(episode, "x")["x_position"]
+    assert x.argmax() == pytest.approx(25, abs=2) and x[-1] == pytest.approx(0.0, abs=0.15)
+
+
+def test_bad_habits_are_what_they_are_called():
+    habits = bad_habits("HalfCheetah-v5", SHORT)
+    assert habits.names == HABITS
+    assert measured(habits, "does nothing").mean("speed") < 0.2
+    assert len(measured(habits, "ends at once")) == 6
+    assert measured(habits, "lies on its back").highest("uprightness") < -0.9
+    actions = habits.trajectory("shakes")["action"]
+    assert (actions[1:] == -actions[:-1]).all() and np.abs(actions).min() == 1.0
+    assert measured(habits, "topples over").lowest("uprightness") < 0.0
+
+
+def test_an_example_that_falls_ends_there():
+    habits = bad_habits("Hopper-v5", SHORT)
+    lengths = dict(zip(habits.names, habits.lengths, strict=True))
+    assert lengths["lies on its back"] == 1 and lengths["pulls"] < 40
+
+
+def test_only_the_first_row_of_a_puppet_starts_an_episode(cheetahs):
+    starts = [each.info["episode_start"] for each in cheetahs.recording.transitions]
+    assert starts[0].all() and not any(each.any() for each in starts[1:])
+
+
+def test_examples_are_written_as_ordinary_episodes(cheetahs, tmp_path):
+    from telic.storage.trajectories import read_trajectory
+
+    paths = cheetahs.write(tmp_path)
+    again = read_trajectory(paths[0])
+    assert again.facts.env_id == "HalfCheetah-v5" and len(again) == 40
+    assert np.allclose(again["qpos"], cheetahs.trajectory("runs")["qpos"], atol=1e-5)

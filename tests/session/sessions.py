@@ -1,0 +1,72 @@
+"""Session folders with something in them, made without training."""
+
+from pathlib import Path
+
+import torch
+
+from telic.composer.compose import Composition
+from telic.judges.criteria import Criterion
+from telic.session.folder import SessionFolder
+from telic.session.records import Candidate, Iteration, SessionConfig
+from telic.storage.files import write_json, write_text
+from telic.storage.layout import RunFolder
+from telic.storage.scalars import ScalarLog
+from tests.training.small import SPEED
+
+CRITERIA = (
+    Criterion(title="runs forward", quantity="forward speed", zero=0.0, goal=4.0, unit="m/s"),
+    Criterion(title="stays upright", quantity="tilt", direction="at_most"),
+)
+JUDGE = "def judge(episode):\n    return []\n"
+
+
+def make_session(runs_dir: Path, name: str = "session_20260102_030405_abcd1234", **config):
+    """Return a session that was asked for and authored, and not begun."""
+    folder = SessionFolder(runs_dir / name)
+    folder.path.mkdir(parents=True)
+    request = {"intent": "run forward", "env": "HalfCheetah-v5", **config}
+    write_json(folder.config, SessionConfig(**request))
+    author = Composition(
+        intent="run forward", env="HalfCheetah-v5", criteria=CRITERIA, reward=SPEED, judge=JUDGE,
+        env_args={"max_episode_steps": 20}, steps=256, doubts=(), not_understood=(),
+    )  # fmt: skip
+    write_json(folder.author, author)
+    write_text(folder.judge, JUDGE)
+    return folder
+
+
+def add_iteration(folder: SessionFolder, number: int, *, score: float | None = 0.5, **changes):
+    """Add an iteration that was trained and judged."""
+    files = folder.iteration(number)
+    parent = number - 1 or None
+    candidate = Candidate(reward=SPEED, env_args={}, steps=256, parent=parent, change="faster")
+    write_json(files.candidate, candidate)
+    write_text(files.reward, SPEED)
+    add_run(files.path / "train", steps=256)
+    (files.path / "train" / "state.pt").write_bytes(b"large")
+    record = {
+        "number": number, "parent": parent, "change": "faster", "passed": False, "score": score,
+        "variant": 0, "best": "reward_seed_1", "tags": ("too_slow",), "members": (),
+        "training_s": 1.0, "judging_s": 0.5, **changes,
+    }  # fmt: skip
+    write_json(files.judgment, Iteration(**record))
+
+
+def add_run(path: Path, *, steps: int, members: int = 1, finished: bool = True, **facts):
+    """Add a training with metrics up to `steps` per member."""
+    run = RunFolder(path)
+    names = [f"reward_seed_{seed}" for seed in range(1, members + 1)]
+    job = {"env": "HalfCheetah-v5", "device": "cpu", "members": names}
+    write_json(run.config, {**job, **facts.pop("config", {})})
+    for seed in range(1, members + 1):
+        member = run.member("reward", seed)
+        log = ScalarLog(member.scalars)
+        for step in (steps // 2, steps):
+            log.append({"global_step": step, "loss": 0.1})
+        log.close()
+        member.checkpoints_dir.mkdir(parents=True)
+        torch.save({}, member.checkpoint(steps))
+    if finished:
+        summary = {"total_timesteps": steps * members, "training_time_s": 10.0}
+        write_json(run.summary, {**summary, **facts})
+    return run

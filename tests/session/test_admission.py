@@ -1,0 +1,205 @@
+"""The door to the machine's processors, with real processes that are really killed."""
+
+import multiprocessing
+import os
+import signal
+import time
+from contextlib import ExitStack
+
+import pytest
+
+from telic.envs import make
+from telic.errors import Refused, ResourceError
+from telic.session import admission
+from telic.session.admission import Admission, Lease
+from telic.session.needs import Need, available_bytes, need_of
+from telic.storage.locks import try_hold
+from tests.training.small import small_job
+
+PROCESSES = multiprocessing.get_context("fork")
+GIB = 2**30
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Start processes that come through the door, stay for a while and write down when."""
+    started = []
+
+    def one(name, cores=2, stay_s=0.2):
+        process = PROCESSES.Process(target=visit, args=(tmp_path, name, cores, stay_s))
+        process.start()
+        started.append(process)
+        return process
+
+    yield one
+    for process in started:
+        process.kill()
+        process.join()
+
+
+def visit(folder, name, cores, stay_s):
+    def tell(event):
+        (folder / f"{name}.said").write_text(event.get("message", ""))
+
+    with Admission(folder / "door", cores=[0, 1]).admit(Need(cores, None), name, tell=tell):
+        write(folder, name, "in")
+        time.sleep(stay_s)
+        write(folder, name, "out")
+
+
+def write(folder, name, what):
+    with (folder / "visits").open("a") as file:
+        file.write(f"{name} {what}\n")
+
+
+def visits(folder):
+    path = folder / "visits"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def until(ready, seconds=10.0):
+    deadline = time.monotonic() + seconds
+    while not ready():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.01)
+
+
+def test_who_needs_everything_is_alone_and_they_come_in_order(start, tmp_path):
+    holder = start("holder", stay_s=60)
+    until(lambda: visits(tmp_path) == ["holder in"])
+    names = [f"s{number}" for number in range(4)]
+    for name in names:
+        start(name)
+        until((tmp_path / f"{name}.said").exists)
+    assert visits(tmp_path) == ["holder in"]
+    holder.kill()
+    until(lambda: len(visits(tmp_path)) == 1 + 2 * len(names))
+    assert visits(tmp_path)[1:] == [f"{name} {what}" for name in names for what in ("in", "out")]
+
+
+def test_small_ones_share(start, tmp_path):
+    for process in [start("a", cores=1, stay_s=1.0), start("b", cores=1, stay_s=1.0)]:
+        process.join(20)
+    assert sorted(visits(tmp_path)[:2]) == ["a in", "b in"]
+
+
+def test_a_killed_holder_frees_its_processors_at_once(start, tmp_path):
+    holder = start("holder", stay_s=60)
+    until(lambda: visits(tmp_path) == ["holder in"])
+    start("next")
+    said = tmp_path / "next.said"
+    until(lambda: said.exists() and said.read_text())
+    assert said.read_text() == "waiting for 2 of 2 cores; held by holder"
+    os.kill(holder.pid, signal.SIGKILL)
+    killed = time.monotonic()
+    until(lambda: "next in" in visits(tmp_path))
+    assert time.monotonic() - killed < 3.0
+
+
+def test_a_killed_waiter_holds_nobody_up(start, tmp_path):
+    start("holder", stay_s=1.0)
+    until(lambda: visits(tmp_path) == ["holder in"])
+    waiter = start("waiter")
+    until((tmp_path / "waiter.said").exists)
+    start("last")
+    until((tmp_path / "last.said").exists)
+    assert (tmp_path / "last.said").read_text().endswith("waiter is before")
+    os.kill(waiter.pid, signal.SIGKILL)
+    until(lambda: visits(tmp_path)[-1:] == ["last out"])
+    assert not [line for line in visits(tmp_path) if line.startswith("waiter")]
+    assert not list((tmp_path / "door").glob("ticket_*"))
+
+
+def test_who_is_stopped_leaves_the_queue(tmp_path):
+    door = Admission(tmp_path, cores=[0])
+    with door.admit(Need(1, None), "first") as first:
+        asked = iter([False, False, False, True, True])
+        with door.admit(Need(1, None), "second", should_stop=lambda: next(asked)) as second:
+            assert first and not second
+        assert not list(tmp_path.glob("ticket_*"))
+        assert [each.holder for each in door.leases()] == ["first"]
+    assert door.leases() == []
+
+
+def test_more_than_there_is_means_all(tmp_path):
+    with Admission(tmp_path, cores=[0, 1]).admit(Need(64, None), "greedy") as got:
+        assert got
+
+
+def test_an_error_inside_gives_everything_back(tmp_path):
+    door = Admission(tmp_path, cores=[0])
+    with pytest.raises(ZeroDivisionError), door.admit(Need(1, None), "unlucky"):
+        raise ZeroDivisionError
+    assert door.leases() == []
+
+
+def test_a_door_that_somebody_keeps_open_can_still_be_left(tmp_path):
+    door = Admission(tmp_path, cores=[0])
+    handle = try_hold(tmp_path / "door")
+    deadline = time.monotonic() + 0.2
+    with door.admit(
+        Need(1, None), "patient", should_stop=lambda: time.monotonic() > deadline
+    ) as got:
+        assert not got
+    os.close(handle)
+
+
+def test_memory_that_nobody_will_give_back_is_refused(tmp_path):
+    door = Admission(tmp_path, cores=[0], free_bytes=lambda: 1 * GIB)
+    refused = pytest.raises(ResourceError, match=r"needs about 2\.0 GiB of memory, and 1\.0 GiB")
+    with refused, door.admit(Need(1, 2 * GIB), "large"):
+        pass
+    with door.admit(Need(1, GIB // 2), "small") as got:
+        assert got
+
+
+def test_memory_promised_to_another_is_waited_for(tmp_path, monkeypatch):
+    """Two that start together must not both count on the same free memory."""
+    door = Admission(tmp_path, cores=[0, 1], free_bytes=lambda: 3 * GIB)
+    said = []
+    with ExitStack() as first:
+        first.enter_context(door.admit(Need(1, 2 * GIB), "first"))
+
+        def leave(event):
+            said.append(event.get("message"))
+            first.close()
+
+        with door.admit(Need(1, 2 * GIB), "second", tell=leave) as got:
+            assert got
+    assert said[0] == "waiting for 2.0 GiB of memory, 1.0 GiB are free; held by first"
+    monkeypatch.setattr(admission, "_SETTLING_S", 0.0)  # later, what it took shows by itself
+    with door.admit(Need(1, 2 * GIB), "first"), door.admit(Need(1, 2 * GIB), "second") as got:
+        assert got
+
+
+def test_the_folder_is_the_users_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert admission.runtime_folder() == tmp_path / "telic"
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    monkeypatch.setattr(admission.tempfile, "gettempdir", lambda: str(tmp_path))
+    made = admission.runtime_folder()
+    assert made.parent == tmp_path and made.stat().st_mode & 0o777 == 0o700
+    made.rmdir()
+    made.symlink_to(tmp_path)
+    with pytest.raises(Refused, match="somebody else"):
+        admission.runtime_folder()
+
+
+def test_what_a_lease_says_survives_the_file():
+    lease = Lease(holder="session_1", pid=1, memory_bytes=None, since=1.5)
+    assert Lease.model_validate_json(lease.model_dump_json()) == lease
+
+
+def test_a_training_needs_more_with_more_members_and_longer_episodes():
+    env = make("HalfCheetah-v5", num_envs=1)
+    env.close()
+
+    def needed(**changes):
+        return need_of(small_job(**changes), env.spec).memory_bytes
+
+    few, many = needed(seeds=(1,)), needed(seeds=(1, 2, 3))
+    long = needed(seeds=(1,), env_args={"max_episode_steps": 4000})
+    assert few < many and few < long
+    assert few < 1 * GIB
+    assert need_of(small_job(threads=1), env.spec).cores == 1
+    assert available_bytes() > 0

@@ -1,0 +1,78 @@
+"""A new session from an iteration of another one."""
+
+import pytest
+
+from telic.errors import ConfigError, UsageError
+from telic.session import branching
+from telic.session.branching import branch, inherited, origin_of
+from telic.session.folder import list_sessions
+from telic.session.notes import notes_for, read_notes
+from telic.session.records import Candidate, SessionConfig
+from telic.storage.files import read_json, read_record
+from telic.storage.layout import RunFolder
+from tests.session.sessions import add_iteration, make_session
+
+
+@pytest.fixture
+def origin(tmp_path):
+    folder = make_session(tmp_path)
+    add_iteration(folder, 1, score=0.3)
+    add_iteration(folder, 2, score=0.7)
+    notes_for(folder, 2)
+    return folder
+
+
+def test_a_branch_holds_all_it_starts_from(origin):
+    made = branch(origin, 2, note="less bouncing")
+    assert made in list_sessions(origin.path.parent)
+    assert read_json(made.author) == read_json(origin.author)
+    assert made.judge.read_text() == origin.judge.read_text()
+    (start,) = inherited(made)
+    assert start.number == 0 and start.parent is None and start.score == 0.7
+    candidate = read_record(made.iteration(0).candidate, Candidate)
+    assert candidate.change == f"from iteration 2 of {origin.name}"
+    assert candidate.reward == read_record(origin.iteration(2).candidate, Candidate).reward
+    (member,) = RunFolder(made.iteration(0).path / "train").members()
+    assert member.checkpoints(), "its policy can still be played and exported"
+    assert not list(made.path.rglob("state.pt"))
+    came_from = origin_of(made)
+    assert (came_from.session, came_from.iteration) == (origin.name, 2)
+    (note,) = notes_for(made, 1)
+    assert note.text == "less bouncing"
+
+
+def test_the_origin_is_untouched_and_not_needed(origin):
+    before = {each: each.read_bytes() for each in origin.path.rglob("*") if each.is_file()}
+    made = branch(origin, 1)
+    after = {each: each.read_bytes() for each in origin.path.rglob("*") if each.is_file()}
+    assert before == after and read_notes(made) == []
+    assert origin_of(origin) is None and inherited(origin) == []
+
+
+def test_a_branch_of_a_branch_says_where_it_came_from(origin):
+    made = branch(branch(origin, 2), 0)
+    assert origin_of(made).iteration == 0 and inherited(made)[0].score == 0.7
+
+
+def test_the_request_may_change(origin):
+    made = branch(origin, 1, iterations=9)
+    assert read_record(made.config, SessionConfig).iterations == 9
+    with pytest.raises(ConfigError):
+        branch(origin, 1, iterations=0)
+
+
+def test_an_iteration_that_was_not_judged_is_refused(origin):
+    origin.iteration(3).path.mkdir()
+    with pytest.raises(UsageError, match=r"no judged iteration 3; it has: 1, 2\."):
+        branch(origin, 3)
+    assert list_sessions(origin.path.parent) == [origin]
+
+
+def test_a_copy_that_breaks_off_is_no_session(origin, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(branching.shutil, "copytree", full)
+    with pytest.raises(OSError, match="No space"):
+        branch(origin, 1)
+    assert list(origin.path.parent.iterdir()) == [origin.path]

@@ -1,0 +1,291 @@
+"""Stop, pause, notes and approval, as a session meets them while it really trains."""
+
+import multiprocessing
+import threading
+import time
+
+import pytest
+
+from telic.envs import make
+from telic.errors import UnknownName, UsageError
+from telic.session.admission import Admission
+from telic.session.approval import approve, parse_criteria
+from telic.session.control import Steering, Stopped
+from telic.session.find import find_session, find_work, is_running, state_of
+from telic.session.notes import add_note, delivered, notes_for, read_notes
+from telic.session.spending import Account, Allowance, AllowanceUsedUp, steps_taken
+from telic.storage.files import read_json, write_json
+from telic.storage.layout import RunFolder
+from telic.storage.locks import RunLock
+from telic.training.run import status_of
+from tests.session.sessions import CRITERIA, add_run, make_session
+from tests.training.small import small_job
+
+PROCESSES = multiprocessing.get_context("fork")
+
+
+class Sitting:
+    """A session's process, played by a thread."""
+
+    def __init__(self, folder, work, runtime, **allowance):
+        self.folder = folder
+        self.events = []
+        self.result = None
+        self.error = None
+        account = Account(folder, Allowance(**allowance))
+        door = Admission(runtime, cores=[0, 1])
+        self.steering = Steering(folder, self.events.append, lambda: False, account, door)
+        self._work = work
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
+
+    def _run(self):
+        try:
+            with RunLock(self.folder.lock):
+                self.result = self._work(self.steering)
+        except (Stopped, AllowanceUsedUp) as error:
+            self.error = error
+
+    def saw(self, name):
+        return any(each["event"] == name for each in self.events)
+
+    def end(self):
+        self.thread.join(60)
+        assert not self.thread.is_alive()
+        return self.result
+
+
+def until(ready, seconds=60.0):
+    deadline = time.monotonic() + seconds
+    while not ready():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def sit(tmp_path):
+    """Start a session's thread; whatever happens, it is stopped in the end."""
+    made = []
+
+    def start(work, folder=None, **allowance):
+        folder = folder or make_session(tmp_path)
+        made.append(Sitting(folder, work, tmp_path / "runtime", **allowance))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.folder.stop.touch()
+        each.folder.pause.unlink(missing_ok=True)
+        each.thread.join(30)
+
+
+@pytest.fixture(scope="module")
+def spec():
+    env = make("HalfCheetah-v5", num_envs=1)
+    env.close()
+    return env.spec
+
+
+def training(spec, **changes):
+    def work(steering):
+        return steering.train(small_job(**changes), spec, steering.folder.iteration(1).path)
+
+    return work
+
+
+def test_training_is_paused_for_real_and_goes_on_to_its_end(sit, spec):
+    sitting = sit(training(spec, steps=8_192, save_every_s=5.0))
+    folder = sitting.folder
+    until(lambda: sitting.saw("train.progress"))
+    folder.pause.touch()
+    until(lambda: state_of(folder) == "paused")
+    run = RunFolder(folder.iteration(1).path / "train")
+    assert status_of(run) == "stopped" and run.state.exists()
+    assert not is_running(run), "a paused session burns nothing"
+    steps, seconds = steps_taken(folder), sitting.steering.account.seconds
+    time.sleep(0.5)
+    assert steps_taken(folder) == steps
+    assert sitting.steering.account.seconds - seconds < 0.2
+    assert f"telic resume {folder.name}" in read_json(folder.waiting)["message"]
+    folder.pause.unlink()
+    assert sitting.end().status == "completed"
+    assert sitting.saw("session.resumed") and steps_taken(folder) == 8_192
+    assert not folder.waiting.exists()
+
+
+def test_a_pause_that_outlives_its_process_holds_the_next_one(sit, tmp_path):
+    folder = make_session(tmp_path)
+    folder.pause.touch()
+    write_json(folder.waiting, {"reason": "cores", "message": "left by a killed process"})
+    sitting = sit(lambda steering: steering.safe_point(), folder)
+    until(lambda: state_of(folder) == "paused")
+    folder.pause.unlink()
+    sitting.end()
+    assert sitting.error is None
+
+
+def test_stop_is_quick_even_in_a_long_update_and_the_run_can_go_on(sit, spec):
+    large = {"num_envs": 64, "horizon": 1024, "minibatch_size": 64, "epochs": 20}
+    sitting = sit(training(spec, steps=1_000_000, settings=large))
+    until(lambda: sitting.saw("train.start"))
+    time.sleep(0.5)
+    sitting.folder.stop.touch()
+    asked = time.monotonic()
+    sitting.end()
+    assert time.monotonic() - asked < 2.0
+    assert isinstance(sitting.error, Stopped)
+    assert status_of(RunFolder(sitting.folder.iteration(1).path / "train")) == "interrupted"
+    assert sitting.steering._admission.leases() == []
+
+
+def test_a_training_that_is_stopped_by_itself_ends_the_session(sit, spec):
+    sitting = sit(training(spec, steps=10_000_000, save_every_s=5.0))
+    until(lambda: sitting.saw("train.progress"))
+    RunFolder(sitting.folder.iteration(1).path / "train").stop.touch()
+    sitting.end()
+    assert isinstance(sitting.error, Stopped)
+
+
+def test_stop_reaches_a_session_that_waits(sit, tmp_path):
+    folder = make_session(tmp_path)
+    folder.pause.touch()
+    sitting = sit(lambda steering: steering.safe_point(), folder)
+    until(lambda: state_of(folder) == "paused")
+    folder.stop.touch()
+    sitting.end()
+    assert isinstance(sitting.error, Stopped)
+    assert folder.pause.exists(), "it is still paused when it is run again"
+
+
+def test_time_that_is_up_ends_training_with_its_reason(sit, spec):
+    sitting = sit(training(spec, steps=10_000_000), hours=4 / 3600)
+    sitting.end()
+    assert isinstance(sitting.error, AllowanceUsedUp) and sitting.error.kind == "hours"
+    run = RunFolder(sitting.folder.iteration(1).path / "train")
+    assert status_of(run) == "stopped"  # saved, not killed
+
+
+def test_who_waits_for_processors_says_so_and_is_not_charged(sit, spec, tmp_path):
+    door = Admission(tmp_path / "runtime", cores=[0, 1])
+    from telic.session.needs import Need
+
+    with door.admit(Need(2, None), "session_other"):
+        sitting = sit(training(spec, steps=512))
+        until(lambda: state_of(sitting.folder) == "waiting for cores")
+        seconds = sitting.steering.account.seconds
+        time.sleep(0.3)
+        assert sitting.steering.account.seconds == seconds
+    assert sitting.end().status == "completed"
+    (waiting,) = [each for each in sitting.events if each["event"] == "session.waiting"]
+    assert "held by session_other" in waiting["message"]
+
+
+def test_a_run_that_is_complete_is_not_trained_again(sit, spec):
+    """Killed between training and judging, a session must find what it has."""
+    sitting = sit(training(spec, steps=512), steps=512)
+    first = sitting.end()
+    again = sit(training(spec, steps=512), sitting.folder, steps=512)
+    assert again.end() == first and again.events == []
+
+
+def test_a_training_is_cut_to_the_steps_that_are_left(sit, spec):
+    sitting = sit(training(spec, steps=10_000), steps=2_560)
+    assert sitting.end().summary["total_timesteps"] == 2_560
+
+
+# ---------------------------------------------------------------------------- notes
+
+
+def test_every_note_is_answered_by_exactly_one_iteration(tmp_path):
+    folder = make_session(tmp_path)
+    first = add_note(folder, " less bouncing please ", author="ada")
+    assert (first.text, first.author) == ("less bouncing please", "ada")
+    assert [each.id for each in notes_for(folder, 2)] == [first.id]
+    second = add_note(folder, "and faster")
+    assert [each.id for each in notes_for(folder, 2)] == [first.id], "asked again after a crash"
+    assert delivered(folder) == {first.id: 2}
+    assert [each.id for each in notes_for(folder, 3)] == [second.id]
+    assert notes_for(folder, 4) == ()
+    assert delivered(folder) == {first.id: 2, second.id: 3}
+
+
+def write_notes(folder, name):
+    for number in range(20):
+        add_note(folder, f"{name} {number} " + "x" * 5000, author=name)
+
+
+def test_notes_of_several_people_at_once_are_all_kept(tmp_path):
+    folder = make_session(tmp_path)
+    people = [PROCESSES.Process(target=write_notes, args=(folder, name)) for name in "abcd"]
+    for each in people:
+        each.start()
+    for each in people:
+        each.join(60)
+    assert len(read_notes(folder)) == 80
+
+
+def test_an_empty_note_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="empty"):
+        add_note(make_session(tmp_path), "  ")
+
+
+# ---------------------------------------------------------------------------- approval
+
+
+def test_a_session_waits_for_agreement_and_takes_the_edit(sit):
+    sitting = sit(lambda steering: steering.approved(CRITERIA))
+    folder = sitting.folder
+    until(lambda: state_of(folder) == "waiting for approval")
+    shown = read_json(folder.criteria)
+    shown["criteria"] = shown["criteria"][:1]
+    approve(folder, parse_criteria(shown), author="ada")
+    assert sitting.end() == CRITERIA[:1]
+    assert read_json(folder.approval)["edited"] and sitting.saw("session.waiting")
+    with pytest.raises(UsageError, match="approved already, by ada"):
+        approve(folder)
+
+
+def test_what_was_agreed_is_not_asked_again(sit, tmp_path):
+    folder = make_session(tmp_path)
+    with pytest.raises(UsageError, match="nothing to approve"):
+        approve(folder)
+    write_json(folder.criteria, {"time": "now", "criteria": list(CRITERIA)})
+    assert not approve(folder).edited
+    sitting = sit(lambda steering: steering.approved(CRITERIA), folder)
+    assert sitting.end() == CRITERIA and not sitting.events
+
+
+@pytest.mark.parametrize("data", [[], {"criteria": "fast"}, [{"title": ""}], 3])
+def test_criteria_that_cannot_be_read_are_refused(data):
+    with pytest.raises(UsageError, match="criteri"):
+        parse_criteria(data)
+
+
+# ---------------------------------------------------------------------------- finding
+
+
+def test_a_session_is_found_by_what_people_type(tmp_path):
+    old = make_session(tmp_path, "session_20260101_000000_aaaa")
+    new = make_session(tmp_path, "session_20260102_000000_bbbb")
+    assert find_session(tmp_path) == new
+    for name in (old.name, "20260101", "session_20260101", str(old.path)):
+        assert find_session(tmp_path, name).name == old.name
+    with pytest.raises(UsageError, match="2 ids"):
+        find_session(tmp_path, "2026")
+    with pytest.raises(UnknownName) as unknown:
+        find_session(tmp_path, "session_20260101_000000_aaab")
+    assert unknown.value.near[0] == old.name
+    with pytest.raises(UsageError, match="holds none yet"):
+        find_session(tmp_path / "elsewhere")
+
+
+def test_latest_work_is_what_is_running(tmp_path):
+    session = make_session(tmp_path)
+    run = add_run(tmp_path / "run_1", steps=10)
+    assert find_work(tmp_path, "run_1") == run
+    assert find_work(tmp_path, session.name) == session
+    with RunLock(run.lock):
+        assert find_work(tmp_path) == run
+    with RunLock(session.lock):
+        assert find_work(tmp_path) == session
+    assert state_of(session) == "interrupted"

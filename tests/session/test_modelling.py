@@ -1,0 +1,130 @@
+"""A whole session with a model as its author, on scripted answers."""
+
+import json
+import threading
+import time
+
+import pytest
+
+from telic import llm
+from telic.llm import Models, Scripted, answer_order, list_orders
+from telic.llm.orders import ORDERS
+from telic.session.api import run
+from telic.session.bounds import within
+from telic.session.folder import SessionFolder
+from telic.session.story import Story
+from telic.storage.files import read_json
+from telic.training.presets import preset
+from tests.agents.scripts import JUDGE, REVISION, REWARD, SCRIPT, STRICT
+from tests.training.small import SPEED
+
+SMALL = {"seeds": (1, 2), "episodes": 4, "steps": 256, "vision": False, "model": "scripted"}
+
+
+@pytest.fixture
+def scripted(monkeypatch):
+    """Let sessions ask a script; returns what was asked."""
+
+    def use(script):
+        provider = Scripted(script)
+
+        def connect(name, folder, **options):
+            return Models(provider, folder, **options)
+
+        monkeypatch.setattr(llm, "connect", connect)
+        return provider
+
+    return use
+
+
+def test_a_model_writes_is_reviewed_revises_and_sums_up(scripted, tmp_path):
+    strict = {**SCRIPT, "judge_author": {"reasoning": "j", "source": STRICT}}
+    strict["elicitor"] = {**SCRIPT["elicitor"], "puppet": []}  # which this judge would not pass
+    provider = scripted(
+        {**strict, "reviser": [{"look": {"at": "judgement"}}, {"revision": REVISION}]}
+    )
+    session = run("run", runs_dir=tmp_path, iterations=2, **SMALL)
+    roles = [each.role for each in provider.requests]
+    assert sorted(roles[1:3]) == ["judge_author", "reward_author"]  # side by side
+    assert [roles[0], *roles[3:]] == ["elicitor", "reviewer", "reviser", "reviser", "analyst"]
+    assert session.summary.outcome == "not_passed" and session.summary.iterations == 2
+    folder = SessionFolder(session.path)
+    second = read_json(folder.iteration(2).candidate)
+    assert second["parent"] == 1 and second["change"] == "faster"
+    assert [each["weights"]["speed"] for each in second["variants"]] == [2.0, 4.0]
+    assert read_json(folder.analysis)["story"] == "It ran."
+    told = provider.requests[-1].prompt
+    assert "2. from 1: faster" in told and "speed needs weight" in told
+    assert "def judge" not in provider.requests[4].prompt  # the judge stays hidden
+
+
+def test_a_reward_that_pays_for_bad_habits_goes_back_before_training(scripted, tmp_path):
+    lazy = SPEED.replace('"speed": 1.0', '"speed": -1.0')
+    answers = [{**REWARD, "source": lazy}, REWARD]
+    runs = """
+from telic import leaf
+
+def judge(episode):
+    return [leaf("runs", episode.mean("forward_velocity"), zero=0.3, goal=2.5, tag="too_slow")]
+"""
+    script = {**SCRIPT, "reward_author": answers, "judge_author": {"reasoning": "", "source": runs}}
+    script["elicitor"] = {**SCRIPT["elicitor"], "fine": []}
+    provider = scripted(script)
+    told = []
+    run("run", runs_dir=tmp_path, iterations=1, on_event=told.append, **SMALL)
+    [first, second] = [each.prompt for each in provider.requests if each.role == "reward_author"]
+    assert "sent back" not in first and "sent back" in second and "pays a robot" in second
+    tried = [each for each in told if each["event"] == "session.tried"]
+    assert tried[0]["reward_problems"] and not tried[1]["reward_problems"]
+
+
+def test_work_orders_can_be_answered_and_nothing_is_asked_twice(tmp_path):
+    asked = []
+
+    def play_the_model():
+        end = time.monotonic() + 120
+        while time.monotonic() < end and len(asked) < 5:
+            for folder in tmp_path.glob(f"*/{ORDERS}"):
+                for line in list_orders(folder):
+                    if line.state == "open":
+                        asked.append(line.role)
+                        answer_order(folder, line.key, json.dumps(SCRIPT[line.role]))
+            time.sleep(0.05)
+
+    person = threading.Thread(target=play_the_model)
+    person.start()
+    request = {**SMALL, "model": "host", "runs_dir": tmp_path, "iterations": 1}
+    seen = []
+    stopped = run(
+        "run", on_event=seen.append,
+        should_stop=lambda: any(each["event"] == "train.start" for each in seen),
+        **{**request, "steps": 16_384},
+    )  # fmt: skip
+    assert stopped.summary.outcome == "stopped" and len(asked) == 4
+    finished = run("run", **{**request, "steps": 16_384})
+    person.join()
+    assert finished.path == stopped.path and finished.passed
+    assert sorted(asked) == sorted(SCRIPT)
+
+
+def test_settings_stay_within_bounds_of_the_preset():
+    usual = preset("default", "HalfCheetah-v5").settings
+    taken, told = within({"gamma": 0.5, "learning_rate": usual.learning_rate, "hidden": 3}, usual)
+    assert taken == {"gamma": 0.95, "learning_rate": usual.learning_rate}
+    assert len(told) == 2 and "hidden" in told[1] and "0.95" in told[0]
+
+
+def test_closer_looks_show_what_is_on_disk(scripted, tmp_path):
+    from telic.agents.records import Look
+    from telic.session.records import Iteration
+    from telic.storage.files import read_record
+
+    scripted({**SCRIPT, "judge_author": {"reasoning": "j", "source": JUDGE}})
+    session = run("run", runs_dir=tmp_path, iterations=1, **SMALL)
+    folder = SessionFolder(session.path)
+    story = Story.of(folder, [read_record(folder.iteration(1).judgment, Iteration)])
+    assert "class Speed" in story.show(Look(at="code"))
+    assert "| lasts |" in story.show(Look(at="judgement"))
+    assert "| step | episodic_return" in story.show(Look(at="curves"))
+    assert "0.00 s:" in story.show(Look(at="episode", quantity="forward_velocity"))
+    assert "does nothing" in story.show(Look(at="examples"))

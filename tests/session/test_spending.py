@@ -1,0 +1,203 @@
+"""What a session has spent is on disk, whatever happens to its process."""
+
+import multiprocessing
+import os
+import platform
+import signal
+import time
+
+import pytest
+
+from telic.errors import ConfigError
+from telic.llm.budget import Charge
+from telic.llm.records import RawReply, Tokens
+from telic.llm.replies import Replies, StoredReply
+from telic.session import forecast as forecasts
+from telic.session.forecast import forecast, measured_rates, planned_steps
+from telic.session.spending import Account, Allowance, AllowanceUsedUp, steps_taken
+from telic.storage.files import write_json
+from telic.storage.layout import RunFolder
+from tests.session.sessions import add_iteration, add_run, make_session
+
+PROCESSES = multiprocessing.get_context("fork")
+
+
+def pay(folder, key, usd, tokens=(100, 50)):
+    raw = RawReply(text="{}", tokens=Tokens(input=tokens[0], output=tokens[1]), price_usd=usd)
+    Replies(folder.path / "replies").keep(
+        StoredReply(
+            key=key, role="author", model="anthropic:x", prompt_hash=None, raw=raw,
+            charge=Charge(usd=usd, tokens=sum(tokens)), latency_s=1.0, attempts=1,
+        )
+    )  # fmt: skip
+
+
+def test_everything_spent_is_found_on_disk(tmp_path):
+    folder = make_session(tmp_path)
+    add_iteration(folder, 1)
+    add_run(folder.iteration(2).path / "train", steps=1000, members=3, finished=False)
+    pay(folder, "a", 0.25)
+    pay(folder, "b", 0.50)
+    spent = Account(folder, Allowance()).spending()
+    assert spent.steps == 256 + 3 * 1000
+    assert spent.usd == pytest.approx(0.75) and spent.calls == 2
+    pay(folder, "c", None)
+    assert Account(folder, Allowance()).spending().usd is None  # nobody knows, so nobody says
+
+
+def test_a_run_that_was_stopped_resumed_and_killed_counts_what_its_metrics_say(tmp_path):
+    folder = make_session(tmp_path)
+    run = add_run(folder.iteration(1).path / "train", steps=1000, members=2)
+    write_json(run.summary, {"total_timesteps": 600, "training_time_s": 1.0})
+    with run.members()[0].scalars.open("ab") as file:
+        file.write(b'{"global_step": 99')  # torn by the kill
+    assert steps_taken(folder) == 2000
+
+
+def test_a_branch_does_not_pay_for_what_it_was_given(tmp_path):
+    folder = make_session(tmp_path)
+    add_iteration(folder, 0)
+    assert steps_taken(folder) == 0
+
+
+def work(folder, seconds):
+    account = Account(folder, Allowance())
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        account.tick()
+        time.sleep(0.01)
+
+
+def test_the_clock_survives_being_killed_and_waiting_is_free(tmp_path, monkeypatch):
+    monkeypatch.setattr("telic.session.spending._SAVE_EVERY_S", 0.05)
+    folder = make_session(tmp_path)
+    process = PROCESSES.Process(target=work, args=(folder, 60))
+    process.start()
+    time.sleep(0.8)
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    account = Account(folder, Allowance())
+    assert 0.4 < account.seconds < 1.2
+    before = account.seconds
+    with account.standing_still():
+        time.sleep(0.3)
+    assert account.seconds - before < 0.1
+    time.sleep(0.1)
+    assert account.seconds - before > 0.09
+
+
+def test_hours_that_are_used_up_are_named(tmp_path):
+    folder = make_session(tmp_path)
+    Account(folder, Allowance(hours=1)).check()
+    slow = Account(folder, Allowance(hours=1e-12))
+    assert slow.is_out_of_time()
+    with pytest.raises(AllowanceUsedUp, match="hours is used up") as hours:
+        slow.check()
+    assert hours.value.kind == "hours" and hours.value.exit_code == 3
+
+
+def test_the_last_training_is_shortened_to_what_is_left_unless_that_says_nothing(tmp_path):
+    folder = make_session(tmp_path)
+    add_iteration(folder, 1)  # 256 steps
+    account = Account(folder, Allowance(steps=256 + 600))
+    run = RunFolder(folder.iteration(2).path / "train")
+    assert account.fit(100, 6, run) == 100
+    assert account.fit(200, 6, run) == 100
+    with pytest.raises(AllowanceUsedUp, match="600 of the budget of 856") as steps:
+        account.fit(500, 6, run)
+    assert steps.value.kind == "steps"
+    assert Account(folder, Allowance()).fit(10**9, 6, run) == 10**9
+
+
+def test_an_interrupted_training_keeps_the_length_it_began_with(tmp_path):
+    """Its own steps are spent by now; counting them would make it another job."""
+    folder = make_session(tmp_path)
+    run = add_run(folder.iteration(1).path / "train", steps=90, finished=False)
+    write_json(run.config, {"steps": 100})
+    assert Account(folder, Allowance(steps=100)).fit(300, 1, run) == 100
+    assert Account(folder, Allowance(steps=10_000)).fit(300, 1, run) == 100
+
+
+def test_what_is_left_is_never_negative_and_no_limit_stays_no_limit(tmp_path):
+    folder = make_session(tmp_path)
+    add_iteration(folder, 1)
+    pay(folder, "a", 3.0)
+    left = Account(folder, Allowance(steps=100, usd=2.0)).left()
+    assert (left.steps, left.usd, left.hours, left.calls) == (0, 0.0, None, None)
+    events = []
+    Account(folder, Allowance(calls=5)).report(events.append)
+    (event,) = events
+    assert event["event"] == "session.spent" and event["steps"] == 256
+    assert event["left"] == {"hours": None, "steps": None, "usd": None, "calls": 4}
+
+
+def test_a_limit_of_nothing_is_refused():
+    with pytest.raises(ConfigError, match="hours"):
+        Allowance.parse({"hours": 0})
+
+
+# ---------------------------------------------------------------------------- forecast
+
+
+def add_measured(path, rate, members=3, processors=None, **facts):
+    run = add_run(path, steps=10, members=members, steps_per_second=rate, **facts)
+    here = {"processors": processors or os.cpu_count(), "platform": platform.platform()}
+    write_json(run.manifest, here)
+    return RunFolder(path)
+
+
+def test_trainings_grow_and_their_trials_multiply():
+    # 2 seeds x 2000 steps: 30 % with 3 variants, the rest with one
+    planned = planned_steps(3, 2, 1000, variants=3, longer=2.0, short=0.3)
+    assert planned == (2000, 4000 * 0.3 * 3 + 4000 * 0.7, 8000 * 0.3 * 3 + 8000 * 0.7)
+
+
+def test_the_forecast_uses_what_was_measured_here(tmp_path):
+    add_measured(tmp_path / "run_1", 1000.0)
+    session = make_session(tmp_path)
+    add_measured(session.iteration(1).path / "train", 3000.0)
+    made = forecast(
+        (30_000, 60_000), Allowance(steps=50_000, hours=10), runs_dir=tmp_path,
+        env="HalfCheetah-v5", members=3,
+    )  # fmt: skip
+    assert made.measured_runs == 2 and made.steps_per_second == 2000.0
+    assert made.first_steps == 30_000 and made.first_seconds == 15.0
+    assert made.most_steps == 90_000 and made.most_seconds == 45.0
+    assert made.usd == 0.0 and made.short == ("steps",)
+
+
+def test_what_was_never_measured_is_unknown(tmp_path):
+    add_measured(tmp_path / "elsewhere", 1e6, processors=999)
+    add_measured(tmp_path / "other", 1e6, config={"env": "Ant-v5"})
+    add_measured(tmp_path / "gpu", 1e6, config={"device": "cuda"})
+    add_measured(tmp_path / "blink", 1e6, training_time_s=0.5)
+    made = forecast(
+        (30_000,), Allowance(hours=1), runs_dir=tmp_path, env="HalfCheetah-v5", members=3,
+    )  # fmt: skip
+    assert made.steps_per_second is None and made.first_seconds is None
+    assert made.short == ()  # nobody can say
+
+
+def test_runs_like_the_one_to_come_count_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(forecasts, "_USED", 1)
+    add_measured(tmp_path / "nine", 9000.0, members=9)
+    add_measured(tmp_path / "one", 1000.0, members=1)
+    assert measured_rates(tmp_path, "HalfCheetah-v5", "cpu", members=8) == [9000.0]
+    assert measured_rates(tmp_path, "HalfCheetah-v5", "cpu", members=2) == [1000.0]
+
+
+def test_dollars_are_calls_by_tokens_by_price(tmp_path, monkeypatch):
+    session = make_session(tmp_path)
+    pay(session, "a", 0.1, tokens=(1000, 500))
+    monkeypatch.setattr(
+        forecasts, "price_usd", lambda model, read, written: (read + 2 * written) / 1e4
+    )
+
+    def usd(model):
+        asked = {"runs_dir": tmp_path, "env": "x", "members": 1, "calls": 10}
+        return forecast((10,), Allowance(), model=model, **asked).usd
+
+    assert usd("anthropic:x") == pytest.approx(2.0)
+    assert usd("host") == 0.0 and usd(None) == 0.0
+    monkeypatch.setattr(forecasts, "price_usd", lambda *_: None)
+    assert usd("anthropic:x") is None
