@@ -75,7 +75,7 @@ class Story(NamedTuple):
             parts.append(
                 f"### Stuck\n\nNo new best for {latest.number - self.best.number} iterations. "
                 "Small changes do not help any more: try another structure of the reward, or "
-                "another iteration to start from. Hard lessons still hold; others may be challenged."
+                "another iteration to start from. Hard lessons hold; others may be challenged."
             )
         if notes:
             told = "\n".join(f"- {each}" for each in notes)
