@@ -1,4 +1,8 @@
-"""Fresh episodes for the judge: starts that training and its own evaluations never used."""
+"""Fresh episodes for the judge: starts that training and its own evaluations never used.
+
+A policy that sees its reward's memory needs the reward beside it. That is foreign code, so such
+episodes are played in a confined worker, which does not judge them.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +15,70 @@ import torch
 
 from telic.core.seeds import derive
 from telic.envs import make
+from telic.rewards.load import load_reward
+from telic.rewards.recording import collect
+from telic.rewards.reward import Reward
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
-from telic.training.policy import Policy
+from telic.training.policy import Policy, load_policy
 
-_RECORDED = ("qpos", "qvel", "xpos", "xquat", "cvel", "cfrc_ext")
+_RECORDED = ("qpos", "qvel", "xpos", "xquat", "cvel", "cfrc_ext", "subtree_com")
 _UNLIMITED = 1000
+_PLAYING_S = 300.0
+
+
+def play(
+    checkpoint: Path, reward: str, env_id: str, env_args: dict[str, Any], paths: Sequence[Path]
+) -> list[Path]:
+    """Play one fresh episode per path with a policy, and write them.
+
+    Args:
+        checkpoint: the policy's file.
+        reward: text of the reward it was trained with, run only if the policy sees its memory.
+        env_id: environment to play in.
+        env_args: its arguments.
+        paths: where the episodes go, all in one folder.
+    """
+    policy = load_policy(checkpoint)
+    if not policy.memory_size:
+        return record(policy, env_id, env_args, paths)
+    from telic.sandbox.host import run_worker
+
+    folder = paths[0].absolute().parent
+    folder.mkdir(parents=True, exist_ok=True)
+    payload = {
+        "policy": str(checkpoint.absolute()), "reward": reward, "env": env_id,
+        "env_args": env_args, "paths": [str(each.absolute()) for each in paths],
+    }  # fmt: skip
+    run_worker(
+        "telic.session.episodes", payload, writable=[folder],
+        readable=[checkpoint.absolute().parent],
+    )  # fmt: skip
+    return list(paths)
+
+
+def prepare(payload: dict[str, Any], channel: Any) -> None:
+    """Nothing to open before the worker confines itself."""
+
+
+def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
+    """Play in the confined worker."""
+    channel.beat(_PLAYING_S, "playing episodes")
+    reward = load_reward(payload["reward"], label="reward_fn.py")
+    tried = make(payload["env"], num_envs=8, seed=0, **payload["env_args"])
+    reward.decide(collect(tried, 64))
+    tried.close()
+    paths = [Path(each) for each in payload["paths"]]
+    policy = load_policy(Path(payload["policy"]))
+    record(policy, payload["env"], payload["env_args"], paths, reward)
+    return {}
 
 
 def record(
-    policy: Policy, env_id: str, env_args: dict[str, Any], paths: Sequence[Path]
+    policy: Policy,
+    env_id: str,
+    env_args: dict[str, Any],
+    paths: Sequence[Path],
+    reward: Reward | None = None,
 ) -> list[Path]:
     """Play one episode per path with the most likely actions, and write them."""
     seed = derive("judge", env_id)
@@ -30,9 +89,14 @@ def record(
     live = torch.ones(len(paths), dtype=torch.bool)
     lengths = torch.zeros(len(paths), dtype=torch.long)
     tape: dict[str, list[torch.Tensor]] = {}
+    if reward is not None:
+        reward.start(len(paths), "cpu")
     for _ in range(env.max_episode_steps or _UNLIMITED):
-        action = torch.as_tensor(policy(obs))
+        action = torch.as_tensor(policy(obs, None if reward is None else reward.memory()))
         step = env.step(action)
+        if reward is not None:
+            reward(obs, action, step.final_obs, step.info, step.reward)
+            reward.reset(step.terminated | step.truncated)
         row = {
             "obs": obs, "action": action, "next_obs": step.final_obs, "reward": step.reward,
             "terminated": step.terminated, "truncated": step.truncated,

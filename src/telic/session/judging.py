@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from telic.judges.code import judge_files
 from telic.judges.verdict import Verdict, together
-from telic.session.episodes import record
+from telic.session.episodes import play
 from telic.session.records import Candidate, Iteration, MemberScore, Selection, SessionConfig
 from telic.session.work import Work
 from telic.storage.layout import RunFolder
-from telic.training.policy import load_policy
 from telic.training.run import Run
 
 if TYPE_CHECKING:
@@ -76,7 +75,8 @@ def judge_policies(
         work.steering.check()
         checkpoint = member.checkpoints()[-1]
         own = [folder / member.name / f"episode_{index:02d}.npz" for index in range(episodes)]
-        paths += record(load_policy(checkpoint.path), work.config.env, candidate.env_args, own)
+        reward = member.reward_code.read_text()
+        paths += play(checkpoint.path, reward, work.config.env, candidate.env_args, own)
         steps.append(checkpoint.step)
     verdicts = judge_files(work.folder.judge.read_text(), paths, folder)
     scores = [

@@ -8,6 +8,7 @@ that were tried before are not tried again.
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 
@@ -15,18 +16,29 @@ from telic.core.seeds import derive
 from telic.session.records import Candidate, Iteration, Variant
 
 # For each failure tag the terms to raise and to lower, in the words of the composer's rewards.
+_CALM = ("control", "calm", "smooth")
 _EDITS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "too_slow": (("speed",), ("control", "upright", "alive", "straight")),
-    "stops": (("speed",), ("control",)),
-    "wrong_speed": (("speed",), ("control",)),
-    "falls": (("upright", "alive", "posture"), ("speed", "rise")),
-    "drifts": (("still", "straight", "near"), ()),
-    "too_low": (("height", "rise"), ("control",)),
-    "too_far": (("near",), ("control",)),
-    "under_rotates": (("turn", "spin"), ("rest", "control")),
-    "over_rotates": (("rest",), ("spin",)),
+    "never_moves": (
+        ("speed", "way", "turn", "height", "hop", "leap"),
+        (*_CALM, "still", "posture"),
+    ),
+    "wrong_way": (("speed", "way", "turn"), _CALM),
+    "too_slow": (("speed", "way", "leap", "ahead"), (*_CALM, "upright", "alive", "straight")),
+    "too_fast": (("still", "calm"), ("speed",)),
+    "stops": (("speed", "way"), _CALM),
+    "wrong_speed": (("speed",), _CALM),
+    "falls": (("upright", "alive", "posture", "tall", "body"), ("speed", "rise", "turn")),
+    "drifts": (("still", "stay", "straight", "near", "there"), ("rise",)),
+    "too_low": (("height", "rise", "hop", "raise", "tall", "off"), _CALM),
+    "too_high": (("low", "flat", "squat", "grounded"), ("rise", "height")),
+    "too_far": (("near", "way", "there"), _CALM),
+    "under_rotates": (("turn", "spin"), ("rest", *_CALM)),
+    "over_rotates": (("rest", "calm"), ("spin",)),
     "no_landing": (("land", "rest"), ("spin",)),
-    "jitters": (("control",), ()),
+    "one_sided": (("symmetric", "alternate", "legs", "step"), ("speed",)),
+    "drags": (("step", "legs", "off", "hop"), ("speed",)),
+    "ends_early": (("upright", "alive"), ("speed", "rise")),
+    "jitters": (_CALM, ()),
 }
 _UP, _DOWN = 2.0, 0.5
 _SPREAD = 0.5
@@ -95,10 +107,12 @@ def _proposals(
 
 
 def _scaled(start: dict[str, float], up: set[str], down: set[str]) -> dict[str, float]:
-    return {
-        name: round(value * (_UP if name in up else _DOWN if name in down else 1.0), 4)
-        for name, value in start.items()
-    }
+    found: dict[str, float] = {}
+    for name, value in start.items():
+        term = re.sub(r"_\d+$", "", name)  # terms of a sequence are numbered by phase
+        factor = _UP if term in up else _DOWN if term in down else 1.0
+        found[name] = round(value * factor, 4)
+    return found
 
 
 def _rounded(weights: dict[str, float]) -> tuple[tuple[str, float], ...]:

@@ -56,7 +56,7 @@ class Policy:
     def __call__(self, obs: Any, memory: Any = None) -> Any:
         """Return the action (A,) for an observation (D,), or (N, A) for (N, D)."""
         plain = not isinstance(obs, Tensor)
-        x = torch.as_tensor(np.asarray(obs, dtype=np.float32) if plain else obs).float()
+        x = torch.as_tensor(np.require(obs, np.float32, "W") if plain else obs).float()
         if x.shape[-1] != self.obs_dim:
             raise UsageError(
                 f"This policy takes observations of {self.obs_dim} numbers, not {x.shape[-1]}.",

@@ -1,0 +1,53 @@
+"""Fresh episodes are played with the policy as it was trained, its reward's memory included."""
+
+import pytest
+
+from telic.errors import UsageError
+from telic.session.episodes import play, record
+from telic.storage.layout import RunFolder
+from telic.storage.trajectories import read_trajectory
+from telic.training.plan import plan
+from telic.training.policy import load_policy
+from telic.training.run import execute
+
+PHASES = """
+import torch
+from telic import RewardFunction, quantities
+
+class Phases(RewardFunction):
+    memory = {"late": 0.0}
+    memory_to = "actor"
+
+    def compute(self, obs, action, next_obs, info):
+        self.memory["late"] = self.memory["late"] + 1.0
+        terms = {"speed": quantities.forward_velocity(info)}
+        return sum(terms.values()), terms
+"""
+ARGS = {"max_episode_steps": 10}
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    small = {"num_envs": 4, "horizon": 8, "minibatch_size": 32, "hidden": (8,), "overlap": False}
+    job = plan(
+        "HalfCheetah-v5", rewards=[PHASES], steps=32, settings=small, evaluations=1,
+        eval_episodes=2, env_args=ARGS, threads=1,
+    )  # fmt: skip
+    run = execute(job, tmp_path_factory.mktemp("runs"), name="run")
+    return RunFolder(run.path).members()[0].checkpoints()[-1].path
+
+
+def test_a_policy_that_sees_memory_is_played_beside_its_reward(checkpoint, tmp_path):
+    paths = [tmp_path / "own" / f"{index}.npz" for index in range(2)]
+    assert play(checkpoint, PHASES, "HalfCheetah-v5", ARGS, paths) == paths
+    policy, episode = load_policy(checkpoint), read_trajectory(paths[0])
+    assert len(episode) == 10 and "subtree_com" in episode
+    for step in (0, 7):  # the memory of each moment is what the reward had counted by then
+        action = policy(episode["obs"][step], [float(step)])
+        assert action == pytest.approx(episode["action"][step], abs=1e-5)
+    assert policy(episode["obs"][7], [0.0]) != pytest.approx(episode["action"][7], abs=1e-5)
+
+
+def test_without_its_reward_it_is_refused(checkpoint, tmp_path):
+    with pytest.raises(UsageError, match="memory"):
+        record(load_policy(checkpoint), "HalfCheetah-v5", ARGS, [tmp_path / "x.npz"])
