@@ -8,7 +8,7 @@ from telic.envs.spec import EnvSpec
 from telic.judges.episode import Episode
 from telic.judges.evidence import Measured
 from telic.quantities import QUANTITIES
-from telic.quantities.quantity import Quantity
+from telic.quantities.quantity import NotRecorded, Quantity
 from telic.storage.trajectories import Trajectory
 
 
@@ -26,7 +26,8 @@ def measure_between(
 ) -> Measured | None:
     """Return a quantity over a part of an episode, by default over all of it.
 
-    None where there is no clock, or where the simulation broke and it is not a number.
+    None where there is no clock, where the recording lacks a column that it needs, or where the
+    simulation broke and it is not a number.
     """
     dt_s = trajectory.facts.dt_s
     if dt_s is None:
@@ -35,7 +36,10 @@ def measure_between(
     if between_s is not None:
         # Row n is the state after its step, at (n + 1) dt_s.
         first, last = (min(max(round(at / dt_s) - 1, 0), last) for at in between_s)
-    track = Episode(trajectory, spec)[quantity][first : last + 1]
+    try:
+        track = Episode(trajectory, spec)[quantity][first : last + 1]
+    except NotRecorded:
+        return None
     if not np.isfinite(track).all():
         return None
     return Measured(

@@ -109,6 +109,15 @@ class Episode:
             best = max(best, run)
         return best * self.dt
 
+    def pace(self, values: np.ndarray, seconds: float = 0.5) -> np.ndarray:
+        """Return how fast values change per second, at each step over so long around it.
+
+        Shaking goes back and forth within that time and adds nothing, unlike to a velocity.
+        """
+        half, steps = max(1, round(0.5 * seconds / self.dt)), np.arange(len(self))
+        first, last = np.maximum(steps - half, 0), np.minimum(steps + half, len(self) - 1)
+        return (values[last] - values[first]) / (np.maximum(last - first, 1) * self.dt)
+
     def count(self, high: np.ndarray, low: np.ndarray) -> np.ndarray:
         """Return how often `high` held and then `low`, up to each step: jumps, steps, waves."""
         counts = np.zeros(len(self))

@@ -33,7 +33,7 @@ HABITS = (
 )  # fmt: skip
 """every bad habit; the last two only of robots that can turn over"""
 _COLUMNS = ("qpos", "qvel", "xpos", "xquat", "cvel", "cfrc_ext", "subtree_com")
-_MOST_STEPS = 1000
+_MOST_STEPS = 3000
 _AT_ONCE = 64
 _SOON_S = 0.3
 _SETTLE_S = 2.0

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from telic.envs.robot import Robot
 from telic.envs.spec import EnvSpec
-from telic.errors import UsageError
+from telic.errors import UnknownName, UsageError
 
 Fields = Mapping[str, Tensor]
 Width = int | Callable[[EnvSpec], int]
@@ -42,6 +42,13 @@ class Need:
         )
 
 
+class NotRecorded(UnknownName, KeyError):
+    """A recording lacks a field that a quantity needs; a KeyError too, as a mapping promises."""
+
+    def __init__(self, name: str, known: list[str]) -> None:
+        super().__init__("recorded column", name, known)
+
+
 class Recording(Fields):
     """Recorded fields with a leading time axis, (T, ...) or (T, N, ...), and their environment."""
 
@@ -50,6 +57,8 @@ class Recording(Fields):
         self.spec = spec
 
     def __getitem__(self, name: str) -> Tensor:
+        if name not in self._fields:
+            raise NotRecorded(name, list(self._fields))
         return self._fields[name]
 
     def __iter__(self) -> Iterator[str]:
