@@ -97,13 +97,13 @@ def test_what_only_looks_like_it_is_not_taken_for_it(env, intent, motions):
 # Habits that truly are what was asked for: pushing all joints one way folds the cheetah's legs.
 TRULY = {
     (CHEETAH, "stand still"): {"does nothing"},
-    (ANT, "stand still"): {"does nothing", "pushes", "pulls"},
-    (CHEETAH, "crouch"): {"pulls", "pushes"},
+    (CHEETAH, "crouch"): {"pulls"},
     (CHEETAH, "lie down"): {"pushes", "lies on its back", "topples over"},
+    (CHEETAH, "lift a foot"): {"pulls"},
+    (ANT, "stand still"): {"does nothing", "pushes", "pulls"},
     (ANT, "lie down"): {"lies on its back", "topples over"},
-    (HOPPER, "lie down"): {"pushes", "pulls", "lies on its back", "topples over", "does nothing"},
-    (ANT, "lift a foot"): {"pushes", "pulls"},
-    (CHEETAH, "lift a foot"): {"pushes", "pulls"},
+    (ANT, "lift a foot"): {"pushes"},
+    (HOPPER, "lie down"): {"pushes", "lies on its back"},
 }
 TEMPTING = [
     "run forward fast", "walk 3 m", "jump", "jump three times", "jump forward", "hop in place",
@@ -124,8 +124,9 @@ def test_no_bad_habit_passes_for_what_was_asked(env):
         if key not in known:
             known[key] = bad_habits(env, made.env_args)
         judge = JudgeCode(made.judge)
+        passing: set[str] = set()
         for name in known[key].names:
             verdict = judge(known[key].trajectory(name), known[key].spec)
             assert verdict.score is not None, verdict.reason
-            if name not in TRULY.get((env, intent), ()):
-                assert verdict.score < 0.8, f"{name} passes for: {intent}"
+            passing |= {name} if verdict.score >= 0.8 else set()
+        assert passing == TRULY.get((env, intent), set()), intent

@@ -92,13 +92,11 @@ def test_every_posture_style_and_limit_is_asked_for():
 
 @pytest.mark.parametrize("env", TASKS)
 def test_what_is_composed_is_accepted_and_runs(env):
-    refused = 0
     for text in [each for name, each in ALL if name == env]:
         try:
             made = compose(text, spec_of(env))
         except BadEnvironment as error:
             assert f"{env} cannot" in error.message and f"{env} can: " in str(error), text
-            refused += 1
             continue
         assert made == compose(text, spec_of(env)), "the same words give the same files"
         assert made.not_understood == () and made.criteria, text
@@ -114,7 +112,6 @@ def test_what_is_composed_is_accepted_and_runs(env):
             assert verdict.score is not None, (text, name, verdict.reason)
             titles = [leaf.title.partition(" (within")[0] for leaf in verdict.leaves]
             assert titles == [each.title for each in made.criteria], text
-    assert refused < len(ALL)
 
 
 def test_memory_starts_anew_with_an_episode():

@@ -133,7 +133,7 @@ def _put_in_order(drafts: Sequence[Draft]) -> None:
         main = max(draft.parts, key=lambda each: each.weight)
         draft.parts = [replace(each, title=f"{name}: {each.title}") for each in draft.parts]
         if index == len(drafts) - 1:
-            return
+            break
         needed = round(0.4 * sum(each.seconds for each in drafts[index + 1 :]), 2)
         gate = Part(
             f"{name}: is done with {needed:g} s left", "time left for what comes next",
@@ -141,6 +141,15 @@ def _put_in_order(drafts: Sequence[Draft]) -> None:
             kind="phased", is_gate=True,
         )  # fmt: skip
         draft.parts.append(gate)
+    _weigh_alike(drafts)
+
+
+def _weigh_alike(drafts: Sequence[Draft]) -> None:
+    """Let every phase count the same: the last one has no gate, and must not matter less."""
+    weights = [sum(each.weight for each in draft.parts) for draft in drafts]
+    for draft, weight in zip(drafts, weights, strict=True):
+        scale = max(weights) / weight
+        draft.parts = [replace(each, weight=round(scale * each.weight, 2)) for each in draft.parts]
 
 
 def _composition(
@@ -173,7 +182,7 @@ def _composition(
         judge=judge,
         env_args=env_args,
         settings=settings,
-        steps=int(scene.known["learns"]) * len(drafts),
+        steps=int(scene.known["learns"] * sum(each.practice for each in drafts)),
         doubts=tuple(doubts),
         not_understood=parsed.not_understood,
     )

@@ -92,6 +92,8 @@ class Draft:
     """changes of the trainer's settings that this behaviour needs"""
     seconds: float = 8.0
     """length of an episode"""
+    practice: float = 1.0
+    """steps it takes, in parts of what this robot needs to learn to go"""
     doubts: list[str] = field(default_factory=list)
     """what the words left open, and what was taken"""
     words: list[str] = field(default_factory=list)

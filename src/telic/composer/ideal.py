@@ -49,6 +49,8 @@ def right_habits(phases: Sequence[Sequence[Frame]]) -> tuple[str, ...]:
     verbs = {frame.verb for frames in phases for frame in frames}
     if verbs <= {Verb.LIE}:
         return ("does nothing", "lies on its back", "topples over")
+    if verbs <= {Verb.STAND, Verb.STOP, Verb.SIT}:
+        return ("does nothing", "pushes", "pulls")  # constant force holds a pose, too
     return ("does nothing",) if verbs <= {*_REST, Verb.SIT} else ()
 
 

@@ -5,8 +5,14 @@ from __future__ import annotations
 from telic.composer.degrees import GENTLE
 from telic.composer.draft import Draft
 from telic.composer.frames import Degree, Direction, Frame
-from telic.composer.going import speed_meant
-from telic.composer.manners import allow_height, do_it_on_purpose, rest_after, stay_on_feet
+from telic.composer.going import PLACE, speed_meant
+from telic.composer.manners import (
+    allow_height,
+    do_it_on_purpose,
+    judge_travel,
+    rest_after,
+    stay_on_feet,
+)
 from telic.composer.scene import Scene
 
 _FLIGHT_S, _RISE_M = 0.11, 0.05
@@ -100,7 +106,7 @@ def _leap(frame: Frame, scene: Scene, draft: Draft) -> None:
     if not is_said:
         draft.doubt(f'"{frame.word}" {way} is taken as {target:.2g} m in the air')
     draft.need(
-        f"along = {sign}quantities.{quantity}(info)",
+        f"along = {sign}{scene.velocity(quantity)}",
         "airborne = (quantities.feet_in_contact(info) == 0).float()",
     )
     draft.add(
@@ -184,14 +190,14 @@ def _where(frame: Frame, scene: Scene, draft: Draft) -> None:
         scene.require(quantity, f"hop {direction.value}")
         sign = "-" if direction in (Direction.BACKWARD, Direction.RIGHT) else ""
         target, _ = speed_meant(frame, scene, draft)
-        draft.need(f"along = {sign}quantities.{quantity}(info)")
+        draft.need(f"along = {sign}{scene.velocity(quantity)}")
         draft.add(
             "speed", f"(along / {target:.4g}).clamp(-1.0, 1.5)", 1.0,
             f"speed {direction.value}, in parts of {target:.2g} m/s", r"\min(v / v^*, 1.5)",
         )  # fmt: skip
-        draft.measure(f'along = {sign}episode["{quantity}"]')
+        judge_travel(draft, f'{sign}episode["{PLACE[quantity]}"]')
         draft.leaf(
-            f"moves {direction.value} at {target:.2g} m/s", f"mean velocity {direction.value}",
-            "float(np.mean(along))", zero=0.1 * target, goal=target, weight=3.0, unit="m/s",
-            tag="too_slow",
+            f"moves {direction.value} at {target:.2g} m/s",
+            f"way made {direction.value} in the full time", "travelled", zero=0.1 * target,
+            goal=target, weight=3.0, unit="m/s", tag="too_slow",
         )  # fmt: skip

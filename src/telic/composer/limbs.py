@@ -18,7 +18,9 @@ def reach(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Bring the hand to the target and keep it there."""
     scene.require("distance_to_target", "reach for a target")
     draft.need("away = quantities.distance_to_target(info)")
-    draft.add("near", "torch.exp(-10.0 * away) - away", 1.0, "close to the target", r"e^{-10 d}-d")
+    draft.add(
+        "near", "torch.exp(-10.0 * away) - away", 1.0, "close to the target", r"(e^{-10 d}-d)"
+    )
     draft.measure('away = episode["distance_to_target"]')
     draft.leaf(
         "gets to the target", "least distance to the target", "float(np.min(away))", zero=0.12,

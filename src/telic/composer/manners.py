@@ -2,16 +2,47 @@
 
 from __future__ import annotations
 
+import math
+
 from telic.composer.draft import Draft
 from telic.composer.scene import Scene
+
+_RESTS_ON = 5.0
+"""contact thresholds, of 1 % of the weight each, from which a body carries weight"""
+_TURNS = ("pitch_turns", "roll_turns", "heading_turns")
 
 
 def stay_straight(scene: Scene, draft: Draft, quantity: str) -> None:
     """Do not go aside, where that is possible."""
     other = "lateral_velocity" if quantity == "forward_velocity" else "forward_velocity"
     if scene.has(other, "lateral_velocity"):
-        draft.need(f"aside = quantities.{other}(info)")
+        draft.need(f"aside = {scene.velocity(other)}")
         draft.add("straight", "-aside.abs().clamp(max=2.0)", 0.2, "not going aside", r"-|v_y|")
+
+
+def judge_travel(draft: Draft, way: str) -> None:
+    """Measure how fast a place moves: `along` at each step, and `travelled` over the full time.
+
+    The velocity at the end of a step is not asked: shaking makes it large.
+    """
+    draft.measure(
+        f"way = {way}",
+        "along = episode.pace(way)",
+        "travelled = float(way[-1] - way[0]) / max(episode.full_seconds - episode.dt, episode.dt)",
+    )
+
+
+def follow_heading(scene: Scene, draft: Draft, sign: str) -> None:
+    """Give the reward `turns` so far, and `turning` to one side, rad/s, as the mean of the step."""
+    draft.remember("turned", 6)
+    draft.remember("faced")
+    per_second = 2.0 * math.pi / (scene.spec.dt_s or 1.0)
+    draft.need(
+        'self.memory["turned"], turns = quantities.heading_turns.update('
+        'self.memory["turned"], info)',
+        f'turning = {sign}{per_second:.6g} * (turns - self.memory["faced"])',
+        'self.memory["faced"] = turns',
+    )
 
 
 def rest_height(scene: Scene, draft: Draft) -> None:
@@ -32,7 +63,7 @@ def rest_height(scene: Scene, draft: Draft) -> None:
 
 
 def stay_on_feet(scene: Scene, draft: Draft) -> None:
-    """Guard against sliding on the back and against ending early."""
+    """Guard against sliding along, against shaking, and against ending early."""
     if scene.ends_fallen:
         draft.add("alive", "torch.ones_like(action[:, 0])", 0.3, "still on its feet", "1")
         draft.guard(
@@ -43,6 +74,58 @@ def stay_on_feet(scene: Scene, draft: Draft) -> None:
     looks = scene.ends_fallen and "healthy_angle_range" in scene.spec.arguments
     if not looks and scene.has("uprightness", "height"):
         stay_upright(scene, draft)
+    _keep_off_ground(scene, draft)
+    _do_not_shake(scene, draft)
+
+
+def _keep_off_ground(scene: Scene, draft: Draft) -> None:
+    """Guard against sliding on the head or the belly; a short touch is fine."""
+    torso, robot = scene.torso, scene.spec.robot
+    if torso is None or robot is None or scene.may_fall:
+        return
+    least = _RESTS_ON * robot.contact_threshold
+    draft.need(f'touching = (quantities.contact_force(info, "{torso}") > {least:.4g}).float()')
+    draft.add("body", "-touching", 0.3, "body on the ground, as a cost", r"-[\text{body}]")
+    draft.guard(
+        "keeps its body off the ground", "share of the time with weight on its torso",
+        f'episode.share(episode.quantity("contact_force", "{torso}") > {least:.4g})',
+        zero=0.4, goal=0.1, tag="falls",
+    )  # fmt: skip
+
+
+def _do_not_shake(scene: Scene, draft: Draft) -> None:
+    """Guard against full force back and forth at every step, which is 2 here."""
+    most = strongest(scene)
+    draft.measure(f'pushed = np.clip(episode["action"], {-most:.4g}, {most:.4g}) / {most:.4g}')
+    draft.guard(
+        "does not just shake", "mean change of the action from step to step, of its strength",
+        "float(np.mean(np.abs(np.diff(pushed, axis=0)))) if len(pushed) > 1 else 0.0",
+        zero=1.8, goal=1.4, tag="jitters",
+    )  # fmt: skip
+
+
+def stay_there(scene: Scene, draft: Draft, is_first: bool) -> None:
+    """Guard against moving first and resting then; what comes after a run may still brake."""
+    if scene.has("height"):
+        draft.measure(scene.leap(judged=True))
+        draft.guard(
+            "does not jump", "highest point above standing", "float(np.max(leap))",
+            zero=0.35, goal=0.15, unit="m", tag="drifts",
+        )  # fmt: skip
+    turns = [each for each in _TURNS if scene.has(each)]
+    if turns:
+        sizes = ", ".join(f'np.ptp(episode["{each}"])' for each in turns)
+        draft.guard(
+            "does not turn", "widest turn there was", f"float(max([{sizes}]))",
+            zero=0.35, goal=0.15, unit="turns", tag="drifts",
+        )  # fmt: skip
+    if is_first and scene.has("x_position"):
+        axes = [each for each in ("x_position", "y_position") if scene.has(each)]
+        sizes = ", ".join(f'np.ptp(episode["{each}"])' for each in axes)
+        draft.guard(
+            "stays where it is", "width of the ground it covers", f"float(max([{sizes}]))",
+            zero=1.5, goal=0.6, unit="m", tag="drifts",
+        )  # fmt: skip
 
 
 def stay_upright(scene: Scene, draft: Draft) -> None:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from telic.composer.draft import Draft
 from telic.composer.frames import Frame, Posture
-from telic.composer.manners import do_it_on_purpose, hold_still, rest_height, stay_on_feet
+from telic.composer.manners import (
+    do_it_on_purpose,
+    hold_still,
+    rest_height,
+    stay_on_feet,
+    stay_there,
+)
 from telic.composer.scene import Scene
 
 _SEQUEL_S = 1.0
@@ -22,6 +28,7 @@ def stand(frame: Frame, scene: Scene, draft: Draft) -> None:
     if not _OTHER_POSES & set(frame.postures):
         rest_height(scene, draft)
         stay_on_feet(scene, draft)
+        stay_there(scene, draft, is_first=frame.phase == 0)
     elif scene.ends_fallen:
         stay_on_feet(scene, draft)
     draft.ends_when("moving < 0.3", "moving < 0.3", frame.duration_s or _SEQUEL_S)

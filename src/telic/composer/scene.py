@@ -73,6 +73,14 @@ class Scene(NamedTuple):
         return self.lies < 0.3 * self.stands
 
     @property
+    def torso(self) -> str | None:
+        """Name of the torso of a robot that has feet to keep it off the ground."""
+        robot = self.spec.robot
+        if robot is None or robot.torso is None or not robot.feet or not self.has("height"):
+            return None
+        return self.spec.body_names[robot.torso]
+
+    @property
     def on_rail(self) -> bool:
         """Whether it is a cart on a rail."""
         return self.spec.robot is not None and self.spec.robot.root.kind == "rail"
@@ -82,6 +90,23 @@ class Scene(NamedTuple):
         """Height of the torso at the start of an episode, if it stands or drops from there."""
         rest = self.spec.robot.rest_height if self.spec.robot else None
         return max(self.stands, rest or 0.0)
+
+    def velocity(self, quantity: str) -> str:
+        """Return code for a velocity over the ground, the mean of the step where there is one.
+
+        The velocity at the end of a step can be large for a robot that only shakes.
+        """
+        mean = {"forward_velocity": "x_velocity", "lateral_velocity": "y_velocity"}[quantity]
+        return f'info["{mean}"]' if mean in self.spec.info_keys else f"quantities.{quantity}(info)"
+
+    def ahead(self) -> str:
+        """Return code for the velocity where the robot faces, of the same kind."""
+        if not {"x_velocity", "y_velocity"} <= set(self.spec.info_keys):
+            return "ahead = quantities.heading_velocity(info)"
+        return (
+            'ahead = info["x_velocity"] * torch.cos(quantities.heading(info))'
+            ' + info["y_velocity"] * torch.sin(quantities.heading(info))'
+        )
 
     def lift(self, judged: bool = False) -> str:
         """Return code for the height of the torso above standing."""

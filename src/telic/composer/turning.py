@@ -6,8 +6,8 @@ import math
 
 from telic.composer.degrees import GENTLE, QUICK
 from telic.composer.draft import Draft
-from telic.composer.frames import Direction, Frame
-from telic.composer.manners import stay_on_feet
+from telic.composer.frames import Direction, Frame, Verb
+from telic.composer.manners import follow_heading, stay_on_feet
 from telic.composer.scene import Scene
 
 _FULL = 2.0 * math.pi
@@ -19,13 +19,8 @@ def turn(frame: Frame, scene: Scene, draft: Draft) -> None:
     scene.require("heading_rate", "turn about the vertical")
     is_right = frame.direction in (Direction.RIGHT, Direction.CLOCKWISE)
     sign, which = ("-", "right") if is_right else ("", "left")
-    draft.remember("turned", 6)
-    draft.need(
-        f"turning = {sign}quantities.heading_rate(info)",
-        'self.memory["turned"], turns = quantities.heading_turns.update('
-        'self.memory["turned"], info)',
-        f"turned = {sign}turns",
-    )
+    follow_heading(scene, draft, sign)
+    draft.need(f"turned = {sign}turns")
     draft.measure(f'turned = {sign}episode["heading_turns"]')
     turns = _turns_meant(frame)
     if turns is None:
@@ -147,6 +142,7 @@ def _somersault(
     frame: Frame, scene: Scene, draft: Draft, quantity: str, sign: str, which: str
 ) -> None:
     """Turn over `count` times and come to stand."""
+    is_flip = frame.verb is Verb.FLIP
     count = frame.count or 1
     rate = quantity.replace("turns", "rate")
     feet = "quantities.feet_in_contact(info) > 0" if scene.has("feet_in_contact") else "upright > 0"
@@ -167,16 +163,31 @@ def _somersault(
         'self.memory["landed"] = landed',
         f"spin = {sign}quantities.{rate}(info)",
     )
-    draft.add("turn", "20.0 * progress", 1.0, f"new progress of the {which} turn", r"\Delta b")
-    draft.add("land", "20.0 * landing", 1.0, "once: on its feet after the turn", r"[\text{land}]")
+    # Spin pays until the turn is complete and costs from then on, when resting pays instead: so
+    # there is one turn. Height and a cost for the torso on the ground make it a flip, not a roll.
+    draft.add("turn", "25.0 * progress", 1.0, f"new progress of the {which} turn", r"\Delta b")
     draft.add(
-        "spin", "torch.where(done, -spin.abs(), spin.clamp(-5.0, 5.0)) / 5.0", 3.0,
-        "turning the right way before the turn is complete, calm after it", r"\omega / 5",
+        "spin", "torch.where(done, -spin.abs(), spin.clamp(-4.0, 12.0)) / 6.0", 1.0,
+        "turning the right way before the turn is complete, calm after it", r"\omega / 6",
     )  # fmt: skip
+    if is_flip and scene.has("height_above_start"):
+        draft.need("lift = quantities.height_above_start(info)")
+        draft.add(
+            "lift", "(~done).float() * lift.clamp(-0.3, 1.2)", 0.4,
+            "height before the turn is complete", r"h",
+        )  # fmt: skip
+    if is_flip and scene.spec.torso and scene.has("contact_force"):
+        draft.need(f'force = quantities.contact_force(info, "{scene.spec.torso}")')
+        draft.add(
+            "drag", "-(force > 5.0).float()", 0.3, "torso on the ground, as a cost", r"-[F > 5]"
+        )
+    draft.add("land", "15.0 * landing", 1.0, "once: on its feet after the turn", r"[\text{land}]")
     draft.add(
-        "rest", "landed * upright * torch.exp(-quantities.speed(info))", 1.0,
-        "upright and slow after landing", r"\text{landed}\cos\theta e^{-v}",
+        "rest", "done.float() * upright * (0.5 + 0.5 * torch.exp(-quantities.speed(info)))", 1.5,
+        "upright and slow after the turn", r"\text{done}\cos\theta (1 + e^{-v}) / 2",
     )  # fmt: skip
+    draft.need("effort = action.square().mean(-1)")
+    draft.add("control", "-effort", 0.02, "mean squared action, as a cost", r"-\overline{a^2}")
     draft.measure(
         f'turns = {sign}episode["{quantity}"]',
         f"over = turns > {count - 0.15:.2f}",
@@ -199,4 +210,5 @@ def _somersault(
     )  # fmt: skip
     draft.ends_when("landed > 0", "stands")
     draft.seconds = 3.0 + 1.5 * (count - 1)
-    draft.settings["log_std"] = 0.0  # nobody turns over by small random motions
+    draft.settings |= {"log_std": 0.0, "entropy_coef": 0.002}  # small motions turn nobody over
+    draft.practice = 3.5

@@ -118,7 +118,7 @@ def _reward(
     weights = ", ".join(f'"{each.name}": {each.weight:g}' for each in terms)
     kept = "".join(f'        "{name}": {_zeros(width)},\n' for name, width in memory.items())
     meanings = "".join(f'        "{each.name}": "{each.words}",\n' for each in terms)
-    latex = " + ".join(rf"w_{{\text{{{each.name}}}}} {each.latex}" for each in terms)
+    latex = " + ".join(rf"w_{{\text{{{each.name}}}}} {_factor(each.latex)}" for each in terms)
     return (
         f'"""{_plain(intent)} ({env}). Written by the composer."""\n\n'
         "import torch\n\nfrom telic import RewardFunction, quantities\n\n\n"
@@ -132,6 +132,11 @@ def _reward(
         f'    description = "{_plain(intent)}"\n\n'
         f"{methods}"
     )
+
+
+def _factor(latex: str) -> str:
+    """Return a formula as it is multiplied: in parentheses if it is negative or a difference."""
+    return f"({latex})" if latex.startswith(("-", r"\pm", "1 -", "1-")) else latex
 
 
 def _term_lines(terms: Sequence[Term], on: str = "") -> list[str]:

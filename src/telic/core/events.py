@@ -25,6 +25,9 @@ JSON. The names and their fields are listed here and nowhere else.
     session.notes      number, notes: the iteration that answers them, and who said what
     bench.case         case, env, intent
     bench.result       fields of CaseResult
+    search.start       search, env, label, runs, left
+    search.iteration   run, number, episodes, budget, selected, incumbent, winner, note
+    search.run         fields of RunSummary
     model.sent       role, key, model, system, prompt, images, effort, max_tokens, attempt
     model.retry      role, key, model, error, failures, wait_s
     model.reply      role, key, model, answer, tokens, price_usd, latency_s, attempts, cached

@@ -92,7 +92,8 @@ def record(
     if reward is not None:
         reward.start(len(paths), "cpu")
     for _ in range(env.max_episode_steps or _UNLIMITED):
-        action = torch.as_tensor(policy(obs, None if reward is None else reward.memory()))
+        seen = (obs,) if reward is None else (obs, reward.memory())
+        action = torch.as_tensor(policy(*seen))
         step = env.step(action)
         if reward is not None:
             reward(obs, action, step.final_obs, step.info, step.reward)
