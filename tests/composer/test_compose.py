@@ -56,10 +56,10 @@ def test_what_is_composed_works_and_is_not_fooled(env, intent, tmp_path):
     width = len(spec_of(env).action_names)
     generator = torch.Generator().manual_seed(0)
 
-    def still(obs, memory):
+    def still(obs):
         return torch.zeros(len(obs), width)
 
-    def random(obs, memory):
+    def random(obs):
         return torch.rand(len(obs), width, generator=generator) * 0.8 - 0.4
 
     for act in (still, random):
@@ -72,7 +72,7 @@ def test_what_is_composed_works_and_is_not_fooled(env, intent, tmp_path):
 def test_standing_still_is_recognised(tmp_path):
     made = compose("stand still", spec_of("HalfCheetah-v5"))
 
-    def still(obs, memory):
+    def still(obs):
         return torch.zeros(len(obs), 6)
 
     assert (score(made, tmp_path, still).score or 0.0) > 0.9

@@ -137,7 +137,8 @@ class Health:
                     Finding(
                         name=f"dead_term:{name}",
                         message=f'The term "{name}" was exactly zero for {_WINDOW} updates: it '
-                        "teaches nothing. Check its condition or its scale.",
+                        "teaches nothing. Fine for a cost that is never due; else check its "
+                        "condition or its scale.",
                         values={"share": 0.0},
                         step=row["global_step"],
                     )
