@@ -255,6 +255,19 @@ def test_what_was_agreed_is_not_asked_again(sit, tmp_path):
     assert sitting.end() == CRITERIA and not sitting.events
 
 
+def test_the_composer_takes_no_criteria_that_it_has_no_code_for(tmp_path):
+    strange = (CRITERIA[0].model_copy(update={"title": "dances"}),)
+    for model, folder in ((None, make_session(tmp_path / "a")), ("host", None)):
+        folder = folder or make_session(tmp_path / "b", model=model)
+        write_json(folder.criteria, {"time": "now", "criteria": list(CRITERIA)})
+        if model is None:
+            with pytest.raises(UsageError, match='cannot judge "dances"'):
+                approve(folder, strange)
+            assert not folder.approval.exists()
+        else:
+            assert approve(folder, strange).edited
+
+
 @pytest.mark.parametrize("data", [[], {"criteria": "fast"}, [{"title": ""}], 3])
 def test_criteria_that_cannot_be_read_are_refused(data):
     with pytest.raises(UsageError, match="criteri"):

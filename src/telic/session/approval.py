@@ -15,6 +15,7 @@ from telic.errors import UsageError
 from telic.judges.criteria import Criterion
 from telic.session.folder import SessionFolder
 from telic.session.notes import now, somebody
+from telic.session.records import SessionConfig
 from telic.storage.files import read_record, write_json
 
 
@@ -58,11 +59,25 @@ def approve(
         )
     proposed = read_record(folder.criteria, Proposal).criteria
     edited = criteria is not None and criteria != proposed
+    if read_record(folder.config, SessionConfig).model is None:
+        _require_known(criteria or (), proposed)
     agreed = Approval(
         time=now(), author=author or somebody(), criteria=criteria or proposed, edited=edited
     )
     write_json(folder.approval, agreed)
     return agreed
+
+
+def _require_known(criteria: tuple[Criterion, ...], proposed: tuple[Criterion, ...]) -> None:
+    """Refuse criteria that the composer has no code for, while the person is still here."""
+    known = {each.title for each in proposed}
+    strange = [each.title for each in criteria if each.title not in known]
+    if strange:
+        raise UsageError(
+            f'The composer cannot judge "{strange[0]}".',
+            hint="It takes other numbers and weights for its own criteria and leaves out those "
+            "that are missing; for others use --model.",
+        )
 
 
 def approved(folder: SessionFolder) -> tuple[Criterion, ...] | None:

@@ -17,7 +17,10 @@ from telic.core.config import Record
 from telic.llm.models import REPLIES
 from telic.llm.prices import is_metered, price_usd
 from telic.llm.replies import Replies
-from telic.session.folder import list_sessions
+from telic.session.folder import SessionFolder, list_sessions
+from telic.session.population import SHORT
+from telic.session.records import SessionConfig
+from telic.session.revise import LONGER, VARIANTS
 from telic.session.spending import Allowance
 from telic.storage.files import read_json
 from telic.storage.layout import RunFolder, is_run, list_runs
@@ -29,6 +32,8 @@ _SHORTEST_S = 2.0
 _TYPICAL_TOKENS = (6_000, 3_000)
 """read and written per call, while no reply of this folder says better"""
 _HOUR_S = 3600.0
+_CALLS_FIRST, _CALLS_EACH = 6, 4
+"""model calls that a session usually takes: to write and review, and to revise once"""
 
 
 class Forecast(Record):
@@ -68,6 +73,21 @@ def planned_steps(
     """
     later = seeds * steps * (variants * short + 1.0 - short)
     return (seeds * steps, *(round(later * longer**n) for n in range(1, iterations)))
+
+
+def session_forecast(
+    config: SessionConfig, steps: int, folder: SessionFolder, allowance: Allowance
+) -> Forecast:
+    """Return what a session is going to take whose author wants so many steps per policy."""
+    planned = planned_steps(
+        config.iterations, len(config.seeds), config.steps or steps, variants=VARIANTS,
+        longer=LONGER, short=SHORT,
+    )  # fmt: skip
+    calls = 0 if config.model is None else _CALLS_FIRST + _CALLS_EACH * config.iterations
+    return forecast(
+        planned, allowance, runs_dir=folder.path.parent, env=config.env,
+        members=len(config.seeds), device=config.device, model=config.model, calls=calls,
+    )  # fmt: skip
 
 
 def forecast(

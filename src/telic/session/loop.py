@@ -13,20 +13,17 @@ from telic.judges.trial import Trial, failure, try_out
 from telic.llm import BudgetExceeded, Cancelled
 from telic.session.branching import inherited
 from telic.session.control import Stopped
-from telic.session.forecast import Forecast, forecast, planned_steps
+from telic.session.forecast import session_forecast
 from telic.session.judging import judge
-from telic.session.population import SHORT, train
+from telic.session.population import train
 from telic.session.records import Candidate, Iteration, SessionSummary
 from telic.session.report import write_report
-from telic.session.revise import LONGER, VARIANTS
 from telic.session.spending import AllowanceUsedUp
 from telic.session.work import Asked, Work, once
 from telic.storage.files import write_json, write_text
 
 _REWRITES = 2
 """times that reward and judge may go back to their authors before anything is trained"""
-_CALLS_FIRST, _CALLS_EACH = 6, 4
-"""model calls that a session usually takes: to write and review, and to revise once"""
 
 
 def run_loop(work: Work) -> SessionSummary:
@@ -42,7 +39,8 @@ def run_loop(work: Work) -> SessionSummary:
             asked = asked.model_copy(update={"criteria": agreed})
         written = once(folder.author, Composition, partial(_write, work, asked))
         write_text(folder.judge, written.judge)
-        work.tell({"event": "session.forecast", **_forecast(work, written).model_dump()})
+        expected = session_forecast(config, written.steps, folder, steering.account.allowance)
+        work.tell({"event": "session.forecast", **expected.model_dump()})
         for number in range(1, config.iterations + 1):
             steering.safe_point()
             files = folder.iteration(number)
@@ -107,24 +105,11 @@ def _propose(work: Work, number: int, written: Composition, history: list[Iterat
     )  # fmt: skip
 
 
-def _forecast(work: Work, written: Composition) -> Forecast:
-    config = work.config
-    steps = planned_steps(
-        config.iterations, len(config.seeds), config.steps or written.steps, variants=VARIANTS,
-        longer=LONGER, short=SHORT,
-    )  # fmt: skip
-    calls = 0 if config.model is None else _CALLS_FIRST + _CALLS_EACH * config.iterations
-    return forecast(
-        steps, work.steering.account.allowance, runs_dir=work.folder.path.parent, env=config.env,
-        members=len(config.seeds), device=config.device, model=config.model, calls=calls,
-    )  # fmt: skip
-
-
 def _finish(
     work: Work, written: Composition | None, history: list[Iteration], outcome: str,
     ended: TelicError | None = None,
 ) -> SessionSummary:  # fmt: skip
-    best = max(history, key=lambda each: (each.passed, each.score or -1.0), default=None)
+    best = max(history, key=_worth, default=None)
     member = next(each for each in best.members if each.member == best.best) if best else None
     spent = work.steering.account.spending()
     summary = SessionSummary(
@@ -142,6 +127,12 @@ def _finish(
     )  # fmt: skip
     if outcome != "stopped":
         work.author.analyse(history)
-    write_json(work.folder.summary, summary)
     write_report(work.folder, work.config, written, history, summary, work.tell)
+    # Last: a session with a summary is over, and one that was killed before goes on to its report.
+    write_json(work.folder.summary, summary)
     return summary
+
+
+def _worth(iteration: Iteration) -> tuple[bool, float]:
+    """Return what orders iterations; one that could not be judged is behind one worth nothing."""
+    return iteration.passed, -1.0 if iteration.score is None else iteration.score
