@@ -1,0 +1,1 @@
+"""What finished searches tell: tables, curves, tests, and how revisions behave."""

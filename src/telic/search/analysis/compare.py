@@ -1,0 +1,174 @@
+"""Put searches side by side; searches under different terms are refused, and told why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from telic.core.config import Record
+from telic.core.stats import bootstrap, interquartile_mean
+from telic.errors import ConfigError, Refused, UnknownName
+from telic.search.analysis.curves import curve, draw_curves
+from telic.search.analysis.load import Result
+from telic.search.analysis.significance import Test, compare_pair, holm
+from telic.search.analysis.tables import Table, write_tables
+from telic.search.asking import SCRIPTED
+from telic.search.records import RunSummary
+from telic.storage.files import write_text
+
+METRICS = ("fresh", "mean", "mean_all", "mean_selected", "best_seen", "incumbent_area")
+
+
+class Line(Record):
+    """One method on one task."""
+
+    env: str
+    label: str
+    model: str
+    runs: int
+    mean: float
+    std: float | None
+    middle: float | None
+    """interquartile mean"""
+    low: float | None
+    """lower end of the 95 % bootstrap interval of the mean"""
+    high: float | None
+    values: tuple[float, ...]
+
+
+class Report(Record):
+    """A comparison as data."""
+
+    metric: str
+    lines: tuple[Line, ...]
+    tests: tuple[Test, ...]
+    differences: tuple[str, ...]
+    """how the terms differ, where the comparison was wanted anyway"""
+
+
+class Comparison(NamedTuple):
+    """A comparison, its tables, and the searches behind it."""
+
+    report: Report
+    tables: list[Table]
+    results: list[Result]
+
+
+def compare_searches(
+    results: Sequence[Result], metric: str = "fresh", *, despite_differences: bool = False
+) -> Comparison:
+    """Compare searches on each task they share; the first one named is tested against the others.
+
+    Raises Refused when terms differ (task settings, budget, policy, ...) or a scripted model was
+    used, which is for tests and says nothing about any method.
+    """
+    if metric not in METRICS:
+        raise UnknownName("metric", metric, list(METRICS))
+    if not results:
+        raise ConfigError("There is nothing to compare.", hint="Name two or more searches.")
+    differences = check_terms(results, despite_differences=despite_differences)
+    lines = [_line(each, metric) for each in results]
+    tests: list[Test] = []
+    for env in dict.fromkeys(line.env for line in lines):
+        first, *others = [line for line in lines if line.env == env]
+        tests += [
+            compare_pair(f"{env}: {first.label}", first.values, other.label, other.values)
+            for other in others
+        ]
+    report = Report(
+        metric=metric, lines=tuple(lines), tests=tuple(holm(tests)), differences=tuple(differences)
+    )
+    return Comparison(report, _tables(report, results), list(results))
+
+
+def check_terms(results: Sequence[Result], *, despite_differences: bool = False) -> list[str]:
+    """Return how terms differ; raises Refused unless that is accepted."""
+    scripted = [r.folder.name for r in results if r.summary.model.startswith(SCRIPTED)]
+    if scripted:
+        raise Refused(
+            f"{', '.join(scripted)} used the scripted model, which is for tests only.",
+            hint="Compare searches with a real model, or without any.",
+        )
+    found: list[str] = []
+    for number, one in enumerate(results):
+        for other in results[number + 1 :]:
+            if one.summary.env == other.summary.env:
+                between = one.summary.protocol.differences(other.summary.protocol)
+                found += [f"{one.folder.name} and {other.folder.name}: {each}" for each in between]
+    if found and not despite_differences:
+        raise Refused(
+            "These searches were made under different terms, so their returns do not compare: "
+            + "; ".join(found)
+            + ".",
+            hint="Run one of them again with the other's settings, or pass --anyway.",
+        )
+    return found
+
+
+def write_comparison(comparison: Comparison, folder: Path) -> None:
+    """Write tables in four forms, and a picture of curves per task."""
+    write_tables(comparison.tables, folder)
+    for env in dict.fromkeys(each.summary.env for each in comparison.results):
+        for kind in ("incumbent", "selected"):
+            curves = {
+                each.summary.label: curve(list(each.iterations.values()), kind)
+                for each in comparison.results
+                if each.summary.env == env
+            }
+            title = f"{env}: {kind} policy, mean ± std over runs"
+            write_text(folder / f"{env}-{kind}.svg", draw_curves(title, curves))
+
+
+def value(run: RunSummary, metric: str) -> float:
+    """Return a run's number by the metric's name."""
+    return run.fresh.mean if metric == "fresh" else getattr(run, metric)
+
+
+def _line(result: Result, metric: str) -> Line:
+    values = [value(run, metric) for run in result.summary.runs]
+    interval = bootstrap(values)
+    return Line(
+        env=result.summary.env,
+        label=result.summary.label,
+        model=result.summary.model,
+        runs=len(values),
+        mean=float(np.mean(values)),
+        std=float(np.std(values, ddof=1)) if len(values) > 1 else None,
+        middle=interquartile_mean(values),
+        low=interval.low if interval else None,
+        high=interval.high if interval else None,
+        values=tuple(values),
+    )
+
+
+def _tables(report: Report, results: Sequence[Result]) -> list[Table]:
+    main = Table(
+        f"{report.metric}, over runs" + (" (terms differ)" if report.differences else ""),
+        ["env", "method", "runs", "mean", "std", "95 % low", "95 % high", "middle half"],
+        [(e.env, e.label, e.runs, e.mean, e.std, e.low, e.high, e.middle) for e in report.lines],
+    )
+    every = Table(
+        "all metrics, means over runs",
+        ["env", "method", *METRICS, "episodes to good", "calls"],
+        [_every(each) for each in results],
+    )
+    tests = Table(
+        f"{report.metric}: the first method against the others",
+        ["first", "other", "difference", "95 % low", "95 % high", "Welch p", "Holm p",
+         "Mann-Whitney p", "chance to beat"],
+        [(t.one, t.other, t.difference, t.low, t.high, t.welch_p, t.holm_p, t.mann_whitney_p,
+          t.improvement) for t in report.tests],
+    )  # fmt: skip
+    return [main, every, tests] if report.tests else [main, every]
+
+
+def _every(result: Result) -> tuple[object, ...]:
+    runs = result.summary.runs
+    means = [float(np.mean([value(run, metric) for run in runs])) for metric in METRICS]
+    reached = [run.episodes_to_good for run in runs if run.episodes_to_good is not None]
+    to_good = f"{np.mean(reached):.0f} in {len(reached)} of {len(runs)}" if reached else None
+    calls = float(np.mean([run.calls for run in runs]))
+    return result.summary.env, result.summary.label, *means, to_good, calls

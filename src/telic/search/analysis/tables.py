@@ -1,0 +1,111 @@
+"""One table, four files: Markdown, CSV, LaTeX, PNG."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from telic.storage.files import write_text
+
+_LINE, _PAD, _EDGE = 26, 18, 16
+
+
+class Table(NamedTuple):
+    """A title, names of columns, and rows of numbers and words."""
+
+    title: str
+    columns: list[str]
+    rows: list[tuple[Any, ...]]
+
+
+def cell(value: Any) -> str:
+    """Write a number for people; a missing one is a dash."""
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
+    return str(value)
+
+
+def markdown(table: Table) -> str:
+    """Return the table as Markdown."""
+    lines = [f"**{table.title}**", "", _row(table.columns), _row(["---"] * len(table.columns))]
+    lines += [_row([cell(each) for each in row]) for row in table.rows]
+    return "\n".join(lines) + "\n"
+
+
+def comma_separated(table: Table) -> str:
+    """Return the table as CSV, with all digits; a missing number is empty."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(table.columns)
+    writer.writerows(["" if each is None else each for each in row] for row in table.rows)
+    return out.getvalue()
+
+
+def latex(table: Table) -> str:
+    """Return the table as LaTeX, for the package booktabs."""
+    body = [" & ".join(_escaped(cell(each)) for each in row) + r" \\" for row in table.rows]
+    return "\n".join([
+        r"\begin{table}", rf"\caption{{{_escaped(table.title)}}}",
+        rf"\begin{{tabular}}{{{'l' * len(table.columns)}}}", r"\toprule",
+        " & ".join(map(_escaped, table.columns)) + r" \\", r"\midrule", *body, r"\bottomrule",
+        r"\end{tabular}", r"\end{table}", "",
+    ])  # fmt: skip
+
+
+def picture(table: Table) -> np.ndarray:
+    """Return the table as an (H, W, 3) uint8 picture."""
+    from telic.rendering.captions import draw_text, text_width
+
+    words = [table.columns, *([cell(each) for each in row] for row in table.rows)]
+    words = [[_ascii(each) for each in row] for row in words]
+    widths = [
+        max(text_width(row[i]) for row in words) + _PAD for i in range(len(table.columns))
+    ]  # fmt: skip
+    title = _ascii(table.title)
+    width = max(sum(widths), text_width(title)) + 2 * _EDGE
+    height = (len(words) + 1) * _LINE + 2 * _EDGE
+    # Ink is light, so draw on black and turn the picture over.
+    dark = np.zeros((height, width, 3), np.uint8)
+    draw_text(dark, title, _EDGE, _EDGE)
+    for line, row in enumerate(words, 1):
+        left = _EDGE
+        for text, room in zip(row, widths, strict=True):
+            if text:
+                draw_text(dark, text, left, _EDGE + line * _LINE)
+            left += room
+    below = _EDGE + 2 * _LINE - 4
+    dark[below, _EDGE : width - _EDGE] = 120
+    return 255 - dark
+
+
+def write_tables(tables: Sequence[Table], folder: Path, name: str = "table") -> None:
+    """Write tables in all four forms."""
+    from telic.rendering.images import write_png
+
+    write_text(folder / f"{name}.md", "\n".join(map(markdown, tables)))
+    write_text(folder / f"{name}.tex", "\n".join(map(latex, tables)))
+    for number, table in enumerate(tables, 1):
+        which = name if number == 1 else f"{name}-{number}"
+        write_text(folder / f"{which}.csv", comma_separated(table))
+        write_png(folder / f"{which}.png", picture(table))
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(each.replace("|", r"\|") for each in cells) + " |"
+
+
+def _escaped(text: str) -> str:
+    for sign in "&%$#_{}":
+        text = text.replace(sign, "\\" + sign)
+    return text.replace("±", r"$\pm$").replace("–", "--")
+
+
+def _ascii(text: str) -> str:
+    return text.replace("±", "+-").replace("–", "-").encode("ascii", "replace").decode()

@@ -1,0 +1,190 @@
+"""telic.search: a task and a method in; tried policies, the best one and the evidence out."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from telic.core.events import Listener, ignore
+from telic.llm import Budget, Models
+from telic.search.asking import connect_model
+from telic.search.folder import SearchFolder, list_searches, new_search
+from telic.search.plan import BASELINE, Plan, make_plan, versions
+from telic.search.records import (
+    NO_MODEL,
+    RunSummary,
+    SearchConfig,
+    SearchSummary,
+)
+from telic.search.run import Run
+from telic.search.work import do_runs
+from telic.storage.files import JsonLines, read_record, write_json
+from telic.storage.locks import RunLock, lock_holder
+
+_TOGETHER = 16  # runs whose episodes one process plays in one batch
+
+
+class Search(NamedTuple):
+    """A finished or stopped search."""
+
+    path: Path
+    summary: SearchSummary
+
+    @property
+    def best(self) -> RunSummary:
+        """The run whose policy did best on fresh episodes."""
+        return max(self.summary.runs, key=lambda each: each.fresh.mean)
+
+
+def search(
+    env: str,
+    *,
+    method: str = "r2po",
+    runs_dir: str | Path = "runs",
+    jobs: int | None = None,
+    fresh: bool = False,
+    on_event: Listener = ignore,
+    should_stop: Callable[[], bool] = lambda: False,
+    **options: Any,
+) -> Search:
+    """Search for a policy, or go on with the same request where it was interrupted.
+
+    Args:
+        env: a task of policy search, e.g. "CartPole-v1".
+        method: a named choice of switches: r2po, props, cma, ...
+        runs_dir: where the folder of the search goes.
+        jobs: processes for runs without a model; None for one per CPU.
+        fresh: start anew even if this very request was interrupted before.
+        on_event: called with every event.
+        should_stop: polled; True ends the search, saved and resumable.
+        options: fields of `SearchConfig`: runs, episodes, model, switches, seed, faithful, ...
+
+    Raises:
+        TelicError: with what happened, why, and what to do.
+    """
+    config = SearchConfig.parse({"env": env, "method": method.lower(), **options})
+    plan = make_plan(config)
+    if config.method.startswith(BASELINE):
+        from telic.search.baselines import find_algorithm
+
+        find_algorithm(config.method, plan.task)
+    elif config.model is None:
+        Run(plan, 1, None).require_room()
+    folder = None if fresh else _unfinished(config, Path(runs_dir))
+    if folder is None:
+        folder = new_search(Path(runs_dir))
+        folder.path.mkdir(parents=True)
+        write_json(folder.manifest, {
+            "label": plan.label, "model": config.model or NO_MODEL, "protocol": plan.protocol,
+            "protocol_key": plan.protocol.key, "switches": plan.switches, "versions": versions(),
+        })  # fmt: skip
+        write_json(folder.config, config)
+    with RunLock(folder.lock, folder.name), JsonLines(folder.events) as log:
+        folder.stop.unlink(missing_ok=True)
+
+        def tell(event: dict[str, Any]) -> None:
+            log.append(event)
+            on_event(event)
+
+        def stop() -> bool:
+            return should_stop() or folder.stop.exists()
+
+        summary = _work(plan, folder, jobs, tell, stop)
+        write_json(folder.summary, summary)
+    return Search(folder.path, summary)
+
+
+def _work(
+    plan: Plan, folder: SearchFolder, jobs: int | None, tell: Listener, stop: Callable[[], bool]
+) -> SearchSummary:
+    """Do what is left of all runs and put them together."""
+    started, config = time.monotonic(), plan.config
+    numbers = [n for n in range(1, config.runs + 1) if not folder.run(n).summary.exists()]
+    tell({"event": "search.start", "search": folder.name, "env": config.env, "label": plan.label,
+          "runs": config.runs, "left": len(numbers)})  # fmt: skip
+    if config.model is not None:
+        budget = Budget(usd=config.max_usd, calls=config.max_calls)
+        models = connect_model(
+            config.model, folder.path, budget=budget, on_event=tell, should_stop=stop
+        )
+        _with_model(plan, folder, numbers, models, tell, stop)
+    else:
+        _without_model(plan, folder, numbers, jobs or _cpus(), tell, stop)
+    done = [folder.run(n).summary for n in range(1, config.runs + 1)]
+    runs = tuple(read_record(path, RunSummary) for path in done if path.exists())
+    is_whole = len(runs) == config.runs and all(each.outcome == "completed" for each in runs)
+    return SearchSummary(
+        search=folder.name,
+        env=config.env,
+        method=config.method,
+        label=plan.label,
+        model=config.model or NO_MODEL,
+        outcome="completed" if is_whole else "stopped",
+        protocol=plan.protocol,
+        switches=plan.switches,
+        runs=runs,
+        versions=versions(),
+        seconds=round(time.monotonic() - started, 3),
+    )
+
+
+def _with_model(
+    plan: Plan, folder: SearchFolder, numbers: Sequence[int], models: Models, tell: Listener,
+    stop: Callable[[], bool],
+) -> None:  # fmt: skip
+    """Let each run ask in a thread of its own: they wait most of the time."""
+    work = partial(do_runs, plan.config, folder.path, models=models, tell=tell, should_stop=stop)
+    with ThreadPoolExecutor(max(1, len(numbers))) as pool:
+        for job in [pool.submit(work, [number]) for number in numbers]:
+            job.result()
+
+
+def _without_model(
+    plan: Plan, folder: SearchFolder, numbers: Sequence[int], jobs: int, tell: Listener,
+    stop: Callable[[], bool],
+) -> None:  # fmt: skip
+    """Share the runs among processes, each of which plays its runs in one batch."""
+    jobs = min(jobs, len(numbers))
+    work = do_runs
+    if plan.config.method.startswith(BASELINE):
+        from telic.search.baselines import do_baselines as work
+    if jobs <= 1:
+        for start in range(0, len(numbers), _TOGETHER):
+            part = numbers[start : start + _TOGETHER]
+            work(plan.config, folder.path, part, tell=tell, should_stop=stop)
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        parts = [list(numbers[job::jobs]) for job in range(jobs)]
+        for job in [pool.submit(work, plan.config, folder.path, part) for part in parts]:
+            for summary in job.result():
+                tell({"event": "search.run", **summary.model_dump(mode="json")})
+
+
+def _cpus() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _unfinished(config: SearchConfig, runs_dir: Path) -> SearchFolder | None:
+    """Return the latest search of exactly this request that has not come to its end."""
+    for folder in list_searches(runs_dir):
+        if lock_holder(folder.lock) is not None:
+            continue
+        if _work_of(read_record(folder.config, SearchConfig)) != _work_of(config):
+            continue
+        if not folder.summary.exists():
+            return folder
+        if read_record(folder.summary, SearchSummary).outcome == "stopped":
+            return folder
+    return None
+
+
+def _work_of(config: SearchConfig) -> SearchConfig:
+    """Return a request without its limits for the model: who raises them wants to go on."""
+    return config.replace(max_calls=None, max_usd=None)

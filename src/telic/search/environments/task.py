@@ -1,0 +1,109 @@
+"""What a task of policy search is: the settings no method may change, and N episodes of it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from telic.core.config import Record
+from telic.search.draws import Floats, Seeds
+
+Flags = NDArray[np.bool_]
+
+
+class Quantity(NamedTuple):
+    """One number a policy sees, and the range that matters, for scaling."""
+
+    name: str
+    centre: float
+    half_range: float
+
+
+class Task(Record):
+    """A task and everything about it that holds for every method."""
+
+    id: str
+    story: str
+    """what happens, in words for a person or a model"""
+    rewards: str
+    """how it is rewarded and when it ends, in words"""
+    observations: tuple[Quantity, ...] = ()
+    """what a policy sees; empty where it sees one of `states`"""
+    states: int | None = None
+    """number of states, where a policy is a table"""
+    actions: tuple[str, ...]
+    """choices, or components of a continuous action"""
+    first_action: int = 0
+    """number of the first choice"""
+    action_low: float | None = None
+    """lower end of each component; None where actions are choices"""
+    action_high: float | None = None
+    time_limit: int
+    """steps after which an episode ends"""
+    cap: int | None = None
+    """steps after which search cuts an episode, where its own limit is needlessly long"""
+    target: float
+    """return told to a model as the goal"""
+    good: float
+    """return from which a policy is left alone or nearly so (the threshold of the gate)"""
+    solved: float
+    """return from which one episode counts as a success"""
+    step_size: float = 1.0
+    """largest change of a number that a revision should make"""
+    warmup: int = 20
+    """random policies tried, one episode each, before a model is asked"""
+    rollouts: int = 5
+    """episodes per candidate that suffice for a numeric proposer"""
+    is_deterministic: bool = False
+    """whether every episode of a policy is the same"""
+    excerpts: int = 5
+    """entries of the history that carry an excerpt, where excerpts are shown"""
+    edit_levels: tuple[float, float, float] = Field(default=(0.05, 0.4, 0.9))
+    """shares of the way from the worst to the target: near zero, partial, high; for analysis"""
+    worst: float = 0.0
+    """return of a policy that achieves nothing"""
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether actions are numbers rather than choices."""
+        return self.action_low is not None
+
+    @property
+    def is_table(self) -> bool:
+        """Whether a policy is one action per state."""
+        return self.states is not None
+
+    @property
+    def choices(self) -> tuple[int, ...]:
+        """The numbers of the choices."""
+        return tuple(range(self.first_action, self.first_action + len(self.actions)))
+
+
+class Moved(NamedTuple):
+    """What one step of N episodes gave."""
+
+    obs: NDArray[Any]  # (N, quantities) float32, or (N,) int64 states
+    reward: Floats  # (N,)
+    terminated: Flags  # (N,)
+
+
+class World(Protocol):
+    """N episodes of a task, stepped together; no autoreset, and rows that ended can be left out."""
+
+    most_rows: int
+    """episodes that one world should hold at most"""
+
+    def start(self, seeds: Seeds) -> NDArray[Any]:
+        """Begin one episode per seed and return what is seen first."""
+        ...
+
+    def step(self, action: NDArray[Any]) -> Moved:
+        """Make one step everywhere: actions (N,) int64, or (N, components) float64."""
+        ...
+
+    def keep(self, rows: NDArray[np.int64]) -> None:
+        """Go on with these rows only."""
+        ...

@@ -1,0 +1,146 @@
+"""What was tried so far, pooled by policy, and which policy is the best of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from telic.search.records import Candidate, Check, Iteration
+
+Params = tuple[float, ...]
+
+
+class Entry(NamedTuple):
+    """A policy and all episodes it was tried on."""
+
+    number: int
+    params: Params
+    returns: tuple[float, ...]
+    is_warmup: bool
+    seed: int
+    """of its latest episodes, which can be played again"""
+
+    @property
+    def mean(self) -> float:
+        """Mean return."""
+        return float(np.mean(self.returns))
+
+    @property
+    def error(self) -> float | None:
+        """Standard error of the mean; None for one episode."""
+        count = len(self.returns)
+        return float(np.std(self.returns, ddof=1) / count**0.5) if count > 1 else None
+
+    @property
+    def proven(self) -> float:
+        """Two standard errors below the mean: luck does not make a policy the best."""
+        return self.mean - 2.0 * (self.error or 0.0)
+
+
+class History:
+    """Entries in the order they were first tried."""
+
+    def __init__(self, *, confirm: int, keeps_losers: bool) -> None:
+        """Keep entries.
+
+        Args:
+            confirm: episodes from which on a policy can be the incumbent.
+            keeps_losers: whether candidates that were not selected are shown too.
+        """
+        self._confirm, self._keeps_losers = confirm, keeps_losers
+        self._entries: dict[Params, Entry] = {}
+        self._shown: set[Params] = set()
+        self._params: dict[int, Params] = {}
+
+    def add(self, iteration: Iteration) -> None:
+        """Take in a finished iteration."""
+        for candidate in iteration.candidates:
+            self.count(candidate)
+        for check in iteration.checks:
+            self.check(check)
+        self.show(iteration)
+
+    def show(self, iteration: Iteration) -> None:
+        """Let proposers see an iteration's candidates, or only the selected one."""
+        for candidate in iteration.candidates:
+            is_warmup = candidate.place == "warm-up"
+            if self._keeps_losers or is_warmup or candidate.number == iteration.selected:
+                self._shown.add(candidate.params)
+
+    def count(self, candidate: Candidate) -> None:
+        """Pool a candidate's episodes with earlier ones of the same policy."""
+        is_warmup = candidate.place == "warm-up"
+        tried = candidate.tried
+        earlier = self._entries.get(candidate.params)
+        number = candidate.number if earlier is None else earlier.number
+        returns = tried.returns if earlier is None else earlier.returns + tried.returns
+        still = is_warmup and (earlier is None or earlier.is_warmup)
+        self._params[candidate.number] = candidate.params
+        self._entries[candidate.params] = Entry(
+            number, candidate.params, returns, still, tried.seed
+        )
+
+    def check(self, check: Check) -> None:
+        """Pool further episodes of a candidate."""
+        entry = self.of(check.candidate)
+        self._entries[entry.params] = entry._replace(returns=entry.returns + check.tried.returns)
+
+    def of(self, number: int) -> Entry:
+        """Return the entry that a candidate belongs to."""
+        return self._entries[self._params[number]]
+
+    def holds(self, params: Params) -> bool:
+        """Whether a policy was tried before."""
+        return params in self._entries
+
+    @property
+    def everything(self) -> list[Entry]:
+        """All entries, also those that a proposer is not shown."""
+        return list(self._entries.values())
+
+    @property
+    def incumbent(self) -> Entry | None:
+        """The best policy so far, by what it has proven; None before the first."""
+        if not self._entries:
+            return None
+        return max(self._firm, key=lambda each: (each.proven, each.mean))
+
+    def best(self, count: int) -> list[Entry]:
+        """Return the policies with the highest means, among those that were looked at closely."""
+        return sorted(self._firm, key=lambda each: each.mean)[-count:]
+
+    @property
+    def _firm(self) -> list[Entry]:
+        every = list(self._entries.values())
+        return [each for each in every if len(each.returns) >= self._confirm] or every
+
+    @property
+    def bar(self) -> float:
+        """The mean a candidate must exceed to be worth a closer look."""
+        best = self.incumbent
+        is_firm = best is not None and len(best.returns) >= self._confirm
+        return best.mean if best is not None and is_firm else -np.inf
+
+    def shown(self, view: str) -> list[Entry]:
+        """Return the entries that a view shows, oldest first: full, best:K, recent:K or both.
+
+        The incumbent is always among them.
+        """
+        entries = [each for each in self._entries.values() if each.params in self._shown]
+        if view == "full":
+            return entries
+        which, _, count = view.partition(":")
+        chosen: set[int] = set()
+        if "best" in which:
+            chosen |= _numbers(sorted(entries, key=lambda e: e.mean)[-int(count) :])
+        if "recent" in which:
+            chosen |= _numbers(entries[-int(count) :])
+        if self.incumbent is not None:
+            chosen.add(self.incumbent.number)
+        return [each for each in entries if each.number in chosen]
+
+
+def _numbers(entries: Iterable[Entry]) -> set[int]:
+    return {each.number for each in entries}

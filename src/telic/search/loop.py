@@ -1,0 +1,110 @@
+"""THE MAIN FLOW of a search: propose, evaluate, reflect, select, record.
+
+A run is a generator. It yields trials and is sent back their rollouts, so that whoever drives it
+can play the episodes of many runs in one batch; see `drive.py`. An iteration that is on disk is
+taken up instead of done again, so resuming is running again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from telic.search.confirming import Plays, confirm, race
+from telic.search.critics import Watched
+from telic.search.draws import generator
+from telic.search.evidence import describe_behaviour
+from telic.search.proposers.proposer import Draft, Proposed, View
+from telic.search.recall import remember, take_up
+from telic.search.records import Candidate, Iteration, Outcome, Place
+from telic.search.rollouts import Rollouts
+from telic.search.run import Run
+from telic.search.selecting import Choice, choose, gate_value, limited
+
+Tested = tuple[list[Candidate], Rollouts | None]
+
+
+def search(
+    run: Run,
+    done: Iterable[Iteration],
+    record: Callable[[Iteration], None],
+    should_stop: Callable[[], bool],
+) -> Plays[Outcome]:
+    """Do a run, or go on with it after the iterations that are done; return how it ended."""
+    for iteration in done:
+        yield from take_up(run, iteration)
+    if run.candidates == 0 and run.warmup:
+        record((yield from _warm_up(run)))
+    while run.can_afford_more:
+        if should_stop():
+            return "stopped"
+        view = run.view()
+        yield from remember(run)
+        proposed = run.proposer.propose(view)
+        run.iteration += 1
+        first, rollouts = yield from _evaluate(run, "first", proposed.drafts)
+        run.proposer.observe(first, rollouts.recording if rollouts else None)
+        revised = _reflect(run, view, first, rollouts)
+        second, _ = yield from _evaluate(run, "second", revised.drafts)
+        checks = yield from race(run, first, second)
+        choice = choose(first, second, run.plan.switches, run.history)
+        checks += yield from confirm(run, choice, was_skipped=not revised.drafts)
+        calls = (*proposed.calls, *revised.calls)
+        note = proposed.note or revised.note
+        record(run.finish((*first, *second), choice, checks, calls, note))
+    return "completed"
+
+
+def _warm_up(run: Run) -> Plays[Iteration]:
+    """Try random policies on one episode each, for a model to see."""
+    rng = generator(run.seed, "warm-up")
+    policy = run.plan.policy
+    points = [policy.space.fit(policy.draw(rng)).params for _ in range(run.warmup)]
+    drafts = [Draft(each, "warm-up") for each in points]
+    candidates, _ = yield from _evaluate(run, "warm-up", drafts, count=1)
+    best = max(candidates, key=lambda each: each.mean)
+    return run.finish(candidates, Choice(best, "warm-up"))
+
+
+def _evaluate(
+    run: Run, place: Place, drafts: Sequence[Draft], count: int | None = None
+) -> Plays[Tested]:
+    """Try drafts, on the same episodes for all of an iteration where starts are common."""
+    if not drafts:
+        return [], None
+    seeds = run.seeds_for("try", len(drafts))
+    trial = run.trial([each.params for each in drafts], seeds, count or run.plan.rollouts)
+    is_watched = run.plan.switches.evidence != "none" or run.needs_transitions
+    rollouts = yield trial._replace(is_recorded=is_watched)
+    if run.critic is not None and place != "warm-up":
+        run.critic.observe(rollouts.recording)
+    candidates = run.take_in(drafts, place, seeds, rollouts)
+    for candidate in candidates:
+        run.history.count(candidate)
+    return candidates, rollouts
+
+
+def _reflect(
+    run: Run, view: View, tried: Sequence[Candidate], rollouts: Rollouts | None
+) -> Proposed:
+    """Return the second candidate of an iteration, where there is to be one."""
+    switches = run.plan.switches
+    if switches.second == "none" or rollouts is None:
+        return Proposed([])
+    row = max(range(len(tried)), key=lambda each: tried[each].mean)
+    first = tried[row]
+    if run.critic is None:
+        return run.model.propose_again(view, first) if run.model else run.again.propose(view)
+    gate = gate_value(switches, run.plan.task, run.history)
+    is_good = gate is not None and first.mean >= gate
+    if switches.gate == "skip" and is_good:
+        return Proposed([], note="good enough: the revision was skipped")
+    evidence = describe_behaviour(
+        switches.evidence, run.plan.task, rollouts, row, switches.trace_steps
+    )
+    memories: Any = run.model.memories if run.model else {}
+    revised = run.critic.revise(view, Watched(first, evidence, gate, memories))
+    if switches.gate == "limit" and is_good:
+        drafts = [limited(each, first, switches.max_edit) for each in revised.drafts]
+        return revised._replace(drafts=drafts)
+    return revised

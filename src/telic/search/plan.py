@@ -1,0 +1,176 @@
+"""From a request to everything that all runs of a search share."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import NamedTuple
+
+from telic.errors import ConfigError
+from telic.search.environments.catalogue import find_task, make_world
+from telic.search.environments.task import Task
+from telic.search.policies import Policy, make_policy
+from telic.search.protocol import NETWORK, Protocol, Terms, terms_of
+from telic.search.records import NO_MODEL, SearchConfig
+from telic.search.rollouts import Player
+from telic.search.switches import NUMERIC, Switches, switches_of
+
+BASELINE = "sb3:"
+_PACKAGES = ("telic", "numpy", "cma", "gymnasium", "mujoco", "torch")
+_RESERVE = 0.1  # share of the budget
+_CONFIRM = 4  # times its usual episodes that a numeric candidate needs to be believed
+
+
+class Plan(NamedTuple):
+    """A request, resolved."""
+
+    config: SearchConfig
+    task: Task
+    switches: Switches
+    terms: Terms
+    policy: Policy
+    rollouts: int
+    """episodes per candidate"""
+    confirm: int
+    """episodes from which on a policy can be the incumbent"""
+
+    @property
+    def budget(self) -> int:
+        """Episodes that may be played.
+
+        A deterministic policy is played once and counted as often as others are played, so that
+        every task gets equally many candidates.
+        """
+        if self.task.is_deterministic and not self.config.faithful:
+            return max(1, self.config.episodes // self.switches.rollouts)
+        return self.config.episodes + (self.terms.warmup if self.config.faithful else 0)
+
+    @property
+    def reserve(self) -> int:
+        """Episodes kept back to tell the best few policies apart at the end."""
+        return round(_RESERVE * self.budget) if self.confirm else 0
+
+    @property
+    def protocol(self) -> Protocol:
+        """The terms under which returns can be compared."""
+        space, limit = self.policy.space, self.task.time_limit
+        return Protocol(
+            env=self.task.id,
+            policy=self._policy_name,
+            is_scaled=not self.config.faithful and not self.task.is_table,
+            low=space.low,
+            high=space.high,
+            decimals=space.decimals,
+            clips=self.switches.clip_actions,
+            limit=min(self.terms.cap or limit, limit),
+            target=self.terms.target,
+            episodes=self.config.episodes,
+            warmup_is_extra=self.config.faithful,
+            is_faithful=self.config.faithful,
+        )
+
+    @property
+    def _policy_name(self) -> str:
+        if self.config.method.startswith(BASELINE):
+            return NETWORK
+        return self.config.policy or ("table" if self.policy.space.is_table else "linear")
+
+    @property
+    def label(self) -> str:
+        """How tables and plots call it; says so where no language model is used."""
+        method, model = self.config.method, self.config.model
+        changed = "".join(f" {k}={v}" for k, v in sorted(self.config.switches.items()))
+        if self.config.policy:
+            changed += f" {self.config.policy}"
+        if model is not None:
+            return f"{method}{changed} ({model})"
+        if self.switches.proposer in NUMERIC:
+            return f"{method}{changed} ({NO_MODEL})"
+        stand_in = "tabular" if self.policy.space.is_table else "cma"
+        critic = " + offline critic" if self.switches.second == "critic" else ""
+        return f"{method}{changed} by {stand_in}{critic} ({NO_MODEL})"
+
+    def player(self) -> Player:
+        """Return somebody who plays episodes."""
+        return Player(
+            self.task,
+            make_world(self.task),
+            self.policy,
+            cap=self.terms.cap,
+            clips=self.switches.clip_actions,
+        )
+
+
+def make_plan(config: SearchConfig) -> Plan:
+    """Resolve a request; raises UsageError for what does not exist or does not fit together."""
+    task = find_task(config.env)
+    method = config.method.lower()
+    is_baseline = method.startswith(BASELINE)
+    # A baseline proposes nothing; of the switches only the episodes per evaluation concern it.
+    base = Switches(proposer="random", confirm=0) if is_baseline else switches_of(
+        method, is_faithful=config.faithful
+    )  # fmt: skip
+    switches = _changed(base, config.switches)
+    if config.model is not None and not switches.asks_a_model and switches.second != "critic":
+        raise ConfigError(
+            f"--method {method} asks no model, so --model {config.model} has nothing to do.",
+            hint="Leave --model out, or use --method r2po or hybrid.",
+        )
+    policy = make_policy(
+        config.policy,
+        task,
+        is_scaled=not config.faithful,
+        seed=config.seed,
+        decimals=1 if config.faithful else 2,
+    )
+    _check_fit(switches.proposer, task)
+    rollouts, confirm = _episodes(config, task, switches)
+    terms = terms_of(task, method, is_faithful=config.faithful)
+    plan = Plan(config, task, switches, terms, policy, rollouts, confirm)
+    if config.episodes < rollouts * switches.evaluations:
+        raise ConfigError(
+            f"A budget of {config.episodes} episodes has no room for one iteration, which takes "
+            f"{rollouts * switches.evaluations}.",
+            hint="Raise --episodes, or lower it with --switch rollouts=5.",
+        )
+    return plan
+
+
+def _check_fit(proposer: str, task: Task) -> None:
+    if proposer in ("cma", "ars") and task.is_table:
+        raise ConfigError(
+            f"{proposer} searches real numbers, and a policy of {task.id} is a table of choices.",
+            hint="Use --method tabular, climb or random.",
+        )
+    if proposer == "tabular" and not task.is_table:
+        raise ConfigError(
+            f"{task.id} has no numbered states, so the tabular method cannot count them.",
+            hint="Use --method cma.",
+        )
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of everything that decides a number."""
+    return {name: version(name) for name in _PACKAGES}
+
+
+def _changed(base: Switches, changes: dict[str, object]) -> Switches:
+    for name in changes:
+        if name not in Switches.model_fields:
+            base.override([f"{name}=0"])  # raises with the closest names
+    values: dict[str, object] = dict(changes)
+    if isinstance(values.get("context"), str):
+        values["context"] = [values["context"]]
+    return base.replace(**values)
+
+
+def _episodes(config: SearchConfig, task: Task, switches: Switches) -> tuple[int, int]:
+    """Return the episodes per candidate, and those it takes to be the incumbent."""
+    is_numeric = config.model is None and not config.faithful
+    if task.is_deterministic and not config.faithful:
+        return 1, 0
+    rollouts, confirm = switches.rollouts, switches.confirm
+    if is_numeric and "rollouts" not in config.switches:
+        rollouts = task.rollouts
+        if "confirm" not in config.switches:
+            confirm = min(confirm, _CONFIRM * rollouts) if rollouts < confirm else 2 * rollouts
+    return rollouts, confirm

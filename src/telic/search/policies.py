@@ -1,0 +1,277 @@
+"""Small policies whose few numbers are searched for: linear, table, projected MLP, random features.
+
+A policy turns parameters (N, rank) into weights once, and weights with observations into actions at
+every step; all arrays have one row per episode.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from telic.errors import ConfigError, UnknownName
+from telic.search.draws import Floats, generator
+from telic.search.environments.task import Task
+from telic.search.space import Space
+
+Weights = tuple[NDArray[Any], ...]  # each with one row per episode
+
+KINDS = ("linear", "linear-without-bias", "table", "projected-mlp", "random-features")
+_BOUND = 6.0
+
+
+class Policy(Protocol):
+    """A family of policies with named numbers."""
+
+    space: Space
+
+    def draw(self, rng: np.random.Generator) -> Floats:
+        """Return random parameters, (rank,), as a first guess."""
+        ...
+
+    def weights(self, params: Floats) -> Weights:
+        """Return what acting needs of parameters (N, rank)."""
+        ...
+
+    def act(self, weights: Weights, obs: NDArray[Any]) -> NDArray[Any]:
+        """Return the actions: (N,) choices, or (N, components) numbers."""
+        ...
+
+
+class _Eyes:
+    """How observations enter a policy: as they are, or centred and divided by their half-range."""
+
+    def __init__(self, task: Task, is_scaled: bool) -> None:
+        self.names = [each.name for each in task.observations]
+        self._scale: Floats | None = None
+        if is_scaled:
+            self._centre = np.array([each.centre for each in task.observations])
+            self._scale = 1.0 / np.array([each.half_range for each in task.observations])
+            self.note = " Each observation is first scaled: " + ", ".join(
+                f"({each.name} - {each.centre:g}) / {each.half_range:g}"
+                if each.centre
+                else f"{each.name} / {each.half_range:g}"
+                for each in task.observations
+            )
+            self.note += "."
+        else:
+            self.note = " Observations enter as they are, unscaled."
+
+    def __call__(self, obs: NDArray[Any]) -> Floats:
+        if self._scale is None:
+            return obs.astype(np.float64)
+        return (obs - self._centre) * self._scale
+
+
+def _choose(task: Task) -> Callable[[Floats], NDArray[Any]]:
+    """Return how a policy's outputs become an action."""
+    if task.is_continuous:
+        return lambda outputs: outputs
+    if len(task.actions) == 2:  # the first of two equal ones, as argmax has it
+        return lambda outputs: (outputs[:, 1] > outputs[:, 0]).astype(np.int64)
+    return lambda outputs: outputs.argmax(1)
+
+
+def _rule(task: Task) -> str:
+    low, high = task.action_low, task.action_high
+    if task.is_continuous:
+        return f"The outputs are the action, cut to [{low:g}, {high:g}]."
+    return "The action with the largest output is taken."
+
+
+class Linear:
+    """Outputs = observations @ W + b; one row of W per observation, then the biases."""
+
+    def __init__(self, task: Task, *, is_scaled: bool, has_bias: bool, decimals: int) -> None:
+        self._eyes, self._choose = _Eyes(task, is_scaled), _choose(task)
+        self._shape = (len(task.observations), len(task.actions))
+        self._has_bias = has_bias
+        names = [f"weight of {seen} on {action}" for seen in self._eyes.names
+                 for action in task.actions]  # fmt: skip
+        if has_bias:
+            names += [f"bias of {action}" for action in task.actions]
+        self.space = Space(
+            names=tuple(names),
+            formula="Each output is the sum of the observations times their weights"
+            + (", plus a bias. " if has_bias else ". ")
+            + _rule(task)
+            + self._eyes.note,
+            low=-_BOUND,
+            high=_BOUND,
+            decimals=decimals,
+        )
+
+    def draw(self, rng: np.random.Generator) -> Floats:
+        """Draw normal numbers, or uniform ones without bias."""
+        rank = self.space.rank
+        drawn = rng.normal(0.0, 3.0, rank) if self._has_bias else rng.uniform(-3.0, 3.0, rank)
+        return np.round(drawn, 1)
+
+    def weights(self, params: Floats) -> Weights:
+        """Return W (N, observations, outputs) and b (N, outputs)."""
+        seen, outputs = self._shape
+        matrix = params[:, : seen * outputs].reshape(-1, seen, outputs)
+        bias = params[:, seen * outputs :] if self._has_bias else np.zeros((len(params), outputs))
+        return np.ascontiguousarray(matrix), np.ascontiguousarray(bias)
+
+    def act(self, weights: Weights, obs: NDArray[Any]) -> NDArray[Any]:
+        """Act."""
+        matrix, bias = weights
+        return self._choose(np.einsum("no,noa->na", self._eyes(obs), matrix) + bias)
+
+
+class Table:
+    """One action per state."""
+
+    def __init__(self, task: Task) -> None:
+        if task.states is None:
+            raise ConfigError(
+                f"{task.id} has no numbered states, so a policy cannot be a table.",
+                hint="Use --policy linear.",
+            )
+        self.space = Space(
+            names=tuple(f"action in state {state}" for state in range(task.states)),
+            formula="params[s] is the action taken in state s: "
+            + ", ".join(f"{n} {name}" for n, name in zip(task.choices, task.actions, strict=True))
+            + ".",
+            low=task.choices[0],
+            high=task.choices[-1],
+            decimals=0,
+            choices=task.choices,
+        )
+
+    def draw(self, rng: np.random.Generator) -> Floats:
+        """Draw an action for each state."""
+        choices = np.array(self.space.choices, dtype=np.float64)
+        return rng.choice(choices, self.space.rank)
+
+    def weights(self, params: Floats) -> Weights:
+        """Return the table (N, states)."""
+        table = params.astype(np.int64)
+        return (table,)
+
+    def act(self, weights: Weights, obs: NDArray[Any]) -> NDArray[Any]:
+        """Look up."""
+        return weights[0][np.arange(len(obs)), obs]
+
+
+class ProjectedMlp:
+    """An MLP with one tanh layer, each layer's numbers a fixed projection of a few latent ones."""
+
+    hidden, latent = 4, 5
+
+    def __init__(self, task: Task, *, is_scaled: bool, seed: int, decimals: int) -> None:
+        self._eyes, self._choose = _Eyes(task, is_scaled), _choose(task)
+        self._sizes = (len(task.observations), self.hidden, len(task.actions))
+        seen, hidden, outputs = self._sizes
+        rng = generator(seed, "projection")
+        counts = ((seen + 1) * hidden, (hidden + 1) * outputs)
+        self._bases = [_orthonormal(rng, count, self.latent) for count in counts]
+        self.space = Space(
+            names=tuple(
+                f"latent number {i} of layer {layer}" for layer in (1, 2)
+                for i in range(1, self.latent + 1)
+            ),
+            formula=f"A network with {hidden} tanh units; the weights of each layer are a fixed "
+            f"linear function of {self.latent} latent numbers. {_rule(task)}{self._eyes.note}",
+            low=-_BOUND,
+            high=_BOUND,
+            decimals=decimals,
+        )  # fmt: skip
+
+    def draw(self, rng: np.random.Generator) -> Floats:
+        """Draw normal latent numbers."""
+        drawn = rng.normal(0.0, 2.0, self.space.rank)
+        return np.round(np.clip(drawn, self.space.low, self.space.high), 1)
+
+    def weights(self, params: Floats) -> Weights:
+        """Return both layers' matrices, biases in their last row."""
+        seen, hidden, outputs = self._sizes
+        first = (params[:, : self.latent] @ self._bases[0].T).reshape(-1, seen + 1, hidden)
+        second = (params[:, self.latent :] @ self._bases[1].T).reshape(-1, hidden + 1, outputs)
+        return first, second
+
+    def act(self, weights: Weights, obs: NDArray[Any]) -> NDArray[Any]:
+        """Act."""
+        first, second = weights
+        seen = self._eyes(obs)
+        inner = np.tanh(np.einsum("no,noh->nh", seen, first[:, :-1]) + first[:, -1])
+        return self._choose(np.einsum("nh,nha->na", inner, second[:, :-1]) + second[:, -1])
+
+
+class RandomFeatures:
+    """A searched readout of fixed random tanh features."""
+
+    hidden, clip, gain = 8, 5.0, 0.5
+
+    def __init__(self, task: Task, *, is_scaled: bool, seed: int, decimals: int) -> None:
+        self._eyes, self._choose = _Eyes(task, is_scaled), _choose(task)
+        # Unscaled observations are divided by 3 instead.
+        self._divisor = 1.0 if is_scaled else 3.0
+        rng = generator(seed, "features")
+        seen, self._outputs = len(task.observations), len(task.actions)
+        self._mix = rng.normal(0.0, 1.0, (seen, self.hidden)) / math.sqrt(seen)
+        self._offset = rng.uniform(-0.1, 0.1, self.hidden)
+        self.space = Space(
+            names=(
+                *(f"weight of feature {i} on {action}" for action in task.actions
+                  for i in range(1, self.hidden + 1)),
+                *(f"bias of {action}" for action in task.actions),
+            ),
+            formula=f"Each output is {self.gain} times the sum of {self.hidden} fixed random "
+            f"features of the observations times their weights, plus a bias. {_rule(task)}"
+            f"{self._eyes.note}",
+            low=-2.0,
+            high=2.0,
+            decimals=decimals,
+        )  # fmt: skip
+
+    def draw(self, rng: np.random.Generator) -> Floats:
+        """Draw a normal readout."""
+        drawn = rng.normal(0.0, 0.75, self.space.rank)
+        return np.round(np.clip(drawn, self.space.low, self.space.high), 1)
+
+    def weights(self, params: Floats) -> Weights:
+        """Return the readout (N, outputs, features) and biases (N, outputs)."""
+        cut = self._outputs * self.hidden
+        return params[:, :cut].reshape(-1, self._outputs, self.hidden), params[:, cut:]
+
+    def act(self, weights: Weights, obs: NDArray[Any]) -> NDArray[Any]:
+        """Act."""
+        readout, bias = weights
+        seen = np.clip(self._eyes(obs) / self._divisor, -self.clip, self.clip)
+        features = np.tanh(seen @ self._mix + self._offset)
+        return self._choose(self.gain * (np.einsum("nh,nah->na", features, readout) + bias))
+
+
+def make_policy(
+    kind: str | None, task: Task, *, is_scaled: bool, seed: int, decimals: int
+) -> Policy:
+    """Return a family of policies by name; None takes the table or the linear one.
+
+    `seed` fixes the random parts of the families that have some.
+    """
+    kind = kind or ("table" if task.is_table else "linear")
+    if kind not in KINDS:
+        raise UnknownName("policy", kind, list(KINDS))
+    if kind == "table":
+        return Table(task)
+    if task.is_table:
+        raise ConfigError(
+            f"{task.id} shows a policy the number of a state, so it must be a table, not {kind}.",
+            hint="Leave --policy out.",
+        )
+    if kind.startswith("linear"):
+        has_bias = kind == "linear"
+        return Linear(task, is_scaled=is_scaled, has_bias=has_bias, decimals=decimals)
+    family = ProjectedMlp if kind == "projected-mlp" else RandomFeatures
+    return family(task, is_scaled=is_scaled, seed=seed, decimals=decimals)
+
+
+def _orthonormal(rng: np.random.Generator, rows: int, columns: int) -> Floats:
+    columns = min(rows, columns)
+    return np.linalg.qr(rng.normal(size=(rows, columns)))[0]

@@ -1,0 +1,1 @@
+"""Who makes the first candidate: a model, an optimiser, or both."""

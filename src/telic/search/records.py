@@ -1,0 +1,190 @@
+"""What a search asks for, tries and comes to: the records behind its files."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from telic.core.config import Config, Record
+from telic.search.protocol import Protocol
+from telic.search.switches import Switches
+
+NO_MODEL = "no language model used"
+Outcome = Literal["completed", "stopped", "failed"]
+Place = Literal["warm-up", "first", "second"]
+Winner = Literal["first", "second", "warm-up"]
+
+
+class SearchConfig(Config):
+    """A task, a method and how much to spend."""
+
+    schema_version: Literal[1] = 1
+    env: str = Field(description="task, e.g. CartPole-v1")
+    method: str = Field(default="r2po", description="named choice of switches")
+    switches: dict[str, Any] = Field(default={}, description="switches that differ from the method")
+    model: str | None = Field(
+        default=None, description="provider:model, host or scripted; None: no language model"
+    )
+    runs: int = Field(default=1, ge=1, description="independent repetitions")
+    seed: int = Field(default=0, ge=0, description="root of all random numbers")
+    episodes: int = Field(default=4000, ge=1, description="episodes of the budget, per run")
+    fresh_episodes: int = Field(
+        default=200, ge=1, description="new episodes on which the best policy is measured"
+    )
+    policy: str | None = Field(default=None, description="policy family; None: table or linear")
+    faithful: bool = Field(
+        default=False, description="repeat the published accounting and its quirks"
+    )
+    max_calls: int | None = Field(default=None, ge=1, description="model calls at most, all runs")
+    max_usd: float | None = Field(default=None, gt=0, description="dollars at most, all runs")
+
+
+class Call(Record):
+    """One question to a model."""
+
+    role: str
+    key: str
+    """names the reply in replies/ and the order in orders/"""
+    model: str
+    input_tokens: int | None
+    output_tokens: int | None
+    price_usd: float | None
+    seconds: float
+    attempts: int
+
+
+class Tried(Record):
+    """Episodes that candidates were tried on; all of them follow from one seed."""
+
+    seed: int
+    returns: tuple[float, ...]
+    lengths: tuple[int, ...]
+    ends: str
+    """a letter per episode: t terminated, l time limit, c a shorter cap"""
+
+
+class Candidate(Record):
+    """A policy that was tried, and everything that is known about it."""
+
+    number: int
+    params: tuple[float, ...]
+    origin: str
+    """who made it: llm, critic, cma, warm-up, fallback:climb, ..."""
+    place: Place = "first"
+    """when in its iteration it was made"""
+    explanation: str = ""
+    warnings: tuple[str, ...] = ()
+    tried: Tried
+
+    @property
+    def mean(self) -> float:
+        """Mean return."""
+        return float(np.mean(self.tried.returns))
+
+    @property
+    def error(self) -> float | None:
+        """Standard error of the mean; None for one episode."""
+        count = len(self.tried.returns)
+        return float(np.std(self.tried.returns, ddof=1) / count**0.5) if count > 1 else None
+
+
+class Check(Record):
+    """More episodes of a candidate that may become, or is, the best so far."""
+
+    candidate: int
+    tried: Tried
+
+
+class Iteration(Record):
+    """One pass of the loop."""
+
+    schema_version: Literal[1] = 1
+    number: int
+    """0 is the warm-up"""
+    candidates: tuple[Candidate, ...]
+    selected: int
+    """number of the candidate that counts"""
+    winner: Winner
+    checks: tuple[Check, ...] = ()
+    incumbent: int
+    """number of the best candidate so far"""
+    incumbent_mean: float
+    episodes: int
+    """episodes used so far, warm-up and checks included"""
+    steps: int
+    """environment steps used so far"""
+    model: str
+    """who was asked, or that nobody was"""
+    calls: tuple[Call, ...] = ()
+    note: str | None = None
+    """why the iteration went another way than the switches say"""
+
+    def candidate(self, number: int) -> Candidate:
+        """Return one of its candidates."""
+        return next(each for each in self.candidates if each.number == number)
+
+
+class Fresh(Record):
+    """How a policy does on episodes nobody chose it by."""
+
+    mean: float
+    low: float | None
+    """lower end of the 95 % bootstrap interval; None for one episode"""
+    high: float | None
+    episodes: int
+    success: float
+    """share of episodes that count as solved"""
+
+
+class RunSummary(Record):
+    """What one run came to."""
+
+    schema_version: Literal[1] = 1
+    run: int
+    outcome: Outcome
+    method: str
+    proposer: str
+    """how tables call it; says where no language model was used"""
+    model: str
+    iterations: int
+    candidates: int
+    episodes: int
+    steps: int
+    calls: int
+    price_usd: float | None
+    best: tuple[float, ...]
+    fresh: Fresh
+    mean: float
+    """the headline, as the switch `report` says: one of the next ones"""
+    mean_all: float
+    """mean return of all candidates, warm-up left out"""
+    mean_selected: float
+    """mean over iterations of the selected candidate: the published accounting"""
+    best_seen: float
+    """largest mean seen, noise included: the published "best reward" """
+    incumbent_area: float
+    """mean over the budget of what was the best so far"""
+    episodes_to_good: int | None
+    """episodes until the incumbent was good; None: never"""
+    calls_to_good: int | None
+    fallbacks: int
+    seconds: float
+
+
+class SearchSummary(Record):
+    """What a search came to."""
+
+    schema_version: Literal[1] = 1
+    search: str
+    env: str
+    method: str
+    label: str
+    model: str
+    outcome: Outcome
+    protocol: Protocol
+    switches: Switches
+    runs: tuple[RunSummary, ...]
+    versions: dict[str, str]
+    seconds: float

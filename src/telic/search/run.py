@@ -1,0 +1,214 @@
+"""One run of a search: its parts, its counters, and the log it can be taken up from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from telic.core.seeds import derive
+from telic.errors import ConfigError
+from telic.llm import Models
+from telic.search.asking import Asker
+from telic.search.critics import Critic, ModelCritic, RidgeCritic, TableCritic
+from telic.search.draws import rollout_seeds
+from telic.search.history import History
+from telic.search.plan import Plan
+from telic.search.proposers.cma import Cma
+from telic.search.proposers.hybrid import Hybrid
+from telic.search.proposers.model import Model
+from telic.search.proposers.numeric import Ars, Climb, Random
+from telic.search.proposers.proposer import Draft, Proposer, View
+from telic.search.proposers.tabular import Tabular
+from telic.search.records import (
+    NO_MODEL,
+    Call,
+    Candidate,
+    Check,
+    Iteration,
+    Place,
+    Tried,
+)
+from telic.search.rollouts import Rollouts, Trial
+from telic.search.selecting import Choice
+from telic.search.writer import Writer
+
+
+class Run:
+    """The state of one run; everything in it follows from the plan, the number and the log."""
+
+    def __init__(self, plan: Plan, number: int, models: Models | None) -> None:
+        self.plan, self.number = plan, number
+        self.seed = derive(plan.config.seed, plan.task.id, "run", number)
+        switches = plan.switches
+        self.history = History(confirm=plan.confirm, keeps_losers=switches.keeps_losers)
+        self.episodes = self.steps = self.candidates = self.iteration = 0
+        self.model: Model | None = None
+        self.model_name: str | None = None
+        self.critic: Critic | None = None
+        if models is not None:
+            self._connect(models)
+        elif switches.second == "critic":
+            is_table = plan.policy.space.is_table
+            self.critic = (
+                TableCritic(plan.task) if is_table else RidgeCritic(plan.task, plan.policy.space)
+            )
+        self.proposer = self._make_proposer()
+        self.again = Climb(plan.policy, count=1)
+
+    @property
+    def needs_transitions(self) -> bool:
+        """Whether somebody learns from single steps."""
+        learns = self.critic is not None and self.critic.needs_transitions
+        return self.proposer.needs_transitions or learns
+
+    @property
+    def budget_left(self) -> int:
+        """Episodes that may still be played."""
+        return self.plan.budget - self.episodes
+
+    @property
+    def warmup(self) -> int:
+        """Random policies to try first: a model is shown some, an optimiser needs none."""
+        if self.model is None:
+            return 0
+        room = max(0, self.plan.budget - self.cost)
+        return min(self.plan.terms.warmup, self.plan.budget // 2, room)
+
+    @property
+    def can_afford_more(self) -> bool:
+        """Whether the budget has room for another iteration and for the finalists."""
+        reserve = self.plan.reserve if self.iteration else 0
+        return self.budget_left - reserve >= self.cost
+
+    def require_room(self) -> None:
+        """Raise ConfigError when the budget has no room for a single iteration."""
+        if self.budget_left < self.cost:
+            raise ConfigError(
+                f"A budget of {self.plan.config.episodes} episodes has no room for one iteration: "
+                f"{self.cost // self.plan.rollouts} candidates of {self.plan.rollouts} episodes.",
+                hint="Raise --episodes, or lower the need with --switch rollouts=2.",
+            )
+
+    @property
+    def cost(self) -> int:
+        """Episodes of the next iteration, checks left out."""
+        second = self.plan.switches.second != "none"
+        return self.plan.rollouts * (self.proposer.at_once + second)
+
+    def view(self) -> View:
+        """Return what a proposer may know."""
+        total = self.iteration + max(1, (self.budget_left - self.plan.reserve) // self.cost)
+        return View(self.history, self.iteration + 1, total, self.seed, self.number)
+
+    def trial(self, params: Sequence[tuple[float, ...]], seeds: Sequence[int], count: int) -> Trial:
+        """Return a wish to try policies, each on `count` episodes that follow from its seed."""
+        rows = np.stack([rollout_seeds(seed, count) for seed in seeds])
+        return Trial(np.array(params, dtype=np.float64), rows)
+
+    def seeds_for(self, purpose: str, count: int) -> list[int]:
+        """Return the seeds of the next `count` policies; equal ones where starts are common."""
+        if self.plan.switches.common_seeds:
+            return [derive(self.seed, purpose, self.iteration)] * count
+        first = self.candidates
+        return [derive(self.seed, purpose, self.iteration, first + i) for i in range(count)]
+
+    def take_in(
+        self, drafts: Sequence[Draft], place: Place, seeds: Sequence[int], rollouts: Rollouts
+    ) -> list[Candidate]:
+        """Return drafts that were tried as numbered candidates, and count what they took."""
+        out = []
+        for row, draft in enumerate(drafts):
+            tried = tried_of(seeds[row], rollouts, row)
+            out.append(
+                Candidate(
+                    number=self.candidates, params=draft.params, origin=draft.origin, place=place,
+                    explanation=draft.explanation, warnings=draft.warnings, tried=tried,
+                )
+            )  # fmt: skip
+            self.candidates += 1
+        self.spend(rollouts)
+        return out
+
+    def spend(self, rollouts: Rollouts) -> None:
+        """Count episodes and steps."""
+        self.episodes += rollouts.returns.size
+        self.steps += int(rollouts.lengths.sum())
+
+    def take_up(self, iteration: Iteration) -> None:
+        """Come to the state after an iteration that is on disk."""
+        self.history.add(iteration)
+        self.episodes, self.steps = iteration.episodes, iteration.steps
+        self.candidates += len(iteration.candidates)
+        self.iteration = iteration.number
+
+    def finish(
+        self,
+        candidates: Sequence[Candidate],
+        choice: Choice,
+        checks: Sequence[Check] = (),
+        calls: tuple[Call, ...] = (),
+        note: str | None = None,
+    ) -> Iteration:
+        """Return the record of an iteration."""
+        incumbent = self.history.incumbent
+        assert incumbent is not None, "something was tried"
+        iteration = Iteration(
+            number=self.iteration,
+            candidates=tuple(candidates),
+            selected=choice.selected.number,
+            winner=choice.winner,
+            checks=tuple(checks),
+            incumbent=incumbent.number,
+            incumbent_mean=incumbent.mean,
+            episodes=self.episodes,
+            steps=self.steps,
+            model=self.model_name or NO_MODEL,
+            calls=calls,
+            note=note,
+        )
+        self.history.show(iteration)
+        return iteration
+
+    def _connect(self, models: Models) -> None:
+        """Let a model be the proposer, the critic or both."""
+        plan, switches = self.plan, self.plan.switches
+        asker = Asker(models, plan.policy.space, self.number)
+        writer = Writer(plan.task, plan.policy.space, switches, plan.terms)
+        self.model = Model(asker, writer, plan.policy, switches)
+        self.model_name = asker.model
+        if switches.second == "critic":
+            self.critic = ModelCritic(asker, writer, plan.policy.space, switches)
+
+    def _make_proposer(self) -> Proposer:
+        plan, space = self.plan, self.plan.policy.space
+        kind = plan.switches.proposer
+        if kind in ("llm", "none", "hybrid") and self.model is None:
+            # Nobody to ask: the loop stays the same, the proposer is numeric and says so.
+            kind = "tabular" if space.is_table else "cma"
+        match kind:
+            case "cma":
+                return Cma(space, self.seed)
+            case "ars":
+                return Ars(space, self.seed)
+            case "climb":
+                return Climb(plan.policy)
+            case "random":
+                return Random(plan.policy)
+            case "tabular":
+                return Tabular(plan.task, space)
+        assert self.model is not None, "a model was asked for"
+        if kind == "hybrid":
+            numeric = Tabular(plan.task, space) if space.is_table else Cma(space, self.seed)
+            return Hybrid(self.model, numeric)
+        return self.model
+
+
+def tried_of(seed: int, rollouts: Rollouts, row: int) -> Tried:
+    """Return the record of one policy's episodes."""
+    return Tried(
+        seed=seed,
+        returns=tuple(np.round(rollouts.returns[row], 9).tolist()),
+        lengths=tuple(rollouts.lengths[row].tolist()),
+        ends="".join(rollouts.ends[row]),
+    )

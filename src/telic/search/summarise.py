@@ -1,0 +1,96 @@
+"""From the log of a run to what it came to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from telic.core.seeds import derive
+from telic.core.stats import bootstrap
+from telic.search.draws import rollout_seeds
+from telic.search.plan import Plan
+from telic.search.records import NO_MODEL, Fresh, Iteration, Outcome, RunSummary
+from telic.search.rollouts import Player, Trial
+
+
+def fresh_evaluation(plan: Plan, player: Player, params: tuple[float, ...], run: int) -> Fresh:
+    """Play a policy on new episodes, the same ones for every method and run of a task."""
+    count = 1 if plan.task.is_deterministic else plan.config.fresh_episodes
+    seeds = rollout_seeds(derive("fresh", plan.task.id, plan.config.seed, run), count)
+    (rollouts,) = player.play([Trial(np.array([params]), seeds[None, :])])
+    returns = rollouts.returns[0]
+    interval = bootstrap(returns.tolist())
+    return Fresh(
+        mean=float(returns.mean()),
+        low=interval.low if interval else None,
+        high=interval.high if interval else None,
+        episodes=count,
+        success=float((returns >= plan.task.solved).mean()),
+    )
+
+
+def summarise(
+    plan: Plan,
+    player: Player,
+    run: int,
+    iterations: Sequence[Iteration],
+    outcome: Outcome,
+    seconds: float,
+) -> RunSummary:
+    """Return what a run came to; its best policy is measured on fresh episodes."""
+    loop = [each for each in iterations if each.number > 0] or list(iterations)
+    best = _find(iterations, iterations[-1].incumbent)
+    calls = [call for each in iterations for call in each.calls]
+    prices = [call.price_usd for call in calls]
+    good = next((e for e in loop if e.incumbent_mean >= plan.task.good), None)
+    means = [each.mean for iteration in loop for each in iteration.candidates]
+    headlines = {
+        "all_candidates": float(np.mean(means)),
+        "selected": float(np.mean([each.candidate(each.selected).mean for each in loop])),
+        "incumbent": incumbent_area(loop),
+    }
+    return RunSummary(
+        run=run,
+        outcome=outcome,
+        method=plan.config.method,
+        proposer=plan.label,
+        model=plan.config.model or NO_MODEL,
+        iterations=len(loop),
+        candidates=sum(len(each.candidates) for each in iterations),
+        episodes=iterations[-1].episodes,
+        steps=iterations[-1].steps,
+        calls=len(calls),
+        price_usd=None if None in prices else float(sum(p for p in prices if p is not None)),
+        best=best,
+        fresh=fresh_evaluation(plan, player, best, run),
+        mean=headlines[plan.switches.report],
+        mean_all=headlines["all_candidates"],
+        mean_selected=headlines["selected"],
+        best_seen=float(max(each.candidate(each.selected).mean for each in loop)),
+        incumbent_area=headlines["incumbent"],
+        episodes_to_good=good.episodes if good else None,
+        calls_to_good=_calls_until(iterations, good) if good else None,
+        fallbacks=sum(each.note is not None and "numeric step" in each.note for each in loop),
+        seconds=round(seconds, 3),
+    )
+
+
+def incumbent_area(iterations: Sequence[Iteration]) -> float:
+    """Return the mean over the budget of what was the best policy's mean at the time."""
+    episodes = np.array([0, *(each.episodes for each in iterations)], dtype=np.float64)
+    height = np.array([each.incumbent_mean for each in iterations])
+    width = np.diff(episodes)
+    return float((height * width).sum() / max(width.sum(), 1.0))
+
+
+def _find(iterations: Sequence[Iteration], number: int) -> tuple[float, ...]:
+    for iteration in iterations:
+        for candidate in iteration.candidates:
+            if candidate.number == number:
+                return candidate.params
+    raise AssertionError("the incumbent was tried")
+
+
+def _calls_until(iterations: Sequence[Iteration], end: Iteration) -> int:
+    return sum(len(each.calls) for each in iterations if each.number <= end.number)

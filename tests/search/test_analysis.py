@@ -1,0 +1,198 @@
+"""Analysis: statistics by hand, honest comparisons, control groups, files people can read."""
+
+import numpy as np
+import pytest
+
+from telic.errors import Refused, UnknownName, UsageError
+from telic.search.analysis import edits, salience
+from telic.search.analysis.compare import compare_searches, write_comparison
+from telic.search.analysis.curves import curve, draw_curves
+from telic.search.analysis.load import load
+from telic.search.analysis.published import BEST_REWARD, MEAN_REWARD
+from telic.search.analysis.significance import (
+    compare_pair,
+    holm,
+    mann_whitney,
+    student_tail,
+    welch,
+)
+from telic.search.analysis.tables import Table, comma_separated, latex, markdown, picture
+from telic.search.api import search
+from telic.search.environments.catalogue import TASKS
+from telic.search.page import page_data, project, write_page
+from telic.search.records import NO_MODEL, Candidate, Tried
+
+_MANY = {"gate": "off", "rollouts": 2, "confirm": 0}
+
+
+@pytest.fixture(scope="module")
+def runs_dir(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("searches")
+    small = {"runs_dir": folder, "runs": 3, "episodes": 120, "fresh_episodes": 5, "jobs": 1}
+    made = {
+        "cma": search("CartPole-v1", method="cma", **small),
+        "random": search("CartPole-v1", method="random", **small),
+        "longer": search("CartPole-v1", method="cma", **{**small, "episodes": 150}),
+        "r2po": search("CartPole-v1", method="r2po", switches=_MANY, **small),
+        "scripted": search("CartPole-v1", method="props", model="scripted", **small),
+        "nim": search("Nim-v0", method="tabular", **small),
+    }
+    return folder, {name: each.path.name for name, each in made.items()}
+
+
+def read(runs_dir, name):
+    return load(runs_dir[0], runs_dir[1][name])
+
+
+def test_student_and_welch_agree_with_the_tables():
+    # Two-sided 5 % points of Student's t.
+    for freedom, point in ((1, 12.706), (5, 2.571), (18, 2.101), (120, 1.980)):
+        assert student_tail(point, freedom) == pytest.approx(0.05, abs=2e-4)
+    # t = -1.2247, 4 degrees of freedom
+    a, b = np.array([1.0, 2.0, 3.0]), np.array([2.0, 3.0, 4.0])
+    assert welch(a, b) == pytest.approx(0.2879, abs=1e-3)
+    assert welch(np.ones(3), np.ones(3)) is None, "no spread, no statement"
+
+
+def test_mann_whitney_counts_ranks():
+    assert mann_whitney(np.ones(4), np.ones(4)) is None
+    # All of one above all of the other: U = 25, z = (12.5 - 0.5) / sqrt(25 * 11 / 12)
+    a, b = np.arange(5.0), np.arange(5.0) + 10
+    assert mann_whitney(a, b) == pytest.approx(0.01219, abs=1e-4)
+    assert compare_pair("a", b.tolist(), "b", a.tolist()).improvement == 1.0
+
+
+def test_holm_multiplies_by_what_is_left_and_never_decreases():
+    tests = [
+        compare_pair("x", [0, 1], "y", [0, 1]).model_copy(update={"welch_p": p})
+        for p in (0.01, 0.04, 0.03)
+    ]
+    assert [each.holm_p for each in holm(tests)] == pytest.approx([0.03, 0.06, 0.06])
+
+
+def test_equal_terms_compare_and_say_that_no_model_was_used(runs_dir, tmp_path):
+    found = compare_searches([read(runs_dir, "cma"), read(runs_dir, "random")])
+    assert all(NO_MODEL in line.label for line in found.report.lines)
+    assert found.report.tests[0].holm_p is not None or found.report.tests[0].welch_p is None
+    write_comparison(found, tmp_path)
+    for name in ("table.md", "table.csv", "table.tex", "table.png", "CartPole-v1-incumbent.svg"):
+        assert (tmp_path / name).stat().st_size > 100
+    assert NO_MODEL in (tmp_path / "CartPole-v1-incumbent.svg").read_text()
+    assert NO_MODEL in (tmp_path / "table.md").read_text()
+
+
+def test_unequal_terms_are_refused_with_the_difference(runs_dir):
+    pair = [read(runs_dir, "cma"), read(runs_dir, "longer")]
+    with pytest.raises(Refused, match="episodes: 120 against 150"):
+        compare_searches(pair)
+    assert compare_searches(pair, despite_differences=True).report.differences
+
+
+def test_the_scripted_model_is_refused(runs_dir):
+    with pytest.raises(Refused, match="for tests only"):
+        compare_searches([read(runs_dir, "cma"), read(runs_dir, "scripted")])
+
+
+def test_an_unknown_metric_or_search_is_named(runs_dir):
+    with pytest.raises(UnknownName, match="freshness"):
+        compare_searches([read(runs_dir, "cma")], "freshness")
+    with pytest.raises(UsageError, match="search_9"):
+        load(runs_dir[0], "search_9")
+
+
+def test_curves_hold_the_incumbent_until_the_next_one():
+    logs = [[_Point(10, 1.0), _Point(20, 5.0)], [_Point(5, 3.0), _Point(20, 5.0)]]
+    found = curve(logs)
+    at = dict(zip(found.episodes.round(6).tolist(), found.mean.tolist(), strict=True))
+    assert at[10.0] == 2.0 and at[20.0] == 5.0 and min(at) == 10.0
+    assert "<svg" in draw_curves("t", {"a": found})
+
+
+class _Point:
+    def __init__(self, episodes, mean):
+        self.episodes, self.incumbent_mean = episodes, mean
+
+
+def test_tables_keep_missing_numbers_missing():
+    table = Table("a_b", ["x|y", "z"], [("50 %", None), ("b", 0.123456)])
+    assert "| 50 % | – |" in markdown(table) and r"x\|y" in markdown(table)
+    assert comma_separated(table) == "x|y,z\n50 %,\nb,0.123456\n"
+    assert r"a\_b" in latex(table) and r"50 \% & --" in latex(table)
+    assert picture(table).std() > 0
+
+
+def _candidate(returns, params=(0.0,), place="first", why=""):
+    tried = Tried(seed=0, returns=tuple(returns), lengths=(1,) * len(returns), ends="t")
+    return Candidate(number=0, params=params, origin="x", place=place, explanation=why, tried=tried)
+
+
+def test_vivid_episodes_and_reward_groups():
+    groups = {
+        (1, 1, 1): ("identical", False),
+        (0, 0, 1): ("worst = median < best", False),
+        (0, 1, 1): ("worst < median = best", True),
+        (0, 1, 2): ("all different", True),
+    }
+    for returns, (name, vivid) in groups.items():
+        assert salience.reward_group(_candidate(returns)) == name
+        assert salience.is_vivid(_candidate(returns)) is vivid
+
+
+def test_a_risk_ratio_has_an_interval_or_is_undefined():
+    ratio, low, high = salience.risk_ratio(20, 40, 10, 40)
+    assert ratio == 2.0 and low < 2 < high and low == pytest.approx(1.077, abs=0.01)
+    assert salience.risk_ratio(0, 40, 10, 40) == (None, None, None)
+
+
+def test_salience_and_edits_look_at_every_revision(runs_dir):
+    result = read(runs_dir, "r2po")
+    report = salience.salience_report(result)
+    pairs = len(salience.revisions(result))
+    groups = (report.regressions, report.improvements, report.unchanged)
+    assert pairs > 0 and sum(each.cases for each in groups) == pairs
+    assert sum(report.reward_groups.values()) == pairs and report.conclusion
+    found = edits.edit_report(result)
+    sorted_ = sum(found.regressions.values()) + sum(found.improvements.values())
+    assert sorted_ + found.equal_with_edit + found.equal_without_edit == pairs == found.revisions
+
+
+def test_edit_patterns_follow_their_rules():
+    levels = edits.Levels(20, 200, 450)
+    assert edits.regression(480, -50, 0, levels) == "chance alone"
+    assert edits.regression(480, -50, 9, levels) == "spoiled a nearly optimal policy"
+    assert edits.regression(300, -50, 2, levels) == "a small fix backfired"
+    assert edits.regression(10, -1, 9, levels) == "redesign without information"
+    assert edits.regression(100, -1, 5, levels) == "other"
+    assert edits.improvement(480, 2, levels) == "fine-tuning"
+    assert edits.improvement(300, 2, levels) == "a small fix hit the point"
+    assert edits.improvement(10, 9, levels) == "rescue guided by history"
+    assert edits.improvement(100, 5, levels) == "a fix of several numbers"
+    first, second = _candidate([1], (0.0, 1.0)), _candidate([1], (0.04, 1.2))
+    assert edits.edit_distance(first, second, is_table=False) == 1
+
+
+def test_the_page_holds_every_policy_and_plays_the_best(runs_dir, tmp_path):
+    for name in ("cma", "nim", "scripted"):
+        result = read(runs_dir, name)
+        data = page_data(result)
+        assert len(data["candidates"]) == sum(run.candidates for run in result.summary.runs)
+        best = [each for each in data["candidates"] if each["best"]]
+        assert best and all(each["movie"] is not None for each in best)
+        text = write_page(result, tmp_path / f"{name}.html").read_text()
+        assert "/*DATA*/" not in text and data["model"] in text and "http" not in data["label"]
+
+
+def test_explanations_cannot_end_the_script(runs_dir, tmp_path, monkeypatch):
+    monkeypatch.setattr("telic.search.page.page_data", lambda result: {"why": "</script><b>"})
+    text = write_page(read(runs_dir, "cma"), tmp_path / "page.html").read_text()
+    assert "</script><b>" not in text and "<\\/script>" in text
+
+
+def test_a_map_is_flat_whatever_the_rank():
+    for rank in (1, 2, 9):
+        flat = project(np.random.default_rng(0).normal(size=(20, rank)))
+        assert flat.shape == (20, 2) and np.abs(flat).max() <= 1.0
+
+
+def test_published_numbers_exist_for_every_task():
+    assert set(MEAN_REWARD) == set(BEST_REWARD) == set(TASKS)

@@ -1,0 +1,184 @@
+"""The ten tasks: equal to Gymnasium where it has them, and to their rules where it has not."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+import telic
+from telic.errors import UnknownName
+from telic.search.draws import rollout_seeds, uniform
+from telic.search.environments import grid
+from telic.search.environments.catalogue import TASKS, find_task, make_world
+from telic.search.policies import make_policy
+from telic.search.rollouts import Player, Trial
+
+SEEDS = rollout_seeds(3, 40)
+
+
+def player(name, *, cap=None, clips=True):
+    task = find_task(name)
+    policy = make_policy(None, task, is_scaled=True, seed=0, decimals=2)
+    return Player(task, make_world(task), policy, cap=cap, clips=clips), policy
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0"])
+def test_classic_tasks_step_as_gymnasium_does(name):
+    world, task = make_world(find_task(name)), find_task(name)
+    rng = np.random.default_rng(0)
+    for seed in SEEDS[:4]:
+        theirs = gymnasium.make(name).unwrapped
+        theirs.reset(seed=0)
+        obs = world.start(np.array([seed]))
+        theirs.state = np.array(world._state[:, 0] if name[0] == "C" else [world._place[0], 0.0])
+        for _ in range(200):
+            action = rng.uniform(-1.5, 1.5, (1, 1)) if task.is_continuous else rng.integers(
+                len(task.actions), size=1
+            )  # fmt: skip
+            moved = world.step(action)
+            given = action[0] if task.is_continuous else int(action[0])
+            obs, reward, terminated, _, _ = theirs.step(given)
+            assert moved.obs[0] == pytest.approx(obs, abs=1e-6)
+            assert moved.reward[0] == pytest.approx(reward)
+            assert moved.terminated[0] == terminated
+            if terminated:
+                break
+
+
+def test_starts_lie_where_gymnasium_starts():
+    assert np.abs(make_world(find_task("CartPole-v1")).start(SEEDS)).max() <= 0.05
+    place = make_world(find_task("MountainCar-v0")).start(SEEDS)[:, 0]
+    assert place.min() >= -0.6 and place.max() <= -0.4 and np.ptp(place) > 0.1
+
+
+def test_the_frozen_lake_has_gymnasiums_transitions():
+    ours, theirs = grid.frozen_lake(), gymnasium.make("FrozenLake-v1").unwrapped.P
+    for state in range(16):
+        for action in range(4):
+            listed = theirs[state][action]
+            expected = sorted(each[1] for each in listed) * (1 if len(listed) == 3 else 3)
+            assert sorted(ours.following[state, action]) == sorted(expected)
+            for _, following, reward, terminated in listed:
+                if not ours.ending[state]:
+                    assert ours.reward[following] == reward
+                    assert ours.ending[following] == terminated
+
+
+def test_the_shortest_way_through_the_maze_is_worth_0_9667():
+    plays, _ = player("Maze-v0")
+    table = np.array([[1, 0, 0, 1, 0, 0, 2, 2, 0]], dtype=float)
+    (rollouts,) = plays.play([Trial(table, SEEDS[None, :1])])
+    assert rollouts.returns[0, 0] == pytest.approx(1 - 3 * 0.1 / 9)
+    assert rollouts.lengths[0, 0] == 4 and rollouts.ends[0, 0] == "t"
+
+
+def test_a_maze_walked_in_circles_is_cut_and_says_so():
+    plays, _ = player("Maze-v0", cap=20)
+    (rollouts,) = plays.play([Trial(np.zeros((1, 9)), SEEDS[None, :1])])
+    assert rollouts.lengths[0, 0] == 20 and rollouts.ends[0, 0] == "c"
+    assert rollouts.returns[0, 0] == pytest.approx(-20 * 0.1 / 9)
+
+
+def test_nim_is_won_by_the_right_table_and_lost_by_a_wrong_first_move():
+    plays, _ = player("Nim-v0")
+    right = [1, 1, 1, 2, 3, 1, 1, 2, 3, 1, 1]
+    wrong = [*right[:10], 2]
+    seeds = np.stack([rollout_seeds(1, 200)] * 2)
+    (rollouts,) = plays.play([Trial(np.array([right, wrong], dtype=float), seeds)])
+    assert rollouts.returns[0].min() == 1.0
+    assert rollouts.returns[1].max() == -1.0
+
+
+def test_nim_half_right_wins_as_often_as_its_shares_multiply():
+    plays, _ = player("Nim-v0")
+    # One of 8, 7, 6 right and two of 4, 3, 2: it wins 1/3 * 2/3 of its games.
+    table = np.array([[1, 1, 1, 2, 1, 1, 2, 2, 1, 1, 1]], dtype=float)
+    (rollouts,) = plays.play([Trial(table, rollout_seeds(2, 4000)[None])])
+    assert (rollouts.returns == 1).mean() == pytest.approx(2 / 9, abs=0.02)
+
+
+def test_taking_more_sticks_than_there_are_loses():
+    world = make_world(find_task("Nim-v0"))
+    world.start(SEEDS[:1])
+    world._sticks = np.array([2])
+    moved = world.step(np.array([3]))
+    assert moved.reward[0] == -1 and moved.terminated[0]
+
+
+def test_pong_allows_three_returns_at_the_steps_that_timing_allows():
+    plays, policy = player("Pong-v0")
+    # Follow the ball: up when it is above the paddle's centre, down when it is below.
+    params = np.zeros((1, policy.space.rank))
+    params[0, [0, 1]] = 6, -6  # own paddle: up, down
+    params[0, [6, 7]] = -6, 6  # ball
+    trial = Trial(params, SEEDS[None, :], is_recorded=True)
+    (rollouts,) = plays.play([trial])
+    assert rollouts.returns[0].max() == 3.0
+    row = int(rollouts.returns[0].argmax())
+    hits = np.flatnonzero(rollouts.trace(0, row).reward) + 1
+    assert list(hits) in ([78, 386, 694], [230, 538, 846])
+
+
+def test_physics_plays_the_episodes_that_telic_make_plays():
+    task = find_task("InvertedPendulum-v5")
+    world = make_world(task)
+    obs = world.start(SEEDS[:1])
+    env = telic.make(task.id, num_envs=1)
+    env.reset(seed=[int(SEEDS[0] >> np.uint64(33))])
+    import torch
+
+    total, action = 0.0, np.array([[0.3]])
+    assert obs[0] == pytest.approx(env.exact_obs.numpy()[0])
+    for _ in range(50):
+        moved, theirs = world.step(action), env.step(torch.from_numpy(action))
+        assert moved.obs[0] == pytest.approx(env.exact_final_obs.numpy()[0])
+        assert moved.reward[0] == float(env.exact_reward[0])
+        assert bool(moved.terminated[0]) == bool(theirs.terminated[0])
+        total += moved.reward[0]
+        if moved.terminated[0]:
+            break
+    assert 1 < total < 50
+
+
+@pytest.mark.parametrize("name", [n for n in TASKS if n != "Swimmer-v5"])
+def test_an_episode_is_the_same_in_whatever_company(name):
+    plays, policy = player(name)
+    rng = np.random.default_rng(1)
+    params = np.stack([policy.draw(rng) for _ in range(5)])
+    seeds = np.stack([rollout_seeds(n, 3) for n in range(5)])
+    (together,) = plays.play([Trial(params, seeds)])
+    alone = [plays.play([Trial(params[i : i + 1], seeds[i : i + 1])])[0] for i in range(5)]
+    assert np.array_equal(together.returns, np.concatenate([each.returns for each in alone]))
+    assert np.array_equal(together.lengths, np.concatenate([each.lengths for each in alone]))
+
+
+def test_recorded_steps_add_up_to_the_return():
+    plays, policy = player("CartPole-v1")
+    params = np.stack([policy.draw(np.random.default_rng(2)) for _ in range(3)])
+    trials = [Trial(params, np.stack([SEEDS[:4]] * 3), is_recorded=True) for _ in range(2)]
+    for rollouts in plays.play(trials):
+        for candidate in range(3):
+            for episode in range(4):
+                trace = rollouts.trace(candidate, episode)
+                assert trace.reward.sum() == rollouts.returns[candidate, episode]
+                assert np.array_equal(trace.obs[1:], trace.next_obs[:-1])
+
+
+def test_continuous_actions_are_charged_as_clipped_or_as_given():
+    params = np.array([[0.0, 0.0, 3.0]])
+    clipped, raw = (
+        player("MountainCarContinuous-v0", clips=clips)[0].play([Trial(params, SEEDS[None, :1])])[0]
+        for clips in (True, False)
+    )
+    assert clipped.returns[0, 0] == pytest.approx(-99.9)
+    assert raw.returns[0, 0] == pytest.approx(-899.1)
+
+
+def test_random_numbers_are_even_and_differ_by_seed():
+    numbers = uniform(rollout_seeds(0, 2000), 3)
+    assert numbers.mean(0) == pytest.approx([0.5] * 3, abs=0.02)
+    assert len(np.unique(numbers)) == numbers.size
+
+
+def test_an_unknown_task_is_named_with_the_closest():
+    with pytest.raises(UnknownName, match="CartPol"):
+        find_task("CartPol")

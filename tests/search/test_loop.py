@@ -1,0 +1,295 @@
+"""The loop: every method on every task, budgets, gates, fallbacks, resuming, company."""
+
+import numpy as np
+import pytest
+
+from telic.llm import Budget, Models, Scripted
+from telic.search import work
+from telic.search.api import search
+from telic.search.environments.catalogue import TASKS
+from telic.search.folder import RunFolder, SearchFolder
+from telic.search.records import NO_MODEL, SearchConfig
+from telic.search.rollouts import Player
+from telic.search.switches import PUBLISHED
+from telic.storage.files import read_json, read_json_lines
+
+FAULTS = ("", ":malformed", ":truncated", ":out_of_range", ":incomplete", ":failing", ":slow")
+
+
+@pytest.fixture(autouse=True)
+def short_episodes(monkeypatch):
+    """Cut every episode, so that a thousand steps of physics do not take a minute."""
+    make = Player.__init__
+
+    def make_short(self, *args, **kwargs):
+        make(self, *args, **kwargs)
+        self._limit = min(self._limit, 60)
+
+    monkeypatch.setattr(Player, "__init__", make_short)
+
+
+def small(env="CartPole-v1", **changes):
+    """Return a request that is done in no time."""
+    values = {"env": env, "episodes": 12, "fresh_episodes": 2, **changes}
+    values["switches"] = {"rollouts": 2, "confirm": 0, **changes.get("switches", {})}
+    return values
+
+
+def log(found, run=1):
+    return list(RunFolder(found.path / f"run_{run:02d}").read())
+
+
+@pytest.mark.parametrize("env", TASKS)
+def test_every_published_method_runs_on_every_task(env, tmp_path):
+    for number, method in enumerate(PUBLISHED):
+        model = f"scripted{FAULTS[number % len(FAULTS)]}"
+        request = small(env, method=method, model=model)
+        found = search(runs_dir=tmp_path, **request)
+        summary = found.summary.runs[0]
+        assert summary.outcome == "completed" and summary.iterations >= 1
+        assert summary.model == model and summary.calls + summary.fallbacks >= 1
+        assert summary.episodes <= request["episodes"]
+        assert np.isfinite(summary.fresh.mean)
+
+
+def test_two_candidate_methods_evaluate_two_and_one_candidate_methods_one(tmp_path):
+    for method, count in (("r2po", 2), ("puresearch", 2), ("props", 1), ("criticonly", 1)):
+        found = search(runs_dir=tmp_path, **small(method=method, model="scripted"))
+        loop = [each for each in log(found) if each.number > 0]
+        assert {len(each.candidates) for each in loop} == {count}
+        assert all(len(each.candidates[0].tried.returns) == 2 for each in loop)
+
+
+def test_both_candidates_meet_the_same_starts_unless_faithful(tmp_path):
+    for faithful in (False, True):
+        found = search(runs_dir=tmp_path, **small(model="scripted", faithful=faithful))
+        last = log(found)[-1]
+        first, second = (each.tried.seed for each in last.candidates)
+        assert (first == second) is not faithful
+
+
+def test_every_record_says_that_no_model_was_used(tmp_path):
+    for env, method in (("CartPole-v1", "cma"), ("CartPole-v1", "r2po"), ("Nim-v0", "r2po")):
+        found = search(runs_dir=tmp_path, **small(env, method=method, episodes=60))
+        assert NO_MODEL in found.summary.label and found.summary.model == NO_MODEL
+        assert all(each.model == NO_MODEL for each in log(found))
+        assert found.summary.runs[0].calls == 0 and NO_MODEL in found.summary.runs[0].proposer
+
+
+@pytest.mark.parametrize(
+    ("env", "method", "model"),
+    [
+        ("CartPole-v1", "cma", None),
+        ("CartPole-v1", "ars", None),
+        ("CartPole-v1", "climb", None),
+        ("MountainCarContinuous-v0", "r2po", None),
+        ("Nim-v0", "r2po", None),
+        ("FrozenLake-v1", "tabular", None),
+        ("CartPole-v1", "r2po", "scripted"),
+        ("CartPole-v1", "criticonly", "scripted"),
+        ("FrozenLake-v1", "props+", "scripted"),
+        ("CartPole-v1", "hybrid", "scripted"),
+        ("Nim-v0", "hybrid", "scripted"),
+    ],
+)
+def test_a_run_that_was_cut_off_anywhere_resumes_to_the_same_result(env, method, model, tmp_path):
+    request = small(env, method=method, model=model, episodes=120, switches={"confirm": 6})
+    whole = search(runs_dir=tmp_path / "whole", **request)
+    lines = (whole.path / "run_01" / "iterations.jsonl").read_bytes().splitlines(keepends=True)
+    assert len(lines) >= 3
+    for kept in {1, len(lines) // 2, len(lines) - 1}:
+        runs_dir = tmp_path / str(kept)
+        folder = SearchFolder(runs_dir / whole.path.name)
+        folder.run(1).path.mkdir(parents=True)
+        for name in ("search.json", "manifest.json"):
+            (folder.path / name).write_bytes((whole.path / name).read_bytes())
+        # A kill in the middle of a line leaves a torn one.
+        torn = lines[kept][: len(lines[kept]) // 2]
+        folder.run(1).iterations.write_bytes(b"".join(lines[:kept]) + torn)
+        again = search(runs_dir=runs_dir, **request)
+        assert again.path == folder.path
+        assert [_facts(each) for each in log(again)] == [_facts(each) for each in log(whole)]
+        assert again.summary.runs[0].best == whole.summary.runs[0].best
+        assert again.summary.runs[0].fresh == whole.summary.runs[0].fresh
+
+
+def _facts(iteration):
+    facts = iteration.model_dump()
+    for call in facts["calls"]:
+        del call["seconds"]
+    return facts
+
+
+def test_runs_are_the_same_together_alone_and_in_processes(tmp_path, monkeypatch):
+    monkeypatch.undo()  # other processes play episodes of full length
+    request = small(method="cma", episodes=60, runs=3)
+    together = search(runs_dir=tmp_path / "a", jobs=1, **request)
+    apart = search(runs_dir=tmp_path / "b", jobs=2, **request)
+    for run in (1, 2, 3):
+        assert log(together, run) == log(apart, run)
+    bests = [run.best for run in together.summary.runs]
+    assert len(set(bests)) == 3, "runs are independent"
+
+
+def test_stopping_saves_and_the_same_command_goes_on(tmp_path):
+    request = small(model="scripted", episodes=40)
+    asked = iter([False, False, True])
+    stopped = search(runs_dir=tmp_path, should_stop=lambda: next(asked, True), **request)
+    assert stopped.summary.outcome == "stopped" and not stopped.summary.runs
+    finished = search(runs_dir=tmp_path, **request)
+    assert finished.path == stopped.path and finished.summary.outcome == "completed"
+    anew = search(runs_dir=tmp_path, fresh=True, **request)
+    assert anew.path != finished.path and log(anew)[-1].candidates == log(finished)[-1].candidates
+
+
+def test_an_answer_that_never_becomes_valid_is_replaced_by_a_marked_numeric_step(tmp_path):
+    run = _run(tmp_path, small(method="props"), lambda request: {"params": [1], "explanation": ""})
+    iteration = run[-1]
+    assert iteration.candidates[0].origin == "fallback:climb"
+    assert "expected 10 numbers, got 1" in iteration.note and "numeric step" in iteration.note
+
+
+def test_a_repair_prompt_names_the_fault_and_the_repaired_answer_counts(tmp_path):
+    prompts = []
+
+    def answer(request):
+        prompts.append(request.prompt)
+        is_repair = "not accepted" in request.prompt
+        return {"params": [9.0] + [0.123] * 9 if is_repair else [1, 2], "explanation": "because"}
+
+    request = small(method="props", episodes=2, switches={"rollouts": 1})
+    candidate = _run(tmp_path, request, answer)[-1].candidates[0]
+    assert "expected 10 numbers, got 2" in prompts[1]
+    assert candidate.params[0] == 6.0 and candidate.params[1] == 0.12
+    assert "clipped" in candidate.warnings[0] and "rounded" in candidate.warnings[1]
+    assert candidate.explanation == "because"
+
+
+def test_a_policy_that_was_tried_is_refused_where_no_change_is_not_allowed(tmp_path):
+    def answer(request):
+        return {"params": [1.0] * 10, "explanation": ""}
+
+    log_ = _run(tmp_path, small(method="props"), answer)
+    assert [each.candidates[0].origin for each in log_[1:3]] == ["llm", "fallback:climb"]
+    assert "tried before" in log_[2].note
+    unchanged = _run(tmp_path / "b", small(method="r2po", episodes=8), answer)[-1]
+    assert unchanged.candidates[0].params == unchanged.candidates[1].params
+    assert unchanged.winner == "first", "a tie keeps the original"
+
+
+GOOD = [0, 0, 0, 0, -6, 6, -2, 2, 0, 0]  # leans with the pole: good on CartPole
+BAD = [0, 0, 0, 0, 6, -6, 2, -2, 0, 0]
+
+
+def _good_then_bad(request):
+    return {"params": BAD if request.role == "critic" else GOOD, "explanation": "x"}
+
+
+@pytest.mark.parametrize(
+    ("select", "winner"), [("keep_best", "first"), ("always_second", "second")]
+)
+def test_selection_keeps_the_better_or_always_the_second(select, winner, tmp_path):
+    request = small(method="r2po", episodes=8, switches={"select": select})
+    last = _run(tmp_path, request, _good_then_bad)[-1]
+    assert last.winner == winner
+    assert last.incumbent == last.candidates[0].number, "the incumbent is the best in any case"
+
+
+def test_the_gate_skips_the_critic_and_spends_its_episodes_on_the_incumbent(tmp_path):
+    request = small(method="r2po", episodes=8, switches={"gate": "skip", "gate_at": 50})
+    last = _run(tmp_path, request, _good_then_bad)[-1]
+    assert len(last.candidates) == 1 and "skipped" in last.note
+    assert last.checks[0].candidate == last.candidates[0].number
+    assert len(last.checks[0].tried.returns) == 2
+
+
+def test_the_gate_limits_an_edit(tmp_path):
+    switches = {"gate": "limit", "gate_at": 50, "max_edit": 0.5}
+    last = _run(tmp_path, small(episodes=8, switches=switches), _good_then_bad)[-1]
+    first, second = (np.array(each.params) for each in last.candidates)
+    assert np.abs(first - second).max() == 0.5
+    assert "cut" in last.candidates[1].warnings[-1]
+
+
+def test_prompts_hold_what_the_switches_say(tmp_path):
+    asked = {}
+
+    def answer(request):
+        asked.setdefault(request.role, request.prompt)
+        return _good_then_bad(request)
+
+    _run(tmp_path / "r2po", small(method="r2po", episodes=8), answer)
+    assert "pole stands on a cart" not in asked["search"], "the proposer sees numbers only"
+    assert "Do not repeat" in asked["search"] and "unchanged" not in asked["search"]
+    critic = asked["critic"]
+    assert "You may return the policy unchanged" in critic
+    assert "pole stands on a cart" in critic and "The median episode" in critic
+    assert "2 episodes" in critic and "From a mean return of 480 on" in critic
+    assert "params[4]: weight of pole angle on push left" in critic
+    asked.clear()
+    _run(tmp_path / "three", small(method="threetraj", episodes=8), answer)
+    assert all(f"The {which} episode" in asked["critic"] for which in ("worst", "median", "best"))
+    assert "From a mean return" not in asked["critic"]
+    asked.clear()
+    _run(tmp_path / "plus", small("Nim-v0", method="props+", episodes=6), lambda request: (
+        asked.setdefault("last", request.prompt), asked.update(last=request.prompt),
+        {"params": [1] * 10 + [len(asked["last"]) % 3 + 1], "explanation": ""})[2])  # fmt: skip
+    assert "one of its episodes" in asked["last"] and "Ten sticks" in asked["last"]
+
+
+def test_several_candidates_of_one_call_are_evaluated_together(tmp_path):
+    request = small(method="props", model="scripted", switches={"candidates": 3})
+    loop = [each for each in log(search(runs_dir=tmp_path, **request)) if each.number]
+    assert {len(each.candidates) for each in loop} == {3}
+    assert {len(each.calls) for each in loop} == {1}
+
+
+def test_hybrid_candidates_say_who_made_them(tmp_path):
+    found = search(runs_dir=tmp_path, **small(method="hybrid", model="scripted", episodes=60))
+    origins = [each.origin for each in log(found)[-1].candidates]
+    assert origins[0] == "llm" and set(origins[1:]) == {"cma"}
+
+
+def test_the_call_budget_is_hard_and_a_larger_one_goes_on(tmp_path):
+    from telic.llm import BudgetExceeded
+
+    request = small(model="scripted", episodes=40)
+    with pytest.raises(BudgetExceeded, match="5 model calls"):
+        search(runs_dir=tmp_path, max_calls=5, **request)
+    (folder,) = tmp_path.iterdir()
+    done = list(read_json_lines(folder / "run_01" / "iterations.jsonl"))
+    assert sum(len(each["calls"]) for each in done) == 4, "the fifth call's iteration was not done"
+    found = search(runs_dir=tmp_path, max_calls=100, **request)
+    assert found.path == folder and found.summary.outcome == "completed"
+    assert list(read_json_lines(folder / "run_01" / "iterations.jsonl"))[: len(done)] == done
+
+
+def test_a_deterministic_task_plays_each_candidate_once(tmp_path):
+    found = search(runs_dir=tmp_path, env="Maze-v0", method="tabular", episodes=400)
+    assert {len(c.tried.returns) for i in log(found) for c in i.candidates} == {1}
+    assert found.summary.runs[0].candidates == 20
+    assert found.summary.runs[0].fresh.episodes == 1
+
+
+def test_the_manifest_freezes_protocol_switches_and_versions(tmp_path):
+    found = search(runs_dir=tmp_path, **small(method="random", episodes=40))
+    manifest = read_json(found.path / "manifest.json")
+    assert manifest["protocol"]["env"] == "CartPole-v1" and "numpy" in manifest["versions"]
+    assert manifest["protocol_key"] == found.summary.protocol.key
+    events = [each["event"] for each in read_json_lines(found.path / "events.jsonl")]
+    assert events[0] == "search.start" and "search.run" in events
+
+
+def _run(path, request, answer):
+    """Do one run with a model that answers as told, and return its log."""
+    config = SearchConfig.parse({**request, "model": "scripted"})
+    models = Models(Scripted(answer), path, budget=Budget())
+    work.do_runs(config, path, [1], models=models)
+    return list(RunFolder(path / "run_01").read())
+
+
+def test_the_loop_fits_on_a_page():
+    from telic.search import loop
+
+    with open(loop.__file__) as file:
+        assert len(file.readlines()) < 150

@@ -1,0 +1,130 @@
+"""Proposers without a model do what they promise on tasks that tell them apart."""
+
+import numpy as np
+import pytest
+
+from telic.search.api import search
+from telic.search.draws import generator
+from telic.search.environments.catalogue import find_task
+from telic.search.history import History
+from telic.search.policies import make_policy
+from telic.search.proposers.cma import Cma
+from telic.search.proposers.numeric import Ars, Climb, Random
+from telic.search.proposers.proposer import View
+from telic.search.proposers.tabular import TabularModel
+from telic.search.records import Candidate, Tried
+from telic.search.rollouts import Recording
+
+POLICY = make_policy(None, find_task("CartPole-v1"), is_scaled=True, seed=0, decimals=2)
+
+
+def candidates(drafts, score):
+    return [
+        Candidate(
+            number=i, params=d.params, origin=d.origin,
+            tried=Tried(seed=0, returns=(score(np.array(d.params)),), lengths=(1,), ends="t"),
+        )
+        for i, d in enumerate(drafts)
+    ]  # fmt: skip
+
+
+def view(iteration, history=None):
+    return View(history or History(confirm=0, keeps_losers=True), iteration, 100, 1, 1)
+
+
+def climb_a_hill(proposer, iterations):
+    """Let a proposer maximise -|x - 1|^2 and return the best it found."""
+    history, best = History(confirm=0, keeps_losers=True), -np.inf
+    number = 0
+    for iteration in range(iterations):
+        drafts = proposer.propose(view(iteration, history)).drafts
+        assert len(drafts) == proposer.at_once
+        tried = candidates(drafts, lambda x: -float(np.square(x - 1).sum()))
+        for each in tried:
+            history.count(each.model_copy(update={"number": number}))
+            number += 1
+        proposer.observe(tried, None)
+        best = max(best, *(each.mean for each in tried))
+    return best
+
+
+def test_optimisers_climb_and_random_draws_do_not():
+    found = {
+        "cma": climb_a_hill(Cma(POLICY.space, 1), 80),
+        "ars": climb_a_hill(Ars(POLICY.space, 1), 80),
+        "climb": climb_a_hill(Climb(POLICY), 200),
+        "random": climb_a_hill(Random(POLICY), 80),
+    }
+    assert found["cma"] > -0.01 and found["ars"] > -15 and found["climb"] > -1
+    assert found["random"] < found["cma"] - 5
+
+
+def test_cma_starts_anew_when_all_returns_are_equal_and_stays_at_the_top():
+    flat = Cma(POLICY.space, 1)
+    places = []
+    for iteration in range(60):
+        drafts = flat.propose(view(iteration)).drafts
+        places.append(np.mean([d.params for d in drafts], axis=0))
+        flat.observe(candidates(drafts, lambda x: -200.0), None)
+    assert flat._restarts > 0 and flat.at_once == Cma(POLICY.space, 1).at_once
+    top = Cma(POLICY.space, 1)
+    for iteration in range(60):
+        drafts = top.propose(view(iteration)).drafts
+        top.observe(candidates(drafts, lambda x: min(0.0, 3 - float(np.linalg.norm(x)))), None)
+    assert top._restarts == 0
+
+
+def test_proposals_lie_within_the_bounds():
+    for proposer in (Cma(POLICY.space, 2), Ars(POLICY.space, 2), Random(POLICY)):
+        params = np.array([d.params for d in proposer.propose(view(1)).drafts])
+        assert np.abs(params).max() <= 6.0
+
+
+def test_the_model_of_a_small_world_finds_the_way_and_improves_a_table():
+    task = find_task("Maze-v0")
+    model = TabularModel(task)
+    rng = generator(0, "walk")
+    from telic.search.environments.grid import maze
+
+    world, steps = maze(), []
+    state = 0
+    for _ in range(400):
+        action = int(rng.integers(4))
+        following = int(world.following[state, action, 0])
+        done = bool(world.ending[following])
+        steps.append(tuple(np.array([each]) for each in (
+            0, state, action, world.reward[following], following, done)))  # fmt: skip
+        state = 0 if done else following
+    model.learn(Recording(steps, 0, 1))
+    table = model.best_table(generator(0, "x"))
+    assert [table[s] for s in (0, 3, 6, 7)] == [1, 1, 2, 2]
+    before = (1.0, 0, 0, 1.0, 0, 0, 2.0, 3.0, 0)  # right but for the last step
+    assert model.improve(before)[7] == 2
+
+
+@pytest.mark.parametrize(
+    ("env", "method", "least"),
+    [("CartPole-v1", "cma", 475), ("Nim-v0", "tabular", 1.0), ("Maze-v0", "tabular", 0.966)],
+)
+def test_a_thousand_episodes_are_enough_for(env, method, least, tmp_path):
+    found = search(env, method=method, episodes=1000, runs_dir=tmp_path, jobs=1)
+    assert found.best.fresh.mean >= least
+
+
+def test_the_offline_critic_takes_a_limited_step_and_leaves_good_policies_alone(tmp_path):
+    found = search(
+        "MountainCarContinuous-v0", method="r2po", episodes=300, runs_dir=tmp_path, jobs=1,
+        fresh_episodes=2, switches={"rollouts": 2, "confirm": 0},
+    )  # fmt: skip
+    from telic.search.folder import RunFolder
+
+    log = list(RunFolder(found.path / "run_01").read())
+    revised = [
+        each for each in log if len(each.candidates) > 1 and each.candidates[-1].place == "second"
+    ]
+    assert revised
+    for iteration in revised:
+        first = max((c for c in iteration.candidates if c.place == "first"), key=lambda c: c.mean)
+        second = iteration.candidates[-1]
+        assert second.origin == "offline critic" and first.mean < 97
+        assert np.abs(np.array(first.params) - np.array(second.params)).max() <= 1.0 + 1e-6

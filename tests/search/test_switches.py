@@ -1,0 +1,86 @@
+"""Published methods are values of the switches; faithful mode repeats their differences."""
+
+import pytest
+
+from telic.errors import ConfigError, UnknownName
+from telic.search.environments.catalogue import find_task
+from telic.search.plan import make_plan
+from telic.search.protocol import terms_of
+from telic.search.records import SearchConfig
+from telic.search.switches import METHODS, PUBLISHED, Switches, switches_of
+
+#      proposer, second, sees first, evidence, no change, gate, select, candidates an iteration
+TABLE = {
+    "props": ("llm", "none", True, "none", False, "off", "single", 1),
+    "props+": ("llm", "none", True, "none", False, "off", "single", 1),
+    "r2po": ("llm", "critic", True, "stats+median", True, "advise", "keep_best", 2),
+    "reptraj": ("llm", "critic", True, "mean_trace", False, "off", "keep_best", 2),
+    "alwayscritic": ("llm", "critic", True, "mean_trace", False, "off", "always_second", 2),
+    "threetraj": ("llm", "critic", True, "three_traces", False, "off", "keep_best", 2),
+    "criticonly": ("none", "none", True, "last_trace", False, "off", "single", 1),
+    "actorsecondpass": ("llm", "propose_again", True, "none", False, "off", "keep_best", 2),
+    "puresearch": ("llm", "propose_again", False, "none", False, "off", "keep_best", 2),
+}
+
+
+@pytest.mark.parametrize("method", PUBLISHED)
+@pytest.mark.parametrize("is_faithful", [False, True])
+def test_a_method_is_its_row_of_the_table(method, is_faithful):
+    s = switches_of(method, is_faithful=is_faithful)
+    row = (s.proposer, s.second, s.second_sees_first, s.evidence, s.allow_no_change, s.gate,
+           s.select, s.evaluations)  # fmt: skip
+    assert row == TABLE[method]
+    assert set(TABLE) == set(PUBLISHED) < set(METHODS)
+
+
+def test_faithful_methods_repeat_the_published_accounting():
+    faithful = switches_of("r2po", is_faithful=True)
+    assert faithful.history_view == "full" and not faithful.keeps_losers
+    assert faithful.ties_to_second and not faithful.common_seeds and faithful.confirm == 0
+    clips = {m: switches_of(m, is_faithful=True).clip_actions for m in PUBLISHED}
+    assert [m for m, each in clips.items() if each] == ["props", "props+", "r2po"]
+    assert all(switches_of(m).clip_actions for m in PUBLISHED)
+
+
+def test_terms_are_the_tasks_unless_faithful():
+    maze, lake, swimmer = map(find_task, ("Maze-v0", "FrozenLake-v1", "Swimmer-v5"))
+    assert terms_of(maze, "props", is_faithful=False) == terms_of(maze, "r2po", is_faithful=False)
+    assert terms_of(maze, "props", is_faithful=True).cap == 100
+    assert terms_of(maze, "r2po", is_faithful=True).cap == 20
+    assert terms_of(swimmer, "r2po", is_faithful=True).warmup == 100
+    assert terms_of(lake, "props", is_faithful=True).stated_iterations == 400
+    double = find_task("InvertedDoublePendulum-v5")
+    targets = [terms_of(double, m, is_faithful=True).target for m in ("r2po", "threetraj", "props")]
+    assert targets == [500, 200, 10_000]
+
+
+def test_a_faithful_run_has_its_published_number_of_iterations_and_raw_observations():
+    plan = make_plan(SearchConfig(env="Maze-v0", method="r2po", faithful=True, model="host"))
+    assert plan.rollouts == 20 and plan.budget == 4020
+    linear = make_plan(SearchConfig(env="CartPole-v1", method="props", faithful=True))
+    assert linear.policy.space.decimals == 1 and not linear.protocol.is_scaled
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"method": "r2p"}, "r2p"),
+        ({"env": "CartPole"}, "CartPole"),
+        ({"switches": {"evidense": 1}}, "Closest: evidence"),
+        ({"switches": {"evidence": "everything"}}, "evidence"),
+        ({"switches": {"history_view": "best"}}, "history_view"),
+        ({"switches": {"rollouts": 0}}, "rollouts"),
+        ({"episodes": 10, "model": "host"}, "no room for one iteration"),
+        ({"method": "cma", "env": "Nim-v0"}, "table of choices"),
+        ({"method": "tabular"}, "no numbered states"),
+        ({"method": "cma", "model": "host"}, "asks no model"),
+        ({"policy": "table"}, "no numbered states"),
+    ],
+)
+def test_a_wrong_request_is_refused_in_a_sentence(changes, complaint):
+    with pytest.raises((ConfigError, UnknownName), match=complaint):
+        make_plan(SearchConfig.parse({"env": "CartPole-v1", **changes}))
+
+
+def test_every_switch_has_a_description():
+    assert all(field.description for field in Switches.model_fields.values())
