@@ -24,6 +24,10 @@ from telic.sandbox.source import check_source, compile_source
 
 Written = TypeVar("Written", bound=Record)
 
+ASK_ANEW = (
+    "Take a stronger model, or start anew with --fresh: the same command would only read the same "
+    "answers again, because they are paid for."
+)
 _TRIES = 3
 
 
@@ -108,7 +112,9 @@ def _write(
             problem = problem_text([f"It was refused: {error}"], source)
             continue
         return written
-    raise RewardError(f"The {role} wrote no usable file in {_TRIES} tries. {problem[:500]}")
+    raise RewardError(
+        f"The {role} wrote no usable file in {_TRIES} tries. {problem[:500]}", hint=ASK_ANEW
+    )
 
 
 def check_reward(source: str) -> None:

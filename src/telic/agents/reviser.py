@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from telic.agents.asking import ask
-from telic.agents.author import check_reward
+from telic.agents.author import ASK_ANEW, check_reward
 from telic.agents.records import Look, Revision, Turn
 from telic.errors import RewardError, TelicError
 from telic.llm import Models
@@ -45,7 +45,9 @@ def revise(
                 return turn.revision
             tries += 1
             if tries == _TRIES:
-                raise RewardError(f"The reviser wrote nothing usable in {_TRIES} tries. {problem}")
+                raise RewardError(
+                    f"The reviser wrote nothing usable in {_TRIES} tries. {problem}", hint=ASK_ANEW
+                )
             seen.append(f"### Your revision was sent back\n\n{problem}")
             continue
         assert turn.look is not None
@@ -53,7 +55,7 @@ def revise(
             seen.append("### No looks are left\n\nDecide now: answer with a revision.")
             tries += 1
             if tries == _TRIES:
-                raise RewardError("The reviser never decided on a revision.")
+                raise RewardError("The reviser never decided on a revision.", hint=ASK_ANEW)
             continue
         looks += 1
         seen.append(f"### You looked at {_words(turn.look)}\n\n{_shown(show, turn.look)}")

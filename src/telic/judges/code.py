@@ -34,7 +34,13 @@ class JudgeCode:
         """Check and execute the file; raises RefusedCode, or RewardError when it is no judge."""
         code = compile_source(source, label, extra_modules=OFFERED)
         scope: dict[str, Any] = namespace(OFFERED)
-        exec(code, scope)
+        try:
+            exec(code, scope)
+        except Exception as error:  # the boundary to foreign code
+            raise RewardError(
+                f"{label} cannot be loaded: {type(error).__name__}: {error}"[:500],
+                hint="Everything outside of judge(episode) runs once, before any episode.",
+            ) from None
         self.label = label
         function = scope.get("judge")
         if not callable(function):

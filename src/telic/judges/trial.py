@@ -14,7 +14,7 @@ import torch
 from pydantic import Field
 
 from telic.core.config import Record
-from telic.errors import RewardError, TelicError
+from telic.errors import ResourceError, TelicError, WorkerDied
 from telic.judges.code import JudgeCode
 from telic.judges.examples import Examples, bad_habits, good_examples
 from telic.judges.puppet import Motion
@@ -185,6 +185,9 @@ def _terms(each: Tried) -> str:
 
 def failure(error: TelicError) -> Trial:
     """Return the trial of a reward or judge that could not even be run."""
-    if isinstance(error, RewardError) and "judge" in str(error):
-        return Trial(examples=(), judge_problems=(str(error),))
-    return Trial(examples=(), reward_problems=(str(error),))
+    problem = (str(error),)
+    if isinstance(error, WorkerDied | ResourceError):  # nobody knows which of the two did it
+        return Trial(examples=(), judge_problems=problem, reward_problems=problem)
+    if "judge_fn.py" in str(error):
+        return Trial(examples=(), judge_problems=problem)
+    return Trial(examples=(), reward_problems=problem)

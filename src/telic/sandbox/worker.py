@@ -11,6 +11,7 @@ says what to do. The entry module it names has two functions:
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import select
@@ -85,12 +86,12 @@ def main(parent: int) -> int:
     try:
         result = _serve(start, channel)
     except TelicError as error:
-        traceback.print_exc()
+        _log_traceback()
         channel.post("error", error=pack_error(error))
         return 1
     except BaseException as error:
         # The boundary to foreign code: whatever it raises, SystemExit included, is reported.
-        traceback.print_exc()
+        _log_traceback()
         channel.post("crash", type=_kind(error), text=str(error)[:2000])
         return 1
     channel.post("result", body=result)
@@ -108,6 +109,12 @@ def _serve(start: Message, channel: Channel) -> dict[str, Any]:
     report = confine(Confinement(**rules))
     channel.post("confined", report=report.as_dict())
     return entry.run(state, payload, channel)
+
+
+def _log_traceback() -> None:
+    # A full disk takes no log, and the host must hear of it all the same.
+    with contextlib.suppress(OSError):
+        traceback.print_exc()
 
 
 def _kind(error: BaseException) -> str:

@@ -1,0 +1,119 @@
+"""Whole sessions that take a second or two: no worker processes, no pictures, a scripted model."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+
+import pytest
+
+from telic import llm
+from telic.llm import Limits, Models, Request, Scripted
+from telic.rendering.jobs import Rendering
+from telic.sandbox import host
+from telic.session.api import Session, run
+from telic.session.folder import SessionFolder
+from telic.session.report import pictures
+from telic.storage.files import read_json
+from telic.training.run import LocalChannel
+from tests.agents.scripts import REVISION, SCRIPT, STRICT
+
+FAST = Limits(deadline_s=20, attempt_s=10, attempts=2, first_wait_s=0.01, longest_wait_s=0.02)
+SMALL = {"seeds": (1, 2), "episodes": 4, "steps": 256, "vision": False, "model": "scripted"}
+PASSING = {**SCRIPT, "elicitor": {**SCRIPT["elicitor"], "puppet": [], "seconds": 1.0}}
+"""answers with which a session passes at once"""
+FAILING = {
+    **PASSING,
+    "judge_author": {"reasoning": "j", "source": STRICT},
+    "reviser": {"revision": {**REVISION, "weights": [{"speed": 2.0}]}},
+}
+"""answers with which it revises and never passes"""
+VARYING = {**FAILING, "reviser": {"revision": REVISION}}
+"""the same, with two variants to choose from"""
+_TIMES = ("training_s", "judging_s", "seconds", "session")
+
+
+@contextmanager
+def at_home() -> Iterator[pytest.MonkeyPatch]:
+    """Do the workers' work in this process, and draw nothing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(host, "run_worker", _work_here)
+        patch.setattr(pictures, "render", _draw_nothing)
+        yield patch
+
+
+def _work_here(entry, payload, *, on_message=lambda message: None, should_stop=None, **_):
+    module = import_module(entry)
+    channel = LocalChannel(on_message, should_stop or (lambda: False))
+    return module.run(module.prepare(payload, channel), payload, channel)
+
+
+def _draw_nothing(jobs, **_):
+    error = "nothing is drawn in this test"
+    return [Rendering(output=each.output, backend="osmesa", error=error) for each in jobs]
+
+
+class Asking:
+    """Runs sessions whose model follows a script."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, runs_dir) -> None:
+        self._patch = patch
+        self.runs_dir = runs_dir
+        self.events: list[dict] = []
+        """of the last session"""
+        self.requests: list[Request] = []
+        """everything that was ever asked"""
+
+    def connect(self, script, limits: Limits = FAST) -> None:
+        """Let whoever asks for a model get this script."""
+        provider = Scripted(script)
+        provider.requests = self.requests
+
+        def connect(name, folder, **options):
+            return Models(provider, folder, **{**options, "limits": limits})
+
+        self._patch.setattr(llm, "connect", connect)
+
+    def run(self, script, *, until: str | None = None, limits: Limits = FAST, **changes):
+        """Run a session, or the beginning of it; returns it and the roles that were asked."""
+        self.connect(script, limits)
+        self.events, before = [], len(self.requests)
+        request = {**SMALL, "iterations": 1, "runs_dir": self.runs_dir, **changes}
+
+        def should_stop() -> bool:
+            return until is not None and until in self.kinds()
+
+        session = run("run", on_event=self.events.append, should_stop=should_stop, **request)
+        return session, [each.role for each in self.requests[before:]]
+
+    def kinds(self) -> list[str]:
+        """Return the kinds of the events so far, in order."""
+        return [each["event"] for each in self.events]
+
+    def told(self, kind: str) -> list[dict]:
+        """Return the events of one kind."""
+        return [each for each in self.events if each["event"] == kind]
+
+    @property
+    def folder(self) -> SessionFolder:
+        """Return the only session there is."""
+        (path,) = self.runs_dir.iterdir()
+        return SessionFolder(path)
+
+
+def results(session: Session | SessionFolder) -> dict:
+    """Return everything a session came to, without times and its own name."""
+    folder = SessionFolder(session.path)
+    found = {"summary": read_json(folder.summary)}
+    for path in (folder.asked, folder.author, folder.trial):
+        found[path.name] = read_json(path)
+    for number in folder.iterations():
+        files = folder.iteration(number)
+        for path in (files.candidate, files.selection, files.judgment):
+            found[f"{number} {path.name}"] = read_json(path) if path.exists() else None
+    return _without_times(found)
+
+
+def _without_times(value):
+    if isinstance(value, dict):
+        return {key: _without_times(each) for key, each in value.items() if key not in _TIMES}
+    return [_without_times(each) for each in value] if isinstance(value, list) else value

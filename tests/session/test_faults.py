@@ -1,0 +1,410 @@
+"""Whatever fails, nothing is lost, scored 0 by mistake or paid twice, and people are told why."""
+
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from typer.testing import CliRunner
+
+import telic
+from telic.cli.main import app
+from telic.errors import ResourceError, RewardError, TelicError, WorkerDied
+from telic.judges.trial import Trial, failure
+from telic.judges.verdict import judged, unknown
+from telic.llm import Fault, Limits, ModelAnswerError, ModelUnavailable, RawReply
+from telic.sandbox import host
+from telic.session import judging, loop, spending
+from telic.session.find import state_of
+from telic.session.report import pictures
+from telic.storage import files as storage
+from telic.storage.files import read_json
+from tests.agents.scripts import JUDGE, REVISION, REWARD, SCRIPT
+from tests.session.quick import FAILING, PASSING, VARYING, results
+
+DOWN = Fault(kind="connection_error")
+WRITERS = ("elicitor", "reward_author", "judge_author", "reviewer")
+
+
+# ----------------------------------------------------------------------- a provider that is down
+
+
+@pytest.mark.parametrize("role", WRITERS)
+def test_an_outage_before_training_ends_with_a_paragraph_and_goes_on_later(asking, role):
+    with pytest.raises(ModelUnavailable, match="not available after 2 attempts") as error:
+        asking.run({**PASSING, role: DOWN})
+    assert "\n" not in str(error.value) and "Run the same command again" in error.value.hint
+    assert state_of(asking.folder) == "interrupted" and not asking.folder.summary.exists()
+    paid = {each["role"] for each in asking.told("model.reply")}
+    session, asked = asking.run(PASSING, until="session.forecast")
+    assert session.path == asking.folder.path
+    assert sorted([*paid, *asked]) == sorted(WRITERS)  # everybody exactly once
+    assert role in asked
+
+
+def test_without_a_reviser_what_was_trained_is_kept(asking):
+    with pytest.raises(ModelUnavailable):
+        asking.run({**FAILING, "reviser": DOWN}, iterations=2)
+    assert state_of(asking.folder) == "interrupted"
+    first = asking.folder.iteration(1).judgment.read_bytes()
+    session, asked = asking.run(FAILING, iterations=2)
+    assert asked == ["reviser", "analyst"]
+    assert session.summary.outcome == "not_passed" and session.summary.iterations == 2
+    assert asking.folder.iteration(1).judgment.read_bytes() == first
+    assert len(asking.told("train.start")) == 1  # that of iteration 2
+
+
+@pytest.mark.parametrize("fault", [DOWN, Fault(kind="refusing")])
+def test_without_eyes_the_code_judge_stands_alone_and_says_so(asking, fault):
+    session, _ = asking.run({**PASSING, "vision_criteria": fault}, vision=True)
+    assert session.passed and session.summary.score == pytest.approx(1.0)
+    for member in read_json(asking.folder.iteration(1).judgment)["members"]:
+        for verdict in member["judgement"]["verdicts"]:
+            assert verdict["score"] == 1.0 and verdict["by_judge"].get("vision") is None
+        reasons = [each["reason"] or "" for each in member["judgement"]["verdicts"]]
+        assert any(each.startswith("code alone; vision is unknown:") for each in reasons)
+
+
+def test_without_an_analyst_there_is_a_report(asking):
+    session, _ = asking.run({**PASSING, "analyst": DOWN})
+    assert session.passed and not asking.folder.analysis.exists()
+    assert asking.folder.report.exists() and asking.folder.page.exists()
+    assert any("no analysis was written" in each["message"] for each in asking.told("log"))
+
+
+# ----------------------------------------------------------------------- answers that are garbage
+
+GARBAGE = {
+    "not JSON": Fault(kind="malformed"),
+    "another schema": {"criteria": "many", "seconds": "long"},
+    "cut off": Fault(kind="truncated", answer=SCRIPT["elicitor"]),
+    "a refusal": Fault(kind="refusing"),
+    "too long": Fault(kind="over_long"),
+}
+
+
+@pytest.mark.parametrize("garbage", GARBAGE.values(), ids=GARBAGE)
+def test_garbage_is_mended_once_then_it_is_an_error_and_asked_for_anew(asking, garbage):
+    with pytest.raises(ModelAnswerError, match="no valid Elicited for the role elicitor") as error:
+        asking.run({**PASSING, "elicitor": garbage})
+    assert "Nothing was scored" in error.value.hint and len(str(error.value)) < 2000
+    assert not asking.folder.asked.exists()
+    assert len(list((asking.folder.path / "replies").glob("*.refused-1.json"))) == 2
+    mended, asked = asking.run(
+        {**PASSING, "elicitor": [garbage, PASSING["elicitor"]]}, until="session.forecast"
+    )
+    assert mended.path == asking.folder.path
+    assert asked.count("elicitor") == 2  # the answer, and the answer mended
+    assert spent_calls(asking) == 2 + len(asked)
+
+
+def spent_calls(asking) -> int:
+    return spending.Account(asking.folder, spending.Allowance()).spending().calls
+
+
+def test_a_garbled_revision_loses_nothing(asking):
+    with pytest.raises(ModelAnswerError):
+        asking.run({**FAILING, "reviser": Fault(kind="malformed")}, iterations=2)
+    later = {"diagnosis": "d", "change": "c", "based_on": 7}
+    turns = [{"revision": later}, {"revision": REVISION}]  # based on what is not there
+    session, asked = asking.run({**FAILING, "reviser": turns}, iterations=2)
+    assert asked == ["reviser", "reviser", "analyst"] and session.summary.iterations == 2
+
+
+def test_code_that_is_refused_again_and_again_says_how_to_ask_anew(asking):
+    nosy = {**REWARD, "source": "import os\n" + REWARD["source"]}
+    with pytest.raises(RewardError, match="no usable file in 3 tries") as error:
+        asking.run({**PASSING, "reward_author": nosy})
+    assert "--fresh" in error.value.hint
+    paid = len(asking.requests)
+    with pytest.raises(RewardError):
+        asking.run({**PASSING, "reward_author": nosy})
+    assert len(asking.requests) == paid  # what was paid for is not asked again, unless wanted
+    _, asked = asking.run(PASSING, until="session.forecast", fresh=True)
+    assert "reward_author" in asked and len(list(asking.runs_dir.iterdir())) == 2
+
+
+def test_a_model_that_is_too_slow_is_not_waited_for(asking):
+    limits = Limits(deadline_s=0.6, attempt_s=0.2, attempts=2, first_wait_s=0.01)
+    slow = Fault(kind="slow", seconds=30, answer=PASSING["elicitor"])
+    began = time.monotonic()
+    with pytest.raises(ModelUnavailable, match="did not answer within"):
+        asking.run({**PASSING, "elicitor": slow}, limits=limits)
+    assert time.monotonic() - began < 10
+
+
+def test_who_asks_for_patience_gets_it_within_the_deadline(asking):
+    busy = [Fault(kind="rate_limited", seconds=0.4), PASSING["elicitor"]]
+    asking.run({**PASSING, "elicitor": busy}, until="session.asked")
+    (retry,) = asking.told("model.retry")
+    assert 0.4 <= retry["wait_s"] < 1.0 and "Too many requests" in retry["error"]
+
+
+def test_who_asks_for_too_much_patience_is_not_waited_for(asking):
+    busy = Fault(kind="rate_limited", seconds=3600)
+    began = time.monotonic()
+    with pytest.raises(ModelUnavailable, match="Too many requests"):
+        asking.run({**PASSING, "elicitor": busy})
+    assert time.monotonic() - began < 5
+
+
+# ----------------------------------------------------------------------- nothing left to spend
+
+
+def assert_stopped_with_a_policy(session, why):
+    summary = session.summary
+    assert (summary.outcome, summary.out_of_budget) == ("stopped", True) and why in summary.reason
+    assert summary.best_iteration == 1 and summary.score is not None
+    assert session.policy()(telic.make("HalfCheetah-v5", num_envs=2).reset()).shape == (2, 6)
+    assert why in (session.path / "report.md").read_text()
+
+
+def test_when_the_calls_are_used_up_the_best_is_kept_and_more_calls_go_on(asking):
+    stopped, asked = asking.run(FAILING, iterations=2, max_calls=4)
+    assert sorted(asked) == sorted(WRITERS)
+    assert_stopped_with_a_policy(stopped, "budget of 4 model calls is used up")
+    session, asked = asking.run(FAILING, iterations=2, max_calls=10)
+    assert session.path == stopped.path and asked == ["reviser", "analyst"]
+    assert session.summary.outcome == "not_passed" and session.summary.iterations == 2
+
+
+def test_when_the_dollars_are_used_up_the_best_is_kept(asking):
+    def priced(request):
+        return RawReply(text=json.dumps(FAILING[request.role]), price_usd=0.5)
+
+    session, asked = asking.run(priced, iterations=2, max_usd=1.9)
+    assert len(asked) == 4
+    assert_stopped_with_a_policy(session, "budget of 1.9 USD")
+
+
+def test_when_the_hours_are_used_up_the_best_is_kept(asking, home):
+    def now():
+        return time.monotonic() + 7200 * ("session.judged" in asking.kinds())
+
+    home.setattr(spending, "time", SimpleNamespace(monotonic=now))
+    session, _ = asking.run(FAILING, iterations=2, max_hours=1)
+    assert_stopped_with_a_policy(session, "budget of 1 hours is used up")
+
+
+def test_when_the_steps_are_used_up_the_best_is_kept(asking):
+    session, _ = asking.run(FAILING, iterations=2, max_steps=512)
+    assert_stopped_with_a_policy(session, "of the budget of 512 steps are left")
+
+
+def test_nothing_to_spend_before_training_is_said_without_a_policy(asking):
+    session, asked = asking.run(PASSING, max_calls=1)
+    assert asked == ["elicitor"] and session.summary.out_of_budget and session.run is None
+    assert "used up" in (session.path / "report.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("script", "options", "code", "says"),
+    [
+        (FAILING, ["--max-calls", "4"], 3, "budget of 4 model calls is used up"),
+        ({**PASSING, "elicitor": DOWN}, [], 1, "is not available after 2 attempts"),
+        ({**PASSING, "reviewer": Fault(kind="malformed")}, [], 1, "no valid Review"),
+    ],
+    ids=["over budget", "down", "garbage"],
+)
+def test_the_command_says_it_in_one_paragraph_and_by_its_exit_code(
+    asking, script, options, code, says
+):
+    asking.connect(script)
+    request = [
+        "run", "run", "--model", "scripted", "--no-vision", "--seeds", "1,2", "--episodes", "4",
+        "--steps", "256", "--iterations", "2", "--runs-dir", str(asking.runs_dir), *options,
+    ]  # fmt: skip
+    done = CliRunner().invoke(app, request)
+    assert done.exit_code == code and says in " ".join(done.output.split())
+    assert "Traceback" not in done.output
+
+
+# ----------------------------------------------------------------------- a disk that is full
+
+
+class Disk:
+    """A disk that takes some more writes below a folder, then none."""
+
+    def __init__(self, patch, folder) -> None:
+        self.left: int | None = None
+        self._folder = str(folder)
+        self._write, self._sync = os.write, storage._sync
+        patch.setattr(os, "write", self._writing)
+        patch.setattr(storage, "_sync", self._syncing)
+
+    def _writing(self, handle, data):
+        self._take(os.readlink(f"/proc/self/fd/{handle}"))
+        return self._write(handle, data)
+
+    def _syncing(self, path):
+        self._take(str(path))
+        self._sync(path)
+
+    def _take(self, path):
+        if self.left is None or not path.startswith(self._folder):
+            return
+        if self.left == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.left -= 1
+
+
+def test_a_disk_that_fills_up_again_and_again_loses_nothing(asking, home, tmp_path):
+    whole, asked = asking.run(VARYING, iterations=2)
+    asking.runs_dir = tmp_path / "other"
+    asking.requests.clear()
+    disk = Disk(home, asking.runs_dir)
+    lost: list[str] = []
+    for room in (2, 5, 9, 14, 22, 33, 50, 70, None):
+        disk.left = room
+        before = len(asking.requests)
+        try:
+            session, _ = asking.run(VARYING, iterations=2)
+        except ResourceError as error:
+            assert "The disk is full" in error.message and "saved before is intact" in error.message
+            assert "run the same command again" in error.hint
+            kept = {each.stem for each in asking.runs_dir.rglob("replies/*.json")}
+            new = asking.requests[before:]
+            lost += [each.role for each in new if each.key("scripted") not in kept]
+            continue
+        break
+    assert room is None or room >= 50  # it was full at least six times
+    assert results(session) == results(whole)
+    # Only an answer that the disk did not take is asked for again.
+    assert sorted(each.role for each in asking.requests) == sorted([*asked, *lost])
+    assert len(lost) <= 2
+
+
+@pytest.mark.slow
+def test_a_real_disk_that_is_full_is_named_by_the_worker_and_the_session_goes_on(tmp_path):
+    alone = ["unshare", "--map-root-user", "--mount"]
+    if shutil.which("unshare") is None or subprocess.run([*alone, "true"]).returncode:
+        pytest.skip("this system lets nobody mount a disk of their own")
+    script = Path(__file__).with_name("full_disk.py")
+    done = subprocess.run(
+        [*alone, sys.executable, str(script), str(tmp_path)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert "The disk is full" in found["said"] and "saved before is intact" in found["said"]
+    assert found["outcome"] in ("passed", "not_passed") and found["score"] is not None
+    assert found["sessions"] == 1
+
+
+# ----------------------------------------------------------------------- judges that break
+
+CRASHING = """
+from telic import leaf
+
+def judge(episode):
+    return [leaf("x", 1.0 / 0.0, zero=0.0, goal=1.0)]
+"""
+ENDLESS = """
+def judge(episode):
+    while True:
+        pass
+"""
+
+
+def judged_by(source):
+    return {**PASSING, "judge_author": {"reasoning": "j", "source": source}}
+
+
+def assert_unknown(asking, session, reason):
+    assert session.summary.outcome == "not_passed"
+    assert session.summary.score is None and session.summary.low is None
+    record = read_json(asking.folder.iteration(1).judgment)
+    assert record["score"] is None and record["passed"] is False
+    for member in record["members"]:
+        assert member["judgement"]["score"] is None and member["judgement"]["unknown"] == 4
+        assert all(reason in each["reason"] for each in member["judgement"]["verdicts"])
+    assert "unknown" in (session.path / "report.md").read_text()
+
+
+def test_a_judge_that_raises_leaves_scores_unknown(asking):
+    session, _ = asking.run(judged_by(CRASHING))
+    assert_unknown(asking, session, "ZeroDivisionError")
+
+
+@pytest.fixture
+def real_judge(asking, home):
+    """Judge in the confined worker, train at home, and try nothing out before."""
+    at_home = host.run_worker
+
+    def by_entry(entry, payload, **options):
+        if entry != "telic.judges.worker":
+            return at_home(entry, payload, **options)
+        return host.Worker(entry, payload, **options).run()
+
+    home.setattr(host, "run_worker", by_entry)
+    home.setattr(loop, "try_out", lambda *_: Trial(examples=()))
+    return home
+
+
+def test_a_judge_whose_worker_is_killed_leaves_scores_unknown(asking, real_judge):
+    launch = host.Worker._launch
+
+    def launch_and_kill(worker):
+        process = launch(worker)
+        os.kill(process.pid, signal.SIGKILL)
+        return process
+
+    real_judge.setattr(host.Worker, "_launch", launch_and_kill)
+    session, _ = asking.run(PASSING)
+    assert_unknown(asking, session, "ended by SIGKILL")
+
+
+def test_a_judge_that_never_ends_is_ended_and_leaves_scores_unknown(asking, real_judge):
+    hear = host.Worker._hear
+
+    def impatiently(worker, message, *rest):
+        if message.get("doing") == "judging":
+            message = {**message, "seconds": 0.5}
+        return hear(worker, message, *rest)
+
+    real_judge.setattr(host.Worker, "_hear", impatiently)
+    session, _ = asking.run(judged_by(ENDLESS))
+    assert_unknown(asking, session, "no sign of life for 0.5 s while judging")
+
+
+def test_what_is_known_to_be_worth_nothing_beats_what_is_unknown(asking, home):
+    def judge(source, paths, folder):
+        if folder.parent.name == "iter_1":
+            return [unknown("code", "broke")] * len(paths)
+        return [judged([], 0.0)] * len(paths)
+
+    home.setattr(judging, "judge_files", judge)
+    session, _ = asking.run(FAILING, iterations=2)
+    assert session.summary.best_iteration == 2 and session.summary.score == 0.0
+
+
+def test_a_judge_that_cannot_even_be_loaded_goes_back_to_its_own_author(asking):
+    session, asked = asking.run(judged_by("RATIO = 1 / 0\n" + JUDGE))
+    assert asked.count("judge_author") > 1 and asked.count("reward_author") == 1
+    assert_unknown(asking, session, "judge_fn.py cannot be loaded: ZeroDivisionError")
+
+
+def test_when_both_may_be_to_blame_both_are_told():
+    found = failure(WorkerDied("no sign of life"))
+    assert found.judge_problems == found.reward_problems == ("no sign of life",)
+
+
+@pytest.mark.parametrize("error", [None, TelicError("no OpenGL here")])
+def test_without_a_renderer_there_is_a_report_without_pictures(asking, home, error):
+    if error is not None:
+
+        def render(jobs, **_):
+            raise error
+
+        home.setattr(pictures, "render", render)
+    session, _ = asking.run(PASSING)
+    assert session.passed and "<video" not in (session.path / "report.html").read_text()
+    why = "nothing is drawn" if error is None else "no OpenGL here"
+    assert any(why in each["message"] for each in asking.told("log"))
+    assert why in (session.path / "report.md").read_text()
