@@ -7,11 +7,12 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TELIC := $(BIN)/telic
 
-.PHONY: help run test check bench bench-gpu setup format clean
+.PHONY: help run test test-all check bench bench-gpu setup format clean
 
 help:
 	@echo "make run     set up, then teach HalfCheetah to run forward fast, with report and video (about 2 minutes)"
 	@echo "make test    run the tests"
+	@echo "make test-all  the same with the tests that take a minute each"
 	@echo "make check   formatting, lint, types, layers"
 	@echo "make bench   speed and learning, side by side with Stable-Baselines3 (about 35 minutes)"
 	@echo "make bench-gpu  the same on an NVIDIA GPU, with rsl_rl (about 12 minutes)"
@@ -21,7 +22,10 @@ run: $(STAMP)
 	$(TELIC) run "run forward fast" --env HalfCheetah-v5
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -q -n 2
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not long"
+
+test-all: $(STAMP)
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 check: $(STAMP)
 	$(BIN)/ruff format --check src tests examples benchmarks

@@ -66,7 +66,7 @@ def test_every_outcome_has_a_mark():
     assert set(get_args(Outcome)) == set(bench._MARKS) == set(WORDS)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_how_to_page_is_true(tmp_path, monkeypatch):
     text = GUIDE.read_text()
     monkeypatch.chdir(tmp_path)

@@ -154,7 +154,7 @@ def real(folder, checks):
     )  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_real_session_is_measured_and_must_hold_the_suites_own_checks(tmp_path):
     found = real(tmp_path, {"has poles": 'len(episode["pole_angle"]) > 0'})
     (result,) = found.tally.results

@@ -281,7 +281,7 @@ def test_a_disk_that_fills_up_again_and_again_loses_nothing(asking, home, tmp_pa
     assert len(lost) <= 2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_real_disk_that_is_full_is_named_by_the_worker_and_the_session_goes_on(tmp_path):
     alone = ["unshare", "--map-root-user", "--mount"]
     if shutil.which("unshare") is None or subprocess.run([*alone, "true"]).returncode:

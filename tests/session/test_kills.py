@@ -200,7 +200,7 @@ def children(pid: int) -> list[int]:
     return [int(each) for each in path.read_text().split()] if path.exists() else []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_killed_command_takes_its_worker_with_it_and_goes_on(tmp_path):
     first = command(tmp_path)
     trained = "runs/*/iter_1/train/*/metrics/scalars.jsonl"

@@ -16,7 +16,7 @@ from telic.llm.replies import Replies
 from telic.session.folder import list_sessions
 from telic.storage.files import read_json, read_json_lines
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 SERVE = """
 import sys, time

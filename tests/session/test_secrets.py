@@ -118,7 +118,7 @@ def test_a_reward_that_reads_the_environment_is_refused(asking):
     assert_nowhere(asking.runs_dir, spoken(asking), str(error.value))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("status", [401, 500])
 def test_the_real_provider_and_the_real_command_tell_no_key(server, tmp_path, status):  # noqa: F811
     """The server sends the key back, as some do; the command shows its traceback."""
