@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from telic.core.config import Record
-from telic.llm import Models, Request, prompt_hash, render
+from telic.llm import Image, Models, Request, prompt_hash, render
 
 Answer = TypeVar("Answer", bound=Record)
 
@@ -17,14 +18,25 @@ _SYSTEM = (
 )
 
 
-def ask(models: Models, role: str, answer: type[Answer], values: dict[str, str]) -> Answer:
+def ask(
+    models: Models,
+    role: str,
+    answer: type[Answer],
+    values: dict[str, str],
+    *,
+    system: str = _SYSTEM,
+    images: Sequence[Image] = (),
+    sample: int = 0,
+) -> Answer:
     """Return the answer to the prompt `<role>.md` filled in with values."""
     template = (_PROMPTS / f"{role}.md").read_text(encoding="utf-8")
     request = Request(
         role=role,
         prompt=render(template, **values),
-        system=_SYSTEM,
+        system=system,
+        images=tuple(images),
         answer=answer,
+        sample=sample,
         prompt_hash=prompt_hash(template),
     )
     return models.ask(request).answer

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
+from telic.agents.asking import ask
 from telic.agents.sheets import Footage, Sheet
 from telic.core.config import Record
 from telic.envs.spec import EnvSpec
@@ -31,10 +31,9 @@ from telic.judges.vision import (
     verdict_of,
     worth_watching,
 )
-from telic.llm import Cancelled, Models, Request, prompt_hash, render
+from telic.llm import Cancelled, Models
 
 REPEATS = 3
-_PROMPTS = Path(__file__).parent / "prompts"
 _AT_ONCE = 4
 _SYSTEM = (
     "You judge the motion of robots from pictures. You report what the pictures show and nothing "
@@ -208,17 +207,8 @@ def _ask(
     sheets: Sequence[Sheet] = (),
     sample: int = 0,
 ) -> Record:
-    template = (_PROMPTS / f"{role}.md").read_text(encoding="utf-8")
-    request: Request[Any] = Request(
-        role=role,
-        prompt=render(template, **values),
-        system=_SYSTEM,
-        images=tuple(each.image for each in sheets),
-        answer=form,
-        sample=sample,
-        prompt_hash=prompt_hash(template),
-    )
-    return models.ask(request).answer
+    pictures = [each.image for each in sheets]
+    return ask(models, role, form, values, system=_SYSTEM, images=pictures, sample=sample)
 
 
 def _checked(dispute: Disagreement, look_for: dict[str, LookFor], footage: Footage) -> Disagreement:

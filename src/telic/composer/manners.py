@@ -167,19 +167,25 @@ def hold_still(scene: Scene, draft: Draft, weight: float = 1.0) -> None:
         )  # fmt: skip
 
 
-def do_it_on_purpose(scene: Scene, draft: Draft) -> None:
-    """Guard against thrashing about until it happens by chance."""
-    if not scene.has("action_change"):
-        return
+def cost_of_change(scene: Scene, draft: Draft, weight: float) -> float:
+    """Make changes of the action cost; return the squared strength that they are measured in."""
     square = strongest(scene) ** 2
     draft.remember("last", 1 + scene.spec.act_dim)
     draft.need(
         'self.memory["last"], jerk = quantities.action_change.update(self.memory["last"], info)'
     )
     draft.add(
-        "smooth", f"-(jerk / {square:.4g}).clamp(max=4.0)", 0.2, "change of the action, as a cost",
-        r"-\Delta a^2",
+        "smooth", f"-(jerk / {square:.4g}).clamp(max=4.0)", weight,
+        "change of the action, as a cost", r"-\Delta a^2",
     )  # fmt: skip
+    return square
+
+
+def do_it_on_purpose(scene: Scene, draft: Draft) -> None:
+    """Guard against thrashing about until it happens by chance."""
+    if not scene.has("action_change"):
+        return
+    square = cost_of_change(scene, draft, 0.2)
     # Actions drawn at random change by 2/3 of the squared strength on average.
     draft.guard(
         "does not thrash about", "mean squared change of the action",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from telic.composer.draft import Draft
 from telic.composer.frames import Frame, Style, Verb
-from telic.composer.manners import be_quieter, strongest
+from telic.composer.manners import be_quieter, cost_of_change
 from telic.composer.scene import Scene
 
 _WEIGHT = 1.5
@@ -34,15 +34,7 @@ def change_slowly(scene: Scene, draft: Draft) -> None:
     """Change the action little from step to step."""
     if not scene.has("action_change"):
         return
-    square = strongest(scene) ** 2
-    draft.remember("last", 1 + scene.spec.act_dim)
-    draft.need(
-        'self.memory["last"], jerk = quantities.action_change.update(self.memory["last"], info)'
-    )
-    draft.add(
-        "smooth", f"-(jerk / {square:.4g}).clamp(max=4.0)", 0.3, "change of the action, as a cost",
-        r"-\Delta a^2",
-    )  # fmt: skip
+    square = cost_of_change(scene, draft, 0.3)
     draft.leaf(
         "moves smoothly", "mean squared change of the action",
         'float(np.mean(episode["action_change"]))', zero=0.6 * square, goal=0.2 * square,

@@ -10,7 +10,7 @@ from telic.session.judging import judge_policies
 from telic.session.records import Candidate, MemberScore, Selection
 from telic.session.weights import weights_in, with_weights
 from telic.session.work import Work, once
-from telic.storage.layout import RunFolder
+from telic.storage.layout import MemberFolder
 from telic.training.plan import plan
 from telic.training.run import Run
 
@@ -37,12 +37,11 @@ def train(work: Work, number: int, candidate: Candidate) -> Trained:
     files = work.folder.iteration(number)
     selection = once(files.selection, Selection, partial(_select, work, number, candidate))
     starts = {
-        (0, each.seed): RunFolder(files.path / "trial").path / each.member
+        (0, each.seed): _newest(MemberFolder(files.path / "trial" / each.member))
         for each in selection.members
         if each.variant == selection.kept
     }
-    policies = {key: _newest(path) for key, path in starts.items()}
-    run = _run(work, number, candidate, [selection.kept], 1.0 - SHORT, policies)
+    run = _run(work, number, candidate, [selection.kept], 1.0 - SHORT, starts)
     return Trained(candidate, selection.kept, run, selection)
 
 
@@ -96,18 +95,16 @@ def _parents(work: Work, candidate: Candidate, variants: list[int]) -> dict[tupl
     if candidate.parent is None:
         return {}
     run = work.folder.iteration(candidate.parent).run
-    members = {} if not run.path.is_dir() else {each.name: each.path for each in run.members()}
+    members = run.members() if run.path.is_dir() else []
     return {
-        (place, seed): _newest(path)
+        (place, seed): _newest(member)
         for place, variant in enumerate(variants)
         if candidate.variants[variant].warm
-        for name, path in members.items()
+        for member in members
         for seed in work.config.seeds
-        if name.endswith(f"_seed_{seed}")
+        if member.name.endswith(f"_seed_{seed}")
     }
 
 
-def _newest(member: Path) -> Path:
-    from telic.storage.layout import MemberFolder
-
-    return MemberFolder(member).checkpoints()[-1].path
+def _newest(member: MemberFolder) -> Path:
+    return member.checkpoints()[-1].path
