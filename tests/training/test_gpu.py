@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import telic
-from telic.errors import ConfigError, ResourceError
+from telic.errors import ConfigError, ResourceError, TrainingFailed
 from telic.rewards.probe import probe
 from telic.sim.choose import why_no_gpu
 from telic.storage.files import read_json
@@ -16,6 +16,7 @@ from telic.training.gpu import Sizes, memory_plan, require_memory
 from telic.training.loop import collect
 from telic.training.plan import plan
 from telic.training.presets import GPU_ENVS, preset, share
+from telic.training.run import execute
 from telic.training.setup import build, load_rewards, make_environments
 from tests.training.small import SPEED, train_here
 
@@ -40,7 +41,7 @@ def test_the_default_preset_depends_on_the_device(pretend):
 
 @pytest.mark.parametrize("members", [1, 2, 3, 8, 48, 500])
 def test_members_share_the_environments(members):
-    settings = share(preset("gpu", "HalfCheetah-v5").settings, members)
+    settings = share(preset("gpu", "HalfCheetah-v5").settings, members, "HalfCheetah-v5")
     assert settings.batch_size % settings.minibatch_size == 0
     assert settings.num_envs * members <= GPU_ENVS or settings.num_envs == 256
 
@@ -179,3 +180,66 @@ def test_a_stopped_run_goes_on(tmp_path):
     second = train_here(job, tmp_path, on_event=events.append)
     assert second.path == first.path and read_json(second.summary)["status"] == "completed"
     assert next(each for each in events if each["event"] == "train.start")["resumed"]
+
+
+@needs_gpu
+@pytest.mark.gpu
+def test_out_of_memory_is_said_and_the_run_goes_on_once_there_is_room(tmp_path):
+    large = {"num_envs": 2048, "horizon": 16, "minibatch_size": 8192, "hidden": (512, 512)}
+    job = gpu_job(steps=1_000_000, settings=large)
+    seen, taken = [], []
+    execute(
+        job, tmp_path, on_event=seen.append,
+        should_stop=lambda: any(each["event"] == "train.progress" for each in seen),
+    )  # fmt: skip
+
+    def take_the_rest(event):
+        if event["event"] == "train.start":
+            free, _ = torch.cuda.mem_get_info()
+            taken.append(torch.empty(free - (96 << 20), dtype=torch.uint8, device="cuda"))
+
+    with pytest.raises(ResourceError, match="ran out of memory"):
+        execute(job, tmp_path, on_event=take_the_rest)
+    taken.clear()
+    torch.cuda.empty_cache()
+    events = []
+    run = execute(job, tmp_path, on_event=events.append)
+    assert run.status == "completed"
+    assert next(each for each in events if each["event"] == "train.start")["resumed"]
+
+
+BREAKS = """
+from telic import RewardFunction
+
+class Breaks(RewardFunction):
+    memory = {"steps": 0.0}
+
+    def compute(self, obs, action, next_obs, info):
+        self.memory["steps"] = self.memory["steps"] + 1.0
+        far = (self.memory["steps"] > 300).long() * 10**9
+        terms = {"speed": info["x_velocity"] + 0 * info["x_velocity"][far]}
+        return terms["speed"], terms
+"""
+
+
+@needs_gpu
+@pytest.mark.gpu
+def test_a_gpu_that_fails_ends_in_a_clear_error_with_the_run_kept(tmp_path):
+    """Reading far outside of memory kills the CUDA context, as a lost device does."""
+    job = gpu_job(steps=1_000_000, rewards=[BREAKS], settings={"num_envs": 64, "horizon": 8})
+    with pytest.raises(TrainingFailed, match="The GPU failed"):
+        execute(job, tmp_path)
+    events = []
+    with pytest.raises(TrainingFailed, match="The GPU failed"):
+        execute(job, tmp_path, on_event=events.append)
+    assert next(each for each in events if each["event"] == "train.start")["resumed"]
+
+
+@needs_gpu
+@pytest.mark.gpu
+def test_kernels_are_compiled_while_a_session_writes(tmp_path):
+    session = telic.run(
+        "Run forward.", env="HalfCheetah-v5", device="cuda", iterations=1, steps=400_000,
+        seeds=(1, 2), runs_dir=tmp_path,
+    )  # fmt: skip
+    assert session.summary.score is not None

@@ -23,6 +23,8 @@ _FACTS = (
     "/dev/zero",
 )
 
+_READ_LATER = ("gymnasium", "mujoco", "mujoco_warp", "numpy", "torch", "warp")
+
 
 def grants(
     writable: Iterable[Path], readable: Iterable[Path], devices: Iterable[Path]
@@ -43,6 +45,9 @@ def code_paths() -> set[Path]:
     found.add(Path(os.__file__).parent)
     found |= {Path(each) for each in sys.path if each.endswith(("site-packages", "dist-packages"))}
     found.add(Path(__file__).parents[1])
+    # These read files of their own later, and may lie elsewhere, as with PYTHONPATH.
+    loaded = (sys.modules.get(name) for name in _READ_LATER)
+    found |= {Path(each.__file__).parent for each in loaded if each and each.__file__}
     found |= set(_loaded_libraries())
     # Not Path.exists: it raises where an ordinary user may not even look.
     return {path.resolve() for path in found if os.path.exists(path)}

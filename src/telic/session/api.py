@@ -19,6 +19,7 @@ from telic.session.spending import Account, Allowance
 from telic.session.work import Author, Work
 from telic.storage.files import JsonLines, read_record, write_json
 from telic.storage.locks import RunLock, lock_holder
+from telic.training.kernels import compiling_ahead
 
 _QUIET = ("train.progress", "video.progress")
 _LIMITS = ("max_calls", "max_usd", "max_hours", "max_steps")
@@ -111,7 +112,8 @@ def carry_on(
             account = Account(folder, allowance(config))
             steering = Steering(folder, tell, should_stop, account)
             author = _author(config, folder, spec, steering, tell)
-            summary = run_loop(Work(config, folder, spec, author, steering, tell))
+            with compiling_ahead(config.env, {}, config.device):
+                summary = run_loop(Work(config, folder, spec, author, steering, tell))
             account.save()
     return Session(folder.path, summary)
 

@@ -14,6 +14,7 @@ from telic.session.revise import revise
 from telic.session.weights import weights_in
 from telic.session.work import Asked
 from telic.storage.files import read_record
+from telic.training.presets import steps_factor
 
 
 class ComposerAuthor:
@@ -31,7 +32,9 @@ class ComposerAuthor:
 
     def write(self, asked: Asked) -> Composition:
         """Write both files from the words and the agreed criteria."""
-        return compose(self._config.intent, self._spec, asked.criteria)
+        made = compose(self._config.intent, self._spec, asked.criteria)
+        steps = made.steps * steps_factor(self._config.device)
+        return made.model_copy(update={"steps": steps})
 
     def improve(self, written: Composition, trial: Trial) -> Composition | None:
         """Rules do not change by being told; what the trial found stands in the report."""

@@ -70,7 +70,7 @@ def plan(
     chosen = find_preset(named, env)
     base = chosen.settings
     if named == "gpu":
-        base = share(base, len(sources) * len(variants) * len(seeds))
+        base = share(base, len(sources) * len(variants) * len(seeds), env)
     shared = base.override(overrides).replace(**(settings or {}))
     if device != "cpu" and shared.overlap:
         raise ConfigError(

@@ -68,8 +68,11 @@ _GPU_SHARED: dict[str, Any] = {
     "epochs": 5, "target_kl": 0.02, "gae_lambda": 0.9, "hidden": (64, 64), "activation": "tanh",
     "log_std": -1.0,
 }  # fmt: skip
+# Hopper falls at once while it holds back; only who tries more finds out that one can go on.
+_GPU_SHARED_OWN: dict[str, dict[str, Any]] = {"Hopper-v5": {"log_std": 0.0}}
 GPU_ENVS = 32_768
 """environments of a whole population at most"""
+_GPU_STEPS = 20
 _FEWEST_ENVS, _MOST_ENVS = 256, 4_096
 _SHARED_MINIBATCHES = 8
 _GPU: dict[str, tuple[int, dict[str, Any]]] = dict.fromkeys(_DEFAULT, (50000000, _GPU_COMMON))
@@ -95,7 +98,12 @@ def for_device(name: str, device: str) -> str:
     return "gpu" if name == "default" and device != "cpu" else name
 
 
-def share(settings: PpoSettings, members: int) -> PpoSettings:
+def steps_factor(device: str) -> int:
+    """Return how many times the steps of the CPU training takes: large batches learn less each."""
+    return 1 if device == "cpu" else _GPU_STEPS
+
+
+def share(settings: PpoSettings, members: int, env: str) -> PpoSettings:
     """Let the members of a population share the environments of a GPU."""
     if members == 1:
         return settings
@@ -103,4 +111,5 @@ def share(settings: PpoSettings, members: int) -> PpoSettings:
     while each < _MOST_ENVS and each * 2 * members <= GPU_ENVS:
         each *= 2
     minibatch = each * settings.horizon // _SHARED_MINIBATCHES
-    return settings.replace(num_envs=each, minibatch_size=minibatch, **_GPU_SHARED)
+    changes = {**_GPU_SHARED, **_GPU_SHARED_OWN.get(env, {})}
+    return settings.replace(num_envs=each, minibatch_size=minibatch, **changes)

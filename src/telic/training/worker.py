@@ -23,6 +23,7 @@ from telic.training.checkpoint import warm_start
 from telic.training.evaluate import Evaluator
 from telic.training.gpu import Sizes, is_gpu, require_memory
 from telic.training.job import TrainJob
+from telic.training.kernels import compile_all
 from telic.training.record import Recorder
 from telic.training.setup import (
     Environments,
@@ -86,8 +87,7 @@ def open_gpu(job: TrainJob, channel: Channel) -> Environments:
     torch.set_num_threads(1)
     torch.backends.cuda.matmul.allow_tf32 = True  # ten bits of mantissa are plenty for learning
     envs = make_environments(job)
-    for env in envs:
-        env.compile()
+    compile_all(envs)
     torch.linspace(0, 1, 8, device=job.device).view(1, 4, 2).bmm(
         torch.ones(1, 2, 3, device=job.device)
     )
@@ -102,17 +102,20 @@ def train_job(
     """Do the whole job in this process."""
     try:
         return _train_job(job, folder, channel, envs)
-    except torch.OutOfMemoryError as error:
-        raise ResourceError(
-            f"The GPU ran out of memory: {str(error).splitlines()[0]}",
-            hint="Lower num_envs or train fewer members. What was saved is kept: the same command "
-            "goes on from there once there is room.",
-        ) from error
-    except RuntimeError as error:
-        if not is_gpu(job) or "CUDA" not in str(error):
+    except RuntimeError as error:  # torch's and Warp's, out of memory or worse
+        if not is_gpu(job):
+            raise
+        said = str(error).splitlines()[0]
+        if "out of memory" in said:
+            raise ResourceError(
+                f"The GPU ran out of memory: {said}",
+                hint="Lower num_envs or train fewer members. What was saved is kept: the same "
+                "command goes on from there once there is room.",
+            ) from error
+        if "CUDA" not in said:
             raise
         raise TrainingFailed(
-            f"The GPU failed: {str(error).splitlines()[0]}",
+            f"The GPU failed: {said}",
             hint="Run the same command again: it goes on from the last save.",
         ) from error
 
