@@ -92,11 +92,18 @@ class Scene(NamedTuple):
         return max(self.stands, rest or 0.0)
 
     def velocity(self, quantity: str) -> str:
-        """Return code for a velocity over the ground, the mean of the step where there is one.
+        """Return code for a velocity over the ground: if possible, one that shaking leaves at 0.
 
-        The velocity at the end of a step can be large for a robot that only shakes.
+        A robot without feet winds, and each of its parts swings much faster than the whole goes.
+        The velocity of a torso at the end of a step is large for a robot that only shakes; its mean
+        over the step is not.
         """
-        mean = {"forward_velocity": "x_velocity", "lateral_velocity": "y_velocity"}[quantity]
+        axis, mean = {"forward_velocity": (0, "x_velocity"), "lateral_velocity": (1, "y_velocity")}[
+            quantity
+        ]
+        robot = self.spec.robot
+        if robot and not robot.feet and not self.on_rail and self.has("centre_of_mass_velocity"):
+            return f"quantities.centre_of_mass_velocity(info)[:, {axis}]"
         return f'info["{mean}"]' if mean in self.spec.info_keys else f"quantities.{quantity}(info)"
 
     def ahead(self) -> str:

@@ -6,22 +6,19 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from telic.sandbox import endings
+from telic.sandbox import endings, interpreters
 from telic.sandbox.conversation import Conversation
-from telic.sandbox.environment import clean_environment
 from telic.sandbox.limits import Limits, Watch
 from telic.sandbox.report import ConfinementReport
 from telic.sandbox.wire import Message, encode, unpack_error
 
 LOG_NAME = "worker.log"
 POLL_S = 0.05
-PACKAGE = Path(__file__).parents[2]
 
 
 def ignore(message: Message) -> None:
@@ -63,11 +60,14 @@ class Worker:
         """what is in force; None until the worker has confined itself"""
         self._limits = limits or Limits()
         self._writable = [path.resolve() for path in writable]
-        self._python_path = tuple(path.resolve() for path in python_path)
-        readable = [*(path.resolve() for path in readable), *self._python_path]
+        imports = [path.resolve() for path in python_path]
+        readable = [*(path.resolve() for path in readable), *imports]
         self._start_message = encode(
             {
                 "kind": "start",
+                "folder": str(self._writable[0]),
+                "log": str(self.log),
+                "python_path": list(map(str, imports)),
                 "entry": entry,
                 "payload": payload,
                 "confinement": {
@@ -124,22 +124,13 @@ class Worker:
             conversation.close()
 
     def _launch(self) -> subprocess.Popen[bytes]:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        log = os.open(self.log, flags, 0o644)
-        module = ("-m", "telic.sandbox.worker", str(os.getpid()))
-        try:
-            self._process = subprocess.Popen(
-                # no working folder on the import path, unbuffered log, a trace of hard crashes
-                [sys.executable, "-P", "-u", "-X", "faulthandler", *module],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                cwd=self._writable[0],
-                env=clean_environment(self._writable[0], python_path=(PACKAGE, *self._python_path)),
-                start_new_session=True,
-            )
-        finally:
-            os.close(log)
+        self._process = interpreters.take()
+        if self._process is None:
+            log = os.open(self.log, interpreters.LOG_FLAGS, 0o644)
+            try:
+                self._process = interpreters.start(self._writable[0], stderr=log)
+            finally:
+                os.close(log)
         return self._process
 
     def _converse(
@@ -184,6 +175,7 @@ class Worker:
             case {"kind": "confined", "report": dict(report)} if self.report is None:
                 self.report = ConfinementReport.from_dict(report)
                 self._doing = "it was running"
+                interpreters.prepare()
             case {"kind": "result", "body": dict(body)}:
                 return body
             case {"kind": "error", "error": dict(error)}:

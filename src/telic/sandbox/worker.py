@@ -1,7 +1,7 @@
 """The confined process: prepare, confine for good, run foreign code, answer through a pipe.
 
-Started by `host` as: python -m telic.sandbox.worker PARENT_PID. The first line on standard input
-says what to do. The entry module it names has two functions:
+Started by `host` as: python -m telic.sandbox.worker PARENT_PID. A line on standard input says what
+to do. The entry module it names has two functions:
 
     prepare(payload, channel) -> state          unconfined: imports, model files, devices
     run(state, payload, channel) -> dict        confined for good: foreign code may run here
@@ -16,6 +16,7 @@ import importlib
 import os
 import select
 import sys
+import tempfile
 import traceback
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from typing import Any
 from telic.errors import TelicError
 from telic.sandbox import kernel
 from telic.sandbox.confine import Confinement, confine
+from telic.sandbox.interpreters import LOG_FLAGS
 from telic.sandbox.wire import LineBuffer, Message, decode, encode, pack_error
 
 
@@ -33,6 +35,7 @@ class Channel:
         self._inbox = inbox
         self._outbox = outbox
         self._lines = LineBuffer()
+        self._unread: list[bytes] = []
         self._stopping = False
 
     def send(self, message: Message) -> None:
@@ -45,18 +48,18 @@ class Channel:
 
     def should_stop(self) -> bool:
         """Say whether the host asked to stop, or is gone; never waits."""
+        self._note(self._unread)
+        self._unread = []
         while not self._stopping and select.select([self._inbox], [], [], 0)[0]:
             self._read()
         return self._stopping
 
-    def first(self) -> Message:
-        """Wait for the first message of the host."""
-        lines: list[bytes] = []
-        while not lines:
+    def next(self) -> Message:
+        """Wait for a message of the host; for use before an entry runs."""
+        while not self._unread:
             data = os.read(self._inbox, 1 << 16)
-            lines = self._lines.feed(data or encode({"kind": "gone"}))
-        self._note(lines[1:])
-        return decode(lines[0])
+            self._unread = self._lines.feed(data or encode({"kind": "gone"}))
+        return decode(self._unread.pop(0))
 
     def post(self, kind: str, **content: Any) -> None:
         """Send a message of the protocol itself."""
@@ -80,7 +83,11 @@ def main(parent: int) -> int:
     if os.getppid() != parent:  # the host ended before the line above
         return 1
     channel = _take_over_pipes()
-    start = channel.first()
+    start = channel.next()
+    if start["kind"] == "import":  # a spare: see `interpreters`
+        for module in start["modules"]:
+            importlib.import_module(module)
+        start = channel.next()
     if start["kind"] != "start":
         return 1
     try:
@@ -99,6 +106,8 @@ def main(parent: int) -> int:
 
 
 def _serve(start: Message, channel: Channel) -> dict[str, Any]:
+    _move_in(Path(start["folder"]), start["log"])
+    sys.path[:0] = start["python_path"]
     entry = importlib.import_module(start["entry"])
     payload = start["payload"]
     state = entry.prepare(payload, channel)
@@ -109,6 +118,17 @@ def _serve(start: Message, channel: Channel) -> dict[str, Any]:
     report = confine(Confinement(**rules))
     channel.post("confined", report=report.as_dict())
     return entry.run(state, payload, channel)
+
+
+def _move_in(folder: Path, log: str) -> None:
+    """Work in the folder of this request, and write what is printed to its log."""
+    os.chdir(folder)
+    os.environ["TMPDIR"] = str(folder)
+    tempfile.tempdir = None  # what a library asked for before was another folder
+    handle = os.open(log, LOG_FLAGS, 0o644)
+    os.dup2(handle, 1)
+    os.dup2(handle, 2)
+    os.close(handle)
 
 
 def _log_traceback() -> None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from telic.core.events import Listener, ignore
 from telic.envs import make
 from telic.envs.spec import EnvSpec
+from telic.sandbox.interpreters import kept
 from telic.session.composing import ComposerAuthor
 from telic.session.control import Steering
 from telic.session.find import state_of
@@ -22,6 +23,8 @@ from telic.storage.locks import RunLock, lock_holder
 from telic.training.kernels import compiling_ahead
 
 _QUIET = ("train.progress", "video.progress")
+_WORKERS = ("telic.training.worker", "telic.judges.worker", "telic.judges.trial_worker")
+"""what is imported ahead of need"""
 _LIMITS = ("max_calls", "max_usd", "max_hours", "max_steps")
 
 
@@ -112,7 +115,7 @@ def carry_on(
             account = Account(folder, allowance(config))
             steering = Steering(folder, tell, should_stop, account)
             author = _author(config, folder, spec, steering, tell)
-            with compiling_ahead(config.env, {}, config.device):
+            with compiling_ahead(config.env, {}, config.device), kept(_WORKERS):
                 summary = run_loop(Work(config, folder, spec, author, steering, tell))
             account.save()
     return Session(folder.path, summary)

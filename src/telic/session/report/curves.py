@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from telic.core.pages.charts import Line, Point
 from telic.session.folder import IterationFolder
 from telic.session.records import Iteration, MemberScore
-from telic.session.report.charts import Line, Point
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.storage.scalars import Kind, read_rows
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from telic.core.pages.charts import Node, bar, columns, interval, tree
+from telic.core.pages.elements import amount, facts, listed, shell, table
+from telic.core.pages.markup import Markup, join, tag
 from telic.session.records import Iteration, MemberScore
 from telic.session.report import words
-from telic.session.report.charts import Node, bar, columns, interval, tree
 from telic.session.report.compare import parts
-from telic.session.report.elements import amount, facts, listed, shell, table
 from telic.session.report.facts import SEEN_HEADS, disagreements, seen_rows
-from telic.session.report.markup import Markup, join, tag
 from telic.session.report.pictures import choose_episodes, data_uri, worst_first
 from telic.session.report.story import Story, spread
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from telic.session.report.markup import Markup, join, tag
+from telic.core.pages.markup import Markup, join, tag
 
 _TOKEN = re.compile(r"\\[A-Za-z]+\*?|\\.|\d+(?:\.\d+)?|\s+|.", re.S)
 _LONGEST, _DEEPEST = 4_000, 40

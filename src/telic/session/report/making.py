@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from telic.core.pages.charts import COLOURS, bar, line_chart
+from telic.core.pages.elements import code, facts, listed, shell, table
+from telic.core.pages.markup import Markup, join, tag
 from telic.session.report import words
-from telic.session.report.charts import COLOURS, bar, line_chart
 from telic.session.report.curves import Curves
-from telic.session.report.elements import code, facts, listed, shell, table
 from telic.session.report.facts import EXAMPLE_HEADS, cost_rows, example_rows, version_rows
 from telic.session.report.formula import formula
-from telic.session.report.markup import Markup, join, tag
 from telic.session.report.story import Story
 
 

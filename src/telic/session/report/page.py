@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.resources import files
 
+from telic.core.pages.markup import Markup, join, tag, text
 from telic.session.report import evidence, making, words
-from telic.session.report.markup import Markup, join, tag, text
 from telic.session.report.story import Story
 from telic.session.report.troubles import Troubles
 
@@ -55,7 +55,7 @@ def render_page(story: Story, troubles: Troubles) -> str:
             tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
             tag("meta", name="color-scheme", content="light dark"),
             tag("title", f"{outcome}: {story.config.intent}"),
-            tag("style", Markup(files("telic.session.report").joinpath("page.css").read_text())),
+            tag("style", Markup(files("telic.core.pages").joinpath("page.css").read_text())),
         ),
         tag(
             "body",
