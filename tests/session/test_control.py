@@ -88,7 +88,9 @@ def spec():
 
 def training(spec, **changes):
     def work(steering):
-        return steering.train(small_job(**changes), spec, steering.folder.iteration(1).path)
+        return steering.train(
+            small_job(**changes), spec, steering.folder.iteration(1).path, "train", steering._tell
+        )
 
     return work
 

@@ -226,6 +226,10 @@ class SessionView(SteeredView):
     def _session_iteration(self, event: Event) -> None:
         self.say(f"\n[bold]iteration {event['number']}[/]: {escape(event['change'])}")
 
+    def _session_checkpoint(self, event: Event) -> None:
+        scores = ", ".join(number(each, 2) for each in event["scores"].values())
+        self.say(f"the judge at {event['step']:,} steps: {scores}")
+
     def _session_judged(self, event: Event) -> None:
         score = "unknown" if event["score"] is None else number(event["score"], 2)
         verdict = "[green]passes[/]" if event["passed"] else "does not pass yet"

@@ -4,7 +4,7 @@ An event is a plain dictionary with an "event" name; it crosses a process bounda
 JSON. The names and their fields are listed here and nowhere else.
 
     probe.done       member, mode, microseconds_per_step, terms
-    train.start      run, members, steps, device
+    train.start      run, members, step, total_steps, device, resumed
     train.progress   step, total_steps, steps_per_second, seconds_left, returns {member: number}
     train.finding    member, name, message, values
     eval.done        step, seconds it took, members {member: EvaluationRecord}
@@ -15,6 +15,7 @@ JSON. The names and their fields are listed here and nowhere else.
     session.tried      examples, judge_problems, reward_problems
     session.selected   number, kept, scores of the variants' short trials
     session.iteration  number, change
+    session.checkpoint number, step, scores {member: number}, while training goes on
     session.judged     number, score, passed, variant, best, tags, training_s, judging_s
     session.forecast   fields of Forecast: steps, seconds, calls, dollars, before the start
     session.spent      seconds, steps, usd, calls, left {hours, steps, usd, calls}

@@ -99,7 +99,9 @@ class Steering:
         if self.wants_stop():
             raise Stopped("The session was stopped.")
 
-    def train(self, job: TrainJob, spec: EnvSpec, folder: Path, name: str = "train") -> Run:
+    def train(
+        self, job: TrainJob, spec: EnvSpec, folder: Path, name: str, on_event: Listener
+    ) -> Run:
         """Return the finished run of a job, done with processors of its own, through all pauses.
 
         The job is shortened to the steps that may still be taken. A run that is complete already
@@ -113,14 +115,14 @@ class Steering:
             self.account.check()
             with self._admitted(need_of(job, spec)) as got:
                 if got:
-                    self._execute(job, folder, name)
+                    self._execute(job, folder, name, on_event)
             if files.stop.exists():
                 raise Stopped("The training was stopped.")
         return run
 
-    def _execute(self, job: TrainJob, folder: Path, name: str) -> None:
+    def _execute(self, job: TrainJob, folder: Path, name: str, on_event: Listener) -> None:
         try:
-            execute(job, folder, name=name, on_event=self._tell, should_stop=self._break)
+            execute(job, folder, name=name, on_event=on_event, should_stop=self._break)
         except _Abandoned:
             raise Stopped("The session was stopped during an update.") from None
 

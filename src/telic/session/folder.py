@@ -64,6 +64,11 @@ class IterationFolder:
         return self.path / "selection.json"
 
     @property
+    def checkpoints(self) -> Path:
+        """Return the path of what the judge said while training went on."""
+        return self.path / "checkpoints.jsonl"
+
+    @property
     def judged_dir(self) -> Path:
         """Return the folder of the judged episodes."""
         return self.path / "judged"

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from telic.session.checkpoints import CheckpointJudge
 from telic.session.judging import judge_policies
 from telic.session.records import Candidate, MemberScore, Selection
 from telic.session.weights import weights_in, with_weights
@@ -87,7 +88,11 @@ def _run(
         seeds=work.config.seeds, env_args=candidate.env_args, settings=candidate.settings,
         starts=starts, evaluations=1 if name == "trial" else 2, device=work.config.device,
     )  # fmt: skip
-    return work.steering.train(job, work.spec, work.folder.iteration(number).path, name)
+    folder = work.folder.iteration(number).path
+    if name == "trial":  # short, and judged at its end
+        return work.steering.train(job, work.spec, folder, name, work.tell)
+    with CheckpointJudge(work, number) as watching:
+        return work.steering.train(job, work.spec, folder, name, watching)
 
 
 def _parents(work: Work, candidate: Candidate, variants: list[int]) -> dict[tuple[int, int], Path]:
