@@ -173,7 +173,9 @@ def test_a_policy_that_was_tried_is_refused_where_no_change_is_not_allowed(tmp_p
     assert [each.candidates[0].origin for each in log_[1:3]] == ["llm", "fallback:climb"]
     assert "tried before" in log_[2].note
     unchanged = _run(tmp_path / "b", small(method="r2po", episodes=8), answer)[-1]
-    assert unchanged.candidates[0].params == unchanged.candidates[1].params
+    first, second = unchanged.candidates
+    assert first.params == second.params
+    assert first.tried.seed != second.tried.seed, "the same episodes would count twice"
     assert unchanged.winner == "first", "a tie keeps the original"
 
 
@@ -235,6 +237,26 @@ def test_prompts_hold_what_the_switches_say(tmp_path):
         asked.setdefault("last", request.prompt), asked.update(last=request.prompt),
         {"params": [1] * 10 + [len(asked["last"]) % 3 + 1], "explanation": ""})[2])  # fmt: skip
     assert "one of its episodes" in asked["last"] and "Ten sticks" in asked["last"]
+
+
+@pytest.mark.parametrize(
+    ("env", "rank", "says"), [("CartPole-v1", 10, "try both signs"), ("Nim-v0", 11, "other values")]
+)
+def test_the_search_prompt_fits_the_policy_and_says_how_much_it_leaves_out(
+    env, rank, says, tmp_path
+):
+    asked = []
+
+    def answer(request):
+        asked.append(request.prompt)
+        return {"params": [1 + (len(asked) >> i) % 2 for i in range(rank)], "explanation": ""}
+
+    request = small(env, method="props", episodes=30, switches={"history_view": "best:1"})
+    earlier = _run(tmp_path, request, answer)[:-1]
+    tried = {one.params for each in earlier for one in each.candidates}
+    shown = asked[-1].count("\n- [")
+    assert says in asked[-1] and (("signs" in asked[-1]) == (env == "CartPole-v1"))
+    assert 1 <= shown <= 2 and f"\n- {len(tried) - shown} more that are not listed" in asked[-1]
 
 
 def test_several_candidates_of_one_call_are_evaluated_together(tmp_path):

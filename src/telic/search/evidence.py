@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,10 @@ def statistics(task: Task, rollouts: Rollouts, candidate: int) -> str:
 
 def describe_trace(task: Task, trace: Trace, most_steps: int) -> str:
     """Return an episode, one line per step; a long one is thinned to where something changes."""
-    steps = interesting_steps(trace, most_steps)
+    chosen = interesting_steps(trace, most_steps)
+    # To write a single step out takes no more room than to say that it is left out.
+    between = [after - 1 for before, after in pairwise(chosen) if after - before == 2]
+    steps = sorted([*chosen, *between])
     head = "state" if task.is_table else ", ".join(each.name for each in task.observations)
     lines = [f"step: {head} -> action -> reward"]
     before = -1

@@ -95,6 +95,10 @@ class History:
         """Whether a policy was tried before."""
         return params in self._entries
 
+    def has_met(self, params: Params, seed: int) -> bool:
+        """Whether the latest episodes of a policy are those of this seed."""
+        return self.holds(params) and self._entries[params].seed == seed
+
     @property
     def everything(self) -> list[Entry]:
         """All entries, also those that a proposer is not shown."""

@@ -73,6 +73,9 @@ def _evaluate(
     if not drafts:
         return [], None
     seeds = run.seeds_for("try", len(drafts))
+    if any(map(run.history.has_met, [each.params for each in drafts], seeds)):
+        # A policy left as it is: the same episodes once more would tell nothing and count twice.
+        seeds = run.seeds_for("again", len(drafts))
     trial = run.trial([each.params for each in drafts], seeds, count or run.plan.rollouts)
     is_watched = run.plan.switches.evidence != "none" or run.needs_transitions
     rollouts = yield trial._replace(is_recorded=is_watched)

@@ -32,7 +32,8 @@ def choose(
 ) -> Choice:
     """Return the candidate that counts among the first ones and the revision, if there is one.
 
-    After a race all episodes of a policy count, else only those of this iteration.
+    After a race all episodes of a policy count, else only those of this iteration. A revision that
+    changed nothing is no better for its luck on other starts, except by the published accounting.
     """
 
     def worth(candidate: Candidate) -> float:
@@ -43,8 +44,9 @@ def choose(
     if not second or switches.select == "single":
         return Choice(best, "first")
     revision = max(second, key=worth)
-    is_tie = worth(revision) == worth(best)
-    is_better = worth(revision) > worth(best) or (is_tie and switches.ties_to_second)
+    is_same = switches.common_seeds and revision.params == best.params
+    is_tie = is_same or worth(revision) == worth(best)
+    is_better = switches.ties_to_second if is_tie else worth(revision) > worth(best)
     if switches.select == "always_second" or is_better:
         return Choice(revision, "second")
     return Choice(best, "first")

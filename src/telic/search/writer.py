@@ -65,6 +65,7 @@ class Writer:
             history=self._history(history, memories),
             first=known,
             count="one policy" if wanted == 1 else f"{wanted} different policies",
+            explore="try other values" if self._space.is_table else "try both signs of a number",
             step=self._step(),
             rules=_NEW,
         )
@@ -141,14 +142,17 @@ class Writer:
 
     def _step(self) -> str:
         if self._space.is_table:
-            return "Every state may take any of its actions."
+            return "Any number may take any of its values."
         return f"A step of about {self._task.step_size:g} in a number is a sensible small change."
 
     def _history(self, history: History, memories: Mapping[int, Trace]) -> str:
         entries = history.shown(self._switches.history_view)
         if not entries:
             return "Nothing yet."
-        return "\n".join(self._entry(each, memories.get(each.number)) for each in entries)
+        lines = [self._entry(each, memories.get(each.number)) for each in entries]
+        if hidden := len(history.shown("full")) - len(entries):
+            lines.append(f"- {hidden} more that are not listed")
+        return "\n".join(lines)
 
     def _entry(self, entry: Entry, memory: Trace | None) -> str:
         count = len(entry.returns)

@@ -103,6 +103,8 @@ def regression(before: float, change: float, edits: int, levels: Levels) -> str:
 
 def improvement(before: float, edits: int, levels: Levels) -> str:
     """Name a revision that made things better; the first pattern that fits."""
+    if edits == 0:
+        return "chance alone"
     if before > levels.high and edits <= _SURGICAL:
         return "fine-tuning"
     if before > levels.partial and edits <= _SURGICAL:

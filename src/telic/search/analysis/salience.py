@@ -65,7 +65,7 @@ class SalienceReport(Record):
 def salience_report(result: Result) -> SalienceReport:
     """Look at every revision of a search."""
     pairs = revisions(result)
-    change = {id(pair[1]): pair[1].mean - pair[0].mean for pair in pairs}
+    change = {id(pair[1]): _change(*pair) for pair in pairs}
     worse = [pair for pair in pairs if change[id(pair[1])] < 0]
     better = [pair for pair in pairs if change[id(pair[1])] > 0]
     same = [pair for pair in pairs if change[id(pair[1])] == 0]
@@ -122,6 +122,11 @@ def risk_ratio(
     ratio = (hits / exposed) / (misses / unexposed)
     error = math.sqrt(1 / hits - 1 / exposed + 1 / misses - 1 / unexposed)
     return ratio, ratio * math.exp(-1.96 * error), ratio * math.exp(1.96 * error)
+
+
+def _change(first: Candidate, second: Candidate) -> float:
+    """Return what a revision brought; a policy left as it is brings nothing but luck."""
+    return 0.0 if first.params == second.params else second.mean - first.mean
 
 
 def _group(name: str, pairs: list[tuple[Candidate, Candidate]]) -> Group:

@@ -1,0 +1,35 @@
+"""Evidence: a long episode is thinned without saying less than the room allows."""
+
+import re
+
+import numpy as np
+
+from telic.search.environments.catalogue import find_task
+from telic.search.evidence import describe_trace
+from telic.search.rollouts import TERMINATED, Trace
+
+
+def walk(actions):
+    """Return an episode of a table task that takes these actions."""
+    count = len(actions)
+    states = np.arange(count + 1) % 16
+    return Trace(
+        obs=states[:-1], action=np.array(actions), reward=np.zeros(count), next_obs=states[1:],
+        end=TERMINATED,
+    )  # fmt: skip
+
+
+def test_a_short_episode_is_whole_and_a_long_one_keeps_both_ends_and_the_turns():
+    task = find_task("FrozenLake-v1")
+    assert "left out" not in describe_trace(task, walk([0, 1, 2]), 3)
+    text = describe_trace(task, walk([0] * 20 + [1] * 20), 9)
+    assert {"0:", "20:", "39:"} <= {line.split()[0] for line in text.splitlines()}
+    assert "the episode ended by itself after 40 steps" in text
+
+
+def test_no_line_is_spent_on_leaving_out_a_single_step():
+    for most in range(6, 40):
+        text = describe_trace(find_task("FrozenLake-v1"), walk([0, 1] * 25), most)
+        gaps = [int(each) for each in re.findall(r"\((\d+) steps left out\)", text)]
+        steps = re.findall(r"^\d+:", text, re.MULTILINE)
+        assert 1 not in gaps and len(steps) + sum(gaps) == 50

@@ -1,0 +1,88 @@
+"""Searches that a coding agent answered as the model, played again: they come to the same returns.
+
+Each recording holds every answer in the order it was asked for, and the returns of every iteration.
+The answers are recorded anew under the keys of today's prompts, so wording may change; what is
+tried, selected and measured may not.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from telic.llm import Models, Scripted
+from telic.llm.providers.replay import Recorder, Replay
+from telic.search import api
+from telic.search.analysis.edits import edit_report
+from telic.search.analysis.load import load
+from telic.search.analysis.salience import salience_report
+from telic.search.folder import RunFolder
+
+RECORDED = sorted((Path(__file__).parent / "recorded").glob("*.json"))
+
+
+def search_again(recorded, provider, runs_dir, monkeypatch):
+    """Run a recorded request with another provider in the place of the host."""
+    monkeypatch.setattr(
+        api, "connect_model", lambda name, folder, **more: Models(provider, folder, **more)
+    )
+    asked = {name: recorded[name] for name in ("env", "method", "episodes", "seed")}
+    return api.search(runs_dir=runs_dir, model="host", **asked)
+
+
+def log(found):
+    return [each for each in RunFolder(found.path / "run_01").read() if each.number > 0]
+
+
+def returns(iterations):
+    out = []
+    for each in iterations:
+        proposed, revised = (round(one.mean, 4) for one in each.candidates)
+        out.append({
+            "number": each.number, "proposed": proposed, "revised": revised,
+            "incumbent": round(each.incumbent_mean, 4),
+        })  # fmt: skip
+    return out
+
+
+@pytest.fixture(scope="module", params=RECORDED, ids=lambda path: path.stem)
+def run(request, tmp_path_factory):
+    """Return a recording, and the search that its answers, given in their order, lead to."""
+    recorded, folder = json.loads(request.param.read_text()), tmp_path_factory.mktemp("runs")
+    script = {}
+    for each in recorded["answers"]:
+        script.setdefault(each["role"], []).append(each["answer"])
+    provider = Recorder(Scripted(script, "host"), folder / "replies")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        found = search_again(recorded, provider, folder / "runs", monkeypatch)
+    return recorded, found, folder
+
+
+def test_the_returns_of_every_iteration_are_those_of_the_recording(run):
+    recorded, found, _ = run
+    summary = found.summary.runs[0]
+    assert returns(log(found)) == recorded["iterations"]
+    assert list(summary.best) == recorded["best"]
+    assert round(summary.fresh.mean, 4) == recorded["fresh"]
+    assert summary.calls == len(recorded["answers"]) and summary.fallbacks == 0
+
+
+def test_a_replay_of_the_replies_comes_to_the_same_candidates(run, tmp_path, monkeypatch):
+    recorded, found, folder = run
+    again = search_again(recorded, Replay(folder / "replies"), tmp_path, monkeypatch)
+    assert [each.candidates for each in log(again)] == [each.candidates for each in log(found)]
+    assert again.summary.runs[0].fresh == found.summary.runs[0].fresh
+
+
+def test_a_policy_left_as_it_is_meets_new_starts_and_counts_neither_as_better_nor_as_worse(run):
+    _, found, _ = run
+    left = [each for each in log(found) if len({one.params for one in each.candidates}) == 1]
+    assert len(left) >= 5
+    for each in left:
+        first, second = each.candidates
+        assert first.tried.seed != second.tried.seed and each.winner == "first"
+    result = load(found.path.parent, found.path.name)
+    edits, salience = edit_report(result), salience_report(result)
+    by_chance = edits.improvements.get("chance alone", 0) + edits.regressions.get("chance alone", 0)
+    assert by_chance + edits.equal_without_edit == len(left)
+    assert salience.unchanged.cases >= len(left)
