@@ -3,19 +3,14 @@
 import numpy as np
 import pytest
 
+from telic.core.significance import mann_whitney, student_tail, welch
 from telic.errors import Refused, UnknownName, UsageError
 from telic.search.analysis import edits, salience
 from telic.search.analysis.compare import compare_searches, write_comparison
 from telic.search.analysis.curves import curve, draw_curves
 from telic.search.analysis.load import load
 from telic.search.analysis.published import BEST_REWARD, MEAN_REWARD
-from telic.search.analysis.significance import (
-    compare_pair,
-    holm,
-    mann_whitney,
-    student_tail,
-    welch,
-)
+from telic.search.analysis.significance import compare_pair, holm
 from telic.search.analysis.tables import Table, comma_separated, latex, markdown, picture
 from telic.search.api import search
 from telic.search.environments.catalogue import TASKS

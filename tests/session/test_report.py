@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from telic.composer.compose import Composition
+from telic.core.pages.charts import Node, short, ticks, tree
 from telic.judges.criteria import Criterion
 from telic.judges.evidence import Disagreement, Seen
 from telic.judges.leaf import guard, leaf, total
@@ -23,7 +24,6 @@ from telic.session.records import (
     Variant,
 )
 from telic.session.report import pictures, words, write_report
-from telic.session.report.charts import Node, short, ticks, tree
 from telic.session.report.compare import compare
 from telic.session.report.costs import read_costs
 from telic.session.report.formula import formula

@@ -95,7 +95,7 @@ class TensorBoardWriter:
     def _write(self, event: bytes) -> None:
         length = struct.pack("<Q", len(event))
         with disk_errors(self.path):
-            self._file.write(length + _masked_crc(length) + event + _masked_crc(event))
+            self._file.write(length + masked_crc(length) + event + masked_crc(event))
             self._file.flush()
 
 
@@ -144,6 +144,7 @@ def crc32c(content: bytes) -> int:
     return crc ^ 0xFFFFFFFF
 
 
-def _masked_crc(content: bytes) -> bytes:
+def masked_crc(content: bytes) -> bytes:
+    """Return the CRC-32C as event files hold it: rotated, moved, little-endian."""
     crc = crc32c(content)
     return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)

@@ -1,15 +1,15 @@
-"""Is a difference more than chance: Welch, Mann-Whitney, Holm, probability of improvement."""
+"""Two methods on one task: how much better, and whether that is more than chance."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from telic.core.config import Record
+from telic.core.significance import holm as corrected
+from telic.core.significance import mann_whitney, probability_of_improvement, welch
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(200)
 _RESAMPLES = 2000
 
 
@@ -57,71 +57,7 @@ def compare_pair(
     )
 
 
-def welch(a: np.ndarray, b: np.ndarray) -> float | None:
-    """Return the two-sided p of Welch's t-test; None where it says nothing.
-
-    Fewer than two values, or no spread in either list, leave the test without a scale.
-    """
-    if len(a) < 2 or len(b) < 2:
-        return None
-    va, vb = a.var(ddof=1) / len(a), b.var(ddof=1) / len(b)
-    if va + vb == 0:
-        return None
-    t = (a.mean() - b.mean()) / math.sqrt(va + vb)
-    # Welch-Satterthwaite
-    freedom = (va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1))
-    return student_tail(abs(float(t)), float(freedom))
-
-
-def student_tail(t: float, freedom: float) -> float:
-    """Return the chance that |T| exceeds t, for Student's T.
-
-    The density, substituted by x = sqrt(freedom) tan(u), is proportional to cos(u)^(freedom - 1) on
-    (-pi/2, pi/2), which Gauss-Legendre quadrature integrates to machine precision.
-    """
-    edge = math.atan(t / math.sqrt(freedom))
-    return _cosine_power(edge, math.pi / 2, freedom) / _cosine_power(0.0, math.pi / 2, freedom)
-
-
-def _cosine_power(low: float, high: float, freedom: float) -> float:
-    middle, half = (low + high) / 2, (high - low) / 2
-    return float(half * (_WEIGHTS * np.cos(middle + half * _NODES) ** (freedom - 1)).sum())
-
-
-def mann_whitney(a: np.ndarray, b: np.ndarray) -> float | None:
-    """Return the two-sided p of the rank test: normal approximation, ties and continuity corrected.
-
-    None for fewer than two values, or when all values are equal.
-    """
-    n, m = len(a), len(b)
-    if n < 2 or m < 2:
-        return None
-    u = probability_of_improvement(a, b) * n * m
-    _, counts = np.unique(np.concatenate((a, b)), return_counts=True)
-    total = n + m
-    ties = (counts**3 - counts).sum() / (total * (total - 1))
-    variance = n * m / 12 * (total + 1 - ties)
-    if variance <= 0:
-        return None
-    z = max(0.0, abs(u - n * m / 2) - 0.5) / math.sqrt(variance)
-    return math.erfc(z / math.sqrt(2))
-
-
-def probability_of_improvement(a: np.ndarray, b: np.ndarray) -> float:
-    """Return the share of pairs in which a is larger; ties count half."""
-    above = (a[:, None] > b[None, :]).mean()
-    return float(above + (a[:, None] == b[None, :]).mean() / 2)
-
-
 def holm(tests: Sequence[Test]) -> list[Test]:
     """Return the tests with Holm's correction over all that have a p."""
-    order = sorted(
-        (i for i, each in enumerate(tests) if each.welch_p is not None),
-        key=lambda i: tests[i].welch_p or 0.0,
-    )
-    out, highest = list(tests), 0.0
-    for rank, index in enumerate(order):
-        p = (len(order) - rank) * (tests[index].welch_p or 0.0)
-        highest = max(highest, min(1.0, p))
-        out[index] = tests[index].model_copy(update={"holm_p": highest})
-    return out
+    adjusted = corrected([each.welch_p for each in tests])
+    return [each.model_copy(update={"holm_p": p}) for each, p in zip(tests, adjusted, strict=True)]

@@ -1,0 +1,43 @@
+"""HTML that is safe by construction: whatever is not Markup is escaped."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+
+_VOID = frozenset({"br", "hr", "img", "meta", "wbr"})
+
+
+class Markup(str):
+    """Text that is HTML already; adding or formatting it makes plain text again."""
+
+    __slots__ = ()
+
+
+def text(value: object) -> Markup:
+    """Return a value as HTML text."""
+    return value if isinstance(value, Markup) else Markup(html.escape(str(value)))
+
+
+def join(parts: Iterable[object], between: str = "") -> Markup:
+    """Return the parts one after the other; they and what is between are escaped if need be."""
+    return Markup(text(between).join(text(each) for each in parts))
+
+
+def tag(name: str, /, *children: object, **attributes: object) -> Markup:
+    """Return an element.
+
+    Args:
+        name: of the element.
+        children: what is inside; None is left out.
+        attributes: `class_` is class, `aria_label` is aria-label; None is left out.
+    """
+    facts = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    if name in _VOID:
+        return Markup(f"<{name}{facts}>")
+    inside = join(each for each in children if each is not None)
+    return Markup(f"<{name}{facts}>{inside}</{name}>")
