@@ -50,8 +50,12 @@ def _stay(limit: Limit, scene: Scene, draft: Draft) -> None:
         draft.add("stay", "-ahead.clamp(0.0, 2.0)", 0.3, "not going forward", r"-\max(v_x, 0)")
         value = 'float(np.max(episode["displacement"]))'
     else:
+        _know_the_way_back(scene, draft)
         draft.need("drift = quantities.horizontal_speed(info)")
-        draft.add("stay", "-drift.clamp(max=2.0)", 0.3, "not going anywhere", r"-v_{xy}")
+        draft.add(
+            "stay", f"-drift.clamp(max=2.0) - (strayed / {most:.4g}).clamp(max=2.0)", 0.3,
+            "not going anywhere, and not being elsewhere", r"-v_{xy} - d / d^*",
+        )  # fmt: skip
         value = 'float(np.max(np.abs(episode["displacement"])))'
         if scene.has("y_position"):
             draft.measure(
@@ -63,6 +67,22 @@ def _stay(limit: Limit, scene: Scene, draft: Draft) -> None:
         f"stays within {most:g} m" + (" ahead" if is_forward else ""),
         "farthest from the start", value, zero=3.0 * most, goal=most, unit="m", tag="drifts",
     )  # fmt: skip
+
+
+def _know_the_way_back(scene: Scene, draft: Draft) -> None:
+    """Remember where it began and how far away that is: observations leave the place out."""
+    axes = ["x", "y"] if scene.has("y_position") else ["x"]
+    width = len(axes)
+    draft.remember("spot", 1 + 2 * width)
+    places = ", ".join(f"quantities.{axis}_position(info)" for axis in axes)
+    draft.need(
+        f"here = torch.stack(({places},), -1)",
+        f'kept = self.memory["spot"][:, 1:{1 + width}]',
+        'spot = torch.where(self.memory["spot"][:, :1] > 0, kept, here)',
+        "gone = here - spot",
+        'self.memory["spot"] = torch.cat((torch.ones_like(here[:, :1]), spot, gone), -1)',
+        "strayed = gone.norm(dim=-1)",
+    )
 
 
 def _face_ahead(limit: Limit, draft: Draft) -> None:

@@ -65,7 +65,9 @@ def rest_height(scene: Scene, draft: Draft) -> None:
 def stay_on_feet(scene: Scene, draft: Draft) -> None:
     """Guard against sliding along, against shaking, and against ending early."""
     if scene.ends_fallen:
-        draft.add("alive", "torch.ones_like(action[:, 0])", 0.3, "still on its feet", "1")
+        # What is tall falls by lunging, and lunging must not pay for the rest of the episode.
+        weight = 1.0 if scene.is_tall else 0.3
+        draft.add("alive", "torch.ones_like(action[:, 0])", weight, "still on its feet", "1")
         draft.guard(
             "does not end early", "share of the full length",
             "episode.seconds / episode.full_seconds", zero=0.2, goal=0.9, tag="falls",
