@@ -46,12 +46,12 @@ format: $(STAMP)
 setup: $(STAMP)
 
 # torch first: what depends on it then accepts the pinned build instead of fetching another one.
-$(STAMP): pyproject.toml scripts/setup-rendering
+$(STAMP): pyproject.toml scripts/setup-system
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	@echo "Installing telic into $(VENV) (one to three minutes the first time) ..."
 	@$(BIN)/pip install -qq --disable-pip-version-check "torch==2.13.0"
-	@$(BIN)/pip install -qq --disable-pip-version-check -e ".[export,sb3,gpu,llm,dev]"
-	@sh scripts/setup-rendering
+	@$(BIN)/pip install -qq --disable-pip-version-check -e ".[export,sb3,gpu,llm,mcp,dev]"
+	@sh scripts/setup-system
 	@touch $@
 
 clean:

@@ -1,5 +1,5 @@
 """python -m telic."""
 
-from telic.cli.main import main
+from telic.cli.entry import main
 
 main()

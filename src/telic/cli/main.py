@@ -10,14 +10,17 @@ from telic.cli import (
     doctor,
     envs,
     export,
+    mcp,
     orders,
     play,
+    plugin,
     quantities,
     run,
     runs,
     search,
     sessions,
     show,
+    study,
     train,
 )
 
@@ -45,6 +48,9 @@ for module in (
     envs,
     quantities,
     bench,
+    study,
+    plugin,
+    mcp,
     doctor,
 ):
     module.register(app)

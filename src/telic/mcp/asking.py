@@ -1,0 +1,103 @@
+"""Ask the person behind the agent: a form that the client shows, with a code to type.
+
+The answer comes from the client, never from a tool's arguments; what the agent writes counts for
+nothing. A client that cannot show forms gets the command that a person runs in a terminal.
+"""
+
+from __future__ import annotations
+
+import hmac
+import shlex
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Literal
+
+from mcp.server.elicitation import AcceptedElicitation
+from mcp.server.mcpserver import Elicit
+from pydantic import BaseModel, Field
+
+from telic.core.config import Record
+from telic.mcp.workplace import Call, workplace
+from telic.studies.clock import utc_now
+from telic.studies.errors import GateRefused
+from telic.studies.human import Consent, user_name
+
+_LETTERS = "abcdefghjkmnpqrstuvwxyz"
+_CODE_LENGTH = 4
+_MOST_SHOWN = 12_000
+
+
+class Typed(BaseModel):
+    """What the person types into the form."""
+
+    code: str = Field(title="Code", description="The letters that the question ends with.")
+
+
+class NoForm(BaseModel):
+    """The client cannot show a form."""
+
+
+class Asked(Record):
+    """What became of a question to a person."""
+
+    status: Literal["agreed", "ask_in_terminal", "nothing_to_ask"]
+    what: tuple[str, ...]
+    command: str | None = None
+    """for the person to run in a terminal, where no form could be shown"""
+    voided: tuple[str, ...] = ()
+    """approvals that no longer hold because of it"""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a person is asked, and the command that asks the same in a terminal."""
+
+    text: str
+    command: str
+    seen: dict[str, Any] = field(default_factory=dict[str, Any])
+    """hashes of what is shown; a yes holds for nothing else"""
+
+
+def ask(call: Call, question: Question) -> Elicit[Typed] | NoForm:
+    """Return the form for a question, or that none can be shown."""
+    if not can_show_forms(call):
+        return NoForm()
+    text = question.text
+    if len(text) > _MOST_SHOWN:
+        text = f"{text[:_MOST_SHOWN]}\n… (the rest is in the files of the study)"
+    return Elicit(f"{text}\n\nType {_code(call, question)} to agree.", Typed)
+
+
+def can_show_forms(call: Call) -> bool:
+    """Say whether the client declared that it shows forms to a person."""
+    declared = call.client_capabilities and call.client_capabilities.elicitation
+    return bool(declared is not None and (declared.form is not None or declared.url is None))
+
+
+def consent_to(call: Call, question: Question, answer: object) -> Consent | None:
+    """Return the person's yes; None where nobody could be asked.
+
+    Raises GateRefused E_NOT_CONFIRMED when the person refused, closed the form, or typed something
+    else.
+    """
+    typed = answer.data if isinstance(answer, AcceptedElicitation) else None
+    if isinstance(typed, NoForm):
+        return None
+    if not isinstance(typed, Typed):
+        raise GateRefused("E_NOT_CONFIRMED", "The person did not agree; nothing was recorded.")
+    given, code = typed.code.strip().lower().encode(), _code(call, question).encode()
+    if not hmac.compare_digest(given, code):
+        raise GateRefused("E_NOT_CONFIRMED", "The code was not typed; nothing was agreed to.")
+    return Consent(by=user_name(), method="elicitation", at=utc_now())
+
+
+def terminal_command(words: list[str], task: str | None, study: str | None) -> str:
+    """Return the command that asks the same in a terminal."""
+    named = [*(["--task", task] if task else []), *(["--study", study] if study else [])]
+    return shlex.join(["telic", "study", *words, *named])
+
+
+def _code(call: Call, question: Question) -> str:
+    """Return the letters for a question: the same each time it is asked, unknown beforehand."""
+    digest = hmac.digest(workplace(call).secret, question.text.encode(), sha256)
+    return "".join(_LETTERS[each % len(_LETTERS)] for each in digest[:_CODE_LENGTH])

@@ -1,0 +1,212 @@
+"""Tools that start work: only there when the server was started with --allow-launch."""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+from mcp.server.elicitation import ElicitationResult
+from mcp.server.mcpserver import Elicit, Resolve
+from pydantic import Field
+
+from telic.core.config import Record
+from telic.mcp.adding import STARTS, Server, add_tool, guarded
+from telic.mcp.asking import NoForm, Question, Typed, ask, consent_to, terminal_command
+from telic.mcp.workplace import (
+    Because,
+    Call,
+    CandidateName,
+    RunName,
+    Study,
+    Task,
+    caller,
+    ledger_of,
+    workplace,
+)
+from telic.studies.approvals import experiment_standing
+from telic.studies.candidate_files import current_candidate
+from telic.studies.launch.launching import Launched, launch
+from telic.studies.launch.planning import next_request
+from telic.studies.launch.request import LaunchRequest, check_words
+from telic.studies.launch.stopping import stop_run as ask_to_stop
+from telic.studies.ledger import Ledger
+
+Phase = Annotated[str | None, Field(description="The one the candidate is in if left out.")]
+Seed = Annotated[int | None, Field(description="The next one of the phase if left out.")]
+Confirm = Annotated[str, Field(description="The word RUN_CANDIDATE.")]
+Model = Annotated[
+    str | None,
+    Field(description="host: you answer its work orders; provider:model; null: no model."),
+]
+
+
+class LaunchAnswer(Record):
+    """A run that was started, or the command for the person."""
+
+    status: Literal["started", "ask_in_terminal"]
+    launched: Launched | None = None
+    command: str | None = None
+
+
+class StopAnswer(Record):
+    """A run that was asked to end."""
+
+    run: str
+    next: str = "settle_runs"
+
+
+class Started(Record):
+    """A process that goes on by itself; list_work shows how far it is."""
+
+    pid: int
+    log: str
+    command: str
+
+
+def register(server: Server) -> None:
+    """Add the tools."""
+    for tool in (launch_candidate, stop_run, start_session, start_search):
+        add_tool(server, tool, STARTS)
+
+
+# ---------------------------------------------------------------------------- runs of a study
+
+
+@guarded
+def _launch_question(
+    call: Call,
+    candidate: CandidateName,
+    phase: Phase,
+    seed: Seed,
+    confirm: Confirm,
+    task: Task,
+    study: Study,
+) -> Question:
+    check_words(True, confirm)
+    ledger = ledger_of(call, task, study)
+    request = next_request(ledger, candidate, phase, seed)
+    made = current_candidate(ledger, candidate)
+    words = ["run", candidate, "--phase", request.phase, "--seed", str(request.seed)]
+    words += ["--execute", "--confirm", confirm]
+    text = (
+        f"Start {candidate} of {ledger.folder.name} in phase {request.phase} with seed "
+        f"{request.seed}? Content {made.compute_hash()[:12]}."
+    )
+    seen = {"phase": request.phase, "seed": request.seed, "content_hash": made.compute_hash()}
+    if _is_pre_approved(ledger, request):
+        seen["pre_approved"] = True
+    return Question(text, terminal_command(words, task, study), seen)
+
+
+@guarded
+def _launch_form(
+    call: Call, question: Annotated[Question, Resolve(_launch_question)]
+) -> Elicit[Typed] | NoForm:
+    return NoForm() if question.seen.get("pre_approved") else ask(call, question)
+
+
+def launch_candidate(
+    call: Call,
+    candidate: CandidateName,
+    confirm: Confirm,
+    question: Annotated[Question, Resolve(_launch_question)],
+    answer: Annotated[ElicitationResult[Typed], Resolve(_launch_form)],
+    phase: Phase = None,
+    seed: Seed = None,
+    task: Task = None,
+    study: Study = None,
+) -> LaunchAnswer:
+    """Start one run, if every gate is open; the person is asked unless it is pre-approved.
+
+    It goes on by itself: look at it with monitor_run, and end with settle_runs and analyze_run.
+    """
+    actor = caller(call)
+    if not question.seen.get("pre_approved"):
+        consent = consent_to(call, question, answer)
+        if consent is None:
+            return LaunchAnswer(status="ask_in_terminal", command=question.command)
+        actor = consent.actor
+    ledger = ledger_of(call, task, study)
+    request = LaunchRequest(
+        candidate, question.seen["phase"], question.seen["seed"], execute=True, confirm=confirm,
+        expect=question.seen["content_hash"],
+    )  # fmt: skip
+    return LaunchAnswer(status="started", launched=launch(ledger, request, actor))
+
+
+def stop_run(
+    call: Call, run: RunName, because: Because, task: Task = None, study: Study = None
+) -> StopAnswer:
+    """Ask a run to end."""
+    ask_to_stop(ledger_of(call, task, study), run, "user", because)
+    return StopAnswer(run=run)
+
+
+def _is_pre_approved(ledger: Ledger, request: LaunchRequest) -> bool:
+    """Say whether the contract lets a run of this class start without a question."""
+    if ledger.folder.read_contract().automation.launch != "pre_approved":
+        return False
+    made = current_candidate(ledger, request.candidate)
+    found = experiment_standing(ledger.folder, ledger.state(), made, request.phase)
+    return found.status == "approved"
+
+
+# ---------------------------------------------------------------------------- sessions, searches
+
+
+def start_session(
+    call: Call,
+    intent: Annotated[str, Field(min_length=1, description="What the robot should do, in words.")],
+    env: Annotated[str, Field(description="Environment id.")] = "HalfCheetah-v5",
+    model: Model = "host",
+    iterations: Annotated[int, Field(ge=1, description="Rewards to try at most.")] = 4,
+    steps: Annotated[int | None, Field(ge=1, description="Steps per policy.")] = None,
+    max_calls: Annotated[int | None, Field(ge=1, description="Model calls at most.")] = None,
+    budget_usd: Annotated[float | None, Field(ge=0)] = None,
+    budget_hours: Annotated[float | None, Field(gt=0)] = None,
+) -> Started:
+    """Start a session in the background: from words to a trained policy with evidence."""
+    options = {
+        "--env": env, "--model": model, "--iterations": iterations, "--steps": steps,
+        "--max-calls": max_calls, "--budget-usd": budget_usd, "--budget-hours": budget_hours,
+    }  # fmt: skip
+    return _start(workplace(call).runs_dir, ["run"], options, [intent])
+
+
+def start_search(
+    call: Call,
+    env: Annotated[str, Field(description="Task, e.g. CartPole-v1.")],
+    method: Annotated[str, Field(description="E.g. r2po, props, cma.")] = "r2po",
+    model: Model = "host",
+    runs: Annotated[int, Field(ge=1, description="Independent repetitions.")] = 1,
+    episodes: Annotated[int, Field(ge=1, description="Episodes of the budget, per run.")] = 4000,
+    max_calls: Annotated[int | None, Field(ge=1, description="Model calls at most.")] = None,
+    budget_usd: Annotated[float | None, Field(ge=0)] = None,
+) -> Started:
+    """Start a policy search in the background."""
+    options = {
+        "--env": env, "--method": method, "--model": model, "--runs": runs,
+        "--episodes": episodes, "--max-calls": max_calls, "--budget-usd": budget_usd,
+    }  # fmt: skip
+    return _start(workplace(call).runs_dir, ["search"], options, [])
+
+
+def _start(
+    runs_dir: Path, verb: list[str], options: dict[str, object], words: list[str]
+) -> Started:
+    """Start a telic command that outlives this server; what it prints goes to a file."""
+    given = [f"{name}={value}" for name, value in options.items() if value is not None]
+    line = [*verb, *given, f"--runs-dir={runs_dir}", "--json", *(["--", *words] if words else [])]
+    log = runs_dir / "started" / f"{verb[0]}_{secrets.token_hex(4)}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "telic", *line],
+            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )  # fmt: skip
+    return Started(pid=process.pid, log=str(log), command=shlex.join(["telic", *line]))

@@ -1,0 +1,150 @@
+"""Everything that has to hold of the package before it is given to anybody."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from telic.errors import ConfigError
+from telic.plugin.hooks import HOOKS
+from telic.plugin.launch_path import second_paths
+from telic.plugin.package import CATALOGUES, HOME, differences
+from telic.plugin.pages import blocks, commands, complaint, links, program_words, skills_named
+from telic.plugin.shell import simple_commands
+from telic.plugin.source import read_front_matter
+
+LAUNCHING_SKILL = "telic-autoloop"
+_CONFIRMED = ["--execute", "--confirm", "RUN_CANDIDATE"]
+_PROGRAMS = ("telic", "sha256sum")
+_LANGUAGES = ("sh", "yaml", "json", "text")
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_VERSION = re.compile(r"\d+\.\d+\.\d+")
+_HEADS = {"name", "description", "argument-hint", "tools"}
+_LONGEST_NAME, _LONGEST_DESCRIPTION, _LONGEST_PROMPT = 64, 1024, 128
+_MOST_LINES, _MOST_PROMPTS = 80, 3
+
+
+def problems(root: Path, tree: Any) -> list[str]:
+    """Return what is wrong with the package below a folder; empty when nothing is.
+
+    Args:
+        root: folder that holds the catalogues.
+        tree: the whole command line, against which the commands in the pages are held.
+    """
+    stale = [f"{name}: not what the source makes; run telic plugin build" for name in
+             differences(root)]  # fmt: skip
+    if stale:
+        return stale
+    home = root / HOME
+    return [
+        *_manifest_problems(root),
+        *_file_problems(home),
+        *_wiring_problems(home, tree),
+        *(each for path in sorted(home.rglob("*.md")) for each in _page_problems(path, home, tree)),
+        *second_paths(),
+    ]
+
+
+def _manifest_problems(root: Path) -> list[str]:
+    hosts = [_json(root / HOME / f".{host}-plugin" / "plugin.json") for host in ("claude", "codex")]
+    entries = [entry for each in CATALOGUES for entry in _json(root / each)["plugins"]]
+    found: list[str] = []
+    if len({each["name"] for each in [*hosts, *entries]}) > 1:
+        found.append("manifests and catalogues disagree on the name")
+    versions = {each["version"] for each in [*hosts, *entries] if "version" in each}
+    if len(versions) > 1 or not all(_VERSION.fullmatch(each) for each in versions):
+        found.append(f"manifests disagree on the version, or it is not x.y.z: {versions}")
+    for entry in entries:
+        source = entry["source"] if isinstance(entry["source"], str) else entry["source"]["path"]
+        if not source.startswith("./") or ".." in source or not (root / source).is_dir():
+            found.append(f"the catalogue's {source} is no folder beside it")
+    prompts = hosts[1]["interface"]["defaultPrompt"]
+    if len(prompts) > _MOST_PROMPTS or max(map(len, prompts)) > _LONGEST_PROMPT:
+        found.append(f"at most {_MOST_PROMPTS} prompts of {_LONGEST_PROMPT} characters")
+    return found
+
+
+def _file_problems(home: Path) -> list[str]:
+    """Text only: nothing in the package can be executed by itself."""
+    return [
+        f"{path.relative_to(home)}: only plain Markdown and JSON files belong into the package"
+        for path in sorted(home.rglob("*"))
+        if path.is_symlink()
+        or (path.is_file() and (path.suffix not in (".md", ".json") or path.stat().st_mode & 0o111))
+    ]
+
+
+def _wiring_problems(home: Path, tree: Any) -> list[str]:
+    found: list[str] = []
+    for entries in _json(home / "hooks" / "hooks.json")["hooks"].values():
+        for line in (hook["command"] for entry in entries for hook in entry["hooks"]):
+            words = program_words(line)
+            if words[:3] != ["telic", "plugin", "hook"] or words[3:] not in [[x] for x in HOOKS]:
+                found.append(f"hooks.json: {line} is not one of our hooks")
+    for name, server in _json(home / ".mcp.json")["mcpServers"].items():
+        why = complaint(server["args"], tree) if server["command"] == "telic" else "not telic"
+        if why:
+            found.append(f".mcp.json: {name}: {why}")
+    if "mcp" in tree.commands and not _json(home / ".mcp.json")["mcpServers"]:
+        found.append(".mcp.json: telic mcp exists; name it under mcp_servers of metadata.toml")
+    return found
+
+
+def _page_problems(path: Path, home: Path, tree: Any) -> list[str]:
+    where, text = path.relative_to(home).as_posix(), path.read_text()
+    name = path.parent.name if path.name == "SKILL.md" else path.stem
+    found = [*_head_problems(text, name, where)]
+    if path.name == "SKILL.md" and text.count("\n") >= _MOST_LINES:
+        found.append(f"a skill has fewer than {_MOST_LINES} lines")
+    found += [f"there is no {each}" for each in links(text) if not (path.parent / each).exists()]
+    found += [
+        f"there is no skill {each}"
+        for each in sorted(skills_named(text))
+        if not (home / "skills" / each / "SKILL.md").is_file()
+    ]
+    for block in blocks(text):
+        if block.language not in _LANGUAGES:
+            found.append(f"a block of {block.language or 'no language'} could be run")
+    for line in commands(text):
+        found += [f"{line}: {why}" for why in _command_problems(line, name, tree)]
+    return [f"{where}: {each}" for each in found]
+
+
+def _head_problems(text: str, name: str, where: str) -> list[str]:
+    try:
+        head = read_front_matter(text, where)
+    except ConfigError as error:
+        return [str(error)]
+    found: list[str] = []
+    if head.get("name") != name or not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
+        found.append(f"name: {head.get('name')} is not its folder's, {name}")
+    if not 0 < len(head.get("description", "")) <= _LONGEST_DESCRIPTION:
+        found.append(f"it needs a description of at most {_LONGEST_DESCRIPTION} characters")
+    if unknown := set(head) - _HEADS:
+        found.append(f"not every host knows {', '.join(sorted(unknown))}")
+    return found
+
+
+def _command_problems(line: str, page: str, tree: Any) -> list[str]:
+    words = program_words(line)
+    if len(simple_commands(line)) != 1 or words[0] not in _PROGRAMS:
+        return [f"pages show one command at a time, of {' or '.join(_PROGRAMS)}"]
+    if words[0] != "telic":
+        return []
+    if words[1:2] not in (["study"], ["plugin"]):
+        return ["only commands of telic study lead to runs, through its gate"]
+    why = complaint(words[1:], tree)
+    found = [] if why is None else [why]
+    if words[1:3] == ["study", "run"]:
+        acts = {"--execute", "--reconcile", "--stop"} & set(words)
+        if acts and page != LAUNCHING_SKILL:
+            found.append(f"only {LAUNCHING_SKILL} leads to a launch")
+        if "--execute" in words and " ".join(_CONFIRMED) not in " ".join(words):
+            found.append(f"a launch is written {' '.join(_CONFIRMED)}")
+    return found
+
+
+def _json(path: Path) -> Any:
+    return json.loads(path.read_text())

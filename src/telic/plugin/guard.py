@@ -1,0 +1,209 @@
+"""Deny shell commands that would train beside the launch gate, or answer in a person's place.
+
+Only the standard library until something looks suspicious: a host waits at every shell command.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from telic.plugin.shell import SHELLS, program, simple_commands
+
+_LAUNCHES = ("train", "smoke", "resume")
+_READERS = frozenset(
+    {
+        "awk", "bat", "black", "cat", "cd", "chmod", "code", "cp", "diff", "echo", "export", "file",
+        "find", "flake8", "git", "grep", "head", "isort", "jq", "less", "ls", "mkdir", "more", "mv",
+        "mypy", "nano", "nl", "pre-commit", "printf", "pyright", "rg", "rm", "ruff", "sed",
+        "sha256sum", "stat", "tail", "tar", "telic", "test", "touch", "tree", "vi", "vim", "wc",
+    }
+)  # fmt: skip
+_READING_MODULES = frozenset(
+    {
+        "ast", "black", "compileall", "dis", "flake8", "isort", "mypy", "py_compile", "pyright",
+        "pytest", "ruff", "tokenize",
+    }
+)  # fmt: skip
+_PERSONS = frozenset({"approve", "confirm", "resume"})
+_PLACEHOLDER = re.compile(r"\{[a-z_]+\}")
+_LARGEST_SCRIPT = 65_536
+_DEEPEST = 3
+
+GATE = (
+    "telic: this starts the training of a study outside of the launch gate. Ask `telic study next` "
+    "what may be started; it prints the one command that passes the gates."
+)
+PERSON = (
+    "telic: {} is a person's word. Show the person the command; they type it in their own terminal."
+)
+
+
+class Launch(NamedTuple):
+    """What gives a command of the adapter away."""
+
+    target: str
+    """script, dotted module or installed command"""
+    words: frozenset[str]
+    """literal words that follow it"""
+
+
+def before_shell(event: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the host's answer to a shell command: a denial, or None to let it pass.
+
+    Args:
+        event: what the host writes: tool_input.command (text or words) and cwd.
+    """
+    given = (event.get("tool_input") or {}).get("command") or ""
+    line = given if isinstance(given, str) else "\n".join(str(each) for each in given)
+    here = Path(event.get("cwd") or ".")
+    reason = refusal(line, here)
+    if reason is None:
+        return None
+    answer = {"hookEventName": "PreToolUse", "permissionDecision": "deny"}
+    return {"hookSpecificOutput": {**answer, "permissionDecisionReason": reason}}
+
+
+def refusal(line: str, here: Path) -> str | None:
+    """Return why a shell line may not run; None when nothing speaks against it."""
+    root = study_root(here)
+    if root is None:
+        return None
+    commands = list(_all_commands(line, here))
+    for words in commands:
+        if word := _persons_word(words):
+            return PERSON.format(f"telic study {word}")
+    adapters = list((root / ".telic" / "tasks").glob("*/adapter.yaml"))
+    if not any(_is_mentioned(commands, path) for path in adapters):
+        return None
+    launches, other = _read(adapters)
+    return GATE if any(_starts(words, launches, other) for words in commands) else None
+
+
+def study_root(here: Path) -> Path | None:
+    """Return the nearest folder upwards that holds studies."""
+    return next((each for each in (here, *here.absolute().parents) if (each / ".telic").is_dir()),
+                None)  # fmt: skip
+
+
+def _all_commands(line: str, here: Path, depth: int = 0) -> Iterator[list[str]]:
+    """Yield the commands of a line, of quoted lines inside it, and of shell scripts it starts."""
+    for words in simple_commands(line):
+        yield words
+        if depth >= _DEEPEST or _only_reads(words):
+            continue
+        for word in words:
+            if re.search(r"\s", word):
+                yield from _all_commands(word, here, depth + 1)
+            elif word.endswith(".sh") or program(words) in SHELLS:
+                yield from _all_commands(_script(here / word), here, depth + 1)
+
+
+def _script(path: Path) -> str:
+    if not path.is_file() or path.stat().st_size > _LARGEST_SCRIPT:
+        return ""
+    return path.read_text(errors="replace")
+
+
+def _persons_word(words: list[str]) -> str | None:
+    if "--export" in words or "--help" in words:
+        return None
+    for place, word in enumerate(words[:-2]):
+        if word.rsplit("/", 1)[-1] == "telic" and words[place + 1] == "study":
+            return words[place + 2] if words[place + 2] in _PERSONS else None
+    return None
+
+
+def _is_mentioned(commands: list[list[str]], adapter: Path) -> bool:
+    """Whether the adapter's file names anything that a command names; cheaper than reading it."""
+    text = adapter.read_text(errors="replace")
+    stems = {
+        stem
+        for words in commands
+        if not _only_reads(words)
+        for word in words
+        for stem in re.findall(r"\w+", word)
+        if stem not in ("py", "sh") and not stem.startswith("python")
+    }
+    return bool(stems & set(re.findall(r"\w+", text)))
+
+
+def _read(adapters: list[Path]) -> tuple[list[Launch], list[Launch]]:
+    """Return what launches and what evaluates, of every task."""
+    from telic.studies.yaml_files import read_yaml
+
+    commands = [(read_yaml(path) or {}).get("commands") or {} for path in adapters]
+    made = [
+        (name, _launch(spec["argv"]))
+        for each in commands
+        for name, spec in each.items()
+        if spec and spec.get("argv")
+    ]
+    known = [(name, launch) for name, launch in made if launch is not None]
+    return (
+        [launch for name, launch in known if name in _LAUNCHES],
+        [launch for name, launch in known if name not in _LAUNCHES],
+    )
+
+
+def _launch(argv: list[str]) -> Launch | None:
+    """Return what a command starts: its script, else the module after -m, else its program."""
+    words = [word for word in argv if not _PLACEHOLDER.search(word)]
+    for place, word in enumerate(words):
+        is_module = place > 0 and words[place - 1] == "-m" and not word.startswith("torch.")
+        if is_module or word.endswith((".py", ".sh")):
+            return Launch(word, frozenset(words[place + 1 :]))
+    return Launch(words[0], frozenset(words[1:])) if words else None
+
+
+def _starts(words: list[str], launches: list[Launch], other: list[Launch]) -> bool:
+    if _only_reads(words):
+        return False
+    return any(
+        _names(words, launch.target) and not _is_other(words, launch, other) for launch in launches
+    )
+
+
+def _is_other(words: list[str], launch: Launch, other: list[Launch]) -> bool:
+    """Whether it is the evaluation of a script that also trains, or another of its sub-commands."""
+    for each in other:
+        own = each.words - launch.words
+        if each.target == launch.target and own and own <= set(words):
+            return True
+    is_file = launch.target.endswith((".py", ".sh")) or "." in launch.target
+    verbs = {word for word in launch.words if word.isidentifier()}
+    return not is_file and bool(verbs) and not verbs & set(words)
+
+
+def _names(words: list[str], target: str) -> bool:
+    dotted = _dotted(target)
+    for place, word in enumerate(words):
+        before = words[place - 1] if place else ""
+        if before == "-m" and _ends_alike(_dotted(word), dotted, "."):
+            return True
+        if before == "-c" and re.search(rf"\b{re.escape(dotted.rsplit('.', 1)[-1])}\b", word):
+            return True
+        if _ends_alike(str(PurePosixPath(word)), str(PurePosixPath(target)), "/"):
+            return True
+    return False
+
+
+def _dotted(name: str) -> str:
+    return name.removesuffix(".py").removeprefix("./").replace("/", ".")
+
+
+def _ends_alike(one: str, two: str, joint: str) -> bool:
+    return one == two or one.endswith(joint + two) or two.endswith(joint + one)
+
+
+def _only_reads(words: list[str]) -> bool:
+    name = program(words)
+    if (name == "find" and "-exec" in words) or (name == "git" and "bisect" in words):
+        return False
+    if name in _READERS:
+        return True
+    modules = [after for word, after in pairwise(words) if word == "-m"]
+    return name.startswith("python") and any(each in _READING_MODULES for each in modules[:1])

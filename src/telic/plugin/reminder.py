@@ -1,0 +1,53 @@
+"""Remind an agent that stops although the approved loop has something to do without anybody."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from telic.plugin.guard import study_root
+
+_NEEDS_SOMEBODY = ("repair", "stop", "agree", "wait", "ask")
+
+
+def at_stop(event: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the host's answer to an agent that wants to stop: a reminder, or None.
+
+    An agent that was reminded once (`stop_hook_active`) may stop: nobody is held for ever.
+    """
+    root = study_root(Path(event.get("cwd") or "."))
+    if root is None or event.get("stop_hook_active"):
+        return None
+    for state in sorted(root.glob(".telic/tasks/*/studies/*/state.json")):
+        if not _may_go_on_alone(json.loads(state.read_bytes())):
+            continue
+        reason = _open_work(root, task=state.parts[-4], study=state.parts[-2])
+        if reason is not None:
+            return {"decision": "block", "reason": reason}
+    return None
+
+
+def _may_go_on_alone(state: dict[str, Any]) -> bool:
+    """Whether a person approved that the loop of a study goes on by itself, and it may."""
+    approval = (state.get("approvals") or {}).get("autonomy") or {}
+    return (
+        bool((state.get("automation") or {}).get("autoloop"))
+        and approval.get("status") == "approved"
+        and state.get("study_status") == "open"
+        and not state.get("fired_stops")
+    )
+
+
+def _open_work(root: Path, task: str, study: str) -> str | None:
+    from telic.studies.folder import StudyFolder
+    from telic.studies.ledger import Ledger
+    from telic.studies.looking import next_step
+
+    found = next_step(Ledger(StudyFolder.find(root, task, study)))
+    if found.action in _NEEDS_SOMEBODY or found.blocking:
+        return None
+    return (
+        f"telic: the loop of {task}/{study} is approved and not finished. Next: {found.action}, "
+        f"because {found.why}. {found.command or 'Ask telic study next.'}"
+    )

@@ -1,0 +1,1 @@
+"""Studies: evidence-gated experiments that people and coding agents run in any repository."""

@@ -1,0 +1,29 @@
+"""Write what a scan found: the adapter and the task card of a task, keeping what people said."""
+
+from __future__ import annotations
+
+from telic.storage.files import write_text
+from telic.studies.card import render_card
+from telic.studies.folder import StudyFolder
+from telic.studies.scan.adapter import draft_adapter, keep_confirmed
+from telic.studies.scan.hints import matching_hints
+from telic.studies.scan.records import RepositoryAudit
+from telic.studies.yaml_files import write_yaml
+
+
+def write_audit(folder: StudyFolder, found: RepositoryAudit) -> None:
+    """Fill adapter.yaml and the task card; fields that a person confirmed stay as they are."""
+    drafted = draft_adapter(found, folder.root, matching_hints(found.packages))
+    if folder.adapter.exists():
+        drafted = keep_confirmed(drafted, folder.read_adapter())
+    write_yaml(folder.adapter, drafted)
+    write_card(folder, found)
+
+
+def write_card(folder: StudyFolder, found: RepositoryAudit) -> str:
+    """Write the task card anew and return it; people's own words in it stay."""
+    path = folder.task_card
+    held = path.read_text("utf-8") if path.exists() else ""
+    text = render_card(folder.task_id, "", found, held)
+    write_text(path, text)
+    return text

@@ -1,0 +1,154 @@
+"""The task card: what a repository does and how, for a person to read and correct."""
+
+from __future__ import annotations
+
+import re
+
+from telic.studies.scan.records import Evidence, RepositoryAudit, SourceFinding
+
+BEGIN, END = "<!-- scan -->", "<!-- /scan -->"
+_BLOCK = re.compile(re.escape(BEGIN) + r".*?" + re.escape(END) + r"\n?", re.S)
+_LISTED = 12
+_HARMFUL = {"actuates_hardware", "network_by_default", "deletes_results", "executes_generated_code",
+            "installs_packages_at_runtime", "unpriced_llm_calls"}  # fmt: skip
+
+
+def render_card(title: str, statement: str, audit: RepositoryAudit, held: str = "") -> str:
+    """Return the card; what people wrote outside the marked block of `held` stays as it is."""
+    block = f"{BEGIN}\n{_body(audit)}\n{END}\n"
+    if not held.strip():
+        return f"# {title}\n\n{statement}\n\n{block}"
+    if _BLOCK.search(held):
+        return _BLOCK.sub(lambda _: block, held, count=1)
+    return f"{held.rstrip()}\n\n{block}"
+
+
+def _body(audit: RepositoryAudit) -> str:
+    sections = [
+        ("What it is", [audit.summary, _size(audit)]),
+        ("Training", _commands(audit, "train")),
+        ("Evaluation", _evaluation(audit)),
+        ("Settings", _settings(audit)),
+        ("Numbers", _numbers(audit)),
+        ("Task", _task(audit)),
+        ("Hazards", _hazards(audit)),
+        ("Questions for a person", _questions(audit)),
+    ]  # fmt: skip
+    return "\n\n".join(f"## {title}\n\n" + "\n".join(lines) for title, lines in sections if lines)
+
+
+def _size(audit: RepositoryAudit) -> str:
+    return f"{audit.python_files} Python files, {audit.archetype.replace('_', ' ')}."
+
+
+def _place(evidence: tuple[Evidence, ...]) -> str:
+    return f" ({evidence[0].path}:{evidence[0].line})" if evidence else ""
+
+
+def _commands(audit: RepositoryAudit, role: str) -> list[str]:
+    entries = audit.train if role == "train" else audit.evaluate
+    lines = [
+        f"- `{' '.join(each.argv)}`, {round(100 * each.confidence)} % sure{_place(each.evidence)}"
+        for each in entries[:_LISTED]
+    ]
+    if len(entries) > _LISTED:
+        lines.append(f"- and {len(entries) - _LISTED} more")
+    return lines or ["No training command: this is a library."] if role == "train" else lines
+
+
+def _evaluation(audit: RepositoryAudit) -> list[str]:
+    found = audit.evaluation
+    styles = {
+        "script": "By its own command:",
+        "same_entry": f"By the training command with `{found.flag}`{_place(found.evidence)}.",
+        "embedded": f"Inside training{_place(found.evidence)}; there is no separate command.",
+        "none": "Not found.",
+    }
+    lines = [styles[found.style], *_commands(audit, "eval")]
+    if found.emits_scalars is False:
+        lines.append("It writes no score.")
+    if found.turned_off:
+        lines.append(f"It switches off: {', '.join(found.turned_off[:6])}.")
+    return lines
+
+
+def _settings(audit: RepositoryAudit) -> list[str]:
+    config = audit.config
+    if config.primary is None:
+        lines = ["How settings are changed was not found."]
+    else:
+        also = f", defaults in {', '.join(config.secondary)}" if config.secondary else ""
+        lines = [
+            f"{config.primary}{also}; changed by `{config.override_style}`"
+            f"{_place(config.evidence)}."
+        ]
+    for name, default in config.defaults.items():
+        value = default.value if default.known else "decided at run time"
+        lines.append(
+            f"- {name}: {value} ({default.flag or default.path}, {default.path}:{default.line})"
+        )
+    seeds = audit.seeds
+    if seeds.flag:
+        lines.append(f"- seed: `{seeds.flag}`, default {seeds.default}")
+    return lines
+
+
+def _numbers(audit: RepositoryAudit) -> list[str]:
+    lines = [
+        f"- {sink.name}: {'by default' if sink.default else 'when asked for'}"
+        + (", over the network" if sink.network else "")
+        + (f", written by {sink.via}" if sink.via else "")
+        + (f", switch {sink.switch}" if sink.switch else "")
+        + _place(sink.evidence)
+        for sink in audit.sinks
+    ]
+    lines += [f"- {canonical}: `{key}`" for canonical, key in audit.metrics.items()]
+    return lines
+
+
+def _task(audit: RepositoryAudit) -> list[str]:
+    sources = audit.sources
+    lines = [
+        f"- {part}: {_where(getattr(sources, part))}"
+        for part in ("reward", "termination", "curriculum", "randomization", "policy")
+    ]
+    if sources.terms:
+        named = ", ".join(
+            term.name + ("" if term.value is None else f" {term.value:g}")
+            for term in sources.terms[:_LISTED]
+        )
+        lines.append(f"- {len(sources.terms)} reward terms: {named}")
+    if sources.uncoded:
+        lines.append(f"- weights without code here: {', '.join(sources.uncoded[:_LISTED])}")
+    if sources.unweighted:
+        lines.append(f"- code without a weight: {', '.join(sources.unweighted[:_LISTED])}")
+    return lines
+
+
+def _where(found: SourceFinding) -> str:
+    if found.external:
+        return "outside this repository"
+    shown = ", ".join(found.files[:4])
+    return shown + (f" and {len(found.files) - 4} more" if len(found.files) > 4 else "")
+
+
+def _hazards(audit: RepositoryAudit) -> list[str]:
+    ordered = sorted(audit.hazards, key=lambda each: each.id not in _HARMFUL)
+    return [f"- **{each.id}**: {each.detail}{_place(each.evidence)}" for each in ordered]
+
+
+def _questions(audit: RepositoryAudit) -> list[str]:
+    asked: list[str] = []
+    if len(audit.train) > 1:
+        asked.append("- Which of the training commands is meant?")
+    if not audit.train:
+        asked.append("- Which command trains, and where does it live?")
+    if audit.evaluation.style in ("none", "embedded"):
+        asked.append("- Which command evaluates a checkpoint and writes a score?")
+    if not audit.seeds.controllable:
+        asked.append("- How is the seed set?")
+    if audit.config.primary is None:
+        asked.append("- How is a setting changed?")
+    if not audit.metrics:
+        asked.append("- Which logged key is the return, and which the success rate?")
+    return asked

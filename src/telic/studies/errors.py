@@ -1,0 +1,60 @@
+"""Errors of studies: each carries a code that programs match and an exit code that shells see.
+
+StudyError                    exit code 2: the request does not fit the study
+├── GateRefused               exit code 3: a gate, an approval or the lifecycle said no
+├── InvalidDocument           exit code 4: a document or candidate failed validation
+├── BrokenIntegrity           exit code 5: the ledger or an immutable file was altered
+├── LockTimeout               exit code 6: somebody else kept the study busy
+├── BudgetExceeded            exit code 7: not enough budget is left
+└── EnvironmentBlocked        exit code 8: this machine lacks something; not a failure of telic
+"""
+
+from __future__ import annotations
+
+from telic.errors import TelicError
+
+
+class StudyError(TelicError):
+    """The request does not fit the study; `code` names the reason for programs."""
+
+    exit_code = 2
+
+    def __init__(self, code: str, message: str, *, hint: str | None = None) -> None:
+        super().__init__(f"{message} [{code}]", hint=hint)
+        self.code = code
+
+
+class GateRefused(StudyError):
+    """A gate, an approval or the lifecycle said no; nothing was changed."""
+
+    exit_code = 3
+
+
+class InvalidDocument(StudyError):
+    """A document or a candidate failed validation."""
+
+    exit_code = 4
+
+
+class BrokenIntegrity(StudyError):
+    """The ledger or a file that must not change was altered."""
+
+    exit_code = 5
+
+
+class LockTimeout(StudyError):
+    """Somebody else kept the study busy for too long."""
+
+    exit_code = 6
+
+
+class BudgetExceeded(StudyError):
+    """Not enough of a budget is left."""
+
+    exit_code = 7
+
+
+class EnvironmentBlocked(StudyError):
+    """This machine lacks something that the work needs, such as a GPU or a simulator."""
+
+    exit_code = 8

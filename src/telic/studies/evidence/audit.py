@@ -1,0 +1,208 @@
+"""Does the evidence support the claim: twelve checks, the numbers, and a verdict by rule."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from telic.studies.evidence import statistics
+from telic.studies.evidence.checks import run_checks
+from telic.studies.evidence.claims import (
+    Arm,
+    ArmSummary,
+    Audit,
+    AuditStats,
+    AuditVerdict,
+    ClaimFacts,
+    GuardrailResult,
+    oriented,
+    plain_interval,
+    run_value,
+)
+from telic.studies.evidence.series import spread
+from telic.studies.records import CheckResult, Guardrail
+
+ALPHA = {1: 0.05}
+LATER_ALPHA = 0.025
+LEAST_POI = 0.75
+_VOIDING = ("A01", "A02", "A03", "A04", "A05", "A06", "A07", "A08", "A11")
+_BASELINE = ("A01", "A02", "A05", "A06", "A07", "A08", "A09", "A12")
+_CHECKPOINT_UNITS = ("motion_clip", "eval_episode")
+
+
+def audit_claim(facts: ClaimFacts) -> Audit:
+    """Return the audit of a claim: the same facts give the same bytes."""
+    seed = statistics.seed_of(facts.id)
+    arms = {"x": _summary(facts, facts.candidate, seed)}
+    if facts.incumbent is not None:
+        arms["y"] = _summary(facts, facts.incumbent, seed)
+    guardrails = tuple(_guardrail(facts, each, seed) for each in facts.guardrails)
+    checks = run_checks(facts, guardrails)
+    stats = _baseline_stats(facts, seed) if facts.is_baseline else _stats(facts, seed)
+    verdict, reasons = _verdict(facts, checks, stats)
+    excluded = facts.candidate.excluded + (facts.incumbent.excluded if facts.incumbent else ())
+    is_open = verdict in ("inconclusive", "provisional") and stats.delta_min is not None
+    return Audit(
+        id=facts.id,
+        at=facts.at,
+        candidate=facts.candidate.candidate,
+        incumbent=facts.incumbent.candidate if facts.incumbent else None,
+        protocol_hash=facts.protocol_hash,
+        arms=arms,
+        excluded=excluded,
+        checks=tuple(checks),
+        stats=stats,
+        guardrails=guardrails,
+        verdict=verdict,
+        reasons=tuple(reasons),
+        label="checkpoint_claim" if _is_checkpoint_claim(facts) else "seed_claim",
+        n_star=statistics.seeds_needed(stats.sigma or 0.0, stats.delta_min or 0.0)
+        if is_open
+        else None,
+        prng_seed=str(seed),
+    )
+
+
+def _is_checkpoint_claim(facts: ClaimFacts) -> bool:
+    return facts.replication_unit in _CHECKPOINT_UNITS
+
+
+def _scores(facts: ClaimFacts, arm: Arm) -> dict[str, list[float]]:
+    """Return the arm's scores by stratum, larger is better, runs in the order of their seeds."""
+    out: dict[str, list[float]] = {}
+    for run in sorted(arm.runs, key=lambda each: each.seed):
+        for stratum, value in sorted(run.scores.items()):
+            out.setdefault(stratum, []).append(oriented(value, facts.primary.direction))
+    if _is_checkpoint_claim(facts):  # one training run: its clips are the units
+        return {"": [value for values in out.values() for value in values]}
+    return out
+
+
+def _summary(facts: ClaimFacts, arm: Arm, seed: int) -> ArmSummary:
+    runs = sorted(arm.runs, key=lambda each: each.seed)
+    scores = _scores(facts, arm)
+    sign = oriented(1.0, facts.primary.direction)
+    middle = statistics.iqm(scores) if runs else None
+    interval = plain_interval(statistics.iqm_interval(scores, seed)) if runs else None
+    ends = sorted(sign * each for each in interval) if interval else None
+    return ArmSummary(
+        n=len(runs),
+        seeds=tuple(each.seed for each in runs),
+        runs=tuple(each.run for each in runs),
+        scores=tuple(run_value(each) for each in runs),
+        iqm=None if middle is None else sign * middle,
+        ci=None if ends is None else (ends[0], ends[1]),
+    )
+
+
+def _stats(facts: ClaimFacts, seed: int) -> AuditStats:
+    if facts.incumbent is None or not facts.incumbent.runs or not facts.candidate.runs:
+        return AuditStats(look=facts.look, alpha=ALPHA.get(facts.look, LATER_ALPHA))
+    ours, theirs = _scores(facts, facts.candidate), _scores(facts, facts.incumbent)
+    seeds = [sorted(run.seed for run in arm.runs) for arm in (facts.candidate, facts.incumbent)]
+    by_clip = _is_checkpoint_claim(facts) and len(ours[""]) == len(theirs[""])
+    found = statistics.difference(
+        ours,
+        theirs,
+        seed,
+        common_units=by_clip or seeds[0] == seeds[1],
+        resample_pairs=by_clip,
+    )
+    primary = facts.primary
+    return AuditStats(
+        delta=found.delta,
+        ci=plain_interval(found.ci),
+        delta_min=statistics.smallest_effect(
+            statistics.iqm(theirs) or 0.0,
+            absolute=primary.min_effect_abs,
+            relative=primary.min_effect_rel,
+            noise_k=primary.noise_k,
+            sigma_0=facts.sigma_0,
+        ),
+        welch_p=found.p,
+        is_paired=found.is_paired,
+        holm_p=statistics.holm([found.p, *facts.other_p])[0],
+        mwu_p=found.rank_p,
+        poi=found.poi,
+        sigma=found.sigma,
+        sigma_0=facts.sigma_0,
+        look=facts.look,
+        alpha=ALPHA.get(facts.look, LATER_ALPHA),
+    )
+
+
+def _baseline_stats(facts: ClaimFacts, seed: int) -> AuditStats:
+    """Return the noise floor: the spread over baseline seeds, with its interval."""
+    values = [run_value(run) for run in facts.candidate.runs]
+    if len(values) < 2:
+        return AuditStats(look=facts.look)
+    return AuditStats(
+        sigma_0=spread(values),
+        sigma_0_ci=plain_interval(statistics.spread_interval(values, seed)),
+        look=facts.look,
+    )
+
+
+def _guardrail(facts: ClaimFacts, rule: Guardrail, seed: int) -> GuardrailResult:
+    """Test a guardrail by its interval: the bad end must still be good enough."""
+    ours = [run.guardrails.get(rule.key) for run in facts.candidate.runs]
+    theirs = [run.guardrails.get(rule.key) for run in (facts.incumbent or facts.candidate).runs]
+    passed, interval = False, None
+    if ours and theirs and None not in ours and None not in theirs:
+        x = [oriented(each, rule.direction) for each in ours if each is not None]
+        y = [oriented(each, rule.direction) for each in theirs if each is not None]
+        if rule.rule == "absolute":
+            interval = statistics.iqm_interval(x, seed)
+            limit = oriented(rule.threshold or 0.0, rule.direction)
+        else:
+            interval = statistics.difference_interval({"": x}, {"": y}, seed)
+            limit = -(rule.margin or 0.0)
+        passed = interval is not None and interval.low >= limit
+        if facts.is_baseline and rule.rule == "non_inferior":
+            passed, interval = True, None  # there is nothing yet to be inferior to
+    ends = plain_interval(interval)
+    if ends is not None and rule.rule == "absolute" and rule.direction == "min":
+        ends = (-ends[1], -ends[0])
+    return GuardrailResult(key=rule.key, ci=ends, passed=passed, severity=rule.severity)
+
+
+def _verdict(
+    facts: ClaimFacts, checks: Sequence[CheckResult], stats: AuditStats
+) -> tuple[AuditVerdict, list[str]]:
+    failed = {each.id: each.why for each in checks if not each.passed}
+    reasons = [f"{code}: {why}" for code, why in sorted(failed.items())]
+    if facts.is_baseline:
+        if any(code in failed for code in _VOIDING if code in _BASELINE):
+            return "invalid", reasons
+        wanting = any(code in failed for code in _BASELINE)
+        return ("inconclusive" if wanting else "baseline_established"), reasons
+    if any(code in failed for code in _VOIDING):
+        return "invalid", reasons
+    if stats.ci is not None and stats.delta_min is not None and stats.ci[1] < stats.delta_min:
+        return "no_improvement", [
+            *reasons, f"at most {stats.ci[1]:.4g} better; {stats.delta_min:.4g} would count",
+        ]  # fmt: skip
+    short = _shortcomings(stats)
+    if not short and not failed:
+        return "valid_improvement", reasons
+    if not short and set(failed) == {"A09"}:
+        return "provisional", reasons
+    return "inconclusive", reasons + short
+
+
+def _shortcomings(stats: AuditStats) -> list[str]:
+    """Return what keeps the numbers from showing an improvement."""
+    delta = stats.delta or 0.0
+    least = math.inf if stats.delta_min is None else stats.delta_min
+    low = stats.ci[0] if stats.ci else None
+    tests = {
+        f"the gain of {delta:.4g} is below the {least:.4g} that count": delta < least,
+        "the interval of the gain reaches zero": low is None or low <= 0,
+        "the runs have no spread, so no test applies": stats.holm_p is None,
+        f"corrected p is {stats.holm_p:.3g}, not below {stats.alpha:g}"
+        if stats.holm_p is not None
+        else "": stats.holm_p is not None and stats.holm_p >= stats.alpha,
+        f"a run beats the incumbent's with a chance of {stats.poi or 0:.2f} only": (stats.poi or 0)
+        < LEAST_POI,
+    }
+    return [why for why, holds in tests.items() if holds]

@@ -1,0 +1,116 @@
+"""Evidence on disk: written once, named by its content, and known to the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from telic import __version__
+from telic.storage.files import plain, read_record
+from telic.studies.canonical import content_hash
+from telic.studies.clock import utc_now
+from telic.studies.errors import StudyError
+from telic.studies.folder import StudyFolder
+from telic.studies.immutable import write_once
+from telic.studies.ledger import Ledger
+from telic.studies.names import evidence_id
+from telic.studies.records import Actor, Evidence, Producer
+from telic.studies.records.run import EvidenceKind
+from telic.studies.state import StudyState
+
+
+def add_evidence(
+    ledger: Ledger,
+    kind: EvidenceKind,
+    payload: Mapping[str, Any],
+    actor: Actor,
+    *,
+    candidate: str | None = None,
+    run: str | None = None,
+    protocol_hash: str | None = None,
+    producer: str = "telic",
+    summary: str = "",
+) -> Evidence:
+    """Write a fact sheet and commit it; the same facts again are the same evidence.
+
+    The file comes first and the ledger second: a crash between them leaves an orphan, never an
+    entry without its file.
+    """
+    subject = tuple(each for each in (run, candidate) if each)
+    facts = plain(payload)
+    identity = {
+        "kind": kind, "subject": subject, "protocol_hash": protocol_hash, "payload": facts,
+        "producer": producer,
+    }  # fmt: skip
+    name = evidence_id(content_hash(identity))
+    known = ledger.state().evidence
+    if name in known:
+        return read_evidence(ledger.folder, name)
+    path = ledger.folder.evidence_file(name)
+    if path.is_file():  # written before a crash, and not committed
+        made = read_evidence(ledger.folder, name)
+    else:
+        made = Evidence(
+            id=name,
+            created_at=utc_now(),
+            created_by=actor,
+            kind=kind,
+            subject=subject,
+            protocol_hash=protocol_hash,
+            payload=facts,
+            payload_hash=content_hash(facts),
+            producer=Producer(name=producer, version=__version__),
+            summary=summary,
+        )
+        made = made.model_copy(update={"content_hash": made.compute_hash()})
+        write_once(path, made.as_data())
+    ledger.append(
+        "evidence.added",
+        name,
+        {"id": name, "kind": kind, "hash": made.content_hash, "run": run, "candidate": candidate},
+        actor,
+    )
+    return made
+
+
+def read_evidence(folder: StudyFolder, name: str) -> Evidence:
+    """Return a fact sheet; raises StudyError E_NO_EVIDENCE when there is none."""
+    path = folder.evidence_file(name)
+    if not path.is_file():
+        raise StudyError("E_NO_EVIDENCE", f"There is no evidence {name}.")
+    return read_record(path, Evidence)
+
+
+def altered(folder: StudyFolder, state: StudyState, names: Iterable[str]) -> list[str]:
+    """Return the evidence whose file is gone or is not what the ledger recorded."""
+    return [name for name in names if not _is_intact(folder, state, name)]
+
+
+def _is_intact(folder: StudyFolder, state: StudyState, name: str) -> bool:
+    entry = state.evidence.get(name)
+    if entry is None or not folder.evidence_file(name).is_file():
+        return False
+    held = read_evidence(folder, name)
+    return (
+        held.compute_hash() == held.content_hash == entry.hash
+        and content_hash(held.payload) == held.payload_hash
+    )
+
+
+def latest(
+    folder: StudyFolder,
+    state: StudyState,
+    kind: EvidenceKind,
+    *,
+    run: str | None = None,
+    candidate: str | None = None,
+) -> Evidence | None:
+    """Return the newest evidence of a kind about a run or a candidate; None when there is none."""
+    found = [
+        (entry.seq, name)
+        for name, entry in state.evidence.items()
+        if entry.kind == kind
+        and (run is None or entry.run == run)
+        and (candidate is None or entry.candidate == candidate)
+    ]
+    return read_evidence(folder, max(found)[1]) if found else None

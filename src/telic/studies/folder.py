@@ -1,0 +1,244 @@
+"""Where everything of a study lies: every path inside .telic/, and finding the active study."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from telic.errors import UnknownName
+from telic.studies.errors import StudyError
+from telic.studies.records.adapter import Adapter
+from telic.studies.records.contract import Contract
+from telic.studies.records.metrics import MetricSpec, Protocol
+from telic.studies.records.registry import Registry
+from telic.studies.yaml_files import read_document
+
+STATE_FOLDER = ".telic"
+
+
+@dataclass(frozen=True)
+class StudyFolder:
+    """The files of one study of one task in a repository; nothing is read until asked for."""
+
+    root: Path
+    """the repository"""
+    task_id: str
+    study_id: str
+
+    @classmethod
+    def find(cls, root: Path, task: str | None = None, study: str | None = None) -> StudyFolder:
+        """Return the active study of a repository, or the named one.
+
+        A task alone means its only study, or the active one. Raises StudyError E_NO_STUDY when the
+        repository has none, UnknownName when there is none of that name.
+        """
+        registry = read_registry(root)
+        task_id = task or registry.active.task_id
+        entry = registry.task(task_id)
+        if entry is None:
+            raise UnknownName("task", task_id, [each.task_id for each in registry.tasks])
+        known = [each.study_id for each in entry.studies]
+        if study is None:
+            is_active = task_id == registry.active.task_id
+            study = registry.active.study_id if is_active or len(known) != 1 else known[0]
+        if study not in known:
+            raise UnknownName("study", study, known)
+        return cls(root.absolute(), task_id, study)
+
+    @property
+    def name(self) -> str:
+        """What the ledger calls it: task/study."""
+        return f"{self.task_id}/{self.study_id}"
+
+    # ------------------------------------------------------------------ the repository
+
+    @property
+    def state_root(self) -> Path:
+        """The folder of all studies."""
+        return self.root / STATE_FOLDER
+
+    @property
+    def registry(self) -> Path:
+        """registry.yaml."""
+        return registry_file(self.root)
+
+    @property
+    def shared(self) -> Path:
+        """Schemas, extractors and templates that studies share."""
+        return self.state_root / "shared"
+
+    @property
+    def locks(self) -> Path:
+        """Folder of locks."""
+        return self.state_root / "locks"
+
+    @property
+    def lock(self) -> Path:
+        """The study's lock."""
+        return self.locks / f"{self.task_id}.{self.study_id}.lock"
+
+    @property
+    def stop_file(self) -> Path:
+        """A file named STOP here pauses the study."""
+        return self.path / "STOP"
+
+    # ------------------------------------------------------------------ the task
+
+    @property
+    def task(self) -> Path:
+        """Folder of the task."""
+        return self.state_root / "tasks" / self.task_id
+
+    @property
+    def task_card(self) -> Path:
+        """task_card.md."""
+        return self.task / "task_card.md"
+
+    @property
+    def adapter(self) -> Path:
+        """adapter.yaml."""
+        return self.task / "adapter.yaml"
+
+    # ------------------------------------------------------------------ the study
+
+    @property
+    def path(self) -> Path:
+        """Folder of the study."""
+        return self.task / "studies" / self.study_id
+
+    @property
+    def contract(self) -> Path:
+        """contract.yaml."""
+        return self.path / "contract.yaml"
+
+    def contract_version(self, version: int) -> Path:
+        """Return where an agreed version of the contract is kept."""
+        return self.path / "contract.history" / f"{version}.yaml"
+
+    @property
+    def metric_spec(self) -> Path:
+        """metric_spec.yaml."""
+        return self.path / "metric_spec.yaml"
+
+    @property
+    def protocol(self) -> Path:
+        """eval_protocol.yaml."""
+        return self.path / "eval_protocol.yaml"
+
+    @property
+    def ledger(self) -> Path:
+        """ledger.jsonl: the truth."""
+        return self.path / "ledger.jsonl"
+
+    @property
+    def state(self) -> Path:
+        """state.json: what the ledger comes to."""
+        return self.path / "state.json"
+
+    @property
+    def queue(self) -> Path:
+        """queue.json."""
+        return self.path / "queue.json"
+
+    @property
+    def experiments(self) -> Path:
+        """experiments.yaml: the plan for people."""
+        return self.path / "experiments.yaml"
+
+    @property
+    def report(self) -> Path:
+        """report.md."""
+        return self.path / "report.md"
+
+    @property
+    def report_page(self) -> Path:
+        """report.html."""
+        return self.path / "report.html"
+
+    @property
+    def candidates(self) -> Path:
+        """Folder of candidates."""
+        return self.path / "candidates"
+
+    def candidate(self, candidate_id: str) -> Path:
+        """Return the folder of a candidate."""
+        return self.candidates / candidate_id
+
+    def candidate_file(self, candidate_id: str) -> Path:
+        """Return a candidate's candidate.json."""
+        return self.candidate(candidate_id) / "candidate.json"
+
+    @property
+    def runs(self) -> Path:
+        """Folder of runs."""
+        return self.path / "runs"
+
+    def run(self, run_id: str) -> Path:
+        """Return the folder of a run."""
+        return self.runs / run_id
+
+    def run_file(self, run_id: str) -> Path:
+        """Return a run's run.json."""
+        return self.run(run_id) / "run.json"
+
+    @property
+    def evidence(self) -> Path:
+        """Folder of evidence."""
+        return self.path / "evidence"
+
+    def evidence_file(self, evidence_id: str) -> Path:
+        """Return the file of a piece of evidence."""
+        return self.evidence / f"{evidence_id}.json"
+
+    @property
+    def audits(self) -> Path:
+        """Folder of audits."""
+        return self.path / "audits"
+
+    def audit_file(self, audit_id: str) -> Path:
+        """Return the file of an audit."""
+        return self.audits / f"{audit_id}.json"
+
+    @property
+    def decisions(self) -> Path:
+        """Folder of decisions."""
+        return self.path / "decisions"
+
+    def decision_file(self, decision_id: str) -> Path:
+        """Return the file of a decision."""
+        return self.decisions / f"{decision_id}.json"
+
+    # ------------------------------------------------------------------ what the files hold
+
+    def read_contract(self) -> Contract:
+        """Return the contract as it is on disk."""
+        return read_document(self.contract, Contract)
+
+    def read_adapter(self) -> Adapter:
+        """Return the task's adapter."""
+        return read_document(self.adapter, Adapter)
+
+    def read_metric_spec(self) -> MetricSpec:
+        """Return what is measured."""
+        return read_document(self.metric_spec, MetricSpec)
+
+    def read_protocol(self) -> Protocol:
+        """Return how results are measured."""
+        return read_document(self.protocol, Protocol)
+
+
+def registry_file(root: Path) -> Path:
+    """Return where a repository's registry is."""
+    return root.absolute() / STATE_FOLDER / "registry.yaml"
+
+
+def read_registry(root: Path) -> Registry:
+    """Return the registry of a repository; raises StudyError E_NO_STUDY when there is none."""
+    path = registry_file(root)
+    if not path.is_file():
+        raise StudyError(
+            "E_NO_STUDY",
+            f"{root} has no studies.",
+            hint="Make one with: telic study init --task NAME --study NAME",
+        )
+    return read_document(path, Registry)

@@ -1,0 +1,154 @@
+"""Ask git questions without changing anything: a fixed list of read-only sub-commands.
+
+This and `launch` are the only modules of the package that start a process. What is asked here must
+leave the repository byte-identical, reach no network and run no code that the repository names
+(hooks, file-system monitors, external diff tools, text conversions).
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from telic.errors import Refused, TelicError
+
+_TIMEOUT_S = 60
+
+# A sub-command and the flags of which one must be present, because without it git would write.
+_READ_ONLY: dict[str, frozenset[str]] = {
+    "apply": frozenset({"--check", "--numstat"}),
+    "cat-file": frozenset(),
+    "diff": frozenset({"--no-ext-diff"}),
+    "hash-object": frozenset(),
+    "ls-files": frozenset(),
+    "ls-tree": frozenset(),
+    "merge-base": frozenset(),
+    "read-tree": frozenset(),
+    "rev-parse": frozenset(),
+    "status": frozenset({"--porcelain"}),
+}
+# Flags that make a reading sub-command write, or run what the repository names.
+_NEVER = frozenset(
+    {"-w", "--output", "--ext-diff", "--textconv", "--filters", "--apply", "-u", "--unsafe-paths"}
+)
+_SAFE_SETTINGS = (
+    "-c", "core.fsmonitor=false",
+    "-c", "core.hooksPath=/dev/null",
+    "-c", "core.quotePath=false",
+    "-c", "protocol.allow=never",
+)  # fmt: skip
+_SAFE_ENVIRONMENT = {
+    "GIT_OPTIONAL_LOCKS": "0",  # `status` would else rewrite the index
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_PAGER": "cat",
+    "LC_ALL": "C",
+}
+
+
+class Answer(NamedTuple):
+    """What git said."""
+
+    code: int
+    out: str
+    error: str
+
+    @property
+    def is_yes(self) -> bool:
+        """Whether git ended well."""
+        return self.code == 0
+
+
+def is_allowed(argv: Sequence[str]) -> bool:
+    """Return whether `argv` is a git command of the fixed read-only list, as `ask` builds it."""
+    head = ("git", *_SAFE_SETTINGS)
+    if tuple(argv[: len(head)]) != head or len(argv) <= len(head):
+        return False
+    command, *given = argv[len(head) :]
+    needed = _READ_ONLY.get(command)
+    if needed is None or any(flag.split("=")[0] in _NEVER for flag in given):
+        return False
+    return not needed or not needed.isdisjoint(given)
+
+
+def ask(root: Path, *words: str, index: Path | None = None, stdin: str | None = None) -> Answer:
+    """Run one read-only git sub-command in `root`.
+
+    `index` names a scratch index outside the repository; `read-tree` is refused without one.
+    Raises Refused for anything that is not on the list.
+    """
+    argv = ["git", *_SAFE_SETTINGS, *words]
+    if not is_allowed(argv) or (words[0] == "read-tree" and index is None):
+        raise Refused(
+            f"git {' '.join(words)} is not one of the read-only git commands.",
+            hint=f"Allowed: {', '.join(sorted(_READ_ONLY))}.",
+        )
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+    environment |= _SAFE_ENVIRONMENT
+    if index is not None:
+        environment["GIT_INDEX_FILE"] = str(index)
+    try:
+        done = subprocess.run(
+            argv, cwd=root, env=environment, input=stdin, capture_output=True, text=True,
+            errors="surrogateescape", timeout=_TIMEOUT_S, check=False,
+        )  # fmt: skip
+    except FileNotFoundError:
+        raise TelicError(
+            "git is not installed, and this repository is read through it.",
+            hint="Install git, or set project.vcs to none in registry.yaml.",
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise TelicError(f"git {words[0]} did not end within {_TIMEOUT_S} s in {root}.") from None
+    return Answer(done.returncode, done.stdout, done.stderr.strip())
+
+
+def head_commit(root: Path) -> str | None:
+    """Return the commit that is checked out, or None outside git or before the first commit."""
+    answer = ask(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    return answer.out.strip() if answer.is_yes else None
+
+
+def is_repository(root: Path) -> bool:
+    """Return whether `root` lies in a git working tree."""
+    return ask(root, "rev-parse", "--is-inside-work-tree").out.strip() == "true"
+
+
+def has_commit(root: Path, commit: str) -> bool:
+    """Return whether this clone holds the commit."""
+    return ask(root, "cat-file", "-e", f"{commit}^{{commit}}").is_yes
+
+
+def changed_paths(root: Path) -> tuple[str, ...]:
+    """Return paths that differ from the checked-out commit, untracked ones included."""
+    answer = ask(root, "status", "--porcelain", "-z", "--untracked-files=all", "--no-renames")
+    if not answer.is_yes:
+        raise TelicError(f"git status failed in {root}: {answer.error}")
+    return tuple(entry[3:] for entry in answer.out.split("\0") if entry)
+
+
+def patched_paths(root: Path, patch: Path) -> tuple[str, ...]:
+    """Return the paths that git would write if it applied the patch."""
+    answer = ask(root, "apply", "--numstat", "-z", "-p1", str(patch.resolve()))
+    return tuple(row.split("\t", 2)[2] for row in answer.out.split("\0") if row.count("\t") >= 2)
+
+
+def why_patch_fails(root: Path, patch: Path, base_commit: str | None) -> str | None:
+    """Return why `patch` does not apply cleanly to `base_commit`, or None when it does.
+
+    The check runs on a scratch index, so neither the working tree nor what is staged matters.
+    Without a commit (a folder that is not under git) the files as they lie are the base.
+    """
+    if base_commit is None:
+        answer = ask(root, "apply", "--check", "-p1", str(patch.resolve()))
+        return None if answer.is_yes else answer.error
+    with tempfile.TemporaryDirectory(prefix="telic-index-") as scratch:
+        index = Path(scratch) / "index"
+        read = ask(root, "read-tree", base_commit, index=index)
+        if not read.is_yes:
+            return f"base commit {base_commit[:12]} cannot be read: {read.error}"
+        answer = ask(root, "apply", "--check", "--cached", "-p1", str(patch.resolve()), index=index)
+        return None if answer.is_yes else answer.error

@@ -1,0 +1,1 @@
+"""Data files: known packages, and adapter hints for named stacks."""

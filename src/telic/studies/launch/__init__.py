@@ -1,0 +1,1 @@
+"""The one path that starts an experiment: gates, permit, launcher, supervisor, recovery."""

@@ -1,0 +1,189 @@
+"""The tree that a candidate runs in: the repository itself, a git worktree, or a copy.
+
+A tree is made once per candidate revision. Its manifest is written last: a tree without one was
+never finished, nothing ever ran in it, and it is made again.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Literal
+
+from telic.core.config import Record
+from telic.storage.files import read_record, write_json
+from telic.storage.locks import taking_turns
+from telic.studies import gitro
+from telic.studies.canonical import content_hash, file_hash
+from telic.studies.errors import EnvironmentBlocked
+from telic.studies.folder import STATE_FOLDER, StudyFolder
+from telic.studies.records import Candidate
+
+_GIT_S = 300
+
+
+class TreeManifest(Record):
+    """What a tree was when it was made."""
+
+    schema_version: Literal[1] = 1
+    mode: Literal["worktree", "copy"]
+    base_commit: str | None
+    files: dict[str, str]
+    """path to hash: what differs from the base (worktree), or everything (copy)"""
+
+    @property
+    def hash(self) -> str:
+        """What the ledger binds a launch to."""
+        return content_hash(self.files)
+
+
+def tree_of(folder: StudyFolder, candidate: Candidate) -> Path:
+    """Return where the candidate runs, whether it was made or not."""
+    if candidate.isolation.mode == "in_place":
+        return folder.root
+    name = f"{folder.study_id}.{candidate.id}.r{candidate.revision}"
+    return folder.state_root / "worktrees" / folder.task_id / name
+
+
+def manifest_file(folder: StudyFolder, candidate: Candidate) -> Path:
+    """Return where the manifest is: outside of the tree, which must stay as it is."""
+    tree = tree_of(folder, candidate)
+    return tree.with_name(f"{tree.name}.json")
+
+
+def prepare_tree(folder: StudyFolder, candidate: Candidate) -> Path:
+    """Make the candidate's tree unless it is there; return it."""
+    tree = tree_of(folder, candidate)
+    if candidate.isolation.mode == "in_place":
+        return tree
+    tree.parent.mkdir(parents=True, exist_ok=True)
+    with taking_turns(folder.locks / "worktrees.lock"):
+        if not manifest_file(folder, candidate).exists():
+            _make(folder, candidate, tree)
+    return tree
+
+
+def tree_problems(folder: StudyFolder, candidate: Candidate, *, excepted: bool) -> list[str]:
+    """Return why the candidate's tree is not exactly its base with its change.
+
+    Args:
+        folder: of the study.
+        candidate: whose tree it is.
+        excepted: whether the contract waives the need for a tree of its own.
+    """
+    change = candidate.change
+    if candidate.isolation.mode == "in_place":
+        if (change.patch or change.files) and not excepted:
+            return ["a change of files needs isolation.mode worktree or copy"]
+        return [] if excepted else _in_place_problems(folder.root, candidate)
+    path = manifest_file(folder, candidate)
+    if not path.exists():
+        return ["its tree has not been made"]
+    made = read_record(path, TreeManifest)
+    tree = tree_of(folder, candidate)
+    if not tree.is_dir():
+        return [f"its tree {tree} is gone"]
+    if made.mode == "worktree" and gitro.head_commit(tree) != made.base_commit:
+        return ["its worktree is not at the base commit any more"]
+    now = _contents(tree, made.mode)
+    return [
+        f"{name} is not what it was when the tree was made"
+        for name in sorted(made.files.keys() | now.keys())
+        if made.files.get(name) != now.get(name)
+    ]
+
+
+def remove_tree(folder: StudyFolder, candidate: Candidate) -> bool:
+    """Remove a worktree that holds nothing but its change; False when it holds results."""
+    path = manifest_file(folder, candidate)
+    if candidate.isolation.mode != "worktree" or not path.exists():
+        return False
+    if tree_problems(folder, candidate, excepted=False):
+        return False
+    _git(folder.root, "worktree", "remove", "--force", str(tree_of(folder, candidate)))
+    path.unlink()
+    return True
+
+
+def _in_place_problems(root: Path, candidate: Candidate) -> list[str]:
+    if not gitro.is_repository(root):
+        return []  # there is nothing to compare with; evaluator and adapter hashes still are
+    problems = [f"{name} has changes that are in no commit" for name in _changed(root)]
+    head = gitro.head_commit(root)
+    if candidate.base_commit is not None and head != candidate.base_commit:
+        problems.append(
+            f"the repository is at {(head or 'no commit')[:12]}, the candidate was validated at "
+            f"{candidate.base_commit[:12]}"
+        )
+    return problems
+
+
+def _make(folder: StudyFolder, candidate: Candidate, tree: Path) -> None:
+    mode = candidate.isolation.mode
+    if mode == "worktree":
+        if candidate.base_commit is None:
+            raise EnvironmentBlocked("E_TREE", f"{candidate.id} names no base commit.")
+        _git(folder.root, "worktree", "prune")
+        if tree.exists():
+            _git(folder.root, "worktree", "remove", "--force", str(tree))
+        _git(folder.root, "worktree", "add", "--detach", str(tree), candidate.base_commit)
+    else:
+        if tree.exists():
+            shutil.rmtree(tree)  # our own, unfinished
+        skipped = shutil.ignore_patterns(".git", STATE_FOLDER, "__pycache__")
+        shutil.copytree(folder.root, tree, symlinks=True, ignore=skipped)
+    home = folder.candidate(candidate.id)
+    if candidate.change.patch:
+        patch = (home / candidate.change.patch).resolve()
+        # Outside of a repository, or git would look for the paths in the one around the copy.
+        _git(tree, "apply", "-p1", str(patch), alone=mode == "copy")
+    for each in candidate.change.files:
+        target = tree / each.path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(home / "files" / each.path, target)
+    base = candidate.base_commit if mode == "worktree" else None
+    made = TreeManifest(mode=mode, base_commit=base, files=_contents(tree, mode))  # pyright: ignore[reportArgumentType]
+    write_json(manifest_file(folder, candidate), made)
+
+
+def _contents(tree: Path, mode: str) -> dict[str, str]:
+    if mode == "worktree":
+        names = _changed(tree)
+    else:
+        found = (each for each in tree.rglob("*") if each.is_file() and not each.is_symlink())
+        names = [str(each.relative_to(tree)) for each in found]
+    return {
+        name: file_hash(tree / name) if (tree / name).is_file() else "absent"
+        for name in sorted(names)
+        if not _is_compiled(name)
+    }
+
+
+def _changed(tree: Path) -> list[str]:
+    return [
+        name
+        for name in gitro.changed_paths(tree)
+        if not name.startswith(f"{STATE_FOLDER}/") and not _is_compiled(name)
+    ]
+
+
+def _is_compiled(name: str) -> bool:
+    return "__pycache__" in name.split("/") or name.endswith(".pyc")
+
+
+def _git(folder: Path, *words: str, alone: bool = False) -> None:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+    environment |= {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    if alone:
+        environment["GIT_CEILING_DIRECTORIES"] = str(folder.parent)
+    done = subprocess.run(
+        # A repository's hooks are its own programs; checking a tree out must not run them.
+        ["git", "-c", "core.hooksPath=/dev/null", *words],
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=_GIT_S, check=False,
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise EnvironmentBlocked(
+            "E_TREE", f"git {' '.join(words[:2])} failed: {done.stderr.strip()[-500:]}"
+        )

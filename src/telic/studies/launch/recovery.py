@@ -1,0 +1,171 @@
+"""After a crash, or simply later: what became of runs that the ledger believes alive.
+
+intent, nobody claimed the launch      give it up, release what it held
+claimed, the process lives             adopt it
+claimed, gone, exit.json is there      settle what it took
+claimed, gone, no exit.json            lost: settle up to the last heartbeat
+a scheduler has it                     ask the scheduler, when asking is allowed
+state.json is older than the ledger    make it again
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from telic.core.config import Record
+from telic.storage.files import read_json
+from telic.studies.candidate_files import read_candidate
+from telic.studies.clock import moment, utc_now
+from telic.studies.launch import settling
+from telic.studies.launch.choose import ON_THIS_MACHINE, launcher_of
+from telic.studies.launch.isolation import remove_tree
+from telic.studies.launch.order import JobReport
+from telic.studies.launch.processes import (
+    end_leftovers,
+    give_up,
+    is_alive,
+    is_given_up,
+    is_here,
+    read_exit,
+    read_pid_record,
+)
+from telic.studies.ledger import Ledger
+from telic.studies.projections import committed_head
+from telic.studies.records import RUNNER, SYSTEM, CandidateStatus, RunStatus
+from telic.studies.state import RunState
+
+_DECIDED = (CandidateStatus.REJECTED, CandidateStatus.REVERTED)
+GRACE_S = 120.0
+"""how long a scheduler may take to list a job that it accepted"""
+
+Outcome = Literal["aborted", "adopted", "alive", "ended", "lost", "unknown"]
+
+
+class Recovered(Record):
+    """What was found out about one run."""
+
+    run: str
+    outcome: Outcome
+    why: str = ""
+
+
+def reconcile(ledger: Ledger, *, processes: bool = False) -> list[Recovered]:
+    """Bring the ledger in line with what runs and what ended; safe to call at any time.
+
+    Args:
+        ledger: of the study.
+        processes: whether programs may be started: to ask schedulers, and to remove worktrees.
+    """
+    with ledger.locked():
+        if committed_head(ledger.folder) != ledger.head:
+            ledger.rebuild()
+        found = [_reconcile_run(ledger, name, processes) for name in ledger.state().active_runs]
+        settling.move_candidates(ledger)
+    if processes:
+        _prune(ledger)
+    return found
+
+
+def _prune(ledger: Ledger) -> None:
+    """Remove worktrees of candidates that were decided on; one that holds results stays."""
+    state = ledger.state()
+    live = {state.runs[name].candidate for name in state.active_runs}
+    for name, standing in state.candidates.items():
+        if standing.status in _DECIDED and name not in live:
+            remove_tree(ledger.folder, read_candidate(ledger.folder, name))
+
+
+def _reconcile_run(ledger: Ledger, name: str, ask: bool) -> Recovered:
+    folder, run = ledger.folder.run(name), ledger.state().runs[name]
+    record = read_pid_record(folder)
+    if record is None:
+        return _unclaimed(ledger, name, run, folder, ask)
+    if is_given_up(record):
+        return _abort(ledger, name, run, "the launch was given up")
+    ended = read_exit(folder)
+    if ended is None and is_here(record):
+        if is_alive(record):
+            return _adopt(ledger, name, run, record)
+        # It may have written its last word between the two looks.
+        ended = read_exit(folder)
+        if ended is None:
+            left = end_leftovers(record)
+            return _lose(ledger, name, run, record, f"its supervisor is gone, {left} left behind")
+    if ended is None:
+        return _elsewhere(ledger, name, run, record, ask)
+    _enter_start(ledger, name, run, record)
+    return Recovered(run=name, outcome="ended", why=settling.settle(ledger, name, ended))
+
+
+def _unclaimed(ledger: Ledger, name: str, run: RunState, folder: Path, ask: bool) -> Recovered:
+    if _kind(folder) not in ON_THIS_MACHINE:
+        report = _ask(folder, str(run.nonce)) if ask else None
+        if report is None:
+            return Recovered(run=name, outcome="unknown", why="its scheduler was not asked")
+        if report.state in ("waiting", "running"):
+            return _adopt(ledger, name, run, {"job": report.detail})
+        if report.state == "ended" and report.code is not None:
+            _enter_start(ledger, name, run, {"job": report.detail})
+            why = settling.settle(ledger, name, {"code": report.code, "ended_by": None})
+            return Recovered(run=name, outcome="ended", why=why)
+        age = (moment(utc_now()) - moment(run.intent_at)).total_seconds()
+        if report.state == "unknown" and age < GRACE_S:
+            return Recovered(run=name, outcome="unknown", why=f"{report.detail}, {age:.0f} s old")
+    if give_up(folder, "nobody claimed it"):
+        if run.status == RunStatus.RUNNING:
+            return _lose(ledger, name, run, {}, "its scheduler does not know it any more")
+        return _abort(ledger, name, run, "it was announced and never started")
+    return _reconcile_run(ledger, name, ask)  # it was claimed this very moment
+
+
+def _elsewhere(
+    ledger: Ledger, name: str, run: RunState, record: dict[str, Any], ask: bool
+) -> Recovered:
+    """Judge a run on another machine by its scheduler."""
+    folder = ledger.folder.run(name)
+    if not ask or _kind(folder) in ON_THIS_MACHINE:
+        return Recovered(run=name, outcome="unknown", why=f"it runs on {record.get('host')}")
+    report = _ask(folder, str(run.nonce))
+    if report.state in ("waiting", "running"):
+        return _adopt(ledger, name, run, record)
+    if (ended := read_exit(folder)) is not None:
+        _enter_start(ledger, name, run, record)
+        return Recovered(run=name, outcome="ended", why=settling.settle(ledger, name, ended))
+    return _lose(ledger, name, run, record, report.detail)
+
+
+def _adopt(ledger: Ledger, name: str, run: RunState, identity: dict[str, Any]) -> Recovered:
+    if run.status == RunStatus.RUNNING:
+        return Recovered(run=name, outcome="alive")
+    _enter_start(ledger, name, run, identity)
+    ledger.append("run.adopted", name, {"run": name, "identity": identity}, SYSTEM)
+    return Recovered(run=name, outcome="adopted", why="it was started and not yet entered")
+
+
+def _abort(ledger: Ledger, name: str, run: RunState, why: str) -> Recovered:
+    facts = {"run": name, "nonce": run.nonce, "reason": why}
+    ledger.append("launch.aborted", run.candidate, facts, RUNNER)
+    settling.close_run_file(ledger, name)
+    return Recovered(run=name, outcome="aborted", why=why)
+
+
+def _lose(ledger: Ledger, name: str, run: RunState, record: dict[str, Any], why: str) -> Recovered:
+    _enter_start(ledger, name, run, record)
+    settling.settle_lost(ledger, name, why)
+    return Recovered(run=name, outcome="lost", why=why)
+
+
+def _enter_start(ledger: Ledger, name: str, run: RunState, identity: dict[str, Any]) -> None:
+    if run.status == RunStatus.STARTING:
+        settling.record_start(ledger, name, str(run.nonce), identity)
+
+
+def _kind(folder: Path) -> Any:
+    return read_json(folder / "run.json")["launcher"]
+
+
+def _ask(folder: Path, nonce: str) -> JobReport:
+    """Ask the scheduler with the options that the run was started with."""
+    options = read_json(folder / "cmd.json").get("launcher_options", {})
+    return launcher_of(_kind(folder), options).report(nonce, folder)

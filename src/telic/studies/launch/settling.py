@@ -1,0 +1,162 @@
+"""Enter how runs began and ended: what they took, what they prove, where the candidate stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from telic.storage.files import read_json, write_json
+from telic.studies import lifecycle
+from telic.studies.candidate_files import read_candidate
+from telic.studies.launch.planning import ARTEFACTS, planned_seeds
+from telic.studies.launch.processes import read_heartbeat, stop_request
+from telic.studies.ledger import Ledger
+from telic.studies.queue import MOST_ATTEMPTS, run_revisions
+from telic.studies.records import RUNNER, Amounts, CandidateStatus, Outputs, Run, RunStatus
+from telic.studies.state import CandidateState, RunState, StudyState
+
+_HOUR_S = 3600.0
+_STOPPERS = ("user", "stop_rule", "monitor", "budget", "preempted")
+
+
+def record_start(ledger: Ledger, run: str, nonce: str, identity: dict[str, Any]) -> None:
+    """Enter a started run; the first of a phase moves its candidate from validated to launched."""
+    candidate = ledger.state().runs[run].candidate
+    facts = {"run": run, "nonce": nonce, "candidate": candidate, "identity": identity}
+    if ledger.state().candidates[candidate].status == CandidateStatus.VALIDATED:
+        lifecycle.transition(
+            ledger.folder, candidate, CandidateStatus.LAUNCHED, RUNNER, f"{run} started", facts
+        )
+    else:
+        ledger.append("launch.started", candidate, facts, RUNNER)
+
+
+def settle(ledger: Ledger, name: str, ended: dict[str, Any]) -> str:
+    """Enter the end of a run from its exit record; return what it came to in words."""
+    run, folder = ledger.state().runs[name], ledger.folder.run(name)
+    kind, facts = _ending(ended, folder, ledger.folder.read_adapter().outputs)
+    actual = _amounts(run, ended.get("wall_s"), ended.get("cpu_s"))
+    facts |= {"run": name, "actual": actual.model_dump(exclude_none=True)}
+    facts |= {"exit": {key: ended.get(key) for key in ("code", "signal", "ended_by", "error")}}
+    ledger.append(f"run.{kind}", name, facts, RUNNER)
+    close_run_file(ledger, name)
+    return f"{kind}: {facts['why']}" if facts.get("why") else kind
+
+
+def settle_lost(ledger: Ledger, name: str, why: str) -> None:
+    """Enter a run that left no word; it is charged up to its last sign of life."""
+    run = ledger.state().runs[name]
+    beat = read_heartbeat(ledger.folder.run(name)) or {}
+    actual = _amounts(run, beat.get("wall_s", 0.0), None)
+    facts = {"run": name, "why": why, "last_seen": beat.get("at")}
+    facts["actual"] = actual.model_dump(exclude_none=True)
+    ledger.append("run.lost", name, facts, RUNNER)
+    close_run_file(ledger, name)
+
+
+def close_run_file(ledger: Ledger, name: str) -> None:
+    """Bring run.json in line with the ledger."""
+    path, held = ledger.folder.run_file(name), ledger.state().runs[name]
+    if not path.is_file():
+        return
+    run = Run.parse(read_json(path), str(path))
+    times = run.times.model_copy(update={"started_at": held.started_at, "ended_at": held.ended_at})
+    changes = {
+        "status": held.status, "killed_by": held.killed_by, "why": held.why, "times": times,
+        "cost": held.actual,
+    }  # fmt: skip
+    write_json(path, run.model_copy(update=changes).as_data())
+
+
+def move_candidates(ledger: Ledger) -> None:
+    """Send candidates on whose runs of this phase are all over: to completed or to debug."""
+    for name, standing in ledger.state().candidates.items():
+        if standing.status == CandidateStatus.LAUNCHED:
+            _move(ledger, name, standing)
+
+
+def _move(ledger: Ledger, name: str, standing: CandidateState) -> None:
+    latest = _latest_tries(ledger, name, standing)
+    state = ledger.state()
+    if broken := [why for run in latest.values() if (why := _why_broken(state, run))]:
+        lifecycle.transition(
+            ledger.folder, name, CandidateStatus.DEBUG, RUNNER, "; ".join(broken), {}
+        )
+        return
+    planned = frozenset[int]()
+    if standing.phase is not None:
+        planned = planned_seeds(ledger, read_candidate(ledger.folder, name), standing.phase)
+    finished = {run.seed for run in latest.values() if run.status == RunStatus.FINISHED}
+    if planned and planned <= finished and not any(run.is_live for run in latest.values()):
+        reason = f"{len(planned)} of {len(planned)} runs of {standing.phase} finished"
+        facts = {"phase": standing.phase, "seeds": sorted(planned)}
+        lifecycle.transition(ledger.folder, name, CandidateStatus.COMPLETED, RUNNER, reason, facts)
+
+
+def _latest_tries(ledger: Ledger, candidate: str, standing: CandidateState) -> dict[int, RunState]:
+    """Return the last try of each seed of the present phase and revision."""
+    revisions = run_revisions(ledger.events())
+    runs = ledger.state().runs_of(candidate, standing.phase)
+    return {
+        run.seed: run
+        for name, run in runs.items()
+        if run.status != RunStatus.ABORTED and revisions[name] == standing.revision
+    }
+
+
+def _why_broken(state: StudyState, run: RunState) -> str | None:
+    """Return why the end of a run sends its candidate to debug; lost ones are tried again first."""
+    if run.status == RunStatus.LOST or run.killed_by == "preempted":
+        same = [
+            each
+            for each in state.runs_of(run.candidate, run.phase).values()
+            if each.seed == run.seed and each.status != RunStatus.ABORTED
+        ]
+        return f"seed {run.seed} was lost {len(same)} times" if len(same) >= MOST_ATTEMPTS else None
+    if run.status in (RunStatus.FAILED, RunStatus.KILLED):
+        return f"seed {run.seed} was {run.status}: {run.why}"
+    return None
+
+
+def _ending(ended: dict[str, Any], folder: Path, outputs: Outputs) -> tuple[str, dict[str, Any]]:
+    """Return what kind of end it was: an exit code alone never proves success."""
+    asked = stop_request(folder)
+    if ended.get("ended_by") == "timeout":
+        return "killed", {"by": "budget", "why": "its time was over"}
+    if ended.get("ended_by") == "signal":
+        # Nobody here asked for it: whoever owns the machine took it back.
+        by = (asked or {}).get("by", "preempted")
+        why = (asked or {}).get("why", "it was told to stop from outside")
+        return "killed", {"by": by if by in _STOPPERS else "user", "why": why}
+    if ended.get("error"):
+        return "failed", {"why": ended["error"]}
+    if ended.get("signal"):
+        return "failed", {"why": f"it died of {ended['signal']}"}
+    completion = outputs.completion
+    if ended.get("code") != completion.exit_code:
+        return "failed", {"why": f"it ended with code {ended.get('code')}"}
+    if missing := _missing_proof(folder / ARTEFACTS, outputs):
+        return "failed", {"why": f"silent failure: {missing}"}
+    return "finished", {}
+
+
+def _missing_proof(run_dir: Path, outputs: Outputs) -> str | None:
+    marker = outputs.completion.marker_file
+    if marker is not None and not (run_dir / marker.removeprefix("{run_dir}/")).is_file():
+        return f"it left no {marker}"
+    glob = outputs.checkpoint_glob
+    if glob is not None and not any(run_dir.glob(glob.removeprefix("{run_dir}/"))):
+        return f"it left no checkpoint ({glob})"
+    return None
+
+
+def _amounts(run: RunState, wall_s: float | None, cpu_s: float | None) -> Amounts:
+    hours = None if wall_s is None else wall_s / _HOUR_S
+    # What was allocated counts, not how busy it was.
+    gpu_hours = hours if run.gpu is not None else (0.0 if hours is not None else None)
+    return Amounts(
+        wall_clock_h=hours,
+        gpu_h=gpu_hours,
+        cpu_core_h=None if cpu_s is None else cpu_s / _HOUR_S,
+        launches=1,
+    )

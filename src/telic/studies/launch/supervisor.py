@@ -1,0 +1,275 @@
+"""The small program beside every training process: it starts it, watches it and records its end.
+
+It runs as a file of its own with the standard library alone (`python -I -S supervisor.py …`), so
+that neither the environment of the training nor the state of the repository can keep it from
+starting, and it costs little while it waits for days. It writes in the run folder and nowhere else:
+
+    pid.json      who runs this; created exclusively, so a launch is started or given up, never both
+    heartbeat     when the run was last seen alive
+    exit.json     how it ended
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+PID_FILE = "pid.json"
+HEARTBEAT_FILE = "heartbeat"
+EXIT_FILE = "exit.json"
+STOP_FILE = "stop.json"
+
+_STOPPING = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+_COULD_NOT_START = 127
+_SWEEP_S = 0.05
+
+
+# ---------------------------------------------------------------------------- identity
+
+
+def boot_id() -> str | None:
+    """Return what names this boot of the machine, or None where the kernel does not say."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return None
+
+
+def start_ticks(pid: int) -> int | None:
+    """Return when a process started, in clock ticks since boot, or None when it is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # The name in brackets may hold spaces and brackets itself; the fields follow the last one.
+    return int(stat.rpartition(")")[2].split()[19])
+
+
+def identity(pid: int) -> dict[str, Any]:
+    """Return what tells this process from every other, also after its number is used again."""
+    return {
+        "pid": pid,
+        "pgid": os.getpgid(pid),
+        "session": os.getsid(pid),
+        "start_ticks": start_ticks(pid),
+        "boot_id": boot_id(),
+        "host": socket.gethostname(),
+    }
+
+
+def session_members(session: int) -> Iterator[int]:
+    """Yield the other living processes of a session."""
+    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
+        if name.isdigit() and int(name) != os.getpid():
+            with contextlib.suppress(OSError):
+                if os.getsid(int(name)) == session and not _is_zombie(int(name)):
+                    yield int(name)
+
+
+def _is_zombie(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+
+
+# ---------------------------------------------------------------------------- files
+
+
+def now() -> str:
+    """Return the time as the records write it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def claim(path: Path, content: dict[str, Any]) -> bool:
+    """Create `path` with its whole content unless it exists; return whether this call made it.
+
+    A hard link is the one step that is both exclusive and complete: no reader sees half a file and
+    two writers cannot both succeed.
+    """
+    own = path.with_name(f".{path.name}-{os.getpid()}-{time.monotonic_ns()}")
+    _write_synced(own, content)
+    try:
+        os.link(own, path)
+    except FileExistsError:
+        return False
+    finally:
+        own.unlink()
+    _sync(path.parent)
+    return True
+
+
+def _replace(path: Path, content: dict[str, Any]) -> None:
+    own = path.with_name(f".{path.name}-{os.getpid()}")
+    _write_synced(own, content)
+    os.replace(own, path)
+    _sync(path.parent)
+
+
+def _write_synced(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=2) + "\n")
+    _sync(path)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+# ---------------------------------------------------------------------------- supervising
+
+
+class _Signals:
+    """Turns signals into something to wait for, together with a time limit."""
+
+    def __init__(self) -> None:
+        self._read, write = os.pipe()
+        os.set_blocking(self._read, False)
+        os.set_blocking(write, False)
+        signal.set_wakeup_fd(write)
+        for each in (*_STOPPING, signal.SIGCHLD):
+            signal.signal(each, lambda *_: None)
+
+    def wait(self, seconds: float) -> set[int]:
+        """Sleep until a signal comes or the time is over; return the signals."""
+        ready, _, _ = select.select([self._read], [], [], max(0.0, seconds))
+        return set(os.read(self._read, 512)) if ready else set()
+
+
+def supervise(folder: Path, options: argparse.Namespace, argv: Sequence[str]) -> int:
+    """Run `argv` to its end and record it; return its exit code."""
+    signals = _Signals()
+    mine = {"nonce": options.nonce, "at": now(), **identity(os.getpid())}
+    if not claim(folder / PID_FILE, mine):
+        return 0  # this launch was given up, or another supervisor has it
+    began = time.monotonic()
+    record: dict[str, Any] = {"nonce": options.nonce, "started_at": mine["at"]}
+    try:
+        child = _start(folder, options.cwd, argv)
+    except OSError as error:
+        return _finish(folder, record, began, _COULD_NOT_START, error=str(error))
+    record["child_pid"] = child.pid
+    ended_by = _watch(folder, options, child, signals, began)
+    _sweep(options.grace)
+    return _finish(folder, record, began, child.returncode, ended_by=ended_by)
+
+
+def _start(folder: Path, cwd: str, argv: Sequence[str]) -> subprocess.Popen[bytes]:
+    with (folder / "stdout.log").open("ab") as out, (folder / "stderr.log").open("ab") as err:
+        # A group of its own: stopping it must not stop the one who records the stop.
+        return subprocess.Popen(
+            argv, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=err, process_group=0
+        )
+
+
+def _watch(
+    folder: Path,
+    options: argparse.Namespace,
+    child: subprocess.Popen[bytes],
+    signals: _Signals,
+    began: float,
+) -> str | None:
+    """Wait for the end of the child; return what ended it, or None when it ended by itself."""
+    ended_by: str | None = None
+    never = float("inf")
+    kill_at, deadline = never, began + options.timeout if options.timeout else never
+    while child.poll() is None:
+        _replace(folder / HEARTBEAT_FILE, {"at": now(), "wall_s": time.monotonic() - began,
+                                           "child_pid": child.pid})  # fmt: skip
+        left = min(deadline, kill_at) - time.monotonic()
+        caught = signals.wait(min(options.heartbeat, left))
+        moment = time.monotonic()
+        if ended_by is None and (caught & _STOPPING or moment >= deadline):
+            ended_by = "timeout" if moment >= deadline else "signal"
+            deadline, kill_at = never, moment + options.grace
+            _signal_group(child.pid, signal.SIGTERM)
+        elif moment >= kill_at:
+            kill_at = moment + 1.0
+            _signal_group(child.pid, signal.SIGKILL)
+    return ended_by
+
+
+def _signal_group(group: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, number)
+
+
+def _sweep(grace: float) -> None:
+    """End what the run left behind in this session: a run's end is the end of all its parts."""
+    if os.getsid(0) != os.getpid():
+        return  # the session belongs to somebody else, such as a scheduler's job step
+    deadline = time.monotonic() + grace
+    asked: set[int] = set()
+    while left := list(session_members(os.getpid())):
+        late = time.monotonic() >= deadline
+        for pid in left:
+            if late or pid not in asked:
+                asked.add(pid)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL if late else signal.SIGTERM)
+        time.sleep(_SWEEP_S)
+
+
+def _finish(
+    folder: Path,
+    record: dict[str, Any],
+    began: float,
+    code: int,
+    *,
+    ended_by: str | None = None,
+    error: str | None = None,
+) -> int:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    record |= {
+        "ended_at": now(),
+        "wall_s": time.monotonic() - began,
+        "cpu_s": used.ru_utime + used.ru_stime,
+        "max_rss_kb": used.ru_maxrss,
+        "code": code if code >= 0 else None,
+        "signal": signal.Signals(-code).name if code < 0 else None,
+        "ended_by": ended_by,
+        "error": error,
+    }
+    _replace(folder / EXIT_FILE, record)
+    return code if code >= 0 else 128 - code
+
+
+def _own_session(detach: bool) -> None:
+    """Leave the caller's session, so that neither its end nor its terminal ends the run."""
+    if detach and os.fork():
+        os._exit(0)
+    with contextlib.suppress(PermissionError):  # already the leader, under tmux or a scheduler
+        os.setsid()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Read the command line and supervise."""
+    parser = argparse.ArgumentParser(prog="supervisor")
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--nonce", required=True)
+    parser.add_argument("--cwd", required=True)
+    parser.add_argument("--timeout", type=float, help="seconds until the run is stopped")
+    parser.add_argument("--grace", type=float, default=30.0, help="seconds from TERM to KILL")
+    parser.add_argument("--heartbeat", type=float, default=5.0, help="seconds between two")
+    parser.add_argument("--detach", action="store_true", help="leave the caller at once")
+    split = list(arguments).index("--")  # what follows is the command, and none of our business
+    options = parser.parse_args(arguments[:split])
+    _own_session(options.detach)
+    return supervise(options.folder.resolve(), options, arguments[split + 1 :])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,243 @@
+"""The ledger: one line an event, each bound to the one before; everything else follows from it.
+
+The append is the commit point: write artefacts first, append, and let the projections follow. A
+process killed before the append changed nothing; after it, the projections are made again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from telic.errors import TelicError
+from telic.studies.canonical import canonical
+from telic.studies.chain import BadLine, Check, anchored, check_chain, check_line
+from telic.studies.clock import moment, utc_now
+from telic.studies.errors import BrokenIntegrity, LockTimeout, StudyError
+from telic.studies.folder import StudyFolder
+from telic.studies.keys import existing_key, signing_key
+from telic.studies.ledger_file import (
+    LARGEST_LINE,
+    commit,
+    move_aside,
+    torn_tail,
+    whole_lines,
+)
+from telic.studies.locking import PATIENCE_S, study_lock
+from telic.studies.projections import committed_head, save
+from telic.studies.projector import Projector
+from telic.studies.records.base import SYSTEM, Actor, Sha
+from telic.studies.records.ledger import EVENT_TYPES, LedgerEvent, LedgerHead, line_hash
+from telic.studies.state import EMPTY, StudyState
+
+ANCHOR_EVERY = 50
+_RETRIES = 5
+_JUMP = timedelta(seconds=5)
+
+
+@dataclass(frozen=True)
+class NewEvent:
+    """An event that has no place in the chain yet."""
+
+    type: str
+    subject: str | None
+    data: dict[str, Any]
+    actor: Actor
+
+
+class Ledger:
+    """The ledger of one study.
+
+    Example:
+        ledger = Ledger(StudyFolder.find(root))
+        with ledger.locked():
+            if ledger.state().study_status == "open":
+                ledger.append("note.added", None, {"text": "hello"}, actor)
+    """
+
+    def __init__(self, folder: StudyFolder, patience_s: float = PATIENCE_S) -> None:
+        self.folder = folder
+        self.path = folder.ledger
+        self._patience_s = patience_s
+        self._projector = Projector(folder.name)
+        self._read_to = 0
+
+    # ------------------------------------------------------------------ reading
+
+    def events(self) -> list[LedgerEvent]:
+        """Return all whole lines; raises BrokenIntegrity E_LEDGER_BROKEN at the first bad one."""
+        found: list[LedgerEvent] = []
+        head = EMPTY
+        for line in whole_lines(self.path, 0):
+            found.append(_checked(line, head))
+            head = found[-1].head
+        return found
+
+    @property
+    def head(self) -> LedgerHead:
+        """The last line; seq 0 and 64 zeros when there is none."""
+        self._read_on()
+        return self._projector.head
+
+    def state(self) -> StudyState:
+        """Return what the ledger comes to; raises BrokenIntegrity at the first bad line."""
+        self._read_on()
+        return self._projector.state()
+
+    def _read_on(self) -> None:
+        """Take in the lines that are new since last time."""
+        if self.path.exists() and self.path.stat().st_size < self._read_to:
+            self._forget()
+        for line in whole_lines(self.path, self._read_to):
+            self._projector.apply(_checked(line, self._projector.head))
+            self._read_to += len(line)
+
+    def verify(self) -> Check:
+        """Recompute the whole chain, byte by byte; names the first bad line. Changes nothing."""
+        content = self.path.read_bytes() if self.path.exists() else b""
+        return check_chain(content, existing_key(self.folder.root), committed_head(self.folder))
+
+    def require_intact(self) -> None:
+        """Raise BrokenIntegrity E_LEDGER_BROKEN unless the chain verifies."""
+        check = self.verify()
+        if not check.ok:
+            raise _broken(check.bad_seq or 0, check.why)
+
+    # ------------------------------------------------------------------ writing
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the study's lock; may be nested. Appends inside see no other writer."""
+        with study_lock(self.folder.lock, self._patience_s) as broken_lock:
+            self._recover()
+            if broken_lock is not None:
+                self._write(NewEvent("note.added", None, {"text": broken_lock}, SYSTEM))
+            yield
+
+    def append(
+        self,
+        type: str,
+        subject: str | None,
+        data: dict[str, Any],
+        actor: Actor,
+        *,
+        expect_head: Sha | None = None,
+    ) -> LedgerEvent:
+        """Commit one event, then rewrite the projections.
+
+        Raises StudyError E_EVENT for an unknown type or a line over 64 KiB, LockTimeout E_HEAD when
+        the head is no longer `expect_head`, BrokenIntegrity when the end of the chain is damaged.
+        """
+        if type not in EVENT_TYPES:
+            raise StudyError("E_EVENT", f'There is no event of type "{type}".')
+        with self.locked():
+            head = self.head
+            if expect_head is not None and head.hash != expect_head:
+                raise LockTimeout(
+                    "E_HEAD", "The ledger has grown since it was read.", hint="Read it again."
+                )
+            event = self._write(NewEvent(type, subject, data, actor))
+            if event.type == "decision.recorded" or event.seq % ANCHOR_EVERY == 0:
+                self._write(NewEvent("ledger.anchor", None, self._anchor(event.head), SYSTEM))
+            save(self.folder, self.state())
+        return event
+
+    def append_from(self, make: Callable[[StudyState], NewEvent]) -> LedgerEvent:
+        """Commit what `make` comes to from the present state, without a lock while it thinks.
+
+        When others wrote meanwhile it is asked again, five times; then LockTimeout E_HEAD.
+        """
+        for attempt in range(_RETRIES + 1):
+            state = self.state()
+            new = make(state)
+            try:
+                return self.append(
+                    new.type, new.subject, new.data, new.actor, expect_head=state.ledger_head.hash
+                )
+            except LockTimeout as error:
+                if error.code != "E_HEAD" or attempt == _RETRIES:
+                    raise
+        raise AssertionError("unreachable")
+
+    def rebuild(self) -> StudyState:
+        """Make the projections again from the ledger alone."""
+        with self.locked():
+            self._forget()
+            state = self.state()
+            save(self.folder, state)
+        return state
+
+    # ------------------------------------------------------------------ inside
+
+    def _write(self, new: NewEvent) -> LedgerEvent:
+        head = self.head
+        fields = {
+            "seq": head.seq + 1,
+            "at": utc_now(),
+            "type": new.type,
+            "actor": new.actor.model_dump(mode="json", exclude_none=True),
+            "study": self.folder.name,
+            "subject": new.subject,
+            "data": self._noting_jump(new.data),
+            "prev": head.hash,
+        }
+        line = canonical({**fields, "hash": line_hash(fields)}) + b"\n"
+        if len(line) > LARGEST_LINE:
+            raise StudyError(
+                "E_EVENT",
+                f"The {new.type} event is {len(line):,} bytes long; {LARGEST_LINE:,} is the most.",
+                hint="Put the payload into an evidence file and name its hash.",
+            )
+        commit(self.path, line)
+        return _checked(line, head)
+
+    def _noting_jump(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Note when the clock went backwards; order comes from seq, so nothing else is done."""
+        last = self._projector.updated_at
+        if last is None or moment(utc_now()) >= moment(last) - _JUMP:
+            return data
+        return {**data, "clock_behind": last}
+
+    def _recover(self) -> None:
+        """Move a last line that a crash tore aside, and say so in the ledger."""
+        torn = torn_tail(self.path)
+        if torn is None:
+            return
+        seen = committed_head(self.folder)
+        if seen is not None and torn.seq <= seen.seq:
+            raise _broken(torn.seq, "it was whole once and is damaged now")
+        facts = move_aside(self.path, torn)
+        self._write(NewEvent("ledger.recovered", None, facts, SYSTEM))
+
+    def _anchor(self, head: LedgerHead) -> dict[str, Any]:
+        """Sign the head with a key outside the repository; say why when that is not possible.
+
+        The event before is committed already, so this may not fail.
+        """
+        try:
+            signature = signing_key(self.folder.root).sign(anchored(self.folder.name, head))
+        except TelicError as error:
+            return {"head": head.as_data(), "sig": None, "why": str(error)}
+        return {"head": head.as_data(), "sig": signature}
+
+    def _forget(self) -> None:
+        self._projector = Projector(self.folder.name)
+        self._read_to = 0
+
+
+def _checked(line: bytes, before: LedgerHead) -> LedgerEvent:
+    try:
+        return check_line(line, before)
+    except BadLine as bad:
+        raise _broken(before.seq + 1, str(bad)) from None
+
+
+def _broken(seq: int, why: str) -> BrokenIntegrity:
+    return BrokenIntegrity(
+        "E_LEDGER_BROKEN",
+        f"The ledger is not what was written: line {seq} is bad, {why}.",
+        hint="Launches and decisions are blocked. Restore the file from version control.",
+    )

@@ -1,0 +1,235 @@
+"""The next safe action of a study: the first thing that applies, in a fixed order. Pure.
+
+Nothing is done here and nothing is started: whoever asks gets the exact command and the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from pydantic import Field
+
+from telic.studies.outlook import Outlook
+from telic.studies.records import Part
+
+ActionCode = Literal[
+    "repair", "stop", "agree", "reconcile", "ingest", "monitor", "audit", "decide", "advance",
+    "reflect", "plan", "launch", "validate", "mend", "propose", "wait", "ask",
+]  # fmt: skip
+CONFIRM = "RUN_CANDIDATE"
+
+
+class NextAction(Part):
+    """What to do next, with what, and why."""
+
+    action: ActionCode
+    args: dict[str, Any] = Field(default={})
+    why: str
+    blocking: tuple[str, ...] = ()
+    """what a person has to settle before it can be done"""
+    command: str | None = None
+    """what to type"""
+
+
+def next_action(outlook: Outlook) -> NextAction:
+    """Return the first thing that applies."""
+    for rule in _ORDER:
+        found = rule(outlook)
+        if found is not None:
+            return found
+    raise AssertionError("asking a person always applies")
+
+
+def _repair(o: Outlook) -> NextAction | None:
+    if not o.integrity:
+        return None
+    return NextAction(
+        action="repair", why=o.integrity[0], blocking=o.integrity,
+        command="telic study ledger verify",
+    )  # fmt: skip
+
+
+def _stop(o: Outlook) -> NextAction | None:
+    if not o.stops:
+        return None
+    first = o.stops[0]
+    return NextAction(
+        action="stop",
+        args={"rule": first.rule, "effect": first.effect, "kill_running": first.kill_running},
+        why=first.why,
+        blocking=tuple(f"{each.rule}: {each.why}" for each in o.stops),
+    )
+
+
+def _agree(o: Outlook) -> NextAction | None:
+    if o.is_agreed:
+        return None
+    return NextAction(
+        action="agree", why="no contract has been agreed on", command="telic study contract check"
+    )
+
+
+_VERDICTS = {
+    "valid_improvement": "accept",
+    "baseline_established": "accept",
+    "no_improvement": "reject",
+    "inconclusive": "inconclusive",
+    "provisional": "inconclusive",
+    "invalid": "debug",
+}
+
+
+def _decide(o: Outlook) -> NextAction | None:
+    if o.refuted:
+        name, why = o.refuted
+        return NextAction(
+            action="decide", args={"candidate": name, "verdict": "revert"}, why=why,
+            blocking=("a person reverts",), command=f"telic study revert {name} --because TEXT",
+        )  # fmt: skip
+    if o.judged:
+        first = o.judged[0]
+        if first.can_have_seeds and _VERDICTS[first.verdict] == "inconclusive":
+            return NextAction(
+                action="advance", args={"candidate": first.candidate, "more_seeds": True},
+                why=f"{first.audit} says {first.verdict}, and more seeds fit the budget",
+                command=f"telic study queue more-seeds {first.candidate} --because TEXT",
+            )  # fmt: skip
+        verdict = _VERDICTS[first.verdict]
+        asks = first.falls_to_people and verdict == "accept"
+        return NextAction(
+            action="decide",
+            args={"candidate": first.candidate, "verdict": verdict, "audit": first.audit},
+            why=f"{first.audit} says {first.verdict}",
+            blocking=("a person accepts (automation.decide: ask)",) if asks else (),
+            command=f"telic study decide {first.candidate} {verdict} --audit {first.audit} "
+            "--because TEXT",
+        )
+    if o.given_up:
+        return NextAction(
+            action="decide",
+            args={"candidate": o.given_up[0], "verdict": "reject"},
+            why=f"{o.given_up[0]}: every attempt to mend it was used",
+            command=f"telic study decide {o.given_up[0]} reject --because TEXT",
+        )
+    if o.stuck:
+        held = o.stuck[0]
+        return NextAction(
+            action="decide",
+            args={"candidate": held.candidate, "verdict": "reject", "cause": "phase_rule"},
+            why=f"{held.phase}: {held.why}",
+            command=f"telic study decide {held.candidate} reject --cause phase_rule --because TEXT",
+        )
+    return None
+
+
+def _advance(o: Outlook) -> NextAction | None:
+    if not o.passing:
+        return None
+    first = o.passing[0]
+    return NextAction(
+        action="advance",
+        args={"candidate": first.candidate, "phase": first.to},
+        why=first.why,
+        command="telic study queue advance",
+    )
+
+
+def _launch(o: Outlook) -> NextAction | None:
+    if o.ready:
+        first = o.ready[0]
+        job = first.job
+        retry = f" --retry-of {first.retry_of}" if first.retry_of else ""
+        return NextAction(
+            action="launch",
+            args={"candidate": job.candidate, "phase": job.phase, "seed": job.seed,
+                  "gpu": job.slot.gpu, "retry_of": first.retry_of},
+            why=f"{job.job_id} is ready",
+            blocking=o.launch_blocks,
+            command=f"telic study run {job.candidate} --phase {job.phase} --seed {job.seed}{retry} "
+            f"--execute --confirm {CONFIRM}",
+        )  # fmt: skip
+    if o.unchecked:
+        return NextAction(
+            action="plan",
+            args={"candidate": o.unchecked},
+            why=f"{o.unchecked}: its claim was not checked on fresh seeds",
+            command="telic study queue check-incumbent",
+        )
+    return None
+
+
+def _first_of(
+    field: str, action: ActionCode, what: str, why: str, command: str
+) -> Callable[[Outlook], NextAction | None]:
+    """Return the rule that acts on the first name of a list of the outlook."""
+
+    def rule(o: Outlook) -> NextAction | None:
+        names: tuple[str, ...] = getattr(o, field)
+        if not names:
+            return None
+        return NextAction(
+            action=action,
+            args={what: names[0], "others": list(names[1:])},
+            why=f"{names[0]}: {why}",
+            command=command.format(names[0]),
+        )
+
+    return rule
+
+
+def _propose(o: Outlook) -> NextAction | None:
+    if not o.has_baseline and not o.open_candidates:
+        return NextAction(
+            action="propose",
+            args={"kind": "baseline"},
+            why="nothing can be compared before a baseline is measured",
+            command="telic study baseline",
+        )
+    if o.has_baseline and not o.open_candidates:
+        return NextAction(
+            action="propose",
+            args={"role": "candidate_proposer"},
+            why="nothing is left to do with the candidates that there are",
+            command="telic study candidate new TITLE --kind KIND --set PATH=VALUE",
+        )
+    return None
+
+
+def _ask(o: Outlook) -> NextAction:
+    if o.live:
+        return NextAction(action="wait", args={"runs": list(o.live)}, why="runs are under way")
+    return NextAction(
+        action="ask",
+        args={"candidates": list(o.open_candidates)},
+        why="no rule says what to do with what is open",
+        blocking=o.launch_blocks,
+    )
+
+
+_ORDER: tuple[Callable[[Outlook], NextAction | None], ...] = (
+    _repair,
+    _stop,
+    _agree,
+    _first_of("crashed", "reconcile", "run", "it ended or vanished and is not settled",
+              "telic study run --reconcile"),
+    _first_of("unmeasured", "ingest", "run", "it finished and was not measured",
+              "telic study analyze {}"),
+    _first_of("unwatched", "monitor", "run", "it runs, and nobody looked at it for a while",
+              "telic study monitor {}"),
+    _first_of("unaudited", "audit", "candidate", "its runs are measured, its claim is not audited",
+              "telic study audit-result {}"),
+    _decide,
+    _advance,
+    _first_of("unreflected", "reflect", "run", "reward work goes on from what its terms did",
+              "telic study reflect {}"),
+    _launch,
+    _first_of("unplanned", "plan", "candidate", "it is validated and has no jobs",
+              "telic study queue plan {}"),
+    _first_of("drafts", "validate", "candidate", "it is a draft that was not checked yet",
+              "telic study candidate validate {}"),
+    _first_of("broken", "mend", "candidate", "it failed; mend it or give it up",
+              "telic study candidate revise {} --draft FILE"),
+    _propose,
+    _ask,
+)  # fmt: skip

@@ -1,0 +1,65 @@
+"""Everything that the choice of the next action looks at, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from telic.studies.queue import ReadyJob
+from telic.studies.queueing import Advanced
+from telic.studies.stops import Stop
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A completed candidate and the audit that was made of it."""
+
+    candidate: str
+    audit: str
+    verdict: str
+    falls_to_people: bool
+    """accepting is a person's"""
+    can_have_seeds: bool = False
+    """another block of seeds fits pool and budget"""
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Everything that the order looks at; each list is ready to act on, the first one first."""
+
+    integrity: tuple[str, ...] = ()
+    stops: tuple[Stop, ...] = ()
+    is_agreed: bool = True
+    """there is a contract in the ledger"""
+    crashed: tuple[str, ...] = ()
+    """runs that ended or vanished and are not settled"""
+    unmeasured: tuple[str, ...] = ()
+    """finished runs without metrics"""
+    unwatched: tuple[str, ...] = ()
+    """live runs that nobody looked at for a while"""
+    unaudited: tuple[str, ...] = ()
+    """completed candidates whose claim was not audited"""
+    judged: tuple[Judged, ...] = ()
+    passing: tuple[Advanced, ...] = ()
+    """completed candidates that may go on"""
+    stuck: tuple[Advanced, ...] = ()
+    """completed candidates that their phase's rule holds back"""
+    unreflected: tuple[str, ...] = ()
+    """finished runs of reward work without reflection"""
+    unplanned: tuple[str, ...] = ()
+    """validated candidates without jobs"""
+    unchecked: str | None = None
+    """an incumbent whose claim was not yet checked on fresh seeds"""
+    refuted: tuple[str, str] | None = None
+    """an incumbent whose claim did not hold, and why"""
+    ready: tuple[ReadyJob, ...] = ()
+    launch_blocks: tuple[str, ...] = ()
+    """approvals that the first ready job lacks"""
+    drafts: tuple[str, ...] = ()
+    broken: tuple[str, ...] = ()
+    """candidates in debug that may be mended"""
+    given_up: tuple[str, ...] = ()
+    """candidates in debug that used up their attempts"""
+    live: tuple[str, ...] = ()
+    has_baseline: bool = True
+    open_candidates: tuple[str, ...] = ()
+    """candidates that still have a way to go"""

@@ -1,0 +1,225 @@
+"""Apply ledger events one by one; what each type changes stands here and nowhere else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from telic.studies.records.base import Sha
+from telic.studies.records.candidate import CandidateStatus
+from telic.studies.records.contract import (
+    Approval,
+    ApprovalKey,
+    Automation,
+    Budget,
+    StopRule,
+)
+from telic.studies.records.ledger import LedgerEvent, LedgerHead
+from telic.studies.run_book import RunBook
+from telic.studies.state import (
+    EMPTY,
+    CandidateState,
+    DecisionState,
+    EvidenceState,
+    FiredStop,
+    Incumbent,
+    StudyState,
+)
+
+_HASHES = ("content_hash", "contract_hash", "protocol_hash", "adapter_hash")
+_APPROVAL = {"granted": "approved", "rejected": "rejected", "voided": "void"}
+
+
+class Projector:
+    """Builds the state of a study event by event."""
+
+    def __init__(self, study: str) -> None:
+        self.head: LedgerHead = EMPTY
+        self.updated_at: str | None = None
+        self._known: StudyState | None = None
+        self._fields: dict[str, Any] = {"study": study}
+        self._candidates: dict[str, CandidateState] = {}
+        self._runs = RunBook()
+        self._sheets: dict[str, EvidenceState] = {}
+        self._decisions: dict[str, DecisionState] = {}
+        self._approvals: dict[str, Approval] = {}
+        self._incumbents: dict[str, Incumbent] = {}
+        self._required: tuple[ApprovalKey, ...] = ()
+        self._protocol_hash: Sha | None = None
+        self._fired: list[FiredStop] = []
+
+    def apply(self, event: LedgerEvent) -> None:
+        """Take in the next event."""
+        group, _, name = event.type.partition(".")
+        handler = getattr(self, f"_{group}", None)
+        if handler is not None:
+            handler(name, event)
+        self.head = event.head
+        self._fields["study"] = event.study
+        self.updated_at = event.at
+        self._known = None
+
+    def state(self) -> StudyState:
+        """Return what all events so far come to."""
+        if self._known is None:
+            self._known = self._build()
+        return self._known
+
+    def _build(self) -> StudyState:
+        counts = Counter(each.status.value for each in self._candidates.values())
+        return StudyState(
+            **self._fields,
+            ledger_head=self.head,
+            updated_at=self.updated_at,
+            protocol_hash=self._protocol_hash,
+            incumbents=dict(self._incumbents),
+            incumbent=self._incumbents.get(self._protocol_hash or ""),
+            counts={status.value: counts[status.value] for status in CandidateStatus},
+            budget=self._runs.account.summary(),
+            spent_by_candidate=self._runs.account.by_candidate(),
+            spent_by_phase=self._runs.account.by_phase(),
+            candidates=dict(self._candidates),
+            runs=dict(self._runs.runs),
+            active_runs=tuple(name for name, run in self._runs.runs.items() if run.is_live),
+            evidence=dict(self._sheets),
+            decisions=dict(self._decisions),
+            approvals=dict(self._approvals),
+            required_approvals=self._required,
+            pending_approvals=tuple(key for key in self._required if not self._is_approved(key)),
+            fired_stops=tuple(self._fired),
+        )
+
+    def _is_approved(self, key: str) -> bool:
+        found = self._approvals.get(key)
+        return found is not None and found.status == "approved"
+
+    # ------------------------------------------------------------------ one method a group
+
+    def _study(self, name: str, event: LedgerEvent) -> None:
+        if name == "created":
+            self._fields["study_kind"] = event.data.get("kind")
+        elif name == "status":
+            self._fields["study_status"] = event.data["status"]
+            if event.data["status"] == "open":
+                self._fired.clear()
+
+    def _contract(self, name: str, event: LedgerEvent) -> None:
+        data = event.data
+        limits = Budget.model_validate(data.get("budget", {}))
+        self._runs.account.limit(limits)
+        self._required = tuple(data.get("required", ()))
+        self._protocol_hash = data.get("protocol_hash")
+        self._fields |= {
+            "contract_version": data["version"],
+            "contract_hash": data["hash"],
+            "budget_limits": limits,
+            "automation": Automation.model_validate(data.get("automation", {})),
+            "stop_rules": tuple(StopRule.model_validate(x) for x in data.get("stop_rules", ())),
+        }
+
+    def _approval(self, name: str, event: LedgerEvent) -> None:
+        data = event.data
+        key, candidate = data["key"], data.get("candidate")
+        self._approvals[f"{key}:{candidate}" if candidate else key] = Approval(
+            key=key,
+            status=_APPROVAL[name],  # pyright: ignore[reportArgumentType]
+            by=data.get("by", event.actor.label),
+            at=data.get("at", event.at),
+            method=data.get("method"),
+            subject_hash=data.get("subject_hash"),
+            candidate=candidate,
+            note=data.get("note") or data.get("why", ""),
+            sig=data.get("sig"),
+        )
+
+    def _candidate(self, name: str, event: LedgerEvent) -> None:
+        subject, data = str(event.subject), event.data
+        if name == "created":
+            self._candidates[subject] = CandidateState(
+                kind=data.get("kind", "config"),
+                author=event.actor.label,
+                parents=tuple(data.get("parents", ())),
+                since_seq=event.seq,
+            )
+        self._move(subject, event)
+
+    def _move(self, candidate: str, event: LedgerEvent) -> None:
+        """Give a candidate the status, phase and hashes that an event names."""
+        held, data = self._candidates.get(candidate), event.data
+        if held is None:
+            return
+        names = (*_HASHES, "phase")
+        if event.type in ("candidate.created", "candidate.revised"):
+            names = (*names, "revision")
+        changes: dict[str, Any] = {key: data[key] for key in names if data.get(key) is not None}
+        if data.get("to") is not None:
+            changes["status"] = CandidateStatus(data["to"])
+            changes["since_seq"] = event.seq
+            changes["reason"] = data.get("reason", "")
+        if event.type == "candidate.revised" and held.status == CandidateStatus.DEBUG:
+            changes["debug_attempts"] = held.debug_attempts + 1
+        self._candidates[candidate] = held.model_copy(update=changes)
+
+    def _launch(self, name: str, event: LedgerEvent) -> None:
+        self._runs.launch(name, event)
+        if name == "started":
+            self._move(str(event.data.get("candidate") or event.subject), event)
+
+    def _run(self, name: str, event: LedgerEvent) -> None:
+        self._runs.run(name, event)
+
+    def _evidence(self, name: str, event: LedgerEvent) -> None:
+        data = event.data
+        self._sheets[data["id"]] = EvidenceState(
+            kind=data["kind"],
+            hash=data["hash"],
+            run=data.get("run"),
+            candidate=data.get("candidate"),
+            seq=event.seq,
+        )
+
+    def _decision(self, name: str, event: LedgerEvent) -> None:
+        if name != "recorded":
+            return
+        data, candidate = event.data, str(event.subject)
+        held = self._candidates.get(candidate)
+        incumbent = data.get("incumbent")
+        self._decisions[data.get("decision") or f"seq-{event.seq}"] = DecisionState(
+            candidate=candidate,
+            verdict=data.get("verdict", ""),
+            to=data.get("to"),
+            phase=data.get("phase") or (None if held is None else held.phase),
+            audit=data.get("audit"),
+            audit_verdict=data.get("audit_verdict"),
+            incumbent=None if incumbent is None else Incumbent.model_validate(incumbent),
+            actor=event.actor.label,
+            at=event.at,
+        )
+        self._move(candidate, event)
+        if incumbent is not None:
+            self._trust(Incumbent.model_validate(incumbent))
+        if data.get("noise_floor") is not None:
+            self._fields["noise_floor"] = data["noise_floor"]
+        if data.get("to") == "accepted" and held is not None and held.kind == "baseline":
+            self._fields["baseline"] = candidate
+
+    def _incumbent(self, name: str, event: LedgerEvent) -> None:
+        data = event.data
+        if data.get("to") is None:
+            self._incumbents.pop(data.get("protocol_hash") or self._protocol_hash or "", None)
+            return
+        kept = {key: data.get(key) for key in ("protocol_hash", "iqm", "ci", "n")}
+        self._trust(Incumbent.model_validate({"candidate": data["to"], **kept}))
+
+    def _trust(self, incumbent: Incumbent) -> None:
+        protocol = incumbent.protocol_hash or self._protocol_hash or ""
+        self._incumbents[protocol] = incumbent
+
+    def _work_order(self, name: str, event: LedgerEvent) -> None:
+        if name == "submitted":
+            self._runs.account.pay_call(event.data.get("usd"), event.data.get("tokens"))
+
+    def _stop(self, name: str, event: LedgerEvent) -> None:
+        rule, why = event.data["rule"], event.data.get("why", "")
+        self._fired = [each for each in self._fired if each.rule != rule]
+        self._fired.append(FiredStop(rule=rule, why=why, at=event.at))

@@ -1,0 +1,250 @@
+"""The queue: jobs follow from the ledger, and a step says which may start and why others wait.
+
+Everything here is pure. A job is one candidate, phase and seed; planning it is an event, and what
+became of it is read off the runs, so that the queue cannot disagree with what happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from telic.studies.clock import moment
+from telic.studies.records import (
+    PHASES,
+    CandidateStatus,
+    Job,
+    LedgerEvent,
+    Part,
+    QueueManifest,
+    QueuePolicy,
+    RunStatus,
+    Slot,
+)
+from telic.studies.records.queue import JobStatus
+from telic.studies.state import RunState, StudyState
+
+MOST_ATTEMPTS = 3
+_OVER: tuple[JobStatus, ...] = ("done", "failed", "cancelled")
+_BUSY: tuple[JobStatus, ...] = ("leased", "running")
+_CONTROL_PHASES = ("promotion", "incumbent_validation")
+
+
+class ReadyJob(Part):
+    """A job that may start now, and where."""
+
+    job: Job
+    retry_of: str | None = None
+
+
+class WaitingJob(Part):
+    """A job that may not start yet."""
+
+    job_id: str
+    why: str
+
+
+class QueueStep(Part):
+    """What a look at the queue came to; nothing was started."""
+
+    ready: tuple[ReadyJob, ...] = ()
+    waiting: tuple[WaitingJob, ...] = ()
+    running: tuple[str, ...] = ()
+
+
+# ---------------------------------------------------------------------------- what was planned
+
+
+def manifest_of(events: Iterable[LedgerEvent], state: StudyState) -> QueueManifest:
+    """Return the queue that the ledger comes to."""
+    events = list(events)
+    policy, jobs = QueuePolicy(), dict[str, Job]()
+    for event in events:
+        if event.type not in ("queue.planned", "queue.reordered"):
+            continue
+        policy = QueuePolicy.model_validate(event.data.get("policy") or policy)
+        for data in event.data.get("jobs", ()):
+            job = Job.model_validate(data)
+            jobs[job.job_id] = job
+        for job_id, changes in event.data.get("changes", {}).items():
+            if job_id in jobs:
+                jobs[job_id] = Job.model_validate({**jobs[job_id].as_data(), **changes})
+    revisions = run_revisions(events)
+    return QueueManifest(
+        study=state.study,
+        policy=policy,
+        jobs=tuple(_settled(job, state, revisions) for job in jobs.values()),
+    )
+
+
+def run_revisions(events: Iterable[LedgerEvent]) -> dict[str, int]:
+    """Return which revision of its candidate each run was started for."""
+    revision, of_run = dict[str, int](), dict[str, int]()
+    for event in events:
+        if event.type in ("candidate.created", "candidate.revised") and event.subject:
+            revision[event.subject] = int(event.data.get("revision", 1))
+        elif event.type == "launch.intent":
+            of_run[str(event.data["run"])] = revision.get(str(event.data["candidate"]), 1)
+    return of_run
+
+
+def _settled(job: Job, state: StudyState, revisions: dict[str, int]) -> Job:
+    """Return the job with the status that its runs give it."""
+    candidate = state.candidates.get(job.candidate)
+    if job.status == "cancelled" or candidate is None:
+        return job
+    runs = {
+        name: run
+        for name, run in state.runs_of(job.candidate, job.phase).items()
+        if run.seed == job.seed and revisions.get(name, candidate.revision) == candidate.revision
+    }
+    tries = {name: run for name, run in runs.items() if run.status != RunStatus.ABORTED}
+    if not tries:
+        return job
+    name, last = list(tries.items())[-1]
+    done = next((n for n, run in tries.items() if run.status == RunStatus.FINISHED), None)
+    if done is not None:
+        name, status, reason = done, "done", None
+    elif last.is_live or last.status == RunStatus.PLANNED:
+        status, reason = "running", None
+    elif _may_retry(last) and len(tries) < MOST_ATTEMPTS:
+        status, reason = "waiting", f"{name} was {_ending(last)}; the seed is tried again"
+    else:
+        status, reason = "failed", f"{name} was {_ending(last)}"
+    changes = {"status": status, "run_id": name, "attempts": len(tries), "reason": reason}
+    return job.model_copy(update=changes)
+
+
+def _may_retry(run: RunState) -> bool:
+    """Return whether the end of a run says nothing about the candidate."""
+    return run.status == RunStatus.LOST or run.killed_by == "preempted"
+
+
+def _ending(run: RunState) -> str:
+    return f"{run.status}{f' by {run.killed_by}' if run.killed_by else ''}"
+
+
+# ---------------------------------------------------------------------------- what may start
+
+
+def step(manifest: QueueManifest, state: StudyState, now: str) -> QueueStep:
+    """Return the jobs that may start and why each of the others waits; never starts one."""
+    busy = [job for job in manifest.jobs if is_busy(job, now)]
+    places = max(0, manifest.policy.max_parallel - len(busy))
+    gpus = _free_gpus(manifest.policy, busy, state)
+    ready, waiting = list[ReadyJob](), list[WaitingJob]()
+    for job in _ordered(manifest):
+        if job.status in _OVER or is_busy(job, now):
+            continue
+        why = _why_blocked(job, manifest.jobs, state)
+        if why is None and not places:
+            why = f"all {manifest.policy.max_parallel} places are taken"
+        if why is None and manifest.policy.gpus and not gpus:
+            why = "no GPU is free"
+        if why is not None:
+            waiting.append(WaitingJob(job_id=job.job_id, why=why))
+            continue
+        places -= 1
+        slot = job.slot.model_copy(update={"gpu": _take(gpus, job.slot)})
+        placed = job.model_copy(update={"status": "ready", "slot": slot})
+        ready.append(ReadyJob(job=placed, retry_of=job.run_id))
+    running = tuple(job.job_id for job in busy)
+    return QueueStep(ready=tuple(ready), waiting=tuple(waiting), running=running)
+
+
+def is_busy(job: Job, now: str) -> bool:
+    """Return whether somebody runs the job or holds it; a lease that ran out holds nothing."""
+    if job.status == "leased" and job.lease is not None:
+        return moment(job.lease.until) > moment(now)
+    return job.status in _BUSY
+
+
+def _ordered(manifest: QueueManifest) -> Sequence[Job]:
+    """Return jobs in the order of the policy; equal ones keep the order they were planned in."""
+    if manifest.policy.order == "priority":
+        return sorted(manifest.jobs, key=lambda job: -job.priority)
+    if manifest.policy.order == "successive_halving":
+        # the cheap phase of the whole batch first: its results decide who goes on
+        return sorted(manifest.jobs, key=lambda job: (PHASES.index(job.phase), -job.priority))
+    return manifest.jobs
+
+
+def _why_blocked(job: Job, jobs: Sequence[Job], state: StudyState) -> str | None:
+    if state.study_status != "open":
+        return f"the study is {state.study_status}"
+    if state.fired_stops:
+        return f"the stop rule {state.fired_stops[0].rule} fired"
+    if why := _why_candidate_waits(job, state):
+        return why
+    by_id = {each.job_id: each for each in jobs}
+    for needed in job.depends_on:
+        before = by_id.get(needed)
+        if before is None or before.status != "done":
+            return f"{needed} is {before.status if before else 'not planned'}"
+    if any(run.is_live and run.seed == job.seed for run in _runs(job, state)):
+        return "this seed is already running"
+    return None
+
+
+def _why_candidate_waits(job: Job, state: StudyState) -> str | None:
+    candidate = state.candidates.get(job.candidate)
+    if candidate is None:
+        return f"there is no candidate {job.candidate}"
+    if candidate.status == CandidateStatus.ACCEPTED:
+        if job.phase in _CONTROL_PHASES:
+            return None
+        return f"an accepted candidate only runs in {' or '.join(_CONTROL_PHASES)}"
+    if candidate.status not in (CandidateStatus.VALIDATED, CandidateStatus.LAUNCHED):
+        return f"{job.candidate} is {candidate.status}"
+    if candidate.phase != job.phase:
+        return f"{job.candidate} is in phase {candidate.phase}"
+    return None
+
+
+def _runs(job: Job, state: StudyState) -> Iterable[RunState]:
+    return state.runs_of(job.candidate, job.phase).values()
+
+
+def _free_gpus(policy: QueuePolicy, busy: Sequence[Job], state: StudyState) -> list[int]:
+    taken = {job.slot.gpu for job in busy}
+    taken |= {state.runs[name].gpu for name in state.active_runs}
+    return [gpu for gpu in policy.gpus if gpu not in taken]
+
+
+def _take(gpus: list[int], slot: Slot) -> int | None:
+    if slot.gpu in gpus:
+        gpus.remove(slot.gpu)
+        return slot.gpu
+    return gpus.pop(0) if gpus else slot.gpu
+
+
+def planned_jobs(
+    candidate_id: str,
+    revision: int,
+    seeds: dict[Any, Sequence[int]],
+    priority: int = 0,
+    slot: Slot | None = None,
+) -> tuple[Job, ...]:
+    """Return the jobs of a candidate's phases; each phase waits for all of the one before."""
+    jobs, before = list[Job](), tuple[str, ...]()
+    for phase in PHASES:
+        wave = [
+            Job(
+                job_id=job_id(candidate_id, revision, phase, seed),
+                candidate=candidate_id,
+                phase=phase,
+                seed=seed,
+                depends_on=before,
+                priority=priority,
+                slot=slot or Slot(),
+            )
+            for seed in seeds.get(phase, ())
+        ]
+        jobs += wave
+        before = tuple(job.job_id for job in wave) or before
+    return tuple(jobs)
+
+
+def job_id(candidate_id: str, revision: int, phase: str, seed: int) -> str:
+    """Return e.g. c-0007-smoother/2/promotion/101: the same job has the same name."""
+    return f"{candidate_id}/{revision}/{phase}/{seed}"

@@ -1,0 +1,180 @@
+"""How a repository trains, evaluates and logs: what was found, and how sure we are."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
+
+from telic.studies.records.base import Document, Part, Sha
+
+PLACEHOLDERS = frozenset(
+    {"seed", "run_dir", "overrides", "checkpoint", "device", "steps", "nproc", "nonce"}
+)
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+
+LauncherKind = Literal[
+    "local", "tmux", "torchrun", "accelerate", "slurm", "ray", "kubernetes", "custom"
+]
+ConfigSystem = Literal["hydra", "tyro", "argparse", "yaml", "gin", "dataclasses", "custom"]
+OverrideStyle = Literal["k=v", "--k v", "--k=v", "file", "source_edit"]
+
+
+class Activate(Part):
+    """What to enter before a command."""
+
+    kind: Literal["venv", "conda", "source_file"]
+    path: str
+
+
+class CommandSpec(Part):
+    """A command as a list of arguments; there is no shell form."""
+
+    argv: tuple[str, ...] = Field(min_length=1)
+    cwd: str = "."
+    env: dict[str, str] = Field(default={})
+    timeout_s: float | None = Field(default=None, gt=0)
+    activate: Activate | None = None
+    shell: Literal[False] = False
+
+    @field_validator("argv")
+    @classmethod
+    def _know_placeholders(cls, argv: tuple[str, ...]) -> tuple[str, ...]:
+        named = {name for each in argv for name in _PLACEHOLDER.findall(each)}
+        if unknown := named - PLACEHOLDERS:
+            raise ValueError(
+                f"unknown placeholder {{{min(unknown)}}}; known: {', '.join(sorted(PLACEHOLDERS))}"
+            )
+        return argv
+
+
+class Commands(Part):
+    """The commands of a repository; null is an honest answer."""
+
+    train: CommandSpec | None
+    eval: CommandSpec | None
+    smoke: CommandSpec | None
+    resume: CommandSpec | None
+
+
+class ConfigSpec(Part):
+    """How a parameter is changed."""
+
+    system: ConfigSystem
+    detail: str = ""
+    override_style: OverrideStyle
+    roots: tuple[str, ...] = ()
+
+
+class LogSource(Part):
+    """A place where numbers appear."""
+
+    kind: Literal["wandb", "tensorboard", "csv", "json", "stdout", "custom"]
+    default: bool = True
+    path_template: str | None = None
+    switch: str | None = None
+    offline_env: dict[str, str] = Field(default={})
+    network: bool = False
+
+
+class Logging(Part):
+    """Every place where numbers appear."""
+
+    sources: tuple[LogSource, ...] = ()
+
+
+class MetricMap(Part):
+    """Canonical metric names to the keys of the sources."""
+
+    map: dict[str, str] = Field(default={})
+
+
+class FileSet(Part):
+    """Files that play one role; external when they live in a dependency."""
+
+    globs: tuple[str, ...] = ()
+    external: bool = False
+
+
+class Files(Part):
+    """Where the parts of the task are."""
+
+    reward: FileSet = FileSet()
+    termination: FileSet = FileSet()
+    curriculum: FileSet = FileSet()
+    randomization: FileSet = FileSet()
+    policy: FileSet = FileSet()
+    evaluator: FileSet = FileSet()
+
+
+class LauncherSpec(Part):
+    """What starts the command."""
+
+    kind: LauncherKind = "local"
+    options: dict[str, Any] = Field(default={})
+
+
+class Seeds(Part):
+    """How seeds are set; without control no claim about seeds can be made."""
+
+    flag: str | None = None
+    env_flag: str | None = None
+    controllable: bool = False
+    deterministic: Literal["claimed", "observed", "no"] = "no"
+
+
+class Completion(Part):
+    """What proves that a run came to its end; an exit code alone never does."""
+
+    exit_code: int = 0
+    marker_file: str | None = None
+    min_step_fraction: float = Field(default=0.98, ge=0, le=1)
+
+
+class Outputs(Part):
+    """What a run leaves behind."""
+
+    run_dir_template: str | None = None
+    checkpoint_glob: str | None = None
+    completion: Completion = Completion()
+
+
+class Hazard(Part):
+    """Something that could do harm or mislead."""
+
+    id: str
+    detail: str = ""
+    evidence: str = ""
+
+
+class Quote(Part):
+    """A line of the repository that a finding rests on."""
+
+    path: str
+    line: int | None = None
+    quote_hash: Sha | None = None
+
+
+class Provenance(Part):
+    """How sure we are of a field."""
+
+    status: Literal["inferred", "confirmed", "unknown"]
+    confidence: float | None = Field(default=None, ge=0, le=1)
+    evidence: tuple[Quote, ...] = ()
+
+
+class Adapter(Document):
+    """adapter.yaml: how this repository trains, evaluates and logs."""
+
+    schema_id: str = Field(default="telic.adapter/1", alias="schema")
+    commands: Commands
+    config: ConfigSpec
+    logging: Logging
+    metrics: MetricMap
+    files: Files
+    launcher: LauncherSpec
+    seeds: Seeds
+    outputs: Outputs
+    hazards: tuple[Hazard, ...] = ()
+    provenance: dict[str, Provenance] = Field(default={})

@@ -1,0 +1,167 @@
+"""One bounded, falsifiable change with a plan."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from telic.studies.names import SLUG
+from telic.studies.records.base import Envelope, Part, Sha
+from telic.studies.records.contract import Amounts, CandidateKind, Phase
+from telic.studies.records.metrics import Direction
+
+
+class CandidateStatus(StrEnum):
+    """Where a candidate is in its life."""
+
+    DRAFT = "draft"
+    VALIDATED = "validated"
+    LAUNCHED = "launched"
+    COMPLETED = "completed"
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    INCONCLUSIVE = "inconclusive"
+    DEBUG = "debug"
+    REVERTED = "reverted"
+
+
+class Expected(Part):
+    """What should happen if the hypothesis is right."""
+
+    metric: str
+    direction: Direction
+    magnitude: float | None = None
+
+
+class Hypothesis(Part):
+    """Why the change should help, and what would show that it does not."""
+
+    statement: str
+    mechanism: str = ""
+    expected: Expected | None = None
+    falsifier: str = ""
+
+
+class Override(Part):
+    """A parameter before and after."""
+
+    from_value: Any = Field(default=None, alias="from")
+    to: Any
+
+
+class ChangedFile(Part):
+    """A file that the candidate brings along."""
+
+    path: str
+    sha256: Sha
+
+
+class Change(Part):
+    """What is different from the parent."""
+
+    overrides: dict[str, Override] = Field(default={})
+    patch: str | None = None
+    """file beside candidate.json; applies to base_commit"""
+    patch_sha256: Sha | None = None
+    """of the patch file, so that the content hash covers what the patch does"""
+    files: tuple[ChangedFile, ...] = ()
+    params: tuple[float, ...] | None = None
+
+
+class Invariant(Part):
+    """Something that must hold when it starts."""
+
+    check: Literal["file_unchanged", "metric_untouched", "eval_untouched", "param_in_range"]
+    args: dict[str, Any] = Field(default={})
+
+
+class Plan(Part):
+    """Phases, seeds and what they are thought to cost."""
+
+    phases: tuple[Phase, ...] = ("smoke", "short_trial", "promotion")
+    seeds: dict[Phase, tuple[int, ...]] = Field(default={})
+    steps: int | None = Field(default=None, ge=1)
+    est: Amounts = Amounts()
+    promotion_rule: str = ""
+
+
+class Isolation(Part):
+    """Where the change is made."""
+
+    mode: Literal["in_place", "worktree", "copy"] = "in_place"
+    worktree: str | None = None
+    gpu: int | None = None
+
+
+class Cost(Part):
+    """What a model charged for the idea."""
+
+    usd: float | None = None
+    tokens: int | None = None
+
+
+class Origin(Part):
+    """Where the idea came from."""
+
+    engine: str
+    work_order: str | None = None
+    model: str | None = None
+    prompt_hash: Sha | None = None
+    cost: Cost | None = None
+    imported_from: str | None = None
+
+
+class CheckResult(Part):
+    """One check or gate by its code."""
+
+    id: str
+    passed: bool
+    value: Any = None
+    why: str = ""
+
+
+class Validation(Part):
+    """The last time the checks were run."""
+
+    at: str
+    checks: tuple[CheckResult, ...]
+    contract_hash: Sha
+
+
+class Candidate(Envelope):
+    """candidate.json; status, phase and validation are kept by the system."""
+
+    unhashed: ClassVar[frozenset[str]] = Envelope.unhashed | {
+        "created_at", "created_by", "phase", "validation", "contract_hash", "protocol_hash",
+        "adapter_hash",
+    }  # fmt: skip
+
+    schema_id: str = Field(default="telic.candidate/1", alias="schema")
+    revision: int = Field(default=1, ge=1)
+    base_revision: int | None = None
+    """the revision this draft was made from"""
+    task_id: str = Field(pattern=SLUG)
+    study_id: str = Field(pattern=SLUG)
+    kind: CandidateKind
+    parents: tuple[str, ...] = ()
+    hypothesis: Hypothesis
+    change: Change = Change()
+    base_commit: str | None = None
+    contract_hash: Sha | None = None
+    protocol_hash: Sha | None = None
+    adapter_hash: Sha | None = None
+    evidence_refs: tuple[str, ...] = ()
+    reflection_ref: str | None = None
+    dr_probe_ref: str | None = None
+    replicate_of: str | None = None
+    invariants: tuple[Invariant, ...] = ()
+    plan: Plan = Plan()
+    isolation: Isolation = Isolation()
+    origin: Origin
+    curriculum: dict[str, Any] | None = None
+    """extra fields of curriculum and environment_generation"""
+    status: CandidateStatus = CandidateStatus.DRAFT
+    phase: Phase | None = None
+    validation: Validation | None = None

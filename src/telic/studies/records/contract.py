@@ -1,0 +1,248 @@
+"""What may be tried, with what, for how much, and how it is judged; approved part by part."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
+
+from telic.studies.names import SLUG
+from telic.studies.records.adapter import LauncherKind
+from telic.studies.records.base import Document, Part, Sha
+from telic.studies.records.rules import ContractException, StopRule
+
+CandidateKind = Literal[
+    "baseline", "config", "reward_tuning", "reward_engineering", "curriculum",
+    "environment_generation", "dr_probe", "dr_tuning", "policy_search", "algorithm", "code",
+    "infrastructure",
+]  # fmt: skip
+Phase = Literal["smoke", "short_trial", "promotion", "incumbent_validation"]
+PHASES: tuple[Phase, ...] = ("smoke", "short_trial", "promotion", "incumbent_validation")
+ApprovalKey = Literal[
+    "task_definition", "metric_and_guardrails", "tuning_scope", "budget", "hardware",
+    "baseline_command", "evaluation_protocol", "experiment", "network", "generated_code",
+    "autonomy", "physical_actuation",
+]  # fmt: skip
+ApprovalStatus = Literal["pending", "approved", "rejected", "void"]
+ApprovalMethod = Literal["tty", "elicitation", "dashboard", "file_import"]
+
+
+class Approval(Part):
+    """A person's word on one subject, bound to the hash of what was approved."""
+
+    key: ApprovalKey
+    status: ApprovalStatus = "pending"
+    by: str | None = None
+    at: str | None = None
+    method: ApprovalMethod | None = None
+    subject_hash: Sha | None = None
+    candidate: str | None = None
+    """which candidate, for experiment and physical_actuation"""
+    note: str = ""
+    sig: str | None = None
+
+
+class TaskSection(Part):
+    """What the robot must do."""
+
+    task_id: str = Field(pattern=SLUG)
+    statement: str
+    env_ids: tuple[str, ...] = ()
+    success_definition: str = ""
+    card_hash: Sha | None = None
+
+
+class MetricsSection(Part):
+    """The metric file and the text of it that was agreed on."""
+
+    spec: str = "metric_spec.yaml"
+    spec_hash: Sha | None = None
+
+
+class ParamRange(Part):
+    """What a parameter may become."""
+
+    type: Literal["float", "int", "bool", "str"] = "float"
+    min: float | None = None
+    max: float | None = None
+    choices: tuple[Any, ...] | None = None
+    max_step_ratio: float | None = Field(default=None, gt=1)
+    """new / old and old / new may not exceed this"""
+
+
+class FileScope(Part):
+    """Files that a candidate may change; deny wins."""
+
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+
+
+class ScopeLimits(Part):
+    """How large one change may be."""
+
+    max_diff_lines: int = Field(default=200, ge=0)
+    max_changed_params: int = Field(default=4, ge=0)
+    max_concurrent: int = Field(default=1, ge=1)
+
+
+class Scope(Part):
+    """What may be tuned."""
+
+    kinds: tuple[CandidateKind, ...] = ("config", "reward_tuning", "curriculum", "dr_probe")
+    params: dict[str, ParamRange] = Field(default={})
+    files: FileScope = FileScope()
+    limits: ScopeLimits = ScopeLimits()
+
+
+class Amounts(Part):
+    """Amounts of what work costs; None is not limited (a budget) or not known (an actual)."""
+
+    wall_clock_h: float | None = Field(default=None, ge=0)
+    gpu_h: float | None = Field(default=None, ge=0)
+    cpu_core_h: float | None = Field(default=None, ge=0)
+    env_steps: float | None = Field(default=None, ge=0)
+    launches: float | None = Field(default=None, ge=0)
+    llm_usd: float | None = Field(default=None, ge=0)
+    llm_tokens: float | None = Field(default=None, ge=0)
+    llm_calls: float | None = Field(default=None, ge=0)
+    disk_gb: float | None = Field(default=None, ge=0)
+
+
+RESOURCES: tuple[str, ...] = tuple(Amounts.model_fields)
+
+
+class Budget(Amounts):
+    """What all of the study may cost at most."""
+
+    per_candidate: Amounts = Amounts()
+    per_phase: dict[Phase, Amounts] = Field(default={})
+    soft_pct: float = Field(default=80, gt=0, le=100)
+    unknown_call_usd: float | None = Field(default=None, ge=0)
+    """what a model call of unknown price counts as"""
+
+
+class Hardware(Part):
+    """Where it may run."""
+
+    hosts: tuple[str, ...] = ("local",)
+    gpus: tuple[int, ...] = ()
+    launcher: LauncherKind = "local"
+    min_free_gpu_gb: float | None = Field(default=None, ge=0)
+    min_free_disk_gb: float | None = Field(default=None, ge=0)
+
+
+class Baseline(Part):
+    """What candidates are compared with first."""
+
+    command: Literal["train", "eval", "smoke", "resume"] = "train"
+    overrides: dict[str, Any] = Field(default={})
+    seeds: tuple[int, ...] = ()
+
+
+class Evaluation(Part):
+    """The protocol file and the text of it that was agreed on."""
+
+    protocol: str = "eval_protocol.yaml"
+    protocol_hash: Sha | None = None
+
+
+class SeedPools(Part):
+    """Disjoint seeds for choosing, claiming and confirming: ranges such as 1-99,120."""
+
+    selection: str = "1-99"
+    promotion: str = "100-199"
+    validation: str = "900-999"
+
+    @field_validator("*")
+    @classmethod
+    def _check_ranges(cls, text: str) -> str:
+        seeds_of(text)
+        return text
+
+    def pool(self, role: Literal["selection", "promotion", "validation"]) -> frozenset[int]:
+        """Return the seeds of a role."""
+        return seeds_of(getattr(self, role))
+
+
+class PreApproved(Part):
+    """A class of candidates that needs no approval of its own."""
+
+    kind: CandidateKind
+    max_gpu_h: float | None = Field(default=None, ge=0)
+    phases: tuple[Phase, ...] = ("smoke", "short_trial")
+
+
+class MicroTrials(Part):
+    """Cheap trials inside one search candidate."""
+
+    max: int = Field(default=0, ge=0)
+
+
+class Automation(Part):
+    """What may happen without asking."""
+
+    autoloop: bool = False
+    launch: Literal["ask", "pre_approved"] = "ask"
+    decide: Literal["ask", "auto"] = "ask"
+    kill_fatal: bool = False
+    max_debug_attempts: int = Field(default=3, ge=0)
+    micro_trials: MicroTrials = MicroTrials()
+    pre_approved: tuple[PreApproved, ...] = ()
+
+
+class Network(Part):
+    """Where runs may connect to, and what for; empty is nowhere."""
+
+    destinations: tuple[str, ...] = ()
+    purposes: tuple[str, ...] = ()
+
+
+class GeneratedCode(Part):
+    """May code that a model wrote be executed, and how confined."""
+
+    allowed: bool = False
+    sandbox: Literal["process", "confined"] = "confined"
+
+
+class Contract(Document):
+    """contract.yaml: one per study, versioned by amendment."""
+
+    schema_id: str = Field(default="telic.contract/1", alias="schema")
+    version: int = Field(ge=1)
+    task: TaskSection
+    metrics: MetricsSection
+    scope: Scope
+    budget: Budget
+    hardware: Hardware
+    baseline: Baseline
+    evaluation: Evaluation
+    seeds: SeedPools = SeedPools()
+    automation: Automation = Automation()
+    stop_rules: tuple[StopRule, ...] = ()
+    exceptions: tuple[ContractException, ...] = ()
+    network: Network | None = None
+    generated_code: GeneratedCode | None = None
+    approvals: dict[str, Any] = Field(default={})
+    """for people to read: the ledger holds the approvals that count"""
+
+    def excepted(self, rule: str, at: str) -> ContractException | None:
+        """Return the exception from a rule that holds at a moment."""
+        return next(
+            (
+                each
+                for each in self.exceptions
+                if each.rule == rule and (each.expires is None or each.expires > at)
+            ),
+            None,
+        )
+
+
+def seeds_of(text: str) -> frozenset[int]:
+    """Read seed ranges such as "1-99,120"."""
+    found: set[int] = set()
+    for part in filter(None, text.replace(" ", "").split(",")):
+        first, dash, last = part.partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()):
+            raise ValueError(f'"{part}" is not a range of seeds such as 1-99')
+        found |= set(range(int(first), int(last or first) + 1))
+    return frozenset(found)

@@ -1,0 +1,127 @@
+"""What is measured, in which direction, and under which protocol."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from telic.studies.records.adapter import CommandSpec
+from telic.studies.records.base import Document, Part, Sha
+
+Direction = Literal["max", "min"]
+
+
+class Primary(Part):
+    """The number that decides; its direction is data and never guessed."""
+
+    key: str
+    source: str | None = None
+    direction: Direction
+    aggregate: Literal["mean", "median", "iqm", "last", "auc"] = "mean"
+    target: float | None = None
+    min_effect_abs: float = Field(default=0.0, ge=0)
+    min_effect_rel: float = Field(default=0.02, ge=0)
+    noise_k: float = Field(default=0.5, ge=0)
+    bounds: tuple[float, float] | None = None
+
+
+class Component(Part):
+    """A term of the reward."""
+
+    key: str
+    weight_key: str | None = None
+    bounds: tuple[float, float] | None = None
+    kernel: Literal["linear", "exp", "indicator", "unknown"] = "unknown"
+
+
+class Guardrail(Part):
+    """A number that must not get worse; an interval decides, not a point."""
+
+    key: str
+    direction: Direction
+    rule: Literal["absolute", "non_inferior"]
+    threshold: float | None = None
+    margin: float | None = Field(default=None, ge=0)
+    severity: Literal["block", "warn"] = "block"
+
+
+class Diagnostic(Part):
+    """A number that the monitor looks at."""
+
+    key: str
+    signature: str | None = None
+
+
+class Strata(Part):
+    """Groups that are resampled apart: tasks, terrains, clips."""
+
+    field: str
+    values: tuple[str, ...]
+
+
+class Normalisation(Part):
+    """What counts as 0 and as 1, so that strata can be pooled."""
+
+    lo: float
+    hi: float
+    basis: str
+
+
+class Extractor(Part):
+    """How numbers are read from what a run leaves."""
+
+    kind: Literal["jsonl", "csv", "tensorboard", "wandb_offline", "regex_stdout", "python_file"]
+    path: str
+    hash: Sha | None = None
+
+
+class ScorecardItem(Part):
+    """A line of the summary."""
+
+    key: str
+    weight: float = Field(ge=0)
+    bands: tuple[Any, ...] = ()
+
+
+class Scorecard(Part):
+    """A summary beside the verdict, never instead of it."""
+
+    items: tuple[ScorecardItem, ...] = ()
+    weights_sum: float = 1.0
+
+
+class MetricSpec(Document):
+    """metric_spec.yaml."""
+
+    schema_id: str = Field(default="telic.metric_spec/1", alias="schema")
+    primary: Primary
+    replication_unit: Literal["training_seed", "search_run", "eval_episode", "motion_clip"]
+    components: tuple[Component, ...] = ()
+    guardrails: tuple[Guardrail, ...]
+    no_guardrails_because: str | None = None
+    diagnostics: tuple[Diagnostic, ...] = ()
+    strata: Strata | None = None
+    normalisation: Normalisation | None = None
+    extractor: Extractor
+    scorecard: Scorecard | None = None
+
+
+class Protocol(Document):
+    """eval_protocol.yaml: how a result is measured; its hash decides what may be compared."""
+
+    schema_id: str = Field(default="telic.eval_protocol/1", alias="schema")
+    command: CommandSpec | None = None
+    """None: the numbers come from the training run itself"""
+    evaluator_files: dict[str, Sha] = Field(default={})
+    """path in the repository to the hash of the file"""
+    env_ids: tuple[str, ...] = ()
+    env_config_hash: Sha | None = None
+    eval_seeds: tuple[int, ...] = ()
+    episodes: int = Field(ge=1)
+    horizon: int | None = Field(default=None, ge=1)
+    deterministic: bool = True
+    checkpoint_selection: Literal["last", "fixed_step", "best_on_validation"] = "last"
+    perturbations: tuple[Any, ...] = ()
+    dataset_hash: Sha | None = None
+    metric_spec_hash: Sha | None = None

@@ -1,0 +1,142 @@
+"""How a report writes numbers and states."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from telic.studies.evidence.claims import Audit
+from telic.studies.report.story import Story, Told
+from telic.studies.state import Incumbent
+
+MISSING = "–"
+VERDICTS = {
+    "valid_improvement": "valid improvement",
+    "no_improvement": "no improvement",
+    "inconclusive": "inconclusive",
+    "provisional": "provisional: too few seeds",
+    "baseline_established": "baseline established",
+    "invalid": "invalid",
+}
+RESOURCES = {
+    "wall_clock_h": "wall clock (h)",
+    "gpu_h": "GPU (h)",
+    "cpu_core_h": "CPU cores (h)",
+    "env_steps": "environment steps",
+    "launches": "launches",
+    "llm_usd": "models (USD)",
+    "llm_tokens": "model tokens",
+    "llm_calls": "model calls",
+    "disk_gb": "disk (GB)",
+}
+
+
+def number(value: float | None) -> str:
+    """Return a number; a dash when it is missing."""
+    if value is None:
+        return MISSING
+    if abs(value) >= 1e4:
+        return f"{value:,.0f}"
+    return f"{value:.3g}".replace("-", "−")
+
+
+def signed(value: float | None) -> str:
+    """Return a difference with its sign."""
+    return MISSING if value is None else f"{value:+.3g}".replace("-", "−")
+
+
+def span(ci: Sequence[float] | None) -> str:
+    """Return an interval."""
+    return MISSING if ci is None else f"{number(ci[0])} to {number(ci[1])}"
+
+
+def chance(value: float | None) -> str:
+    """Return a p value."""
+    if value is None:
+        return MISSING
+    return "< 0.0001" if value < 1e-4 else f"{value:.4f}"
+
+
+def percent(value: float | None) -> str:
+    """Return a share."""
+    return MISSING if value is None else f"{value:.0%}"
+
+
+def short_hash(value: str | None) -> str:
+    """Return the first digits of a hash."""
+    return MISSING if value is None else value[:12]
+
+
+def status_line(story: Story) -> str:
+    """Say in one sentence whom the study trusts and how much."""
+    state, metric = story.state, story.spec.primary.key if story.spec else "metric"
+    if state.incumbent is None:
+        return "No incumbent yet: no baseline has been accepted under this protocol."
+    return f"{state.incumbent.candidate} is trusted: {trusted(state.incumbent, metric)}."
+
+
+def trusted(held: Incumbent, metric: str) -> str:
+    """Say what an incumbent reaches."""
+    return f"{metric} {number(held.iqm)} (95 % {span(held.ci)}, {number(held.n)} runs)"
+
+
+def verdict(told: Told) -> str:
+    """Say what an audit or a decision made of a candidate."""
+    if told.audit is not None:
+        return VERDICTS[told.audit.verdict]
+    return told.decisions[-1].verdict if told.decisions else MISSING
+
+
+def phase(told: Told) -> str:
+    """Name the phase a candidate is in."""
+    return (told.held.phase or MISSING).replace("_", " ")
+
+
+def statement(told: Told) -> str:
+    """Return a candidate's hypothesis in one line."""
+    return " ".join(told.record.hypothesis.statement.split()) if told.record else MISSING
+
+
+def conclusion(audit: Audit) -> str:
+    """Say in one sentence what an audit found."""
+    stats = audit.stats
+    if audit.verdict == "baseline_established":
+        return f"The baseline repeats; its noise floor is {number(stats.sigma_0)}."
+    if stats.delta is None:
+        return "There was nothing to compare."
+    return (
+        f"{signed(stats.delta)} against {audit.incumbent} (95 % {span(stats.ci)}); "
+        f"{number(stats.delta_min)} would count. A run of it beats one of the incumbent's with a "
+        f"chance of {percent(stats.poi)}."
+    )
+
+
+def budget_rows(story: Story) -> list[tuple[str, float | None, float | None, float | None, float]]:
+    """Return name, spent, reserved, limit and the share that is gone, where there is a limit."""
+    budget, limits = story.state.budget, story.state.budget_limits
+    rows: list[tuple[str, float | None, float | None, float | None, float]] = []
+    for key, name in RESOURCES.items():
+        spent, held = getattr(budget.spent, key), getattr(budget.reserved, key)
+        limit = getattr(limits, key)
+        if limit is None and not spent and not held:
+            continue
+        gone = ((spent or 0.0) + (held or 0.0)) / limit if limit else 0.0
+        rows.append((name, spent, held, limit, gone))
+    return rows
+
+
+def failures(story: Story) -> list[tuple[str, str, str]]:
+    """Return what was tried and did not work: candidate, status and why."""
+    lost = ("rejected", "inconclusive", "reverted", "debug")
+    return [
+        (told.name, told.held.status.value, _why(told))
+        for told in story.candidates
+        if told.held.status.value in lost
+    ]
+
+
+def _why(told: Told) -> str:
+    if told.decisions:
+        return told.decisions[-1].rationale
+    if told.audit and told.audit.reasons:
+        return told.audit.reasons[0]
+    return told.held.reason or MISSING

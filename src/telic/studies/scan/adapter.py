@@ -1,0 +1,169 @@
+"""An adapter from a scan: every field with how sure we are of it and the lines behind it."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from telic.studies.records.adapter import (
+    Adapter,
+    Commands,
+    CommandSpec,
+    ConfigSpec,
+    Files,
+    FileSet,
+    Hazard,
+    LauncherSpec,
+    Logging,
+    LogSource,
+    MetricMap,
+    Outputs,
+    Provenance,
+    Quote,
+    Seeds,
+)
+from telic.studies.scan.hints import Hint, apply_hints
+from telic.studies.scan.records import (
+    SURE_ENOUGH,
+    EntryPoint,
+    Evidence,
+    RepositoryAudit,
+    Sink,
+    SourceFinding,
+)
+from telic.studies.scan.vocabulary import VOCABULARY
+
+_PARTS = ("reward", "termination", "curriculum", "randomization", "policy", "evaluator")
+
+
+def draft_adapter(audit: RepositoryAudit, root: Path, hints: tuple[Hint, ...] = ()) -> Adapter:
+    """Turn a scan into an adapter; what is not sure enough stays empty and says so."""
+    train = audit.train[0] if audit.train else None
+    evaluate = audit.evaluate[0] if audit.evaluate else None
+    config = audit.config
+    adapter = Adapter(
+        commands=Commands(
+            train=_command(audit, train), eval=_command(audit, evaluate), smoke=None, resume=None
+        ),
+        config=ConfigSpec(
+            system=config.primary or "custom",
+            detail=", ".join((config.primary or "unknown", *config.secondary)),
+            override_style=config.override_style or "source_edit",
+            roots=config.roots,
+        ),
+        logging=Logging(sources=tuple(_source(sink) for sink in audit.sinks)),
+        metrics=MetricMap(map=audit.metrics),
+        files=Files(**{part: _files(getattr(audit.sources, part)) for part in _PARTS}),
+        launcher=LauncherSpec(kind="local"),
+        seeds=Seeds(
+            flag=audit.seeds.flag,
+            controllable=audit.seeds.controllable,
+            deterministic="claimed" if audit.seeds.claims_determinism else "no",
+        ),
+        outputs=Outputs(
+            run_dir_template=audit.outputs.run_dir_template,
+            checkpoint_glob=audit.outputs.checkpoint_glob,
+        ),
+        hazards=tuple(
+            Hazard(id=each.id, detail=each.detail, evidence=_places(each.evidence))
+            for each in audit.hazards
+        ),
+        provenance=_provenance(audit, root),
+    )
+    return apply_hints(adapter, hints)
+
+
+def _command(audit: RepositoryAudit, entry: EntryPoint | None) -> CommandSpec | None:
+    if entry is None:
+        return None
+    seed: tuple[str, ...] = ()
+    flag = audit.seeds.flag
+    if entry.role == "train" and flag:
+        bare = flag.lstrip("-")
+        seed = {
+            "k=v": (f"{bare}={{seed}}",),
+            "--k=v": (f"--{bare}={{seed}}",),
+            "--k v": (f"--{bare}", "{seed}"),
+        }.get(audit.config.override_style or "", ())
+    return CommandSpec(argv=(*entry.argv, *seed, "{overrides}"))
+
+
+def _source(sink: Sink) -> LogSource:
+    offline: dict[str, dict[str, str]] = VOCABULARY.table("network_trackers")["offline"]
+    return LogSource(
+        kind=sink.kind,
+        default=sink.default,
+        path_template=sink.path_template,
+        switch=sink.switch,
+        offline_env=offline.get(sink.name, {}) if sink.network else {},
+        network=sink.network,
+    )
+
+
+def _files(found: SourceFinding) -> FileSet:
+    return FileSet(globs=() if found.external else found.files, external=found.external)
+
+
+def _places(evidence: tuple[Evidence, ...]) -> str:
+    return ", ".join(f"{each.path}:{each.line}" for each in evidence[:3])
+
+
+def _provenance(audit: RepositoryAudit, root: Path) -> dict[str, Provenance]:
+    def stated(confidence: float, evidence: tuple[Evidence, ...]) -> Provenance:
+        sure = confidence >= SURE_ENOUGH
+        quotes = tuple(_quote(root, each) for each in evidence[:5])
+        return Provenance(
+            status="inferred" if sure else "unknown", confidence=confidence, evidence=quotes
+        )
+
+    def of_entry(entries: tuple[EntryPoint, ...]) -> Provenance:
+        return stated(entries[0].confidence, entries[0].evidence) if entries else stated(0.0, ())
+
+    strongest = max((sink.confidence for sink in audit.sinks), default=0.0)
+    held = {
+        "commands.train": of_entry(audit.train),
+        "commands.eval": of_entry(audit.evaluate),
+        "config": stated(audit.config.confidence, audit.config.evidence),
+        "logging": stated(strongest, tuple(e for s in audit.sinks for e in s.evidence[:1])),
+        "metrics": stated(0.6 if audit.metrics else 0.0, ()),
+        "seeds": stated(0.6 if audit.seeds.controllable else 0.0, audit.seeds.evidence),
+        "outputs": stated(0.5 if audit.outputs.evidence else 0.0, audit.outputs.evidence),
+        "launcher": Provenance(status="unknown", confidence=0.0),
+    }
+    for part in _PARTS:
+        found: SourceFinding = getattr(audit.sources, part)
+        # nothing found after reading everything is itself an answer: it lives elsewhere
+        sure = found.confidence if not found.external else SURE_ENOUGH
+        held[f"files.{part}"] = stated(sure, found.evidence)
+    return held
+
+
+def _quote(root: Path, evidence: Evidence) -> Quote:
+    lines = (root / evidence.path).read_text("utf-8", errors="replace").splitlines()
+    text = lines[evidence.line - 1] if 0 < evidence.line <= len(lines) else ""
+    digest = hashlib.sha256(text.strip().encode()).hexdigest()
+    return Quote(path=evidence.path, line=evidence.line, quote_hash=digest)
+
+
+def keep_confirmed(drafted: Adapter, held: Adapter) -> Adapter:
+    """Return the new draft with every field that a person confirmed taken from the old one."""
+    data, old = drafted.as_data(), held.as_data()
+    for field, provenance in held.provenance.items():
+        if provenance.status == "confirmed":
+            _put(data, field, _get(old, field))
+            data["provenance"][field] = old["provenance"][field]
+    return Adapter.parse(data, "adapter")
+
+
+def _get(data: dict[str, Any], field: str) -> Any:
+    for name in field.split("."):
+        data = data[name]
+    return data
+
+
+def _put(data: dict[str, Any], field: str, value: Any) -> None:
+    *path, last = field.split(".")
+    for name in path:
+        data = data[name]
+    data[last] = value

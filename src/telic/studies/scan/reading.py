@@ -1,0 +1,267 @@
+"""One walk over a syntax tree that gathers a file's facts."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from typing import Any
+
+from telic.studies.scan.syntax import (
+    UNKNOWN,
+    Assignment,
+    Call,
+    Class,
+    Function,
+    Guard,
+    Handler,
+    ModuleFacts,
+    dotted,
+    guards,
+    literal,
+)
+
+_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {ast.Name: (), ast.Constant: ()}
+"""fields of each kind of node that hold expressions; ast.iter_child_nodes takes twice as long"""
+_NO_EXPRESSION = frozenset(
+    {"ctx", "op", "ops", "attr", "id", "arg", "kind", "conversion", "is_async", "type_comment",
+     "name", "names", "annotation", "simple", "level", "module", "type_params", "returns", "rest",
+     "kwd_attrs", "cls"}
+)  # fmt: skip
+_STATEMENTS = frozenset({"body", "orelse", "finalbody", "handlers", "cases"})
+_COMPUTING = (ast.BinOp, ast.Call, ast.UnaryOp, ast.IfExp, ast.Compare, ast.BoolOp)
+
+
+def read_module(path: str, text: str) -> ModuleFacts:
+    """Parse a file; one that does not parse says why and is otherwise empty."""
+    facts = ModuleFacts(path)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        facts.broken = str(error)
+        return facts
+    _Reader(facts).block(tree.body)
+    return facts
+
+
+class _Reader:
+    """Keeps where the walk is: scope, conditions, loops, and forgiven errors."""
+
+    def __init__(self, facts: ModuleFacts) -> None:
+        self.facts = facts
+        self.scope: list[str] = []
+        self.guards: list[Guard] = []
+        self.loops = 0
+        self.tries = 0
+        package = facts.path.removesuffix(".py").split("/")
+        self.package = package[:-1]
+
+    def block(self, statements: list[ast.stmt]) -> None:
+        """Read statements; after `if x: return` the rest runs only when x does not hold."""
+        pushed = 0
+        for statement in statements:
+            self.statement(statement)
+            if isinstance(statement, ast.If) and not statement.orelse and _leaves(statement.body):
+                without = guards(statement.test, holds=False)
+                self.guards += without
+                pushed += len(without)
+        del self.guards[len(self.guards) - pushed :]
+
+    def statement(self, node: ast.stmt) -> None:
+        match node:
+            case ast.Import() | ast.ImportFrom():
+                self._import(node)
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self._function(node)
+            case ast.ClassDef():
+                self._class(node)
+            case ast.If():
+                self._if(node)
+            case ast.Try():
+                self._try(node)
+            case ast.For() | ast.While() | ast.AsyncFor():
+                self._expressions(node)
+                self.loops += 1
+                self.block(node.body)
+                self.loops -= 1
+                self.block(node.orelse)
+            case ast.With() | ast.AsyncWith():
+                self._expressions(node)
+                self.block(node.body)
+            case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
+                self._assign(node)
+                self._expressions(node)
+            case ast.Match():
+                self._expressions(node)
+                for case in node.cases:
+                    self.block(case.body)
+            case _:
+                self._expressions(node)
+
+    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
+        base = ""
+        if isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                up = self.package[: len(self.package) - node.level + 1]
+                base = ".".join([*up, base]).strip(".")
+        for alias in node.names:
+            origin = f"{base}.{alias.name}" if base else alias.name
+            local = alias.asname or (alias.name if base else alias.name.partition(".")[0])
+            self.facts.imports[local] = (
+                origin if alias.asname or base else alias.name.partition(".")[0]
+            )
+            self.facts.import_lines.setdefault(origin, node.lineno)
+            if self.tries:
+                self.facts.optional_imports.add(origin)
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        for decorator in node.decorator_list:
+            self._expressions(decorator)
+        spec = node.args
+        names = [each.arg for each in (*spec.posonlyargs, *spec.args)]
+        defaults = dict(
+            zip(names[len(names) - len(spec.defaults) :], map(literal, spec.defaults), strict=True)
+        )
+        for name, value in zip(spec.kwonlyargs, spec.kw_defaults, strict=True):
+            names.append(name.arg)
+            if value is not None:
+                defaults[name.arg] = literal(value)
+        self.facts.functions.append(
+            Function(
+                node.name, self._where(), node.lineno, node.end_lineno or node.lineno,
+                tuple(names), defaults, self._decorators(node),
+            )
+        )  # fmt: skip
+        self._inside(node.name, node.body)
+
+    def _class(self, node: ast.ClassDef) -> None:
+        self.facts.classes.append(
+            Class(
+                node.name, self._where(), node.lineno,
+                tuple(self._full(dotted(base)) for base in node.bases), self._decorators(node),
+            )
+        )  # fmt: skip
+        self._inside(node.name, node.body)
+
+    def _inside(self, name: str, body: list[ast.stmt]) -> None:
+        outer, loops = self.guards, self.loops
+        self.scope.append(name)
+        self.guards, self.loops = [], 0
+        self.block(body)
+        self.scope.pop()
+        self.guards, self.loops = outer, loops
+
+    def _if(self, node: ast.If) -> None:
+        if not self.scope and _is_main_guard(node.test):
+            self.facts.main_guard = node.lineno
+        self._expressions(node.test)
+        outside = len(self.guards)
+        for body, holds in ((node.body, True), (node.orelse, False)):
+            self.guards += guards(node.test, holds=holds)
+            self.block(body)
+            del self.guards[outside:]
+
+    def _try(self, node: ast.Try) -> None:
+        forgiving = any(not _raises(handler.body) for handler in node.handlers)
+        self.tries += forgiving
+        before = len(self.facts.calls)
+        self.block(node.body)
+        self.tries -= forgiving
+        tried = tuple(call.last for call in self.facts.calls[before:])
+        for handler in node.handlers:
+            caught = dotted(handler.type) if handler.type else ""
+            self.facts.handlers.append(
+                Handler(caught, handler.lineno, self._where(), not _raises(handler.body), tried)
+            )
+            self.block(handler.body)
+        self.block(node.orelse)
+        self.block(node.finalbody)
+
+    def _assign(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> None:
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        keywords: dict[str, Any] = {}
+        if isinstance(node.value, ast.Call):
+            keywords = {k.arg: literal(k.value) for k in node.value.keywords if k.arg}
+        condition: tuple[Guard, ...] = ()
+        if isinstance(node.value, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Attribute):
+            condition = tuple(guards(node.value, holds=True))
+        for target in targets:
+            unpacked = isinstance(target, ast.Tuple | ast.List)
+            for name in target.elts if isinstance(target, ast.Tuple | ast.List) else [target]:
+                self.facts.assignments.append(
+                    Assignment(
+                        dotted(name), node.lineno, self._where(),
+                        UNKNOWN if unpacked or node.value is None else literal(node.value),
+                        isinstance(node, ast.AugAssign)
+                        or (not unpacked and isinstance(node.value, _COMPUTING)),
+                        _annotation(node), keywords, condition,
+                    )
+                )  # fmt: skip
+
+    def _expressions(self, node: ast.AST) -> None:
+        """Gather the calls of a statement, not those of statements inside it."""
+        stack: list[Any] = [node]
+        while stack:
+            each = stack.pop()
+            if each is None:
+                continue
+            kind = type(each)
+            if kind is ast.Call:
+                self._call(each)
+            fields = _FIELDS.get(kind)
+            if fields is None:
+                fields = _FIELDS[kind] = _expression_fields(kind)
+            for name in fields:
+                value = getattr(each, name)
+                if type(value) is list:
+                    stack += value
+                else:
+                    stack.append(value)
+
+    def _call(self, node: ast.Call) -> None:
+        self.facts.calls.append(
+            Call(
+                self._full(dotted(node.func)), node.lineno, self._where(),
+                tuple(literal(each) for each in node.args[:6]),
+                {k.arg: literal(k.value) for k in node.keywords if k.arg},
+                tuple(self.guards), self.loops > 0, self.tries > 0,
+            )
+        )  # fmt: skip
+
+    def _full(self, name: str) -> str:
+        head, dot, rest = name.partition(".")
+        return f"{self.facts.imports.get(head, head)}{dot}{rest}"
+
+    def _where(self) -> str:
+        return ".".join(self.scope)
+
+    def _decorators(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    ) -> tuple[str, ...]:
+        return tuple(
+            self._full(dotted(each.func if isinstance(each, ast.Call) else each))
+            for each in node.decorator_list
+        )
+
+
+def _expression_fields(kind: type[ast.AST]) -> tuple[str, ...]:
+    skipped = _NO_EXPRESSION | _STATEMENTS if issubclass(kind, ast.stmt) else _NO_EXPRESSION
+    return tuple(name for name in kind._fields if name not in skipped)
+
+
+def _annotation(node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> str | None:
+    return ast.unparse(node.annotation) if isinstance(node, ast.AnnAssign) else None
+
+
+def _is_main_guard(test: ast.expr) -> bool:
+    return isinstance(test, ast.Compare) and dotted(test.left) == "__name__"
+
+
+def _leaves(body: list[ast.stmt]) -> bool:
+    return bool(body) and isinstance(body[-1], ast.Return | ast.Raise | ast.Continue)
+
+
+def _raises(body: list[ast.stmt]) -> bool:
+    return any(isinstance(each, ast.Raise) for statement in body for each in ast.walk(statement))

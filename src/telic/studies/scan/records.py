@@ -1,0 +1,191 @@
+"""What a scan of a repository comes to: answers with the lines they rest on."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from telic.core.config import Record
+from telic.studies.records.adapter import ConfigSystem, OverrideStyle
+
+SURE_ENOUGH = 0.5
+"""below this confidence the honest answer is that it is not known"""
+
+Role = Literal["train", "eval"]
+SinkKind = Literal["wandb", "tensorboard", "csv", "json", "stdout", "custom"]
+Archetype = Literal[
+    "single_file_trainers", "framework", "library", "library_with_examples", "environments"
+]
+
+
+class Evidence(Record):
+    """A line of the repository and what it says."""
+
+    path: str
+    line: int
+    note: str
+
+
+class EntryPoint(Record):
+    """A command that trains or evaluates."""
+
+    role: Role
+    argv: tuple[str, ...]
+    path: str
+    """the file it comes down to"""
+    function: str = ""
+    confidence: float
+    evidence: tuple[Evidence, ...] = ()
+    hazardous: bool = False
+    """drives hardware; never offered as a command"""
+
+
+class Default(Record):
+    """What holds when a setting is not given, and where that is written."""
+
+    value: Any = None
+    known: bool = True
+    """whether the text alone gives it"""
+    flag: str | None = None
+    path: str
+    line: int
+
+
+class ConfigFinding(Record):
+    """How a parameter is changed and where defaults live."""
+
+    primary: ConfigSystem | None
+    secondary: tuple[ConfigSystem, ...] = ()
+    override_style: OverrideStyle | None = None
+    detail: str = ""
+    roots: tuple[str, ...] = ()
+    confidence: float = 0.0
+    evidence: tuple[Evidence, ...] = ()
+    defaults: dict[str, Default] = Field(default={})
+    """effective defaults of the settings that matter: logger, seed, headless, device, steps"""
+
+
+class Sink(Record):
+    """A place where numbers appear."""
+
+    kind: SinkKind
+    name: str
+    """the tool or package, where the kind does not say it"""
+    default: bool
+    network: bool = False
+    switch: str | None = None
+    path_template: str | None = None
+    via: str | None = None
+    """the dependency that writes it"""
+    confidence: float
+    evidence: tuple[Evidence, ...] = ()
+
+
+class RewardTerm(Record):
+    """A named part of the reward: its code, its weight, or both."""
+
+    name: str
+    code: str | None = None
+    """path:line of the function"""
+    weight: str | None = None
+    """path:line of the weight"""
+    value: float | None = None
+
+
+class SourceFinding(Record):
+    """Where a part of the task is written."""
+
+    files: tuple[str, ...] = ()
+    external: bool = False
+    confidence: float = 0.0
+    evidence: tuple[Evidence, ...] = ()
+
+
+class TaskSources(Record):
+    """Reward, termination, curriculum, randomisation, wrappers, policy and evaluator code."""
+
+    reward: SourceFinding
+    termination: SourceFinding
+    curriculum: SourceFinding
+    randomization: SourceFinding
+    wrappers: SourceFinding
+    policy: SourceFinding
+    evaluator: SourceFinding
+    terms: tuple[RewardTerm, ...] = ()
+
+    @property
+    def unweighted(self) -> list[str]:
+        """Terms with code and no weight."""
+        return [term.name for term in self.terms if term.code and not term.weight]
+
+    @property
+    def uncoded(self) -> list[str]:
+        """Weights without code."""
+        return [term.name for term in self.terms if term.weight and not term.code]
+
+
+class EvaluationFinding(Record):
+    """How a trained policy is evaluated."""
+
+    style: Literal["script", "same_entry", "embedded", "none"]
+    flag: str | None = None
+    emits_scalars: bool | None = None
+    headless: bool | None = None
+    needs_network: bool | None = None
+    turned_off: tuple[str, ...] = ()
+    """training randomisation it switches off"""
+    evidence: tuple[Evidence, ...] = ()
+
+
+class SeedFinding(Record):
+    """How seeds are set."""
+
+    flag: str | None = None
+    default: Any = None
+    controllable: bool = False
+    claims_determinism: bool = False
+    evidence: tuple[Evidence, ...] = ()
+
+
+class OutputFinding(Record):
+    """What a run leaves behind."""
+
+    run_dir_template: str | None = None
+    checkpoint_glob: str | None = None
+    evidence: tuple[Evidence, ...] = ()
+
+
+class HazardFinding(Record):
+    """Something that could do harm or mislead."""
+
+    id: str
+    detail: str
+    evidence: tuple[Evidence, ...] = ()
+
+
+class RepositoryAudit(Record):
+    """Everything a scan found out about a repository."""
+
+    name: str
+    archetype: Archetype
+    summary: str
+    files: int
+    python_files: int
+    seconds: float
+    train: tuple[EntryPoint, ...] = ()
+    """ranked; the first is the answer, empty: no training command"""
+    evaluate: tuple[EntryPoint, ...] = ()
+    config: ConfigFinding
+    sinks: tuple[Sink, ...] = ()
+    sources: TaskSources
+    evaluation: EvaluationFinding
+    seeds: SeedFinding
+    outputs: OutputFinding
+    metrics: dict[str, str] = Field(default={})
+    """canonical metric names to logged keys"""
+    hazards: tuple[HazardFinding, ...] = ()
+    packages: tuple[str, ...] = ()
+    """top-level packages it holds or imports"""
+    unreadable: tuple[str, ...] = ()
+    """Python files that do not parse"""

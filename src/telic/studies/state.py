@@ -1,0 +1,203 @@
+"""What the ledger comes to: a pure replay of its events into the state of the study.
+
+Which data the replay reads, by event type (everything else in `data` is kept but not looked at):
+
+    study.created       kind
+    study.status        status, reason
+    contract.amended    version, hash, protocol_hash, required, budget, automation, stop_rules
+    approval.*          key, subject_hash, candidate, by, at, method, note, sig; voided: why
+    candidate.*         to (the status it moves to), kind, parents, revision, content_hash,
+                        contract_hash, protocol_hash, adapter_hash, phase; created: author is actor
+    launch.intent       run, candidate, phase, seed, nonce, kind, reservation, gpu, retry_of
+    launch.started      run; identity (pid, start time, boot id or job id); to, via the lifecycle
+    launch.aborted      run, reason
+    run.*               subject or run; actual (amounts), by and why when killed
+    evidence.added      id, kind, hash, run, candidate
+    decision.recorded   decision, verdict, to, audit, audit_verdict, incumbent, noise_floor
+    incumbent.changed   to, protocol_hash, iqm, ci, n
+    work_order.submitted  usd, tokens
+    stop.fired          rule, why
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import Field
+
+from telic.studies.canonical import NO_HASH
+from telic.studies.records.base import Document, Part, Sha
+from telic.studies.records.candidate import CandidateStatus
+from telic.studies.records.contract import (
+    Amounts,
+    Approval,
+    ApprovalKey,
+    Automation,
+    Budget,
+    CandidateKind,
+    Phase,
+    StopRule,
+)
+from telic.studies.records.ledger import LedgerEvent, LedgerHead
+from telic.studies.records.registry import StudyStatus
+from telic.studies.records.run import LIVE_RUNS, RunStatus
+
+EMPTY = LedgerHead(seq=0, hash=NO_HASH)
+
+
+class CandidateState(Part):
+    """A candidate as the ledger knows it."""
+
+    status: CandidateStatus = CandidateStatus.DRAFT
+    kind: CandidateKind = "config"
+    author: str
+    """label of the actor who made it"""
+    parents: tuple[str, ...] = ()
+    revision: int = 1
+    phase: Phase | None = None
+    content_hash: Sha | None = None
+    contract_hash: Sha | None = None
+    protocol_hash: Sha | None = None
+    adapter_hash: Sha | None = None
+    debug_attempts: int = 0
+    """revisions made out of debug"""
+    since_seq: int
+    """event that gave it its status"""
+    reason: str = ""
+
+
+class RunState(Part):
+    """A run as the ledger knows it."""
+
+    status: RunStatus
+    candidate: str
+    phase: Phase
+    seed: int
+    kind: str = "train"
+    nonce: str | None = None
+    gpu: int | None = None
+    retry_of: str | None = None
+    reservation: Amounts
+    actual: Amounts | None = None
+    identity: dict[str, Any] = Field(default={})
+    """what proves which process or job it is"""
+    killed_by: str | None = None
+    why: str = ""
+    intent_at: str
+    started_at: str | None = None
+    ended_at: str | None = None
+
+    @property
+    def is_live(self) -> bool:
+        """Starting or running."""
+        return self.status in LIVE_RUNS
+
+
+class EvidenceState(Part):
+    """A piece of evidence as the ledger knows it."""
+
+    kind: str
+    hash: Sha
+    run: str | None = None
+    candidate: str | None = None
+    seq: int
+
+
+class Incumbent(Part):
+    """The candidate that a study trusts under one protocol."""
+
+    candidate: str
+    protocol_hash: Sha | None = None
+    iqm: float | None = None
+    ci: tuple[float, float] | None = None
+    n: int | None = None
+
+
+class DecisionState(Part):
+    """A decision as the ledger knows it."""
+
+    candidate: str
+    verdict: str
+    to: CandidateStatus | None = None
+    phase: Phase | None = None
+    audit: str | None = None
+    audit_verdict: str | None = None
+    incumbent: Incumbent | None = None
+    actor: str
+    at: str
+
+
+class FiredStop(Part):
+    """A stop rule that fired and was not lifted since."""
+
+    rule: str
+    why: str = ""
+    at: str
+
+
+class BudgetState(Part):
+    """What was used, is held for live runs, and is left; left is None where nothing limits it."""
+
+    spent: Amounts = Amounts()
+    reserved: Amounts = Amounts()
+    left: Amounts = Amounts()
+    warnings: tuple[str, ...] = ()
+    """resources of which more than the soft share is gone"""
+
+
+class StudyState(Document):
+    """state.json: enough for a fresh reader to go on, without any chat."""
+
+    schema_id: str = Field(default="telic.state/1", alias="schema")
+    study: str
+    ledger_head: LedgerHead = EMPTY
+    updated_at: str | None = None
+    study_status: StudyStatus = "open"
+    study_kind: str | None = None
+    contract_version: int | None = None
+    contract_hash: Sha | None = None
+    protocol_hash: Sha | None = None
+    budget_limits: Budget = Budget()
+    automation: Automation = Automation()
+    stop_rules: tuple[StopRule, ...] = ()
+    incumbent: Incumbent | None = None
+    incumbents: dict[str, Incumbent] = Field(default={})
+    """by protocol hash"""
+    baseline: str | None = None
+    noise_floor: float | None = None
+    counts: dict[str, int] = Field(default={})
+    budget: BudgetState = BudgetState()
+    spent_by_candidate: dict[str, Amounts] = Field(default={})
+    """spent and reserved, for the limits per candidate"""
+    spent_by_phase: dict[str, Amounts] = Field(default={})
+    queue_ref: str = "queue.json"
+    candidates: dict[str, CandidateState] = Field(default={})
+    runs: dict[str, RunState] = Field(default={})
+    active_runs: tuple[str, ...] = ()
+    evidence: dict[str, EvidenceState] = Field(default={})
+    decisions: dict[str, DecisionState] = Field(default={})
+    approvals: dict[str, Approval] = Field(default={})
+    """by key, or key:candidate"""
+    required_approvals: tuple[ApprovalKey, ...] = ()
+    pending_approvals: tuple[str, ...] = ()
+    fired_stops: tuple[FiredStop, ...] = ()
+    next_action: dict[str, Any] | None = None
+
+    def runs_of(self, candidate: str, phase: Phase | None = None) -> dict[str, RunState]:
+        """Return the runs of a candidate, in one phase or in all."""
+        return {
+            name: run
+            for name, run in self.runs.items()
+            if run.candidate == candidate and phase in (None, run.phase)
+        }
+
+
+def replay(events: Iterable[LedgerEvent], study: str = "") -> StudyState:
+    """Return the state that a list of events comes to."""
+    from telic.studies.projector import Projector
+
+    projector = Projector(study)
+    for event in events:
+        projector.apply(event)
+    return projector.state()

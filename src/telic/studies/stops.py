@@ -1,0 +1,191 @@
+"""Stop rules: looked at before every launch and at every step of the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from telic.core.config import Record
+from telic.studies.budget import exhausted
+from telic.studies.clock import moment
+from telic.studies.records.candidate import CandidateStatus
+from telic.studies.records.rules import StopName, StopRule
+from telic.studies.state import DecisionState, StudyState
+
+Effect = Literal["close", "stop", "pause", "ask"]
+_ALWAYS: tuple[StopName, ...] = (
+    "budget_exhausted", "failure_streak", "guardrail_breach", "hacking_high", "integrity",
+    "human_stop",
+)  # fmt: skip
+_EFFECTS: dict[StopName, Effect] = {
+    "target_reached": "close",
+    "failure_streak": "pause",
+    "guardrail_breach": "pause",
+    "hacking_high": "pause",
+    "integrity": "pause",
+    "human_stop": "pause",
+}
+_PROMOTIONS_WITHOUT_GAIN = 5
+_ACCEPTS_LOOKED_AT = 3
+_SMALL_GAIN = 0.01
+_FAILURES = 3
+
+
+class Facts(Record):
+    """What rules look at besides the ledger."""
+
+    now: str
+    stop_file: bool = False
+    direction: Literal["max", "min"] = "max"
+    target: float | None = None
+    """of the metric, when the rule names none"""
+    integrity: tuple[str, ...] = ()
+    """problems of ledger, protocol or approvals"""
+    guardrail_breaches: tuple[str, ...] = ()
+    """block-severity guardrails that the incumbent breaks"""
+    hacking_levels: tuple[str, ...] = ()
+    """levels of the reflections so far, oldest first"""
+
+
+class Stop(Record):
+    """A rule that holds now."""
+
+    rule: StopName
+    effect: Effect
+    why: str
+    kill_running: bool = False
+
+
+def check_stops(state: StudyState, facts: Facts) -> list[Stop]:
+    """Return the rules that hold now: those of the contract, and those that always apply."""
+    rules: dict[StopName, StopRule] = {rule.rule: rule for rule in state.stop_rules}
+    for name in _ALWAYS:
+        rules.setdefault(name, StopRule(rule=name))
+    found: list[Stop] = []
+    for name, rule in rules.items():
+        if why := _CHECKS[name](rule, state, facts):
+            effect = rule.action or _EFFECTS.get(name, "stop")
+            found.append(Stop(rule=name, effect=effect, why=why, kill_running=rule.kill_running))
+    return found
+
+
+def _target(rule: StopRule, state: StudyState, facts: Facts) -> str | None:
+    target = rule.value if rule.value is not None else facts.target
+    held = state.incumbent
+    if target is None or held is None or held.ci is None:
+        return None
+    low, high = held.ci
+    reached = low >= target if facts.direction == "max" else high <= target
+    worst = low if facts.direction == "max" else high
+    return f"{held.candidate} holds {worst:g}, the target is {target:g}" if reached else None
+
+
+def _budget(rule: StopRule, state: StudyState, facts: Facts) -> str | None:
+    gone = exhausted(state)
+    return f"nothing is left of {', '.join(gone)}" if gone else None
+
+
+def _candidates(rule: StopRule, state: StudyState, facts: Facts) -> str | None:
+    count = sum(each.kind != "baseline" for each in state.candidates.values())
+    return _many("candidates", count, rule.value)
+
+
+def _iterations(rule: StopRule, state: StudyState, facts: Facts) -> str | None:
+    return _many("decisions", len(_final(state)), rule.value)
+
+
+def _progress(rule: StopRule, state: StudyState, facts: Facts) -> str | None:
+    most = rule.k or _PROMOTIONS_WITHOUT_GAIN
+    tried = [each for each in _final(state) if each.phase == "promotion"]
+    recent = tried[-most:]
+    if len(recent) == most and all(each.to != CandidateStatus.ACCEPTED for each in recent):
+        return f"the last {most} promotions were not accepted"
+    return _small_gain(rule, state)
+
+
+def _small_gain(rule: StopRule, state: StudyState) -> str | None:
+    """Look at the incumbents' metric over the last m accepts."""
+    m = rule.m or _ACCEPTS_LOOKED_AT
+    values = [
+        each.incumbent.iqm
+        for each in state.decisions.values()
+        if each.to == CandidateStatus.ACCEPTED and each.incumbent and each.incumbent.iqm is not None
+    ]
+    if len(values) <= m:
+        return None
+    first, last = values[-m - 1], values[-1]
+    least = _SMALL_GAIN if rule.min_gain is None else rule.min_gain
+    gain = abs(last - first) / max(abs(first), 1e-12)
+    return f"the last {m} accepts gained {gain:.2%} together" if gain < least else None
+
+
+def _deadline(rule: StopRule, state: StudyState, facts: Facts) -> str | None:
+    if rule.at is None or moment(facts.now) < moment(rule.at):
+        return None
+    return f"the deadline {rule.at} has passed"
+
+
+def _failures(rule: StopRule, state: StudyState, facts: Facts) -> str | None:
+    most = rule.k or _FAILURES
+    latest = sorted(
+        (each for each in state.candidates.values() if each.status in _ENDED),
+        key=lambda each: each.since_seq,
+    )[-most:]
+    if len(latest) == most and all(each.status == CandidateStatus.DEBUG for each in latest):
+        return f"the last {most} candidates all ended in debug"
+    return None
+
+
+def _guardrails(rule: StopRule, state: StudyState, facts: Facts) -> str | None:
+    broken = facts.guardrail_breaches
+    return f"the incumbent breaks {', '.join(broken)}; consider a revert" if broken else None
+
+
+def _hacking(rule: StopRule, state: StudyState, facts: Facts) -> str | None:
+    return (
+        "two reflections in a row say high" if facts.hacking_levels[-2:] == ("high",) * 2 else None
+    )
+
+
+def _integrity(rule: StopRule, state: StudyState, facts: Facts) -> str | None:
+    return "; ".join(facts.integrity) or None
+
+
+def _human(rule: StopRule, state: StudyState, facts: Facts) -> str | None:
+    if state.study_status == "paused":
+        return "the study is paused"
+    return "there is a file named STOP" if facts.stop_file else None
+
+
+_CHECKS: dict[StopName, Callable[[StopRule, StudyState, Facts], str | None]] = {
+    "target_reached": _target,
+    "budget_exhausted": _budget,
+    "max_candidates": _candidates,
+    "max_iterations": _iterations,
+    "no_progress": _progress,
+    "wallclock_deadline": _deadline,
+    "failure_streak": _failures,
+    "guardrail_breach": _guardrails,
+    "hacking_high": _hacking,
+    "integrity": _integrity,
+    "human_stop": _human,
+}
+_ENDED = frozenset(
+    {
+        CandidateStatus.ACCEPTED,
+        CandidateStatus.REJECTED,
+        CandidateStatus.INCONCLUSIVE,
+        CandidateStatus.DEBUG,
+    }
+)
+
+
+def _final(state: StudyState) -> list[DecisionState]:
+    """Return the decisions that ended a try."""
+    return [each for each in state.decisions.values() if each.to in _ENDED]
+
+
+def _many(what: str, count: int, most: float | None) -> str | None:
+    return (
+        f"{count} {what} are all that were planned" if most is not None and count >= most else None
+    )

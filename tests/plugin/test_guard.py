@@ -1,0 +1,124 @@
+"""Shell commands that would train beside the gate are denied, and nothing else."""
+
+import pytest
+
+from telic.plugin.guard import GATE, before_shell, refusal
+from telic.plugin.shell import simple_commands
+
+DENIED = [
+    "python scripts/train.py",
+    "python3 -u scripts/train.py --seed 3",
+    "./scripts/train.py",
+    "cd scripts && python train.py",
+    "WANDB_MODE=offline nohup nice -n 5 .venv/bin/python scripts/train.py > log 2>&1 &",
+    "uv run python scripts/train.py",
+    "torchrun --nproc_per_node 2 scripts/train.py",
+    "python -m scripts.train",
+    "python -m torch.distributed.run scripts/train.py",
+    "python -c 'from scripts.train import main; main()'",
+    "bash -c 'python scripts/train.py'",
+    'tmux new -d -s t "cd scripts; python train.py"',
+    "ls # look first\npython scripts/train.py",
+    "echo $(python scripts/train.py)",
+    'echo "`python scripts/train.py`"',
+    "for s in 1 2 3; do python scripts/train.py --seed $s; done",
+    "bash <<'EOF'\npython scripts/train.py\nEOF",
+    "python \\\n  scripts/train.py",
+    "find . -name train.py -exec python {} +",
+    "python scripts/train.py 'unclosed",
+    "bash run.sh",
+    "sh ./run.sh",
+]
+ALLOWED = [
+    "cat scripts/train.py",
+    "sed -n 1,40p scripts/train.py | head",
+    "git add scripts/train.py && git commit -m 'python scripts/train.py works'",
+    "grep -rn 'python scripts/train.py' README.md",
+    "wc -l < scripts/train.py",
+    "ruff check scripts/train.py",
+    "python -m py_compile scripts/train.py",
+    "python -m pytest tests/test_train.py",
+    "python scripts/evaluate.py policy.pt",
+    "python other/train.py",
+    "python scripts/training.py",
+    "# python scripts/train.py",
+    "cat > notes.md <<'EOF'\npython scripts/train.py\nEOF",
+    "telic study run c-1 --execute --confirm RUN_CANDIDATE",
+    "telic study next",
+    "",
+]
+
+
+@pytest.mark.parametrize("line", DENIED)
+def test_training_beside_the_gate_is_denied(repository, line):
+    (repository / "run.sh").write_text("#!/bin/sh\npython scripts/train.py\n")
+    assert refusal(line, repository) == GATE
+
+
+@pytest.mark.parametrize("line", ALLOWED)
+def test_everything_else_passes(repository, line):
+    assert refusal(line, repository) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "denied"),
+    [
+        ("walker train --task flat", True),
+        ("/opt/bin/walker --quiet train", True),
+        ("walker play --task flat", False),
+        ("pip show walker", False),
+    ],
+)
+def test_an_installed_command_is_known_by_its_verb(with_adapter, line, denied):
+    root = with_adapter({"train": {"argv": ["walker", "train", "--seed", "{seed}"]}})
+    assert (refusal(line, root) is not None) == denied
+
+
+def test_a_script_that_also_evaluates_may_evaluate(with_adapter):
+    root = with_adapter(
+        {
+            "train": {"argv": ["python", "main.py", "{overrides}"]},
+            "eval": {"argv": ["python", "main.py", "--play_only", "{checkpoint}"]},
+        }
+    )
+    assert refusal("python main.py --play_only policy.pt", root) is None
+    assert refusal("python main.py --steps 5", root) == GATE
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "telic study approve",
+        "script -qc 'telic study approve budget' /dev/null",
+        "yes | .venv/bin/telic study confirm seeds",
+        "TELIC_ACTOR=human:ada telic study resume",
+    ],
+)
+def test_nobody_answers_for_a_person(repository, line):
+    assert "a person's word" in (refusal(line, repository) or "")
+
+
+def test_exporting_approvals_is_no_approval(repository):
+    assert refusal("telic study approve --export approvals.json", repository) is None
+
+
+def test_without_a_study_nothing_is_denied(tmp_path):
+    assert refusal("python scripts/train.py", tmp_path) is None
+
+
+def test_the_answer_is_in_the_words_of_the_hosts(repository):
+    inside = repository / "scripts"
+    for command in ("python train.py", ["bash", "-lc", "python scripts/train.py"]):
+        event = {"cwd": str(inside), "tool_name": "Bash", "tool_input": {"command": command}}
+        answer = before_shell(event)["hookSpecificOutput"]
+        assert answer["permissionDecision"] == "deny"
+        assert answer["hookEventName"] == "PreToolUse"
+        assert "telic study next" in answer["permissionDecisionReason"]
+    assert before_shell({"cwd": str(inside), "tool_input": {"file_path": "x"}}) is None
+
+
+def test_a_shell_line_comes_apart():
+    line = "A=1 cd x && B=2 python t.py --a='b c' > out 2>&1 | tee log; (ls)"
+    assert simple_commands(line) == [
+        ["cd", "x"], ["python", "t.py", "--a=b c", "2"], ["tee", "log"], ["ls"],
+    ]  # fmt: skip

@@ -1,0 +1,194 @@
+import pytest
+
+from telic.storage.files import read_json, write_json
+from telic.studies.candidate import new_candidate
+from telic.studies.deciding import decide, revert
+from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
+from telic.studies.evidence.auditing import audit_result
+from telic.studies.incumbent_check import check_incumbent, is_checked
+from telic.studies.queueing import more_seeds, plan_incumbent_check
+from telic.studies.validation.validating import validate_candidate
+from tests.studies.candidates.small_study import (
+    AGENT,
+    HUMAN,
+    change_contract,
+    claim,
+    complete,
+    make,
+    measure,
+    promoted,
+)
+
+SMALLER = {"overrides": {"reward.weight": {"from": 1.0, "to": 0.8}}}
+
+
+def snapshot(ledger):
+    return {p: p.read_bytes() for p in ledger.folder.path.rglob("*") if p.is_file()}
+
+
+COST = {"est": {"gpu_h": 1.0}}
+BASELINE, BETTER = "c-0001-as-it-is", "c-0002-more-weight"
+
+
+def test_an_accepted_baseline_is_the_first_incumbent(based):
+    ledger = based
+    state = ledger.state()
+    assert state.incumbent is not None and state.incumbent.candidate == BASELINE
+    assert state.incumbent.iqm == pytest.approx(0.5, abs=0.01) and state.incumbent.n == 5
+    assert state.baseline == BASELINE
+    assert state.noise_floor == pytest.approx(0.0158, abs=1e-3)
+    decision = read_json(ledger.folder.decision_file("d-0001"))
+    assert decision["incumbent_after"] == BASELINE and decision["incumbent_before"] is None
+    assert decision["audit"] and decision["evidence"]
+
+
+def test_a_better_candidate_moves_the_incumbent(claimed):
+    ledger, name = claimed, BETTER
+    assert audit_result(ledger, name, AGENT).audit.verdict == "valid_improvement"
+    made = decide(ledger, name, "accept", HUMAN, "all five seeds are better")
+    assert made.recorded and made.incumbent == name
+    moved = [each for each in ledger.events() if each.type == "incumbent.changed"][-1]
+    assert (moved.data["from"], moved.data["to"]) == (BASELINE, name)
+
+
+def test_an_agent_only_proposes_where_people_decide(claimed):
+    ledger, name = claimed, BETTER
+    audit_result(ledger, name, AGENT)
+    made = decide(ledger, name, "accept", AGENT, "it is better")
+    assert not made.recorded and "person" in made.why
+    assert ledger.state().candidates[name].status == "completed"
+    assert ledger.events()[-1].type == "decision.proposed"
+
+
+def test_an_agent_accepts_where_the_contract_lets_it(claimed):
+    ledger, name = claimed, BETTER
+    change_contract(ledger, {"automation": {"decide": "auto"}})
+    audit_result(ledger, name, AGENT)
+    assert decide(ledger, name, "accept", AGENT, "it is better").incumbent == name
+
+
+def test_nobody_accepts_what_an_audit_does_not_support(based):
+    ledger = based
+    name = promoted(ledger, -0.1, change=SMALLER)
+    assert audit_result(ledger, name, AGENT).audit.verdict == "no_improvement"
+    before = snapshot(ledger)
+    with pytest.raises(GateRefused, match="the audit says no_improvement"):
+        decide(ledger, name, "accept", HUMAN, "I like it")
+    assert snapshot(ledger) == before
+    assert decide(ledger, name, "reject", AGENT, "no gain").incumbent == BASELINE
+
+
+def test_a_decision_needs_evidence_and_a_reason(ledger):
+    name = new_candidate(ledger, "as it is", {"kind": "baseline", "plan": COST}, AGENT).id
+    validate_candidate(ledger, name)
+    complete(ledger, name)
+    with pytest.raises(GateRefused, match="E_NO_EVIDENCE"):
+        decide(ledger, name, "reject", HUMAN, "no", cause="phase_rule")
+    with pytest.raises(StudyError, match="E_REASON"):
+        decide(ledger, name, "reject", HUMAN, " ", cause="phase_rule")
+
+
+def test_a_short_trial_may_reject_but_never_accept(ledger):
+    name = make(ledger)
+    validate_candidate(ledger, name)
+    measure(ledger, complete(ledger, name)[0], 0.1)
+    with pytest.raises(GateRefused, match="no audit"):
+        decide(ledger, name, "accept", HUMAN, "it looks good")
+    with pytest.raises(GateRefused, match="neither an audit"):
+        decide(ledger, name, "reject", AGENT, "a feeling")
+    assert decide(ledger, name, "reject", AGENT, "last", cause="phase_rule").recorded
+
+
+def test_an_old_audit_does_not_decide_about_new_runs(claimed):
+    ledger, name = claimed, BETTER
+    old = audit_result(ledger, name, AGENT).audit.id
+    more_seeds(ledger, name, AGENT, "to be sure")
+    claim(ledger, name, "promotion", {105: 0.1, 106: 0.1, 107: 0.1, 108: 0.1, 109: 0.1})
+    with pytest.raises(StudyError, match="E_NO_AUDIT"):
+        decide(ledger, name, "accept", HUMAN, "the first five were fine", audit=old)
+    with pytest.raises(GateRefused, match="no audit"):
+        decide(ledger, name, "accept", HUMAN, "the first five were fine")
+
+
+def test_altered_evidence_decides_nothing(claimed):
+    ledger, name = claimed, BETTER
+    made = audit_result(ledger, name, AGENT)
+    path = ledger.folder.audit_file(made.audit.id)
+    write_json(path, {**read_json(path), "verdict": "no_improvement"})
+    with pytest.raises(BrokenIntegrity, match="not what was recorded"):
+        decide(ledger, name, "reject", HUMAN, "the audit says so")
+
+
+def test_a_broken_ledger_blocks_decisions(claimed):
+    ledger, name = claimed, BETTER
+    audit_result(ledger, name, AGENT)
+    text = ledger.folder.ledger.read_text()
+    ledger.folder.ledger.write_text(text.replace("five seeds agree", "five seeds argue"))
+    with pytest.raises(BrokenIntegrity, match="E_LEDGER_BROKEN"):
+        decide(ledger, name, "accept", HUMAN, "it is better")
+
+
+def test_a_revert_brings_the_one_before_back(claimed):
+    ledger, name = claimed, BETTER
+    audit_result(ledger, name, AGENT)
+    decide(ledger, name, "accept", HUMAN, "better")
+    with pytest.raises(GateRefused, match="agent may not"):
+        revert(ledger, name, AGENT, "I changed my mind")
+    made = revert(ledger, name, HUMAN, "it broke on the robot")
+    assert made.incumbent == BASELINE
+    assert ledger.state().candidates[name].status == "reverted"
+    incumbent = ledger.state().incumbent
+    assert incumbent is not None and incumbent.iqm == pytest.approx(0.5, abs=0.01)
+
+
+def test_without_anyone_before_there_is_no_revert(based):
+    ledger = based
+    before = snapshot(ledger)
+    with pytest.raises(GateRefused, match="takes over is not named"):
+        revert(ledger, BASELINE, HUMAN, "start over")
+    with pytest.raises(StudyError, match="E_NO_INCUMBENT"):
+        revert(ledger, BASELINE, HUMAN, "start over", to="c-0009-x")
+    assert snapshot(ledger) == before
+
+
+@pytest.mark.parametrize(("fresh", "verdict"), [(0.70, "advance"), (0.52, "hold")])
+def test_an_accepted_claim_is_checked_on_fresh_seeds(claimed, fresh, verdict):
+    ledger, name = claimed, BETTER
+    audit_result(ledger, name, AGENT)
+    decide(ledger, name, "accept", HUMAN, "better")
+    assert not is_checked(ledger) and check_incumbent(ledger) is None
+    jobs = plan_incumbent_check(ledger, BASELINE, AGENT)
+    assert [each.seed for each in jobs] == 2 * [900, 906, 907, 908, 909]
+    assert is_checked(ledger) and check_incumbent(ledger) is None
+    noise = (0.01, -0.01, 0.0, 0.005, -0.005)
+    scores = {seed: fresh + n for seed, n in zip((900, 906, 907, 908, 909), noise, strict=True)}
+    claim(ledger, name, "incumbent_validation", scores)
+    said = check_incumbent(ledger)
+    assert said is not None and said.verdict == verdict
+
+
+def test_a_crash_before_the_ledger_line_decides_nothing(claimed, monkeypatch):
+    audit_result(claimed, BETTER, AGENT)
+    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+        patch.setattr("telic.studies.lifecycle.transition", lambda *_: 1 / 0)
+        decide(claimed, BETTER, "accept", HUMAN, "better")
+    state = claimed.state()
+    assert state.incumbent is not None and state.incumbent.candidate == BASELINE
+    assert decide(claimed, BETTER, "accept", HUMAN, "better").decision == "d-0003"
+
+
+def test_a_crash_after_the_ledger_line_has_moved_the_incumbent(claimed, monkeypatch):
+    audit_result(claimed, BETTER, AGENT)
+    append = type(claimed).append
+
+    def dying(self, type, *given, **named):
+        if type == "incumbent.changed":
+            raise ZeroDivisionError
+        return append(self, type, *given, **named)
+
+    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+        patch.setattr(type(claimed), "append", dying)
+        decide(claimed, BETTER, "accept", HUMAN, "better")
+    state = claimed.state()
+    assert state.incumbent is not None and state.incumbent.candidate == BETTER
+    assert claimed.verify().ok

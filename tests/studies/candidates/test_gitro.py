@@ -1,0 +1,90 @@
+import subprocess
+
+import pytest
+
+from telic.errors import Refused
+from telic.studies import gitro
+
+GOOD = "--- a/reward.py\n+++ b/reward.py\n@@ -1 +1 @@\n-weight = 1\n+weight = 2\n"
+
+
+@pytest.fixture
+def repository(tmp_path):
+    root = tmp_path / "repo"
+    root.mkdir()
+    (root / "reward.py").write_text("weight = 1\n")
+    for words in (
+        ("init", "-q"),
+        ("config", "user.email", "a@example.org"),
+        ("config", "user.name", "a"),
+        ("add", "."),
+        ("commit", "-q", "-m", "first"),
+    ):
+        subprocess.run(["git", *words], cwd=root, check=True)
+    return root
+
+
+def snapshot(root):
+    return {p: p.read_bytes() for p in root.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("commit", "-m", "x"),
+        ("apply", "x.diff"),
+        ("apply", "--check", "--apply", "x.diff"),
+        ("hash-object", "-w", "x"),
+        ("read-tree", "HEAD"),
+        ("diff",),
+        ("diff", "--no-ext-diff", "--output=x"),
+        ("fetch",),
+        ("worktree", "add", "x"),
+    ],
+)
+def test_what_writes_or_runs_foreign_code_is_refused(repository, words):
+    with pytest.raises(Refused, match="not one of the read-only"):
+        gitro.ask(repository, *words)
+
+
+def test_only_commands_built_here_count_as_allowed():
+    assert not gitro.is_allowed(["git", "status", "--porcelain"])
+    assert not gitro.is_allowed(["sh", "-c", "git status --porcelain"])
+
+
+def test_a_patch_is_checked_against_its_base_whatever_lies_in_the_tree(repository, tmp_path):
+    base = gitro.head_commit(repository)
+    assert base is not None and gitro.has_commit(repository, base)
+    patch = tmp_path / "patch.diff"
+    patch.write_text(GOOD)
+    (repository / "reward.py").write_text("something else\n")
+    before = snapshot(repository)
+    assert gitro.why_patch_fails(repository, patch, base) is None
+    assert gitro.patched_paths(repository, patch) == ("reward.py",)
+    assert gitro.changed_paths(repository) == ("reward.py",)
+    why = gitro.why_patch_fails(repository, patch, None)
+    assert why is not None and "reward.py" in why
+    assert snapshot(repository) == before
+
+
+def test_an_unknown_base_is_said(repository, tmp_path):
+    patch = tmp_path / "patch.diff"
+    patch.write_text(GOOD)
+    assert not gitro.has_commit(repository, "1" * 40)
+    why = gitro.why_patch_fails(repository, patch, "1" * 40)
+    assert why is not None and "base commit" in why
+
+
+def test_a_file_system_monitor_named_by_the_repository_does_not_run(repository, tmp_path):
+    mark, hook = tmp_path / "ran", tmp_path / "hook"
+    hook.write_text(f"#!/bin/sh\ntouch {mark}\n")
+    hook.chmod(0o755)
+    words = ["git", "config", "core.fsmonitor", str(hook)]
+    subprocess.run(words, cwd=repository, check=True)
+    gitro.changed_paths(repository)
+    assert not mark.exists()
+
+
+def test_a_folder_without_git_has_no_commit(tmp_path):
+    assert gitro.head_commit(tmp_path) is None
+    assert not gitro.is_repository(tmp_path)

@@ -1,0 +1,192 @@
+from dataclasses import replace
+
+import pytest
+
+from telic.studies.deciding import decide
+from telic.studies.evidence.auditing import audit_result
+from telic.studies.lifecycle import transition
+from telic.studies.looking import look_around, next_step
+from telic.studies.next import next_action
+from telic.studies.outlook import Judged, Outlook
+from telic.studies.queue import ReadyJob
+from telic.studies.queueing import Advanced, advance, plan_candidate
+from telic.studies.records import RUNNER, Job
+from telic.studies.stops import Stop
+from telic.studies.validation.validating import validate_candidate
+from tests.studies.candidates.small_study import (
+    AGENT,
+    HUMAN,
+    change_contract,
+    complete,
+    end_run,
+    make,
+    measure,
+    start_run,
+)
+
+JOB = Job(job_id="j", candidate="c-0001-x", phase="smoke", seed=1)
+# Everything at once: each entry alone must win over all that come after it.
+ORDER = [
+    ("repair", {"integrity": ("ledger line 3: bad",)}),
+    ("stop", {"stops": (Stop(rule="human_stop", effect="pause", why="lunch"),)}),
+    ("agree", {"is_agreed": False}),
+    ("reconcile", {"crashed": ("r-1",)}),
+    ("ingest", {"unmeasured": ("r-2",)}),
+    ("monitor", {"unwatched": ("r-3",)}),
+    ("audit", {"unaudited": ("c-1",)}),
+    ("decide", {"judged": (Judged("c-2", "a-1", "no_improvement", True),)}),
+    (
+        "advance",
+        {
+            "passing": (
+                Advanced(candidate="c", phase="smoke", to="short_trial", verdict="x", why="y"),
+            )
+        },
+    ),
+    ("reflect", {"unreflected": ("r-4",)}),
+    ("launch", {"ready": (ReadyJob(job=JOB),)}),
+    ("plan", {"unplanned": ("c-3",)}),
+    ("validate", {"drafts": ("c-4",)}),
+    ("mend", {"broken": ("c-5",)}),
+    ("propose", {"open_candidates": ()}),
+    ("wait", {"open_candidates": ("c-6",), "live": ("r-5",)}),
+    ("ask", {"live": ()}),
+]
+
+
+def test_the_first_that_applies_wins():
+    outlook = Outlook(open_candidates=("c-6",))
+    for action, facts in reversed(ORDER):
+        outlook = replace(outlook, **facts)
+        assert next_action(outlook).action == action
+
+
+def test_a_launch_is_a_command_to_type_not_a_deed():
+    found = next_action(Outlook(ready=(ReadyJob(job=JOB),), launch_blocks=("approval budget",)))
+    assert found.command == (
+        "telic study run c-0001-x --phase smoke --seed 1 --execute --confirm RUN_CANDIDATE"
+    )
+    assert found.blocking == ("approval budget",)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "decision", "asks"),
+    [
+        ("valid_improvement", "accept", True),
+        ("baseline_established", "accept", True),
+        ("no_improvement", "reject", False),
+        ("inconclusive", "inconclusive", False),
+        ("invalid", "debug", False),
+    ],
+)
+def test_an_audit_suggests_its_decision(verdict, decision, asks):
+    found = next_action(Outlook(judged=(Judged("c-2", "a-1", verdict, True),)))
+    assert found.args["verdict"] == decision and bool(found.blocking) is asks
+
+
+def test_an_open_question_gets_more_seeds_where_they_fit():
+    found = next_action(Outlook(judged=(Judged("c-2", "a-1", "inconclusive", True, True),)))
+    assert (found.action, found.args["more_seeds"]) == ("advance", True)
+
+
+def test_a_new_study_starts_with_a_baseline():
+    found = next_action(Outlook(has_baseline=False))
+    assert found.args == {"kind": "baseline"}
+
+
+# ------------------------------------------------------------------ in a real study
+
+
+def files(ledger):
+    return {p: p.read_bytes() for p in ledger.folder.path.rglob("*") if p.is_file()}
+
+
+def test_asking_changes_no_file(claimed):
+    before = files(claimed)
+    next_step(claimed)
+    assert files(claimed) == before
+
+
+def test_a_study_is_led_from_the_idea_to_the_launch(ledger):
+    assert next_step(ledger).args == {"kind": "baseline"}
+    name = make(ledger)
+    assert next_step(ledger).command == f"telic study candidate validate {name}"
+    validate_candidate(ledger, name)
+    assert next_step(ledger).command == f"telic study queue plan {name}"
+    plan_candidate(ledger, name, AGENT)
+    found = next_step(ledger)
+    assert (found.action, found.args["phase"], found.args["seed"]) == ("launch", "smoke", 1)
+    assert any("budget" in each for each in found.blocking)
+    assert any(f"experiment:{name}" in each for each in found.blocking)
+
+
+def test_a_study_is_led_from_the_run_to_the_next_phase(ledger):
+    name = make(ledger)
+    validate_candidate(ledger, name)
+    plan_candidate(ledger, name, AGENT)
+    (run,) = complete(ledger, name)
+    assert next_step(ledger).command == f"telic study analyze {run}"
+    measure(ledger, run, 0.3)
+    assert next_step(ledger).args == {"candidate": name, "phase": "short_trial"}
+    advance(ledger)
+    assert next_step(ledger).args["phase"] == "short_trial"
+
+
+def test_a_claim_is_audited_decided_and_then_checked(claimed):
+    name = "c-0002-more-weight"
+    assert next_step(claimed).command == f"telic study audit-result {name}"
+    audit_result(claimed, name, AGENT)
+    found = next_step(claimed)
+    assert (found.action, found.args["verdict"]) == ("decide", "accept")
+    assert found.blocking == ("a person accepts (automation.decide: ask)",)
+    decide(claimed, name, "accept", HUMAN, "better")
+    assert next_step(claimed).command == "telic study queue check-incumbent"
+
+
+def test_what_cannot_be_mended_any_more_is_given_up(ledger):
+    change_contract(ledger, {"automation": {"max_debug_attempts": 0}})
+    name = make(ledger)
+    validate_candidate(ledger, name)
+    end_run(ledger, start_run(ledger, name), "failed", why="it crashed")
+    transition(ledger.folder, name, "debug", RUNNER, "it crashed")
+    found = next_step(ledger)
+    assert found.args == {"candidate": name, "verdict": "reject"}
+    assert decide(ledger, name, "reject", AGENT, "it does not start").recorded
+
+
+def test_a_run_that_vanished_is_settled_first(ledger):
+    name = make(ledger)
+    validate_candidate(ledger, name)
+    run = start_run(ledger, name)
+    folder = ledger.folder.run(run)
+    folder.mkdir(parents=True)
+    (folder / "exit.json").write_text("{}")
+    assert next_step(ledger).args["run"] == run and next_step(ledger).action == "reconcile"
+
+
+def test_a_flipped_byte_comes_before_everything(ledger):
+    make(ledger)
+    content = bytearray(ledger.folder.ledger.read_bytes())
+    content[40] ^= 1
+    ledger.folder.ledger.write_bytes(content)
+    found = next_step(ledger)
+    assert found.action == "repair" and "line 1" in found.why
+
+
+def test_an_edited_contract_is_said(ledger):
+    text = ledger.folder.contract.read_text()
+    ledger.folder.contract.write_text(text.replace("max: 4", "max: 400"))
+    assert "not the agreed version" in next_step(ledger).why
+
+
+def test_a_stop_file_stops(ledger):
+    ledger.folder.stop_file.write_text("")
+    found = next_step(ledger)
+    assert (found.action, found.args["rule"]) == ("stop", "human_stop")
+
+
+def test_the_outlook_of_a_quiet_study_is_quiet(based):
+    outlook = look_around(based)
+    assert outlook.integrity == outlook.stops == outlook.ready == ()
+    assert outlook.has_baseline and not outlook.open_candidates
+    assert next_action(outlook).args == {"role": "candidate_proposer"}

@@ -1,0 +1,68 @@
+import pytest
+
+from telic.studies.phases import (
+    RunFact,
+    after_short_trial,
+    after_smoke,
+    claim_holds,
+    median_score,
+    next_phase,
+)
+
+GOOD = RunFact("r-1", True, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("runs", "verdict"),
+    [
+        ([GOOD], "advance"),
+        ([], "wait"),
+        ([GOOD, RunFact("r-2", False, None)], "hold"),
+        ([RunFact("r-1", True, 0.9, ("nan_inf",))], "hold"),
+        ([RunFact("r-1", True, None)], "wait"),
+    ],
+)
+def test_smoke_asks_whether_it_works_not_how_well(runs, verdict):
+    assert after_smoke(runs).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("scores", "incumbent", "direction", "verdict"),
+    [
+        ({"a": 0.6, "b": 0.9, "c": 0.8}, 0.5, "max", "advance"),  # beats the incumbent
+        ({"a": 0.6, "b": 0.9, "c": 0.8}, 0.7, "max", "hold"),  # third of three
+        ({"a": 0.9, "b": 0.6, "c": 0.8}, 0.95, "max", "advance"),  # first of three
+        ({"a": 0.1, "b": 0.6, "c": 0.8}, None, "min", "advance"),
+        ({"a": 0.4, "b": None}, None, "max", "wait"),
+        ({"a": 0.4, "b": None}, 0.3, "max", "advance"),  # others cannot change that
+        ({"a": None, "b": 0.1}, 0.3, "max", "wait"),
+        ({"a": 0.4}, 0.5, "max", "advance"),  # alone it is the best of its batch
+        ({"a": 0.7, "b": 0.9, "c": 0.8, "d": 0.1}, 1.0, "max", "hold"),  # ceil(4 / 3) = 2
+    ],
+)
+def test_a_short_trial_filters(scores, incumbent, direction, verdict):
+    assert after_short_trial("a", scores, incumbent, direction, 3).verdict == verdict
+
+
+def test_a_median_needs_every_run():
+    assert median_score([GOOD, RunFact("r-2", True, 0.3), RunFact("r-3", True, 0.2)]) == 0.2
+    assert median_score([GOOD, RunFact("r-2", True, None)]) is None
+    assert median_score([]) is None
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "direction", "verdict"),
+    [
+        (0.76, 0.9, "max", "advance"),  # 0.8 - 0.76 = 0.04 < 0.05
+        (0.74, 0.9, "max", "hold"),  # 0.06 > 0.05
+        (0.7, 0.84, "min", "advance"),
+        (0.7, 0.86, "min", "hold"),
+    ],
+)
+def test_a_claim_may_lose_half_of_its_gain_at_most(low, high, direction, verdict):
+    assert claim_holds(0.8, 0.1, low, high, direction).verdict == verdict
+
+
+def test_phases_follow_the_plan():
+    assert next_phase("smoke", ("smoke", "promotion")) == "promotion"
+    assert next_phase("promotion", ("smoke", "promotion")) is None

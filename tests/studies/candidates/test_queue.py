@@ -1,0 +1,276 @@
+import pytest
+
+from telic.errors import UnknownName
+from telic.storage.files import read_json
+from telic.studies.batches import plan_batch, read_experiments
+from telic.studies.errors import GateRefused
+from telic.studies.lifecycle import transition
+from telic.studies.ordering import reorder
+from telic.studies.queue import planned_jobs, step
+from telic.studies.queueing import (
+    advance,
+    fresh_seeds,
+    more_seeds,
+    plan_candidate,
+    planned_seeds,
+    queue_of,
+    queue_step,
+)
+from telic.studies.records import RUNNER, SYSTEM, Job, Lease, QueueManifest, QueuePolicy
+from telic.studies.state import CandidateState, RunState, StudyState
+from telic.studies.validation.validating import validate_candidate
+from tests.studies.candidates.small_study import (
+    AGENT,
+    change_contract,
+    complete,
+    end_run,
+    make,
+    measure,
+    start_run,
+)
+
+NOW = "2026-08-01T12:00:00Z"
+EARLIER, LATER = "2026-08-01T11:00:00Z", "2026-08-01T13:00:00Z"
+
+
+def job(name, phase="smoke", seed=1, **facts):
+    return Job(job_id=f"{name}-{phase}-{seed}", candidate=name, phase=phase, seed=seed, **facts)
+
+
+def state(**candidates):
+    held = {
+        name: CandidateState(status=status, phase=phase, author="agent:x", since_seq=1)
+        for name, (status, phase) in candidates.items()
+    }
+    return StudyState(study="walk/first", candidates=held)
+
+
+def queue(*jobs, **policy):
+    return QueueManifest(study="walk/first", policy=QueuePolicy(**policy), jobs=jobs)
+
+
+def ready(found):
+    return [each.job.job_id for each in found.ready]
+
+
+# ------------------------------------------------------------------ the pure step
+
+
+def test_a_step_is_pure(ledger):
+    manifest, now = queue(job("a")), state(a=("validated", "smoke"))
+    before = manifest.model_dump(), now.model_dump()
+    assert step(manifest, now, NOW) == step(manifest, now, NOW)
+    assert (manifest.model_dump(), now.model_dump()) == before
+
+
+@pytest.mark.parametrize(
+    ("status", "phase", "why"),
+    [
+        ("validated", "smoke", None),
+        ("launched", "smoke", None),
+        ("validated", "promotion", "is in phase promotion"),
+        ("draft", None, "a is draft"),
+        ("completed", "smoke", "a is completed"),
+        ("accepted", "promotion", "only runs in promotion"),
+    ],
+)
+def test_a_job_waits_for_its_candidate(status, phase, why):
+    found = step(queue(job("a")), state(a=(status, phase)), NOW)
+    assert bool(found.ready) is (why is None)
+    assert why is None or why in found.waiting[0].why
+
+
+def test_an_accepted_candidate_runs_as_control_arm():
+    found = step(queue(job("a", "promotion", 100)), state(a=("accepted", "smoke")), NOW)
+    assert ready(found) == ["a-promotion-100"]
+
+
+def test_a_job_waits_for_what_it_depends_on():
+    jobs = [job("a", seed=1), job("a", seed=2, depends_on=("a-smoke-1",))]
+    found = step(queue(*jobs, max_parallel=5), state(a=("validated", "smoke")), NOW)
+    assert ready(found) == ["a-smoke-1"] and found.waiting[0].why == "a-smoke-1 is waiting"
+
+
+def test_places_and_gpus_are_limited():
+    jobs, now = [job("a", seed=n) for n in (1, 2, 3)], state(a=("validated", "smoke"))
+    found = step(queue(*jobs, max_parallel=2, gpus=(4, 7)), now, NOW)
+    assert [each.job.slot.gpu for each in found.ready] == [4, 7]
+    assert found.waiting[0].why == "all 2 places are taken"
+    found = step(queue(*jobs, max_parallel=3, gpus=(4,)), now, NOW)
+    assert found.waiting[0].why == "no GPU is free"
+
+
+def test_a_lease_holds_until_it_runs_out():
+    held = job("a", status="leased", lease=Lease(by="me", until=LATER))
+    over = job("a", status="leased", lease=Lease(by="me", until=EARLIER))
+    now = state(a=("validated", "smoke"))
+    assert step(queue(held), now, NOW).running == ("a-smoke-1",)
+    assert ready(step(queue(over), now, NOW)) == ["a-smoke-1"]
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("fifo", ["a-promotion-100", "b-smoke-1", "c-smoke-1"]),
+        ("priority", ["c-smoke-1", "a-promotion-100", "b-smoke-1"]),
+        ("successive_halving", ["c-smoke-1", "b-smoke-1", "a-promotion-100"]),
+    ],
+)
+def test_the_order_is_the_policys(order, expected):
+    jobs = [job("a", "promotion", 100), job("b"), job("c", priority=5)]
+    smoke = ("validated", "smoke")
+    now = state(a=("validated", "promotion"), b=smoke, c=smoke)
+    assert ready(step(queue(*jobs, order=order, max_parallel=9), now, NOW)) == expected
+
+
+def test_nothing_is_ready_in_a_paused_study():
+    now = state(a=("validated", "smoke")).model_copy(update={"study_status": "paused"})
+    assert step(queue(job("a")), now, NOW).waiting[0].why == "the study is paused"
+
+
+def test_a_live_run_outside_the_queue_is_not_doubled():
+    run = RunState(
+        status="running", candidate="a", phase="smoke", seed=1, reservation={}, intent_at=NOW
+    )
+    now = state(a=("launched", "smoke")).model_copy(update={"runs": {"r-1": run}})
+    assert step(queue(job("a")), now, NOW).waiting[0].why == "this seed is already running"
+
+
+def test_every_phase_waits_for_the_one_before():
+    jobs = planned_jobs("c-0001-x", 2, {"promotion": [100, 101], "smoke": [1]})
+    assert [each.job_id for each in jobs] == [
+        "c-0001-x/2/smoke/1", "c-0001-x/2/promotion/100", "c-0001-x/2/promotion/101",
+    ]  # fmt: skip
+    assert jobs[1].depends_on == jobs[2].depends_on == ("c-0001-x/2/smoke/1",)
+
+
+# ------------------------------------------------------------------ the queue of a study
+
+
+@pytest.fixture
+def queued(ledger):
+    name = make(ledger)
+    validate_candidate(ledger, name)
+    plan_candidate(ledger, name, AGENT)
+    return name
+
+
+def test_only_a_validated_candidate_is_queued(ledger):
+    with pytest.raises(GateRefused, match="E_QUEUE"):
+        plan_candidate(ledger, make(ledger), AGENT)
+
+
+def test_planning_twice_plans_once(ledger, queued):
+    seq = ledger.head.seq
+    plan_candidate(ledger, queued, AGENT)
+    assert ledger.head.seq == seq
+    assert len(queue_of(ledger).jobs) == 7
+    assert read_json(ledger.folder.queue)["jobs"][0]["job_id"] == f"{queued}/1/smoke/1"
+
+
+def test_looking_at_the_queue_writes_nothing(ledger, queued):
+    before = {p: p.read_bytes() for p in ledger.folder.path.rglob("*") if p.is_file()}
+    assert ready(queue_step(ledger)) == [f"{queued}/1/smoke/1"]
+    assert before == {p: p.read_bytes() for p in ledger.folder.path.rglob("*") if p.is_file()}
+
+
+def test_jobs_follow_their_runs(ledger, queued):
+    run = start_run(ledger, queued)
+    assert queue_step(ledger).running == (f"{queued}/1/smoke/1",)
+    end_run(ledger, run, "killed", by="preempted")
+    again = queue_step(ledger).ready[0]
+    assert (again.retry_of, again.job.attempts) == (run, 1)
+    run = start_run(ledger, queued)
+    end_run(ledger, run, "failed", why="it crashed")
+    failed = queue_of(ledger).jobs[0]
+    assert (failed.status, failed.run_id, failed.attempts) == ("failed", run, 2)
+
+
+def test_a_run_that_was_lost_three_times_has_failed(ledger, queued):
+    for _ in range(3):
+        assert queue_step(ledger).ready
+        end_run(ledger, start_run(ledger, queued), "lost")
+    assert queue_of(ledger).jobs[0].status == "failed"
+
+
+def test_an_aborted_launch_was_no_attempt(ledger, queued):
+    ledger.append(
+        "launch.intent",
+        queued,
+        {"run": "r-x", "candidate": queued, "phase": "smoke", "seed": 1, "nonce": "n"},
+        RUNNER,
+    )
+    ledger.append("launch.aborted", queued, {"run": "r-x", "reason": "crash"}, RUNNER)
+    found = queue_step(ledger).ready[0]
+    assert (found.retry_of, found.job.attempts) == (None, 0)
+
+
+def test_a_new_revision_starts_over(ledger, queued):
+    from telic.studies.candidate import revise_candidate
+
+    end_run(ledger, start_run(ledger, queued), "failed", why="it crashed")
+    transition(ledger.folder, queued, "debug", RUNNER, "it crashed")
+    revise_candidate(ledger, queued, {"plan": {"est": {"gpu_h": 1}}}, AGENT)
+    validate_candidate(ledger, queued)
+    plan_candidate(ledger, queued, AGENT)
+    statuses = {each.job_id: each.status for each in queue_of(ledger).jobs}
+    assert statuses[f"{queued}/1/smoke/1"] == "cancelled"
+    assert ready(queue_step(ledger)) == [f"{queued}/2/smoke/1"]
+
+
+def test_a_phase_is_passed_when_its_rule_holds(ledger, queued):
+    (run,) = complete(ledger, queued)
+    assert advance(ledger)[0].verdict == "wait"  # nobody measured it
+    measure(ledger, run, 0.4)
+    (said,) = advance(ledger)
+    assert (said.to, ledger.state().candidates[queued].phase) == ("short_trial", "short_trial")
+    assert ready(queue_step(ledger)) == [f"{queued}/1/short_trial/1"]
+
+
+def test_of_a_batch_one_in_three_goes_on(ledger):
+    names = []
+    for title, weight in (("a", 1.5), ("b", 1.6), ("c", 1.7)):
+        change = {"overrides": {"reward.weight": {"from": 1.0, "to": weight}}}
+        names.append(make(ledger, title * 3, change=change, plan={"est": {"gpu_h": 1}}))
+        validate_candidate(ledger, names[-1])
+    batch = plan_batch(ledger, "weights", "find the weight", names, AGENT)
+    assert [each.id for each in batch.candidates] == names
+    assert read_experiments(ledger).batches[0].goal == "find the weight"
+    for name, score in zip(names, (0.2, 0.9, 0.5), strict=True):
+        measure(ledger, complete(ledger, name)[0], score)
+    assert {each.to for each in advance(ledger)} == {"short_trial"}
+    for name, score in list(zip(names, (0.2, 0.9, 0.5), strict=True))[:2]:
+        measure(ledger, complete(ledger, name, "short_trial")[0], score)
+    assert {each.verdict for each in advance(ledger)} == {"wait"}
+    measure(ledger, complete(ledger, names[2], "short_trial")[0], 0.5)
+    said = {each.candidate: each.verdict for each in advance(ledger)}
+    assert said == {names[0]: "hold", names[1]: "advance", names[2]: "hold"}
+
+
+def test_more_seeds_come_fresh_from_the_pool(ledger, queued):
+    measure(ledger, complete(ledger, queued)[0], 0.4)
+    transition(ledger.folder, queued, "validated", SYSTEM, "on", {"phase": "promotion"})
+    complete(ledger, queued, "promotion", (100, 101, 102, 103, 104))
+    jobs = more_seeds(ledger, queued, AGENT, "the interval is wide")
+    assert [each.seed for each in jobs] == [105, 106, 107, 108, 109]
+    assert planned_seeds(ledger, queued, "promotion") == frozenset(range(100, 110))
+    assert ledger.state().candidates[queued].status == "validated"
+    assert len(ready(queue_step(ledger))) == 1
+
+
+def test_a_pool_can_run_dry(ledger, queued):
+    change_contract(ledger, {"seeds": {"promotion": "100-103"}})
+    with pytest.raises(GateRefused, match="E_SEEDS"):
+        fresh_seeds(ledger.state(), ledger.folder.read_contract(), "promotion", [queued], 5)
+
+
+def test_the_order_can_be_changed(ledger, queued):
+    change = {"overrides": {"reward.weight": {"from": 1.0, "to": 1.5}}}
+    other = make(ledger, "urgent", change=change)
+    validate_candidate(ledger, other)
+    plan_candidate(ledger, other, AGENT)
+    assert ready(queue_step(ledger)) == [f"{queued}/1/smoke/1"]
+    reorder(ledger, AGENT, order="priority", priorities={other: 3})
+    assert ready(queue_step(ledger)) == [f"{other}/1/smoke/1"]
+    with pytest.raises(UnknownName, match="nobody"):
+        reorder(ledger, AGENT, priorities={"nobody": 1})

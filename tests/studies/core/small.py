@@ -1,0 +1,63 @@
+"""Small documents that core tests share."""
+
+from telic.storage.files import write_json
+from telic.studies import approvals, contract, lifecycle
+from telic.studies.human import Consent
+from telic.studies.ledger import Ledger
+from telic.studies.records import (
+    Actor,
+    Candidate,
+    Extractor,
+    Hypothesis,
+    MetricSpec,
+    Origin,
+    Primary,
+    Protocol,
+)
+from telic.studies.yaml_files import write_yaml
+
+AGENT = Actor(kind="agent", name="coder")
+HUMAN = Actor(kind="human", name="ada")
+ENGINE = Actor(kind="engine", name="loop")
+CONSENT = Consent(by="ada", method="tty", at="2026-08-01T09:00:00.000Z")
+
+
+def complete(study):
+    """Write the files a contract stands for and agree on it."""
+    spec = MetricSpec(
+        primary=Primary(key="success", direction="max"),
+        replication_unit="training_seed",
+        guardrails=(),
+        no_guardrails_because="toy",
+        extractor=Extractor(kind="jsonl", path="metrics.jsonl"),
+    )
+    write_yaml(study.metric_spec, spec.as_data())
+    write_yaml(study.protocol, Protocol(episodes=10, env_ids=("G1Flat",)).as_data())
+    contract.amend(study, AGENT, "first version")
+
+
+def approve_all(study):
+    for each in approvals.missing(study, Ledger(study).state()):
+        approvals.grant(study, each.key, CONSENT)
+
+
+def add_candidate(study, name="c-0001-try", kind="config", actor=AGENT):
+    """Write a candidate's file and enter it in the ledger as a draft."""
+    made = Candidate(
+        id=name,
+        created_at="2026-08-01T09:00:00Z",
+        created_by=actor,
+        task_id=study.task_id,
+        study_id=study.study_id,
+        kind=kind,
+        hypothesis=Hypothesis(statement="it helps", falsifier="it does not"),
+        origin=Origin(engine="agent"),
+    )
+    write_json(study.candidate_file(name), made.as_data())
+    lifecycle.create(study, name, actor, {"kind": kind, "content_hash": made.compute_hash()})
+    return made
+
+
+def content(folder):
+    """Every file below a folder with its bytes."""
+    return {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()}

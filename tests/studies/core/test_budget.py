@@ -1,0 +1,98 @@
+"""Budgets: reserve, settle, refuse; nothing is counted twice or lost."""
+
+import pytest
+
+from telic.studies import budget
+from telic.studies.errors import BudgetExceeded
+from telic.studies.ledger import Ledger
+from telic.studies.records import RUNNER, SYSTEM, Amounts
+from telic.studies.yaml_files import update_yaml
+from tests.studies.core.small import AGENT, complete
+
+LIMITS = {
+    "gpu_h": 10,
+    "launches": 3,
+    "llm_usd": 5,
+    "unknown_call_usd": 0.5,
+    "per_candidate": {"gpu_h": 6},
+    "per_phase": {"smoke": {"gpu_h": 1}},
+}
+
+
+@pytest.fixture
+def limited(study):
+    update_yaml(study.contract, {"budget": LIMITS})
+    complete(study)
+    return study
+
+
+def intend(study, run, phase="promotion", candidate="c-0001-x", **reservation):
+    data = {
+        "run": run, "candidate": candidate, "phase": phase, "seed": 1, "nonce": run,
+        "reservation": reservation,
+    }  # fmt: skip
+    Ledger(study).append("launch.intent", candidate, data, RUNNER)
+
+
+def end(study, run, how="finished", **actual):
+    Ledger(study).append(f"run.{how}", run, {"actual": actual}, RUNNER)
+
+
+def left(study):
+    return Ledger(study).state().budget.left
+
+
+def test_a_launch_reserves_and_its_end_settles(limited):
+    intend(limited, "r-1", gpu_h=4)
+    assert (left(limited).gpu_h, left(limited).launches) == (6, 2)
+    end(limited, "r-1", gpu_h=1.5)
+    state = Ledger(limited).state()
+    assert (state.budget.spent.gpu_h, state.budget.reserved.gpu_h) == (1.5, None)
+    assert (state.budget.left.gpu_h, state.budget.left.launches) == (8.5, 2)
+
+
+def test_what_is_not_known_is_charged_as_reserved(limited):
+    intend(limited, "r-1", gpu_h=4)
+    end(limited, "r-1", "lost")
+    assert left(limited).gpu_h == 6
+
+
+def test_an_aborted_launch_gives_everything_back(limited):
+    intend(limited, "r-1", gpu_h=4)
+    Ledger(limited).append("launch.aborted", None, {"run": "r-1", "reason": "killed"}, SYSTEM)
+    assert (left(limited).gpu_h, left(limited).launches) == (10, 3)
+
+
+def test_settling_twice_charges_once(limited):
+    intend(limited, "r-1", gpu_h=4)
+    end(limited, "r-1", gpu_h=2)
+    end(limited, "r-1", gpu_h=2)
+    assert left(limited).gpu_h == 8
+
+
+def test_more_than_is_left_is_refused(limited):
+    intend(limited, "r-1", gpu_h=5)
+    state = Ledger(limited).state()
+    budget.require(state, Amounts(gpu_h=5), "c-0002-y")
+    with pytest.raises(BudgetExceeded, match="5 is left for the study") as error:
+        budget.require(state, Amounts(gpu_h=5.1), "c-0002-y")
+    assert error.value.exit_code == 7
+    with pytest.raises(BudgetExceeded, match="1 is left for c-0001-x"):
+        budget.require(state, Amounts(gpu_h=2), "c-0001-x")
+    with pytest.raises(BudgetExceeded, match="phase smoke"):
+        budget.require(state, Amounts(gpu_h=2), "c-0002-y", "smoke")
+
+
+def test_model_calls_cost_their_price_or_the_agreed_one(limited):
+    for usd in (0.25, None):
+        Ledger(limited).append("work_order.submitted", "w-1", {"usd": usd, "tokens": 100}, AGENT)
+    spent = Ledger(limited).state().budget.spent
+    assert (spent.llm_usd, spent.llm_tokens, spent.llm_calls) == (0.75, 200, 2)
+
+
+def test_the_soft_share_warns_and_the_end_is_named(limited):
+    for run in ("r-1", "r-2", "r-3"):
+        intend(limited, run, gpu_h=1)
+    state = Ledger(limited).state()
+    assert state.budget.warnings == ("launches",)
+    assert budget.exhausted(state) == ["launches"]

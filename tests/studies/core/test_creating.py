@@ -1,0 +1,86 @@
+"""Beginning a study, finding it again, and the index of studies."""
+
+import pytest
+
+from telic.errors import UnknownName, UsageError
+from telic.studies import pausing
+from telic.studies.creating import create_study
+from telic.studies.errors import StudyError
+from telic.studies.folder import StudyFolder, read_registry
+from telic.studies.ledger import Ledger
+from telic.studies.registry import set_active
+from tests.studies.core.small import AGENT, CONSENT, HUMAN, content
+
+
+def test_a_new_study_is_complete_and_active(study):
+    assert StudyFolder.find(study.root) == study
+    assert study.read_contract().task.statement == "walk"
+    assert [each.type for each in Ledger(study).events()] == ["study.created"]
+    assert read_registry(study.root).project.vcs == "none"
+
+
+def test_beginning_twice_is_beginning_once(study):
+    before = content(study.root)
+    create_study(study.root, "g1-walk", "speed", HUMAN, statement="something else")
+    assert content(study.root) == before
+
+
+def test_what_a_killed_process_began_is_finished(study):
+    study.contract.unlink()
+    study.registry.unlink()
+    create_study(study.root, "g1-walk", "speed", AGENT, statement="walk")
+    assert StudyFolder.find(study.root).read_contract().version == 1
+    assert len(Ledger(study).events()) == 1
+
+
+def test_nothing_outside_the_repository_is_written(repository, tmp_path, own_key):
+    before = {p for p in tmp_path.rglob("*") if repository not in p.parents}
+    create_study(repository, "g1-walk", "speed", AGENT)
+    assert {p for p in tmp_path.rglob("*") if repository not in p.parents} == before
+    assert list(own_key.iterdir()) == []
+
+
+def test_statements_with_quotes_are_kept(repository):
+    text = 'walk "fast"\\ at: once # now'
+    folder = create_study(repository, "g1-walk", "speed", AGENT, statement=text)
+    assert folder.read_contract().task.statement == text
+
+
+def test_the_active_study_and_the_named_one(study):
+    other = create_study(study.root, "g1-walk", "energy", AGENT)
+    third = create_study(study.root, "a1-trot", "speed", AGENT)
+    assert StudyFolder.find(study.root) == third
+    assert StudyFolder.find(study.root, "g1-walk", "energy") == other
+    set_active(study.root, "g1-walk", "speed")
+    assert StudyFolder.find(study.root) == study
+    assert StudyFolder.find(study.root, task="a1-trot") == third
+    with pytest.raises(UnknownName, match="enrgy"):
+        StudyFolder.find(study.root, "g1-walk", "enrgy")
+    with pytest.raises(UnknownName, match="No task"):
+        StudyFolder.find(study.root, "g1-run")
+
+
+@pytest.mark.parametrize("name", ["G1", "x", "-ab", "a_b", "../up", "a" * 64])
+def test_bad_names_are_refused(repository, name):
+    with pytest.raises(StudyError, match="E_SLUG"):
+        create_study(repository, name, "speed", AGENT)
+    assert list(repository.iterdir()) == []
+
+
+def test_no_study_and_no_folder_are_explained(repository):
+    with pytest.raises(StudyError, match="telic study init"):
+        StudyFolder.find(repository)
+    with pytest.raises(UsageError, match="not a folder"):
+        create_study(repository / "none", "g1-walk", "speed", AGENT)
+
+
+def test_anyone_pauses_and_a_person_resumes(study):
+    pausing.pause_study(study, AGENT, "too hot")
+    entry = read_registry(study.root).tasks[0].studies[0]
+    assert (Ledger(study).state().study_status, entry.status) == ("paused", "paused")
+    study.stop_file.write_text("")
+    assert "STOP" in pausing.fired(study)
+    pausing.resume_study(study, CONSENT, "cool again")
+    assert Ledger(study).state().study_status == "open"
+    assert read_registry(study.root).tasks[0].studies[0].status == "open"
+    assert not study.stop_file.exists()

@@ -1,0 +1,173 @@
+"""Documents: closed, versioned, hashed; YAML as people keep it."""
+
+import json
+import warnings
+
+import pytest
+from pydantic import ValidationError
+
+from telic.studies.canonical import canonical, content_hash
+from telic.studies.errors import BrokenIntegrity, InvalidDocument, StudyError
+from telic.studies.immutable import write_once
+from telic.studies.names import candidate_id, next_number
+from telic.studies.records import (
+    CandidateStatus,
+    CommandSpec,
+    Contract,
+    Protocol,
+    Scope,
+    SeedPools,
+    seeds_of,
+)
+from telic.studies.subjects import protocol_hash
+from telic.studies.yaml_files import read_document, read_yaml, update_yaml, write_yaml
+from tests.studies.core.small import add_candidate
+
+PROTOCOL = {"schema": "telic.eval_protocol/1", "episodes": 3}
+
+
+def test_canonical_json_has_one_spelling():
+    assert canonical({"b": 1.0, "a": [1e21, "é", None, -0.0]}) == (
+        '{"a":[1e+21,"é",null,0],"b":1}'.encode()
+    )
+    assert content_hash({"a": 1, "b": 2}) == content_hash({"b": 2.0, "a": 1.0})
+    assert content_hash({"a": 2**60}) != content_hash({"a": 2**60 + 1})
+
+
+def test_unknown_keys_are_errors_and_free_ones_are_not():
+    assert Protocol.parse({**PROTOCOL, "x-note": 1}).model_extra == {"x-note": 1}
+    with pytest.raises(InvalidDocument, match="unknown key episode") as error:
+        Protocol.parse({**PROTOCOL, "episode": 1})
+    assert (error.value.code, error.value.exit_code) == ("E_SCHEMA", 4)
+    with pytest.raises(ValidationError, match="unknown key kind"):
+        Scope.model_validate({"kind": ["config"]})
+
+
+def test_a_newer_minor_is_read_with_a_warning_and_kept():
+    newer = {**PROTOCOL, "schema": "telic.eval_protocol/1.4", "colour": "red"}
+    with pytest.warns(UserWarning, match="newer telic.*colour"):
+        found = Protocol.parse(newer)
+    assert found.as_data()["colour"] == "red"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Protocol.parse({**PROTOCOL, "schema": "telic.eval_protocol/1.4"})
+
+
+@pytest.mark.parametrize(
+    ("schema", "code"),
+    [
+        ("telic.eval_protocol/2", "E_SCHEMA_MAJOR"),
+        ("telic.contract/1", "E_SCHEMA"),
+        (None, "E_SCHEMA"),
+    ],
+)
+def test_another_schema_is_refused(schema, code):
+    with pytest.raises(InvalidDocument) as error:
+        Protocol.parse({**PROTOCOL, "schema": schema})
+    assert error.value.code == code
+
+
+def test_the_content_hash_leaves_out_what_the_system_keeps(agreed):
+    made = add_candidate(agreed)
+    moved = made.model_copy(
+        update={"status": CandidateStatus.REJECTED, "phase": "smoke", "contract_hash": "0"}
+    )
+    assert moved.compute_hash() == made.compute_hash()
+    other = made.model_copy(update={"parents": ("c-0000-x",)})
+    assert other.compute_hash() != made.compute_hash()
+
+
+def test_the_protocol_hash_covers_how_results_are_measured():
+    command = CommandSpec(argv=("python", "eval.py"), env={"A": "1"})
+    base = Protocol(episodes=3, command=command)
+    same = Protocol(episodes=3, command=command.model_copy(update={"env": {}}))
+    assert protocol_hash(base, None) == protocol_hash(same, None)
+    assert protocol_hash(base, None) != protocol_hash(base, "0" * 64)
+    for change in ({"episodes": 4}, {"eval_seeds": (1,)}, {"checkpoint_selection": "fixed_step"}):
+        assert protocol_hash(base.model_copy(update=change), None) != protocol_hash(base, None)
+
+
+def test_commands_have_no_shell_and_known_places_only():
+    CommandSpec(argv=("python", "train.py", "seed={seed}", "{overrides}"))
+    with pytest.raises(ValidationError, match=r"unknown placeholder \{sede\}"):
+        CommandSpec(argv=("python", "{sede}"))
+    with pytest.raises(ValidationError):
+        CommandSpec.model_validate({"argv": ["a"], "shell": True})
+    with pytest.raises(ValidationError):
+        CommandSpec.model_validate({"argv": "python train.py"})
+
+
+def test_seed_ranges():
+    assert seeds_of("1-3, 7") == {1, 2, 3, 7}
+    assert SeedPools().pool("validation") == set(range(900, 1000))
+    with pytest.raises(ValidationError, match="range of seeds"):
+        SeedPools(selection="one")
+
+
+def test_ids_resemble_what_they_are_about():
+    assert candidate_id(7, "More smoothness, please!") == "c-0007-more-smoothness-please"
+    assert next_number(["c-0007-x", "c-0003-y"]) == 8
+    assert next_number([]) == 1
+
+
+# ---------------------------------------------------------------------------- files
+
+
+def test_duplicate_keys_are_errors_with_a_place(tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text("a: 1\nb: 2\na: 3\n")
+    with pytest.raises(InvalidDocument, match="line 3"):
+        read_yaml(path)
+
+
+@pytest.mark.parametrize(
+    "text", ["!!python/object/apply:os.system ['true']", "a: [1, 2", "a: b: c", "\tkey: 1"]
+)
+def test_what_is_not_plain_yaml_is_refused(tmp_path, text):
+    path = tmp_path / "a.yaml"
+    path.write_text(text)
+    with pytest.raises(InvalidDocument, match="E_YAML"):
+        read_yaml(path)
+
+
+def test_dates_are_text_and_missing_files_are_named(tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text("at: 2026-08-01\n")
+    assert read_yaml(path) == {"at": "2026-08-01"}
+    with pytest.raises(StudyError, match="There is no file"):
+        read_yaml(tmp_path / "none.yaml")
+
+
+def test_changes_keep_comments_quotes_and_order(tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text('# top\nb: "1-3"   # pool\na:\n  x: 1  # one\n')
+    update_yaml(path, {"a": {"y": 2}, "c": None})
+    text = path.read_text()
+    assert '# top\nb: "1-3"   # pool\na:\n  x: 1  # one\n' in text
+    assert read_yaml(path) == {"b": "1-3", "a": {"x": 1, "y": 2}, "c": None}
+
+
+def test_documents_survive_a_round_trip(study, tmp_path):
+    held = study.read_contract()
+    write_yaml(tmp_path / "c.yaml", held.as_data())
+    assert read_document(tmp_path / "c.yaml", Contract) == held
+
+
+def test_what_is_written_once_stays(tmp_path):
+    path = tmp_path / "evidence" / "e-1.json"
+    write_once(path, {"a": 1})
+    write_once(path, {"a": 1})
+    with pytest.raises(BrokenIntegrity, match="E_IMMUTABLE"):
+        write_once(path, {"a": 2})
+    assert json.loads(path.read_text()) == {"a": 1}
+    assert [each.name for each in path.parent.iterdir()] == ["e-1.json"]
+
+
+def test_every_document_has_a_closed_schema_beside_it(study):
+    names = {each.name for each in (study.shared / "schemas").iterdir()}
+    assert {"contract-1.json", "candidate-1.json", "state-1.json", "adapter-1.json"} <= names
+    schema = json.loads((study.shared / "schemas" / "contract-1.json").read_text())
+    assert schema["$schema"].endswith("2020-12/schema")
+    assert schema["additionalProperties"] is False
+    assert schema["$defs"]["Scope"]["patternProperties"] == {"^x-": {}}
+    assert schema["properties"]["schema"] == {"const": "telic.contract/1"}

@@ -1,0 +1,129 @@
+"""A study with a baseline, runs that really left logs, and candidates that won, lost and gamed."""
+
+import json
+import math
+
+from telic.storage.files import write_json
+from telic.studies.contract import amend
+from telic.studies.ledger import Ledger
+from telic.studies.lifecycle import transition
+from telic.studies.records import RUNNER, SYSTEM
+from telic.studies.yaml_files import update_yaml
+from tests.studies.candidates.small_study import HUMAN, end_run, make, make_study, start_run
+
+POINTS = 60
+STEPS = 1_000_000
+BASE, BETTER, GAMED = 0.60, 0.80, 0.45
+SELECTION, PROMOTION, VALIDATION = (1, 2), (101, 102, 103, 104, 105), (901, 902, 903, 904, 905)
+
+
+def measured_study(root) -> Ledger:
+    """A study whose metric spec has terms, a target and a scorecard."""
+    ledger = make_study(root)
+    update_yaml(
+        ledger.folder.metric_spec,
+        {
+            "primary": {"key": "success", "direction": "max", "aggregate": "last", "target": 0.95},
+            "components": [
+                {"key": "reward/alive", "bounds": [0, 1]},
+                {"key": "reward/forward"},
+                {"key": "reward/energy"},
+            ],
+            "scorecard": {
+                "items": [
+                    {"key": "success", "weight": 0.7, "bands": [0.5, 0.7]},
+                    {"key": "falls", "weight": 0.3, "bands": [0.3, 0.15]},
+                ]
+            },
+        },
+    )
+    amend(ledger.folder, HUMAN, "terms, a target and a scorecard")
+    return ledger
+
+
+def noise(*numbers):
+    """A repeatable number from -0.5 to 0.5."""
+    return math.modf(sum(n * 0.6180339887 * (i + 1) for i, n in enumerate(numbers)))[0] - 0.5
+
+
+def log_rows(final, seed, *, is_gamed=False):
+    rows = []
+    for i in range(POINTS + 1):
+        share = i / POINTS
+        rise = 1 - math.exp(-4 * share)
+        success = final * rise + 0.02 * noise(seed, i) + 0.03 * noise(seed)
+        alive = 0.5 + 0.4 * rise
+        forward = 2 * rise + 0.1 * noise(seed, i, 3)
+        if is_gamed:
+            success, alive = final * (1.6 - share) + 0.02 * noise(seed, i), 0.5 + 40 * share
+        rows.append(
+            {
+                "step": STEPS * share, "time": 1_700_000_000 + 10 * i, "success": success,
+                "falls": 0.1 + 0.02 * noise(seed, i, 5), "return": alive + forward - 0.2,
+                "reward/alive": alive, "reward/forward": forward, "reward/energy": -0.2,
+                "kl": 0.02 + 0.01 * noise(seed, i, 7),
+            }
+        )  # fmt: skip
+    return rows
+
+
+def leave_files(ledger, run, rows):
+    """Write what the launch path and the training leave in a run folder."""
+    folder = ledger.folder.run(run)
+    (folder / "artefacts").mkdir(parents=True)
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "artefacts" / "metrics.jsonl").write_text(text)
+    (folder / "stdout.log").write_text("training\n")
+    machine = {"platform": "Linux 6.1 x86_64", "gpus": None, "precision_flags": {}}
+    write_json(folder / "hw.json", machine)
+    write_json(folder / "git.json", {"changed": [], "mode": "in_place"})
+    write_json(folder / "exit.json", {"code": 0, "signal": None, "ended_by": None})
+
+
+def validated(ledger, title, **changes) -> str:
+    """Make a candidate and pass it through validation, as a system would."""
+    name = make(ledger, title, **changes)
+    state = ledger.state()
+    facts = {
+        "checks": [{"id": "V01", "passed": True}],
+        "contract_hash": state.contract_hash,
+        "content_hash": state.candidates[name].content_hash,
+        "phase": "promotion",
+    }
+    transition(ledger.folder, name, "validated", SYSTEM, "checked", facts)
+    return name
+
+
+def run_phase(ledger, candidate, phase, seeds, final, **kinds) -> list[str]:
+    runs = [start_run(ledger, candidate, phase, seed, gates=GATES) for seed in seeds]
+    for run, seed in zip(runs, seeds, strict=True):
+        leave_files(ledger, run, log_rows(final, seed, **kinds))
+        end_run(ledger, run, actual={"wall_clock_h": 0.5, "env_steps": STEPS, "launches": 1})
+    return runs
+
+
+GATES = {"G18": True}
+
+
+def promoted(ledger, title, final, *, seeds=PROMOTION, **changes):
+    """A candidate with promotion runs that have ended."""
+    kinds = {"is_gamed": changes.pop("is_gamed")} if "is_gamed" in changes else {}
+    plan = {"phases": ["promotion"], "seeds": {"promotion": list(seeds)}, "steps": STEPS}
+    name = validated(ledger, title, plan=plan, **changes)
+    runs = run_phase(ledger, name, "promotion", seeds, final, **kinds)
+    transition(ledger.folder, name, "completed", RUNNER, "promotion is over")
+    return name, runs
+
+
+def baseline(ledger):
+    """The baseline with five validation runs that have ended."""
+    plan = {
+        "phases": ["incumbent_validation"],
+        "seeds": {"incumbent_validation": list(VALIDATION)},
+        "steps": STEPS,
+    }
+    name = validated(ledger, "baseline", kind="baseline", plan=plan, change={}, evidence_refs=[])
+    ledger.append("candidate.advanced", name, {"phase": "incumbent_validation"}, SYSTEM)
+    runs = run_phase(ledger, name, "incumbent_validation", VALIDATION, BASE)
+    transition(ledger.folder, name, "completed", RUNNER, "validation is over")
+    return name, runs

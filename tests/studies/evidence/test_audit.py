@@ -1,0 +1,239 @@
+"""Audits: every check passes and fails, every verdict is reached, bad seeds cannot be dropped."""
+
+import math
+
+import numpy as np
+import pytest
+
+from telic.studies.evidence.audit import audit_claim
+from telic.studies.evidence.claims import Arm, ArmRun, ClaimFacts, Exclusion
+from telic.studies.records import Guardrail, Primary
+
+OURS = [0.80, 0.84, 0.82, 0.86, 0.83]
+THEIRS = [0.60, 0.64, 0.62, 0.66, 0.61]
+
+
+def arm(name, scores, first=100, **changes):
+    return Arm(
+        candidate=name,
+        content_hash=name,
+        runs=tuple(
+            ArmRun(**{
+                "run": f"r-{name}-{i}", "seed": first + i, "scores": {"": value},
+                "guardrails": {"falls": 0.1 + 0.001 * i}, "protocol_hash": "p",
+                "metric_spec_hash": "m", "code_hash": "e", "content_hash": name, "is_clean": True,
+                "steps": 1e6, "wall_s": 60.0, "hardware": "cpu", **changes,
+            })
+            for i, value in enumerate(scores)
+        ),
+    )  # fmt: skip
+
+
+def facts(ours=OURS, theirs=THEIRS, **changes):
+    return ClaimFacts(**{
+        "id": "a-1", "at": "2026-08-01T00:00:00Z", "candidate": arm("new", ours),
+        "incumbent": arm("old", theirs), "primary": Primary(key="success", direction="max"),
+        "ledger_intact": True, "evidence_intact": True, "protocol_hash": "p",
+        "checkpoint_selection": "last", "sigma_0": 0.02,
+        "pools": {"allowed": tuple(range(100, 200)), "selection": tuple(range(1, 100))}, **changes,
+    })  # fmt: skip
+
+
+def failed(audit):
+    return {each.id for each in audit.checks if not each.passed}
+
+
+def test_a_clear_improvement_is_valid():
+    found = audit_claim(facts())
+    assert found.verdict == "valid_improvement" and failed(found) == set()
+    assert [each.id for each in found.checks] == [f"A{i:02d}" for i in range(1, 13)]
+    # IQM of five: the middle three
+    assert found.stats.delta == pytest.approx((0.82 + 0.83 + 0.84) / 3 - (0.61 + 0.62 + 0.64) / 3)
+    assert found.stats.delta_min == pytest.approx(max(0.02 * (0.61 + 0.62 + 0.64) / 3, 0.01))
+    assert found.stats.poi == 1.0 and found.stats.mwu_p == pytest.approx(1 / math.comb(10, 5))
+    assert audit_claim(facts()) == found, "bit by bit"
+
+
+def test_a_metric_to_be_minimised_is_turned():
+    lower = facts([0.2, 0.21, 0.19, 0.2, 0.22], [0.5, 0.51, 0.49, 0.52, 0.5],
+                  primary=Primary(key="error", direction="min"))  # fmt: skip
+    found = audit_claim(lower)
+    assert found.verdict == "valid_improvement" and found.stats.delta > 0
+    assert found.arms["x"].iqm == pytest.approx(0.2, abs=0.01)
+    assert found.arms["x"].ci[0] <= found.arms["x"].iqm <= found.arms["x"].ci[1]
+    worse = audit_claim(facts(primary=Primary(key="error", direction="min")))
+    assert worse.verdict == "no_improvement"
+
+
+def test_no_improvement_and_inconclusive():
+    assert audit_claim(facts(THEIRS, THEIRS)).verdict == "inconclusive"
+    tight = audit_claim(facts([0.6] * 4 + [0.601], [0.6] * 4 + [0.601]))
+    assert tight.verdict == "no_improvement" and "would count" in tight.reasons[-1]
+    wide = audit_claim(facts([0.5, 0.9, 0.6, 0.8, 0.7], [0.5, 0.8, 0.55, 0.7, 0.6]))
+    assert wide.verdict == "inconclusive"
+    sigma, least = wide.stats.sigma, wide.stats.delta_min
+    assert wide.n_star == math.ceil(12.4 * (sigma / least) ** 2)
+
+
+def test_few_seeds_are_provisional_at_most():
+    found = audit_claim(facts(OURS[:4], THEIRS[:4]))
+    assert found.verdict == "provisional" and failed(found) == {"A09"}
+
+
+def test_seeds_without_spread_cannot_be_tested():
+    found = audit_claim(facts([0.9] * 5, [0.5] * 5, sigma_0=None))
+    assert found.verdict == "inconclusive" and any("no spread" in each for each in found.reasons)
+
+
+def test_many_tries_need_more_evidence():
+    ours = [0.66, 0.70, 0.65, 0.69, 0.68]
+    alone = audit_claim(facts(ours, sigma_0=None))
+    assert alone.verdict == "valid_improvement"
+    among = audit_claim(facts(ours, sigma_0=None, other_p=tuple([0.5] * 400)))
+    assert among.verdict == "inconclusive" and among.stats.holm_p > alone.stats.holm_p
+
+
+def test_the_second_look_is_stricter():
+    ours = [0.62, 0.68, 0.64, 0.67, 0.66]
+    first = audit_claim(facts(ours, sigma_0=None))
+    assert 0.005 < first.stats.welch_p < 0.05
+    second = audit_claim(facts(ours, sigma_0=None, look=2))
+    assert (first.stats.alpha, second.stats.alpha) == (0.05, 0.025)
+
+
+VOID = [
+    ("A01", {"ledger_intact": False}),
+    ("A01", {"evidence_intact": False}),
+    ("A02", {"candidate": arm("new", OURS, content_hash="other")}),
+    ("A02", {"candidate": arm("new", OURS, is_clean=None)}),
+    ("A03", {"incumbent": arm("old", THEIRS, protocol_hash="q")}),
+    ("A03", {"incumbent": arm("old", THEIRS, metric_spec_hash=None)}),
+    ("A03", {"protocol_hash": "newer"}),
+    ("A04", {"incumbent": arm("old", THEIRS, code_hash="f")}),
+    ("A05", {"candidate": arm("new", OURS).model_copy(update={"unfinished": ("seed 105",)})}),
+    ("A05", {"candidate": arm("new", OURS).model_copy(
+        update={"excluded": (Exclusion(run="r-9", rule="looked bad"),)})}),
+    ("A06", {"candidate": arm("new", OURS, first=98)}),
+    ("A06", {"candidate": arm("new", OURS, first=300)}),
+    ("A06", {"candidate": arm("new", OURS, seed=100)}),
+    ("A06", {"is_paired_claim": True, "incumbent": arm("old", THEIRS, first=110)}),
+    ("A07", {"checkpoint_selection": "best_of_evaluation"}),
+    ("A08", {"candidate": arm("new", OURS, steps=1.03e6)}),
+    ("A08", {"candidate": arm("new", OURS, steps=None)}),
+    ("A11", {"open_fatal": ("nan_inf",)}),
+    ("A11", {"reflection_level": "high"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "change"), VOID)
+def test_what_voids_a_claim(code, change):
+    found = audit_claim(facts(**change))
+    assert found.verdict == "invalid" and code in failed(found)
+    assert found.check(code).why
+
+
+PASSES = [
+    {"candidate": arm("new", OURS).model_copy(
+        update={"excluded": (Exclusion(run="r-9", rule="crash", fixed_before_launch=True),)})},
+    {"candidate": arm("new", OURS, steps=1.01e6)},
+    {"reflection_level": "high", "is_reflection_reviewed": True},
+    {"candidate": arm("new", OURS, hardware="gpu"), "hardware_declared": True},
+    {"is_paired_claim": True},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", PASSES)
+def test_what_does_not(change):
+    assert audit_claim(facts(**change)).verdict == "valid_improvement"
+
+
+def test_other_hardware_alone_is_inconclusive():
+    found = audit_claim(facts(candidate=arm("new", OURS, hardware="gpu")))
+    assert found.verdict == "inconclusive" and failed(found) == {"A12"}
+
+
+GUARD = {"key": "falls", "direction": "min"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "passes"),
+    [
+        (Guardrail(**GUARD, rule="absolute", threshold=0.2), True),
+        (Guardrail(**GUARD, rule="absolute", threshold=0.101), False),  # the mean is 0.102
+        (Guardrail(**GUARD, rule="non_inferior", margin=0.05), True),
+        (Guardrail(**GUARD, rule="non_inferior", margin=0.0001), False),
+        (
+            Guardrail(key="other", direction="max", rule="absolute", threshold=0),
+            False,
+        ),  # unmeasured
+        (Guardrail(**GUARD, rule="absolute", threshold=0.1, severity="warn"), True),
+    ],
+)
+def test_guardrails_are_tested_by_their_interval(rule, passes):
+    found = audit_claim(facts(guardrails=(rule,)))
+    assert ("A10" not in failed(found)) is passes
+    assert found.verdict == ("valid_improvement" if passes else "inconclusive")
+
+
+def test_a_baseline_measures_the_noise_floor():
+    found = audit_claim(facts(incumbent=None, is_baseline=True))
+    assert found.verdict == "baseline_established" and set(found.arms) == {"x"}
+    assert found.stats.sigma_0 == pytest.approx(np.std(OURS, ddof=1))
+    low, high = found.stats.sigma_0_ci
+    assert low < found.stats.sigma_0 < high
+    few = audit_claim(facts(OURS[:3], incumbent=None, is_baseline=True))
+    assert few.verdict == "inconclusive"
+    broken = audit_claim(facts(incumbent=None, is_baseline=True, ledger_intact=False))
+    assert broken.verdict == "invalid"
+
+
+def test_clips_of_one_training_run_make_a_checkpoint_claim():
+    clips = {f"clip-{i:02d}": i / 40 for i in range(40)}
+    better = {name: value + 0.05 + 0.01 * (i % 3) for i, (name, value) in enumerate(clips.items())}
+    found = audit_claim(
+        facts(
+            replication_unit="motion_clip",
+            candidate=_one_run("new", better),
+            incumbent=_one_run("old", clips),
+            sigma_0=None,
+        )
+    )
+    assert found.label == "checkpoint_claim" and found.verdict == "valid_improvement"
+    # Paired by clip the gain is certain, however much the clips differ from each other.
+    assert found.stats.is_paired and found.stats.ci[0] > 0.04 and found.stats.poi == 1.0
+
+
+def _one_run(name, scores):
+    made = arm(name, [0.0])
+    return made.model_copy(update={"runs": (made.runs[0].model_copy(update={"scores": scores}),)})
+
+
+def test_strata_are_resampled_apart():
+    def both(scores):
+        return tuple(
+            run.model_copy(
+                update={"scores": {"flat": run.scores[""], "stairs": run.scores[""] / 2}}
+            )
+            for run in arm("new", scores).runs
+        )
+
+    ours, theirs = arm("new", OURS), arm("old", THEIRS)
+    found = audit_claim(facts(
+        candidate=ours.model_copy(update={"runs": both(OURS)}),
+        incumbent=theirs.model_copy(update={"runs": tuple(
+            run.model_copy(update={"content_hash": "old"}) for run in both(THEIRS))}),
+    ))  # fmt: skip
+    assert found.arms["x"].n == 5 and found.arms["x"].scores[0] == pytest.approx(0.75 * 0.80)
+    assert found.stats.delta > 0
+
+
+def test_the_rule_rarely_accepts_noise():
+    """Five against five without any difference: at most a few in a hundred pass."""
+    rng = np.random.default_rng(11)
+    accepted = 0
+    for trial in range(150):
+        pair = [rng.normal(1, 0.1, 5).tolist() for _ in range(2)]
+        primary = Primary(key="s", direction="max", min_effect_rel=0)
+        found = audit_claim(facts(*pair, id=f"a-{trial}", sigma_0=None, primary=primary))
+        accepted += found.verdict == "valid_improvement"
+    assert accepted <= 12

@@ -1,0 +1,144 @@
+"""Every sign of trouble fires on a planted case and is silent on a healthy one."""
+
+import math
+
+import pytest
+
+from telic.studies.evidence.learning import Learning
+from telic.studies.evidence.series import Series
+from telic.studies.evidence.signatures import learning_signatures
+from telic.studies.evidence.vital_signs import Vitals, vital_signatures
+
+
+def line(values, steps=1000):
+    """A series over `steps` steps."""
+    count = len(values)
+    return Series(tuple(steps * i / (count - 1) for i in range(count)), tuple(map(float, values)))
+
+
+def wobble(i):
+    """Noise without a generator: the digits of an irrational rotation."""
+    return math.modf(i * 0.6180339887)[0] - 0.5
+
+
+CLIMB = line([i + wobble(i) for i in range(100)])
+HEALTHY = {
+    "return": CLIMB,
+    "success": line([i / 100 for i in range(100)]),
+    "entropy": line([1.3 - i / 200 for i in range(100)]),
+    "log_std": line([-i / 100 for i in range(100)]),
+    "kl": line([0.02 + 0.005 * wobble(i) for i in range(100)]),
+    "clip_fraction": line([0.2] * 100),
+    "learning_rate": line([3e-4 * (1 - i / 100) for i in range(100)]),
+    "value_loss": line([1 + 0.1 * wobble(i) for i in range(100)]),
+    "value": line([10.0] * 100),
+    "reward": line([1.0] * 100),
+    "explained_variance": line([0.5] * 100),
+    "termination/fell": line([0.95 - i / 200 for i in range(100)]),
+    "termination/time_out": line([1.0] * 100),
+    "sps": line([1000.0] * 100),
+}
+
+
+def signs(changes=None, **settings):
+    run = Learning(
+        {**HEALTHY, **(changes or {})}, **{"planned_steps": 1000, "target": 0.999, **settings}
+    )
+    return {each.id: each for each in learning_signatures(run)}
+
+
+def test_a_healthy_run_shows_nothing():
+    assert signs() == {} and signs(discrete_actions=4) == {}
+
+
+EARLY = [1.38] * 5 + [0.05] * 95
+PLATEAU = [min(i, 50) + wobble(i) for i in range(100)]
+FIRING = [
+    ("nan_inf", "fatal", {"policy_loss": line([1.0, math.nan, 2.0])}, {}),
+    ("entropy_collapse", "warn", {"entropy": line(EARLY)}, {"discrete_actions": 4}),
+    (
+        "entropy_collapse", "fatal",
+        {"entropy": line(EARLY), "return": line([wobble(i) for i in range(100)])},
+        {"discrete_actions": 4},
+    ),
+    ("entropy_collapse", "warn", {"log_std": line([0.0] * 20 + [-3.2] * 80)}, {}),
+    ("exploration_blowup", "warn", {"log_std": line([i / 60 for i in range(100)])}, {}),
+    ("kl_blowup", "warn", {"kl": line([0.02] * 97 + [0.11] * 3)}, {}),
+    ("kl_blowup", "fatal", {"kl": line([0.02] * 99 + [1.1])}, {}),
+    ("clip_saturation", "warn", {"clip_fraction": line([0.2] * 90 + [0.6] * 10)}, {}),
+    ("lr_floor", "info", {"learning_rate": line([1e-3] * 40 + [1e-5] * 60)}, {}),
+    ("value_explosion", "fatal", {"value_loss": line([1] * 90 + [40 * i for i in range(10)])}, {}),
+    ("value_explosion", "fatal", {"value": line([1.0] * 99 + [1001.0])}, {}),
+    ("critic_useless", "warn", {"explained_variance": line([0.5] * 80 + [-0.1] * 20)}, {}),
+    ("reward_plateau", "info", {"return": line(PLATEAU)}, {}),
+    ("reward_regression", "warn", {"return": line([*range(80), *[40] * 20])}, {}),
+    ("metric_divergence", "warn", {"success": line([0.01 * wobble(i) for i in range(100)])}, {}),
+    ("early_termination", "warn", {"termination/fell": line([0.95] * 100)}, {}),
+    ("throughput_drop", "warn", {"sps": line([1000.0] * 95 + [200.0] * 5)}, {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "severity", "changes", "settings"), FIRING)
+def test_a_planted_trouble_is_seen(code, severity, changes, settings):
+    found = signs(changes, **settings)
+    assert set(found) == {code} and found[code].severity == severity
+
+
+SILENT = [
+    ("entropy_collapse", {"log_std": line([-3.5 * i / 100 for i in range(100)])}, {}),  # late
+    ("kl_blowup", {"kl": line([0.02] * 98 + [0.11] * 2)}, {}),
+    ("clip_saturation", {"clip_fraction": line([0.2] * 91 + [0.6] * 9)}, {}),
+    ("lr_floor", {"learning_rate": line([1e-5] * 100)}, {}),  # constant, not at a floor
+    ("value_explosion", {"value_loss": line([1.0] * 90 + [400.0 - 20 * i for i in range(10)])}, {}),
+    ("critic_useless", {"explained_variance": line([0.5] * 81 + [-0.1] * 19)}, {}),
+    ("reward_plateau", {"return": line(PLATEAU)}, {"target": 0.5}),  # the target is reached
+    ("reward_plateau", {"return": line(PLATEAU, steps=300)}, {}),  # too early to say
+    ("reward_regression", {"return": line([*range(80), *[60] * 20])}, {}),
+    ("metric_divergence", {"success": line([0.5] * 100), "return": line([1.0] * 100)}, {}),
+    ("throughput_drop", {"sps": line([1000.0] * 96 + [200.0] * 4)}, {}),
+    ("early_termination", {"termination/fell": line([0.95] * 100, steps=200)}, {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "changes", "settings"), SILENT)
+def test_just_short_of_trouble_is_silent(code, changes, settings):
+    assert code not in signs(changes, **settings)
+
+
+def test_few_points_and_unknown_progress_say_nothing():
+    few = {name: Series(each.steps[:9], each.values[:9]) for name, each in HEALTHY.items()}
+    few["kl"] = line([2.0] * 9)
+    assert learning_signatures(Learning(few, planned_steps=1000)) == []
+    assert signs({"entropy": line(EARLY)}, discrete_actions=4, planned_steps=None) == {}
+
+
+def test_a_metric_to_be_minimised_is_turned():
+    found = signs({"error": line([5.0 + 0.01 * wobble(i) for i in range(100)])},
+                  primary="error", direction="min", target=None)  # fmt: skip
+    assert set(found) == {"metric_divergence"}
+    falling = {"error": line([100.0 - i for i in range(100)])}
+    assert signs(falling, primary="error", direction="min") == {}
+
+
+WELL = Vitals(is_alive=True, silent_s=30.0, median_gap_s=5.0, free_disk_gb=50.0)
+ENDED = Vitals(is_alive=False, has_exit_record=True, exit_code=0)
+VITAL = [
+    ("stalled", "warn", WELL, {"silent_s": 121.0}, {"silent_s": 119.0}),
+    ("stalled", "fatal", WELL, {"silent_s": 361.0}, {"silent_s": 361.0, "median_gap_s": 40.0}),
+    ("stalled", "warn", WELL, {"silent_s": 121.0}, {"silent_s": 121.0, "is_step_unchanged": False}),
+    ("dead", "fatal", WELL, {"is_alive": False}, {"is_alive": False, "has_exit_record": True}),
+    ("silent_failure", "fatal", ENDED, {"lacks": ("checkpoint",)}, {}),
+    ("resource", "fatal", ENDED, {"text": "CUDA out of memory."}, {"text": "memory is fine"}),
+    ("resource", "fatal", ENDED, {"exit_code": 137}, {"exit_code": 1}),
+    ("resource", "fatal", WELL, {"free_disk_gb": 1.9}, {"free_disk_gb": 2.1}),
+    ("duplicate_seed", "warn", WELL, {"twins": ("r-2",)}, {"twins": ()}),
+]
+
+
+@pytest.mark.parametrize(("code", "severity", "base", "bad", "good"), VITAL)
+def test_vital_signs_fire_and_are_silent(code, severity, base, bad, good):
+    from dataclasses import replace
+
+    found = {each.id: each.severity for each in vital_signatures(replace(base, **bad))}
+    assert found == {code: severity}
+    assert vital_signatures(replace(base, **good)) == []

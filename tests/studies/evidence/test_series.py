@@ -1,0 +1,82 @@
+"""Statistics of series against scipy and by hand."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from telic.studies.evidence import series as s
+from telic.studies.evidence.rows import aggregate, flat, scores_by, to_series
+from telic.studies.evidence.series import Series
+
+RNG = np.random.default_rng(3)
+
+
+def test_slope_rank_correlation_and_percentiles_are_scipys():
+    x, y = np.sort(RNG.uniform(0, 9, 40)), RNG.normal(0, 1, 40)
+    y[3] = y[4]  # a tie
+    assert s.slope(x.tolist(), y.tolist()) == pytest.approx(scipy.stats.theilslopes(y, x).slope)
+    assert s.rank_correlation(x.tolist(), y.tolist()) == pytest.approx(
+        scipy.stats.spearmanr(x, y).statistic
+    )
+    assert s.ranks(y.tolist()) == pytest.approx(scipy.stats.rankdata(y))
+    for share in (0.05, 0.5, 0.95):
+        assert s.percentile(y.tolist(), share) == pytest.approx(np.quantile(y, share))
+
+
+def test_a_long_series_is_thinned_before_its_slope_is_taken():
+    steps = list(range(5000))
+    assert s.slope(steps, [2.0 * step for step in steps]) == pytest.approx(2.0)
+
+
+def test_gain_is_in_pooled_deviations():
+    # means 2 and 5, both with standard deviation 1
+    assert s.gain([1, 2, 3], [4, 5, 6]) == pytest.approx(3.0)
+    assert s.gain([1, 1], [1, 1]) == 0.0
+    assert s.gain([1, 1], [2, 2]) == math.inf
+    assert s.gain([], [1]) is None
+
+
+def test_windows_go_by_steps_and_not_by_count():
+    # nine points crowd the first tenth of training
+    one = Series((*(float(i) for i in range(9)), 100.0), tuple(range(10)))
+    assert one.last(0.2).values == (9,)
+    assert one.first(0.05).values == (0, 1, 2, 3, 4, 5)
+    assert one.at(50) == 8 and one.at(-1) is None
+
+
+def test_turns_ignore_flat_pieces():
+    assert s.turns([0, 1, 1, 2, 1, 1, 0, 3]) == 2
+    assert s.smooth([0, 3, 0, 3, 0], 3) == pytest.approx([1.5, 1, 2, 1, 1.5])
+
+
+def test_rows_become_series_by_whatever_counts_steps():
+    rows = [
+        {"time/total_timesteps": 20.0, "rollout/ep_rew_mean": 2.0, "time/time_elapsed": 9.0},
+        {"time/total_timesteps": 10.0, "rollout/ep_rew_mean": 1.0, "note": "warm-up"},
+        {"time/total_timesteps": 20.0, "rollout/ep_rew_mean": 3.0},
+    ]
+    found = to_series(rows)
+    assert set(found) == {"rollout/ep_rew_mean"}
+    assert found["rollout/ep_rew_mean"][:2] == ((10.0, 20.0), (1.0, 3.0)), "the last one counts"
+
+
+def test_rows_keep_what_is_not_finite_and_drop_what_is_missing():
+    row = flat({"a": {"b": "nan", "c": None}, "ok": True, "list": [1], "word": "flat"})
+    assert math.isnan(row["a/b"]) and row["ok"] == 1.0 and row["word"] == "flat"
+    assert set(row) == {"a/b", "ok", "word"}
+    assert scores_by([{"success": 1.0, "terrain": "flat"}, row], "success", "terrain") == {
+        "flat": [1.0]
+    }
+
+
+@pytest.mark.parametrize(
+    ("how", "wanted"),
+    [("mean", 4.0), ("median", 2.5), ("last", 10.0), ("iqm", 2.5), ("auc", 4.25)],
+)
+def test_aggregates_by_hand(how, wanted):
+    # auc: (0.5*(1+2)*1 + 0.5*(2+3)*1 + 0.5*(3+10)*2) / 4 = (1.5+2.5+13)/4 = 4.25 with nan dropped
+    one = Series((0.0, 1.0, 2.0, 3.0, 4.0), (1.0, 2.0, 3.0, math.nan, 10.0))
+    assert aggregate(one, how) == pytest.approx(wanted)
+    assert aggregate(Series((0.0,), (math.nan,)), how) is None

@@ -1,0 +1,210 @@
+"""Kill a launch loop at random moments, look at what is left, and go on: the crash trials.
+
+    python -m tests.studies.launch.kills TRIALS SEED FOLDER [--without-claim]
+
+A child process launches one run after the other; it is killed with SIGKILL after a random time, now
+and then together with the supervisor of a run, and now and then two children work at once. The next
+child starts with what it finds. What must hold afterwards is in `faults`.
+"""
+
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from telic.errors import TelicError
+from telic.studies.launch import processes
+from telic.studies.launch.launching import launch
+from telic.studies.launch.recovery import reconcile
+from telic.studies.launch.request import TOKEN, LaunchRequest
+from telic.studies.ledger import Ledger
+from telic.studies.state import replay
+from tests.studies.launch.toy_study import (
+    AGENT,
+    change_contract,
+    make_baseline,
+    make_study,
+    starts,
+)
+
+SEEDS = tuple(range(1, 31))
+LONGEST_S = 2.0
+AIMED = 0.6
+"""share of the kills that come shortly after a launch was announced, where most can go wrong"""
+AIMED_S = 0.25
+TWO_AT_ONCE = 0.25
+SUPERVISOR_TOO = 0.15
+OVER = ("finished", "failed", "killed")
+
+
+def make_trial_study(home: Path) -> Ledger:
+    ledger = make_study(home / "repo")
+    limits = {"limits": {"max_concurrent": 4}}
+    change_contract(ledger, {"budget": {"launches": 500}, "scope": limits})
+    make_baseline(ledger, SEEDS)
+    return ledger
+
+
+def drive(folder) -> None:
+    """Launch every seed that has neither finished nor lives; leave when none is left."""
+    ledger = Ledger(folder)
+    candidate = next(iter(ledger.state().candidates))
+    while True:
+        reconcile(ledger)
+        state = ledger.state()
+        runs = state.runs_of(candidate, "smoke").values()
+        busy = {run.seed for run in runs if run.is_live or run.status in OVER}
+        left = [seed for seed in SEEDS if seed not in busy]
+        if state.candidates[candidate].status not in ("validated", "launched"):
+            return
+        if not left or len(state.active_runs) >= 4:
+            time.sleep(0.01)
+            continue
+        request = LaunchRequest(candidate, "smoke", left[0], execute=True, confirm=TOKEN)
+        try:
+            launch(Ledger(folder), request, AGENT)
+        except TelicError as error:
+            # Two drivers may want the same seed; the gates let one of them pass.
+            if "G16" not in str(error) and "G11" not in str(error):
+                raise
+
+
+def fork(folder) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        drive(folder)
+        os._exit(0)
+    except BaseException as error:  # a child must never return into the parent's code
+        sys.stderr.write(f"driver: {type(error).__name__}: {error}\n")
+        os._exit(1)
+
+
+def trial(ledger: Ledger, luck: random.Random) -> dict:
+    """Let a driver or two work for a random time, then kill them; say what was going on."""
+    drivers = [fork(ledger.folder) for _ in range(2 if luck.random() < TWO_AT_ONCE else 1)]
+    if luck.random() < AIMED:
+        wait_for_intent(ledger)
+        time.sleep(luck.uniform(0.0, AIMED_S))
+    else:
+        time.sleep(luck.uniform(0.0, LONGEST_S))
+    if luck.random() < SUPERVISOR_TOO:
+        kill_a_supervisor(ledger, luck)
+    failed = 0
+    for pid in drivers:
+        os.kill(pid, signal.SIGKILL)
+        failed += os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
+    last = ledger.path.read_bytes().splitlines()[-1]
+    try:
+        moment = json.loads(last)["type"]
+    except ValueError:
+        moment = "a torn line"
+    return {"moment": moment, "failed": failed}
+
+
+def wait_for_intent(ledger: Ledger) -> None:
+    """Wait until the ledger has grown by the announcement of a launch."""
+    known, deadline = ledger.path.stat().st_size, time.monotonic() + 4 * LONGEST_S
+    while time.monotonic() < deadline:
+        with ledger.path.open("rb") as file:
+            file.seek(known)
+            if b'"type":"launch.intent"' in file.read():
+                return
+        time.sleep(0.001)
+
+
+def kill_a_supervisor(ledger: Ledger, luck: random.Random) -> None:
+    records = [processes.read_pid_record(folder) for folder in ledger.folder.runs.iterdir()]
+    alive = [r for r in records if r and not processes.is_given_up(r) and processes.is_alive(r)]
+    if alive:
+        os.kill(luck.choice(alive)["pid"], signal.SIGKILL)
+
+
+def settle(ledger: Ledger) -> None:
+    deadline = time.monotonic() + 60
+    while reconcile(ledger) and ledger.state().active_runs:
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{ledger.state().active_runs} never ended")
+        time.sleep(0.02)
+
+
+def faults(ledger: Ledger) -> list[str]:
+    """Return everything that must not be, after all runs have ended."""
+    found = []
+    check = ledger.verify()
+    if not check.ok:
+        found.append(f"ledger: line {check.bad_seq}: {check.why}")
+    events, state = ledger.events(), Ledger(ledger.folder).state()
+    if json.loads(ledger.folder.state.read_text()) != replay(events).as_data():
+        found.append("state.json is not what the ledger comes to")
+    by_nonce = {run.nonce: run for run in state.runs.values()}
+    for nonce, count in Counter(nonce for nonce, _ in starts(ledger)).items():
+        if count > 1:
+            found.append(f"{nonce} was started {count} times")
+        if nonce not in by_nonce or by_nonce[nonce].status == "aborted":
+            found.append(f"{nonce} was started and is not accounted for")
+    for seed in SEEDS:
+        tries = [r for r in state.runs.values() if r.seed == seed and r.status != "aborted"]
+        if any(run.status != "lost" for run in tries[:-1]):
+            found.append(f"seed {seed} was launched again though {tries[0].status}")
+    if any(value for value in state.budget.reserved.as_data().values()):
+        found.append(f"still reserved: {state.budget.reserved}")
+    real = [run for run in state.runs.values() if run.status != "aborted"]
+    if (state.budget.spent.launches or 0) != len(real):
+        found.append(f"{state.budget.spent.launches} launches were charged, {len(real)} made")
+    ends = Counter(
+        event.data["run"]
+        for event in events
+        if event.type in ("run.finished", "run.failed", "run.killed", "run.lost", "launch.aborted")
+    )
+    found += [f"{run} ended {ends[run]} times" for run in state.runs if ends[run] != 1]
+    return found
+
+
+def run_trials(count: int, seed: int, home: Path) -> dict:
+    """Run `count` trials over as many studies as it takes; return what was seen."""
+    luck = random.Random(seed)
+    os.environ["TELIC_CONFIG_DIR"] = str(home / "config")
+    moments, outcomes, problems, failed, studies = Counter(), Counter(), [], 0, 0
+    made = make_trial_study(home / "template")
+    done = 0
+    while done < count:
+        studies += 1
+        where = home / f"study-{studies}"
+        shutil.copytree(home / "template", where)
+        ledger = Ledger(type(made.folder).find(where / "repo"))
+        while done < count:
+            done += 1
+            seen = trial(ledger, luck)
+            moments[seen["moment"]] += 1
+            failed += seen["failed"]
+            state = Ledger(ledger.folder).state()
+            statuses = [each.status for each in state.candidates.values()]
+            if not set(statuses) & {"validated", "launched"}:
+                break
+        settle(ledger)
+        problems += [f"study {studies}: {each}" for each in faults(ledger)]
+        outcomes.update(run.status.value for run in ledger.state().runs.values())
+    return {
+        "trials": done, "studies": studies, "faults": problems, "driver_errors": failed,
+        "killed_after": dict(moments), "runs": dict(outcomes),
+    }  # fmt: skip
+
+
+def without_claim() -> None:
+    """Break recovery: give launches up without making sure that they never start."""
+    from telic.studies.launch import recovery
+
+    recovery.give_up = lambda *_: True
+
+
+if __name__ == "__main__":
+    if "--without-claim" in sys.argv:
+        without_claim()
+    print(json.dumps(run_trials(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))))

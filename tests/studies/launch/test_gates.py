@@ -1,0 +1,415 @@
+"""G01 to G24, each open for a sound launch and shut for its own reason."""
+
+import json
+import subprocess
+
+import pytest
+
+from telic.storage.files import read_json, write_json
+from telic.studies.errors import (
+    BrokenIntegrity,
+    BudgetExceeded,
+    EnvironmentBlocked,
+    GateRefused,
+    InvalidDocument,
+)
+from telic.studies.evidence.store import add_evidence
+from telic.studies.launch.gates import GATES, evaluate, pass_gates, refusal, shut
+from telic.studies.launch.isolation import prepare_tree
+from telic.studies.launch.request import TOKEN, LaunchRequest
+from telic.studies.launch.situation import Situation
+from telic.studies.pausing import pause_study
+from telic.studies.yaml_files import update_yaml
+from tests.studies.launch.toy_study import (
+    AGENT,
+    HUMAN,
+    PATCH,
+    approve,
+    change_contract,
+    make_candidate,
+)
+
+REASON = {
+    "statement": "More weight helps.",
+    "mechanism": "It is outweighed.",
+    "expected": {"metric": "success", "direction": "max", "magnitude": 0.1},
+    "falsifier": "success does not rise by 0.02",
+}
+EST = {"wall_clock_h": 0.5}
+
+
+def situation(ledger, candidate, *, phase="smoke", seed=1, final=True, **changes):
+    request = LaunchRequest(candidate, phase, seed, execute=True, confirm=TOKEN)
+    return Situation(
+        ledger, request._replace(**changes), run_id="r-20260801T090000Z-aaaaaa", nonce="abc123",
+        processes=True, is_final=final,
+    )  # fmt: skip
+
+
+def gate(ledger, candidate, code, **changes):
+    (found,) = evaluate(situation(ledger, candidate, **changes), only=[code])
+    return found
+
+
+def adapt(ledger, changes):
+    update_yaml(ledger.folder.adapter, changes)
+
+
+def draft(ledger, **changes):
+    return {
+        "kind": "config",
+        "hypothesis": REASON,
+        "change": {"overrides": {"reward.weight": {"from": 1.0, "to": 2.0}}},
+        "evidence_refs": [add_evidence(ledger, "metrics", {"why": "it fell"}, AGENT, run="r-1").id],
+        "plan": {"est": EST},
+        **changes,
+    }
+
+
+def enter_run(ledger, candidate, *, phase="smoke", seed=1, end=None, **facts):
+    run = f"r-20260801T09000{len(ledger.state().runs)}Z-bbbbbb"
+    intent = {"run": run, "candidate": candidate, "phase": phase, "seed": seed, "nonce": "n"}
+    ledger.append("launch.intent", candidate, {**intent, **facts}, HUMAN)
+    if end:
+        ledger.append(f"run.{end}", run, {"run": run}, HUMAN)
+    return run
+
+
+@pytest.mark.parametrize("code", GATES)
+def test_every_gate_is_open_for_a_sound_launch(ledger, candidate, code):
+    found = gate(ledger, candidate, code)
+    assert found.passed, found.why
+
+
+def test_all_gates_together_give_a_permit(ledger, candidate):
+    s = situation(ledger, candidate)
+    results = evaluate(s)
+    assert [each.id for each in results] == [f"G{n:02d}" for n in range(1, 25)]
+    pass_gates(s, results).spend(s.nonce, s.command.hash)
+
+
+def test_a_gate_left_out_gives_no_permit(ledger, candidate):
+    s = situation(ledger, candidate)
+    with pytest.raises(GateRefused, match="Not every gate"):
+        pass_gates(s, evaluate(s)[1:])
+
+
+def test_g01_needs_the_exact_token(ledger, candidate):
+    assert not gate(ledger, candidate, "G01", confirm="run_candidate").passed
+    assert not gate(ledger, candidate, "G01", execute=False).passed
+
+
+def test_g02_needs_an_open_study(ledger, candidate):
+    pause_study(ledger.folder, AGENT, "wait")
+    assert "the study is paused" in gate(ledger, candidate, "G02").why
+
+
+def test_g03_finds_a_changed_byte(ledger, candidate):
+    content = bytearray(ledger.path.read_bytes())
+    place = content.index(b"ada")
+    content[place] ^= 1
+    s = situation(ledger, candidate)
+    ledger.path.write_bytes(bytes(content))
+    (found,) = evaluate(s, only=["G03"])
+    assert "line 1 of the ledger is bad" in found.why
+
+
+def test_g03_finds_a_projection_that_lags(ledger, candidate):
+    state = read_json(ledger.folder.state)
+    state["ledger_head"]["seq"] -= 1
+    write_json(ledger.folder.state, state)
+    assert not gate(ledger, candidate, "G03").passed
+
+
+def test_g04_finds_a_contract_that_nobody_agreed_to(ledger, candidate):
+    update_yaml(ledger.folder.contract, {"budget": {"launches": 600}})
+    assert "is not the agreed one" in gate(ledger, candidate, "G04").why
+
+
+def test_g04_is_shut_for_an_invalid_contract_and_others_are_still_evaluated(ledger, candidate):
+    update_yaml(ledger.folder.contract, {"budget": "a lot"})
+    results = {each.id: each for each in evaluate(situation(ledger, candidate))}
+    assert "not a valid Contract" in results["G04"].why
+    assert results["G03"].passed and len(results) == 24
+
+
+def test_g05_names_the_approval_that_an_edit_voids(ledger, candidate):
+    text = ledger.folder.contract.read_text()
+    ledger.folder.contract.write_text(text.replace("launches: 60", "launches: 61"))
+    assert gate(ledger, candidate, "G05").why == (
+        "budget is void: what was approved has changed since"
+    )
+
+
+def test_g06_needs_a_person_or_a_class(ledger):
+    name = make_candidate(ledger, approved=False, **draft(ledger))
+    assert "is pending" in gate(ledger, name, "G06").why
+    rule = {"kind": "config", "phases": ["smoke"]}
+    change_contract(ledger, {"automation": {"launch": "pre_approved", "pre_approved": [rule]}})
+    assert gate(ledger, name, "G06").passed
+    assert not gate(ledger, name, "G06", phase="promotion", seed=100).passed
+
+
+@pytest.mark.parametrize("what", ["candidate", "contract", "protocol", "adapter"])
+def test_g07_finds_what_changed_since_the_validation(ledger, candidate, what):
+    if what == "candidate":
+        path = ledger.folder.candidate_file(candidate)
+        write_json(path, {**read_json(path), "evidence_refs": ["e-000000000000"]})
+    elif what == "contract":
+        change_contract(ledger, {"budget": {"launches": 61}})
+    elif what == "protocol":
+        update_yaml(ledger.folder.protocol, {"episodes": 11})
+    else:
+        adapt(ledger, {"seeds": {"deterministic": "observed"}})
+    assert f"{what} has changed since it was validated" in gate(ledger, candidate, "G07").why
+
+
+def test_g07_refuses_a_draft_and_pins_the_expected_hash(ledger, candidate):
+    assert gate(ledger, candidate, "G07", expect=gate(ledger, candidate, "G07").value).passed
+    assert not gate(ledger, candidate, "G07", expect="0" * 12).passed
+    ledger.append("candidate.demoted", candidate, {"to": "draft"}, HUMAN)
+    assert "it is draft, not validated" in gate(ledger, candidate, "G07").why
+
+
+def test_g07_lets_an_accepted_candidate_be_a_control_arm(ledger, candidate):
+    ledger.append("decision.recorded", candidate, {"to": "accepted", "verdict": "accept"}, HUMAN)
+    assert gate(ledger, candidate, "G07", phase="incumbent_validation", seed=901).passed
+    assert "does not run in smoke" in gate(ledger, candidate, "G07").why
+
+
+def test_g08_and_g12_run_the_checks_again(ledger):
+    name = make_candidate(ledger, **draft(ledger))
+    assert gate(ledger, name, "G08").passed and gate(ledger, name, "G12").passed
+    change_contract(ledger, {"scope": {"params": {"reward.weight": {"max": 1.5}}}})
+    assert gate(ledger, name, "G08").why.startswith("V05") and not gate(ledger, name, "G12").passed
+
+
+@pytest.mark.parametrize(
+    ("invariant", "why"),
+    [
+        ({"check": "file_unchanged", "args": {"path": "reward.py", "sha256": "0" * 64}}, "reward"),
+        ({"check": "param_in_range", "args": {"param": "reward.weight", "max": 1.5}}, "leaves"),
+    ],
+)
+def test_g09_finds_a_broken_invariant(ledger, invariant, why):
+    name = make_candidate(ledger, **draft(ledger, invariants=[invariant]))
+    assert why in gate(ledger, name, "G09").why
+
+
+def test_g09_finds_a_touched_metric_and_protocol(ledger, candidate):
+    update_yaml(ledger.folder.metric_spec, {"primary": {"direction": "min"}})
+    why = gate(ledger, candidate, "G09").why
+    assert "metric spec is not the agreed one" in why and "protocol is not" in why
+
+
+def test_g10_holds_the_order_of_phases(ledger, candidate):
+    why = gate(ledger, candidate, "G10", phase="incumbent_validation", seed=901).why
+    assert "it is in phase smoke" in why
+    ledger.append("candidate.advanced", candidate, {"phase": "incumbent_validation"}, HUMAN)
+    why = gate(ledger, candidate, "G10", phase="incumbent_validation", seed=901).why
+    assert why == "no run of smoke has finished"
+    enter_run(ledger, candidate, end="finished")
+    assert gate(ledger, candidate, "G10", phase="incumbent_validation", seed=901).passed
+
+
+def test_g11_wants_planned_seeds_of_the_right_pool_that_are_unused(ledger, candidate):
+    assert "4 is not planned for smoke" in gate(ledger, candidate, "G11", seed=4).why
+    assert "not in the selection pool" in gate(ledger, candidate, "G11", seed=100).why
+    run = enter_run(ledger, candidate, end="finished")
+    assert f"{run} has finished with this seed" in gate(ledger, candidate, "G11").why
+
+
+def test_g11_retries_lost_runs_only(ledger, candidate):
+    lost = enter_run(ledger, candidate, end="lost")
+    failed = enter_run(ledger, candidate, seed=2, end="failed")
+    assert gate(ledger, candidate, "G11", retry_of=lost).passed
+    assert "only lost and preempted" in gate(ledger, candidate, "G11", seed=2, retry_of=failed).why
+    assert "is not a run of this" in gate(ledger, candidate, "G11", seed=2, retry_of=lost).why
+
+
+def test_g13_holds_host_gpu_and_launcher_to_the_contract(ledger, candidate):
+    assert "GPU 3 is not in the contract" in gate(ledger, candidate, "G13", gpu=3).why
+    adapt(ledger, {"launcher": {"kind": "tmux"}})
+    assert "the contract allows local" in gate(ledger, candidate, "G13").why
+    update_yaml(ledger.folder.contract, {"hardware": {"hosts": ["elsewhere"]}})
+    assert "is not one of elsewhere" in gate(ledger, candidate, "G13").why
+
+
+def test_g14_refuses_what_is_not_left(ledger, candidate):
+    enter_run(ledger, candidate, seed=2, reservation={"wall_clock_h": 9.99})
+    assert "wall_clock_h: 0.02 is wanted and 0.01 is left" in gate(ledger, candidate, "G14").why
+
+
+def test_g15_obeys_a_stop_file_and_recorded_stops(ledger, candidate):
+    ledger.folder.stop_file.write_text("")
+    assert "human_stop" in gate(ledger, candidate, "G15").why
+    ledger.folder.stop_file.unlink()
+    ledger.append("stop.fired", None, {"rule": "hacking_high", "why": "twice"}, HUMAN)
+    assert gate(ledger, candidate, "G15").why == "hacking_high: twice"
+
+
+def test_g16_wants_a_free_place_and_no_twin(ledger, candidate):
+    enter_run(ledger, candidate)
+    assert "is this very run, and it lives" in gate(ledger, candidate, "G16").why
+    assert gate(ledger, candidate, "G16", seed=2).passed
+    enter_run(ledger, candidate, seed=2)
+    assert "2 of 2 runs are active" in gate(ledger, candidate, "G16", seed=3).why
+
+
+def test_g16_wants_a_free_gpu(ledger, candidate):
+    change_contract(ledger, {"hardware": {"gpus": [0]}})
+    assert gate(ledger, candidate, "G16", seed=2).passed
+    enter_run(ledger, candidate, gpu=0)
+    assert "no GPU of the contract is free" in gate(ledger, candidate, "G16", seed=2).why
+    assert "has GPU 0" in gate(ledger, candidate, "G16", seed=2, gpu=0).why
+
+
+def test_g17_asks_for_disk_gpu_and_probe(ledger, candidate):
+    adapt(ledger, {"launcher": {"options": {"probe": ["python3", "-c", "import no_simulator"]}}})
+    assert "not run before" in gate(ledger, candidate, "G17", final=False).why
+    adapt(ledger, {"provenance": {"launcher": {"status": "confirmed"}}})
+    assert "No module named 'no_simulator'" in gate(ledger, candidate, "G17", final=False).why
+    assert gate(ledger, candidate, "G17", final=False, execute=False).passed
+    adapt(ledger, {"launcher": {"options": {"probe": ["python3", "-c", "import json"]}}})
+    assert gate(ledger, candidate, "G17", final=False).passed
+    update_yaml(ledger.folder.contract, {"hardware": {"min_free_disk_gb": 1e9}})
+    assert "of disk are free" in gate(ledger, candidate, "G17").why
+    update_yaml(ledger.folder.contract, {"hardware": {"gpus": [7]}})
+    assert "GPU" in gate(ledger, candidate, "G17").why
+
+
+def test_g18_wants_a_clean_tree_at_the_base(ledger, candidate):
+    root = ledger.folder.root
+    (root / "new.py").write_text("")
+    assert gate(ledger, candidate, "G18").why == "new.py has changes that are in no commit"
+    subprocess.run(["git", "add", "new.py"], cwd=root, check=True)
+    subprocess.run(["git", "commit", "-qm", "more"], cwd=root, check=True)
+    assert "the candidate was validated at" in gate(ledger, candidate, "G18").why
+
+
+def test_g18_wants_the_worktree_exactly_as_made(ledger):
+    change = {"change": {}, "isolation": {"mode": "worktree"}, "kind": "code"}
+    name = make_candidate(ledger, patch=PATCH, **draft(ledger, **change))
+    assert gate(ledger, name, "G18").why == "its tree has not been made"
+    assert gate(ledger, name, "G18", final=False).value == "worktree, to be made"
+    tree = prepare_tree(ledger.folder, situation(ledger, name).candidate)
+    assert (tree / "reward.py").read_text().startswith("weight = 2")
+    assert gate(ledger, name, "G18").passed
+    (tree / "reward.py").write_text("weight = 3\n")
+    assert "reward.py is not what it was" in gate(ledger, name, "G18").why
+
+
+@pytest.mark.parametrize("mode", ["file", "protocol", "metric"])
+def test_g19_finds_a_changed_measure(ledger, candidate, mode):
+    if mode == "file":
+        (ledger.folder.root / "evaluate.py").write_text("print('better')\n")
+    elif mode == "protocol":
+        update_yaml(ledger.folder.protocol, {"episodes": 1})
+    else:
+        update_yaml(ledger.folder.metric_spec, {"primary": {"key": "easier"}})
+    assert not gate(ledger, candidate, "G19").passed
+
+
+def test_g20_wants_a_confirmed_command_without_a_shell(ledger, candidate):
+    adapt(ledger, {"provenance": {"commands": {"status": "inferred"}}})
+    assert "commands are inferred" in gate(ledger, candidate, "G20").why
+    adapt(ledger, {"provenance": {"commands": {"status": "confirmed"}}})
+    adapt(ledger, {"launcher": {"kind": "custom"}})
+    assert "launcher runs commands that no person confirmed" in gate(ledger, candidate, "G20").why
+    adapt(ledger, {"commands": {"train": {"argv": ["bash", "-c", "python train.py && rm x"]}}})
+    assert "hide the command in a shell string" in gate(ledger, candidate, "G20").why
+    adapt(ledger, {"commands": {"train": {"argv": ["python", "train.py", "{checkpoint}"]}}})
+    assert "Nobody said what {checkpoint}" in gate(ledger, candidate, "G20").why
+    adapt(ledger, {"commands": {"train": None}})
+    assert "no command that trains" in gate(ledger, candidate, "G20").why
+
+
+def test_g21_refuses_a_command_that_asks_for_the_network(ledger, candidate):
+    assert gate(ledger, candidate, "G21").value["neutralised"] == ["wandb"]
+    adapt(ledger, {"commands": {"train": {"env": {"WANDB_MODE": "online"}}}})
+    assert "would open the network" in gate(ledger, candidate, "G21").why
+    change_contract(ledger, {"network": {"destinations": ["api.wandb.ai"], "purposes": ["logs"]}})
+    assert gate(ledger, candidate, "G21").value == "approved"
+
+
+def test_g22_wants_generated_code_allowed_confined_and_reviewed(ledger):
+    change = {
+        "change": {}, "isolation": {"mode": "worktree"}, "kind": "code",
+        "origin": {"engine": "coder", "model": "some-model"},
+    }  # fmt: skip
+    name = make_candidate(ledger, patch=PATCH, **draft(ledger, **change))
+    why = gate(ledger, name, "G22").why
+    assert "does not allow generated code" in why and "no review of it passed" in why
+    change_contract(ledger, {"generated_code": {"allowed": True, "sandbox": "process"}})
+    content = situation(ledger, name).candidate.compute_hash()
+    assert gate(ledger, name, "G22").why == "no review of it passed"
+    for facts, is_open in (
+        ({"content_hash": "0" * 64, "passed": True}, False),
+        ({"content_hash": content, "passed": True}, True),
+        ({"content_hash": content, "passed": False}, False),
+        ({"content_hash": content, "passed": True, "finding": "mended"}, True),
+    ):
+        sheet = add_evidence(ledger, "review", facts, HUMAN, candidate=name)
+        assert gate(ledger, name, "G22").passed == is_open, facts
+    path = ledger.folder.evidence_file(sheet.id)
+    path.write_text(path.read_text().replace("mended", "invented"))
+    assert gate(ledger, name, "G22").why == "no review of it passed"
+    path.write_text(path.read_text().replace("invented", "mended"))
+    change_contract(ledger, {"generated_code": {"sandbox": "confined"}})
+    assert "wants it confined" in gate(ledger, name, "G22").why
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [["python", "train.py", "--overwrite"], ["rm", "-rf", "x"], ["pip", "install", "gym"],
+     ["python", "-m", "pip", "install", "gym"], ["python", "train.py", "--clear-logs=true"]],
+)  # fmt: skip
+def test_g23_refuses_commands_that_delete_or_install(ledger, candidate, argv):
+    adapt(ledger, {"commands": {"train": {"argv": argv}}})
+    assert not gate(ledger, candidate, "G23").passed
+
+
+@pytest.mark.parametrize("argv", [["python", "train.py", "--overwrite=false"], ["python", "x.py"]])
+def test_g23_lets_harmless_commands_pass(ledger, candidate, argv):
+    adapt(ledger, {"commands": {"train": {"argv": argv}}})
+    assert gate(ledger, candidate, "G23").passed
+
+
+def test_g23_wants_its_own_approval_for_hardware_that_moves(ledger, candidate):
+    adapt(ledger, {"hazards": [{"id": "actuates_hardware", "detail": "an arm"}]})
+    assert "it moves hardware (an arm)" in gate(ledger, candidate, "G23").why
+    approve(ledger.folder, "physical_actuation", candidate=candidate)
+    assert gate(ledger, candidate, "G23").passed
+    adapt(ledger, {"hazards": [{"id": "deletes_results", "detail": "old runs"}]})
+    assert "it deletes results" in gate(ledger, candidate, "G23").why
+
+
+def test_g24_wants_a_valid_rendering(ledger, candidate):
+    adapt(ledger, {"launcher": {"kind": "slurm", "options": {"sbatch": {"array": "1-100"}}}})
+    assert "--array is not a directive" in gate(ledger, candidate, "G24").why
+    adapt(ledger, {"launcher": {"kind": "kubernetes"}})
+    assert "job.spec.template.spec.containers[0].image" in gate(ledger, candidate, "G24").why
+    adapt(ledger, {"launcher": {"kind": "custom"}})
+    assert "{nonce}" in gate(ledger, candidate, "G24").why
+
+
+@pytest.mark.parametrize(
+    ("codes", "kind", "exit_code"),
+    [
+        (["G05"], GateRefused, 3), (["G14"], BudgetExceeded, 7), (["G17"], EnvironmentBlocked, 8),
+        (["G03", "G05"], BrokenIntegrity, 5), (["G08"], InvalidDocument, 4),
+        (["G14", "G17"], GateRefused, 3),
+    ],
+)  # fmt: skip
+def test_the_exit_code_follows_from_which_gates_are_shut(ledger, candidate, codes, kind, exit_code):
+    s = situation(ledger, candidate)
+    results = [each.model_copy(update={"passed": each.id not in codes}) for each in evaluate(s)]
+    assert [each.id for each in shut(results)] == codes
+    error = refusal(shut(results))
+    assert type(error) is kind and error.exit_code == exit_code
+    assert all(code in error.message for code in codes)
+
+
+def test_results_are_plain_data(ledger, candidate):
+    results = evaluate(situation(ledger, candidate))
+    assert len(json.loads(json.dumps([each.as_data() for each in results]))) == 24

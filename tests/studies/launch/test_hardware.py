@@ -1,0 +1,64 @@
+"""What a machine offers, and what it lacks for a run."""
+
+import sys
+
+import pytest
+
+from telic.studies.launch.hardware import Machine, look, preflight, read_gpus, run_probe
+
+PRINTED = """\
+0, NVIDIA A100-SXM4-40GB, 40960, 2048, 550.54.15, Default
+1, NVIDIA A100-SXM4-40GB, 40960, 40000, 550.54.15, Default
+2, Some Card, [N/A], [N/A], 550.54.15, Prohibited
+"""
+
+
+def machine(**changes) -> Machine:
+    facts = {
+        "host": "h", "platform": "p", "processors": 2, "memory_gb": 8, "free_memory_gb": 4,
+        "free_disk_gb": 100, "gpus": read_gpus(PRINTED), "python": "3.11", "precision_flags": {},
+    }  # fmt: skip
+    return Machine(**{**facts, **changes})
+
+
+def wants(of: Machine, gpus=(), gpu_gb=None, disk_gb=None):
+    return preflight(of, gpus=gpus, min_free_gpu_gb=gpu_gb, min_free_disk_gb=disk_gb)
+
+
+def test_what_the_driver_prints_is_read_and_the_unknown_stays_unknown():
+    first, second, third = read_gpus(PRINTED)
+    assert (first.index, first.free_gb, first.total_gb) == (0, 2.0, 40.0)
+    assert second.driver == "550.54.15" and second.name == "NVIDIA A100-SXM4-40GB"
+    assert third.free_gb is None and third.compute_mode == "Prohibited"
+    assert read_gpus("") == ()
+
+
+def test_enough_of_everything_is_no_problem():
+    assert wants(machine(), gpus=(1,), gpu_gb=10, disk_gb=20) == []
+    assert wants(machine(gpus=None)) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "asked", "problem"),
+    [
+        ({}, {"gpus": (0,), "gpu_gb": 10}, "GPU 0 has 2 GB free"),
+        ({}, {"gpus": (2,), "gpu_gb": 10}, "GPU 2 has 0 GB free"),
+        ({}, {"gpus": (5,)}, "there is no GPU 5"),
+        ({"gpus": None}, {"gpus": (0,)}, "no driver answers"),
+        ({"free_disk_gb": 1}, {"disk_gb": 20}, "1 GB of disk are free"),
+    ],
+)
+def test_what_is_missing_is_said(changes, asked, problem):
+    (found,) = wants(machine(**changes), **asked)
+    assert problem in found
+
+
+def test_this_machine_is_looked_at(tmp_path):
+    found = look(tmp_path, at_gpus=False)
+    assert found.processors >= 1 and found.free_disk_gb > 0 and found.gpus is None
+
+
+def test_a_probe_that_fails_or_is_missing_says_so(tmp_path):
+    assert run_probe((sys.executable, "-c", "pass"), tmp_path, {}) is None
+    assert "code 3" in run_probe((sys.executable, "-c", "raise SystemExit(3)"), tmp_path, {})
+    assert "did not run" in run_probe(("/no/such/probe",), tmp_path, {})

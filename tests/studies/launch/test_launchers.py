@@ -1,0 +1,349 @@
+"""Every launcher renders what it starts; local and tmux are started for real."""
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from telic.errors import MissingExtra
+from telic.studies.errors import EnvironmentBlocked, GateRefused, InvalidDocument
+from telic.studies.launch import processes
+from telic.studies.launch.choose import ON_THIS_MACHINE, launcher_of
+from telic.studies.launch.job_schema import manifest_problems
+from telic.studies.launch.kubernetes import job_manifest
+from telic.studies.launch.order import Order
+from telic.studies.launch.permit import mint
+from telic.studies.launch.slurm import sbatch_problems
+
+KINDS = ["local", "tmux", "torchrun", "accelerate", "slurm", "ray", "kubernetes", "custom"]
+OPTIONS = {
+    "kubernetes": {"image": "registry.example/train:1"},
+    "custom": {"start": ["submit", "{nonce}", "{command}"], "status": ["state", "{nonce}"],
+               "stop": ["cancel", "{nonce}"]},
+}  # fmt: skip
+WORK = "import os, time; print(os.environ['A_VARIABLE']); time.sleep(float(os.environ['SLEEP']))"
+
+
+def order(tmp_path, kind="local", argv=(sys.executable, "-c", WORK), **changes):
+    changed = {"A_VARIABLE": "it's here", "SLEEP": "0"}
+    made = Order(
+        nonce="0123456789abcdef", argv=tuple(argv), argv_hash="h", cwd=tmp_path, folder=tmp_path,
+        variables={**os.environ, **changed}, changed=changed, timeout_s=3600.0, gpus=(),
+        options=OPTIONS.get(kind, {}), labels={"study": "toy.first", "candidate": "c-0001-x"},
+        grace_s=1.0,
+    )  # fmt: skip
+    return made._replace(**changes)
+
+
+def permit(order):
+    return mint(order.nonce, order.argv_hash)
+
+
+def ended(folder, seconds=15.0):
+    deadline = time.monotonic() + seconds
+    while (found := processes.read_exit(folder)) is None:
+        assert time.monotonic() < deadline, "it did not end"
+        time.sleep(0.01)
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_order_is_rendered_the_same_and_holds_its_nonce(tmp_path, kind):
+    made = order(tmp_path, kind)
+    first = launcher_of(kind, made.options).render(made)
+    again = launcher_of(kind, made.options).render(made)
+    assert first == again and first.hash == again.hash and first.problems == ()
+    assert made.nonce in f"{first.argv} {first.document}"
+    other = launcher_of(kind, made.options).render(made._replace(argv=("python", "other.py")))
+    assert other.hash != first.hash
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_launcher_starts_without_a_fresh_permit(tmp_path, kind):
+    made = order(tmp_path, kind)
+    used = permit(made)
+    used.spend(made.nonce, made.argv_hash)
+    with pytest.raises(GateRefused, match="counts once"):
+        launcher_of(kind, made.options).start(used, made)
+    with pytest.raises(GateRefused, match="another command"):
+        launcher_of(kind, made.options).start(mint("other", "h"), made)
+    assert not list(tmp_path.iterdir())
+
+
+def test_local_runs_leave_the_caller_at_once(tmp_path):
+    made = order(tmp_path)
+    launcher = launcher_of("local", {})
+    assert launcher.report(made.nonce, tmp_path).state == "unknown"
+    launcher.start(permit(made), made)
+    assert ended(tmp_path)["code"] == 0
+    assert (tmp_path / "stdout.log").read_text() == "it's here\n"
+    assert launcher.report(made.nonce, tmp_path).state in ("running", "ended")
+
+
+def test_local_runs_can_be_stopped(tmp_path):
+    made = order(tmp_path)
+    made.variables["SLEEP"] = "30"
+    launcher = launcher_of("local", {})
+    launcher.start(permit(made), made)
+    while processes.read_heartbeat(tmp_path) is None:
+        time.sleep(0.01)
+    assert launcher.report(made.nonce, tmp_path).state == "running"
+    launcher.stop(made.nonce, tmp_path)
+    assert ended(tmp_path)["ended_by"] == "signal"
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+def test_tmux_runs_in_a_session_named_after_the_nonce(tmp_path):
+    made = order(tmp_path, "tmux")
+    made.variables["SLEEP"] = "30"
+    launcher = launcher_of("tmux", {})
+    assert launcher.report(made.nonce, tmp_path).state == "unknown"
+    started = launcher.start(permit(made), made)
+    try:
+        name = f"telic-{made.nonce}"
+        assert started.attach == f"tmux -L {name} attach"
+        has = subprocess.run(["tmux", "-L", name, "has-session", "-t", name], check=False)
+        assert has.returncode == 0
+        assert launcher.report(made.nonce, tmp_path).state == "running"
+        with pytest.raises(EnvironmentBlocked, match="duplicate session"):
+            launcher.start(permit(made), made)
+        while processes.read_heartbeat(tmp_path) is None:
+            time.sleep(0.01)
+        assert launcher.report(made.nonce, tmp_path).state == "running"
+    finally:
+        launcher.stop(made.nonce, tmp_path)
+    assert ended(tmp_path)["ended_by"] == "signal"
+    # the environment is ours, not that of a tmux server that runs already
+    assert (tmp_path / "stdout.log").read_text() in ("it's here\n", "")
+
+
+def test_torchrun_and_accelerate_stand_between_supervisor_and_program(tmp_path):
+    spread = order(tmp_path, argv=("python", "train.py", "--x"), gpus=(0, 1))
+    words = launcher_of("torchrun", {}).render(spread).argv
+    tail = words[words.index("--") + 1 :]
+    assert tail == ("torchrun", "--standalone", "--nproc-per-node=2", "train.py", "--x")
+    words = launcher_of("accelerate", {}).render(spread._replace(argv=("train", "--x"))).argv
+    tail = words[words.index("--") + 1 :]
+    assert tail == ("accelerate", "launch", "--num_processes=2", "--no_python", "train", "--x")
+
+
+# ---------------------------------------------------------------------------- slurm
+
+
+def test_an_sbatch_file_is_what_bash_and_slurm_read(tmp_path):
+    options = {"sbatch": {"partition": "gpu", "mem": "16G", "exclusive": True}}
+    made = order(tmp_path, "slurm", gpus=(0, 1), options=options)
+    rendered = launcher_of("slurm", options).render(made)
+    lines = rendered.document.splitlines()
+    assert lines[0] == "#!/bin/bash"
+    assert f"#SBATCH --job-name=telic-{made.nonce}" in lines and "#SBATCH --no-requeue" in lines
+    assert "#SBATCH --gres=gpu:2" in lines and "#SBATCH --time=1:02:00" in lines
+    assert "#SBATCH --exclusive" in lines and rendered.problems == ()
+    script = tmp_path / "job.sh"
+    script.write_text(rendered.document)
+    assert subprocess.run(["bash", "-n", str(script)], check=False).returncode == 0
+    # what a compute node would do: run the script
+    subprocess.run(["bash", str(script)], check=True, cwd=tmp_path)
+    assert ended(tmp_path)["code"] == 0
+    assert (tmp_path / "stdout.log").read_text() == "it's here\n"
+
+
+@pytest.mark.parametrize(
+    ("sbatch", "problem"),
+    [
+        ({"array": "0-9"}, "--array is not a directive"),
+        ({"dependency": "afterok:1"}, "--dependency is not a directive"),
+        ({"time": "soon"}, "--time=soon is not a valid value"),
+        ({"nodes": "0"}, "--nodes=0 is not a valid value"),
+        ({"mem": "16GB; rm"}, "--mem=16GB; rm is not a valid value"),
+        ({"exclusive": "yes"}, "--exclusive takes no value"),
+        ({"requeue": True}, "contradict"),
+    ],
+)
+def test_directives_are_held_to_the_table(tmp_path, sbatch, problem):
+    made = order(tmp_path, "slurm", options={"sbatch": sbatch})
+    assert any(problem in each for each in launcher_of("slurm", {}).render(made).problems)
+
+
+def test_a_script_without_name_or_with_one_twice_is_refused():
+    assert "--job-name is missing" in sbatch_problems("#!/bin/bash\n#SBATCH --output=x\n")
+    twice = "#SBATCH --output=x\n#SBATCH --output=y\n#SBATCH --job-name=telic-1\n"
+    assert sbatch_problems(twice) == ["--output is given twice"]
+
+
+def test_resume_safe_jobs_may_be_requeued(tmp_path):
+    made = order(tmp_path, "slurm", options={"resume_safe": True})
+    assert "#SBATCH --requeue" in launcher_of("slurm", {}).render(made).document
+
+
+def fake_program(folder: Path, name: str, body: str) -> None:
+    path = folder / name
+    path.write_text(f"#!{sys.executable}\nimport os, sys\n{body}\n")
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def fake_slurm(tmp_path, monkeypatch):
+    """A scheduler made of files: sbatch writes the job's name, squeue reads it."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    jobs = tmp_path / "jobs.txt"
+    fake_program(programs, "sbatch", (
+        "text = open(sys.argv[-1]).read()\n"
+        "name = text.split('--job-name=')[1].split()[0]\n"
+        f"open({str(jobs)!r}, 'a').write(name + chr(10)); print('4711;cluster')"
+    ))  # fmt: skip
+    fake_program(programs, "squeue", (
+        "name = [w for w in sys.argv if w.startswith('--name=')][0][7:]\n"
+        f"known = open({str(jobs)!r}).read() if os.path.exists({str(jobs)!r}) else ''\n"
+        "if name in known: print('4711 PENDING')"
+    ))  # fmt: skip
+    fake_program(programs, "sacct", "pass")
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    return jobs
+
+
+def test_a_job_is_submitted_once_and_found_by_its_name(tmp_path, fake_slurm):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    made = order(folder, "slurm")
+    launcher = launcher_of("slurm", {})
+    assert launcher.report(made.nonce, folder).state == "unknown"
+    assert launcher.start(permit(made), made).job_id == "4711"
+    assert launcher.report(made.nonce, folder) == ("waiting", "job 4711 is PENDING", None)
+    with pytest.raises(EnvironmentBlocked, match="exists"):
+        launcher.start(permit(made), made)
+    assert fake_slurm.read_text().splitlines() == [made.job_name]
+
+
+def test_a_missing_scheduler_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EnvironmentBlocked, match="squeue is not installed") as caught:
+        launcher_of("slurm", {}).report("n", tmp_path)
+    assert caught.value.exit_code == 8 and "another launcher" in caught.value.hint
+
+
+# ---------------------------------------------------------------------------- kubernetes
+
+
+def test_a_job_manifest_is_valid_and_starts_once(tmp_path):
+    options = {
+        "image": "registry.example/train:1", "namespace": "robots", "secret": "wandb-key",
+        "volume_claim": "data", "mount_path": "/data", "limits": {"memory": "16Gi"},
+    }  # fmt: skip
+    made = order(tmp_path, "kubernetes", gpus=(0,), options=options)
+    rendered = launcher_of("kubernetes", options).render(made)
+    manifest = json.loads(rendered.document)
+    assert rendered.problems == () and manifest["metadata"]["name"] == f"telic-{made.nonce}"
+    spec = manifest["spec"]
+    assert spec["backoffLimit"] == 0 and spec["activeDeadlineSeconds"] == 3600
+    assert spec["template"]["spec"]["restartPolicy"] == "Never"
+    limits = spec["template"]["spec"]["containers"][0]["resources"]["limits"]
+    assert limits == {"memory": "16Gi", "nvidia.com/gpu": "1"}
+    assert manifest["metadata"]["labels"]["candidate"] == "c-0001-x"
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda m: m["spec"].update(backoffLimit=3), "job.spec.backoffLimit=3"),
+        (lambda m: m["spec"].pop("template"), "job.spec.template is missing"),
+        (lambda m: m["spec"].update(suspend=True), "job.spec.suspend is not a field"),
+        (lambda m: m["metadata"].update(name="Not_A_Name"), "job.metadata.name='Not_A_Name'"),
+        (lambda m: m["metadata"]["labels"].update(study="a/b"), "job.metadata.labels.study='a/b'"),
+        (lambda m: m["metadata"]["labels"].update({"a b": "c"}), "impossible key 'a b'"),
+        (lambda m: m["spec"]["template"]["spec"].update(containers=[]), "not empty"),
+        (lambda m: m["spec"].update(activeDeadlineSeconds="1"), "must be int"),
+        (lambda m: m.update(kind="Pod"), "job.kind='Pod'"),
+    ],
+)
+def test_a_manifest_is_held_to_the_schema(tmp_path, change, problem):
+    manifest = job_manifest(order(tmp_path, "kubernetes"))
+    assert manifest_problems(manifest) == []
+    change(manifest)
+    assert any(problem in each for each in manifest_problems(manifest))
+
+
+def test_kubernetes_status_is_read(tmp_path, monkeypatch):
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    fake_program(programs, "kubectl", "print(open('status.json').read())")
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    launcher = launcher_of("kubernetes", {})
+    for status, state, code in (
+        ({"active": 1}, "running", None),
+        ({}, "waiting", None),
+        ({"succeeded": 1}, "ended", 0),
+        ({"failed": 1}, "ended", 1),
+    ):
+        Path("status.json").write_text(json.dumps({"status": status}))
+        found = launcher.report("abc", tmp_path)
+        assert (found.state, found.code) == (state, code)
+    fake_program(programs, "kubectl", "sys.exit('Error from server (NotFound): jobs')")
+    assert launcher.report("abc", tmp_path).state == "unknown"
+
+
+# ---------------------------------------------------------------------------- custom and ray
+
+
+def test_a_custom_launcher_is_three_declared_commands(tmp_path):
+    state = tmp_path / "state"
+    options = {
+        "start": ["bash", "-c", f'echo "$1" > {state}; shift; "$@" >/dev/null; echo job-1', "x",
+                  "{nonce}", "{command}"],
+        "status": ["bash", "-c", f"grep -q {{nonce}} {state} && echo ended || echo unknown"],
+        "stop": ["bash", "-c", f"echo {{nonce}} stopped >> {state}"],
+    }  # fmt: skip
+    made = order(tmp_path, "custom", options=options)
+    launcher = launcher_of("custom", options)
+    assert launcher.start(permit(made), made).job_id == "job-1"
+    assert ended(tmp_path)["code"] == 0
+    assert launcher.report(made.nonce, tmp_path).state == "ended"
+    launcher.stop(made.nonce, tmp_path)
+    assert "stopped" in state.read_text()
+    with pytest.raises(InvalidDocument, match='no "status" command'):
+        launcher_of("custom", {}).report(made.nonce, tmp_path)
+
+
+def test_ray_without_the_package_says_how_to_get_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.setitem(sys.modules, "ray.job_submission", None)
+    with pytest.raises(MissingExtra, match="telic\\[ray\\]"):
+        launcher_of("ray", {}).report("n", tmp_path)
+
+
+def test_a_ray_entrypoint_arrives_word_by_word(tmp_path):
+    made = order(tmp_path, "ray", argv=("python", "a b", "$HOME", "it's"))
+    entrypoint = launcher_of("ray", {}).render(made).argv[-1]
+    assert shlex.split(entrypoint)[-4:] == ["python", "a b", "$HOME", "it's"]
+
+
+@pytest.mark.long
+def test_ray_runs_a_job_once(tmp_path):
+    ray = pytest.importorskip("ray", reason="ray is not installed")
+    context = ray.init(include_dashboard=True, num_cpus=1, log_to_driver=False)
+    try:
+        address = f"http://{context.dashboard_url}"
+        launcher = launcher_of("ray", {"address": address})
+        made = order(tmp_path, "ray")
+        assert launcher.report(made.nonce, tmp_path).state == "unknown"
+        launcher.start(permit(made), made)
+        assert ended(tmp_path, 90)["code"] == 0
+        assert (tmp_path / "stdout.log").read_text() == "it's here\n"
+        with pytest.raises(EnvironmentBlocked, match="did not take job"):
+            launcher.start(permit(made), made)
+    finally:
+        ray.shutdown()
+
+
+def test_every_kind_has_a_launcher():
+    for kind in KINDS:
+        assert launcher_of(kind, OPTIONS.get(kind, {}))
+    assert set(KINDS) > ON_THIS_MACHINE

@@ -1,0 +1,193 @@
+"""Nothing but `launch` and `gitro` can start a process: by import, and by what Python reports."""
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import telic.studies
+from telic.studies.launch.launching import launch
+from telic.studies.launch.request import TOKEN, LaunchRequest
+from tests.studies.launch.toy_study import AGENT, starts
+
+STUDIES = Path(telic.studies.__file__).parent
+STARTERS = {"subprocess", "multiprocessing", "pty", "concurrent.futures", "asyncio", "socket"}
+CALLS = {"system", "popen", "fork", "forkpty", "posix_spawn", "posix_spawnp", "startfile"}
+
+
+def starting_names(path: Path) -> set[str]:
+    """Return how a module could start a process or open a connection."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {each.name for each in node.names if each.name in STARTERS}
+        elif isinstance(node, ast.ImportFrom) and node.module in STARTERS:
+            found.add(node.module)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            is_call = node.attr in CALLS or node.attr.startswith(("exec", "spawn"))
+            if node.value.id == "os" and is_call:
+                found.add(f"os.{node.attr}")
+    return found
+
+
+def test_process_modules_are_imported_by_the_launch_path_and_gitro_only():
+    users = {
+        str(path.relative_to(STUDIES)): names
+        for path in STUDIES.rglob("*.py")
+        if (names := starting_names(path)) and path.parent.name != "launch"
+    }
+    # a lease names its host, which needs the socket module and no socket
+    users = {path: names for path, names in users.items() if names != {"socket"}}
+    assert users == {"gitro.py": {"subprocess"}}
+
+
+def test_the_detector_sees_what_it_looks_for(tmp_path):
+    path = tmp_path / "x.py"
+    path.write_text("import os\nfrom subprocess import run\nos.execv('a', [])\nos.spawnl(0, 'a')\n")
+    assert starting_names(path) == {"subprocess", "os.execv", "os.spawnl"}
+
+
+def test_modules_that_import_the_launch_path_can_be_counted_on_one_hand():
+    importers = set()
+    for path in STUDIES.rglob("*.py"):
+        if path.parent.name == "launch":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").endswith(
+                "launch.launching"
+            ):
+                importers.add(path.name)
+    assert importers == set()
+
+
+WATCHED = """
+import json, sys
+seen = []
+def hook(event, details):
+    if event.split(".")[0] in ("subprocess", "pty") or event in (
+        "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn",
+    ):
+        words = [str(w) for w in details[1]] if event == "subprocess.Popen" else []
+        if words[:1] != ["git"]:
+            seen.append(event)
+    if event in ("socket.connect", "socket.getaddrinfo", "socket.bind"):
+        seen.append(event)
+    if event == "import" and details[0].split(".")[0] in ("torch", "gymnasium", "mujoco", "jax"):
+        seen.append("import " + details[0])
+sys.addaudithook(hook)
+import typer.main
+from typer.testing import CliRunner
+from telic.cli.main import app
+def leaves(command, path=()):
+    for name, each in getattr(command, "commands", {}).items():
+        yield from leaves(each, (*path, name))
+    if not hasattr(command, "commands"):
+        yield " ".join(path)
+found = {}
+for words in json.loads(sys.argv[1]):
+    result = CliRunner().invoke(app, words)
+    found[" ".join(words[1:])] = {"seen": list(seen), "exit": result.exit_code,
+                                  "out": result.output[-2000:]}
+    seen.clear()
+verbs = sorted(leaves(typer.main.get_command(app).commands["study"]))
+print("SEEN " + json.dumps({"found": found, "verbs": verbs}))
+"""
+
+VERBS = {
+    "init": "--task toy --study first",
+    "approve": "budget",
+    "state": "--rebuild",
+    "resume": "",
+    "import-rlxp": "",
+    "audit": "",
+    "card": "",
+    "confirm": "seeds",
+    "baseline": "",
+    "next": "",
+    "decide": "CANDIDATE reject --because x",
+    "revert": "CANDIDATE --because x",
+    "metrics": "SAMPLE",
+    "analyze": "RUN",
+    "monitor": "RUN",
+    "reflect": "RUN",
+    "review": "CANDIDATE --says fine --no-exploit",
+    "dr-plan": "CANDIDATE --checkpoint train.py --parameter mass:1:0.5,0.8,1,1.2,2 --seeds 1-3",
+    "dr-summary": "CANDIDATE SAMPLE",
+    "audit-result": "CANDIDATE",
+    "report": "",
+    "contract draft": "",
+    "contract check": "",
+    "contract amend": "--reason x",
+    "ledger verify": "",
+    "candidate new": "idea --kind config --set reward.weight=2",
+    "candidate revise": "CANDIDATE",
+    "candidate validate": "CANDIDATE",
+    "candidate show": "CANDIDATE",
+    "candidate similar": "CANDIDATE",
+    "candidate withdraw": "CANDIDATE --because x",
+    "queue plan": "CANDIDATE",
+    "queue step": "",
+    "queue advance": "",
+    "queue more-seeds": "CANDIDATE --because x",
+    "queue check-incumbent": "",
+    "queue batch": "b1 CANDIDATE",
+    "queue reorder": "",
+    "pause": "",
+}
+
+
+def watched(root: Path, lines: list[str]) -> dict:
+    """Run verbs one after the other in a process whose every act is seen."""
+    commands = [["study", *line.split(), "--root", str(root)] for line in lines]
+    done = subprocess.run(
+        [sys.executable, "-c", WATCHED, json.dumps(commands)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "SEEN " in done.stdout, done.stderr
+    answer = json.loads(done.stdout.rpartition("SEEN ")[2])
+    suffix = f" --root {root}"
+    answer["found"] = {line.removesuffix(suffix): each for line, each in answer["found"].items()}
+    return answer
+
+
+@pytest.fixture
+def finished(ledger, candidate, until_over):
+    """Return a run that has ended, so that there is something to look at."""
+    request = LaunchRequest(candidate, "smoke", 1, execute=True, confirm=TOKEN)
+    done = launch(ledger, request, AGENT)
+    until_over(ledger)
+    return done
+
+
+def test_no_verb_but_run_starts_a_process_opens_a_socket_or_imports_a_framework(
+    ledger, candidate, finished
+):
+    sample = finished.folder / "artefacts" / "metrics.jsonl"
+    names = {"CANDIDATE": candidate, "RUN": finished.run, "SAMPLE": str(sample)}
+    lines = [
+        " ".join([verb, *(names.get(word, word) for word in words.split())]).strip()
+        for verb, words in VERBS.items()
+    ]
+    answer = watched(ledger.folder.root, lines)
+    assert set(answer["verbs"]) == {*VERBS, "run"}, "a verb is new: give it a line above"
+    for line, each in answer["found"].items():
+        assert each["seen"] == [], f"{line}: {each}"
+    # The proof is worth something only if most verbs did their work and did not stop at a word.
+    worked = [line for line, each in answer["found"].items() if each["exit"] == 0]
+    assert len(worked) >= 20, {line: each["out"] for line, each in answer["found"].items()}
+    assert len(starts(ledger)) == 1
+
+
+def test_the_watcher_sees_a_launch(ledger, candidate):
+    line = f"run {candidate} --execute --confirm RUN_CANDIDATE"
+    found = watched(ledger.folder.root, [line])["found"][line]
+    assert found["exit"] == 0, found["out"]
+    assert "subprocess.Popen" in found["seen"]
+
+
+def test_a_dry_run_starts_nothing_but_git(ledger, candidate):
+    found = watched(ledger.folder.root, [f"run {candidate}"])["found"][f"run {candidate}"]
+    assert (found["exit"], found["seen"]) == (0, []), found["out"]

@@ -1,0 +1,159 @@
+"""A repository whose training appends its nonce to a file, with an approved study around it."""
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+from telic.studies.approvals import grant
+from telic.studies.candidate import new_candidate
+from telic.studies.candidate_files import Attachments
+from telic.studies.clock import utc_now
+from telic.studies.contract import amend
+from telic.studies.creating import create_study
+from telic.studies.folder import StudyFolder
+from telic.studies.human import Consent
+from telic.studies.ledger import Ledger
+from telic.studies.records import Actor
+from telic.studies.subjects import ALWAYS_REQUIRED, required_approvals
+from telic.studies.validation.validating import validate_candidate
+from telic.studies.yaml_files import update_yaml, write_yaml
+
+HUMAN = Actor(kind="human", name="ada")
+AGENT = Actor(kind="agent", name="coder", session="s1")
+SEEDS = (1, 2, 3)
+
+TRAIN = '''\
+"""Train: leave a mark of this start, work for a moment, write what proves the end."""
+import json, os, pathlib, sys, time
+
+run_dir, seed = pathlib.Path(sys.argv[1]), int(sys.argv[2])
+mark = os.environ["TELIC_NONCE"] + " " + str(seed) + chr(10)
+handle = os.open("starts.txt", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+os.write(handle, mark.encode())
+time.sleep(float(os.environ.get("TOY_SLEEP", "0.05")))
+(run_dir / "metrics.jsonl").write_text(json.dumps({"step": 1, "success": 0.5}) + chr(10))
+(run_dir / "done").write_text("yes")
+'''
+EVALUATOR = "print('evaluate')\n"
+PATCH = """\
+--- a/reward.py
++++ b/reward.py
+@@ -1,2 +1,2 @@
+-weight = 1
++weight = 2
+ bonus = 0
+"""
+
+
+def git(root: Path, *words: str) -> None:
+    subprocess.run(["git", *words], cwd=root, check=True, capture_output=True)
+
+
+def make_repository(root: Path) -> None:
+    root.mkdir(parents=True)
+    (root / "train.py").write_text(TRAIN)
+    (root / "reward.py").write_text("weight = 1\nbonus = 0\n")
+    (root / "evaluate.py").write_text(EVALUATOR)
+    (root / ".gitignore").write_text(".telic/\nstarts.txt\n")
+    git(root, "init", "-q")
+    git(root, "config", "user.email", "ada@example.org")
+    git(root, "config", "user.name", "ada")
+    git(root, "add", ".")
+    git(root, "commit", "-q", "-m", "first")
+
+
+ADAPTER = {
+    "schema": "telic.adapter/1",
+    "commands": {
+        "train": {"argv": [sys.executable, "train.py", "{run_dir}", "{seed}", "{overrides}"]},
+        "eval": None, "smoke": None, "resume": None,
+    },
+    "config": {"system": "argparse", "override_style": "--k v"},
+    "logging": {"sources": [{"kind": "wandb", "default": True, "network": True}]},
+    "metrics": {"map": {"success": "success"}},
+    "files": {"evaluator": {"globs": ["evaluate.py"]}},
+    "launcher": {"kind": "local", "options": {"grace_s": 0.5}},
+    "seeds": {"flag": "--seed", "controllable": True},
+    "outputs": {"completion": {"marker_file": "done"}},
+    "provenance": {
+        name: {"status": "confirmed", "confidence": 1.0}
+        for name in ("commands", "metrics", "seeds")
+    },
+}  # fmt: skip
+METRIC_SPEC = {
+    "schema": "telic.metric_spec/1",
+    "primary": {"key": "success", "direction": "max"},
+    "replication_unit": "training_seed",
+    "guardrails": [{"key": "falls", "direction": "min", "rule": "absolute", "threshold": 0.2}],
+    "extractor": {"kind": "jsonl", "path": "metrics.jsonl"},
+}
+PROTOCOL = {
+    "schema": "telic.eval_protocol/1",
+    "evaluator_files": {"evaluate.py": hashlib.sha256(EVALUATOR.encode()).hexdigest()},
+    "episodes": 10,
+}
+CONTRACT = {
+    "scope": {
+        "kinds": ["config", "reward_engineering", "code"],
+        "params": {"reward.weight": {"type": "float", "min": 0.5, "max": 4}},
+        "files": {"allow": ["reward.py"]},
+        "limits": {"max_concurrent": 2},
+    },
+    "budget": {"launches": 60, "wall_clock_h": 10},
+    "baseline": {"seeds": [901, 902, 903, 904, 905]},
+}
+
+
+def make_study(root: Path) -> Ledger:
+    """Make the repository, an agreed contract and every approval."""
+    make_repository(root)
+    folder = create_study(root, "toy", "first", HUMAN, statement="reach the goal")
+    write_yaml(folder.adapter, ADAPTER)
+    write_yaml(folder.metric_spec, METRIC_SPEC)
+    write_yaml(folder.protocol, PROTOCOL)
+    update_yaml(folder.contract, CONTRACT)
+    amend(folder, HUMAN, "the first agreement")
+    approve(folder, *ALWAYS_REQUIRED)
+    return Ledger(folder)
+
+
+def approve(folder: StudyFolder, *keys: str, candidate: str | None = None) -> None:
+    for key in keys:
+        consent = Consent(by="ada", method="tty", at=utc_now())
+        grant(folder, key, consent, candidate=candidate)
+
+
+def change_contract(ledger: Ledger, changes: dict) -> None:
+    """Amend the contract and have all of it approved again."""
+    update_yaml(ledger.folder.contract, changes)
+    amend(ledger.folder, HUMAN, "a test needs it")
+    approve(ledger.folder, *required_approvals(ledger.folder.read_contract()))
+
+
+def make_baseline(ledger: Ledger, seeds: tuple[int, ...] = SEEDS, **plan) -> str:
+    """Make a validated, approved baseline whose smoke phase has some seeds."""
+    plan = {"est": {"wall_clock_h": 5.06}, "seeds": {"smoke": list(seeds)}, **plan}
+    return make_candidate(ledger, kind="baseline", plan=plan)
+
+
+def make_candidate(ledger: Ledger, *, patch: str | None = None, approved=True, **draft) -> str:
+    """Make a validated candidate."""
+    attached = None
+    if patch is not None:
+        path = ledger.folder.root.parent / "change.diff"
+        path.write_text(patch)
+        attached = Attachments(patch=path)
+    name = new_candidate(ledger, "try it", draft, AGENT, attached).id
+    outcome = validate_candidate(ledger, name)
+    assert outcome.ok, [each for each in outcome.checks if not each.passed]
+    if approved:
+        approve(ledger.folder, "experiment", candidate=name)
+    return name
+
+
+def starts(ledger: Ledger) -> list[tuple[str, int]]:
+    """Return (nonce, seed) of every start of the training command."""
+    path = ledger.folder.root / "starts.txt"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [(line.split()[0], int(line.split()[1])) for line in lines]

@@ -1,0 +1,116 @@
+"""The report: byte by byte the same, nothing made up, notes kept, one file that asks nobody."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from telic.studies.creating import create_study
+from telic.studies.ledger import Ledger
+from telic.studies.report.markdown import NOTES_END, NOTES_START, kept_notes
+from telic.studies.report.pictures import over_seeds
+from telic.studies.report.story import gather
+from telic.studies.report.write import write_report
+from tests.studies.candidates.small_study import HUMAN
+from tests.studies.report.told_study import ACTION
+
+TITLES = [
+    "Status", "Contract and approvals", "Budget", "Incumbents", "Candidates", "Last audit",
+    "Reward reflection", "Robustness and curriculum", "Alerts",
+    "What was tried and did not work", "Next", "Reproduction",
+]  # fmt: skip
+
+
+def markdown(ledger):
+    return write_report(ledger, ACTION).report.read_text()
+
+
+def test_the_twelve_sections_come_in_order(ledger):
+    found = re.findall(r"^## (\d+)\. (.*)$", markdown(ledger), re.MULTILINE)
+    assert found == [(str(place), title) for place, title in enumerate(TITLES, start=1)]
+
+
+def test_equal_facts_give_equal_bytes_and_no_event(ledger):
+    head = ledger.head
+    first = write_report(ledger, ACTION)
+    before = first.report.read_bytes(), first.report_page.read_bytes()
+    write_report(Ledger(ledger.folder), ACTION)
+    assert (first.report.read_bytes(), first.report_page.read_bytes()) == before
+    assert ledger.head == head
+
+
+def test_it_says_what_the_evidence_says(ledger):
+    text = markdown(ledger)
+    state = ledger.state()
+    assert "c-0004-tracking-weight is trusted: success 0.78" in text
+    assert state.ledger_head.hash in text and state.protocol_hash[:12] in text
+    assert "| c-0002-longer-horizon | rejected | five seeds show no gain worth having |" in text
+    assert "valid improvement" in text and "no improvement" in text and "invalid" in text
+    assert "metric_divergence | warn | open" in text
+    assert "body.mass" in text and "--reward.weight 2.0" in text
+    assert "| falls | 0.09" in text, "an absolute guardrail is shown as it was measured"
+
+
+def test_people_keep_their_notes(ledger):
+    path = write_report(ledger, ACTION).report
+    own = "\nAda: try a smaller step next.\n\n<!-- a comment -->\n"
+    text = path.read_text()
+    start, end = text.index(NOTES_START) + len(NOTES_START), text.index(NOTES_END)
+    path.write_text(text[:start] + own + text[end:])
+    for _ in range(2):
+        assert kept_notes(markdown(ledger)) == own
+
+
+def test_foreign_words_stay_words(ledger):
+    folder = write_report(ledger, ACTION)
+    assert "<b>prevents" not in folder.report.read_text()
+    page = folder.report_page.read_text()
+    assert "<b>prevents" not in page and "&lt;b&gt;prevents" in page
+
+
+class _Tags(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.open, self.seen, self.asks = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.seen.append(tag)
+        self.asks += [
+            v for k, v in attrs if k in ("src", "srcset") or (k == "href" and v[0] != "#")
+        ]
+        if tag not in ("meta", "br", "hr", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_whole_and_asks_nobody(ledger):
+    page = write_report(ledger, ACTION).report_page.read_text()
+    found = _Tags()
+    found.feed(page)
+    assert found.open == [] and found.asks == [] and "script" not in found.seen
+    assert "default-src &#x27;none&#x27;" in page and found.seen.count("svg") >= 8
+    for title in ("Results", "Learning", "Last audit", "Candidates", "The reward", "Robustness"):
+        assert f"<h2>{title}</h2>" in page
+    assert "nan" not in re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL).lower().split()
+
+
+def test_an_empty_study_has_a_report_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
+    ledger = Ledger(create_study(tmp_path, "walk", "first", HUMAN))
+    folder = write_report(ledger)
+    text = folder.report.read_text()
+    assert "No incumbent yet" in text and "No result has been audited." in text
+    assert "<svg" not in folder.report_page.read_text()
+
+
+def test_the_newest_audit_is_the_last_one(ledger):
+    assert gather(ledger).last_audit.candidate == "c-0004-tracking-weight"
+
+
+def test_curves_are_averaged_at_common_places():
+    found = over_seeds([[(0, 0), (10, 10)], [(0, 2), (5, 7), (10, 12)]])
+    middle = next(each for each in found if each.x == 5)
+    assert middle == pytest.approx((5, 6, 5, 7))
+    assert over_seeds([]) == [] and over_seeds([[(1, 1)], [(2, 1), (3, 1)]]) == []

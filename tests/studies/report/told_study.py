@@ -1,0 +1,102 @@
+"""A study with something to tell: won, lost, gamed, probed, alerted."""
+
+from telic.storage.files import write_json
+from telic.studies.deciding import decide
+from telic.studies.evidence.auditing import audit_result
+from telic.studies.evidence.measuring import analyze_run
+from telic.studies.evidence.monitoring import monitor_run
+from telic.studies.evidence.probe_summary import ProbeResult, summarise
+from telic.studies.evidence.probes import ProbedParameter, ProbedPolicy, ProbePlan, grid
+from telic.studies.evidence.reflecting import reflect_run
+from telic.studies.evidence.store import add_evidence
+from telic.studies.next import NextAction
+from tests.studies.candidates.small_study import AGENT, HUMAN
+from tests.studies.evidence.claimed_study import baseline, measured_study, promoted
+
+ACTION = NextAction(
+    action="propose",
+    why="nothing is left to do with the candidates that there are",
+    command="telic study candidate new TITLE --kind KIND --set PATH=VALUE",
+)
+
+
+def say(statement):
+    return {
+        "statement": statement,
+        "mechanism": "as above",
+        "expected": {"metric": "success", "direction": "max", "magnitude": 0.1},
+        "falsifier": "success does not rise by 0.02 over five seeds",
+    }
+
+
+def claim(ledger, title, final, statement, **changes):
+    name, runs = promoted(ledger, title, final, hypothesis=say(statement), **changes)
+    for run in runs:
+        analyze_run(ledger, run, AGENT)
+    return name, runs
+
+
+def told_study(root):
+    ledger = measured_study(root)
+    first, runs = baseline(ledger)
+    for run in runs:
+        analyze_run(ledger, run, AGENT)
+    audit_result(ledger, first, AGENT)
+    decide(ledger, first, "accept", HUMAN, "the baseline repeats")
+
+    same, _ = claim(
+        ledger, "longer horizon", 0.58, "A longer horizon sees the fall coming.",
+        change={"overrides": {"ppo.epochs": {"from": 5, "to": 10}}}, parents=[first],
+    )  # fmt: skip
+    audit_result(ledger, same, AGENT)
+    decide(ledger, same, "reject", AGENT, "five seeds show no gain worth having")
+
+    gamed, played = claim(
+        ledger, "alive bonus", 0.45, "A bonus for staying alive <b>prevents</b> falls.",
+        change={"overrides": {"mode": {"from": "a", "to": "b"}}}, parents=[first], is_gamed=True,
+    )  # fmt: skip
+    reflect_run(ledger, played[0], AGENT)
+    monitor_run(ledger, played[0], AGENT)
+    audit_result(ledger, gamed, AGENT)
+
+    better, runs = claim(
+        ledger, "tracking weight", 0.8, "More weight on tracking raises success.", parents=[first]
+    )
+    for run in runs:
+        argv = ["python", "train.py", "--seed", "101", "--reward.weight", "2.0"]
+        write_json(ledger.folder.run(run) / "cmd.json", {"argv": argv})
+    reflect_run(ledger, runs[0], AGENT)
+    audit_result(ledger, better, AGENT)
+    decide(ledger, better, "accept", HUMAN, "it is better by far and breaks nothing")
+    add_probe(ledger, better)
+    return ledger
+
+
+def add_probe(ledger, candidate):
+    parameters = (
+        ProbedParameter(path="body.mass", unit="kg", nominal=10.0, grid=grid(10.0, 5.0, 15.0)),
+        ProbedParameter(
+            path="ground.friction", nominal=1.0, grid=grid(1.0, 0.25, 4.0, scale="log"), scale="log"
+        ),
+    )
+    plan = ProbePlan(
+        policy=ProbedPolicy(candidate=candidate, checkpoint_sha="0" * 64),
+        protocol_hash=ledger.state().protocol_hash,
+        parameters=parameters,
+        seeds=(901, 902, 903),
+    )
+    results = {
+        each.path: [
+            ProbeResult(value=v, scores=tuple(kept(each, v) + 0.01 * n for n in range(3)))
+            for v in each.grid
+        ]
+        for each in parameters
+    }
+    found = summarise(plan, results)
+    add_evidence(ledger, "dr_probe", found.as_data(), AGENT, candidate=candidate)
+
+
+def kept(parameter, value):
+    """A score that falls with the square of the distance from the nominal value."""
+    off = value / parameter.nominal - 1
+    return 0.8 * max(0.0, 1 - (1.2 if off < 0 else 0.25) * off * off)
