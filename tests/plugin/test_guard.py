@@ -41,6 +41,7 @@ ALLOWED = [
     "python scripts/evaluate.py policy.pt",
     "python other/train.py",
     "python scripts/training.py",
+    "python -c 'print(splits[0], \"train\")'",
     "# python scripts/train.py",
     "cat > notes.md <<'EOF'\npython scripts/train.py\nEOF",
     "telic study run c-1 --execute --confirm RUN_CANDIDATE",
@@ -74,6 +75,11 @@ def test_an_installed_command_is_known_by_its_verb(with_adapter, line, denied):
     assert (refusal(line, root) is not None) == denied
 
 
+def test_a_command_that_does_not_say_what_it_starts_denies_nothing(with_adapter):
+    root = with_adapter({"train": {"argv": ["python", "{checkpoint}", "{overrides}"]}})
+    assert refusal("python anything.py", root) is None
+
+
 def test_a_script_that_also_evaluates_may_evaluate(with_adapter):
     root = with_adapter(
         {
@@ -100,6 +106,24 @@ def test_nobody_answers_for_a_person(repository, line):
 
 def test_exporting_approvals_is_no_approval(repository):
     assert refusal("telic study approve --export approvals.json", repository) is None
+
+
+def test_an_adapter_that_cannot_be_read_lets_nothing_through_that_it_names(repository):
+    path = repository / ".telic" / "tasks" / "walk" / "adapter.yaml"
+    path.write_text("commands:\n  train: {argv: [python, scripts/train.py\n")
+    assert "cannot be read" in (refusal("python scripts/train.py", repository) or "")
+    assert refusal("git status", repository) is None
+
+
+def test_commands_are_found_among_everything_else_in_an_adapter(repository):
+    path = repository / ".telic" / "tasks" / "walk" / "adapter.yaml"
+    path.write_text(
+        "# people's words\nschema: telic.adapter/1\ncommands:\n  # the one that counts\n"
+        "  train:\n    argv:\n      - python\n      - run.py\n\n  eval:\n"
+        "config: {system: argparse}\nx-other: [play.py]\n"
+    )
+    assert refusal("python run.py", repository) == GATE
+    assert refusal("python play.py", repository) is None
 
 
 def test_without_a_study_nothing_is_denied(tmp_path):

@@ -95,6 +95,7 @@ def state(
 ) -> None:
     """Show where the study stands, from the ledger alone."""
     from telic.studies.ledger import Ledger
+    from telic.studies.looking import next_step
     from telic.studies.projections import committed_head
 
     folder = find_study(root, task, study)
@@ -102,10 +103,13 @@ def state(
     found = ledger.state()
     if rebuild or committed_head(folder) != found.ledger_head:
         found = ledger.rebuild()
+    following = next_step(ledger)
     if as_json:
-        print_json(found.as_data())
+        print_json({**found.as_data(), "next_action": following.as_data()})
     else:
         _tell(found)
+        console.print()
+        print_facts({"next": following.action, "why": following.why, "type": following.command})
 
 
 def pause(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,7 +12,6 @@ from telic.cli.output import command, console, print_json, table
 from telic.cli.study_options import HERE, Root, Study, Task, find_study
 
 if TYPE_CHECKING:
-    from telic.studies.folder import StudyFolder
     from telic.studies.scan.records import EntryPoint, RepositoryAudit, Sink
 
 
@@ -35,6 +33,7 @@ def audit(
     debug: Debug = False,
 ) -> None:
     """Read the repository: how it trains, evaluates, logs, rewards. Nothing of it is run."""
+    from telic.studies.audit_files import write_audit
     from telic.studies.offline import offline
     from telic.studies.scan import audit_repository
 
@@ -42,7 +41,7 @@ def audit(
     with offline("audit"):
         found = audit_repository(root)
         if folder is not None:
-            _write(folder, found)
+            write_audit(folder, found)
     if as_json:
         print_json(found.model_dump(mode="json"))
     else:
@@ -57,12 +56,13 @@ def card(
     debug: Debug = False,
 ) -> None:
     """Write the task card anew from the repository; people's own words in it stay."""
+    from telic.studies.audit_files import write_card
     from telic.studies.offline import offline
     from telic.studies.scan import audit_repository
 
     folder = find_study(root, task, study)
     with offline("card"):
-        text = _write_card(folder, audit_repository(root))
+        text = write_card(folder, audit_repository(root))
     if as_json:
         print_json({"path": str(folder.task_card), "text": text})
     else:
@@ -104,29 +104,6 @@ def _value(data: dict[str, Any], field: str) -> Any:
     for name in field.split("."):
         data = data[name]
     return data
-
-
-def _write(folder: StudyFolder, found: RepositoryAudit) -> None:
-    from telic.studies.scan.adapter import draft_adapter, keep_confirmed
-    from telic.studies.scan.hints import matching_hints
-    from telic.studies.yaml_files import write_yaml
-
-    drafted = draft_adapter(found, folder.root, matching_hints(found.packages))
-    if folder.adapter.exists():
-        drafted = keep_confirmed(drafted, folder.read_adapter())
-    write_yaml(folder.adapter, drafted)
-    _write_card(folder, found)
-
-
-def _write_card(folder: StudyFolder, found: RepositoryAudit) -> str:
-    from telic.storage.files import write_text
-    from telic.studies.card import render_card
-
-    path: Path = folder.task_card
-    held = path.read_text("utf-8") if path.exists() else ""
-    text = render_card(folder.task_id, "", found, held)
-    write_text(path, text)
-    return text
 
 
 def _show(found: RepositoryAudit) -> None:

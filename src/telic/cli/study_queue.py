@@ -202,9 +202,10 @@ def what_next(
 ) -> None:
     """Say the next safe action, the command for it, and why; never does it."""
     from telic.studies.ledger import Ledger
-    from telic.studies.looking import next_step
+    from telic.studies.looking import note_next
 
-    found = next_step(Ledger(find_study(root, task, study)))
+    ledger = Ledger(find_study(root, task, study))
+    found = note_next(ledger)
     if as_json:
         print_json(found.as_data())
         return

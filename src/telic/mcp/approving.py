@@ -79,7 +79,8 @@ def request_approval(
         return Asked(status="ask_in_terminal", what=what, command=question.command)
     folder = ledger_of(call, task, study).folder
     known: dict[str, ApprovalKey] = {each: each for each in get_args(ApprovalKey)}
-    for key, seen in ((known[name], seen) for name, seen in question.seen.items()):
+    for name, seen in question.seen.items():
+        key = known[name]
         if refuse:
             reject(folder, key, consent, candidate=candidate, note=note)
         else:

@@ -10,15 +10,16 @@ from mcp.server import MCPServer
 from telic import __version__
 from telic.mcp import (
     approving,
+    background,
     candidates,
     checking,
     evidence,
+    launching,
     order_tools,
     prompts,
     queueing,
     requesting,
     resources,
-    starting,
     viewing,
     work,
     writing,
@@ -57,7 +58,8 @@ def make_server(place: Workplace) -> Server:
     for group in _GROUPS:
         group.register(server)
     if place.allow_launch:
-        starting.register(server)
+        launching.register(server)
+        background.register(server)
     resources.register(server, place)
     prompts.register(server)
     return server

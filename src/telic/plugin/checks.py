@@ -21,7 +21,8 @@ _PROGRAMS = ("telic", "sha256sum")
 _LANGUAGES = ("sh", "yaml", "json", "text")
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
-_HEADS = {"name", "description", "argument-hint", "tools"}
+_HEADS = {"skills": {"name", "description"}, "agents": {"name", "description", "tools"}}
+"""what every host accepts; more would be refused by one of them"""
 _LONGEST_NAME, _LONGEST_DESCRIPTION, _LONGEST_PROMPT = 64, 1024, 128
 _MOST_LINES, _MOST_PROMPTS = 80, 3
 
@@ -85,10 +86,10 @@ def _wiring_problems(home: Path, tree: Any) -> list[str]:
                 found.append(f"hooks.json: {line} is not one of our hooks")
     for name, server in _json(home / ".mcp.json")["mcpServers"].items():
         why = complaint(server["args"], tree) if server["command"] == "telic" else "not telic"
+        if why is None and "--allow-launch" in server["args"]:
+            why = "whether a server may launch is for the person to say"
         if why:
             found.append(f".mcp.json: {name}: {why}")
-    if "mcp" in tree.commands and not _json(home / ".mcp.json")["mcpServers"]:
-        found.append(".mcp.json: telic mcp exists; name it under mcp_servers of metadata.toml")
     return found
 
 
@@ -122,7 +123,7 @@ def _head_problems(text: str, name: str, where: str) -> list[str]:
         found.append(f"name: {head.get('name')} is not its folder's, {name}")
     if not 0 < len(head.get("description", "")) <= _LONGEST_DESCRIPTION:
         found.append(f"it needs a description of at most {_LONGEST_DESCRIPTION} characters")
-    if unknown := set(head) - _HEADS:
+    if unknown := set(head) - _HEADS[where.partition("/")[0]]:
         found.append(f"not every host knows {', '.join(sorted(unknown))}")
     return found
 

@@ -11,15 +11,17 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+from telic.errors import TelicError
 from telic.plugin.shell import SHELLS, program, simple_commands
 
 _LAUNCHES = ("train", "smoke", "resume")
 _READERS = frozenset(
     {
-        "awk", "bat", "black", "cat", "cd", "chmod", "code", "cp", "diff", "echo", "export", "file",
-        "find", "flake8", "git", "grep", "head", "isort", "jq", "less", "ls", "mkdir", "more", "mv",
-        "mypy", "nano", "nl", "pre-commit", "printf", "pyright", "rg", "rm", "ruff", "sed",
-        "sha256sum", "stat", "tail", "tar", "telic", "test", "touch", "tree", "vi", "vim", "wc",
+        "awk", "bat", "black", "cat", "cd", "chmod", "code", "cp", "diff", "du", "echo", "export",
+        "file", "find", "flake8", "git", "grep", "head", "isort", "jq", "less", "ls", "man",
+        "md5sum", "mkdir", "more", "mv", "mypy", "nano", "nl", "pip", "pre-commit", "printf",
+        "pyright", "rg", "rm", "ruff", "sed", "sha256sum", "sort", "stat", "tail", "tar", "telic",
+        "test", "touch", "tree", "type", "uniq", "vi", "vim", "wc", "which",
     }
 )  # fmt: skip
 _READING_MODULES = frozenset(
@@ -30,6 +32,7 @@ _READING_MODULES = frozenset(
 )  # fmt: skip
 _PERSONS = frozenset({"approve", "confirm", "resume"})
 _PLACEHOLDER = re.compile(r"\{[a-z_]+\}")
+_SECTION = re.compile(r"^commands:\s*\n(?:[ \t#].*\n?|\n)*", re.MULTILINE)
 _LARGEST_SCRIPT = 65_536
 _DEEPEST = 3
 
@@ -37,6 +40,7 @@ GATE = (
     "telic: this starts the training of a study outside of the launch gate. Ask `telic study next` "
     "what may be started; it prints the one command that passes the gates."
 )
+UNKNOWN = "telic: this may start training, and what may not be started cannot be told. {}"
 PERSON = (
     "telic: {} is a person's word. Show the person the command; they type it in their own terminal."
 )
@@ -79,7 +83,10 @@ def refusal(line: str, here: Path) -> str | None:
     adapters = list((root / ".telic" / "tasks").glob("*/adapter.yaml"))
     if not any(_is_mentioned(commands, path) for path in adapters):
         return None
-    launches, other = _read(adapters)
+    try:
+        launches, other = _read(adapters)
+    except TelicError as error:
+        return UNKNOWN.format(error)
     return GATE if any(_starts(words, launches, other) for words in commands) else None
 
 
@@ -133,13 +140,10 @@ def _is_mentioned(commands: list[list[str]], adapter: Path) -> bool:
 
 def _read(adapters: list[Path]) -> tuple[list[Launch], list[Launch]]:
     """Return what launches and what evaluates, of every task."""
-    from telic.studies.yaml_files import read_yaml
-
-    commands = [(read_yaml(path) or {}).get("commands") or {} for path in adapters]
     made = [
         (name, _launch(spec["argv"]))
-        for each in commands
-        for name, spec in each.items()
+        for path in adapters
+        for name, spec in _commands(path).items()
         if spec and spec.get("argv")
     ]
     known = [(name, launch) for name, launch in made if launch is not None]
@@ -149,6 +153,24 @@ def _read(adapters: list[Path]) -> tuple[list[Launch], list[Launch]]:
     )
 
 
+def _commands(adapter: Path) -> dict[str, Any]:
+    """Return the commands of an adapter; only that section is parsed, since parsing is slow.
+
+    Raises TelicError when it is not YAML.
+    """
+    # Not through yaml_files: the records it comes with take longer to load than all of this.
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    text = adapter.read_text(errors="replace")
+    section = _SECTION.search(text)
+    try:
+        data = YAML(typ="safe", pure=True).load(section[0] if section else text)
+    except YAMLError as error:
+        raise TelicError(f"{adapter} cannot be read: {error}") from None
+    return (data or {}).get("commands") or {}
+
+
 def _launch(argv: list[str]) -> Launch | None:
     """Return what a command starts: its script, else the module after -m, else its program."""
     words = [word for word in argv if not _PLACEHOLDER.search(word)]
@@ -156,7 +178,9 @@ def _launch(argv: list[str]) -> Launch | None:
         is_module = place > 0 and words[place - 1] == "-m" and not word.startswith("torch.")
         if is_module or word.endswith((".py", ".sh")):
             return Launch(word, frozenset(words[place + 1 :]))
-    return Launch(words[0], frozenset(words[1:])) if words else None
+    if not words or words[0].startswith("python"):
+        return None  # whatever it starts is not said here
+    return Launch(words[0], frozenset(words[1:]))
 
 
 def _starts(words: list[str], launches: list[Launch], other: list[Launch]) -> bool:
@@ -184,11 +208,16 @@ def _names(words: list[str], target: str) -> bool:
         before = words[place - 1] if place else ""
         if before == "-m" and _ends_alike(_dotted(word), dotted, "."):
             return True
-        if before == "-c" and re.search(rf"\b{re.escape(dotted.rsplit('.', 1)[-1])}\b", word):
+        if before == "-c" and _imports(word, dotted.rsplit(".", 1)[-1]):
             return True
         if _ends_alike(str(PurePosixPath(word)), str(PurePosixPath(target)), "/"):
             return True
     return False
+
+
+def _imports(code: str, stem: str) -> bool:
+    name = re.escape(stem)
+    return bool(re.search(rf"\b(?:import|from)\b[^;\n]*\b{name}\b|\b{name}\.py\b", code))
 
 
 def _dotted(name: str) -> str:

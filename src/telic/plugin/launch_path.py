@@ -7,9 +7,11 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
 GATE = "telic.studies.launch.launching"
-_GATE_USER = "cli/study_run.py"
-_MAY_START = ("studies/launch/", "studies/gitro.py")
-_LOOKED_AT = ("studies/", "plugin/", "cli/study", "cli/plugin.py", "cli/entry.py")
+_USERS = ("cli/study_run.py", "mcp/launching.py")
+"""who may pass the gate: the command, and the tool of a server that was allowed to launch"""
+_MAY_START = ("studies/launch/", "studies/gitro.py", "mcp/background.py")
+"""the gate, read-only git, and sessions of our own on a server that was allowed to launch"""
+_LOOKED_AT = ("studies/", "plugin/", "mcp/", "cli/study", "cli/plugin.py", "cli/entry.py")
 _STARTERS = frozenset({"subprocess", "multiprocessing", "pty", "concurrent.futures", "asyncio"})
 _CALLS = ("system", "popen", "fork", "posix_spawn", "startfile", "exec", "spawn")
 
@@ -24,9 +26,21 @@ def second_paths(package: Path = PACKAGE) -> list[str]:
         tree = ast.parse(path.read_text())
         if not name.startswith(_MAY_START):
             found += [f"{name} can start processes: {each}" for each in sorted(_starters(tree))]
-        if not name.startswith("studies/launch/") and name != _GATE_USER and GATE in _imports(tree):
-            found.append(f"{name} imports the launch gate, which only {_GATE_USER} may")
+        if not name.startswith(("studies/launch/", *_USERS)) and _passes_gate(tree):
+            found.append(f"{name} launches, which only {' and '.join(_USERS)} may")
     return found
+
+
+def _passes_gate(tree: ast.AST) -> bool:
+    """Whether a file has hold of the gate; looking at it without passing is free."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import) and any(each.name == GATE for each in node.names):
+            return True
+        if isinstance(node, ast.ImportFrom):
+            names = {f"{node.module}.{each.name}" for each in node.names}
+            if names & {GATE, f"{GATE}.launch", f"{GATE}.*"}:
+                return True
+    return False
 
 
 def _imports(tree: ast.AST) -> set[str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from telic.core.config import Record
 from telic.storage.files import read_record
+from telic.studies.candidate_files import files_of
 from telic.studies.canonical import content_hash
 from telic.studies.errors import GateRefused, StudyError
 from telic.studies.folder import StudyFolder
@@ -24,7 +25,7 @@ from telic.studies.records.contract import (
 )
 from telic.studies.records.ledger import LedgerEvent
 from telic.studies.state import StudyState
-from telic.studies.subjects import contract_hash, required_approvals, subject, subject_hash
+from telic.studies.subjects import contract_hash, readable, required_approvals, subject_hash
 
 PER_CANDIDATE: frozenset[ApprovalKey] = frozenset({"experiment", "physical_actuation"})
 _SIGNED = ("key", "candidate", "subject_hash", "by", "at", "method")
@@ -184,8 +185,11 @@ def experiment_standing(
 def shown(folder: StudyFolder, key: ApprovalKey, candidate: str | None = None) -> Any:
     """Return what a person should read before saying yes, as plain values."""
     if key in PER_CANDIDATE:
-        return _candidate(folder, key, candidate).as_data()
-    return subject(folder, folder.read_contract(), key)
+        found = _candidate(folder, key, candidate)
+        brought = files_of(found, folder.candidate(found.id))
+        lines = {name: text.decode(errors="replace").splitlines() for name, text in brought.items()}
+        return {**found.as_data(), **lines}
+    return readable(folder, folder.read_contract(), key)
 
 
 def _covers(rule: PreApproved, candidate: Candidate, phase: Phase) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ NO_HASH = "0" * 64
 """what the first ledger line names as its predecessor"""
 _BLOCK = 1 << 20
 _LARGEST_EXACT = 2**53 - 1
+_SPELLED_OTHERWISE = re.compile(rb"[:,[]-?\d+(\.0[,}\]]|(\.\d+)?e)|^-?\d+\.|^-?\d+e|[\xf0-\xf4]")
+"""what Python's writer, many times faster, spells or sorts otherwise: 1.0, 1e-05, rare letters"""
 
 
 def canonical(data: Any) -> bytes:
@@ -21,7 +25,18 @@ def canonical(data: Any) -> bytes:
 
     Whole numbers too large for a double are spelled as text: canonical JSON has only doubles.
     """
-    return rfc8785.dumps(_exact(plain(data)))
+    return spelled(_exact(plain(data)))
+
+
+def spelled(value: Any) -> bytes:
+    """Return what was read from JSON, and so is plain and exact already, as canonical JSON."""
+    try:
+        text = json.dumps(
+            value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+        ).encode()
+    except ValueError:
+        return rfc8785.dumps(value)  # which says what cannot be spelled
+    return rfc8785.dumps(value) if _SPELLED_OTHERWISE.search(text) else text
 
 
 def content_hash(data: Any) -> str:

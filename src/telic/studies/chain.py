@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from telic.core.config import Record
-from telic.studies.canonical import NO_HASH, canonical
+from telic.studies.canonical import NO_HASH, spelled
 from telic.studies.keys import SigningKey
 from telic.studies.records.ledger import LedgerEvent, LedgerHead
 
@@ -77,7 +77,7 @@ def check_chain(content: bytes, key: SigningKey | None, committed: LedgerHead | 
     for line in lines[:-1]:
         try:
             event = check_line(line + b"\n", head)
-            if canonical(decode(line)) != line:
+            if spelled(decode(line)) != line:
                 raise BadLine("it is not spelled canonically")
             if event.type == "ledger.anchor":
                 is_ours = _check_anchor(event, head, key)

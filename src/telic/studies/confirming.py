@@ -36,6 +36,8 @@ def confirm_field(adapter: Adapter, name: str, value: Any = None) -> Adapter:
 
 
 def _as_command(value: Any) -> Any:
+    if value == "null":  # there is none, and a person says so
+        return None
     return {"argv": shlex.split(value)} if isinstance(value, str) else value
 
 

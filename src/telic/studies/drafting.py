@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from telic.studies.errors import InvalidDocument
+from telic.studies.launch.request import PHASE_SHARE
 from telic.studies.records import Contract
 from telic.studies.records.contract import Phase
 from telic.studies.state import StudyState
@@ -82,7 +83,11 @@ def _filled_plan(plan: dict[str, Any], contract: Contract, is_baseline: bool) ->
     for phase in phases:
         # Every candidate takes the first seeds of a pool, so that arms can be compared in pairs.
         seeds.setdefault(phase, sorted(_pool(contract, phase))[: LEAST_SEEDS.get(phase, 1)])
-    return {**plan, "seeds": seeds}
+    est = dict(plan.get("est") or {})
+    if plan.get("steps"):
+        runs = sum(PHASE_SHARE[phase] * len(seeds[phase]) for phase in phases)
+        est.setdefault("env_steps", round(plan["steps"] * runs))
+    return {**plan, "seeds": seeds, "est": est}
 
 
 def _pool(contract: Contract, phase: Phase) -> frozenset[int]:

@@ -11,6 +11,8 @@ from telic.studies.queue import manifest_of
 from telic.studies.records import CandidateStatus
 from telic.studies.state import StudyState
 
+_OVER = ("done", "failed", "cancelled")
+
 
 def is_checked(ledger: Ledger) -> bool:
     """Return whether the incumbent needs no check: a baseline, or one whose check is planned."""
@@ -35,12 +37,13 @@ def check_incumbent(ledger: Ledger) -> Advance | None:
     gain = _claimed_gain(ledger, state, held.candidate)
     runs = run_facts(ledger, state, events, held.candidate, "incumbent_validation")
     scores = [each.score for each in runs if each.score is not None]
-    planned = [
-        job
-        for job in manifest_of(events, state).jobs
-        if (job.candidate, job.phase) == (held.candidate, "incumbent_validation")
+    jobs = [
+        each for each in manifest_of(events, state).jobs if each.phase == "incumbent_validation"
     ]
-    if gain is None or not planned or len(scores) < len(planned):
+    seeds = {each.seed for each in jobs if each.candidate == held.candidate}
+    # The arm of the incumbent before runs the same seeds; who decides should see both.
+    is_open = any(each.seed in seeds and each.status not in _OVER for each in jobs)
+    if gain is None or is_open or not seeds or len(scores) < len(seeds):
         return None
     found = iqm_interval(scores, seed_of(f"check of {held.candidate}"))
     if found is None:

@@ -31,7 +31,7 @@ from telic.studies.projections import committed_head, save
 from telic.studies.projector import Projector
 from telic.studies.records.base import SYSTEM, Actor, Sha
 from telic.studies.records.ledger import EVENT_TYPES, LedgerEvent, LedgerHead, line_hash
-from telic.studies.state import EMPTY, StudyState
+from telic.studies.state import StudyState
 
 ANCHOR_EVERY = 50
 _RETRIES = 5
@@ -63,18 +63,15 @@ class Ledger:
         self.path = folder.ledger
         self._patience_s = patience_s
         self._projector = Projector(folder.name)
+        self._events: list[LedgerEvent] = []
         self._read_to = 0
 
     # ------------------------------------------------------------------ reading
 
     def events(self) -> list[LedgerEvent]:
         """Return all whole lines; raises BrokenIntegrity E_LEDGER_BROKEN at the first bad one."""
-        found: list[LedgerEvent] = []
-        head = EMPTY
-        for line in whole_lines(self.path, 0):
-            found.append(_checked(line, head))
-            head = found[-1].head
-        return found
+        self._read_on()
+        return list(self._events)
 
     @property
     def head(self) -> LedgerHead:
@@ -92,7 +89,9 @@ class Ledger:
         if self.path.exists() and self.path.stat().st_size < self._read_to:
             self._forget()
         for line in whole_lines(self.path, self._read_to):
-            self._projector.apply(_checked(line, self._projector.head))
+            event = _checked(line, self._projector.head)
+            self._projector.apply(event)
+            self._events.append(event)
             self._read_to += len(line)
 
     def verify(self) -> Check:
@@ -225,6 +224,7 @@ class Ledger:
 
     def _forget(self) -> None:
         self._projector = Projector(self.folder.name)
+        self._events = []
         self._read_to = 0
 
 

@@ -11,8 +11,9 @@ from telic.studies.candidate_files import current_candidate
 from telic.studies.citing import audits_since
 from telic.studies.clock import moment, utc_now
 from telic.studies.evidence.claims import Audit
-from telic.studies.evidence.reading import audits_of
+from telic.studies.evidence.reading import audits_of, is_unreviewed
 from telic.studies.evidence.store import read_evidence
+from telic.studies.folder import StudyFolder
 from telic.studies.incumbent_check import check_incumbent, is_checked
 from telic.studies.launch.processes import (
     is_alive,
@@ -25,11 +26,13 @@ from telic.studies.launch.recovery import GRACE_S
 from telic.studies.ledger import Ledger
 from telic.studies.next import NextAction, next_action
 from telic.studies.outlook import Judged, Outlook
+from telic.studies.projections import save_next
 from telic.studies.queue import ReadyJob
 from telic.studies.queueing import Advanced, completed, fresh_seeds, look, queue_of, queue_step
 from telic.studies.records import Amounts, CandidateStatus, RunStatus
 from telic.studies.soundness import agreement_problems, ledger_problems, standing_stops
 from telic.studies.state import StudyState
+from telic.studies.validation.validating import check_candidate
 
 WATCH_EVERY = timedelta(minutes=10)
 MOST_SEEDS = 10
@@ -46,6 +49,15 @@ def next_step(ledger: Ledger) -> NextAction:
     return next_action(look_around(ledger))
 
 
+def note_next(ledger: Ledger) -> NextAction:
+    """Return the next safe action, and leave it in state.json for whoever reads only that."""
+    found = next_step(ledger)
+    if found.action != "repair":
+        with ledger.locked():
+            save_next(ledger.folder, ledger.state(), found.as_data())
+    return found
+
+
 def look_around(ledger: Ledger) -> Outlook:
     """Return everything that the choice of the next action rests on."""
     broken = ledger_problems(ledger)
@@ -54,16 +66,22 @@ def look_around(ledger: Ledger) -> Outlook:
     state = ledger.state()
     if state.contract_version is None:
         return Outlook(is_agreed=False)
+    if unwritten := _unwritten(ledger.folder):
+        return Outlook(unwritten=unwritten)
     integrity = agreement_problems(ledger, state)
     stops = standing_stops(ledger, state)
     if integrity or stops:
-        return Outlook(integrity=integrity, stops=stops)
+        return Outlook(
+            integrity=integrity, stops=stops, unreviewed=_unreviewed(ledger.folder, state)
+        )
     looked = {name: look(ledger, name) for name in completed(state)}
+    drafts = _drafts(ledger, state)
     ready, in_debug = queue_step(ledger).ready, _with_status(state, CandidateStatus.DEBUG)
     return Outlook(
         crashed=crashed_runs(ledger, state),
         unmeasured=_without(state, "metrics", _finished(state)),
         unwatched=_unwatched(ledger, state),
+        unreviewed=_unreviewed(ledger.folder, state),
         unaudited=_unaudited(ledger, state, looked),
         judged=_judged(ledger, state, looked),
         passing=tuple(each for each in looked.values() if each.to is not None),
@@ -74,7 +92,8 @@ def look_around(ledger: Ledger) -> Outlook:
         unplanned=_unplanned(ledger, state),
         ready=ready,
         launch_blocks=_launch_blocks(ledger, state, ready),
-        drafts=_with_status(state, CandidateStatus.DRAFT),
+        drafts=tuple(name for name, why in drafts.items() if why is None),
+        faulty=tuple((name, why) for name, why in drafts.items() if why is not None),
         broken=tuple(name for name in in_debug if _may_be_mended(state, name)),
         given_up=tuple(name for name in in_debug if not _may_be_mended(state, name)),
         live=state.active_runs,
@@ -83,6 +102,11 @@ def look_around(ledger: Ledger) -> Outlook:
             name for name, each in state.candidates.items() if each.status not in _OVER
         ),
     )
+
+
+def _unwritten(folder: StudyFolder) -> str | None:
+    needed = (folder.adapter, folder.metric_spec, folder.protocol)
+    return next((each.name for each in needed if not each.is_file()), None)
 
 
 # ---------------------------------------------------------------------------- runs
@@ -138,8 +162,27 @@ def _unreflected(ledger: Ledger, state: StudyState) -> tuple[str, ...]:
 # ---------------------------------------------------------------------------- candidates
 
 
+def _unreviewed(folder: StudyFolder, state: StudyState) -> tuple[str, ...]:
+    return tuple(
+        name
+        for name, each in state.candidates.items()
+        if each.status not in _OVER and is_unreviewed(folder, state, name)
+    )
+
+
 def _with_status(state: StudyState, status: CandidateStatus) -> tuple[str, ...]:
     return tuple(name for name, each in state.candidates.items() if each.status == status)
+
+
+def _drafts(ledger: Ledger, state: StudyState) -> dict[str, str | None]:
+    """Return every draft with the first check that it fails; None when it passes all."""
+    return {
+        name: next(
+            (f"{each.id}: {each.why}" for each in check_candidate(ledger, name) if not each.passed),
+            None,
+        )
+        for name in _with_status(state, CandidateStatus.DRAFT)
+    }
 
 
 def _may_be_mended(state: StudyState, candidate: str) -> bool:

@@ -12,12 +12,14 @@ from pydantic import Field
 
 from telic.studies.outlook import Outlook
 from telic.studies.records import Part
+from telic.studies.stops import Stop
 
 ActionCode = Literal[
-    "repair", "stop", "agree", "reconcile", "ingest", "monitor", "audit", "decide", "advance",
-    "reflect", "plan", "launch", "validate", "mend", "propose", "wait", "ask",
+    "repair", "stop", "agree", "reconcile", "ingest", "monitor", "review", "audit", "decide",
+    "advance", "reflect", "plan", "launch", "validate", "mend", "propose", "wait", "ask",
 ]  # fmt: skip
 CONFIRM = "RUN_CANDIDATE"
+_REVIEW = "telic study review {} --exploit --says TEXT"
 
 
 class NextAction(Part):
@@ -59,14 +61,26 @@ def _stop(o: Outlook) -> NextAction | None:
         args={"rule": first.rule, "effect": first.effect, "kill_running": first.kill_running},
         why=first.why,
         blocking=tuple(f"{each.rule}: {each.why}" for each in o.stops),
+        command=_way_out(o, first),
     )
 
 
+def _way_out(o: Outlook, stop: Stop) -> str | None:
+    """Return what lets a study go on after a stop, where something does."""
+    if stop.rule == "hacking_high" and o.unreviewed:
+        return _REVIEW.format(o.unreviewed[0])
+    return "telic study resume --reason TEXT" if stop.effect == "pause" else None
+
+
 def _agree(o: Outlook) -> NextAction | None:
-    if o.is_agreed:
+    if o.is_agreed and o.unwritten is None:
         return None
+    missing = f"{o.unwritten} is not written" if o.unwritten else "no contract has been agreed on"
+    scans = o.unwritten == "adapter.yaml"
     return NextAction(
-        action="agree", why="no contract has been agreed on", command="telic study contract check"
+        action="agree",
+        why=missing,
+        command="telic study audit --write" if scans else "telic study contract check",
     )
 
 
@@ -160,7 +174,7 @@ def _launch(o: Outlook) -> NextAction | None:
 
 
 def _first_of(
-    field: str, action: ActionCode, what: str, why: str, command: str
+    field: str, action: ActionCode, what: str, why: str, command: str, *blocking: str
 ) -> Callable[[Outlook], NextAction | None]:
     """Return the rule that acts on the first name of a list of the outlook."""
 
@@ -172,10 +186,23 @@ def _first_of(
             action=action,
             args={what: names[0], "others": list(names[1:])},
             why=f"{names[0]}: {why}",
+            blocking=blocking,
             command=command.format(names[0]),
         )
 
     return rule
+
+
+def _mend_draft(o: Outlook) -> NextAction | None:
+    if not o.faulty:
+        return None
+    name, why = o.faulty[0]
+    return NextAction(
+        action="mend",
+        args={"candidate": name, "others": [each for each, _ in o.faulty[1:]]},
+        why=f"{name}: {why}",
+        command=f"telic study candidate revise {name} --draft FILE",
+    )
 
 
 def _propose(o: Outlook) -> NextAction | None:
@@ -217,6 +244,8 @@ _ORDER: tuple[Callable[[Outlook], NextAction | None], ...] = (
               "telic study analyze {}"),
     _first_of("unwatched", "monitor", "run", "it runs, and nobody looked at it for a while",
               "telic study monitor {}"),
+    _first_of("unreviewed", "review", "candidate", "its reward may be gamed; is it?", _REVIEW,
+              "somebody else than its author says whether it is (--no-exploit: it is not)"),
     _first_of("unaudited", "audit", "candidate", "its runs are measured, its claim is not audited",
               "telic study audit-result {}"),
     _decide,
@@ -228,6 +257,7 @@ _ORDER: tuple[Callable[[Outlook], NextAction | None], ...] = (
               "telic study queue plan {}"),
     _first_of("drafts", "validate", "candidate", "it is a draft that was not checked yet",
               "telic study candidate validate {}"),
+    _mend_draft,
     _first_of("broken", "mend", "candidate", "it failed; mend it or give it up",
               "telic study candidate revise {} --draft FILE"),
     _propose,

@@ -30,12 +30,16 @@ class Outlook:
     stops: tuple[Stop, ...] = ()
     is_agreed: bool = True
     """there is a contract in the ledger"""
+    unwritten: str | None = None
+    """a file that the study cannot do without, and that nobody has written"""
     crashed: tuple[str, ...] = ()
     """runs that ended or vanished and are not settled"""
     unmeasured: tuple[str, ...] = ()
     """finished runs without metrics"""
     unwatched: tuple[str, ...] = ()
     """live runs that nobody looked at for a while"""
+    unreviewed: tuple[str, ...] = ()
+    """open candidates whose reward may be gamed, at which nobody but the author has looked"""
     unaudited: tuple[str, ...] = ()
     """completed candidates whose claim was not audited"""
     judged: tuple[Judged, ...] = ()
@@ -55,6 +59,9 @@ class Outlook:
     launch_blocks: tuple[str, ...] = ()
     """approvals that the first ready job lacks"""
     drafts: tuple[str, ...] = ()
+    """drafts that pass their checks"""
+    faulty: tuple[tuple[str, str], ...] = ()
+    """drafts that do not, each with the first thing that is wrong"""
     broken: tuple[str, ...] = ()
     """candidates in debug that may be mended"""
     given_up: tuple[str, ...] = ()

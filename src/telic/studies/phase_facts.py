@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-from telic.studies.evidence.measuring import Measurement
+from telic.studies.evidence.measuring import Measurement, normalised
 from telic.studies.evidence.reading import fatal_alerts
+from telic.studies.evidence.rows import aggregate
+from telic.studies.evidence.series import Series
 from telic.studies.evidence.store import latest
 from telic.studies.ledger import Ledger
 from telic.studies.phases import (
@@ -84,17 +86,25 @@ def batch_of(events: Iterable[LedgerEvent], candidate: str) -> tuple[str, ...]:
 
 
 def incumbent_median(ledger: Ledger, state: StudyState, step: float | None) -> float | None:
-    """Return the median of the incumbent's metric at a step; None where it was not logged."""
+    """Return the median of what the incumbent's runs had come to at a step; None if not logged.
+
+    Their curves are cut at that step and summed up as a score is, so that like is compared.
+    """
     if state.incumbent is None or step is None:
         return None
-    key = ledger.folder.read_metric_spec().primary.key
+    spec = ledger.folder.read_metric_spec()
+    key = spec.primary.key
     values = list[float]()
     for name, run in state.runs_of(state.incumbent.candidate).items():
         found = measured(ledger, state, name) if run.status == RunStatus.FINISHED else None
-        curve = list(found.curves.get(key, ())) if found else []
-        before = [value for at, value in curve if at <= step]
-        if before and curve[-1][0] >= step:
-            values.append(before[-1])
+        curve = found.curves.get(key, ()) if found else ()
+        if not curve or curve[-1][0] < step:
+            continue
+        before = [point for point in curve if point[0] <= step]
+        series = Series(tuple(at for at, _ in before), tuple(value for _, value in before))
+        score = aggregate(series, spec.primary.aggregate)
+        if score is not None:
+            values.append(normalised(score, spec))
     return median(values) if values else None
 
 

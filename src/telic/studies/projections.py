@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from telic.storage.files import write_json
 from telic.studies.folder import StudyFolder
@@ -25,6 +26,15 @@ def save(folder: StudyFolder, state: StudyState) -> None:
     write_json(folder.state, state.as_data())
     for name, candidate in state.candidates.items():
         _save_status(folder, name, candidate)
+
+
+def save_next(folder: StudyFolder, state: StudyState, action: dict[str, Any]) -> None:
+    """Write what to do next into state.json, if nothing happened since; the next event clears it.
+
+    Whoever calls holds the study's lock.
+    """
+    if committed_head(folder) == state.ledger_head:
+        write_json(folder.state, state.model_copy(update={"next_action": action}).as_data())
 
 
 def _save_status(folder: StudyFolder, name: str, candidate: CandidateState) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from telic.studies.records import (
@@ -27,6 +28,7 @@ _DOCUMENTS: tuple[type[Document], ...] = (
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
+@cache
 def json_schemas() -> dict[str, dict[str, Any]]:
     """Return the schema of every document by file name, e.g. contract-1.json."""
     found: dict[str, dict[str, Any]] = {}

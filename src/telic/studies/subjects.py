@@ -63,6 +63,16 @@ def subject(folder: StudyFolder, contract: Contract, key: ApprovalKey) -> Any:
     return maker(folder, contract)
 
 
+def readable(folder: StudyFolder, contract: Contract, key: ApprovalKey) -> Any:
+    """Return what a person reads before approving: the subject, with the file behind its hash."""
+    held = subject(folder, contract, key)
+    path = {
+        "metric_and_guardrails": folder.metric_spec,
+        "evaluation_protocol": folder.protocol,
+    }.get(key)
+    return held if path is None or not path.is_file() else {**held, path.name: read_yaml(path)}
+
+
 def subject_hash(folder: StudyFolder, contract: Contract, key: ApprovalKey) -> Sha:
     """Return the hash of what a person approves under a key."""
     return content_hash(subject(folder, contract, key))

@@ -3,6 +3,7 @@ import pytest
 from telic.errors import UnknownName
 from telic.storage.files import read_json
 from telic.studies import candidate as candidates
+from telic.studies.approvals import shown
 from telic.studies.candidate import new_candidate, revise_candidate, withdraw
 from telic.studies.candidate_files import current_candidate, read_candidate, revision_folder
 from telic.studies.errors import GateRefused, InvalidDocument, StudyError
@@ -36,10 +37,22 @@ def test_what_an_author_leaves_open_is_filled_in(ledger):
     assert ledger.state().candidates[made.id].content_hash == made.content_hash
 
 
+def test_steps_of_the_whole_plan_follow_from_those_of_one_training(ledger):
+    made = read_candidate(ledger.folder, make(ledger, plan={"steps": 1000, "est": {"gpu_h": 1.0}}))
+    assert made.plan.est.env_steps == 20 + 250 + 5 * 1000
+    said = read_candidate(ledger.folder, make(ledger, plan={"steps": 9, "est": {"env_steps": 7}}))
+    assert said.plan.est.env_steps == 7
+
+
 def test_a_patch_asks_for_its_own_worktree(ledger):
     made = read_candidate(ledger.folder, make(ledger, patch=PATCH, change={}))
     assert made.isolation.mode == "worktree"
     assert (ledger.folder.candidate(made.id) / "patch.diff").read_text() == PATCH
+
+
+def test_a_person_reads_the_patch_that_they_approve(ledger):
+    seen = shown(ledger.folder, "experiment", make(ledger, patch=PATCH, change={}))
+    assert seen["patch.diff"] == PATCH.splitlines()
 
 
 def test_a_baseline_takes_its_seeds_from_the_contract(ledger):

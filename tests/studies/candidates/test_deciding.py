@@ -163,6 +163,8 @@ def test_an_accepted_claim_is_checked_on_fresh_seeds(claimed, fresh, verdict):
     noise = (0.01, -0.01, 0.0, 0.005, -0.005)
     scores = {seed: fresh + n for seed, n in zip((900, 906, 907, 908, 909), noise, strict=True)}
     claim(ledger, name, "incumbent_validation", scores)
+    assert check_incumbent(ledger) is None  # the arm beside it has not run
+    claim(ledger, BASELINE, "incumbent_validation", dict.fromkeys(scores, 0.5))
     said = check_incumbent(ledger)
     assert said is not None and said.verdict == verdict
 

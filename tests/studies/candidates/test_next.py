@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 
 import pytest
@@ -5,7 +6,7 @@ import pytest
 from telic.studies.deciding import decide
 from telic.studies.evidence.auditing import audit_result
 from telic.studies.lifecycle import transition
-from telic.studies.looking import look_around, next_step
+from telic.studies.looking import look_around, next_step, note_next
 from telic.studies.next import next_action
 from telic.studies.outlook import Judged, Outlook
 from telic.studies.queue import ReadyJob
@@ -33,6 +34,7 @@ ORDER = [
     ("reconcile", {"crashed": ("r-1",)}),
     ("ingest", {"unmeasured": ("r-2",)}),
     ("monitor", {"unwatched": ("r-3",)}),
+    ("review", {"unreviewed": ("c-9",)}),
     ("audit", {"unaudited": ("c-1",)}),
     ("decide", {"judged": (Judged("c-2", "a-1", "no_improvement", True),)}),
     (
@@ -47,6 +49,7 @@ ORDER = [
     ("launch", {"ready": (ReadyJob(job=JOB),)}),
     ("plan", {"unplanned": ("c-3",)}),
     ("validate", {"drafts": ("c-4",)}),
+    ("mend", {"faulty": (("c-7", "V14: too dear"),)}),
     ("mend", {"broken": ("c-5",)}),
     ("propose", {"open_candidates": ()}),
     ("wait", {"open_candidates": ("c-6",), "live": ("r-5",)}),
@@ -120,6 +123,13 @@ def test_a_study_is_led_from_the_idea_to_the_launch(ledger):
     assert any(f"experiment:{name}" in each for each in found.blocking)
 
 
+def test_a_draft_that_fails_its_checks_is_mended_not_checked_again(ledger):
+    name = make(ledger, plan={"est": {}})
+    found = next_step(ledger)
+    assert found.action == "mend" and "V14: plan.est.gpu_h is missing" in found.why
+    assert found.command == f"telic study candidate revise {name} --draft FILE"
+
+
 def test_a_study_is_led_from_the_run_to_the_next_phase(ledger):
     name = make(ledger)
     validate_candidate(ledger, name)
@@ -183,6 +193,37 @@ def test_a_stop_file_stops(ledger):
     ledger.folder.stop_file.write_text("")
     found = next_step(ledger)
     assert (found.action, found.args["rule"]) == ("stop", "human_stop")
+
+
+def test_a_stop_names_the_way_out():
+    hacked = Stop(rule="hacking_high", effect="pause", why="twice")
+    found = next_action(Outlook(stops=(hacked,), unreviewed=("c-9",)))
+    assert found.command == "telic study review c-9 --exploit --says TEXT"
+    assert "resume" in (next_action(Outlook(stops=(hacked,))).command or "")
+    target = Stop(rule="target_reached", effect="close", why="done")
+    assert next_action(Outlook(stops=(target,))).command is None
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("adapter", "telic study audit --write"),
+        ("metric_spec", "telic study contract check"),
+        ("protocol", "telic study contract check"),
+    ],
+)
+def test_a_file_that_is_missing_is_asked_for(ledger, name, command):
+    path = getattr(ledger.folder, name)
+    path.unlink()
+    found = next_step(ledger)
+    assert (found.action, found.command) == ("agree", command) and path.name in found.why
+
+
+def test_what_comes_next_is_in_the_state_until_something_happens(ledger):
+    said = note_next(ledger).as_data()
+    assert json.loads(ledger.folder.state.read_bytes())["next_action"] == said
+    make(ledger)
+    assert json.loads(ledger.folder.state.read_bytes())["next_action"] is None
 
 
 def test_the_outlook_of_a_quiet_study_is_quiet(based):

@@ -1,5 +1,6 @@
 import pytest
 
+from telic.studies.phase_facts import incumbent_median
 from telic.studies.phases import (
     RunFact,
     after_short_trial,
@@ -8,6 +9,7 @@ from telic.studies.phases import (
     median_score,
     next_phase,
 )
+from tests.studies.candidates.small_study import measure
 
 GOOD = RunFact("r-1", True, 0.1)
 
@@ -66,3 +68,13 @@ def test_a_claim_may_lose_half_of_its_gain_at_most(low, high, direction, verdict
 def test_phases_follow_the_plan():
     assert next_phase("smoke", ("smoke", "promotion")) == "promotion"
     assert next_phase("promotion", ("smoke", "promotion")) is None
+
+
+def test_the_incumbent_is_summed_up_to_the_same_step_as_a_score_is(based):
+    state = based.state()
+    rising = [(100.0, 0.1), (200.0, 0.3), (1000.0, 0.9)]
+    for name in state.runs_of(state.incumbent.candidate, "incumbent_validation"):
+        measure(based, name, 0.5, curve=rising)
+    found = incumbent_median(based, based.state(), 250.0)
+    assert found == pytest.approx((0.1 + 0.3) / 2)  # the metric spec says: mean
+    assert incumbent_median(based, based.state(), 2000.0) is None

@@ -85,6 +85,12 @@ def test_how_runs_are_started_is_part_of_where_they_run(agreed):
     assert unmet(agreed) == {"hardware": "void"}
 
 
+def test_a_person_reads_the_files_and_not_only_their_hashes(agreed):
+    shown = approvals.shown(agreed, "metric_and_guardrails")
+    assert shown["metric_spec.yaml"]["primary"]["key"] == "success"
+    assert approvals.shown(agreed, "evaluation_protocol")["eval_protocol.yaml"]["episodes"] == 10
+
+
 def test_the_task_card_is_part_of_the_task(agreed):
     approve_all(agreed)
     agreed.task_card.write_text("another task")

@@ -11,10 +11,11 @@ from telic.studies.errors import GateRefused, StudyError
 from telic.studies.evidence.auditing import audit_result
 from telic.studies.evidence.measuring import Measurement, analyze_run
 from telic.studies.evidence.monitoring import look_at_run, monitor_run, open_alerts
-from telic.studies.evidence.reading import audits_of, fatal_alerts
+from telic.studies.evidence.reading import audits_of, fatal_alerts, is_unreviewed
 from telic.studies.evidence.reflecting import reflect_run
 from telic.studies.evidence.reviewing import review_candidate
 from telic.studies.evidence.store import altered, read_evidence
+from telic.studies.soundness import standing_stops
 from telic.studies.yaml_files import update_yaml
 from tests.studies.candidates.small_study import AGENT, HUMAN, end_run, start_run
 from tests.studies.evidence.claimed_study import BETTER, GAMED, leave_files, log_rows, promoted
@@ -141,8 +142,22 @@ def test_a_planted_exploit_reaches_high_and_blocks_the_claim(ledger):
         review_candidate(ledger, name, AGENT, "fine", is_exploit=False)
     review_candidate(ledger, name, HUMAN, "it stands still; no exploit", is_exploit=False)
     assert audit_result(ledger, name, AGENT).audit.check("A11").passed
+    reflect_run(ledger, runs[1], AGENT)
+    assert audit_result(ledger, name, AGENT).audit.check("A11").passed, "reviewed once is enough"
     report = look_at_run(ledger.folder, ledger.state(), runs[0])
     assert "metric_divergence" in {each.id for each in report.signatures}
+
+
+def test_a_high_risk_stops_reward_work_until_somebody_else_has_looked(ledger):
+    name, runs = measured(ledger, "bonus", GAMED, is_gamed=True)
+    for run in runs[:2]:
+        reflect_run(ledger, run, AGENT)
+    assert is_unreviewed(ledger.folder, ledger.state(), name)
+    assert [each.rule for each in standing_stops(ledger, ledger.state())] == ["hacking_high"]
+    review_candidate(ledger, name, HUMAN, "it stands still", is_exploit=True)
+    reflect_run(ledger, runs[2], AGENT)
+    assert not is_unreviewed(ledger.folder, ledger.state(), name)
+    assert standing_stops(ledger, ledger.state()) == ()
 
 
 def test_an_honest_run_reflects_well(ledger):

@@ -13,6 +13,7 @@ from telic.studies.errors import (
     GateRefused,
     InvalidDocument,
 )
+from telic.studies.evidence.reviewing import review_candidate
 from telic.studies.evidence.store import add_evidence
 from telic.studies.launch.gates import GATES, evaluate, pass_gates, refusal, shut
 from telic.studies.launch.isolation import prepare_tree
@@ -210,6 +211,20 @@ def test_g10_holds_the_order_of_phases(ledger, candidate):
     assert why == "no run of smoke has finished"
     enter_run(ledger, candidate, end="finished")
     assert gate(ledger, candidate, "G10", phase="incumbent_validation", seed=901).passed
+
+
+def test_g10_wants_a_review_before_full_runs_of_what_may_be_gamed(ledger):
+    name = make_candidate(ledger, **draft(ledger))
+    ledger.append("candidate.advanced", name, {"phase": "promotion"}, HUMAN)
+    for phase in ("smoke", "short_trial"):
+        enter_run(ledger, name, phase=phase, end="finished")
+    assert gate(ledger, name, "G10", phase="promotion", seed=100).passed
+    risk = {"hacking": {"level": "high"}}
+    add_evidence(ledger, "reflection", risk, AGENT, candidate=name)
+    why = gate(ledger, name, "G10", phase="promotion", seed=100).why
+    assert why == "its reward may be gamed, and nobody else has reviewed it"
+    review_candidate(ledger, name, HUMAN, "racing is allowed", is_exploit=False)
+    assert gate(ledger, name, "G10", phase="promotion", seed=100).passed
 
 
 def test_g11_wants_planned_seeds_of_the_right_pool_that_are_unused(ledger, candidate):

@@ -84,6 +84,12 @@ def test_a_correction_confirms_and_survives_another_scan(drafted):
     assert Adapter.parse(again.as_data()) == again
 
 
+def test_a_person_may_say_that_there_is_no_such_command(drafted):
+    changed = confirm_field(drafted[0], "commands.eval", "null")
+    assert changed.commands.eval is None
+    assert changed.provenance["commands.eval"].status == "confirmed"
+
+
 def test_confirming_without_a_value_keeps_it(drafted):
     adapter, _ = drafted
     assert confirm_field(adapter, "seeds").seeds == adapter.seeds

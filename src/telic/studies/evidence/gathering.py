@@ -15,6 +15,7 @@ from telic.studies.evidence.reading import audits_of, fatal_alerts, is_reviewed,
 from telic.studies.evidence.store import altered, read_evidence
 from telic.studies.ledger import Ledger
 from telic.studies.queue import run_revisions
+from telic.studies.queueing import planned_seeds
 from telic.studies.records import LedgerEvent, MetricSpec, RunStatus
 from telic.studies.records.contract import Phase
 from telic.studies.state import StudyState
@@ -96,7 +97,8 @@ def _facts(seen: _Seen, ours: Arm, theirs: Arm | None) -> ClaimFacts:
         budget_unit="steps" if steps_known else "wall",
         open_fatal=fatal_alerts(seen.events, used),
         reflection_level=level,
-        is_reflection_reviewed=level == "high" and is_reviewed(state, ours.candidate),
+        is_reflection_reviewed=level == "high"
+        and is_reviewed(ledger.folder, state, ours.candidate),
         sigma_0=state.noise_floor,
         other_p=_other_p(seen, ours.candidate, incumbent),
         look=1 + sum(_is_earlier_look(each, ours) for each in before),
@@ -157,7 +159,9 @@ def _arm(seen: _Seen, candidate: str, phases: Iterable[Phase]) -> Arm:
                 runs[run.seed] = made
             else:
                 open_seeds.setdefault(run.seed, f"{name} ({run.status})")
-    planned = _planned_seeds(seen, candidate, phases)
+    planned = sorted(
+        {seed for phase in phases for seed in planned_seeds(seen.ledger, candidate, phase)}
+    )
     missing = [text for seed, text in open_seeds.items() if seed not in runs]
     missing += [f"seed {seed}" for seed in planned if seed not in runs and seed not in open_seeds]
     return Arm(
@@ -166,14 +170,6 @@ def _arm(seen: _Seen, candidate: str, phases: Iterable[Phase]) -> Arm:
         runs=tuple(runs[seed] for seed in sorted(runs)),
         unfinished=tuple(missing),
     )
-
-
-def _planned_seeds(seen: _Seen, candidate: str, phases: Iterable[Phase]) -> list[int]:
-    path = seen.ledger.folder.candidate_file(candidate)
-    if not path.is_file():
-        return []
-    seeds = read_json(path).get("plan", {}).get("seeds", {})
-    return sorted({seed for phase in phases for seed in seeds.get(phase, ())})
 
 
 def _arm_run(seen: _Seen, run: str) -> ArmRun | None:

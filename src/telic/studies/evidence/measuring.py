@@ -157,12 +157,13 @@ def score_strata(
             for value in spec.strata.values
         }
     found = {name: aggregate(each, how) for name, each in parts.items() if each is not None}
+    return {name: normalised(value, spec) for name, value in found.items() if value is not None}
+
+
+def normalised(value: float, spec: MetricSpec) -> float:
+    """Return a value of the primary metric on the scale that the metric spec gives, if any."""
     scale = spec.normalisation
-    return {
-        name: value if scale is None else (value - scale.lo) / (scale.hi - scale.lo)
-        for name, value in found.items()
-        if value is not None
-    }
+    return value if scale is None else (value - scale.lo) / (scale.hi - scale.lo)
 
 
 def last_step(series: Mapping[str, Series]) -> float | None:

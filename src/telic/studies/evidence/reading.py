@@ -33,24 +33,54 @@ def newest_level(folder: StudyFolder, state: StudyState, runs: Iterable[str]) ->
     ]
     if not found:
         return None
-    return read_evidence(folder, max(found)[1]).payload["hacking"]["level"]
+    return _level(folder, max(found)[1])
 
 
 def hacking_levels(folder: StudyFolder, state: StudyState) -> tuple[str, ...]:
-    """Return the hacking levels of all reflections, the oldest first."""
+    """Return the hacking levels of reflections that no review settled, the oldest first."""
     found = sorted(
-        (entry.seq, name) for name, entry in state.evidence.items() if entry.kind == "reflection"
+        (entry.seq, name, entry.candidate or "")
+        for name, entry in state.evidence.items()
+        if entry.kind == "reflection"
     )
-    return tuple(read_evidence(folder, name).payload["hacking"]["level"] for _, name in found)
+    about = {each for _, _, each in found if each}
+    settled = {each for each in about if is_reviewed(folder, state, each)}
+    return tuple(_level(folder, name) for _, name, each in found if each not in settled)
 
 
-def is_reviewed(state: StudyState, candidate: str) -> bool:
-    """Tell whether somebody reviewed a candidate after its last reflection."""
-    last = {"reflection": 0, "review": 0}
-    for entry in state.evidence.values():
-        if entry.kind in last and entry.candidate == candidate:
-            last[entry.kind] = max(last[entry.kind], entry.seq)
-    return last["review"] > last["reflection"]
+def is_reviewed(folder: StudyFolder, state: StudyState, candidate: str) -> bool:
+    """Tell whether somebody reviewed a candidate, as it is now, since its risk was called high.
+
+    One review settles it: further runs of what was reviewed only say the same again.
+    """
+    is_risky, now = False, state.candidates[candidate].content_hash
+    for kind, name in _about(state, candidate):
+        if kind == "reflection":
+            is_risky = is_risky or _level(folder, name) == "high"
+        elif is_risky and read_evidence(folder, name).payload.get("content_hash") == now:
+            return True
+    return False
+
+
+def is_unreviewed(folder: StudyFolder, state: StudyState, candidate: str) -> bool:
+    """Tell whether a candidate's last reflection calls its risk high and nobody reviewed it."""
+    reflections = [name for kind, name in _about(state, candidate) if kind == "reflection"]
+    is_risky = bool(reflections) and _level(folder, reflections[-1]) == "high"
+    return is_risky and not is_reviewed(folder, state, candidate)
+
+
+def _about(state: StudyState, candidate: str) -> list[tuple[str, str]]:
+    """Return kind and name of a candidate's reflections and reviews, the oldest first."""
+    found = sorted(
+        (entry.seq, entry.kind, name)
+        for name, entry in state.evidence.items()
+        if entry.candidate == candidate and entry.kind in ("reflection", "review")
+    )
+    return [(kind, name) for _, kind, name in found]
+
+
+def _level(folder: StudyFolder, reflection: str) -> str:
+    return read_evidence(folder, reflection).payload["hacking"]["level"]
 
 
 def fatal_alerts(events: Iterable[LedgerEvent], runs: Iterable[str]) -> tuple[str, ...]:

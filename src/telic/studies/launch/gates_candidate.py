@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from telic.studies.canonical import file_hash
+from telic.studies.evidence.reading import is_unreviewed
 from telic.studies.launch.situation import Situation
 from telic.studies.records import CandidateStatus, Invariant, RunStatus
 from telic.studies.subjects import (
@@ -62,6 +63,8 @@ def is_its_turn(s: Situation) -> Finding:
         return Finding((f"{phase} is not in its plan",))
     if s.standing.status != CandidateStatus.ACCEPTED and s.standing.phase != phase:
         return Finding((f"it is in phase {s.standing.phase}, not {phase}",))
+    if phase == "promotion" and is_unreviewed(s.folder, s.state, s.request.candidate):
+        return Finding(("its reward may be gamed, and nobody else has reviewed it",))
     earlier = planned[: planned.index(phase)] if phase in planned else ()
     missing = [
         each

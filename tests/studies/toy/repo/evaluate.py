@@ -23,7 +23,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("policy", type=Path)
     args = parser.parse_args()
-    print(json.dumps(evaluate(np.array(json.loads(args.policy.read_text())["gains"]))))
+    found = evaluate(np.array(json.loads(args.policy.read_text())["gains"]))
+    print(f"success: {found['success']:.3f}, end pace: {found['end_pace']:.3f}")
 
 
 if __name__ == "__main__":

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-HORIZON = 40
+HORIZON = 24
 DT = 0.1
 PUSH = 2.0
-ARRIVED = 0.15
+ARRIVED = 0.12
 SLOW = 0.3
 
 
@@ -14,7 +14,8 @@ class PointMass:
 
     def reset(self, rng, count):
         angle = rng.uniform(0, 2 * np.pi, count)
-        self.place = np.stack([np.cos(angle), np.sin(angle)], axis=-1) * rng.uniform(0.8, 1.6, (count, 1))
+        away = rng.uniform(0.8, 1.6, (count, 1))
+        self.place = away * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
         self.speed = rng.normal(0, 0.4, (count, 2))
         self.push = np.zeros((count, 2))
         return self.observe()

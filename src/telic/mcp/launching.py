@@ -1,12 +1,7 @@
-"""Tools that start work: only there when the server was started with --allow-launch."""
+"""Tools that start and end runs of a study; only there with --allow-launch."""
 
 from __future__ import annotations
 
-import secrets
-import shlex
-import subprocess
-import sys
-from pathlib import Path
 from typing import Annotated, Literal
 
 from mcp.server.elicitation import ElicitationResult
@@ -25,7 +20,6 @@ from telic.mcp.workplace import (
     Task,
     caller,
     ledger_of,
-    workplace,
 )
 from telic.studies.approvals import experiment_standing
 from telic.studies.candidate_files import current_candidate
@@ -38,10 +32,6 @@ from telic.studies.ledger import Ledger
 Phase = Annotated[str | None, Field(description="The one the candidate is in if left out.")]
 Seed = Annotated[int | None, Field(description="The next one of the phase if left out.")]
 Confirm = Annotated[str, Field(description="The word RUN_CANDIDATE.")]
-Model = Annotated[
-    str | None,
-    Field(description="host: you answer its work orders; provider:model; null: no model."),
-]
 
 
 class LaunchAnswer(Record):
@@ -59,21 +49,10 @@ class StopAnswer(Record):
     next: str = "settle_runs"
 
 
-class Started(Record):
-    """A process that goes on by itself; list_work shows how far it is."""
-
-    pid: int
-    log: str
-    command: str
-
-
 def register(server: Server) -> None:
     """Add the tools."""
-    for tool in (launch_candidate, stop_run, start_session, start_search):
+    for tool in (launch_candidate, stop_run):
         add_tool(server, tool, STARTS)
-
-
-# ---------------------------------------------------------------------------- runs of a study
 
 
 @guarded
@@ -153,60 +132,3 @@ def _is_pre_approved(ledger: Ledger, request: LaunchRequest) -> bool:
     made = current_candidate(ledger, request.candidate)
     found = experiment_standing(ledger.folder, ledger.state(), made, request.phase)
     return found.status == "approved"
-
-
-# ---------------------------------------------------------------------------- sessions, searches
-
-
-def start_session(
-    call: Call,
-    intent: Annotated[str, Field(min_length=1, description="What the robot should do, in words.")],
-    env: Annotated[str, Field(description="Environment id.")] = "HalfCheetah-v5",
-    model: Model = "host",
-    iterations: Annotated[int, Field(ge=1, description="Rewards to try at most.")] = 4,
-    steps: Annotated[int | None, Field(ge=1, description="Steps per policy.")] = None,
-    max_calls: Annotated[int | None, Field(ge=1, description="Model calls at most.")] = None,
-    budget_usd: Annotated[float | None, Field(ge=0)] = None,
-    budget_hours: Annotated[float | None, Field(gt=0)] = None,
-) -> Started:
-    """Start a session in the background: from words to a trained policy with evidence."""
-    options = {
-        "--env": env, "--model": model, "--iterations": iterations, "--steps": steps,
-        "--max-calls": max_calls, "--budget-usd": budget_usd, "--budget-hours": budget_hours,
-    }  # fmt: skip
-    return _start(workplace(call).runs_dir, ["run"], options, [intent])
-
-
-def start_search(
-    call: Call,
-    env: Annotated[str, Field(description="Task, e.g. CartPole-v1.")],
-    method: Annotated[str, Field(description="E.g. r2po, props, cma.")] = "r2po",
-    model: Model = "host",
-    runs: Annotated[int, Field(ge=1, description="Independent repetitions.")] = 1,
-    episodes: Annotated[int, Field(ge=1, description="Episodes of the budget, per run.")] = 4000,
-    max_calls: Annotated[int | None, Field(ge=1, description="Model calls at most.")] = None,
-    budget_usd: Annotated[float | None, Field(ge=0)] = None,
-) -> Started:
-    """Start a policy search in the background."""
-    options = {
-        "--env": env, "--method": method, "--model": model, "--runs": runs,
-        "--episodes": episodes, "--max-calls": max_calls, "--budget-usd": budget_usd,
-    }  # fmt: skip
-    return _start(workplace(call).runs_dir, ["search"], options, [])
-
-
-def _start(
-    runs_dir: Path, verb: list[str], options: dict[str, object], words: list[str]
-) -> Started:
-    """Start a telic command that outlives this server; what it prints goes to a file."""
-    given = [f"{name}={value}" for name, value in options.items() if value is not None]
-    line = [*verb, *given, f"--runs-dir={runs_dir}", "--json", *(["--", *words] if words else [])]
-    log = runs_dir / "started" / f"{verb[0]}_{secrets.token_hex(4)}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "telic", *line],
-            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )  # fmt: skip
-    return Started(pid=process.pid, log=str(log), command=shlex.join(["telic", *line]))

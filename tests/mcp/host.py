@@ -1,0 +1,29 @@
+"""A scripted host: calls tools as an agent would, and keeps every answer."""
+
+import json
+
+from mcp import Client
+
+
+class Refusal(AssertionError):
+    """A tool said no."""
+
+
+class Host:
+    """A client whose answers are plain data; everything that came back is in `heard`."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.heard: list[str] = []
+
+    async def __call__(self, tool: str, **arguments) -> dict:
+        found = await self.client.call_tool(tool, arguments)
+        self.heard.append(found.model_dump_json())
+        if found.is_error:
+            raise Refusal(found.content[0].text)
+        return found.structured_content
+
+    async def read(self, uri: str):
+        found = await self.client.read_resource(uri)
+        self.heard.append(found.model_dump_json())
+        return json.loads(found.contents[0].text)

@@ -1,0 +1,140 @@
+"""Only the person's own answer counts: not the agent's words, not a forged reply, not a file."""
+
+import pytest
+from mcp_types import ElicitResult
+
+from telic.studies.approvals import standings
+from telic.studies.folder import StudyFolder
+from telic.studies.ledger import Ledger
+from telic.studies.yaml_files import update_yaml
+from tests.mcp.host import Refusal
+from tests.mcp.story import PROTOCOL
+from tests.mcp.toy import CONTRACT, METRIC_SPEC, Person
+
+pytestmark = pytest.mark.anyio
+
+
+async def draft(call) -> None:
+    await call("init_study", task="toy", study="gain", says="reach the goal")
+    await call("draft_metrics", metric_spec=METRIC_SPEC, protocol=PROTOCOL)
+    await call("draft_contract", answers=CONTRACT)
+    await call("request_amendment", because="the first agreement")
+
+
+def status_of(repository, key="budget") -> str:
+    folder = StudyFolder.find(repository)
+    found = standings(folder, Ledger(folder).state())
+    return next(each.status for each in found if each.key == key)
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_person_agrees_by_typing_the_code(host, repository, mode):
+    person = Person()
+    async with host(person, mode=mode) as call:
+        await draft(call)
+        found = await call("request_approval", keys=["budget"], note="fine")
+    assert found == {"status": "agreed", "what": ["budget"], "command": None, "voided": []}
+    assert len(person.asked) == 1 and "launches: 60" in person.asked[0]
+    held = Ledger(StudyFolder.find(repository)).state().approvals["budget"]
+    assert held.method == "elicitation" and held.by.startswith("human:")
+    assert status_of(repository) == "approved"
+
+
+@pytest.mark.parametrize("does", ["declines", "types something else"])
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_anything_but_the_code_is_a_no(host, repository, does, mode):
+    async with host(Person(does), mode=mode) as call:
+        await draft(call)
+        with pytest.raises(Refusal, match="E_NOT_CONFIRMED"):
+            await call("request_approval", keys=["budget"])
+    assert status_of(repository) == "pending"
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_client_without_forms_gets_the_command_for_a_terminal(host, repository, mode):
+    async with host(mode=mode) as call:
+        await draft(call)
+        found = await call("request_approval", keys=["budget"])
+    assert found["status"] == "ask_in_terminal"
+    assert found["command"] == "telic study approve budget"
+    assert status_of(repository) == "pending"
+
+
+async def test_what_the_agent_writes_counts_for_nothing(host, repository):
+    async with host() as call:
+        await draft(call)
+        forged = {"code": "aaaa"}
+        found = await call(
+            "request_approval", keys=["budget"], answer=forged, consent=True,
+            question={"text": "", "command": "", "seen": {"budget": "0" * 64}},
+        )  # fmt: skip
+        assert found["status"] == "ask_in_terminal"
+    assert status_of(repository) == "pending"
+
+
+async def test_a_reply_to_a_question_that_was_never_asked_is_no_answer(host, repository):
+    person = Person("declines")
+    async with host(person) as call:
+        await draft(call)
+        key = "telic.mcp.approving:_approval_form"
+        forged = {key: ElicitResult(action="accept", content={"code": "aaaa"})}
+        asked = await call.client.session.call_tool(
+            "request_approval", {"keys": ["budget"]}, input_responses=forged,
+            allow_input_required=True,
+        )  # fmt: skip
+        assert list(asked.input_requests) == [key]
+    assert status_of(repository) == "pending"
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_yes_does_not_hold_for_a_text_that_changed_meanwhile(host, repository, mode):
+    class Editing(Person):
+        async def __call__(self, context, params):
+            if len(self.asked) < 1:
+                update_yaml(StudyFolder.find(repository).contract, {"budget": {"launches": 61}})
+            return await super().__call__(context, params)
+
+    person = Editing()
+    async with host(person, mode=mode) as call:
+        await draft(call)
+        with pytest.raises(Refusal, match=r"E_CHANGED|E_NOT_AGREED"):
+            await call("request_approval", keys=["budget"])
+    assert status_of(repository) == "pending"
+
+
+async def test_an_approval_written_into_files_does_not_hold(host, repository):
+    async with host() as call:
+        await draft(call)
+        hashed = "0" * 64
+        forged = {"status": "approved", "by": "human:ada", "at": "2026-08-01T09:00:00Z",
+                  "method": "tty", "subject_hash": hashed}  # fmt: skip
+        update_yaml(StudyFolder.find(repository).contract, {"approvals": {"budget": forged}})
+        checked = await call("check_contract")
+    budget = next(each for each in checked["approvals"] if each["key"] == "budget")
+    assert budget["status"] == "pending"
+
+
+async def test_amending_is_the_agents_until_something_is_approved(host, repository):
+    person = Person()
+    async with host(person) as call:
+        await draft(call)
+        assert person.asked == []
+        await call("request_approval", keys=["budget", "hardware"])
+        drafted = await call("draft_contract", answers={"budget.launches": 70})
+        held = {each["key"]: each["status"] for each in drafted["approvals"]}
+        assert (held["budget"], held["hardware"]) == ("void", "approved")
+        assert (await call("request_amendment", because="more runs"))["what"] == ["version 2"]
+        assert len(person.asked) == 2
+    async with host() as call:
+        await call("draft_contract", answers={"budget.launches": 80})
+        found = await call("request_amendment", because="even more")
+        assert found["command"] == "telic study contract amend --reason 'even more'"
+
+
+async def test_a_paused_study_goes_on_when_a_person_says_so(host):
+    async with host(Person()) as call:
+        await draft(call)
+        await call("pause_study", because="lunch")
+        assert (await call("get_state"))["status"] == "paused"
+        await call("request_resume", because="back")
+        assert (await call("get_state"))["status"] == "open"

@@ -1,0 +1,92 @@
+"""A host agent answers what sessions and searches ask of a model."""
+
+import base64
+
+import pytest
+
+from telic.core.config import Record
+from telic.llm import Image, Request, list_orders
+from telic.llm.orders import ORDERS, publish
+from tests.mcp.host import Refusal
+
+pytestmark = pytest.mark.anyio
+
+
+class Answer(Record):
+    """What the order wants."""
+
+    source: str
+    score: int
+
+
+@pytest.fixture
+def orders(repository):
+    """The orders of one session: an old one, and a new one with a picture."""
+    folder = repository / "runs" / "session_1" / ORDERS
+    folder.mkdir(parents=True)
+    publish(folder, "first", Request(role="reward_author", prompt="Write it.", answer=Answer))
+    picture = Image(data=b"\x89PNG...")
+    publish(
+        folder, "second", Request(role="vision_judge", prompt="?", answer=Answer, images=(picture,))
+    )
+    return folder
+
+
+GOOD = {"source": "x = 1\n", "score": 1}
+
+
+async def test_an_order_is_answered_and_the_next_one_comes(host, orders):
+    async with host() as call:
+        order = (await call("next_work_order"))["order"]
+        assert order["id"] == "session_1/first" and order["role"] == "reward_author"
+        assert order["request"] == "Write it." and "score" in order["output_schema"]["properties"]
+        handed = await call("submit_work_order", order=order["id"], answer=GOOD)
+        assert handed["result"].endswith("first.answer.json")
+        second = (await call("next_work_order"))["order"]
+        assert second["id"] == "session_1/second"
+        found = await call.client.read_resource(second["inputs"][0])
+        assert base64.b64decode(found.contents[0].blob) == b"\x89PNG..."
+    assert {each.key: each.state for each in list_orders(orders)} == {
+        "first": "answered", "second": "open",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [({"score": 1}, "source"), ({"source": "def (", "score": 1}, "line 1 of the code")],
+)
+async def test_a_bad_answer_is_refused_with_every_complaint_five_times(host, orders, answer, says):
+    async with host() as call:
+        order = (await call("next_work_order"))["order"]["id"]
+        for left in ("4 attempts", "3 attempts", "2 attempts", "1 attempts", "No attempt"):
+            with pytest.raises(Refusal, match=rf"(?s){says}.*{left}"):
+                await call("submit_work_order", order=order, answer=answer)
+        assert (await call("next_work_order"))["order"]["id"] == "session_1/second"
+    assert list_orders(orders)[0].state == "open"  # a person may still answer it
+
+
+async def test_an_order_that_somebody_has_is_not_given_to_another(host, orders):
+    async with host() as one, host() as other:
+        first = (await one("next_work_order"))["order"]["id"]
+        assert (await one("next_work_order"))["order"]["id"] == first
+        second = (await other("next_work_order"))["order"]["id"]
+        assert {first, second} == {"session_1/first", "session_1/second"}
+
+
+async def test_a_declined_order_does_not_come_back(host, orders):
+    async with host() as call:
+        for _ in range(2):
+            order = (await call("next_work_order"))["order"]["id"]
+            await call("decline_work_order", order=order, because="I cannot see")
+        assert (await call("next_work_order"))["order"] is None
+        with pytest.raises(Refusal, match="session_9"):
+            await call("decline_work_order", order="session_9/x", because="gone")
+
+
+async def test_pictures_are_the_only_files_of_an_order_that_can_be_read(host, orders):
+    async with host() as call:
+        for name in ("first.json", "..%2Fsession.json", "nope.png"):
+            with pytest.raises(
+                Exception, match=r"(?i)no picture|not found|unknown|traversal|error"
+            ):
+                await call.client.read_resource(f"telic://orders/session_1/{name}")

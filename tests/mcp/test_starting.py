@@ -1,0 +1,64 @@
+"""What starts work exists only where the server was told so, and asks first."""
+
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from telic.storage.locks import RunLock
+from tests.mcp.host import Refusal
+from tests.mcp.story import set_up
+from tests.mcp.toy import Person
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_without_leave_there_is_no_tool_that_launches(host):
+    async with host(Person()) as call:
+        with pytest.raises(Refusal, match="Unknown tool"):
+            await call("launch_candidate", candidate="c", confirm="RUN_CANDIDATE")
+
+
+async def test_a_launch_needs_the_word_the_gates_and_the_person(host, repository):
+    async with host(Person(), allow_launch=True) as call:
+        await set_up(call)
+        wanted = {"candidate": "c-0001-baseline", "confirm": "RUN_CANDIDATE"}
+        with pytest.raises(Refusal, match="E_CONFIRM"):
+            await call("launch_candidate", **wanted | {"confirm": "yes"})
+        with pytest.raises(Refusal, match="G07"):  # it was not validated
+            await call("launch_candidate", **wanted)
+        await call("validate_candidate", candidate="c-0001-baseline")
+        await call("request_approval", keys=["experiment"], candidate="c-0001-baseline")
+    async with host(Person("declines"), allow_launch=True) as call:
+        with pytest.raises(Refusal, match="E_NOT_CONFIRMED"):
+            await call("launch_candidate", **wanted)
+    async with host(allow_launch=True) as call:
+        found = await call("launch_candidate", **wanted)
+        assert found["status"] == "ask_in_terminal"
+        assert found["command"].endswith("--execute --confirm RUN_CANDIDATE")
+        assert (await call("query_runs"))["runs"] == []
+
+
+async def test_a_search_goes_on_by_itself_and_says_where_it_writes(host, repository):
+    async with host(allow_launch=True) as call:
+        found = await call("start_search", env="No-such-task", method="cma", model=None)
+    deadline = time.monotonic() + 60
+    while psutil.pid_exists(found["pid"]):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert "No-such-task" in Path(found["log"]).read_text()
+    assert found["command"].startswith("telic search --env=No-such-task --method=cma")
+
+
+async def test_only_work_that_runs_can_be_stopped(host, repository):
+    (repository / "runs" / "session_1").mkdir(parents=True)
+    (repository / "runs" / "session_1" / "session.json").write_text("{}")
+    async with host(allow_launch=True) as call:
+        with pytest.raises(Refusal, match="session_1 is not running"):
+            await call("stop_work", work="session_1")
+        with pytest.raises(Refusal, match="No session or search named"):
+            await call("stop_work", work="../session_1")
+        with RunLock(repository / "runs" / "session_1" / "lock"):
+            await call("stop_work", work="session_1")
+    assert (repository / "runs" / "session_1" / "stop").exists()

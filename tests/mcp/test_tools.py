@@ -1,0 +1,184 @@
+"""What the tools promise: a fixed order, honest hints, readable errors, and nothing started."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from mcp import Client
+
+from telic.mcp.adding import READS, add_tool
+from telic.mcp.secrecy import hide, hide_in
+from telic.mcp.server import make_server
+from telic.mcp.workplace import Workplace
+from telic.plugin.source import read_source
+from tests.mcp.host import Refusal
+from tests.mcp.story import PROTOCOL
+from tests.mcp.toy import ENVIRONMENT_SECRET, METRIC_SPEC, SECRET
+
+pytestmark = pytest.mark.anyio
+
+STARTERS = {"launch_candidate", "stop_run", "start_session", "start_search", "stop_work"}
+
+
+async def test_tools_come_in_a_fixed_order_with_hints_and_schemas(host):
+    async with host() as call:
+        first = (await call.client.list_tools()).tools
+    async with host(allow_launch=True) as call:
+        second = (await call.client.list_tools()).tools
+    names = [each.name for each in first]
+    assert names[:3] == ["get_state", "list_candidates", "get_candidate"]
+    assert [each.name for each in second if each.name not in STARTERS] == names
+    assert {each.name for each in second} - set(names) == STARTERS
+    for each in second:
+        assert each.description and each.output_schema["type"] == "object"
+        assert each.annotations.destructive_hint == (each.name in STARTERS)
+    reads = {each.name for each in first if each.annotations.read_only_hint}
+    assert {"get_state", "loop_step", "check_gates", "ledger_verify", "get_report"} <= reads
+    assert not reads & {"draft_candidate", "request_approval", "submit_work_order"}
+
+
+async def test_every_skill_is_a_prompt(host):
+    async with host() as call:
+        prompts = (await call.client.list_prompts()).prompts
+        assert [each.name for each in prompts] == [each.name for each in read_source().skills]
+        text = (await call.client.get_prompt("telic-audit-task")).messages[0].content.text
+        assert "telic study audit" in text
+
+
+async def test_errors_say_what_to_do(host):
+    async with host() as call:
+        with pytest.raises(Refusal, match=r"has no studies.*telic study init"):
+            await call("get_state")
+        await call("init_study", task="toy", study="gain")
+        with pytest.raises(Refusal, match="c-0009"):
+            await call("get_candidate", candidate="c-0009-nope")
+
+
+@pytest.mark.parametrize("path", ["../outside.json", "/etc/passwd", "link.json"])
+async def test_nothing_outside_the_repository_is_read(host, repository, path):
+    outside = repository.parent / "outside.json"
+    outside.write_text('{"success": 1}')
+    (repository / "link.json").symlink_to(outside)
+    async with host() as call:
+        await call("init_study", task="toy", study="gain")
+        with pytest.raises(Refusal, match="leads out of the repository"):
+            await call("check_metrics", sample=path)
+
+
+async def test_the_same_request_makes_one_candidate_and_one_note(host):
+    async with host() as call:
+        await call("init_study", task="toy", study="gain")
+        draft = {"draft": {"kind": "baseline"}, "key": "one"}
+        first = await call("draft_candidate", **draft)
+        assert await call("draft_candidate", **draft) == first
+        note = {"text": "look here", "key": "n"}
+        assert await call("add_note", **note) == await call("add_note", **note)
+        assert len((await call("list_candidates"))["candidates"]) == 1
+        revise = {"candidate": first["id"], "draft": {"plan": {"steps": 5}}, "key": "two"}
+        assert (await call("revise_candidate", **revise))["revision"] == 2
+        assert (await call("revise_candidate", **revise))["revision"] == 2
+
+
+async def test_a_tool_that_tries_to_start_something_is_refused(repository):
+    def naughty() -> dict[str, int]:
+        """Start a process."""
+        return {"code": subprocess.run(["true"], check=False).returncode}
+
+    server = make_server(Workplace(repository, repository / "runs"))
+    add_tool(server, naughty, READS)
+    async with Client(server) as client:
+        found = await client.call_tool("naughty", {})
+    assert found.is_error and "E_OFFLINE" in found.content[0].text
+
+
+WATCHED = """
+import asyncio, json, sys
+from pathlib import Path
+seen = []
+def hook(event, details):
+    if event in ("subprocess.Popen", "os.system", "os.exec", "os.fork", "os.posix_spawn"):
+        words = [str(word) for word in details[1]] if event == "subprocess.Popen" else []
+        if words[:1] != ["git"]:
+            seen.append(event)
+    if event in ("socket.connect", "socket.getaddrinfo", "socket.bind"):
+        seen.append(event)
+from mcp import Client
+from telic.mcp.server import make_server
+from telic.mcp.workplace import Workplace
+async def main(root):
+    async with Client(make_server(Workplace(root, root / "runs"))) as client:
+        await client.call_tool("init_study", {"task": "toy", "study": "gain"})
+        sys.addaudithook(hook)
+        for tool in (await client.list_tools()).tools:
+            given = json.loads(sys.argv[2]).get(tool.name, {})
+            await client.call_tool(tool.name, given)
+        for uri in json.loads(sys.argv[3]):
+            await client.read_resource(uri)
+asyncio.run(main(Path(sys.argv[1])))
+frameworks = [each for each in ("torch", "gymnasium", "mujoco", "jax") if each in sys.modules]
+print("SEEN " + json.dumps({"seen": seen, "frameworks": frameworks}))
+"""
+ARGUMENTS = {
+    "audit_repo": {"write": True},
+    "draft_candidate": {"draft": {"kind": "baseline"}},
+    "get_candidate": {"candidate": "c-0001-baseline"},
+    "validate_candidate": {"candidate": "c-0001-baseline"},
+    "check_gates": {"candidate": "c-0001-baseline"},
+    "draft_contract": {"answers": {"budget.launches": 5}},
+    "request_amendment": {"because": "first"},
+    "add_note": {"text": "hello"},
+    "draft_metrics": {"metric_spec": METRIC_SPEC, "protocol": PROTOCOL},
+}
+RESOURCES = [
+    "telic://registry",
+    "telic://toy/gain/state",
+    "telic://toy/gain/contract",
+    "telic://toy/gain/report",
+    "telic://toy/gain/ledger?since=2&limit=1",
+    "telic://toy/gain/candidates/c-0001-baseline",
+]
+
+
+def test_no_tool_or_resource_starts_a_process_or_imports_a_framework(repository):
+    done = subprocess.run(
+        [sys.executable, "-c", WATCHED, str(repository), json.dumps(ARGUMENTS),
+         json.dumps(RESOURCES)],
+        capture_output=True, text=True, check=False, env={**os.environ},
+    )  # fmt: skip
+    assert "SEEN " in done.stdout, done.stderr
+    assert json.loads(done.stdout.rpartition("SEEN ")[2]) == {"seen": [], "frameworks": []}
+
+
+async def test_secrets_are_hidden_wherever_they_were_written(host):
+    async with host() as call:
+        await call("init_study", task="toy", study="gain", says=f"use {SECRET}")
+        await call("add_note", text=f"the key is {ENVIRONMENT_SECRET}, the other {SECRET}")
+        await call.read("telic://toy/gain/ledger")
+        await call.client.read_resource("telic://toy/gain/contract")
+        with pytest.raises(Refusal):
+            await call("get_candidate", candidate=f"c-{ENVIRONMENT_SECRET}")
+    assert "[redacted]" in "".join(call.heard)
+    assert all(each not in "".join(call.heard) for each in (SECRET, ENVIRONMENT_SECRET))
+
+
+def test_digests_and_code_are_not_secrets(monkeypatch):
+    monkeypatch.setenv("SHORT_KEY", "abc")
+    text = "def reward(obs): return obs  # abc e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495"
+    assert hide(text) == text
+    assert hide_in({"a": [1, None, text]}) == {"a": [1, None, text]}
+
+
+async def test_the_reference_names_every_tool_and_resource(host):
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "mcp.md").read_text()
+    async with host(allow_launch=True) as call:
+        tools = [each.name for each in (await call.client.list_tools()).tools]
+        listed = (await call.client.list_resource_templates()).resource_templates
+    named = set(re.findall(r"`([a-z_]+)`", page))
+    assert set(tools) <= named
+    for each in listed:
+        path = each.uri_template.split("{?")[0].removeprefix("telic://{task}/{study}/")
+        assert path.partition("/")[0] in page, each.uri_template

@@ -1,0 +1,68 @@
+"""What the skills show is right when it is copied: documents, drafts and answers."""
+
+import re
+from itertools import pairwise
+
+import pytest
+from pydantic import TypeAdapter
+from ruamel.yaml import YAML
+
+from telic.cli.options import pairs
+from telic.plugin.pages import commands, program_words
+from telic.plugin.source import read_source
+from telic.studies.contract import draft_contract
+from telic.studies.creating import create_study
+from telic.studies.drafting import check_authored
+from telic.studies.evidence.curriculum import curriculum_problems
+from telic.studies.evidence.probe_summary import ProbeResult
+from telic.studies.records import Actor, Candidate, MetricSpec, Protocol
+
+HASH = "a" * 64
+PAGES = {page.name: page.text for page in read_source().skills}
+EXAMPLES = [
+    (name, YAML(typ="safe", pure=True).load(re.sub("^   ", "", body, flags=re.MULTILINE)))
+    for name, text in PAGES.items()
+    for body in re.findall(r"```yaml\n(.*?)```", text.replace("HASH", HASH), re.DOTALL)
+]
+DRAFTS = [(name, data) for name, data in EXAMPLES if "hypothesis" in data]
+
+
+def test_every_example_is_looked_at():
+    kinds = {data["kind"] for _, data in DRAFTS}
+    assert kinds == {"reward_tuning", "curriculum", "dr_tuning"}
+    assert len(EXAMPLES) - len(DRAFTS) == 3  # metric spec, protocol, results of a probe
+
+
+@pytest.mark.parametrize(("name", "draft"), DRAFTS, ids=[name for name, _ in DRAFTS])
+def test_a_draft_is_one(name, draft):
+    check_authored(draft)
+    for key, value in draft.items():
+        TypeAdapter(Candidate.model_fields[key].annotation).validate_python(value)
+    assert all(draft["hypothesis"].values())
+    if "curriculum" in draft:
+        assert list(curriculum_problems(draft["curriculum"], HASH)) == []
+
+
+def test_the_documents_of_the_metrics_are_documents():
+    spec, protocol = (data for name, data in EXAMPLES if name == "telic-define-metrics")
+    assert MetricSpec.parse(spec, "skill").primary.key == "success"
+    assert Protocol.parse(protocol, "skill").checkpoint_selection == "last"
+
+
+def test_the_results_of_a_probe_are_results():
+    (results,) = (data for name, data in EXAMPLES if name == "telic-dr-probe")
+    for rows in results.values():
+        assert [ProbeResult.model_validate(row).guardrails_held for row in rows]
+
+
+def test_the_answers_of_the_contract_are_taken(tmp_path):
+    folder = create_study(tmp_path, "walk", "speed", Actor(kind="agent", name="coder"))
+    lines = [x for x in commands(PAGES["telic-make-contract"]) if " contract draft" in x]
+    assert len(lines) == 4
+    for line in lines:
+        words = program_words(line)
+        given = [after for word, after in pairwise(words) if word == "--set"]
+        made = draft_contract(folder, pairs(given, "--set"))
+    assert made.scope.params["learning-rate"].max_step_ratio == 4
+    assert made.baseline.seeds == (901, 902, 903, 904, 905)
+    assert made.budget.launches == 40

@@ -1,0 +1,115 @@
+"""Ways to use a study: the command line as an agent calls it and as a person at a terminal does."""
+
+import io
+import json
+import os
+import pty
+import re
+import select
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol, TextIO
+
+from typer.main import get_command
+
+from telic.cli.main import app
+
+
+class Door(Protocol):
+    """How somebody reaches a study; words are those of `telic study`, an answer is plain data."""
+
+    def agent(self, *words: str) -> Any:
+        """Do something as a coding agent, who has no terminal."""
+        ...
+
+    def person(self, *words: str) -> None:
+        """Do something as a person, who agrees to what is asked."""
+        ...
+
+
+class Refused(AssertionError):
+    """A command ended with another exit code than 0."""
+
+    def __init__(self, words: tuple[str, ...], code: int, said: str) -> None:
+        super().__init__(f"telic study {' '.join(words)} ended with {code}: {said}")
+        self.code = code
+        self.said = said
+
+
+class CommandLine:
+    """The command line, in this process."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def agent(self, *words: str) -> Any:
+        said, complaints = io.StringIO(), io.StringIO()
+        with _streams(io.StringIO(), said, complaints):
+            code = _call(*words, "--root", str(self.root), "--json")
+        if code != 0:
+            raise Refused(words, code, said.getvalue() + complaints.getvalue())
+        return json.loads(said.getvalue())
+
+    def person(self, *words: str) -> None:
+        code, said = at_terminal(*words, "--root", str(self.root))
+        if code != 0:
+            raise Refused(words, code, said)
+
+
+def at_terminal(*words: str) -> tuple[int, str]:
+    """Run a command with a terminal on every end, where somebody types the code that is shown."""
+    ours, theirs = pty.openpty()
+    said: list[str] = []
+    is_over = threading.Event()
+    reader = threading.Thread(target=_type_codes, args=(ours, said, is_over))
+    reader.start()
+    try:
+        with os.fdopen(os.dup(theirs), "r") as read, os.fdopen(theirs, "w") as write:
+            with _streams(read, write, write):
+                code = _call(*words)
+            write.flush()
+            is_over.set()
+            reader.join()
+    finally:
+        is_over.set()
+        os.close(ours)
+    return code, "".join(said)
+
+
+@cache
+def _commands() -> Any:
+    """Return the command line, put together once: that takes longer than most commands do."""
+    return get_command(app)
+
+
+def _call(*words: str) -> int:
+    """Return the exit code of a `telic study` command."""
+    return _commands().main(["study", *words], standalone_mode=False) or 0
+
+
+@contextmanager
+def _streams(read: TextIO, write: TextIO, complain: TextIO) -> Iterator[None]:
+    held = sys.stdin, sys.stdout, sys.stderr
+    sys.stdin, sys.stdout, sys.stderr = read, write, complain
+    try:
+        yield
+    finally:
+        sys.stdin, sys.stdout, sys.stderr = held
+
+
+def _type_codes(terminal: int, said: list[str], is_over: threading.Event) -> None:
+    answered = 0
+    while True:
+        ready, _, _ = select.select([terminal], [], [], 0.02)
+        if ready:
+            said.append(os.read(terminal, 65536).decode(errors="replace"))
+            asked = re.findall(r"Type (\w+) to agree, anything else to refuse: ", "".join(said))
+            for code in asked[answered:]:
+                os.write(terminal, f"{code}\n".encode())
+            answered = len(asked)
+        elif is_over.is_set():
+            return

@@ -1,0 +1,134 @@
+"""The toy study from its beginning to its end, doing at each step what `telic study next` says.
+
+The story is the same whoever tells it: a `Door` is the command line, or a host over MCP.
+"""
+
+import json
+import shlex
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.studies.toy.doors import Door
+from tests.studies.toy.making import COMMAND, CONTRACT, STEPS, make_repository, write_measures
+
+MOST_STEPS = 400
+PATIENCE_S = 60.0
+
+
+class Idea(NamedTuple):
+    """A change of one weight, and what its author believes."""
+
+    title: str
+    param: str
+    was: float
+    to: float
+    because: str
+
+
+# Those that share the baseline as their rival come first: its runs on their seeds serve both.
+IDEAS = (
+    Idea("smoother", "reward.smooth", 0.01, 0.02, "Less jerk lets it stop more exactly."),
+    Idea("more pace", "reward.pace", 0.05, 2.0, "Getting going earlier leaves time to stop."),
+    Idea("less effort", "reward.effort", 0.4, 0.1, "Cheaper pushes let it arrive in time."),
+)
+
+
+class ToyStudy:
+    """A study of the toy repository; `steps` is what was done because `next` said so."""
+
+    def __init__(self, door: Door, root: Path) -> None:
+        self.door = door
+        self.root = root
+        self.folder = root / ".telic/tasks/reach/studies/weights"
+        self.steps: list[dict[str, Any]] = []
+        self.ideas = list(IDEAS)
+        self.reviewed: list[str] = []
+        self._patient_until = 0.0
+
+    def begin(self) -> None:
+        """Go from a repository to a contract that a person approved."""
+        make_repository(self.root)
+        door = self.door
+        door.agent("init", "--task", "reach", "--study", "weights", "--says", "stop in the middle")
+        door.agent("audit", "--write")
+        door.person("confirm", "commands.train", COMMAND)
+        door.person("confirm", "metrics.map.return", "return")
+        door.person("confirm", "seeds")
+        door.person("confirm", "outputs.checkpoint_glob", "policy.json")
+        write_measures(self.root, self.folder)
+        answers = [f"{place}={json.dumps(value)}" for place, value in CONTRACT.items()]
+        door.agent("contract", "draft", *(word for each in answers for word in ("--set", each)))
+        door.agent("contract", "amend", "--reason", "the first agreement")
+        door.person("approve")
+
+    def go_on(self, until: str | None = None) -> None:
+        """Do what `next` says until nothing is left to do, or until an action comes up."""
+        while len(self.steps) < MOST_STEPS:
+            said = self.door.agent("next")
+            if said["action"] == until or self._is_over(said):
+                return
+            self.steps.append(said)
+            before = self._ledger()
+            self._do(said)
+            assert said["action"] == "wait" or self._ledger() != before, f"leads nowhere: {said}"
+        raise AssertionError(f"no end after {MOST_STEPS} steps: {self.counts()}")
+
+    def counts(self) -> Counter[str]:
+        """Return how often each action was taken."""
+        return Counter(each["action"] for each in self.steps)
+
+    def _do(self, said: dict[str, Any]) -> None:
+        match said["action"]:
+            case "launch" if said["blocking"]:
+                name = said["args"]["candidate"]
+                assert all(f"experiment:{name}" in each for each in said["blocking"]), said
+                self.door.person("approve", "experiment", "--candidate", name)
+            case "review":
+                self.reviewed.append(said["args"]["candidate"])
+                found = "Racing pays, but let what was agreed on decide: success on fresh seeds."
+                words = ("review", said["args"]["candidate"], "--no-exploit", "--says", found)
+                self.door.person(*words)
+            case "decide" if said["blocking"]:
+                self.door.person(*_words(said))
+            case "propose":
+                self._propose(said["args"])
+            case "wait":
+                self._wait()
+            case _:
+                self.door.agent(*_words(said))
+        if said["action"] != "wait":
+            self._patient_until = time.monotonic() + PATIENCE_S
+
+    def _propose(self, args: dict[str, Any]) -> None:
+        cost = ("--est", "wall_clock_h=0.02", "--steps", str(STEPS))
+        if args.get("kind") == "baseline":
+            self.door.agent("baseline", *cost)
+            return
+        idea = self.ideas.pop(0)
+        metrics = self.door.agent("state")["evidence"]
+        self.door.agent(
+            "candidate", "new", idea.title, "--kind", "reward_tuning",
+            "--set", f"{idea.param}={idea.to}", "--was", f"{idea.param}={idea.was}",
+            "--because", idea.because, "--mechanism", "The terms pull against each other.",
+            "--expects", "success:max:0.1", "--falsifier", "success does not rise by 0.05",
+            "--evidence", next(iter(metrics)), *cost,
+        )  # fmt: skip
+
+    def _wait(self) -> None:
+        assert time.monotonic() < self._patient_until, "nothing ends"
+        time.sleep(0.05)
+
+    def _is_over(self, said: dict[str, Any]) -> bool:
+        return said["action"] == "propose" and not self.ideas and "role" in said["args"]
+
+    def _ledger(self) -> bytes:
+        return (self.folder / "ledger.jsonl").read_bytes()
+
+
+def _words(said: dict[str, Any]) -> list[str]:
+    """Return the command that `next` names, with a reason where it asks for one."""
+    words = shlex.split(said["command"])
+    assert words[:2] == ["telic", "study"], said
+    return [said["why"] if word == "TEXT" else word for word in words[2:]]

@@ -1,0 +1,167 @@
+"""A whole study on a processor: from a repository to a checked improvement, by the rules."""
+
+import json
+import sys
+
+import pytest
+
+from telic.studies.gitro import is_allowed
+from tests.studies.toy.doors import CommandLine, Refused
+from tests.studies.toy.driver import ToyStudy
+
+BETTER, HACK, SAME = "c-0004-less-effort", "c-0003-more-pace", "c-0002-smoother"
+STARTS = frozenset({"subprocess.Popen", "os.exec", "os.posix_spawn", "os.fork", "os.system"})
+
+
+class Watched(CommandLine):
+    """The command line, with a note of every command that started a process."""
+
+    def __init__(self, root):
+        super().__init__(root)
+        self.doing, self.started = None, []
+        sys.addaudithook(self._note)
+
+    def agent(self, *words):
+        self.doing = words[0]
+        try:
+            return super().agent(*words)
+        finally:
+            self.doing = None
+
+    def _note(self, event, details):
+        if self.doing is None or event not in STARTS:
+            return
+        words = details[1] if event == "subprocess.Popen" else ()
+        if not is_allowed([str(word) for word in words]):
+            self.started.append(self.doing)
+
+
+@pytest.fixture(autouse=True)
+def own_key(tmp_path, monkeypatch):
+    monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
+    monkeypatch.delenv("TELIC_ACTOR", raising=False)
+
+
+@pytest.fixture
+def study(tmp_path):
+    root = tmp_path / "repository"
+    made = ToyStudy(Watched(root), root)
+    made.begin()
+    return made
+
+
+@pytest.mark.slow
+def test_a_study_from_a_repository_to_a_checked_improvement(study):
+    study.go_on()
+    state = study.door.agent("state")
+    assert {name: each["status"] for name, each in state["candidates"].items()} == {
+        "c-0001-baseline": "accepted",
+        SAME: "inconclusive",
+        HACK: "rejected",
+        BETTER: "accepted",
+    }
+    assert state["incumbent"]["candidate"] == BETTER and state["incumbent"]["iqm"] > 0.9
+    verdicts = {each["candidate"]: each["audit_verdict"] for each in state["decisions"].values()}
+    assert verdicts == {
+        "c-0001-baseline": "baseline_established",
+        SAME: "inconclusive",
+        HACK: "no_improvement",
+        BETTER: "valid_improvement",
+    }
+    assert state["next_action"]["action"] == "propose"
+    the_hack_was_noticed(study, state)
+    every_seed_was_fresh(state)
+    only_run_starts_processes(study, state)
+    the_report_tells_it(study)
+    a_flipped_byte_is_found(study)
+
+
+def the_hack_was_noticed(study, state):
+    assert study.reviewed == [HACK]
+    levels = {SAME: set(), HACK: set(), BETTER: set()}
+    for name, each in state["evidence"].items():
+        if each["kind"] == "reflection":
+            sheet = json.loads((study.folder / f"evidence/{name}.json").read_text())
+            levels[each["candidate"]].add(sheet["payload"]["hacking"]["level"])
+    assert levels[HACK] == {"high"}
+    assert "high" not in levels[SAME] | levels[BETTER]
+
+
+def every_seed_was_fresh(state):
+    finished = [each for each in state["runs"].values() if each["status"] == "finished"]
+    assert len(finished) == len(state["runs"]) == 42
+    by_role = {}
+    for run in finished:
+        by_role.setdefault((run["candidate"], run["phase"]), []).append(run["seed"])
+    for name in (SAME, HACK, BETTER):
+        assert sorted(by_role[name, "promotion"]) == [100, 101, 102, 103, 104]
+    assert sorted(by_role["c-0001-baseline", "promotion"]) == [100, 101, 102, 103, 104]
+    assert sorted(by_role[BETTER, "incumbent_validation"]) == [905, 906, 907, 908, 909]
+    assert sorted(by_role["c-0001-baseline", "incumbent_validation"]) == list(range(900, 910))
+
+
+def only_run_starts_processes(study, state):
+    assert set(study.door.started) == {"run"}
+    assert len(study.door.started) >= len(state["runs"])
+
+
+def the_report_tells_it(study):
+    study.door.agent("report")
+    text = (study.folder / "report.md").read_text()
+    assert all(name in text for name in (SAME, HACK, BETTER))
+    study.door.agent("report")
+    assert (study.folder / "report.md").read_text() == text
+    page = (study.folder / "report.html").read_text()
+    assert "<svg" in page and BETTER in page
+    assert "src=" not in page and "<link" not in page
+
+
+def a_flipped_byte_is_found(study):
+    ledger = study.folder / "ledger.jsonl"
+    content = bytearray(ledger.read_bytes())
+    place = content.index(b'"valid_improvement"') + 2
+    content[place] ^= 1
+    ledger.write_bytes(content)
+    with pytest.raises(Refused) as caught:
+        study.door.agent("ledger", "verify")
+    line = content[:place].count(b"\n") + 1
+    assert caught.value.code == 5 and json.loads(caught.value.said)["bad_seq"] == line
+    assert study.door.agent("next")["action"] == "repair"
+
+
+def test_what_was_not_agreed_on_is_refused(study):
+    study.go_on(until="launch")
+    baseline = study.door.agent("next")["args"]["candidate"]
+    study.door.person("approve", "experiment", "--candidate", baseline)
+    launch = ("run", baseline, "--execute", "--confirm", "RUN_CANDIDATE")
+    an_edited_line_shuts_the_gate(study, launch)
+    another_seed_is_no_idea(study)
+    assert study.door.started == []
+    assert study.door.agent(*launch, "--wait")["status"] == "finished"
+
+
+def an_edited_line_shuts_the_gate(study, launch):
+    contract = study.folder / "contract.yaml"
+    agreed = contract.read_text()
+    assert "wall_clock_h: 1" in agreed
+    contract.write_text(agreed.replace("wall_clock_h: 1", "wall_clock_h: 100"))
+    with pytest.raises(Refused) as caught:
+        study.door.agent(*launch)
+    assert caught.value.code == 3
+    assert "G05 budget is void" in caught.value.said
+    assert study.door.agent("next")["action"] == "repair"
+    contract.write_text(agreed)
+
+
+def another_seed_is_no_idea(study):
+    made = study.door.agent(
+        "candidate", "new", "lucky", "--kind", "config", "--because", "Other seeds do better.",
+        "--mechanism", "Luck.", "--expects", "success:max", "--falsifier", "It does not.",
+        "--seeds", "short_trial=7,8,9", "--est", "wall_clock_h=0.01", "--steps", "230400",
+    )  # fmt: skip
+    with pytest.raises(Refused) as caught:
+        study.door.agent("candidate", "validate", made["id"])
+    checks = {each["id"]: each for each in json.loads(caught.value.said)["checks"]}
+    assert caught.value.code == 4
+    assert not checks["V16"]["passed"] and "luck" in checks["V16"]["why"]
+    study.door.agent("candidate", "withdraw", made["id"], "--because", "It was luck.")

@@ -1,0 +1,94 @@
+"""The tutorial's commands, as written; in one process, because a hundred would take minutes."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from telic.studies.folder import StudyFolder
+from telic.studies.ledger import Ledger
+from tests.studies.toy.doors import CommandLine, at_terminal
+
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs/tutorials/first-study.md"
+BLOCKS = re.findall(r"^```bash\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+
+
+class Reader:
+    """Somebody at a terminal who types what the page says."""
+
+    def __init__(self, start: Path) -> None:
+        self.folder = start
+
+    def type(self, block: str) -> None:
+        for line in _lines(block):
+            if line.startswith("cd "):
+                self.folder = (self.folder / line.removeprefix("cd ")).resolve()
+                os.chdir(self.folder)
+            elif line.startswith("telic "):
+                self._study(_words(line))
+            elif line.startswith("python ../follow.py"):
+                self._follow()
+            else:
+                subprocess.run(["bash", "-ec", line], cwd=self.folder, check=True)
+
+    def _study(self, words: list[str]) -> None:
+        assert words[:2] == ["telic", "study"]
+        code, said = at_terminal(*words[2:])
+        assert code == 0, f"{shlex.join(words)} ended with {code}: {said}"
+
+    def _follow(self) -> None:
+        """Run the page's script with its two calls of `telic` made in this process."""
+
+        def run(words: list[str], capture_output: bool = False, **_: object) -> SimpleNamespace:
+            if not capture_output:
+                return SimpleNamespace(stdout=self._study(words))
+            return SimpleNamespace(stdout=json.dumps(CommandLine(self.folder).agent(words[2])))
+
+        program = (self.folder / "../follow.py").read_text()
+        calls = SimpleNamespace(run=run)
+        exec(program.replace(", subprocess", ""), {"subprocess": calls})
+
+
+def _words(line: str) -> list[str]:
+    """Return the words that a shell makes of a command."""
+    program = f"printf '%s\\0' {line}"
+    done = subprocess.run(["bash", "-ec", program], check=True, capture_output=True, text=True)
+    return done.stdout.split("\0")[:-1]
+
+
+def _lines(block: str) -> list[str]:
+    """Return the commands of a block; what is written into a file belongs to its command."""
+    found: list[str] = []
+    end = None
+    for line in block.splitlines():
+        if end is not None:
+            found[-1] += f"\n{line}"
+            end = None if line == end else end
+        else:
+            found.append(line)
+            end = match[1] if (match := re.search(r"<<'?(\w+)'?$", line)) else None
+    return found
+
+
+@pytest.mark.long
+def test_the_first_study_works_as_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
+    monkeypatch.delenv("TELIC_ACTOR", raising=False)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    here = tmp_path / "telic"
+    here.mkdir()
+    (here / "tests").symlink_to(ROOT / "tests")
+    monkeypatch.chdir(here)
+    reader = Reader(here)
+    for block in BLOCKS:
+        reader.type(block)
+    state = Ledger(StudyFolder.find(tmp_path / "pointmass")).state()
+    assert state.incumbent and state.incumbent.candidate == "c-0002-less-effort"
+    assert (tmp_path / "pointmass/.telic/tasks/reach/studies/weights/report.html").exists()
