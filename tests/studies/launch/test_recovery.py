@@ -18,10 +18,11 @@ from telic.studies.launch.local import LocalLauncher
 from telic.studies.launch.order import JobReport
 from telic.studies.launch.recovery import reconcile
 from telic.studies.launch.request import TOKEN, LaunchRequest
+from telic.studies.launch.settling import move_candidates, record_start
 from telic.studies.launch.stopping import stop_run
 from telic.studies.ledger import Ledger
 from telic.studies.yaml_files import update_yaml
-from tests.studies.launch.test_gates import draft
+from tests.studies.launch.test_gates import draft, enter_run
 from tests.studies.launch.toy_study import (
     AGENT,
     HUMAN,
@@ -292,3 +293,15 @@ def test_a_tree_whose_making_was_cut_short_is_made_again(ledger, monkeypatch, mo
     tree = isolation.prepare_tree(ledger.folder, made)
     assert isolation.tree_problems(ledger.folder, made, excepted=False) == []
     assert (tree / "reward.py").read_text() == "weight = 2\nbonus = 0\n"
+
+
+def test_losses_of_an_earlier_revision_do_not_count(ledger, candidate):
+    for _ in range(2):
+        name = enter_run(ledger, candidate)
+        ledger.append("run.lost", name, {"run": name, "why": "gone"}, HUMAN)
+    ledger.append("candidate.revised", candidate, {"revision": 2}, HUMAN)
+    name = enter_run(ledger, candidate)
+    record_start(ledger, name, "n", {})
+    ledger.append("run.lost", name, {"run": name, "why": "gone"}, HUMAN)
+    move_candidates(ledger)
+    assert ledger.state().candidates[candidate].status == "launched"

@@ -13,7 +13,7 @@ from telic.studies.launch.processes import read_heartbeat, stop_request
 from telic.studies.ledger import Ledger
 from telic.studies.queue import MOST_ATTEMPTS, run_revisions
 from telic.studies.records import RUNNER, Amounts, CandidateStatus, Outputs, Run, RunStatus
-from telic.studies.state import CandidateState, RunState, StudyState
+from telic.studies.state import CandidateState, RunState
 
 _HOUR_S = 3600.0
 _STOPPERS = ("user", "stop_rule", "monitor", "budget", "preempted")
@@ -76,9 +76,8 @@ def move_candidates(ledger: Ledger) -> None:
 
 
 def _move(ledger: Ledger, name: str, standing: CandidateState) -> None:
-    latest = _latest_tries(ledger, name, standing)
-    state = ledger.state()
-    if broken := [why for run in latest.values() if (why := _why_broken(state, run))]:
+    tries = _tries(ledger, name, standing)
+    if broken := [why for each in tries.values() if (why := _why_broken(each))]:
         lifecycle.transition(
             ledger.folder, name, CandidateStatus.DEBUG, RUNNER, "; ".join(broken), {}
         )
@@ -86,33 +85,30 @@ def _move(ledger: Ledger, name: str, standing: CandidateState) -> None:
     planned = frozenset[int]()
     if standing.phase is not None:
         planned = planned_seeds(ledger, read_candidate(ledger.folder, name), standing.phase)
-    finished = {run.seed for run in latest.values() if run.status == RunStatus.FINISHED}
-    if planned and planned <= finished and not any(run.is_live for run in latest.values()):
+    latest = [each[-1] for each in tries.values()]
+    finished = {run.seed for run in latest if run.status == RunStatus.FINISHED}
+    if planned and planned <= finished and not any(run.is_live for run in latest):
         reason = f"{len(planned)} of {len(planned)} runs of {standing.phase} finished"
         facts = {"phase": standing.phase, "seeds": sorted(planned)}
         lifecycle.transition(ledger.folder, name, CandidateStatus.COMPLETED, RUNNER, reason, facts)
 
 
-def _latest_tries(ledger: Ledger, candidate: str, standing: CandidateState) -> dict[int, RunState]:
-    """Return the last try of each seed of the present phase and revision."""
+def _tries(ledger: Ledger, candidate: str, standing: CandidateState) -> dict[int, list[RunState]]:
+    """Return the tries of each seed of the present phase and revision, the oldest first."""
     revisions = run_revisions(ledger.events())
-    runs = ledger.state().runs_of(candidate, standing.phase)
-    return {
-        run.seed: run
-        for name, run in runs.items()
-        if run.status != RunStatus.ABORTED and revisions[name] == standing.revision
-    }
+    found: dict[int, list[RunState]] = {}
+    for name, run in ledger.state().runs_of(candidate, standing.phase).items():
+        if run.status != RunStatus.ABORTED and revisions[name] == standing.revision:
+            found.setdefault(run.seed, []).append(run)
+    return found
 
 
-def _why_broken(state: StudyState, run: RunState) -> str | None:
-    """Return why the end of a run sends its candidate to debug; lost ones are tried again first."""
+def _why_broken(tries: list[RunState]) -> str | None:
+    """Return why a seed sends its candidate to debug; a lost run is tried again first."""
+    run = tries[-1]
     if run.status == RunStatus.LOST or run.killed_by == "preempted":
-        same = [
-            each
-            for each in state.runs_of(run.candidate, run.phase).values()
-            if each.seed == run.seed and each.status != RunStatus.ABORTED
-        ]
-        return f"seed {run.seed} was lost {len(same)} times" if len(same) >= MOST_ATTEMPTS else None
+        is_hopeless = len(tries) >= MOST_ATTEMPTS
+        return f"seed {run.seed} was lost {len(tries)} times" if is_hopeless else None
     if run.status in (RunStatus.FAILED, RunStatus.KILLED):
         return f"seed {run.seed} was {run.status}: {run.why}"
     return None
