@@ -40,6 +40,7 @@ def at_home() -> Iterator[pytest.MonkeyPatch]:
         patch.setattr(host, "run_worker", _work_here)
         patch.setattr(pictures, "render", _draw_nothing)
         patch.setattr(api, "kept", lambda modules: nullcontext())
+        patch.setattr(api, "choose_backend", lambda: None)
         yield patch
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 from telic.core.events import Listener, ignore
 from telic.envs import make
 from telic.envs.spec import EnvSpec
+from telic.rendering.backends import choose_backend
 from telic.sandbox.interpreters import kept
 from telic.session.composing import ComposerAuthor
 from telic.session.control import Steering
@@ -115,6 +117,8 @@ def carry_on(
             account = Account(folder, allowance(config))
             steering = Steering(folder, tell, should_stop, account)
             author = _author(config, folder, spec, steering, tell)
+            # Which library draws is found out by drawing; the report then need not wait for it.
+            threading.Thread(target=choose_backend, daemon=True).start()
             with compiling_ahead(config.env, {}, config.device), kept(_WORKERS):
                 summary = run_loop(Work(config, folder, spec, author, steering, tell))
             account.save()

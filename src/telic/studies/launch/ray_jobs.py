@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import shlex
 from pathlib import Path
 from typing import Any
@@ -63,11 +64,11 @@ class RayLauncher:
 
     def _client(self) -> Any:
         try:
-            from ray.job_submission import JobSubmissionClient  # pyright: ignore
+            jobs = importlib.import_module("ray.job_submission")
         except ImportError:
             raise MissingExtra("ray", "ray", "Starting runs on Ray") from None
         try:
-            return JobSubmissionClient(self.address)
+            return jobs.JobSubmissionClient(self.address)
         except ConnectionError as error:
             raise EnvironmentBlocked(
                 "E_LAUNCHER",
