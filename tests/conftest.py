@@ -1,6 +1,7 @@
 """What every test shares: the same random numbers each time, and processors of its own."""
 
 import random
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -19,4 +20,7 @@ def own_processors(tmp_path_factory):
     """Let no session in a test wait for one that somebody else runs on this machine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
+        # Work ahead of need pays when processors idle, which they do not while tests run.
+        patch.setattr("telic.session.api.kept", lambda modules: nullcontext())
+        patch.setattr("telic.session.api.choose_backend", lambda: None)
         yield

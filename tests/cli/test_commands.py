@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from telic.cli.main import app
 from telic.storage.files import read_json
 from telic.storage.layout import list_runs
 from telic.training.run import status_of
@@ -114,13 +115,17 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("args", "code", "says"), REFUSALS, ids=lambda value: str(value)[:40])
-def test_bad_input_gets_one_clear_paragraph(trained, args, code, says):
+def test_bad_input_gets_one_clear_paragraph(trained, args, code, says, monkeypatch, capsys):
     (trained / "broken.py").write_text("def reward_fn(obs:\n")
     (trained / "hostile.py").write_text("import os\n" + REWARD)
-    done = telic(*args, folder=trained, check=code)
-    assert says in done.stderr, done.stderr
-    assert "Traceback" not in done.stderr + done.stdout
-    assert len(done.stderr.strip().splitlines()) <= 12
+    monkeypatch.chdir(trained)
+    with pytest.raises(SystemExit) as ended:
+        app(args)  # in this process: importing everything anew for each would take minutes
+    done = capsys.readouterr()
+    assert ended.value.code == code, done
+    assert says in done.err, done.err
+    assert "Traceback" not in done.err + done.out
+    assert len(done.err.strip().splitlines()) <= 12
     assert len(list_runs(trained / "runs")) == 1, "a refused request must leave no trace"
 
 

@@ -1,7 +1,7 @@
 """Whole sessions that take a second or two: no worker processes, no pictures, a scripted model."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from importlib import import_module
 
 import pytest
@@ -10,7 +10,6 @@ from telic import llm
 from telic.llm import Limits, Models, Request, Scripted
 from telic.rendering.jobs import Rendering
 from telic.sandbox import host
-from telic.session import api
 from telic.session.api import Session, run
 from telic.session.folder import SessionFolder
 from telic.session.report import pictures
@@ -39,8 +38,6 @@ def at_home() -> Iterator[pytest.MonkeyPatch]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(host, "run_worker", _work_here)
         patch.setattr(pictures, "render", _draw_nothing)
-        patch.setattr(api, "kept", lambda modules: nullcontext())
-        patch.setattr(api, "choose_backend", lambda: None)
         yield patch
 
 

@@ -8,7 +8,8 @@ from telic.errors import ConfigError, RewardError
 from telic.judges.criteria import Criterion
 from telic.judges.leaf import leaf
 from telic.judges.verdict import judged, together, unknown
-from telic.session import composing
+from telic.sandbox.interpreters import kept
+from telic.session import api, composing
 from telic.session.api import run
 from telic.session.folder import SessionFolder
 from telic.session.judging import decide as decide_on
@@ -51,7 +52,8 @@ def author(monkeypatch):
     return use
 
 
-def test_a_session_passes_and_leaves_a_report(author, tmp_path):
+def test_a_session_passes_and_leaves_a_report(author, tmp_path, monkeypatch):
+    monkeypatch.setattr(api, "kept", kept)
     author(goal=1.0)
     events = []
     session = run("move", runs_dir=tmp_path, on_event=events.append, **SMALL)

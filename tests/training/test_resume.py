@@ -15,8 +15,6 @@ from telic.training.run import execute, status_of
 from tests.training.small import SPEED, small_job, train_here
 from tests.training.test_population import numbers, weights
 
-KILLS = 20
-
 MEMORY = """
 from telic import RewardFunction
 
@@ -50,7 +48,8 @@ def rows_written(folder) -> int:
 
 
 @pytest.mark.slow
-def test_twenty_kills_at_random_moments_change_nothing(tmp_path):
+@pytest.mark.parametrize("kills", [7, pytest.param(20, marks=pytest.mark.long)])
+def test_kills_at_random_moments_change_nothing(tmp_path, kills):
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["telic.training.worker", "telic.training.run"])
 
@@ -62,14 +61,14 @@ def test_twenty_kills_at_random_moments_change_nothing(tmp_path):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     uninterrupted = start(whole)
     chance = random.Random(0)
-    for _ in range(KILLS):
+    for _ in range(kills):
         process = start(broken)
         # From the very start of a session to a few updates on, at any point within an update.
         goal = rows_written(broken) + chance.randint(0, 5)
         while process.is_alive() and rows_written(broken) < goal:
             time.sleep(0.002)
         time.sleep(chance.uniform(0.0, 0.5))
-        assert process.is_alive(), "the run was over before it could be killed twenty times"
+        assert process.is_alive(), "the run was over before it could be killed so often"
         os.kill(process.pid, signal.SIGKILL)
         process.join()
     for process in (uninterrupted, start(broken)):
