@@ -25,43 +25,40 @@ def work(folder: Path) -> dict:
     return run_worker("worker_entry", payload, writable=[folder], python_path=[HERE])
 
 
-def ready() -> int:
-    process = interpreters._mine.process
-    assert process is not None and process.poll() is None
-    return process.pid
+def ready() -> list[int]:
+    assert all(each.poll() is None for each in interpreters._mine.ready)
+    return [each.pid for each in interpreters._mine.ready]
 
 
-def test_each_worker_is_the_one_that_was_ready_and_leaves_the_next_behind(folder, monkeypatch):
+def test_workers_are_those_that_were_ready_and_the_last_one_leaves_more_behind(folder, monkeypatch):
     monkeypatch.setenv("TELIC_TEST_API_KEY", "sk-secret")
     with interpreters.kept(["json"]):
-        first = ready()
+        first, second = ready()
         result = work(folder)
-        second = ready()
-        assert second != first
         assert result["cwd"] == str(folder)
         assert "TELIC_TEST_API_KEY" not in result["environment"]
         assert "a stray line" in (folder / LOG_NAME).read_text()
-        work(folder)
-        third = ready()
-    assert third not in (first, second)
-    for pid in (first, second, third):
+        assert ready() == [second]
+        with interpreters.kept(["nothing_more"]):
+            work(folder)
+        others = ready()
+        assert len(others) == 2 and not {first, second} & set(others)
+    for pid in (first, second, *others):
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
 
 
-def test_one_that_died_is_not_missed(folder):
+def test_those_that_died_are_not_missed(folder):
     with interpreters.kept(["json"]):
-        process = interpreters._mine.process
-        assert process is not None
-        process.kill()
-        process.wait()
+        for process in interpreters._mine.ready:
+            process.kill()
+            process.wait()
         assert work(folder)["data"] == 1
 
 
-def test_one_that_cannot_import_ends_and_the_worker_says_why_itself(folder):
+def test_those_that_cannot_import_end_and_the_worker_starts_by_itself(folder):
     with interpreters.kept(["no_such_module"]):
-        process = interpreters._mine.process
-        assert process is not None and process.wait(60) != 0
+        assert all(each.wait(60) != 0 for each in interpreters._mine.ready)
         assert work(folder)["data"] == 1
 
 

@@ -89,9 +89,13 @@ def run(
     debug: Debug = False,
 ) -> None:
     """Describe a behaviour; get a trained policy and the evidence that it does what you asked."""
-    from telic.session.api import run as run_session
+    from telic.sandbox.interpreters import kept
+    from telic.session import WORKERS
 
-    with interruptible() as stop, SessionView(quiet=as_json, asks=interactive) as view:
+    view = SessionView(quiet=as_json, asks=interactive)
+    with kept(WORKERS), interruptible() as stop, view:
+        from telic.session.api import run as run_session  # while the workers import, too
+
         session = run_session(
             intent,
             env=env,

@@ -1,9 +1,9 @@
 """Start the interpreters that become workers, ahead of need where that is asked for.
 
 Importing takes longer than most of what a worker does. While `kept` is in force, each worker of
-this thread begins in a process that has imported already, and leaves the next one importing behind
-it. A spare runs nothing foreign: it becomes a worker by the same first message, confines itself in
-the same way and serves once.
+this thread begins in a process that has imported already, and who takes the last one leaves the
+next importing behind it. A spare runs nothing foreign: it becomes a worker by the same first
+message, confines itself in the same way and serves once.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Mine(threading.local):
     """Of this thread only: the kernel ends a worker with the thread that started it."""
 
     modules: tuple[str, ...] = ()
-    process: subprocess.Popen[bytes] | None = None
+    ready: tuple[subprocess.Popen[bytes], ...] = ()
 
 
 _mine = _Mine()
@@ -51,40 +51,51 @@ _mine = _Mine()
 
 @contextlib.contextmanager
 def kept(modules: Sequence[str]) -> Iterator[None]:
-    """Have a process ready that has imported these modules; ends it after the block."""
+    """Have a process ready that has imported these modules; ends it after the outermost block."""
+    if _mine.modules:
+        yield
+        return
     _mine.modules = tuple(modules)
     try:
         prepare()
         yield
     finally:
         _mine.modules = ()
-        end(take())
+        for process in _mine.ready:
+            end(process)
+        _mine.ready = ()
 
 
 def prepare() -> None:
-    """Let the next process import, if any are kept and none is ready."""
-    if not _mine.modules or _mine.process is not None:
-        return
+    """Let the next two processes import, if any are kept and none is left.
+
+    Two, because much that is short comes in pairs: who took the last one is likely to be long.
+    """
+    if _mine.modules and not _mine.ready:
+        _mine.ready = tuple(_importing() for _ in range(2))
+
+
+def _importing() -> subprocess.Popen[bytes]:
     process = start(None, stderr=subprocess.DEVNULL)
     assert process.stdin is not None
     process.stdin.write(encode({"kind": "import", "modules": list(_mine.modules)}))
     process.stdin.flush()
-    _mine.process = process
+    return process
 
 
 def take() -> subprocess.Popen[bytes] | None:
-    """Return the process that is ready, or is getting ready; None if there is none."""
-    process, _mine.process = _mine.process, None
-    if process is None or process.poll() is None:
-        return process
-    end(process)
+    """Return a process that is ready, or is getting ready; None if there is none."""
+    while _mine.ready:
+        process, *rest = _mine.ready
+        _mine.ready = tuple(rest)
+        if process.poll() is None:
+            return process
+        end(process)
     return None
 
 
-def end(process: subprocess.Popen[bytes] | None) -> None:
+def end(process: subprocess.Popen[bytes]) -> None:
     """End a process that nobody needs any more."""
-    if process is None:
-        return
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

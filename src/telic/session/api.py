@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,8 +9,8 @@ from typing import Any, NamedTuple
 from telic.core.events import Listener, ignore
 from telic.envs import make
 from telic.envs.spec import EnvSpec
-from telic.rendering.backends import choose_backend
 from telic.sandbox.interpreters import kept
+from telic.session import WORKERS
 from telic.session.composing import ComposerAuthor
 from telic.session.control import Steering
 from telic.session.find import state_of
@@ -25,8 +24,6 @@ from telic.storage.locks import RunLock, lock_holder
 from telic.training.kernels import compiling_ahead
 
 _QUIET = ("train.progress", "video.progress")
-_WORKERS = ("telic.training.worker", "telic.judges.worker", "telic.judges.trial_worker")
-"""what is imported ahead of need"""
 _LIMITS = ("max_calls", "max_usd", "max_hours", "max_steps")
 
 
@@ -117,9 +114,7 @@ def carry_on(
             account = Account(folder, allowance(config))
             steering = Steering(folder, tell, should_stop, account)
             author = _author(config, folder, spec, steering, tell)
-            # Which library draws is found out by drawing; the report then need not wait for it.
-            threading.Thread(target=choose_backend, daemon=True).start()
-            with compiling_ahead(config.env, {}, config.device), kept(_WORKERS):
+            with compiling_ahead(config.env, {}, config.device), kept(WORKERS):
                 summary = run_loop(Work(config, folder, spec, author, steering, tell))
             account.save()
     return Session(folder.path, summary)

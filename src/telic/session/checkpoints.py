@@ -19,6 +19,7 @@ from telic.core.config import Record
 from telic.core.events import Event
 from telic.errors import TelicError
 from telic.judges.code import judge_files
+from telic.rendering.backends import choose_backend
 from telic.session.work import Work
 from telic.storage.files import JsonLines
 
@@ -77,6 +78,9 @@ class CheckpointJudge:
         return time.monotonic() - self._since > _LONG_S
 
     def _serve(self) -> None:
+        # Which library draws is found out by drawing; the report then need not wait for that.
+        with contextlib.suppress(TelicError):  # what is wrong with it, the report says itself
+            choose_backend()
         while (step := self._steps.get()) is not None:
             # A checkpoint that cannot be judged is told, and costs nothing else.
             try:
