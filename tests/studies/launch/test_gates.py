@@ -115,11 +115,23 @@ def test_g03_finds_a_changed_byte(ledger, candidate):
     assert "line 1 of the ledger is bad" in found.why
 
 
-def test_g03_finds_a_projection_that_lags(ledger, candidate):
+def test_g03_finds_a_projection_that_saw_another_line(ledger, candidate):
     state = read_json(ledger.folder.state)
     state["ledger_head"]["seq"] -= 1
     write_json(ledger.folder.state, state)
-    assert not gate(ledger, candidate, "G03").passed
+    assert not gate(ledger, candidate, "G03", execute=True).passed
+    assert not gate(ledger, candidate, "G03", execute=False).passed
+
+
+def test_g03_makes_a_projection_again_that_a_crash_left_behind(ledger, candidate):
+    last, before = ledger.events()[-1], ledger.events()[-2]
+    state = read_json(ledger.folder.state)
+    state["ledger_head"] = {"seq": before.seq, "hash": before.hash}
+    write_json(ledger.folder.state, state)
+    assert not gate(ledger, candidate, "G03", execute=False).passed
+    assert read_json(ledger.folder.state)["ledger_head"]["seq"] == before.seq
+    assert gate(ledger, candidate, "G03", execute=True).passed
+    assert read_json(ledger.folder.state)["ledger_head"]["seq"] == last.seq
 
 
 def test_g04_finds_a_contract_that_nobody_agreed_to(ledger, candidate):

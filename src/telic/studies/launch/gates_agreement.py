@@ -7,6 +7,7 @@ import time
 from telic.studies.approvals import experiment_standing, missing
 from telic.studies.launch.request import TOKEN
 from telic.studies.launch.situation import Situation
+from telic.studies.ledger import Ledger
 from telic.studies.projections import committed_head
 from telic.studies.subjects import contract_hash
 from telic.studies.validation.subject import Finding
@@ -48,7 +49,25 @@ def ledger_is_whole(s: Situation) -> Finding:
             problem = "state.json is not what the ledger comes to"
         else:
             return Finding(value={"seq": chain.head.seq, "hash": chain.head.hash[:12]})
+    if s.request.execute and _catch_up(s.ledger):
+        return Finding(value={"seq": s.ledger.head.seq, "hash": s.ledger.head.hash[:12]})
     return Finding((problem,))
+
+
+def _catch_up(ledger: Ledger) -> bool:
+    """Say whether state.json has, or now gets, the last line of a ledger that verifies.
+
+    With the lock held nobody is between a line and its projection: what lags was left by a crash,
+    and is made again. One that has seen a line which is no longer there is not made to forget it.
+    """
+    with ledger.locked():
+        chain, seen = ledger.verify(), committed_head(ledger.folder)
+        hashes = {each.seq: each.hash for each in ledger.events()}
+        if not chain.ok or (seen is not None and hashes.get(seen.seq) != seen.hash):
+            return False
+        if seen != chain.head:
+            ledger.rebuild()
+        return True
 
 
 def contract_is_agreed(s: Situation) -> Finding:
