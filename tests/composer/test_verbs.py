@@ -90,7 +90,13 @@ def test_every_posture_style_and_limit_is_asked_for():
     assert {limit.kind for each in parsed for limit in each.limits} == set(LimitKind)
 
 
-@pytest.mark.parametrize("env", TASKS)
+# The large robots take half a minute, and show what the small ones show.
+LARGE = ("Humanoid-v5", "HumanoidStandup-v5")
+
+
+@pytest.mark.parametrize(
+    "env", [pytest.param(each, marks=[pytest.mark.long] * (each in LARGE)) for each in TASKS]
+)
 def test_what_is_composed_is_accepted_and_runs(env):
     for text in [each for name, each in ALL if name == env]:
         try:

@@ -85,6 +85,7 @@ def test_a_session_that_cannot_pass_revises_and_says_so(author, tmp_path):
     )
 
 
+@pytest.mark.long  # test_kills shows it in less time
 def test_the_same_request_goes_on_and_asks_nobody_twice(author, tmp_path):
     asked = author(goal=1.0)
     seen = []
