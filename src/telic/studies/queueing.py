@@ -152,14 +152,14 @@ def completed(state: StudyState) -> list[str]:
     return [n for n, each in state.candidates.items() if each.status == CandidateStatus.COMPLETED]
 
 
-def planned_seeds(ledger: Ledger, candidate: str, phase: Phase) -> frozenset[int]:
+def planned_seeds(ledger: Ledger, candidate: Candidate, phase: Phase) -> frozenset[int]:
     """Return the seeds of a phase: those of the plan, and those that were asked for later."""
     asked = [
         job.seed
         for job in queue_of(ledger).jobs
-        if (job.candidate, job.phase) == (candidate, phase) and job.status != "cancelled"
+        if (job.candidate, job.phase) == (candidate.id, phase) and job.status != "cancelled"
     ]
-    return frozenset([*asked, *current_candidate(ledger, candidate).plan.seeds.get(phase, ())])
+    return frozenset([*asked, *candidate.plan.seeds.get(phase, ())])
 
 
 def fresh_seeds(

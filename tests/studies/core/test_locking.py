@@ -22,10 +22,12 @@ def kind(request, monkeypatch):
 
 
 def test_the_holder_may_take_it_again(tmp_path, kind):
+    taken = []
     with study_lock(tmp_path / "lock"), study_lock(tmp_path / "lock", patience_s=0.1):
-        pass
+        taken.append("again, while it is held")
     with study_lock(tmp_path / "lock", patience_s=0.1):
-        pass
+        taken.append("after both were given back")
+    assert len(taken) == 2
 
 
 def test_another_thread_waits_and_gives_up(tmp_path, kind):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from telic.storage.files import read_json
+from telic.studies.candidate_files import current_candidate
 from telic.studies.canonical import content_hash
 from telic.studies.clock import utc_now
 from telic.studies.errors import StudyError
@@ -159,9 +160,8 @@ def _arm(seen: _Seen, candidate: str, phases: Iterable[Phase]) -> Arm:
                 runs[run.seed] = made
             else:
                 open_seeds.setdefault(run.seed, f"{name} ({run.status})")
-    planned = sorted(
-        {seed for phase in phases for seed in planned_seeds(seen.ledger, candidate, phase)}
-    )
+    own = current_candidate(seen.ledger, candidate)
+    planned = sorted({seed for phase in phases for seed in planned_seeds(seen.ledger, own, phase)})
     missing = [text for seed, text in open_seeds.items() if seed not in runs]
     missing += [f"seed {seed}" for seed in planned if seed not in runs and seed not in open_seeds]
     return Arm(

@@ -11,24 +11,14 @@ from telic.studies.launch.command import Command
 from telic.studies.launch.network import RunEnvironment, run_environment
 from telic.studies.launch.request import SMOKE_TIMEOUT_S, LaunchRequest
 from telic.studies.ledger import Ledger
-from telic.studies.queueing import queue_of
-from telic.studies.records import PHASES, Adapter, Candidate, CommandSpec, Contract, RunStatus
+from telic.studies.queueing import planned_seeds
+from telic.studies.records import PHASES, Adapter, CommandSpec, Contract, RunStatus
 from telic.studies.records.contract import Phase
 from telic.studies.state import StudyState
 
 ARTEFACTS = "artefacts"
 """folder inside the run folder that belongs to the training; {run_dir} of its command"""
 _AGAIN = (RunStatus.ABORTED, RunStatus.LOST)
-
-
-def planned_seeds(ledger: Ledger, candidate: Candidate, phase: Phase) -> frozenset[int]:
-    """Return the seeds of a phase: those of the plan, and those that were queued since."""
-    queued = (
-        job.seed
-        for job in queue_of(ledger).jobs
-        if (job.candidate, job.phase) == (candidate.id, phase) and job.status != "cancelled"
-    )
-    return frozenset((*candidate.plan.seeds.get(phase, ()), *queued))
 
 
 def command_spec(adapter: Adapter, phase: Phase) -> CommandSpec:

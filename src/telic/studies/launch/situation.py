@@ -26,11 +26,11 @@ from telic.studies.launch.planning import (
     command_spec,
     environment_of,
     first_free_gpu,
-    planned_seeds,
     timeout_of,
 )
 from telic.studies.launch.request import LaunchRequest, reservation_of, steps_of
 from telic.studies.ledger import Ledger
+from telic.studies.queueing import planned_seeds
 from telic.studies.records import (
     Adapter,
     Amounts,
