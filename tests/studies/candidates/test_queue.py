@@ -3,6 +3,7 @@ import pytest
 from telic.errors import UnknownName
 from telic.storage.files import read_json
 from telic.studies.batches import plan_batch, read_experiments
+from telic.studies.candidate_files import current_candidate
 from telic.studies.errors import GateRefused
 from telic.studies.lifecycle import transition
 from telic.studies.ordering import reorder
@@ -253,7 +254,8 @@ def test_more_seeds_come_fresh_from_the_pool(ledger, queued):
     complete(ledger, queued, "promotion", (100, 101, 102, 103, 104))
     jobs = more_seeds(ledger, queued, AGENT, "the interval is wide")
     assert [each.seed for each in jobs] == [105, 106, 107, 108, 109]
-    assert planned_seeds(ledger, queued, "promotion") == frozenset(range(100, 110))
+    own = current_candidate(ledger, queued)
+    assert planned_seeds(ledger, own, "promotion") == frozenset(range(100, 110))
     assert ledger.state().candidates[queued].status == "validated"
     assert len(ready(queue_step(ledger))) == 1
 

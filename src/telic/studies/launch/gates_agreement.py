@@ -58,16 +58,13 @@ def _catch_up(ledger: Ledger) -> bool:
     """Say whether state.json has, or now gets, the last line of a ledger that verifies.
 
     With the lock held nobody is between a line and its projection: what lags was left by a crash,
-    and is made again. One that has seen a line which is no longer there is not made to forget it.
+    and is made again. A projection that saw a line which is gone fails the verification itself.
     """
     with ledger.locked():
-        chain, seen = ledger.verify(), committed_head(ledger.folder)
-        hashes = {each.seq: each.hash for each in ledger.events()}
-        if not chain.ok or (seen is not None and hashes.get(seen.seq) != seen.hash):
-            return False
-        if seen != chain.head:
+        chain = ledger.verify()
+        if chain.ok and committed_head(ledger.folder) != chain.head:
             ledger.rebuild()
-        return True
+        return chain.ok
 
 
 def contract_is_agreed(s: Situation) -> Finding:
