@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 from collections.abc import Iterator
 
 import mujoco
@@ -14,6 +16,7 @@ from telic.rendering.painter import PainterBroken, floor_height
 
 _FLAT = 1e-3  # height that is left of a geom in its shadow: keeps its faces turned outwards
 _SHADOW = np.array((*FLOOR_SHADOW, 1), dtype=np.float32)
+_MOST_GEOMS = 10_000  # with their shadows; what is beyond is not drawn
 _NOWHERE, _STRAIGHT = np.zeros(3), np.eye(3).ravel()
 _SHADOW_LIFT = 2e-3  # of the robot's radius, above the floor
 
@@ -33,9 +36,16 @@ class GlPainter:
         self._floor = floor_height(model)
         self._period = 2 * tile_size_m(model)
         self._lift = _SHADOW_LIFT * radius_m(model)
+        # No larger buffer than the picture: MuJoCo clears all of it.
+        self._height, self._width = height * (1 + fine), width * (1 + fine)
+        model.vis.global_.offheight, model.vis.global_.offwidth = self._height, self._width
+        self._model = model
         with _broken_by_drivers():
-            self._renderer = mujoco.Renderer(model, height * (1 + fine), width * (1 + fine))
-        flags = self._renderer.scene.flags
+            _context_of_process()
+            self._context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_50.value)
+            mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, self._context)
+        self._scene = mujoco.MjvScene(model, _MOST_GEOMS)
+        flags = self._scene.flags
         flags[mujoco.mjtRndFlag.mjRND_SHADOW] = False
         flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = False
         flags[mujoco.mjtRndFlag.mjRND_FOG] = False
@@ -53,31 +63,41 @@ class GlPainter:
         self._camera.distance = camera.distance_m
         self._camera.azimuth = camera.azimuth_deg
         self._camera.elevation = camera.elevation_deg
-        self._renderer.update_scene(data, self._camera, self._option)
+        mujoco.mjv_updateScene(
+            self._model, data, self._option, None, self._camera,
+            mujoco.mjtCatBit.mjCAT_ALL.value, self._scene,
+        )  # fmt: skip
         if self._floor is not None:
             self._move_floor()
             self._add_shadows(self._floor)
         with _broken_by_drivers():
-            picture = self._renderer.render()
+            picture = self._render()
         return _halve(picture) if self._fine else picture
 
     def close(self) -> None:
-        """Free the OpenGL context."""
-        self._renderer.close()
+        """Free the model's textures and buffers."""
+        self._context.free()
+
+    def _render(self) -> np.ndarray:
+        box = mujoco.MjrRect(0, 0, self._width, self._height)
+        mujoco.mjr_render(box, self._scene, self._context)
+        picture = np.empty((self._height, self._width, 3), np.uint8)
+        mujoco.mjr_readPixels(picture, None, box, self._context)
+        return picture[::-1]  # OpenGL counts lines from below
 
     def _move_floor(self) -> None:
         """Put the floor under what is looked at, by whole periods of its tiles.
 
         MuJoCo's own endless planes do the same, for a third of the time of a frame.
         """
-        scene = self._renderer.scene
+        scene = self._scene
         for i in range(scene.ngeom):
             if scene.geoms[i].type == mujoco.mjtGeom.mjGEOM_PLANE:
                 offset = self._camera.lookat[:2] - scene.geoms[i].pos[:2]
                 scene.geoms[i].pos[:2] += self._period * np.round(offset / self._period)
 
     def _add_shadows(self, floor: float) -> None:
-        scene = self._renderer.scene
+        scene = self._scene
         for i in range(scene.ngeom):
             geom = scene.geoms[i]
             if geom.category != mujoco.mjtCatBit.mjCAT_DYNAMIC or geom.rgba[3] < 0.5:
@@ -93,6 +113,15 @@ class GlPainter:
             shadow.mat[:] = self._flatten @ geom.mat
             shadow.specular = shadow.shininess = shadow.reflectance = 0
             scene.ngeom += 1
+
+
+@functools.cache
+def _context_of_process() -> mujoco.GLContext:
+    """Return an OpenGL context, one for all painters: opening it takes as long as forty frames."""
+    context = mujoco.GLContext(64, 48)  # its own buffer is never drawn to
+    context.make_current()
+    atexit.register(context.free)  # OSMesa's own clean-up comes too late and complains
+    return context
 
 
 @contextlib.contextmanager

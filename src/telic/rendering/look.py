@@ -73,10 +73,9 @@ def dress(spec: mujoco.MjSpec, plain: mujoco.MjModel, *, repaint: bool) -> None:
     for body in spec.worldbody.bodies:
         _paint(body, _BODY, repaint, is_chain=not _branches(body))
     spec.visual.quality.offsamples = 0
+    spec.visual.quality.shadowsize = 0  # the painter lays its own shadows; a map takes long to make
     spec.visual.quality.numslices = 20
     spec.visual.quality.numstacks = 12
-    global_ = getattr(spec.visual, "global")
-    global_.offwidth, global_.offheight = 4096, 4096
 
 
 def _hang_sky(spec: mujoco.MjSpec) -> None:
