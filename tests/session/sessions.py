@@ -1,5 +1,6 @@
 """Session folders with something in them, made without training."""
 
+import time
 from pathlib import Path
 
 import torch
@@ -18,6 +19,14 @@ CRITERIA = (
     Criterion(title="stays upright", quantity="tilt", direction="at_most"),
 )
 JUDGE = "def judge(episode):\n    return []\n"
+
+
+def until(ready, seconds=60.0):
+    """Wait for something; fail if it does not happen."""
+    deadline = time.monotonic() + seconds
+    while not ready():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.01)
 
 
 def make_session(runs_dir: Path, name: str = "session_20260102_030405_abcd1234", **config):

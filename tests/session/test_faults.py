@@ -137,7 +137,7 @@ def test_a_model_that_is_too_slow_is_not_waited_for(asking):
     began = time.monotonic()
     with pytest.raises(ModelUnavailable, match="did not answer within"):
         asking.run({**PASSING, "elicitor": slow}, limits=limits)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 25
 
 
 def test_who_asks_for_patience_gets_it_within_the_deadline(asking):
@@ -152,7 +152,7 @@ def test_who_asks_for_too_much_patience_is_not_waited_for(asking):
     began = time.monotonic()
     with pytest.raises(ModelUnavailable, match="Too many requests"):
         asking.run({**PASSING, "elicitor": busy})
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60
 
 
 # ----------------------------------------------------------------------- nothing left to spend

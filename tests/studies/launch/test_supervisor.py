@@ -75,10 +75,10 @@ def test_it_survives_its_parent_and_is_found_by_its_identity(tmp_path):
 def test_a_timeout_ends_a_program_that_ignores_requests(tmp_path):
     code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(30)"
     began = time.monotonic()
-    start(tmp_path, *python(code), options=("--timeout", "0.5", "--grace", "0.3")).wait(10)
+    start(tmp_path, *python(code), options=("--timeout", "0.5", "--grace", "0.3")).wait(25)
     ended = processes.read_exit(tmp_path)
     assert (ended["ended_by"], ended["signal"]) == ("timeout", "SIGKILL")
-    assert 0.8 <= time.monotonic() - began < 5
+    assert 0.8 <= time.monotonic() - began < 25
 
 
 def test_a_program_may_use_the_grace_to_save_its_work(tmp_path):
