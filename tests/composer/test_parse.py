@@ -186,6 +186,8 @@ Humanoid: do a cartwheel, then stand up
     1) stand_up
 Humanoid: roll over
     0) roll
+HalfCheetah: raise your torso
+    0) stand [torso] high
 Ant: spin in place clockwise
     0) turn clockwise
     ! no_drift

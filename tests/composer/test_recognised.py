@@ -34,6 +34,7 @@ GOOD = [
     (HOPPER, "hop forward", [jumps(8, 12, 0.2, forward_mps=0.9)]),
     (CHEETAH, "do a backflip", [jumps(1, 1, pitch_turns=-1.0), STILL]),
     (ANT, "do a cartwheel", [Motion(seconds=1.5, roll_turns=1.0), STILL]),
+    (ANT, "keep rolling to the side", [Motion(seconds=5.0, roll_turns=3.0)]),
     (ANT, "jump forward", [jumps(5, 2, 0.7, forward_mps=1.2)]),
     (ANT, "walk 2 m", [go(5, 0.4), STILL]),
     (ANT, "walk forward and to the left", [go(8, 0.7, left_mps=0.7, stride_hz=3)]),

@@ -125,6 +125,8 @@ class _Slots:
         verb, weak = self.sketch.verb, self.sketch.says.get("weak")
         if verb == Verb.GO and self.has_target:
             return Verb.REACH
+        if verb == Verb.LIFT and self.part is not None and self.part.name == "torso":
+            return Verb.STAND  # tall: see _postures
         limb = self.part is not None and any(word in self.part.name for word in _LIMBS)
         return Verb.SWING if verb == Verb.GO and weak and limb else verb
 
@@ -251,6 +253,8 @@ class _Slots:
         one = self.part is not None and self.part.name in _ONE_LEG
         if one and self.verb in (Verb.STAND, Verb.BALANCE, Verb.HOP):
             found.add(Posture.ONE_LEG)
+        if self.sketch.verb == Verb.LIFT and self.verb == Verb.STAND:
+            found.add(Posture.HIGH)
         for mark, sense in self._senses("posture"):
             self._use(mark)
             found |= {Posture(sense.value), *map(Posture, sense.says.get("postures", ()))}

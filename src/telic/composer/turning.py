@@ -131,11 +131,39 @@ def roll(frame: Frame, scene: Scene, draft: Draft) -> None:
             scene.require("roll_turns", "roll sideways")
         scene.require("pitch_turns", "roll over")
         is_back = frame.direction is Direction.BACKWARD
-        sign, which = ("-", "backward") if is_back else ("", "forward")
-        _somersault(frame, scene, draft, "pitch_turns", sign, which)
+        quantity, (sign, which) = "pitch_turns", ("-", "backward") if is_back else ("", "forward")
     else:
+        quantity, which = "roll_turns", "sideways"
         sign = "-" if frame.direction is Direction.LEFT else ""
-        _somersault(frame, scene, draft, "roll_turns", sign, "sideways")
+    if frame.until_end and frame.count is None:
+        _keep_rolling(draft, quantity, sign, which)
+    else:
+        _somersault(frame, scene, draft, quantity, sign, which)
+
+
+def _keep_rolling(draft: Draft, quantity: str, sign: str, which: str) -> None:
+    """Turn over again and again, with no landing: two turns in five seconds at least."""
+    rate, seconds = quantity.replace("turns", "rate"), 5.0
+    draft.need(f"spin = {sign}quantities.{rate}(info)")
+    draft.add("roll", "(spin / 4.0).clamp(-1.0, 1.5)", 1.0, f"rolling {which}", r"\omega / 4")
+    draft.need("effort = action.square().mean(-1)")
+    draft.add("control", "-effort", 0.02, "mean squared action, as a cost", r"-\overline{a^2}")
+    draft.measure(f'turns = {sign}episode["{quantity}"]')
+    draft.leaf(
+        f"rolls {which} on and on", f"{quantity.replace('_', ' ')} from start to end",
+        f"float(turns[-1]) * {seconds:g} / episode.full_seconds", zero=0.3, goal=2.0, weight=3.0,
+        unit="turns", kind="cumulative", tag="under_rotates",
+    )  # fmt: skip
+    draft.leaf(
+        "does not stop rolling", "share of the time turning faster than 0.8 rad/s",
+        f"episode.share(np.gradient(turns) * {_FULL:.5g} / episode.dt > 0.8)"
+        " if len(turns) > 1 else 0.0",
+        zero=0.2, goal=0.6, weight=1.0, tag="stops",
+    )  # fmt: skip
+    draft.ends_when("spin > 0.8", f"np.gradient(turns) * {_FULL:.5g} / episode.dt > 0.8", seconds)
+    draft.seconds = seconds
+    draft.settings |= {"log_std": 0.0, "entropy_coef": 0.002}  # small motions turn nobody over
+    draft.practice = 3.5
 
 
 def _somersault(
