@@ -57,20 +57,35 @@ def trained(tmp_path_factory) -> Path:
     return folder
 
 
-def test_json_is_one_document_for_every_command(trained):
+@pytest.fixture
+def said(trained, monkeypatch, capsys):
+    """Run a command in this process: importing everything anew for each would take minutes."""
+    monkeypatch.chdir(trained)
+
+    def run(*args, code=0):
+        with pytest.raises(SystemExit) as ended:
+            app(list(args))
+        done = capsys.readouterr()
+        assert (ended.value.code or 0) == code, done
+        return done
+
+    return run
+
+
+def test_json_is_one_document_for_every_command(said):
     for args in (["runs"], ["show"], ["envs"], ["envs", "Hopper-v5"], ["quantities"], ["presets"],
                  ["train", "Ant-v5", "--dry-run"], ["doctor"]):  # fmt: skip
-        done = telic(*args, "--json", folder=trained)
-        json.loads(done.stdout)
-        assert done.stderr == "", args
+        done = said(*args, "--json")
+        json.loads(done.out)
+        assert done.err == "", args
 
 
-def test_a_run_is_shown_with_its_members_and_findings(trained):
-    page = telic("show", "latest", folder=trained).stdout
+def test_a_run_is_shown_with_its_members_and_findings(said):
+    page = said("show", "latest").out
     assert "reward_seed_1" in page and "reward_seed_2" in page and "completed" in page
-    single = telic("show", "latest", "--member", "reward_seed_1", folder=trained).stdout
+    single = said("show", "latest", "--member", "reward_seed_1").out
     assert "95 % interval" in single and "speed" in single
-    command = telic("show", "latest", "--command", folder=trained).stdout
+    command = said("show", "latest", "--command").out
     assert command.startswith("telic train HalfCheetah-v5 --reward reward.py")
 
 
@@ -115,14 +130,10 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("args", "code", "says"), REFUSALS, ids=lambda value: str(value)[:40])
-def test_bad_input_gets_one_clear_paragraph(trained, args, code, says, monkeypatch, capsys):
+def test_bad_input_gets_one_clear_paragraph(trained, said, args, code, says):
     (trained / "broken.py").write_text("def reward_fn(obs:\n")
     (trained / "hostile.py").write_text("import os\n" + REWARD)
-    monkeypatch.chdir(trained)
-    with pytest.raises(SystemExit) as ended:
-        app(args)  # in this process: importing everything anew for each would take minutes
-    done = capsys.readouterr()
-    assert ended.value.code == code, done
+    done = said(*args, code=code)
     assert says in done.err, done.err
     assert "Traceback" not in done.err + done.out
     assert len(done.err.strip().splitlines()) <= 12
