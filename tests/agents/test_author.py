@@ -5,7 +5,7 @@ import pytest
 from telic.agents.author import elicit, listed, scene, write_both
 from telic.agents.records import Look, Turn
 from telic.agents.reviewer import review
-from telic.agents.reviser import revise
+from telic.agents.reviser import Flaw, revise
 from telic.envs import make
 from telic.errors import RewardError
 from telic.judges.trial import Trial, Tried
@@ -93,6 +93,20 @@ def test_a_revision_of_nothing_or_of_refused_code_goes_back(shown, tmp_path):
     assert made.based_on == 1
     assert "no iteration 7" in scripted.requests[1].prompt
     assert "socket" in scripted.requests[2].prompt
+
+
+def test_a_doubt_goes_back_as_long_as_tries_are_left_and_a_fault_always(shown, tmp_path):
+    def tried(name, flaw):
+        scripted = Scripted({"reviser": {"revision": REVISION}})
+        models = Models(scripted, tmp_path / name)
+        return scripted, lambda: revise(models, shown, "s", lambda look: "", [1], lambda _: flaw)
+
+    scripted, doubted = tried("doubted", Flaw("it pays for shaking", is_fatal=False))
+    assert doubted().change == "faster" and len(scripted.requests) == 3
+    assert "it pays for shaking" in scripted.requests[1].prompt
+    _, faulty = tried("faulty", Flaw("it divides by zero"))
+    with pytest.raises(RewardError, match="it divides by zero"):
+        faulty()
 
 
 def test_a_reviser_who_only_looks_is_told_to_decide_and_then_given_up(shown, tmp_path):

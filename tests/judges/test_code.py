@@ -5,10 +5,11 @@ import pytest
 import torch
 
 from telic.envs import make
-from telic.errors import RefusedCode, RewardError
+from telic.errors import RefusedCode, RewardError, WorkerDied
 from telic.judges.code import JudgeCode, judge_files
 from telic.judges.episode import Episode
-from telic.judges.verdict import together, unknown
+from telic.judges.verdict import judged, together, unknown
+from telic.sandbox import host
 from telic.session.episodes import record
 from telic.storage.trajectories import read_trajectory
 
@@ -74,3 +75,26 @@ def test_foreign_judges_are_held_to_the_allow_list(episodes, tmp_path):
         JudgeCode("x = 1\n")
     verdicts = judge_files("import os\n", episodes, tmp_path / "judge")
     assert all(each.score is None for each in verdicts)
+
+
+DIED = WorkerDied("ended by SIGKILL")
+
+
+@pytest.mark.parametrize(
+    ("deaths", "score", "tries"),
+    [([], 1.0, 1), ([DIED], 1.0, 2), ([DIED] * 2, None, 2), ([RewardError("no judge")], None, 1)],
+    ids=["lives", "dies once", "dies twice", "is wrong"],
+)
+def test_a_worker_that_dies_is_replaced_once(episodes, tmp_path, monkeypatch, deaths, score, tries):
+    started = []
+
+    def run_worker(entry, payload, **_):
+        started.append(entry)
+        if len(started) <= len(deaths):
+            raise deaths[len(started) - 1]
+        return {"verdicts": [judged([], 1.0).model_dump(mode="json")] * len(payload["paths"])}
+
+    monkeypatch.setattr(host, "run_worker", run_worker)
+    verdicts = judge_files(SPEED, episodes, tmp_path)
+    assert [each.score for each in verdicts] == [score] * 3 and len(started) == tries
+    assert score is not None or str(deaths[0]) in (verdicts[0].reason or "")

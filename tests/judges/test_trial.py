@@ -30,8 +30,8 @@ RUN = (Motion(seconds=60, forward_mps=2.0, stride_hz=1.5),)
 ARGS = {"max_episode_steps": 40}
 
 
-def tried(tmp_path, reward, judge, motions=RUN, fine=()):
-    return try_out("HalfCheetah-v5", ARGS, reward, judge, motions, fine, tmp_path)
+def tried(tmp_path, reward, judge, motions=RUN, fine=(), threshold=0.8):
+    return try_out("HalfCheetah-v5", ARGS, reward, judge, motions, fine, threshold, tmp_path)
 
 
 def test_a_sound_pair_has_no_problems(tmp_path):
@@ -47,6 +47,7 @@ def test_a_judge_that_takes_anything_that_lasts_is_found_out(tmp_path):
     assert any('"does nothing" 1.00' in each for each in trial.judge_problems)
     fine = tuple(each.name for each in trial.examples)
     assert not tried(tmp_path, SPEED, LASTS, fine=fine).judge_problems
+    assert not tried(tmp_path, SPEED, LASTS, threshold=1.01).judge_problems  # nothing passes
 
 
 def test_a_judge_that_does_not_recognise_a_good_example_is_found_out(tmp_path):

@@ -3,6 +3,7 @@ from pydantic import ValidationError
 
 from telic.core.config import Record
 from telic.llm import Image, Reply, Request, Tokens
+from telic.llm.answers import InvalidAnswer, read_answer
 
 from .conftest import GOOD, Plan, question
 
@@ -68,3 +69,10 @@ def test_a_repair_carries_the_answer_and_the_reason():
 
 def test_the_bytes_of_a_picture_are_not_in_its_repr():
     assert "secret" not in repr(Image(data=b"secret"))
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+def test_what_is_no_number_is_no_answer(number):
+    """Parsers take it, and training on it would break a session for good."""
+    with pytest.raises(InvalidAnswer, match="every number must be finite"):
+        read_answer(f'{{"title": "t", "weights": {{"speed": {number}}}}}', Plan)

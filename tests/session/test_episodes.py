@@ -1,9 +1,10 @@
 """Fresh episodes are played with the policy as it was trained, its reward's memory included."""
 
 import pytest
+import torch
 
 from telic.errors import UsageError
-from telic.session.episodes import play, record
+from telic.session.episodes import JUDGE, TRIAL, play, record
 from telic.storage.layout import RunFolder
 from telic.storage.trajectories import read_trajectory
 from telic.training.plan import plan
@@ -42,6 +43,8 @@ def test_a_policy_that_sees_memory_is_played_beside_its_reward(checkpoint, tmp_p
     assert play(checkpoint, PHASES, "HalfCheetah-v5", ARGS, paths) == paths
     policy, episode = load_policy(checkpoint), read_trajectory(paths[0])
     assert len(episode) == 10 and "subtree_com" in episode
+    # It is judged by what it does: the trained reward is not there, the task's own by its name.
+    assert "reward" not in episode and "env_reward" in episode
     for step in (0, 7):  # the memory of each moment is what the reward had counted by then
         action = policy(episode["obs"][step], [float(step)])
         assert action == pytest.approx(episode["action"][step], abs=1e-5)
@@ -51,3 +54,14 @@ def test_a_policy_that_sees_memory_is_played_beside_its_reward(checkpoint, tmp_p
 def test_without_its_reward_it_is_refused(checkpoint, tmp_path):
     with pytest.raises(UsageError, match="memory"):
         record(load_policy(checkpoint), "HalfCheetah-v5", ARGS, [tmp_path / "x.npz"])
+
+
+def test_variants_are_chosen_on_other_starts_than_they_are_judged_on(tmp_path):
+    def first_obs(purpose):
+        path = tmp_path / f"{purpose}.npz"
+        record(
+            lambda obs: torch.zeros(len(obs), 1), "InvertedPendulum-v5", {}, [path], None, purpose
+        )
+        return read_trajectory(path)["obs"][0].tolist()
+
+    assert first_obs(TRIAL) != first_obs(JUDGE) == first_obs(JUDGE)

@@ -16,16 +16,17 @@ from typer.testing import CliRunner
 
 import telic
 from telic.cli.main import app
-from telic.errors import ResourceError, RewardError, TelicError, WorkerDied
+from telic.errors import ResourceError, RewardError, TelicError, TrainingFailed, WorkerDied
 from telic.judges.trial import Trial, failure
 from telic.judges.verdict import judged, unknown
 from telic.llm import Fault, Limits, ModelAnswerError, ModelUnavailable, RawReply
 from telic.sandbox import host
-from telic.session import judging, loop, spending
+from telic.session import judging, loop, population, spending
 from telic.session.find import state_of
 from telic.session.report import pictures
 from telic.storage import files as storage
 from telic.storage.files import read_json
+from telic.storage.layout import RunFolder
 from tests.agents.scripts import JUDGE, REVISION, REWARD, SCRIPT
 from tests.session.quick import FAILING, PASSING, VARYING, results
 
@@ -153,6 +154,67 @@ def test_who_asks_for_too_much_patience_is_not_waited_for(asking):
     with pytest.raises(ModelUnavailable, match="Too many requests"):
         asking.run({**PASSING, "elicitor": busy})
     assert time.monotonic() - began < 60
+
+
+def revised(*changes):
+    """Answers of a reviser, one after another."""
+    return [{"revision": {**REVISION, "weights": [{"speed": 2.0}], **each}} for each in changes]
+
+
+def test_a_revision_that_cannot_run_goes_back_before_it_is_trained(asking):
+    broken = REWARD["source"].replace("return ", "{}['nothing']\n        return ")
+    good = {"source": REWARD["source"], "steps": 20_000}
+    turns = revised({"source": broken}, {"weights": [{"sped": 2.0}]}, good)
+    session, asked = asking.run({**FAILING, "reviser": turns}, iterations=2)
+    assert asked.count("reviser") == 3 and session.summary.iterations == 2
+    told = [each.prompt for each in asking.requests if each.role == "reviser"]
+    assert 'no key "nothing"' in told[1] and "No weight is named sped" in told[2]
+    # How long to train was asked for, so it is not the reviser's to change.
+    assert read_json(asking.folder.iteration(2).candidate)["steps"] == 256
+
+
+def test_a_candidate_that_cannot_be_trained_is_tried_and_told(asking, home):
+    def train(work, number, candidate):
+        if number == 1:
+            raise TrainingFailed("Every member stopped. The reward became NaN.")
+        return population.train(work, number, candidate)
+
+    home.setattr(loop, "train", train)
+    script = {**FAILING, "reviser": revised({"source": REWARD["source"]})}
+    session, _ = asking.run(script, iterations=2)
+    assert session.summary.iterations == 2 and session.summary.best_iteration == 2
+    first = read_json(asking.folder.iteration(1).judgment)
+    assert first["score"] is None and first["best"] is None and "NaN" in first["failure"]
+    (asked,) = [each.prompt for each in asking.requests if each.role == "reviser"]
+    assert "There is no policy to judge: Every member stopped" in asked
+    assert "Could not be trained: Every member" in (session.path / "report.md").read_text()
+
+
+def test_when_nothing_can_be_trained_there_is_a_report_and_no_policy(asking, home):
+    def train(*_):
+        raise RewardError("reward.py line 3: no.")
+
+    home.setattr(loop, "train", train)
+    session, _ = asking.run(PASSING)
+    assert session.summary.outcome == "not_passed" and session.run is None
+    assert "reward.py line 3" in session.path.joinpath("report.html").read_text()
+
+
+def test_a_variant_that_breaks_off_is_unknown_and_the_others_are_judged(asking, home):
+    def judge_policies(work, number, candidate, run, *rest):
+        for member in RunFolder(run.path).members():
+            if not member.name.startswith("reward2_"):
+                shutil.rmtree(member.checkpoints_dir)
+        return judging.judge_policies(work, number, candidate, run, *rest)
+
+    home.setattr(population, "judge_policies", judge_policies)
+    session, _ = asking.run(VARYING, iterations=2)
+    assert session.summary.iterations == 2
+    chosen = read_json(asking.folder.iteration(2).selection)
+    known = {each["variant"]: each["judgement"]["score"] for each in chosen["members"]}
+    assert known[0] is None and known[1] is not None and chosen["kept"] == 1
+    first = chosen["members"][0]["judgement"]["verdicts"]
+    assert all("there is no policy" in each["reason"] for each in first)
 
 
 # ----------------------------------------------------------------------- nothing left to spend

@@ -62,6 +62,13 @@ def test_a_session_passes_and_leaves_a_report(author, tmp_path, monkeypatch):
     report = (session.path / "report.md").read_text()
     assert "passed" in report and "not understood: gracefully" in report
     assert session.policy()(telic.make("HalfCheetah-v5", num_envs=2).reset()).shape == (2, 6)
+    monkeypatch.setattr("telic.training.policy.load_policy", lambda *which: which)
+    judged_steps = {
+        each["member"]: each["step"]
+        for each in read_json(SessionFolder(session.path).iteration(1).judgment)["members"]
+    }
+    best = session.summary.best_member  # what is handed out is what was judged, not what paid most
+    assert session.policy() == (session.run / best, judged_steps[best])
     kinds = [each["event"] for each in events]
     order = ["session.asked", "session.tried", "train.start", "session.judged", "session.spent"]
     assert sorted(order, key=kinds.index) == order
@@ -137,6 +144,14 @@ def test_a_wide_interval_does_not_pass():
 def test_what_could_not_be_judged_is_unknown():
     nobody = decide(*[score(0, seed, None, None) for seed in (1, 2, 3)])
     assert not nobody.passed and nobody.score is None
+
+
+def test_episodes_that_nobody_could_judge_prove_nothing():
+    """Else a judge that fails on bad episodes alone would let every policy pass."""
+    few = decide(*[score(0, seed, 1, 1, *[None] * 10) for seed in (1, 2, 3)])
+    assert not few.passed and few.score == 1.0
+    assert few.members[0].judgement.low == pytest.approx(2 / 12)
+    assert decide(*[score(0, seed, *[1] * 11, None) for seed in (1, 2, 3)]).passed
 
 
 WEIGHTS = {"speed": 1.0, "control": 0.1}

@@ -7,15 +7,17 @@ import time
 import pytest
 
 from telic import llm
+from telic.agents.lessons import Lesson
 from telic.llm import Models, Scripted, answer_order, list_orders
 from telic.llm.orders import ORDERS
 from telic.session.api import run
-from telic.session.bounds import within
+from telic.session.bounds import bounds, within
 from telic.session.folder import SessionFolder
 from telic.session.story import Story
 from telic.storage.files import read_json
-from telic.training.presets import preset
+from telic.training.presets import PRESETS, preset
 from tests.agents.scripts import JUDGE, REVISION, REWARD, SCRIPT, STRICT
+from tests.session.test_memory import learned
 from tests.training.small import SPEED
 
 SMALL = {"seeds": (1, 2), "episodes": 4, "steps": 256, "vision": False, "model": "scripted"}
@@ -43,6 +45,7 @@ def test_a_model_writes_is_reviewed_revises_and_sums_up(scripted, tmp_path):
     provider = scripted(
         {**strict, "reviser": [{"look": {"at": "judgement"}}, {"revision": REVISION}]}
     )
+    learned(tmp_path, "20250101_earlier", Lesson(text="legs before speed"))
     session = run("run", runs_dir=tmp_path, iterations=2, **SMALL)
     roles = [each.role for each in provider.requests]
     assert sorted(roles[1:3]) == ["judge_author", "reward_author"]  # side by side
@@ -56,6 +59,8 @@ def test_a_model_writes_is_reviewed_revises_and_sums_up(scripted, tmp_path):
     told = provider.requests[-1].prompt
     assert "2. from 1: faster" in told and "speed needs weight" in told
     assert "def judge" not in provider.requests[4].prompt  # the judge stays hidden
+    reminded = {each.role for each in provider.requests if "legs before speed" in each.prompt}
+    assert reminded == {"reward_author", "reviser"}
 
 
 def test_a_reward_that_pays_for_bad_habits_goes_back_before_training(scripted, tmp_path):
@@ -112,6 +117,14 @@ def test_settings_stay_within_bounds_of_the_preset():
     taken, told = within({"gamma": 0.5, "learning_rate": usual.learning_rate, "hidden": 3}, usual)
     assert taken == {"gamma": 0.95, "learning_rate": usual.learning_rate}
     assert len(told) == 2 and "hidden" in told[1] and "0.95" in told[0]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_no_bound_excludes_what_is_usual(name):
+    for env in PRESETS[name]:
+        usual = preset(name, env).settings
+        as_usual = {each: getattr(usual, each) for each in bounds(usual)}
+        assert within(as_usual, usual) == (as_usual, ())
 
 
 def test_closer_looks_show_what_is_on_disk(scripted, tmp_path):

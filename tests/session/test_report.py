@@ -12,7 +12,9 @@ from telic.judges.criteria import Criterion
 from telic.judges.evidence import Disagreement, Seen
 from telic.judges.leaf import guard, leaf, total
 from telic.judges.verdict import judged, together, unknown
+from telic.llm.replies import Replies
 from telic.rendering import Rendering
+from telic.session.approval import parse_criteria
 from telic.session.folder import SessionFolder
 from telic.session.records import (
     Candidate,
@@ -28,8 +30,9 @@ from telic.session.report.compare import compare
 from telic.session.report.costs import read_costs
 from telic.session.report.formula import formula
 from telic.session.report.markdown import plain
-from telic.storage.files import JsonLines, write_json, write_text
+from telic.storage.files import JsonLines, read_json, write_json, write_text
 from telic.storage.scalars import ScalarLog
+from tests.session.test_spending import pay
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>|`**"
 JUDGE = f"def judge(episode):\n    return []  # {EVIL} ```\n"
@@ -172,6 +175,7 @@ def test_the_page_tells_the_whole_story(tmp_path):
         assert "≥ 3 m/s" in part and "faster" in part and "9.8.7" in part
         assert "25%" in part and "−10" in part  # the cost's share of the reward
         assert "telic run 'run fast' --env HalfCheetah-v5" in part
+        assert "iter_2/train --member reward_seed_1 --step 256" in part  # what was judged
         assert "everything else" in part and "36.0 s" in part
     headings = [tag for tag, _ in Reader(page).elements if re.fullmatch("h[1-6]", tag)]
     assert headings[0] == "h1" and headings.count("h1") == 1
@@ -349,22 +353,39 @@ def test_the_runner_up_is_the_reward_that_stands_second():
     assert compare([only], only, only.members[0], 0.8) is None
 
 
-def test_what_models_cost_comes_from_the_events_once(tmp_path):
+def test_what_models_cost_is_what_was_paid_also_for_nothing(tmp_path):
     session = Session(tmp_path, iteration(1, score(0.9)), seeds=(1,))
     reply = {
-        "event": "model.reply", "latency_s": 5.0, "price_usd": 0.25, "cached": False,
+        "event": "model.reply", "latency_s": 5.0, "cached": False,
         "tokens": {"input": 100, "output": 20},
     }  # fmt: skip
+    pay(session.folder, "good", 0.25)
+    pay(session.folder, "useless", 0.5)
+    Replies(session.folder.path / "replies").set_aside("useless")
     log = JsonLines(session.folder.events)
     for each in ({"event": "model.sent", "model": "a:b"}, reply, {**reply, "cached": True}):
         log.append(each)
     costs = read_costs(session.folder, session.history, session.summary)
-    assert costs.model[:2] == (("a:b",), 1) and costs.model.tokens == 120
-    assert costs.model.usd == 0.25 and costs.other_s == pytest.approx(60 - 10 - 2 - 5)
-    log.append({**reply, "price_usd": None, "tokens": {"input": None, "output": 1}})
+    assert costs.model[:2] == (("a:b",), 2) and costs.model.tokens == 120
+    assert costs.model.usd == 0.75 and costs.other_s == pytest.approx(60 - 10 - 2 - 5)
+    log.append({**reply, "tokens": {"input": None, "output": 1}})
     log.close()
+    pay(session.folder, "unpriced", None)
     page, markdown, _ = session.report()
     assert "price unknown" in Reader(page).text and "| tokens | unknown |" in markdown
+
+
+def test_what_was_spent_is_shown_after_each_iteration_against_its_limit(tmp_path):
+    tried = [iteration(1, score(0.5)), iteration(2, score(0.9))]
+    limits = {"max_hours": 1.0, "max_steps": 5000, "max_usd": 2.0}
+    session = Session(tmp_path, *tried, seeds=(1,), **limits)
+    spent = {"event": "session.spent", "calls": 4, "usd": 0.5, "steps": 512, "seconds": 90.0}
+    with JsonLines(session.folder.events) as log:
+        for number, steps in ((1, 512), (1, 9999), (2, 1024)):  # told again when it went on
+            log.append({**spent, "number": number, "steps": steps})
+    page, markdown, _ = session.report()
+    assert "| 1 | 1 min 30 s of 1 h 0 min | 512 of 5,000 | 4 | $0.50 of $2.00 |" in markdown
+    assert "1,024 of 5,000" in Reader(page).text and "9,999" not in page
 
 
 def test_time_that_the_clock_did_not_see_is_unknown(tmp_path):
@@ -373,14 +394,19 @@ def test_time_that_the_clock_did_not_see_is_unknown(tmp_path):
     assert read_costs(session.folder, session.history, short).other_s is None
 
 
-def test_the_command_asks_for_the_same_again():
+def test_the_command_asks_for_the_same_again(tmp_path):
     config = SessionConfig(
         intent="don't fall", env="Hopper-v5", seeds=(1, 5), max_usd=2.0, vision=False
     )
-    assert shlex.split(words.command(config)) == [
+    request = tmp_path / "session.json"
+    assert shlex.split(words.command(config, request)) == [
         "telic", "run", "don't fall", "--env", "Hopper-v5", "--seeds", "1,5", "--no-vision",
         "--budget-usd", "2.0",
     ]  # fmt: skip
+    agreed = config.replace(criteria=(Criterion(title="runs", quantity="v"),))
+    write_json(request, agreed)
+    assert f"--criteria {request}" in words.command(agreed, request)
+    assert parse_criteria(read_json(request)) == agreed.criteria
 
 
 @pytest.mark.parametrize(

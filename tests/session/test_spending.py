@@ -125,9 +125,9 @@ def test_what_is_left_is_never_negative_and_no_limit_stays_no_limit(tmp_path):
     left = Account(folder, Allowance(steps=100, usd=2.0)).left()
     assert (left.steps, left.usd, left.hours, left.calls) == (0, 0.0, None, None)
     events = []
-    Account(folder, Allowance(calls=5)).report(events.append)
+    Account(folder, Allowance(calls=5)).report(events.append, 1)
     (event,) = events
-    assert event["event"] == "session.spent" and event["steps"] == 256
+    assert (event["event"], event["number"], event["steps"]) == ("session.spent", 1, 256)
     assert event["left"] == {"hours": None, "steps": None, "usd": None, "calls": 4}
 
 

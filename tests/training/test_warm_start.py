@@ -43,3 +43,12 @@ def test_a_policy_of_another_size_is_left_and_said_so(tmp_path):
     run = execute(bigger, tmp_path, name="second", on_event=told.append)
     assert run.status == "completed"
     assert any("begins anew" in str(event.get("message")) for event in told)
+
+
+def test_a_folder_that_was_moved_holds_the_same_job(tmp_path):
+    def key(root, iteration):
+        place = f"iter_{iteration}/train/reward_seed_1/checkpoints/policy_64.pt"
+        return job(64, starts={(0, 1): tmp_path / root / "session_1" / place}).key
+
+    assert key("here", 1) == key("there", 1)
+    assert key("here", 1) != key("here", 2) and key("here", 1) != job(64).key

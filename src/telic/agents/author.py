@@ -50,21 +50,25 @@ def elicit(models: Models, shown: dict[str, str]) -> Elicited:
 
 
 def write_both(
-    models: Models, shown: dict[str, str], criteria: Sequence[Criterion], bounds: str
-) -> tuple[WrittenReward, WrittenJudge]:
+    models: Models, shown: dict[str, str], criteria: Sequence[Criterion], bounds: str,
+    lessons: str = "",
+) -> tuple[WrittenReward, WrittenJudge]:  # fmt: skip
     """Let two authors who do not see one another write the reward and the judge."""
     with ThreadPoolExecutor(2) as pool:
-        reward = pool.submit(write_reward, models, shown, criteria, bounds)
+        reward = pool.submit(write_reward, models, shown, criteria, bounds, lessons)
         judge = pool.submit(write_judge, models, shown, criteria)
         return reward.result(), judge.result()
 
 
 def write_reward(
     models: Models, shown: dict[str, str], criteria: Sequence[Criterion], bounds: str,
-    problem: str = "",
+    lessons: str = "", problem: str = "",
 ) -> WrittenReward:  # fmt: skip
-    """Ask for a reward file; `problem` says what was wrong with the last one."""
-    values = {**shown, "criteria": listed(criteria), "bounds": bounds}
+    """Ask for a reward file.
+
+    `lessons` are those of earlier sessions; `problem` says what was wrong with the last file.
+    """
+    values = {**shown, "criteria": listed(criteria), "bounds": bounds, "lessons": lessons}
     return _write(models, "reward_author", WrittenReward, values, check_reward, problem)
 
 

@@ -6,11 +6,11 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from telic.agents.lessons import Lesson
 from telic.core.config import Record
 from telic.judges.criteria import Criterion
 from telic.judges.puppet import Motion
 
-Tier = Literal["hard", "strong", "soft", "retired"]
 Number = float | int | bool | str
 
 SETTINGS = "changes of the trainer's settings by name, within the bounds given; usually none"
@@ -68,17 +68,6 @@ class Look(Record):
     iteration: int | None = Field(default=None, description="which one; None: the latest")
     other: int | None = Field(default=None, description="for difference: the one to compare with")
     quantity: str | None = Field(default=None, description="for episode: what to show over time")
-
-
-class Lesson(Record):
-    """Something learned that later revisions should keep to."""
-
-    text: str = Field(min_length=1, description="one sentence, true beyond this one iteration")
-    tier: Tier = Field(
-        default="strong",
-        description="hard: never go against it; strong: keep to it; soft: may be challenged; "
-        "retired: found wrong, kept so that it is not found again",
-    )
 
 
 class Revision(Record):

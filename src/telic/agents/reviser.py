@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import NamedTuple
 
 from telic.agents.asking import ask
 from telic.agents.author import ASK_ANEW, check_reward
@@ -14,12 +15,25 @@ _LOOKS = 6
 _TRIES = 3
 
 
+class Flaw(NamedTuple):
+    """What is wrong with a revision."""
+
+    text: str
+    is_fatal: bool = True
+    """False: a doubt, which goes back to the reviser as long as tries are left"""
+
+
+def no_flaw(revision: Revision) -> Flaw | None:
+    """Find nothing wrong with a revision."""
+
+
 def revise(
     models: Models,
     shown: dict[str, str],
     story: str,
     show: Callable[[Look], str],
     numbers: Collection[int],
+    flaw: Callable[[Revision], Flaw | None] = no_flaw,
 ) -> Revision:
     """Return a revision whose code may run, made after at most six looks.
 
@@ -29,6 +43,7 @@ def revise(
         story: what was tried so far.
         show: answers a look.
         numbers: the iterations that a revision may be based on.
+        flaw: says what is wrong with a revision that only trying it shows; None: nothing.
     """
     seen: list[str] = []
     looks = tries = 0
@@ -40,15 +55,16 @@ def revise(
         }  # fmt: skip
         turn = ask(models, "reviser", Turn, values)
         if turn.revision is not None:
-            problem = _problem(turn.revision, numbers)
-            if problem is None:
-                return turn.revision
+            found = _problem(turn.revision, numbers) or flaw(turn.revision)
             tries += 1
+            if found is None or (tries == _TRIES and not found.is_fatal):
+                return turn.revision
             if tries == _TRIES:
                 raise RewardError(
-                    f"The reviser wrote nothing usable in {_TRIES} tries. {problem}", hint=ASK_ANEW
+                    f"The reviser wrote nothing usable in {_TRIES} tries. {found.text}",
+                    hint=ASK_ANEW,
                 )
-            seen.append(f"### Your revision was sent back\n\n{problem}")
+            seen.append(f"### Your revision was sent back\n\n{found.text}")
             continue
         assert turn.look is not None
         if left <= 0:
@@ -73,15 +89,15 @@ def _words(look: Look) -> str:
     return " ".join(parts)
 
 
-def _problem(revision: Revision, numbers: Collection[int]) -> str | None:
+def _problem(revision: Revision, numbers: Collection[int]) -> Flaw | None:
     """Return what makes a revision unusable, or None."""
     if revision.based_on not in numbers:
         there = ", ".join(map(str, sorted(numbers)))
-        return f"There is no iteration {revision.based_on}; there are: {there}."
+        return Flaw(f"There is no iteration {revision.based_on}; there are: {there}.")
     if revision.source is None:
         return None
     try:
         check_reward(revision.source)
     except TelicError as error:
-        return f"The file was refused: {error}\n\n```python\n{revision.source}\n```"
+        return Flaw(f"The file was refused: {error}\n\n```python\n{revision.source}\n```")
     return None

@@ -27,9 +27,7 @@ def judged(
     summary, files = session.summary, SessionFolder(session.path)
     config = read_record(files.config, SessionConfig)
     best = _best(files, summary)
-    member = (
-        next((each for each in best.members if each.member == best.best), None) if best else None
-    )
+    member = best.best_member if best else None
     outcome: Outcome = summary.outcome
     if outcome == "stopped" and not was_asked_to_stop:
         outcome = "not_passed"  # a budget is used up: going on would stop again
@@ -118,7 +116,7 @@ def _videos(files: SessionFolder) -> tuple[Path, Path]:
 
 def _episodes(files: SessionFolder, best: Iteration, member: MemberScore) -> list[Path]:
     count = member.judgement.episodes
-    return [files.iteration(best.number).episode(best.best, index) for index in range(count)]
+    return [files.iteration(best.number).episode(member.member, index) for index in range(count)]
 
 
 def _criteria(member: MemberScore) -> tuple[Measured, ...]:

@@ -16,9 +16,9 @@ JSON. The names and their fields are listed here and nowhere else.
     session.selected   number, kept, scores of the variants' short trials
     session.iteration  number, change
     session.checkpoint number, step, scores {member: number}, while training goes on
-    session.judged     number, score, passed, variant, best, tags, training_s, judging_s
+    session.judged     fields of Iteration without policies: number, score, passed, best, tags, ...
     session.forecast   fields of Forecast: steps, seconds, calls, dollars, before the start
-    session.spent      seconds, steps, usd, calls, left {hours, steps, usd, calls}
+    session.spent      number, seconds, steps, usd, calls, left {hours, steps, usd, calls}
     session.paused     message
     session.resumed
     session.waiting    reason (approval or cores), message

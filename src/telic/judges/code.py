@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from telic.envs import make
-from telic.errors import RewardError, TelicError
+from telic.errors import RewardError, TelicError, WorkerDied
 from telic.judges.episode import Episode
 from telic.judges.leaf import Leaf, guard, leaf, near, total
 from telic.judges.verdict import Verdict, judged, unknown
@@ -24,6 +24,8 @@ from telic.sandbox.namespace import namespace
 from telic.sandbox.source import compile_source
 from telic.storage.trajectories import Trajectory, read_trajectory
 
+_TRIES = 2
+"""workers that may die over the same episodes before nobody knows"""
 OFFERED = {"telic": {"leaf": leaf, "guard": guard, "near": near}}
 
 
@@ -66,21 +68,30 @@ class JudgeCode:
 def judge_files(source: str, paths: Sequence[Path], folder: Path) -> list[Verdict]:
     """Judge recorded episodes in a confined worker whose working folder is `folder`.
 
-    The worker may read only the folders of the episodes. If it dies, every score is unknown.
+    The worker may read only the folders of the episodes. If it dies, which need not be the judge's
+    fault, another one tries again; if that dies too, every score is unknown.
     """
+    folder.mkdir(parents=True, exist_ok=True)
+    reason = ""
+    for _ in range(_TRIES):
+        try:
+            return _judge_confined(source, paths, folder)
+        except WorkerDied as error:
+            reason = str(error)
+        except TelicError as error:  # the judge itself is wrong, and would be again
+            return [unknown("code", str(error))] * len(paths)
+    return [unknown("code", f"{reason} ({_TRIES} workers tried.)")] * len(paths)
+
+
+def _judge_confined(source: str, paths: Sequence[Path], folder: Path) -> list[Verdict]:
     from telic.sandbox.host import run_worker
 
-    folder.mkdir(parents=True, exist_ok=True)
-    readable = sorted({path.absolute().parent for path in paths})
-    try:
-        result = run_worker(
-            "telic.judges.worker",
-            {"source": source, "paths": [str(path.absolute()) for path in paths]},
-            writable=[folder.absolute()],
-            readable=readable,
-        )
-    except TelicError as error:
-        return [unknown("code", str(error))] * len(paths)
+    result = run_worker(
+        "telic.judges.worker",
+        {"source": source, "paths": [str(path.absolute()) for path in paths]},
+        writable=[folder.absolute()],
+        readable=sorted({path.absolute().parent for path in paths}),
+    )
     return [Verdict.model_validate(each) for each in result["verdicts"]]
 
 

@@ -61,7 +61,7 @@ class Examples:
             "obs": [each.obs[row] for each in moments],
             "action": [each.action[row] for each in moments],
             "next_obs": [each.next_obs[row] for each in moments],
-            "reward": [each.env_reward[row] for each in moments],
+            "env_reward": [each.env_reward[row] for each in moments],
             "terminated": [each.ended[row] for each in moments],
             "truncated": [torch.zeros_like(each.ended[row]) for each in moments],
             **{

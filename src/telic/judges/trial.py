@@ -22,8 +22,6 @@ from telic.judges.verdict import Verdict
 from telic.rewards.load import load_reward
 from telic.rewards.recording import Recording
 
-PASS = 0.8
-"""a bad habit that scores this much would pass"""
 _RECOGNISED = 0.6
 """a good example led by hand must score this much: it is not perfect either"""
 _CLEARLY = 0.25
@@ -57,7 +55,7 @@ class Trial(Record):
 
 def try_out(
     env: str, env_args: dict[str, Any], reward: str, judge: str,
-    motions: Sequence[Motion], fine: Sequence[str], folder: Path,
+    motions: Sequence[Motion], fine: Sequence[str], threshold: float, folder: Path,
 ) -> Trial:  # fmt: skip
     """Try both files in a confined worker.
 
@@ -68,6 +66,7 @@ def try_out(
         judge: text of the judge file.
         motions: how a puppet would do what is asked; empty: only bad habits are tried.
         fine: bad habits that would be right here ("does nothing" is, if it shall stand still).
+        threshold: score that passes, so that no bad habit may have it.
         folder: where the worker may write.
 
     Raises:
@@ -84,7 +83,7 @@ def try_out(
     examples = tuple(Tried.model_validate(each) for each in result["examples"])
     return Trial(
         examples=examples,
-        judge_problems=_judge_problems(examples, fine),
+        judge_problems=_judge_problems(examples, fine, threshold),
         reward_problems=_reward_problems(examples, fine),
     )
 
@@ -147,7 +146,9 @@ def _lacking(verdict: Verdict) -> str | None:
 # ------------------------------------------------------------------------------------- findings
 
 
-def _judge_problems(examples: Sequence[Tried], fine: Sequence[str]) -> tuple[str, ...]:
+def _judge_problems(
+    examples: Sequence[Tried], fine: Sequence[str], threshold: float
+) -> tuple[str, ...]:
     found: list[str] = []
     for each in examples:
         if each.score is None:
@@ -157,8 +158,11 @@ def _judge_problems(examples: Sequence[Tried], fine: Sequence[str]) -> tuple[str
                 f"The judge gives a {each.name}, led by hand through what was asked, only "
                 f"{each.score:.2f}. {each.reason}"
             )
-        elif not each.is_good and each.name not in fine and each.score >= PASS:
-            found.append(f'The judge gives a robot that only "{each.name}" {each.score:.2f}.')
+        elif not each.is_good and each.name not in fine and each.score >= threshold:
+            found.append(
+                f'The judge gives a robot that only "{each.name}" {each.score:.2f}; '
+                f"{threshold:g} passes."
+            )
     return tuple(found)
 
 

@@ -44,7 +44,7 @@ class Judgement(Record):
     score: float | None
     """mean over the episodes; None when no episode could be judged"""
     low: float | None
-    """lower end of its 95 % interval"""
+    """score it proves: the lower end of the 95 % interval, with nothing for unknown episodes"""
     episodes: int
     unknown: int
     """episodes without a score"""
@@ -70,14 +70,18 @@ def unknown(source: Source, reason: str) -> Verdict:
 
 
 def together(verdicts: Sequence[Verdict]) -> Judgement:
-    """Sum up the verdicts on a policy's episodes; those without a score do not count as 0."""
+    """Sum up the verdicts on a policy's episodes; those without a score do not count as 0.
+
+    What is proven must hold whatever they were worth, though: a judge that fails on bad episodes
+    alone would prove anything. So `low` is the lower end for the known ones times their share.
+    """
     scores = [each.score for each in verdicts if each.score is not None]
     interval = bootstrap(scores) if scores else None
     tags = Counter(tag for each in verdicts for tag in each.tags)
     known = [each for each in verdicts if each.score is not None]
     return Judgement(
         score=sum(scores) / len(scores) if scores else None,
-        low=interval[0] if interval else None,
+        low=interval.low * len(scores) / len(verdicts) if interval else None,
         episodes=len(verdicts),
         unknown=len(verdicts) - len(scores),
         tags=tuple(tag for tag, _ in tags.most_common()),

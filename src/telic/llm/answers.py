@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TypeVar
 
 from pydantic import ValidationError
@@ -28,11 +29,23 @@ def read_answer(text: str, record: type[Answer], finish: Finish = "complete") ->
         raise InvalidAnswer("The answer was declined or filtered; there is nothing to read.")
     plain_text = without_fence(check_length(text))
     try:
-        return record.model_validate_json(plain_text)
+        answer = record.model_validate_json(plain_text)
     except ValidationError as error:
         problems = error
+    else:
+        _refuse_what_is_no_number(json.loads(plain_text))
+        return answer
     cut = "The answer was cut off: it reached its longest allowed length. Answer more briefly.\n"
     raise InvalidAnswer((cut if finish == "length" else "") + explain(problems))
+
+
+def _refuse_what_is_no_number(value: object) -> None:
+    """Raise InvalidAnswer for NaN and infinity, which JSON does not have and parsers take."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InvalidAnswer(f"- the answer holds {value}: every number must be finite")
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for each in parts:
+        _refuse_what_is_no_number(each)
 
 
 def read_json_object(text: str) -> dict[str, object]:

@@ -45,12 +45,12 @@ class Session(NamedTuple):
         return None if number is None else self.path / f"iter_{number}" / "train"
 
     def policy(self) -> Any:
-        """Return the best policy."""
+        """Return the best policy, as it was judged."""
         from telic.training.policy import load_policy
 
         if self.run is None or self.summary.best_member is None:
             raise ValueError("This session trained no policy.")
-        return load_policy(self.run / self.summary.best_member)
+        return load_policy(self.run / self.summary.best_member, self.summary.best_step)
 
 
 def run(

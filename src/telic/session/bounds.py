@@ -7,7 +7,8 @@ from typing import Any
 
 from telic.training.settings import PpoSettings
 
-# Factors for what only makes sense beside the preset, plain ranges for the rest.
+# Factors for what only makes sense beside the preset, plain ranges for the rest; a preset that lies
+# outside of one widens it, so that nothing is moved away from where it usually is.
 _FACTORS = {"learning_rate": (0.25, 4.0), "target_kl": (0.25, 3.0), "epochs": (0.3, 2.0)}
 _RANGES = {
     "gamma": (0.95, 0.999), "gae_lambda": (0.8, 1.0), "clip": (0.1, 0.4),
@@ -17,7 +18,10 @@ _RANGES = {
 
 def bounds(preset: PpoSettings) -> dict[str, tuple[float, float]]:
     """Return the lowest and highest value of every setting that may be changed."""
-    found = dict(_RANGES)
+    found = {
+        name: (min(low, getattr(preset, name)), max(high, getattr(preset, name)))
+        for name, (low, high) in _RANGES.items()
+    }
     for name, (low, high) in _FACTORS.items():
         usual = getattr(preset, name)
         found[name] = (low * usual, high * usual)

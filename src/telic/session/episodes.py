@@ -22,12 +22,19 @@ from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajec
 from telic.training.policy import Policy, load_policy
 
 _RECORDED = ("qpos", "qvel", "xpos", "xquat", "cvel", "cfrc_ext", "subtree_com")
+JUDGE, TRIAL = "judge", "trial"
+"""what episodes are for: to decide whether a policy passes, or which variant is trained on"""
 _UNLIMITED = 1000
 _PLAYING_S = 300.0
 
 
 def play(
-    checkpoint: Path, reward: str, env_id: str, env_args: dict[str, Any], paths: Sequence[Path]
+    checkpoint: Path,
+    reward: str,
+    env_id: str,
+    env_args: dict[str, Any],
+    paths: Sequence[Path],
+    purpose: str = JUDGE,
 ) -> list[Path]:
     """Play one fresh episode per path with a policy, and write them.
 
@@ -37,10 +44,11 @@ def play(
         env_id: environment to play in.
         env_args: its arguments.
         paths: where the episodes go, all in one folder.
+        purpose: what they are for; each purpose has starts of its own.
     """
     policy = load_policy(checkpoint)
     if not policy.memory_size:
-        return record(policy, env_id, env_args, paths)
+        return record(policy, env_id, env_args, paths, purpose=purpose)
     from telic.sandbox.host import run_worker
 
     folder = paths[0].absolute().parent
@@ -48,6 +56,7 @@ def play(
     payload = {
         "policy": str(checkpoint.absolute()), "reward": reward, "env": env_id,
         "env_args": env_args, "paths": [str(each.absolute()) for each in paths],
+        "purpose": purpose,
     }  # fmt: skip
     run_worker(
         "telic.session.episodes", payload, writable=[folder],
@@ -69,7 +78,7 @@ def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
     tried.close()
     paths = [Path(each) for each in payload["paths"]]
     policy = load_policy(Path(payload["policy"]))
-    record(policy, payload["env"], payload["env_args"], paths, reward)
+    record(policy, payload["env"], payload["env_args"], paths, reward, payload["purpose"])
     return {}
 
 
@@ -79,9 +88,10 @@ def record(
     env_args: dict[str, Any],
     paths: Sequence[Path],
     reward: Reward | None = None,
+    purpose: str = JUDGE,
 ) -> list[Path]:
     """Play one episode per path with the most likely actions, and write them."""
-    seed = derive("judge", env_id)
+    seed = derive(purpose, env_id)
     env = make(env_id, num_envs=len(paths), seed=seed, **env_args)
     spec = env.spec
     fields = [name for name in _RECORDED if name in spec.info_keys]
@@ -99,7 +109,7 @@ def record(
             reward(obs, action, step.final_obs, step.info, step.reward)
             reward.reset(step.terminated | step.truncated)
         row = {
-            "obs": obs, "action": action, "next_obs": step.final_obs, "reward": step.reward,
+            "obs": obs, "action": action, "next_obs": step.final_obs, "env_reward": step.reward,
             "terminated": step.terminated, "truncated": step.truncated,
             **{name: step.info[name] for name in fields},
         }  # fmt: skip

@@ -5,6 +5,7 @@ runs/session_<time>_<hex>/
     asked.json                   the criteria read from the intent
     author.json                  criteria, reward, judge, settings as first written
     trial.json                   both on examples whose worth is known
+    memory.json                  what a model was told of earlier sessions' lessons
     judge_fn.py                  hidden from whoever writes rewards
     summary.json analysis.json report.md report.html report/
     events.jsonl lock stop
@@ -106,6 +107,11 @@ class SessionFolder(WorkFolder):
     def trial(self) -> Path:
         """Return the path of how the first reward and the judge did on examples."""
         return self.path / "trial.json"
+
+    @property
+    def memory(self) -> Path:
+        """Return the path of what earlier sessions learned, as it was when this one began."""
+        return self.path / "memory.json"
 
     @property
     def analysis(self) -> Path:

@@ -81,7 +81,7 @@ def session_forecast(
     """Return what a session is going to take whose author wants so many steps per policy."""
     planned = planned_steps(
         config.iterations, len(config.seeds), config.steps or steps, variants=VARIANTS,
-        longer=LONGER, short=SHORT,
+        longer=1.0 if config.steps else LONGER, short=SHORT,
     )  # fmt: skip
     calls = 0 if config.model is None else _CALLS_FIRST + _CALLS_EACH * config.iterations
     return forecast(

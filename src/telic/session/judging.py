@@ -6,12 +6,17 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from telic.errors import TelicError
 from telic.judges.code import judge_files
-from telic.judges.verdict import Verdict, together
-from telic.session.episodes import play
+from telic.judges.verdict import Verdict, together, unknown
+from telic.session.divergence import alarms
+from telic.session.episodes import JUDGE, TRIAL, play
+from telic.session.folder import IterationFolder
 from telic.session.records import Candidate, Iteration, MemberScore, Selection, SessionConfig
+from telic.session.spending import iteration_steps, last_step
 from telic.session.work import Work
-from telic.storage.layout import RunFolder
+from telic.storage.files import read_json
+from telic.storage.layout import MemberFolder, RunFolder
 from telic.training.run import Run
 
 if TYPE_CHECKING:
@@ -28,7 +33,8 @@ def judge(work: Work, number: int, trained: Trained) -> Iteration:
     seconds += time.monotonic() - began
     made = decide(config, number, candidate, scores, run.summary["training_time_s"], seconds)
     chosen = trained.selection
-    return made if chosen is None else _with_trials(made, chosen)
+    made = made if chosen is None else _with_trials(made, chosen)
+    return made.model_copy(update={"alarms": alarms(work.folder.iteration(number), made)})
 
 
 def decide(
@@ -48,6 +54,17 @@ def decide(
     )  # fmt: skip
 
 
+def untrained(
+    files: IterationFolder, number: int, candidate: Candidate, error: TelicError, seconds: float
+) -> Iteration:
+    """Return the iteration of a candidate whose training failed: nothing to judge, and why."""
+    return Iteration(
+        number=number, parent=candidate.parent, change=candidate.change, passed=False, score=None,
+        variant=0, best=None, tags=(), members=(), steps=iteration_steps(files),
+        training_s=seconds, judging_s=0.0, failure=str(error),
+    )  # fmt: skip
+
+
 def _with_trials(made: Iteration, chosen: Selection) -> Iteration:
     return made.model_copy(
         update={
@@ -64,35 +81,49 @@ def judge_policies(
 ) -> tuple[list[MemberScore], float]:
     """Play fresh episodes with every policy of a run, let the judge's code score them.
 
-    Returns the scores and the seconds it took. `where` names the folder of the episodes.
+    Returns the scores and the seconds it took. `where` names the folder of the episodes: "judged",
+    or "trial" for those that choose among variants, which begin elsewhere.
     """
     began = time.monotonic()
     files, members = work.folder.iteration(number), RunFolder(run.path).members()
     folder = files.path / where if where == "judged" else files.path / f"{where}_judged"
-    paths: list[Path] = []
-    steps: list[int] = []
+    played: dict[str, list[Path]] = {}
     for member in members:
         work.steering.check()
-        checkpoint = member.checkpoints()[-1]
-        own = [folder / member.name / f"episode_{index:02d}.npz" for index in range(episodes)]
-        reward = member.reward_code.read_text()
-        paths += play(checkpoint.path, reward, work.config.env, candidate.env_args, own)
-        steps.append(checkpoint.step)
-    verdicts = judge_files(work.folder.judge.read_text(), paths, folder)
+        if checkpoints := member.checkpoints():
+            own = [folder / member.name / f"episode_{index:02d}.npz" for index in range(episodes)]
+            reward = member.reward_code.read_text()
+            played[member.name] = play(
+                checkpoints[-1].path, reward, work.config.env, candidate.env_args, own,
+                JUDGE if where == "judged" else TRIAL,
+            )  # fmt: skip
+    paths = [path for own in played.values() for path in own]
+    found = judge_files(work.folder.judge.read_text(), paths, folder)
+    verdicts = dict(zip(paths, found, strict=True))
     scores = [
-        _score(member.name, step, verdicts[index * episodes : (index + 1) * episodes])
-        for index, (member, step) in enumerate(zip(members, steps, strict=True))
+        _score(member, [verdicts[path] for path in played[member.name]])
+        if member.name in played
+        else _score(member, [_broke_off(member)] * episodes)
+        for member in members
     ]
     return scores, time.monotonic() - began
 
 
-def _score(member: str, step: int, verdicts: list[Verdict]) -> MemberScore:
-    config, _, seed = member.rpartition("_seed_")
+def _score(member: MemberFolder, verdicts: list[Verdict]) -> MemberScore:
+    config, _, seed = member.name.rpartition("_seed_")
     digits = config.removeprefix("reward")
     variant = int(digits) - 1 if digits.isdigit() else 0
+    checkpoints = member.checkpoints()
+    step = checkpoints[-1].step if checkpoints else last_step(member.scalars)
     return MemberScore(
-        member=member, variant=variant, seed=int(seed), step=step, judgement=together(verdicts)
+        member=member.name, variant=variant, seed=int(seed), step=step, judgement=together(verdicts)
     )
+
+
+def _broke_off(member: MemberFolder) -> Verdict:
+    """Return the verdict on a policy that is none: training ended before one was saved."""
+    findings = read_json(member.summary)["findings"] if member.summary.exists() else []
+    return unknown("code", f"there is no policy. {findings[-1]['message'] if findings else ''}")
 
 
 def _watched(work: Work, number: int, score: MemberScore) -> MemberScore:

@@ -5,16 +5,17 @@ Every step looks for its own finished record first, so resuming is running again
 
 from __future__ import annotations
 
+import time
 from functools import partial
 
 from telic.composer.compose import Composition
-from telic.errors import TelicError
+from telic.errors import RewardError, TelicError, TrainingFailed
 from telic.judges.trial import Trial, failure, try_out
 from telic.llm import BudgetExceeded, Cancelled
 from telic.session.branching import inherited
 from telic.session.control import Stopped
 from telic.session.forecast import session_forecast
-from telic.session.judging import judge
+from telic.session.judging import judge, untrained
 from telic.session.population import train
 from telic.session.records import Candidate, Iteration, SessionSummary
 from telic.session.report import write_report
@@ -49,18 +50,13 @@ def run_loop(work: Work) -> SessionSummary:
             )
             write_text(files.reward, candidate.reward)
             if not files.judgment.exists():
-                work.tell(
-                    {"event": "session.iteration", "number": number, "change": candidate.change}
-                )
-            trained = partial(train, work, number, candidate)
-            iteration = once(
-                files.judgment, Iteration, lambda run=trained, n=number: judge(work, n, run())
-            )
+                begun = {"number": number, "change": candidate.change}
+                work.tell({"event": "session.iteration", **begun})
+            iteration = once(files.judgment, Iteration, partial(_attempt, work, number, candidate))
             history.append(iteration)
-            work.tell(
-                {"event": "session.judged", **iteration.model_dump(exclude={"members", "trials"})}
-            )
-            steering.account.report(work.tell)
+            told = iteration.model_dump(exclude={"members", "trials"})
+            work.tell({"event": "session.judged", **told})
+            steering.account.report(work.tell, number)
             if iteration.passed:
                 return _finish(work, written, history, "passed")
         return _finish(work, written, history, "not_passed")
@@ -88,7 +84,7 @@ def _try(work: Work, written: Composition) -> Trial:
     try:
         return try_out(
             work.config.env, written.env_args, written.reward, written.judge, written.motions,
-            written.fine, work.folder.path / "trial",
+            written.fine, work.config.threshold, work.folder.path / "trial",
         )  # fmt: skip
     except TelicError as error:
         return failure(error)
@@ -98,19 +94,34 @@ def _propose(work: Work, number: int, written: Composition, history: list[Iterat
     """Return what to try next: first what the author wrote, then a revision."""
     if history:
         notes = work.steering.notes(number)
-        return work.author.revise(history, tuple(each.text for each in notes))
+        revised = work.author.revise(history, tuple(each.text for each in notes))
+        # What was asked for is not the author's to change.
+        return revised.model_copy(update={"steps": work.config.steps or revised.steps})
     return Candidate(
         reward=written.reward, env_args=written.env_args, settings=written.settings,
         steps=work.config.steps or written.steps,
     )  # fmt: skip
 
 
+def _attempt(work: Work, number: int, candidate: Candidate) -> Iteration:
+    """Train a candidate and judge it; one that cannot be trained has been tried as well."""
+    began = time.monotonic()
+    try:
+        trained = train(work, number, candidate)
+    except (RewardError, TrainingFailed) as error:
+        work.tell({"event": "log", "message": f"iteration {number} was not trained: {error}"})
+        files, seconds = work.folder.iteration(number), time.monotonic() - began
+        return untrained(files, number, candidate, error, seconds)
+    return judge(work, number, trained)
+
+
 def _finish(
     work: Work, written: Composition | None, history: list[Iteration], outcome: str,
     ended: TelicError | None = None,
 ) -> SessionSummary:  # fmt: skip
-    best = max(history, key=_worth, default=None)
-    member = next(each for each in best.members if each.member == best.best) if best else None
+    trained = [each for each in history if each.members]
+    best = max(trained, key=_worth, default=None)
+    member = best.best_member if best else None
     spent = work.steering.account.spending()
     summary = SessionSummary(
         session=work.folder.name, intent=work.config.intent, env=work.config.env,
@@ -119,6 +130,7 @@ def _finish(
         out_of_budget=isinstance(ended, AllowanceUsedUp | BudgetExceeded),
         iterations=len(history), best_iteration=best.number if best else None,
         best_member=best.best if best else None,
+        best_step=member.step if member else None,
         score=member.judgement.score if member else None,
         low=member.judgement.low if member else None,
         steps=spent.steps, seconds=spent.seconds,

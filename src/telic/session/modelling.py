@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from telic.agents.analyst import analyse
 from telic.agents.author import elicit, problem_text, scene, write_both, write_judge, write_reward
 from telic.agents.records import Analysis, Elicited, Revision
 from telic.agents.reviewer import review
-from telic.agents.reviser import revise
+from telic.agents.reviser import Flaw, revise
 from telic.agents.watching import second_opinion
 from telic.composer.compose import Composition
 from telic.core.events import Listener
 from telic.envs.spec import EnvSpec
-from telic.errors import TelicError
-from telic.judges.trial import Trial
+from telic.errors import RewardError, TelicError
+from telic.judges.trial import Trial, failure, try_out
 from telic.judges.verdict import Verdict
 from telic.llm import Models
 from telic.session.bounds import bounds_text, within
 from telic.session.folder import SessionFolder
+from telic.session.memory import Memory, recall
 from telic.session.records import Candidate, Iteration, SessionConfig, Variant
 from telic.session.story import Story
+from telic.session.weights import weights_in
 from telic.session.work import Asked, once
 from telic.storage.files import read_record
 from telic.training.presets import for_device, preset
@@ -51,7 +54,7 @@ class ModelAuthor:
     def write(self, asked: Asked) -> Composition:
         """Let two authors who do not see one another write reward and judge."""
         reward, judge = write_both(
-            self._models, self._shown, asked.criteria, bounds_text(self._preset)
+            self._models, self._shown, asked.criteria, bounds_text(self._preset), self._lessons()
         )
         elicited = self._elicited()
         settings, told = within(reward.settings, self._preset)
@@ -71,8 +74,9 @@ class ModelAuthor:
         if found.reward_problems:
             problem = problem_text(found.reward_problems, written.reward)
             reward = write_reward(
-                self._models, self._shown, written.criteria, bounds_text(self._preset), problem
-            )
+                self._models, self._shown, written.criteria, bounds_text(self._preset),
+                self._lessons(), problem,
+            )  # fmt: skip
             settings, _ = within(reward.settings, self._preset)
             changes |= {"reward": reward.source, "steps": reward.steps, "settings": settings}
         if found.judge_problems:
@@ -84,8 +88,15 @@ class ModelAuthor:
     def revise(self, history: list[Iteration], notes: tuple[str, ...]) -> Candidate:
         """Let the model look around and decide what to try next."""
         story = Story.of(self._folder, history)
-        told = story.text(self._config.threshold, notes)
-        revision = revise(self._models, self._shown, told, story.show, story.candidates)
+        told = f"{story.text(self._config.threshold, notes)}\n\n{self._lessons()}".rstrip()
+        revision = revise(
+            self._models,
+            self._shown,
+            told,
+            story.show,
+            story.candidates,
+            partial(self._flaw, story),
+        )
         return self._candidate(revision, story)
 
     def watch(self, episodes: list[Path], verdicts: list[Verdict]) -> list[Verdict]:
@@ -108,6 +119,11 @@ class ModelAuthor:
         except TelicError as error:
             self._tell({"event": "log", "message": f"no analysis was written: {error}"})
 
+    def _lessons(self) -> str:
+        """Return what earlier sessions learned, as it was when this one began."""
+        look_up = partial(recall, self._folder, self._config)
+        return once(self._folder.memory, Memory, look_up).text()
+
     def _elicited(self) -> Elicited:
         """Return the model's reading of the intent; asked once, then read from its reply."""
         return elicit(self._models, self._shown)
@@ -120,6 +136,34 @@ class ModelAuthor:
 
     def _steps(self, seconds: float) -> int:
         return max(10, round(seconds / (self._spec.dt_s or 1.0)))
+
+    def _flaw(self, story: Story, revision: Revision) -> Flaw | None:
+        """Say what is wrong with a revision: weights of no term, or what examples show."""
+        candidate = self._candidate(revision, story)
+        try:
+            known = weights_in(candidate.reward)
+        except RewardError as error:
+            return Flaw(str(error))
+        named = {name for each in revision.weights for name in each}
+        if unknown := sorted(named - set(known)):
+            return Flaw(f"No weight is named {', '.join(unknown)}; there are: {', '.join(known)}.")
+        if revision.source is None:
+            return None  # it ran before
+        trial = self._tried(candidate)
+        text = "\n".join(f"- {each}" for each in trial.reward_problems)
+        # What could not be run has no examples.
+        return Flaw(text, is_fatal=not trial.examples) if text else None
+
+    def _tried(self, candidate: Candidate) -> Trial:
+        """Try a revised reward where the first one was tried, beside the same judge."""
+        written = read_record(self._folder.author, Composition)
+        try:
+            return try_out(
+                self._config.env, candidate.env_args, candidate.reward, written.judge,
+                written.motions, written.fine, self._config.threshold, self._folder.path / "trial",
+            )  # fmt: skip
+        except TelicError as error:
+            return failure(error)
 
     def _candidate(self, revision: Revision, story: Story) -> Candidate:
         base = story.candidates[revision.based_on]

@@ -38,9 +38,10 @@ def train(work: Work, number: int, candidate: Candidate) -> Trained:
     files = work.folder.iteration(number)
     selection = once(files.selection, Selection, partial(_select, work, number, candidate))
     starts = {
-        (0, each.seed): _newest(MemberFolder(files.path / "trial" / each.member))
+        (0, each.seed): newest
         for each in selection.members
         if each.variant == selection.kept
+        and (newest := _newest(MemberFolder(files.path / "trial" / each.member)))
     }
     run = _run(work, number, candidate, [selection.kept], 1.0 - SHORT, starts)
     return Trained(candidate, selection.kept, run, selection)
@@ -51,13 +52,16 @@ def _select(work: Work, number: int, candidate: Candidate) -> Selection:
     starts = _parents(work, candidate, everyone)
     run = _run(work, number, candidate, everyone, SHORT, starts, name="trial")
     scores, seconds = judge_policies(work, number, candidate, run, _EPISODES, "trial")
-    kept = max(everyone, key=lambda variant: mean_score(scores, variant))
+    means = [mean_score(scores, variant) for variant in everyone]
+    # What could not be judged is behind what is worth nothing; the first of equals is kept.
+    worths = [-1.0 if each is None else each for each in means]
+    kept = worths.index(max(worths))
     work.tell(
         {
             "event": "session.selected",
             "number": number,
             "kept": kept,
-            "scores": [mean_score(scores, variant) for variant in everyone],
+            "scores": means,
         }
     )
     return Selection(
@@ -66,11 +70,11 @@ def _select(work: Work, number: int, candidate: Candidate) -> Selection:
     )  # fmt: skip
 
 
-def mean_score(scores: list[MemberScore] | tuple[MemberScore, ...], variant: int) -> float:
-    """Return the mean score of a variant's policies; -1 when none could be judged."""
+def mean_score(scores: list[MemberScore] | tuple[MemberScore, ...], variant: int) -> float | None:
+    """Return the mean score of a variant's policies; None when none could be judged."""
     own = [each.judgement.score for each in scores if each.variant == variant]
     known = [each for each in own if each is not None]
-    return sum(known) / len(known) if known else -1.0
+    return sum(known) / len(known) if known else None
 
 
 def _run(
@@ -102,14 +106,16 @@ def _parents(work: Work, candidate: Candidate, variants: list[int]) -> dict[tupl
     run = work.folder.iteration(candidate.parent).run
     members = run.members() if run.path.is_dir() else []
     return {
-        (place, seed): _newest(member)
+        (place, seed): newest
         for place, variant in enumerate(variants)
         if candidate.variants[variant].warm
         for member in members
         for seed in work.config.seeds
-        if member.name.endswith(f"_seed_{seed}")
+        if member.name.endswith(f"_seed_{seed}") and (newest := _newest(member))
     }
 
 
-def _newest(member: MemberFolder) -> Path:
-    return member.checkpoints()[-1].path
+def _newest(member: MemberFolder) -> Path | None:
+    """Return the latest policy; None when training broke off before there was one."""
+    checkpoints = member.checkpoints()
+    return checkpoints[-1].path if checkpoints else None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from pydantic import Field
 
-from telic.agents.records import Lesson
+from telic.agents.lessons import Lesson
 from telic.core.config import Config, Record
 from telic.judges.criteria import Criterion
 from telic.judges.verdict import Judgement
@@ -74,6 +75,12 @@ class Candidate(Record):
     """learned from what came before; a later text that is equal but for its tier replaces it"""
 
 
+def latest_lessons(candidates: Iterable[Candidate]) -> tuple[Lesson, ...]:
+    """Return the lessons of candidates in their order; of equal texts the latest tier holds."""
+    found = {each.text: each for candidate in candidates for each in candidate.lessons}
+    return tuple(found.values())
+
+
 class MemberScore(Record):
     """How one trained policy was judged."""
 
@@ -111,16 +118,26 @@ class Iteration(Record):
     """mean score of the policies"""
     variant: int
     """the variant that was trained in full"""
-    best: str
-    """its best policy"""
+    best: str | None
+    """its best policy; None: it has none"""
     tags: tuple[str, ...]
     members: tuple[MemberScore, ...]
+    """empty when the candidate could not be trained"""
     trials: tuple[MemberScore, ...] = ()
     """the short trials of all variants"""
     steps: int = 0
     """environment steps of all policies, trials included"""
     training_s: float
     judging_s: float
+    failure: str | None = None
+    """why the candidate could not be trained"""
+    alarms: tuple[str, ...] = ()
+    """policies whose return rose while their score fell"""
+
+    @property
+    def best_member(self) -> MemberScore | None:
+        """The best policy as it was judged; None if there is no policy."""
+        return next((each for each in self.members if each.member == self.best), None)
 
 
 class SessionSummary(Record):
@@ -138,6 +155,8 @@ class SessionSummary(Record):
     iterations: int
     best_iteration: int | None
     best_member: str | None
+    best_step: int | None = None
+    """its checkpoint that was judged, which need not be the one with the highest return"""
     score: float | None
     low: float | None
     steps: int = 0

@@ -22,7 +22,7 @@ from telic.core.events import Listener
 from telic.errors import ResourceError
 from telic.llm.models import REPLIES
 from telic.llm.replies import Replies
-from telic.session.folder import SessionFolder
+from telic.session.folder import IterationFolder, SessionFolder
 from telic.storage.files import read_json, read_record, write_json
 from telic.storage.layout import RunFolder, is_run
 
@@ -121,14 +121,8 @@ class Account:
 
     def spending(self) -> Spending:
         """Return what has been spent so far."""
-        charges = Replies(self.folder.path / REPLIES).charges()
-        prices = [each.usd for each in charges]
-        return Spending(
-            seconds=self.seconds,
-            steps=steps_taken(self.folder),
-            usd=None if None in prices else sum(each for each in prices if each is not None),
-            calls=sum(each.calls for each in charges),
-        )
+        usd, calls = paid(self.folder)
+        return Spending(seconds=self.seconds, steps=steps_taken(self.folder), usd=usd, calls=calls)
 
     def left(self) -> Left:
         """Return what may still be spent; never below zero."""
@@ -172,11 +166,22 @@ class Account:
             )
         return left // members
 
-    def report(self, tell: Listener) -> None:
-        """Tell what is spent and what is left."""
+    def report(self, tell: Listener, number: int) -> None:
+        """Tell what is spent and what is left after an iteration."""
         self.save()
         spent, left = self.spending().model_dump(), self.left().model_dump()
-        tell({"event": "session.spent", **spent, "left": left})
+        tell({"event": "session.spent", "number": number, **spent, "left": left})
+
+
+def paid(folder: SessionFolder) -> tuple[float | None, int]:
+    """Return dollars and calls of all models, answers that were no use included.
+
+    The dollars are None when the price of a call is unknown.
+    """
+    charges = Replies(folder.path / REPLIES).charges()
+    prices = [each.usd for each in charges]
+    usd = None if None in prices else sum(each for each in prices if each is not None)
+    return usd, sum(each.calls for each in charges)
 
 
 def steps_taken(folder: SessionFolder) -> int:
@@ -184,13 +189,13 @@ def steps_taken(folder: SessionFolder) -> int:
 
     Iteration 0 was trained, and paid for, by the session a branch came from.
     """
-    return sum(
-        _run_steps(RunFolder(path))
-        for number in folder.iterations()
-        if number > 0
-        for path in folder.iteration(number).path.iterdir()
-        if is_run(path)
-    )
+    numbers = [number for number in folder.iterations() if number > 0]
+    return sum(iteration_steps(folder.iteration(number)) for number in numbers)
+
+
+def iteration_steps(files: IterationFolder) -> int:
+    """Return the environment steps of an iteration's trainings, finished or not."""
+    return sum(_run_steps(RunFolder(path)) for path in files.path.iterdir() if is_run(path))
 
 
 def _run_steps(run: RunFolder) -> int:
@@ -199,10 +204,10 @@ def _run_steps(run: RunFolder) -> int:
     The summary of a run that was stopped, resumed and killed is older than its metrics.
     """
     finished = read_json(run.summary)["total_timesteps"] if run.summary.exists() else 0
-    return max(finished, sum(_last_step(each.scalars) for each in run.members()))
+    return max(finished, sum(last_step(each.scalars) for each in run.members()))
 
 
-def _last_step(scalars: Path) -> int:
+def last_step(scalars: Path) -> int:
     """Return the step of the last whole row of a metric file."""
     if not scalars.exists():
         return 0

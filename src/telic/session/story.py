@@ -11,14 +11,15 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import NamedTuple
 
-from telic.agents.records import Lesson, Look
+from telic.agents.lessons import Lesson
+from telic.agents.records import Look
 from telic.agents.reviewer import table
 from telic.envs import make
 from telic.errors import UsageError
 from telic.judges.episode import Episode
 from telic.judges.trial import Trial
 from telic.session.folder import SessionFolder
-from telic.session.records import Candidate, Iteration, MemberScore
+from telic.session.records import Candidate, Iteration, MemberScore, latest_lessons
 from telic.session.weights import weights_in
 from telic.storage.files import read_record
 from telic.storage.layout import MemberFolder
@@ -89,11 +90,7 @@ class Story(NamedTuple):
 
     def lessons(self) -> tuple[Lesson, ...]:
         """Return the lessons in force, a repeated text with its latest tier."""
-        found: dict[str, Lesson] = {}
-        for number in sorted(self.candidates):
-            for each in self.candidates[number].lessons:
-                found[each.text] = each
-        return tuple(found.values())
+        return latest_lessons(self.candidates[number] for number in sorted(self.candidates))
 
     def outcome(self, iteration: Iteration) -> str:
         """Return what a change led to, against the iteration it was made from."""
@@ -106,8 +103,8 @@ class Story(NamedTuple):
 
     def _line(self, each: Iteration) -> str:
         candidate = self.candidates[each.number]
-        score = "unknown" if each.score is None else f"{each.score:.2f}"
-        proven = ", ".join(f"{member.low:.2f}" for member in each.members)
+        score = _known(each.score)
+        proven = ", ".join(_known(member.judgement.low) for member in each.members)
         facts = [
             f"{each.number}. from {each.parent or 'nothing'}: {each.change}",
             f"score {score} (proven by seed: {proven})",
@@ -116,7 +113,9 @@ class Story(NamedTuple):
         ]
         if outcome := self.outcome(each):
             facts.insert(2, outcome)
-        return "; ".join(facts)
+        if each.failure:
+            facts.append(f"could not be trained: {each.failure}")
+        return "; ".join((*facts, *each.alarms))
 
     # ---- closer looks
 
@@ -163,17 +162,18 @@ class Story(NamedTuple):
             self.candidates[newer.number].reward.splitlines(),
             f"iteration {older.number}", f"iteration {newer.number}", lineterm="",
         )  # fmt: skip
-        scores = " and ".join(
-            f"{each.number}: {'unknown' if each.score is None else f'{each.score:.2f}'}"
-            for each in (older, newer)
-        )
+        scores = " and ".join(f"{each.number}: {_known(each.score)}" for each in (older, newer))
         return f"Scores {scores}.\n\n```diff\n{chr(10).join(lines)}\n```"
 
-    def _member(self, iteration: Iteration) -> MemberFolder:
-        return MemberFolder(self.folder.iteration(iteration.number).run.path / iteration.best)
+    def _best_of(self, iteration: Iteration) -> MemberScore:
+        if iteration.best_member is None:
+            raise UsageError(f"Iteration {iteration.number} has no policy: {iteration.failure}")
+        return iteration.best_member
 
     def _curves(self, iteration: Iteration) -> str:
-        rows = list(read_rows(self._member(iteration).scalars, "train"))
+        run = self.folder.iteration(iteration.number).run
+        files = MemberFolder(run.path / self._best_of(iteration).member)
+        rows = list(read_rows(files.scalars, "train"))
         if not rows:
             return "Nothing was recorded."
         size = -(-len(rows) // _ROWS)
@@ -193,7 +193,7 @@ class Story(NamedTuple):
     def _episode(self, iteration: Iteration, quantity: str | None) -> str:
         if quantity is None:
             raise UsageError("Name the quantity to show over time.")
-        member = next(each for each in iteration.members if each.member == iteration.best)
+        member = self._best_of(iteration)
         path = self.folder.iteration(iteration.number).episode(
             member.member, median_episode(member)
         )
@@ -215,12 +215,16 @@ class Story(NamedTuple):
 
 def judgement_text(iteration: Iteration) -> str:
     """Return what each policy earned, criterion by criterion."""
-    best = next(each for each in iteration.members if each.member == iteration.best)
+    best = iteration.best_member
+    if best is None:
+        return f"There is no policy to judge: {iteration.failure}"
     rows = [
         f"| {title} | {'–' if value is None else f'{value:.3g}'} | {credit:.0%} |"
         for title, (credit, value) in best.judgement.leaves.items()
     ]
-    scores = ", ".join(f"{each.member}: {_score(each)}" for each in iteration.members)
+    scores = ", ".join(
+        f"{each.member}: {_known(each.judgement.score)}" for each in iteration.members
+    )
     disputes = [
         str(each.model_dump(mode="json"))
         for verdict in best.judgement.verdicts
@@ -229,8 +233,18 @@ def judgement_text(iteration: Iteration) -> str:
     told = f"\n\nWhere the judges disagree: {'; '.join(disputes[:3])}" if disputes else ""
     return (
         "| criterion | measured (median) | credit |\n|---|---|---|\n" + "\n".join(rows)
-        + f"\n\nBy policy: {scores}.{told}"
+        + f"\n\nBy policy: {scores}.{told}{_unjudged(best)}"
     )  # fmt: skip
+
+
+def _unjudged(member: MemberScore) -> str:
+    reasons = {each.reason for each in member.judgement.verdicts if each.score is None}
+    if not reasons:
+        return ""
+    return (
+        f"\n\nNot judged, which says nothing about the reward: {member.judgement.unknown} of "
+        f"{member.judgement.episodes} episodes ({'; '.join(sorted(filter(None, reasons)))})."
+    )
 
 
 def median_episode(member: MemberScore) -> int:
@@ -239,8 +253,8 @@ def median_episode(member: MemberScore) -> int:
     return sorted(range(len(scores)), key=lambda index: scores[index])[len(scores) // 2]
 
 
-def _score(member: MemberScore) -> str:
-    return "unknown" if member.judgement.score is None else f"{member.judgement.score:.2f}"
+def _known(score: float | None) -> str:
+    return "unknown" if score is None else f"{score:.2f}"
 
 
 def _mean(values: list[float | None]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
@@ -87,10 +88,20 @@ class TrainJob(Config):
     @property
     def key(self) -> str:
         """A hash of everything that decides the numbers: the same command gives the same key."""
-        text = self.model_dump_json(exclude={"save_every_s", "tensorboard", "threads"})
+        # A folder that was moved holds the same policies to go on from.
+        members = tuple(
+            each.model_copy(update={"start": _place(each.start)}) for each in self.members
+        )
+        moved = self.model_copy(update={"members": members})
+        text = moved.model_dump_json(exclude={"save_every_s", "tensorboard", "threads"})
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def evaluation_iterations(self) -> list[int]:
         """Iterations (counted from 1) after which to evaluate; the last one always is."""
         parts = min(self.evaluations, self.iterations)
         return [round(self.iterations * (i + 1) / parts) for i in range(parts)]
+
+
+def _place(start: str | None) -> str | None:
+    """Return where a policy is inside of its session: iteration, run, member, folder and file."""
+    return None if start is None else "/".join(Path(start).parts[-5:])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from telic.core.events import Event
 from telic.session.folder import SessionFolder
 from telic.session.records import Iteration, SessionSummary
+from telic.session.spending import paid
 from telic.storage.files import read_json_lines
 
 
@@ -14,11 +16,22 @@ class ModelUse(NamedTuple):
 
     names: tuple[str, ...] = ()
     calls: int = 0
+    """calls that were paid for, those without a valid answer included"""
     failed: int = 0
-    """questions that never got a valid answer; what they cost is not in the sums"""
+    """questions that never got a valid answer; their tokens are not in the sum, their price is"""
     seconds: float = 0.0
     tokens: int | None = 0
     usd: float | None = 0.0
+
+
+class Spent(NamedTuple):
+    """What a session had spent when an iteration was over."""
+
+    number: int
+    seconds: float
+    steps: int
+    calls: int
+    usd: float | None
 
 
 class Costs(NamedTuple):
@@ -30,6 +43,8 @@ class Costs(NamedTuple):
     model: ModelUse
     steps: int | None
     """environment steps of all policies together"""
+    after: tuple[Spent, ...] = ()
+    """the sums so far, iteration by iteration"""
 
     @property
     def other_s(self) -> float | None:
@@ -43,23 +58,34 @@ class Costs(NamedTuple):
 
 def read_costs(folder: SessionFolder, history: list[Iteration], summary: SessionSummary) -> Costs:
     """Read what a session took from its records and events."""
+    events = list(read_json_lines(folder.events))
     return Costs(
         total_s=summary.seconds,
         training_s=sum(each.training_s for each in history),
         judging_s=sum(each.judging_s for each in history),
-        model=_model_use(folder),
+        model=_model_use(folder, events),
         steps=summary.steps or None,
+        after=_after_each(events),
     )
 
 
-def _model_use(folder: SessionFolder) -> ModelUse:
-    use = ModelUse()
+def _after_each(events: list[Event]) -> tuple[Spent, ...]:
+    found: dict[int, Spent] = {}
+    for event in events:
+        # A session that goes on tells of its finished iterations again: the first time counts.
+        if event["event"] == "session.spent" and event.get("number") not in (None, *found):
+            found[event["number"]] = Spent(**{name: event[name] for name in Spent._fields})
+    return tuple(found[number] for number in sorted(found))
+
+
+def _model_use(folder: SessionFolder, events: list[Event]) -> ModelUse:
+    usd, calls = paid(folder)
+    use = ModelUse(usd=usd, calls=calls)
     names: dict[str, None] = {}
-    for event in read_json_lines(folder.events):
+    for event in events:
         match event["event"]:
             case "model.sent":
                 names[event["model"]] = None
-                use = use._replace(calls=use.calls + 1)
             case "model.failed":
                 use = use._replace(failed=use.failed + 1)
             case "model.reply" if not event["cached"]:
@@ -69,13 +95,12 @@ def _model_use(folder: SessionFolder) -> ModelUse:
     return use._replace(names=tuple(names))
 
 
-def _with_reply(use: ModelUse, event: dict[str, Any]) -> ModelUse:
-    tokens, usd = event["tokens"], event["price_usd"]
+def _with_reply(use: ModelUse, event: Event) -> ModelUse:
+    tokens = event["tokens"]
     known = tokens["input"] is not None and tokens["output"] is not None
     return use._replace(
         seconds=use.seconds + event["latency_s"],
         tokens=use.tokens + tokens["input"] + tokens["output"]
         if known and use.tokens is not None
         else None,
-        usd=use.usd + usd if usd is not None and use.usd is not None else None,
     )

@@ -29,8 +29,27 @@ def cost_rows(costs: Costs) -> list[tuple[str, str]]:
             ("price", words.money(use.usd)),
         ]
     if use.failed:
-        rows.append(("questions without an answer", f"{use.failed:,}, not in tokens and price"))
+        rows.append(("questions without an answer", f"{use.failed:,}, not in the tokens"))
     return rows
+
+
+SPENT_HEADS = ("after iteration", "time", "steps", "model calls", "price")
+
+
+def spent_rows(story: Story) -> list[tuple[str, ...]]:
+    """Return what was spent after each iteration, of what might be, line by line."""
+    config, hours = story.config, story.config.max_hours
+    most_s = None if hours is None else 3600 * hours
+    return [
+        (
+            str(each.number),
+            words.out_of(words.seconds, each.seconds, most_s),
+            words.out_of("{:,}".format, each.steps, config.max_steps),
+            words.out_of("{:,}".format, each.calls, config.max_calls),
+            words.out_of(words.money, each.usd, config.max_usd),
+        )
+        for each in (story.costs.after if story.costs else ())
+    ]
 
 
 EXAMPLE_HEADS = ("example", "should be", "judge's score", "reward pays")

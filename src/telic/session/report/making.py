@@ -7,7 +7,14 @@ from telic.core.pages.elements import code, facts, listed, shell, table
 from telic.core.pages.markup import Markup, join, tag
 from telic.session.report import words
 from telic.session.report.curves import Curves
-from telic.session.report.facts import EXAMPLE_HEADS, cost_rows, example_rows, version_rows
+from telic.session.report.facts import (
+    EXAMPLE_HEADS,
+    SPENT_HEADS,
+    cost_rows,
+    example_rows,
+    spent_rows,
+    version_rows,
+)
 from telic.session.report.formula import formula
 from telic.session.report.story import Story
 
@@ -107,7 +114,14 @@ def costs(story: Story) -> Markup | None:
         (join([tag("span", class_=f"key c{keys[name]}"), name]) if name in keys else name, value)
         for name, value in cost_rows(spent)
     ]
-    return join([tag("div", *parts, class_="stack", aria_hidden="true"), facts(rows)])
+    burned = spent_rows(story)
+    return join(
+        [
+            tag("div", *parts, class_="stack", aria_hidden="true"),
+            facts(rows),
+            table(SPENT_HEADS, burned) if burned else "",
+        ]
+    )
 
 
 def policy(story: Story) -> Markup | None:
@@ -126,4 +140,4 @@ def policy(story: Story) -> Markup | None:
 def again(story: Story) -> Markup:
     """Return the command that asks for the same again, and what it was made with."""
     rows = [(name, tag("code", value)) for name, value in version_rows(story)]
-    return join([shell(words.command(story.config)), facts(rows)])
+    return join([shell(words.command(story.config, story.folder.config)), facts(rows)])

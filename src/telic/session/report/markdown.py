@@ -10,10 +10,12 @@ from telic.session.report.compare import parts
 from telic.session.report.facts import (
     EXAMPLE_HEADS,
     SEEN_HEADS,
+    SPENT_HEADS,
     cost_rows,
     disagreements,
     example_rows,
     seen_rows,
+    spent_rows,
     version_rows,
 )
 from telic.session.report.story import Story
@@ -180,12 +182,13 @@ def _judge(story: Story) -> list[str]:
 def _costs(story: Story) -> list[str]:
     if story.costs is None:
         return []
-    return _titled("What it took", _table(("what", "how much"), cost_rows(story.costs)))
+    lines, burned = _table(("what", "how much"), cost_rows(story.costs)), spent_rows(story)
+    return _titled("What it took", lines + (_table(SPENT_HEADS, burned) if burned else []))
 
 
 def _policy(story: Story) -> list[str]:
     lines = [f"{what}\n\n{_code(line, 'bash')[0]}" for what, line in words.commands(story).items()]
-    again = [*_code(words.command(story.config), "bash")]
+    again = [*_code(words.command(story.config, story.folder.config), "bash")]
     rows = [(plain(name), f"`{value}`") for name, value in version_rows(story)]
     return [
         *(_titled("The policy", lines) if lines else []),

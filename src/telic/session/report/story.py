@@ -19,6 +19,7 @@ from telic.session.records import (
     MemberScore,
     SessionConfig,
     SessionSummary,
+    latest_lessons,
 )
 from telic.session.report.compare import Comparison, compare
 from telic.session.report.costs import Costs, read_costs
@@ -69,8 +70,7 @@ class Story:
     @property
     def lessons(self) -> list[Lesson]:
         """Return what was learned; of equal texts the latest tier holds."""
-        found = {each.text: each for one in self.candidates.values() for each in one.lessons}
-        return list(found.values())
+        return list(latest_lessons(self.candidates.values()))
 
 
 def gather(
@@ -84,9 +84,7 @@ def gather(
     """Read and draw what the report needs; what cannot be had is noted and left out."""
     story = Story(folder, config, author, history, summary)
     story.best = next((each for each in history if each.number == summary.best_iteration), None)
-    if story.best is not None:
-        found = (each for each in story.best.members if each.member == story.best.best)
-        story.member = next(found, None)
+    story.member = story.best.best_member if story.best else None
     with troubles.sparing("what it took"):
         story.costs = read_costs(folder, history, summary)
     with troubles.sparing("the trial on examples"):

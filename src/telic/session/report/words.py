@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from telic.judges.leaf import Leaf
 from telic.session.records import Iteration, MemberScore, SessionConfig, Variant
@@ -125,14 +128,14 @@ def next_steps(story: Story) -> list[tuple[str, str | None]]:
     """Say what to do when a session did not pass, with the command where it is one."""
     config = story.config
     if story.summary.outcome == "stopped":
-        return [("Go on where it stopped:", command(config))]
+        return [("Go on where it stopped:", command(config, story.folder.config))]
     if story.summary.outcome == "passed":
         return []
     if story.analysis and story.analysis.recommendations:
         return [(each, None) for each in story.analysis.recommendations]
     more = config.replace(iterations=2 * config.iterations)
     return [
-        ("Try more rewards:", command(more)),
+        ("Try more rewards:", command(more, story.folder.config)),
         ("Train longer, if the learning curves were still rising: add --steps.", None),
         ("Let a model write the reward instead of the composer: add --model.", None)
         if config.model is None
@@ -152,6 +155,9 @@ def change(story: Story, iteration: Iteration) -> list[str]:
     """Say what an iteration changed, why, and whom it answers."""
     candidate = story.candidates.get(iteration.number)
     lines = [iteration.change]
+    if iteration.failure:
+        lines.append(f"Could not be trained: {iteration.failure}")
+    lines += [f"Alarm: {each}" for each in iteration.alarms]
     if candidate and candidate.diagnosis:
         lines.append(f"Why: {candidate.diagnosis}")
     if candidate and len(candidate.variants) > 1:
@@ -206,9 +212,11 @@ def author(config: SessionConfig) -> str:
     return "the composer, without a model" if config.model is None else config.model
 
 
-def command(config: SessionConfig) -> str:
-    """Return the command that asks for the same again."""
+def command(config: SessionConfig, request: Path) -> str:
+    """Return the command that asks for the same again; `request` is the file that holds it."""
     words = ["telic", "run", config.intent, "--env", config.env]
+    if config.criteria is not None:
+        words += ["--criteria", str(request)]
     for name, field in SessionConfig.model_fields.items():
         value = getattr(config, name)
         if name in _NO_OPTIONS or value == field.default:
@@ -228,9 +236,10 @@ def commands(story: Story) -> dict[str, str]:
     if run is None or member is None:
         return {}
     chosen = [str(run.path), "--member", member.member]
+    judged = [*chosen, "--step", str(member.step)]
     return {
-        "watch it": shlex.join(["telic", "play", *chosen]),
-        "export it (ONNX, TorchScript)": shlex.join(["telic", "export", *chosen]),
+        "watch it": shlex.join(["telic", "play", *judged]),
+        "export it (ONNX, TorchScript)": shlex.join(["telic", "export", *judged]),
         "see its training": shlex.join(["telic", "show", *chosen]),
     }
 
@@ -238,6 +247,11 @@ def commands(story: Story) -> dict[str, str]:
 def money(usd: float | None) -> str:
     """Return a price."""
     return "unknown" if usd is None else f"${usd:.2f}" if usd >= 0.1 or usd == 0 else f"${usd:.4f}"
+
+
+def out_of(write: Callable[[Any], str], spent: float | None, most: float | None) -> str:
+    """Return what was spent, of what might be if there is a limit: 3 of 4."""
+    return write(spent) if most is None else f"{write(spent)} of {write(most)}"
 
 
 def steps(value: int | None) -> str:

@@ -1,0 +1,57 @@
+"""A return that rises while the judge's score falls is noticed, whatever the reward's scale."""
+
+import pytest
+
+from telic.session.divergence import alarms
+from telic.session.folder import IterationFolder
+from telic.storage.files import JsonLines
+from telic.storage.layout import MemberFolder
+from telic.storage.scalars import ScalarLog
+from tests.session.test_report import iteration, score
+
+
+def evaluate(path, *rows):
+    log = ScalarLog(MemberFolder(path).scalars)
+    for step, mean, half in rows:
+        row = {"global_step": step, "mean_return": mean, "interval": [mean - half, mean + half]}
+        log.append({"type": "eval", **row})
+    log.close()
+
+
+def judged(tmp_path, then, end, *, scale=1.0, half=10.0):
+    """Two moments of a policy as (return, score): in a training at step 100, and at its end."""
+    files = IterationFolder(tmp_path)
+    rows = [(100, scale * then[0], scale * half), (256, scale * end[0], scale * half)]
+    evaluate(files.run.path / "reward_seed_1", *rows)
+    with JsonLines(files.checkpoints) as log:
+        log.append({"step": 100, "scores": {"reward_seed_1": then[1]}})
+    return alarms(files, iteration(1, score(end[1])))
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
+def test_a_reward_that_pays_for_something_else_is_named(tmp_path, scale):
+    (said,) = judged(tmp_path, (100, 0.7), (300, 0.3), scale=scale)
+    assert "from step 100 to the end" in said and "score fell from 0.70 to 0.30" in said
+
+
+@pytest.mark.parametrize(
+    ("then", "end"),
+    [((100, 0.3), (300, 0.7)), ((100, 0.7), (110, 0.3)), ((100, 0.7), (300, 0.6))],
+    ids=["both rise", "the return may not have risen", "the score hardly fell"],
+)
+def test_what_may_be_chance_or_is_as_it_should_be_is_no_alarm(tmp_path, then, end):
+    assert judged(tmp_path, then, end) == ()
+
+
+def test_nothing_is_said_of_what_could_not_be_judged(tmp_path):
+    assert judged(tmp_path, (100, None), (300, 0.1)) == ()
+    assert alarms(IterationFolder(tmp_path / "none"), iteration(1, score(None))) == ()
+
+
+def test_the_short_trial_counts_as_an_earlier_moment(tmp_path):
+    files = IterationFolder(tmp_path)
+    evaluate(files.path / "trial" / "reward_seed_1", (77, 10.0, 1.0))
+    evaluate(files.run.path / "reward_seed_1", (179, 20.0, 1.0))
+    made = iteration(1, score(0.2)).model_copy(update={"trials": (score(0.8),)})
+    (said,) = alarms(files, made)
+    assert "from the short trial to the end its return rose from 10 to 20" in said
