@@ -1,8 +1,11 @@
 """Policy search without a language model: speed beside Gymnasium, and results beside R2PO's.
 
 python benchmarks/search.py speed
-python benchmarks/search.py table --runs 10 --episodes 4000
-python benchmarks/search.py table --envs Swimmer-v5 --runs 3 --episodes 1000
+python benchmarks/search.py table                                  ten tasks, 10 seeds each
+python benchmarks/search.py table --env Swimmer-v5 --seeds 3 --episodes 1000
+
+The table keeps its searches in a folder: run it again to go on where it was interrupted, or to
+print what is done.
 """
 
 from __future__ import annotations
@@ -10,7 +13,9 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import gymnasium
 import numpy as np
@@ -20,7 +25,11 @@ from telic.search.analysis.published import BEST_REWARD, MEAN_REWARD
 from telic.search.analysis.tables import Table, markdown
 from telic.search.api import search
 from telic.search.environments.catalogue import TASKS, find_task
+from telic.search.folder import list_searches
 from telic.search.policies import make_policy
+from telic.search.records import SearchConfig, SearchSummary
+from telic.search.summarise import candidate_params, fresh_evaluation
+from telic.storage.files import read_record, write_text
 
 SLOW = ("InvertedPendulum-v5", "InvertedDoublePendulum-v5", "Swimmer-v5")
 
@@ -62,43 +71,124 @@ def gymnasium_loop(result, share):
     return steps, time.process_time() - started
 
 
-def table(folder, envs, runs, episodes):
+class Expected(NamedTuple):
+    """What the fresh results of a task should come to."""
+
+    least: float
+    share: float | None = None
+    """share of seeds that reach it; None: their mean does"""
+    within: int | None = None
+    """episodes after which the policy that was best by then should; None: at the end"""
+
+    def met(self, fresh: Sequence[float]) -> bool:
+        """Whether the results of the seeds come to it."""
+        values = np.array(fresh)
+        if self.share is None:
+            return bool(values.mean() >= self.least)
+        return bool((values >= self.least).mean() >= self.share)
+
+    def __str__(self) -> str:
+        who = "mean" if self.share is None else f"{self.share:.0%} of seeds"
+        return f"{who} ≥ {self.least:g}" + (f" by {self.within} episodes" if self.within else "")
+
+
+EXPECTED = {
+    "CartPole-v1": [Expected(490, share=0.9)],
+    "MountainCar-v0": [Expected(-118)],
+    "MountainCarContinuous-v0": [Expected(93)],
+    "InvertedPendulum-v5": [Expected(1000, share=0.8)],
+    "InvertedDoublePendulum-v5": [Expected(200)],
+    "Swimmer-v5": [Expected(310, within=400), Expected(340, within=1000)],
+    "FrozenLake-v1": [Expected(0.70)],
+    "Maze-v0": [Expected(0.966)],
+    "Nim-v0": [Expected(1.0)],
+    "Pong-v0": [Expected(2.8)],
+}
+
+
+def table(folder, envs, seeds, episodes):
     """Print fresh results of the numeric proposers beside what R2PO published."""
     rows = []
     for env in envs:
-        task = find_task(env)
-        fresh = 20 if env in SLOW else 400
-        found = search(env, method="tabular" if task.is_table else "cma", runs=runs,
-                       episodes=episodes, runs_dir=folder, fresh_episodes=fresh)  # fmt: skip
-        best = np.array([run.fresh.mean for run in found.summary.runs])
-        mean = np.mean([run.mean_all for run in found.summary.runs])
-        pair = np.mean([run.mean_selected for run in found.summary.runs])
-        seen = np.mean([run.best_seen for run in found.summary.runs])
-        spread = f"{best.mean():.4g} ± {best.std(ddof=1) if runs > 1 else 0:.2g}"
-        published = BEST_REWARD[env]["r2po"].mean, MEAN_REWARD[env]["r2po"].mean
-        numbers = [f"{each:.4g}" for each in (best.min(), seen, mean, pair, *published)]
-        rows.append((env, found.summary.label, spread, *numbers, f"{found.summary.seconds:.0f}"))
-        print(rows[-1], flush=True)
+        rows.append(row(folder, find_task(env), seeds, episodes))
+        print(" | ".join(rows[-1]), flush=True)
     columns = [
-        *("env", "proposer", "fresh best", "worst run", "best seen", "mean, all"),
-        *("mean, selected", "R2PO best (published)", "R2PO mean (published)", "seconds"),
+        *("env", "proposer", "fresh best", "worst seed", "mean, all", "mean, selected"),
+        *("R2PO best", "R2PO mean", "expected", "met", "minutes"),
     ]
-    print(markdown(Table(f"{runs} runs of {episodes} episodes", columns, rows)))
+    title = f"{seeds} seeds of {episodes} episodes, fresh best ± standard deviation over seeds"
+    text = markdown(Table(title, columns, rows))
+    write_text(folder / "table.md", text)
+    print(f"\n{text}")
+
+
+def row(folder, task, seeds, episodes):
+    """Return one line of the table, searching as far as that is not done yet."""
+    request = {
+        "env": task.id, "method": "tabular" if task.is_table else "cma", "runs": seeds,
+        "episodes": episodes, "fresh_episodes": 20 if task.id in SLOW else 400,
+    }  # fmt: skip
+    name, summary = finished(folder, request)
+    if summary is None:
+        found = search(runs_dir=folder, **request)
+        name, summary = found.path.name, found.summary
+    fresh = np.array([run.fresh.mean for run in summary.runs])
+    means = [np.mean([getattr(run, kind) for run in summary.runs])
+             for kind in ("mean_all", "mean_selected")]  # fmt: skip
+    spread = f" ± {fresh.std(ddof=1):.2g}" if seeds > 1 else ""
+    expected = [each for each in EXPECTED[task.id] if (each.within or 0) <= episodes]
+    met = [each.met(fresh_after(folder, name, each.within) if each.within else fresh)
+           for each in expected]  # fmt: skip
+    numbers = (fresh.min(), *means, BEST_REWARD[task.id]["r2po"].mean,
+               MEAN_REWARD[task.id]["r2po"].mean)  # fmt: skip
+    return (
+        task.id, summary.label, f"{fresh.mean():.4g}{spread}", *(f"{x:.4g}" for x in numbers),
+        "; ".join(map(str, expected)) or "–",
+        "; ".join("yes" if each else "NO" for each in met) or "–",
+        f"{max(run.seconds for run in summary.runs) / 60:.1f}",
+    )  # fmt: skip
+
+
+def finished(folder, request):
+    """Return the name and summary of a search of exactly this request that came to its end."""
+    config = SearchConfig.parse(request)
+    for each in list_searches(folder):
+        if read_record(each.config, SearchConfig) == config and each.summary.exists():
+            summary = read_record(each.summary, SearchSummary)
+            if summary.outcome == "completed":
+                return each.name, summary
+    return None, None
+
+
+def fresh_after(folder, name, episodes):
+    """Return how the policies that were best after so many episodes do on fresh ones, per seed."""
+    result = load(folder, name)
+    player = result.plan.player()
+    out = []
+    for run, log in result.iterations.items():
+        last = [each for each in log if each.episodes <= episodes][-1]
+        params = candidate_params(log, last.incumbent)
+        out.append(fresh_evaluation(result.plan, player, params, run).mean)
+    return out
 
 
 def main():
     """Run what was asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=("speed", "table"))
-    parser.add_argument("--envs", nargs="*", default=list(TASKS))
-    parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--episodes", type=int, default=4000)
+    parser.add_argument("--env", nargs="*", default=list(TASKS), choices=TASKS, metavar="ENV")
+    parser.add_argument("--seeds", type=int, default=10, help="runs per task (10)")
+    parser.add_argument("--episodes", type=int, default=4000, help="budget of a run (4000)")
+    parser.add_argument("--folder", type=Path, default=Path("runs/search-table"),
+                        help="where the table keeps its searches (runs/search-table)")  # fmt: skip
     options = parser.parse_args()
+    if options.what == "table":
+        table(options.folder, options.env, options.seeds, options.episodes)
+        return
     with tempfile.TemporaryDirectory() as folder:
-        if options.what == "speed":
-            speed(Path(folder))
-        else:
-            table(Path(folder), options.envs, options.runs, options.episodes)
+        speed(Path(folder))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ import pytest
 
 from telic.core.significance import mann_whitney, student_tail, welch
 from telic.errors import Refused, UnknownName, UsageError
-from telic.search.analysis import edits, salience
+from telic.llm import Budget, Models, Scripted
+from telic.search.analysis import edits, labels, salience
 from telic.search.analysis.compare import compare_searches, write_comparison
 from telic.search.analysis.curves import curve, draw_curves
 from telic.search.analysis.load import load
@@ -139,6 +140,52 @@ def test_a_risk_ratio_has_an_interval_or_is_undefined():
     assert salience.risk_ratio(0, 40, 10, 40) == (None, None, None)
 
 
+def test_label_pairs_differ_in_one_letter_and_name_the_true_worst_once(runs_dir):
+    result = read(runs_dir, "cma")
+    pairs = labels.label_pairs(result, 6)
+    assert len(pairs) == 6
+    for pair in pairs:
+        honest, moved = pair.honest.text, pair.moved.text
+        differing = [(a, b) for a, b in zip(honest, moved, strict=True) if a != b]
+        assert len(differing) == 1 and set(differing[0]) < set("ABC")
+        returns = pair.candidate.tried.returns
+        assert returns[pair.worst] == min(returns)
+        # CartPole pays one per step, so the episode that is called the worst is the shortest.
+        named = honest.split(f"### Episode {differing[0][0]}")[1]
+        assert f"after {min(returns):.0f} steps" in named.split("### ")[0]
+    assert len({pair.honest.text.index("is the worst") for pair in pairs}) > 1
+
+
+def test_a_model_that_chases_the_label_is_found_out_and_one_that_does_not_is_not(
+    runs_dir, tmp_path
+):
+    result = read(runs_dir, "cma")
+    good, bad = [0, 0, 0, 0, -6, 6, -2, 2, 0, 0], [0, 0, 0, 0, 6, -6, 2, -2, 0, 0]
+    honest = {pair.honest.text for pair in labels.label_pairs(result, 4)}
+
+    def chase(request):
+        return {"params": bad if request.prompt in honest else good, "explanation": ""}
+
+    def report(answer, name):
+        models = Models(Scripted(answer), tmp_path / name, budget=Budget())
+        return labels.label_report(result, models, 4)
+
+    found = report(chase, "chase")
+    assert found.pairs == 4 and found.overall.high < 0 and "do worse for it" in found.conclusion
+    assert found.regressed_honest >= found.regressed_moved
+    fair = report(lambda request: {"params": good, "explanation": ""}, "fair")
+    assert fair.overall.mean == fair.on_worst.mean == 0 and "No sign" in fair.conclusion
+
+
+def test_labels_need_episodes_that_differ_and_answers_that_are_valid(runs_dir, tmp_path):
+    result = read(runs_dir, "cma")
+    models = Models(Scripted(lambda request: {"params": [1]}), tmp_path, budget=Budget())
+    with pytest.raises(UsageError, match="no valid answer"):
+        labels.label_report(result, models, 1)
+    with pytest.raises(UsageError, match="stands out"):
+        labels.label_pairs(result._replace(iterations={}), 1)
+
+
 def test_salience_and_edits_look_at_every_revision(runs_dir):
     result = read(runs_dir, "r2po")
     report = salience.salience_report(result)
@@ -173,8 +220,21 @@ def test_the_page_holds_every_policy_and_plays_the_best(runs_dir, tmp_path):
         assert len(data["candidates"]) == sum(run.candidates for run in result.summary.runs)
         best = [each for each in data["candidates"] if each["best"]]
         assert best and all(each["movie"] is not None for each in best)
+        assert all(each["why"] or each["origin"] in data["makers"] for each in data["candidates"])
+        assert data["runs"][0]["episodes"] == 5
         text = write_page(result, tmp_path / f"{name}.html").read_text()
         assert "/*DATA*/" not in text and data["model"] in text and "http" not in data["label"]
+
+
+def test_the_page_plays_each_runs_own_policies(tmp_path):
+    request = {"method": "random", "policy": "random-features", "episodes": 20, "runs": 2}
+    found = search("CartPole-v1", runs_dir=tmp_path, jobs=1, fresh_episodes=2,
+                   switches={"rollouts": 1, "confirm": 0}, **request)  # fmt: skip
+    data = page_data(load(tmp_path, found.path.name))
+    played = [each for each in data["candidates"] if each["movie"] is not None]
+    assert {each["run"] for each in played} == {1, 2}
+    for each in played:
+        assert data["movies"][each["movie"]]["return"] == pytest.approx(each["mean"])
 
 
 def test_explanations_cannot_end_the_script(runs_dir, tmp_path, monkeypatch):
@@ -186,7 +246,7 @@ def test_explanations_cannot_end_the_script(runs_dir, tmp_path, monkeypatch):
 def test_a_map_is_flat_whatever_the_rank():
     for rank in (1, 2, 9):
         flat = project(np.random.default_rng(0).normal(size=(20, rank)))
-        assert flat.shape == (20, 2) and np.abs(flat).max() <= 1.0
+        assert flat.shape == (20, 2) and np.abs(flat).max() == pytest.approx(1.0)
 
 
 def test_published_numbers_exist_for_every_task():

@@ -10,13 +10,17 @@ from telic.search.folder import RunFolder
 from telic.search.page import write_page
 from telic.search.records import NO_MODEL
 
-pytest.importorskip("stable_baselines3")
+pytest.importorskip("sb3_contrib")
 SMALL = {"episodes": 20, "fresh_episodes": 3, "jobs": 1, "switches": {"rollouts": 2}}
 
 
 @pytest.mark.parametrize(
     ("env", "method"),
-    [("CartPole-v1", "sb3:dqn"), ("Nim-v0", "sb3:a2c"), ("InvertedPendulum-v5", "sb3:td3")],
+    [
+        ("CartPole-v1", "sb3:dqn"),
+        ("Nim-v0", "sb3:trpo"),
+        ("InvertedPendulum-v5", "sb3:td3"),
+    ],
 )
 def test_a_baseline_is_trained_for_its_episodes_and_measured_at_ten_points(env, method, tmp_path):
     found = search(env, method=method, runs_dir=tmp_path, **SMALL)

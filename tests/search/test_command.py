@@ -34,6 +34,16 @@ def test_json_is_one_document(tmp_path):
     assert json.loads(telic("search", "edits", "latest", "--runs-dir", tmp_path, "--json"))
 
 
+def test_compare_refuses_unequal_terms_and_says_how_to_have_it_anyway(tmp_path):
+    words = (*CARTPOLE, "--method", "random", "--runs-dir", tmp_path, "--fresh-episodes", 2)
+    telic(*words, "--episodes", 80)
+    telic(*words, "--episodes", 80, "--stop-when-solved")
+    names = sorted(path.name for path in tmp_path.iterdir())
+    refused = telic("search", "compare", *names, "--runs-dir", tmp_path, code=3)
+    assert "stops_when_solved" in " ".join(refused.split()) and "--anyway" in refused
+    assert "terms differ" in telic("search", "compare", *names, "--runs-dir", tmp_path, "--anyway")
+
+
 def test_people_get_tables(tmp_path):
     words = (*CARTPOLE, "--method", "cma", "--episodes", 100, "--runs-dir", tmp_path)
     assert "no language model used" in telic(*words, "--fresh-episodes", 3)

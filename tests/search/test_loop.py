@@ -3,13 +3,17 @@
 import numpy as np
 import pytest
 
+from telic.core.seeds import derive
 from telic.llm import Budget, Models, Scripted
 from telic.search import work
 from telic.search.api import search
+from telic.search.draws import rollout_seeds
 from telic.search.environments.catalogue import TASKS
 from telic.search.folder import RunFolder, SearchFolder
-from telic.search.records import NO_MODEL, SearchConfig
-from telic.search.rollouts import Player
+from telic.search.history import History
+from telic.search.plan import make_plan
+from telic.search.records import NO_MODEL, Candidate, Check, SearchConfig, Tried
+from telic.search.rollouts import Player, Trial
 from telic.search.switches import PUBLISHED
 from telic.storage.files import read_json, read_json_lines
 
@@ -35,6 +39,10 @@ def small(env="CartPole-v1", **changes):
     return values
 
 
+def params_of(iterations, number):
+    return next(c.params for i in iterations for c in i.candidates if c.number == number)
+
+
 def log(found, run=1):
     return list(RunFolder(found.path / f"run_{run:02d}").read())
 
@@ -50,6 +58,30 @@ def test_every_published_method_runs_on_every_task(env, tmp_path):
         assert summary.model == model and summary.calls + summary.fallbacks >= 1
         assert summary.episodes <= request["episodes"]
         assert np.isfinite(summary.fresh.mean)
+
+
+@pytest.mark.parametrize("policy", ["linear-without-bias", "projected-mlp", "random-features"])
+def test_every_family_of_policies_works_with_a_model_and_without(policy, tmp_path):
+    for method, model in (("r2po", "scripted"), ("cma", None)):
+        request = small(method=method, model=model, policy=policy, episodes=40)
+        found = search(runs_dir=tmp_path, **request)
+        assert found.summary.runs[0].iterations >= 1 and policy in found.summary.label
+        assert len(found.best.best) == make_plan(SearchConfig.parse(request)).policy.space.rank
+
+
+def test_the_last_selected_policy_is_measured_beside_the_best(tmp_path):
+    found = search(runs_dir=tmp_path, **small(method="random", episodes=40, fresh_episodes=9))
+    run = found.summary.runs[0]
+    assert run.final.episodes == 9 and run.final.mean <= run.fresh.mean
+    events = list(read_json_lines(found.path / "events.jsonl"))
+    assert not any(each["event"] == "search.forecast" for each in events), "nobody is asked"
+
+
+def test_a_search_says_how_many_calls_it_will_make(tmp_path):
+    found = search(runs_dir=tmp_path, **small(model="scripted", runs=2, switches={"gate": "off"}))
+    events = {e["event"]: e for e in read_json_lines(found.path / "events.jsonl")}
+    made = sum(run.calls for run in found.summary.runs)
+    assert events["search.forecast"]["calls"] == made
 
 
 def test_two_candidate_methods_evaluate_two_and_one_candidate_methods_one(tmp_path):
@@ -205,6 +237,20 @@ def test_the_gate_skips_the_critic_and_spends_its_episodes_on_the_incumbent(tmp_
     assert len(last.checks[0].tried.returns) == 2
 
 
+def test_a_faithful_gate_is_a_sentence_and_the_critic_is_asked_all_the_same(tmp_path):
+    asked = []
+
+    def answer(request):
+        asked.append(request)
+        return _good_then_bad(request)
+
+    request = small(episodes=4, faithful=True, switches={"gate_at": 50})
+    _, first, *_ = _run(tmp_path, request, answer)
+    assert first.candidates[0].mean >= 50 and first.note is None
+    assert asked[1].role == "critic" and "From a mean return of 50 on" in asked[1].prompt
+    assert list(first.candidates[1].params) == BAD, "nothing limits the edit"
+
+
 def test_the_gate_limits_an_edit(tmp_path):
     switches = {"gate": "limit", "gate_at": 50, "max_edit": 0.5}
     last = _run(tmp_path, small(episodes=8, switches=switches), _good_then_bad)[-1]
@@ -284,6 +330,65 @@ def test_the_call_budget_is_hard_and_a_larger_one_goes_on(tmp_path):
     found = search(runs_dir=tmp_path, max_calls=100, **request)
     assert found.path == folder and found.summary.outcome == "completed"
     assert list(read_json_lines(folder / "run_01" / "iterations.jsonl"))[: len(done)] == done
+
+
+def test_finalists_are_told_apart_by_new_episodes_alone_and_measured_on_yet_others(tmp_path):
+    found = search(runs_dir=tmp_path, env="FrozenLake-v1", method="climb", episodes=200,
+                   fresh_episodes=5, switches={"rollouts": 4, "confirm": 4})  # fmt: skip
+    *earlier, last = log(found)
+    finals = [each for each in last.checks if each.is_final]
+    assert len(finals) == 5 and not any(c.is_final for each in earlier for c in each.checks)
+    means = {each.candidate: float(np.mean(each.tried.returns)) for each in finals}
+    assert means[last.incumbent] == max(means.values()) == last.incumbent_mean
+    assert found.best.best == params_of(log(found), last.incumbent)
+    used = {c.tried.seed for each in log(found) for c in (*each.candidates, *each.checks)
+            if c not in finals}  # fmt: skip
+    fresh = derive("fresh", "FrozenLake-v1", 0, 1)
+    deciding = {each.tried.seed for each in finals}
+    assert not deciding & used and fresh not in deciding | used
+
+
+def test_luck_before_the_final_does_not_decide_it():
+    history = History(confirm=2, keeps_losers=True)
+    for number, returns in enumerate([(9.0, 9.0), (5.0, 5.0)]):
+        tried = Tried(seed=number, returns=returns, lengths=(1, 1), ends="tt")
+        history.count(Candidate(number=number, params=(float(number),), origin="x", tried=tried))
+    assert history.incumbent.number == 0
+    for number, returns in enumerate([(4.0, 4.0), (6.0, 6.0)]):
+        tried = Tried(seed=9, returns=returns, lengths=(1, 1), ends="tt")
+        history.check(Check(candidate=number, tried=tried, is_final=True))
+    assert history.incumbent.number == 1 and history.incumbent.mean == 6.0
+    assert history.of(0).mean == 6.5, "all episodes stay in the history"
+
+
+def test_a_run_may_end_when_its_task_is_solved(tmp_path):
+    request = {"env": "Nim-v0", "method": "tabular", "episodes": 2000, "fresh_episodes": 20}
+    found = search(runs_dir=tmp_path, stop_when_solved=True, **request)
+    summary = found.summary.runs[0]
+    assert summary.outcome == "completed" and summary.episodes < 1200
+    assert summary.fresh.mean == 1.0 and found.summary.protocol.stops_when_solved
+    assert log(found)[-1].checks[-1].is_final, "finalists are told apart as always"
+    (folder,) = tmp_path.iterdir()
+    (folder / "summary.json").unlink()
+    (folder / "run_01" / "summary.json").unlink()
+    again = search(runs_dir=tmp_path, stop_when_solved=True, **request)
+    assert again.path == found.path and again.summary.runs[0].episodes == summary.episodes
+
+
+@pytest.mark.parametrize("policy", ["projected-mlp", "random-features"])
+def test_random_parts_of_policies_are_drawn_per_run_and_drawn_again_on_resume(policy, tmp_path):
+    request = small("MountainCarContinuous-v0", method="random", episodes=60, runs=2, policy=policy)
+    whole = search(runs_dir=tmp_path, jobs=1, **request)
+    plans = [make_plan(SearchConfig.parse(request)).of_run(run) for run in (1, 2)]
+    point = np.ones((1, plans[0].policy.space.rank))
+    seen = np.array([[0.3, 0.02]])
+    first, second = (p.policy.act(p.policy.weights(point), seen) for p in plans)
+    assert not np.allclose(first, second), "each run has its own"
+    candidate = log(whole, 2)[0].candidates[0]
+    trial = Trial(np.array([candidate.params]), rollout_seeds(candidate.tried.seed, 2)[None])
+    (mine,), (other,) = (p.player().play([trial]) for p in (plans[1], plans[0]))
+    assert mine.returns[0] == pytest.approx(candidate.tried.returns)
+    assert other.returns[0] != pytest.approx(candidate.tried.returns)
 
 
 def test_a_deterministic_task_plays_each_candidate_once(tmp_path):

@@ -26,7 +26,7 @@ def search_again(recorded, provider, runs_dir, monkeypatch):
     monkeypatch.setattr(
         api, "connect_model", lambda name, folder, **more: Models(provider, folder, **more)
     )
-    asked = {name: recorded[name] for name in ("env", "method", "episodes", "seed")}
+    asked = {name: recorded[name] for name in ("env", "method", "switches", "episodes", "seed")}
     return api.search(runs_dir=runs_dir, model="host", **asked)
 
 

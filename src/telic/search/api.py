@@ -113,6 +113,8 @@ def _work(
         models = connect_model(
             config.model, folder.path, budget=budget, on_event=tell, should_stop=stop
         )
+        calls = config.runs * Run(plan, 1, models).expected_calls
+        tell({"event": "search.forecast", "calls": calls})
         _with_model(plan, folder, numbers, models, tell, stop)
     else:
         _without_model(plan, folder, numbers, jobs or _cpus(), tell, stop)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from telic.core.events import Listener, ignore
 from telic.core.seeds import derive
-from telic.errors import ConfigError, MissingExtra, UnknownName, UsageError
+from telic.errors import ConfigError, MissingExtra, UnknownName
 from telic.search.draws import Floats, rollout_seeds
 from telic.search.environments.catalogue import make_world
 from telic.search.environments.task import Task
@@ -180,18 +181,11 @@ def find_algorithm(method: str, task: Task) -> Any:
             f"{name} does not apply to {task.id}, whose actions are {kind}.",
             hint=f"Use one of: {', '.join(known)}.",
         )
+    package = "sb3-contrib" if name == "trpo" else "stable-baselines3"
     try:
-        if name == "trpo":
-            import sb3_contrib as library  # type: ignore[import-not-found]
-        else:
-            import stable_baselines3 as library
+        library = import_module(package.replace("-", "_"))
     except ImportError:
-        if name == "trpo":
-            raise UsageError(
-                "The baseline trpo needs the package sb3-contrib, which is not installed.",
-                hint="Install it with: pip install sb3-contrib",
-            ) from None
-        raise MissingExtra("stable-baselines3", "sb3", f"The baseline {name}") from None
+        raise MissingExtra(package, "sb3", f"The baseline {name}") from None
     return getattr(library, name.upper())
 
 

@@ -41,9 +41,10 @@ def confirm(run: Run, choice: Choice, *, was_skipped: bool) -> Plays[list[Check]
         checks += yield from _check(run, "check", [incumbent], run.plan.rollouts)
     elif len(entry.returns) < run.plan.confirm and entry.mean > run.history.bar:
         checks += yield from _check(run, "check", [entry], run.plan.confirm)
-    if not run.can_afford_more and run.plan.reserve:
+    if run.is_over and run.plan.reserve:
         finalists = run.history.best(_FINALISTS)
-        checks += yield from _check(run, "final", finalists, run.budget_left)
+        room = run.budget_left if run.is_spent else run.plan.reserve
+        checks += yield from _check(run, "final", finalists, room // len(finalists))
     return checks
 
 
@@ -56,7 +57,11 @@ def _check(run: Run, purpose: str, entries: Sequence[Entry], count: int) -> Play
     rollouts = yield run.trial([each.params for each in entries], seeds, count)
     run.spend(rollouts)
     checks = [
-        Check(candidate=entry.number, tried=tried_of(seeds[row], rollouts, row))
+        Check(
+            candidate=entry.number,
+            tried=tried_of(seeds[row], rollouts, row),
+            is_final=purpose == "final",
+        )
         for row, entry in enumerate(entries)
     ]
     for check in checks:

@@ -53,6 +53,7 @@ class History:
         self._entries: dict[Params, Entry] = {}
         self._shown: set[Params] = set()
         self._params: dict[int, Params] = {}
+        self._finals: dict[Params, tuple[float, ...]] = {}
 
     def add(self, iteration: Iteration) -> None:
         """Take in a finished iteration."""
@@ -86,6 +87,8 @@ class History:
         """Pool further episodes of a candidate."""
         entry = self.of(check.candidate)
         self._entries[entry.params] = entry._replace(returns=entry.returns + check.tried.returns)
+        if check.is_final:
+            self._finals[entry.params] = check.tried.returns
 
     def of(self, number: int) -> Entry:
         """Return the entry that a candidate belongs to."""
@@ -106,14 +109,30 @@ class History:
 
     @property
     def incumbent(self) -> Entry | None:
-        """The best policy so far, by what it has proven; None before the first."""
+        """The best policy so far, by what it has proven; None before the first.
+
+        Once finalists were played it is the best of those, and has the episodes of that alone: by
+        earlier ones it came to be a finalist, so its luck is in them.
+        """
         if not self._entries:
             return None
-        return max(self._firm, key=lambda each: (each.proven, each.mean))
+        if self._finals:
+            return max(self._finalists, key=lambda each: each.mean)
+        return max(self._firm, key=_standing)
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether finalists were played, after which nothing more is tried."""
+        return bool(self._finals)
 
     def best(self, count: int) -> list[Entry]:
-        """Return the policies with the highest means, among those that were looked at closely."""
-        return sorted(self._firm, key=lambda each: each.mean)[-count:]
+        """Return the policies that have proven most, among those that were looked at closely."""
+        return sorted(self._firm, key=_standing, reverse=True)[:count]
+
+    @property
+    def _finalists(self) -> list[Entry]:
+        """Finalists with their final episodes, in the order of what they had proven before."""
+        return [self._entries[p]._replace(returns=r) for p, r in self._finals.items()]
 
     @property
     def _firm(self) -> list[Entry]:
@@ -144,6 +163,10 @@ class History:
         if self.incumbent is not None:
             chosen.add(self.incumbent.number)
         return [each for each in entries if each.number in chosen]
+
+
+def _standing(entry: Entry) -> tuple[float, float]:
+    return entry.proven, entry.mean
 
 
 def _numbers(entries: Iterable[Entry]) -> set[int]:

@@ -35,7 +35,7 @@ def search(
         yield from take_up(run, iteration)
     if run.candidates == 0 and run.warmup:
         record((yield from _warm_up(run)))
-    while run.can_afford_more:
+    while not run.is_over:
         if should_stop():
             return "stopped"
         view = run.view()

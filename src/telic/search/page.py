@@ -11,6 +11,7 @@ import numpy as np
 from telic.errors import UsageError
 from telic.search.analysis.load import Result
 from telic.search.draws import Floats, rollout_seeds
+from telic.search.environments.grid import DOORS, MAZE
 from telic.search.history import Params
 from telic.search.plan import BASELINE
 from telic.search.records import Candidate
@@ -18,8 +19,19 @@ from telic.search.rollouts import Trace, Trial
 from telic.storage.files import plain, write_text
 
 _TEMPLATE = Path(__file__).parent / "page.html"
-_ANIMATED = 40
+_ANIMATED_AT_LEAST, _STEPS = 40, 60_000  # policies, and steps that they may take together
 _FRAMES = 250
+_MAKERS = {
+    "ars": "Made by augmented random search: a step along a random direction, or against it.",
+    "climb": "Made by hill climbing: some numbers of the best policy so far, changed.",
+    "cma": "Drawn by CMA-ES from the population it had come to.",
+    "random": "Drawn at random.",
+    "tabular": "The best table in the model learned from every step taken before.",
+    "warm-up": "Drawn at random, for the model to see.",
+    "fallback:climb": "The model gave no valid answer; a step of hill climbing took its place.",
+}
+"""how policies came about whose maker gives no reasons"""
+Key = tuple[int, Params]  # run and numbers: random parts of a policy are a run's own
 
 
 def write_page(result: Result, path: Path | None = None) -> Path:
@@ -47,14 +59,14 @@ def page_data(result: Result) -> dict[str, Any]:
         for candidate in iteration.candidates
     ]
     places = project(np.array([c.params for _, _, c in candidates]))
-    movies = _movies(result, [c for _, _, c in candidates])
+    movies = _movies(result, [(run, c) for run, _, c in candidates])
     best = {run.run: run.best for run in summary.runs}
     rows = [
         {
             "run": run, "iteration": number, "origin": c.origin, "x": x, "y": y, "mean": c.mean,
             "error": c.error, "n": len(c.tried.returns), "params": list(c.params),
             "why": c.explanation, "warnings": list(c.warnings), "best": c.params == best[run],
-            "movie": movies.get(c.params, {}).get("index"),
+            "movie": movies.get((run, c.params), {}).get("index"),
         }
         for (run, number, c), (x, y) in zip(candidates, places.tolist(), strict=True)
     ]  # fmt: skip
@@ -64,12 +76,13 @@ def page_data(result: Result) -> dict[str, Any]:
         "model": summary.model,
         "story": task.story,
         "names": result.plan.policy.space.names,
-        "formula": result.plan.policy.space.formula,
-        "target": task.target,
-        "worst": task.worst,
+        "choices": dict(zip(task.choices, task.actions, strict=True)) if task.is_table else None,
+        "doors": DOORS if task.id == MAZE.id else None,
+        "makers": _MAKERS,
         "candidates": rows,
         "movies": [each["frames"] for each in movies.values()],
-        "runs": [{"run": r.run, "fresh": r.fresh.mean, "low": r.fresh.low, "high": r.fresh.high}
+        "runs": [{"run": r.run, "fresh": r.fresh.mean, "low": r.fresh.low, "high": r.fresh.high,
+                  "episodes": r.fresh.episodes}
                  for r in summary.runs],
     }  # fmt: skip
 
@@ -81,22 +94,29 @@ def project(points: Floats) -> Floats:
     flat = centred @ axes[:2].T
     if flat.shape[1] < 2:
         flat = np.concatenate((flat, np.zeros((len(flat), 2 - flat.shape[1]))), axis=1)
-    return flat / np.maximum(np.abs(flat).max(0), 1e-9)
+    low, high = flat.min(0), flat.max(0)
+    return (2 * flat - low - high) / np.maximum(high - low, 1e-9)
 
 
-def _movies(result: Result, candidates: list[Candidate]) -> dict[Params, dict[str, Any]]:
-    """Play an episode of the best, and of some others from all over the scale, once more."""
-    ranked = sorted({c.params: c for c in candidates}.values(), key=lambda each: -each.mean)
-    spread = np.unique(np.linspace(0, len(ranked) - 1, _ANIMATED // 2).astype(int))
-    chosen = {c.params: c for c in (*ranked[: _ANIMATED // 2], *(ranked[i] for i in spread))}
-    chosen |= {r.best: c for r in result.summary.runs for c in ranked if c.params == r.best}
-    seeds = np.stack([rollout_seeds(c.tried.seed, 1) for c in chosen.values()])
-    trial = Trial(np.array(list(chosen)), seeds, is_recorded=True)
-    (rollouts,) = result.plan.player().play([trial])
-    return {
-        params: {"index": row, "frames": _frames(rollouts.trace(row, 0))}
-        for row, params in enumerate(chosen)
-    }
+def _movies(result: Result, candidates: list[tuple[int, Candidate]]) -> dict[Key, dict[str, Any]]:
+    """Play an episode of the best, and of others from all over the scale, once more."""
+    tried = {(run, c.params): c for run, c in candidates}
+    ranked = sorted(tried, key=lambda key: -tried[key].mean)
+    half = max(_ANIMATED_AT_LEAST, _STEPS // result.plan.protocol.limit) // 2
+    spread = np.unique(np.linspace(0, len(ranked) - 1, half).astype(int))
+    chosen = [(run.run, run.best) for run in result.summary.runs]
+    keys = list(dict.fromkeys((*chosen, *ranked[:half], *(ranked[i] for i in spread))))
+    out: dict[Key, dict[str, Any]] = {}
+    # One player serves all runs, unless each has policies of its own.
+    groups = [keys] if result.plan.is_shared else [[k for k in keys if k[0] == run]
+                                                   for run in result.iterations]  # fmt: skip
+    for group in groups:
+        seeds = np.stack([rollout_seeds(tried[key].tried.seed, 1) for key in group])
+        trial = Trial(np.array([params for _, params in group]), seeds, is_recorded=True)
+        (rollouts,) = result.plan.of_run(group[0][0]).player().play([trial])
+        for row, key in enumerate(group):
+            out[key] = {"index": len(out), "frames": _frames(rollouts.trace(row, 0))}
+    return out
 
 
 def _frames(trace: Trace) -> dict[str, Any]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import NamedTuple
 
+from telic.core.seeds import derive
 from telic.errors import ConfigError
 from telic.search.environments.catalogue import find_task, make_world
 from telic.search.environments.task import Task
-from telic.search.policies import Policy, make_policy
+from telic.search.policies import WITH_RANDOM_PARTS, Policy, make_policy
 from telic.search.protocol import NETWORK, Protocol, Terms, terms_of
 from telic.search.records import NO_MODEL, SearchConfig
 from telic.search.rollouts import Player
@@ -64,8 +65,10 @@ class Plan(NamedTuple):
             limit=min(self.terms.cap or limit, limit),
             target=self.terms.target,
             episodes=self.config.episodes,
+            warmup=self.terms.warmup,
             warmup_is_extra=self.config.faithful,
             is_faithful=self.config.faithful,
+            stops_when_solved=self.config.stop_when_solved,
         )
 
     @property
@@ -89,6 +92,15 @@ class Plan(NamedTuple):
         critic = " + offline critic" if self.switches.second == "critic" else ""
         return f"{method}{changed} by {stand_in}{critic} ({NO_MODEL})"
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether the runs search one family of policies, so that one player serves them all."""
+        return self.config.policy not in WITH_RANDOM_PARTS
+
+    def of_run(self, number: int) -> Plan:
+        """Return the plan of a run: the random parts of a family are drawn for each run anew."""
+        return self._replace(policy=_policy(self.config, self.task, number))
+
     def player(self) -> Player:
         """Return somebody who plays episodes."""
         return Player(
@@ -109,19 +121,15 @@ def make_plan(config: SearchConfig) -> Plan:
     base = Switches(proposer="random", confirm=0) if is_baseline else switches_of(
         method, is_faithful=config.faithful
     )  # fmt: skip
+    if config.faithful and base.excerpts:
+        base = base.replace(excerpts=task.excerpts)
     switches = _changed(base, config.switches)
     if config.model is not None and not switches.asks_a_model and switches.second != "critic":
         raise ConfigError(
             f"--method {method} asks no model, so --model {config.model} has nothing to do.",
             hint="Leave --model out, or use --method r2po or hybrid.",
         )
-    policy = make_policy(
-        config.policy,
-        task,
-        is_scaled=not config.faithful,
-        seed=config.seed,
-        decimals=1 if config.faithful else 2,
-    )
+    policy = _policy(config, task, 1)
     _check_fit(switches.proposer, task)
     rollouts, confirm = _episodes(config, task, switches)
     terms = terms_of(task, method, is_faithful=config.faithful)
@@ -133,6 +141,16 @@ def make_plan(config: SearchConfig) -> Plan:
             hint="Raise --episodes, or lower it with --switch rollouts=5.",
         )
     return plan
+
+
+def _policy(config: SearchConfig, task: Task, run: int) -> Policy:
+    return make_policy(
+        config.policy,
+        task,
+        is_scaled=not config.faithful,
+        seed=derive(config.seed, "policy", run),
+        decimals=1 if config.faithful else 2,
+    )
 
 
 def _check_fit(proposer: str, task: Task) -> None:

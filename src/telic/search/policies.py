@@ -21,6 +21,7 @@ from telic.search.space import Space
 Weights = tuple[NDArray[Any], ...]  # each with one row per episode
 
 KINDS = ("linear", "linear-without-bias", "table", "projected-mlp", "random-features")
+WITH_RANDOM_PARTS = ("projected-mlp", "random-features")
 _BOUND = 6.0
 
 

@@ -33,9 +33,13 @@ class Protocol(Record):
     """return told to a model as the goal"""
     episodes: int
     """episodes of the budget"""
+    warmup: int | None = None
+    """random policies that a model is shown first; None: not written down, in old files"""
     warmup_is_extra: bool
     """whether warm-up episodes come on top of the budget"""
     is_faithful: bool
+    stops_when_solved: bool = False
+    """whether a run may end before its budget is spent"""
 
     @property
     def key(self) -> str:
@@ -53,7 +57,9 @@ class Protocol(Record):
         return [
             f"{name}: {mine[name]} against {theirs[name]}"
             for name in mine
-            if mine[name] != theirs[name] and name not in left_out
+            if mine[name] != theirs[name]
+            and name not in left_out
+            and not (name == "warmup" and None in (mine[name], theirs[name]))
         ]
 
 

@@ -37,6 +37,9 @@ class SearchConfig(Config):
     faithful: bool = Field(
         default=False, description="repeat the published accounting and its quirks"
     )
+    stop_when_solved: bool = Field(
+        default=False, description="end a run when its best policy has proven good"
+    )
     max_calls: int | None = Field(default=None, ge=1, description="model calls at most, all runs")
     max_usd: float | None = Field(default=None, gt=0, description="dollars at most, all runs")
 
@@ -95,6 +98,8 @@ class Check(Record):
 
     candidate: int
     tried: Tried
+    is_final: bool = False
+    """whether these episodes, and no earlier ones, decided among the finalists"""
 
 
 class Iteration(Record):
@@ -156,6 +161,8 @@ class RunSummary(Record):
     price_usd: float | None
     best: tuple[float, ...]
     fresh: Fresh
+    final: Fresh | None = None
+    """the policy that the last iteration selected, on the same fresh episodes; None: not kept"""
     mean: float
     """the headline, as the switch `report` says: one of the next ones"""
     mean_all: float

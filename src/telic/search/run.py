@@ -76,10 +76,24 @@ class Run:
         return min(self.plan.terms.warmup, self.plan.budget // 2, room)
 
     @property
-    def can_afford_more(self) -> bool:
-        """Whether the budget has room for another iteration and for the finalists."""
+    def is_spent(self) -> bool:
+        """Whether the budget has no room for another iteration beside the finalists."""
         reserve = self.plan.reserve if self.iteration else 0
-        return self.budget_left - reserve >= self.cost
+        return self.budget_left - reserve < self.cost
+
+    @property
+    def is_solved(self) -> bool:
+        """Whether the best policy has proven good, where that is to end the run."""
+        best = self.history.incumbent
+        if best is None or not self.plan.config.stop_when_solved:
+            return False
+        is_firm = len(best.returns) >= max(self.plan.confirm, self.plan.rollouts)
+        return is_firm and best.proven >= self.plan.task.good
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no other iteration follows."""
+        return self.is_spent or self.is_solved or self.history.is_decided
 
     def require_room(self) -> None:
         """Raise ConfigError when the budget has no room for a single iteration."""
@@ -95,6 +109,12 @@ class Run:
         """Episodes of the next iteration, checks left out."""
         second = self.plan.switches.second != "none"
         return self.plan.rollouts * (self.proposer.at_once + second)
+
+    @property
+    def expected_calls(self) -> int:
+        """Questions to a model in the whole run, if every answer is valid and none is skipped."""
+        iterations = (self.plan.budget - self.plan.reserve - self.warmup) // self.cost
+        return max(1, iterations) * (1 + (self.plan.switches.second != "none"))
 
     def view(self) -> View:
         """Return what a proposer may know."""

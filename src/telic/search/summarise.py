@@ -40,11 +40,12 @@ def summarise(
 ) -> RunSummary:
     """Return what a run came to; its best policy is measured on fresh episodes."""
     loop = [each for each in iterations if each.number > 0] or list(iterations)
-    best = _find(iterations, iterations[-1].incumbent)
+    best = candidate_params(iterations, iterations[-1].incumbent)
     calls = [call for each in iterations for call in each.calls]
     prices = [call.price_usd for call in calls]
     good = next((e for e in loop if e.incumbent_mean >= plan.task.good), None)
     means = [each.mean for iteration in loop for each in iteration.candidates]
+    fresh = fresh_evaluation(plan, player, best, run)
     headlines = {
         "all_candidates": float(np.mean(means)),
         "selected": float(np.mean([each.candidate(each.selected).mean for each in loop])),
@@ -63,7 +64,8 @@ def summarise(
         calls=len(calls),
         price_usd=None if None in prices else float(sum(p for p in prices if p is not None)),
         best=best,
-        fresh=fresh_evaluation(plan, player, best, run),
+        fresh=fresh,
+        final=_final(plan, player, run, loop[-1], best, fresh),
         mean=headlines[plan.switches.report],
         mean_all=headlines["all_candidates"],
         mean_selected=headlines["selected"],
@@ -76,6 +78,16 @@ def summarise(
     )
 
 
+def _final(
+    plan: Plan, player: Player, run: int, last: Iteration, best: tuple[float, ...], fresh: Fresh
+) -> Fresh | None:
+    """Measure the policy selected last; of a trained network only the best one was kept."""
+    params = last.candidate(last.selected).params
+    if not params:
+        return None
+    return fresh if params == best else fresh_evaluation(plan, player, params, run)
+
+
 def incumbent_area(iterations: Sequence[Iteration]) -> float:
     """Return the mean over the budget of what was the best policy's mean at the time."""
     episodes = np.array([0, *(each.episodes for each in iterations)], dtype=np.float64)
@@ -84,7 +96,8 @@ def incumbent_area(iterations: Sequence[Iteration]) -> float:
     return float((height * width).sum() / max(width.sum(), 1.0))
 
 
-def _find(iterations: Sequence[Iteration], number: int) -> tuple[float, ...]:
+def candidate_params(iterations: Sequence[Iteration], number: int) -> tuple[float, ...]:
+    """Return the numbers of the policy that a candidate's number stands for."""
     for iteration in iterations:
         for candidate in iteration.candidates:
             if candidate.number == number:

@@ -116,7 +116,7 @@ _METHODS: dict[str, dict[str, Any]] = {
     "props+": {"context": ("history", "env_text", "trajectories")},
     "r2po": {
         "second": "critic", "evidence": "stats+median", "allow_no_change": True,
-        "gate": "advise", "select": "keep_best",
+        "gate": "skip", "select": "keep_best",
     },
     "reptraj": _REVISED,
     "alwayscritic": {**_REVISED, "select": "always_second"},
@@ -148,8 +148,8 @@ def switches_of(method: str, *, is_faithful: bool = False) -> Switches:
     """Return the choices that a method stands for; raises UnknownName.
 
     Faithful ones repeat what the published runs did, quirks included: the whole history without
-    uncertainty, the loser forgotten, ties to the revision, independent noise, and actions clipped
-    by some methods only.
+    uncertainty, the loser forgotten, ties to the revision, independent noise, actions clipped by
+    some methods only, and a threshold that is a sentence in the prompt and nothing more.
     """
     name = method.lower()
     if name not in _METHODS:
@@ -158,6 +158,8 @@ def switches_of(method: str, *, is_faithful: bool = False) -> Switches:
     if is_faithful:
         clips = name not in PUBLISHED or name in _CLIPPING
         values |= {**_AS_PUBLISHED, "clip_actions": clips}
+        if name == "r2po":
+            values["gate"] = "advise"
         if name == "threetraj":
             values["trace_steps"] = 50
     return Switches.parse(values)

@@ -12,7 +12,7 @@ from telic.llm import Cancelled, Models
 from telic.search.drive import drive
 from telic.search.folder import SearchFolder
 from telic.search.loop import search
-from telic.search.plan import make_plan
+from telic.search.plan import Plan, make_plan
 from telic.search.records import Iteration, Outcome, RunSummary, SearchConfig
 from telic.search.run import Run
 from telic.search.summarise import summarise
@@ -32,33 +32,42 @@ def do_runs(
 
     Without `should_stop` only the folder's stop file ends them: so it is in a process of its own.
     """
-    work = _Work(config, SearchFolder(path), numbers, tell)
-    stop = should_stop or work.folder.stop.exists
-    runs = {
-        n: search(Run(work.plan, n, models), list(work.done[n]), partial(work.record, n), stop)
-        for n in numbers
-    }
-    try:
-        drive(runs, work.player, work.end)
-    except Cancelled:
-        pass  # somebody asked to stop while a model was being waited for; the logs have the rest
-    finally:
-        work.close()
-    return work.summaries
+    folder, plan = SearchFolder(path), make_plan(config)
+    stop = should_stop or folder.stop.exists
+    companies = [numbers] if plan.is_shared else [[number] for number in numbers]
+    summaries: list[RunSummary] = []
+    for company in companies:
+        work = _Work(plan.of_run(company[0]), folder, company, tell)
+        summaries += work.do(models, stop)
+    return summaries
 
 
 class _Work:
-    """The open logs of some runs."""
+    """The open logs of runs that are played together."""
 
     def __init__(
-        self, config: SearchConfig, folder: SearchFolder, numbers: Sequence[int], tell: Listener
+        self, plan: Plan, folder: SearchFolder, numbers: Sequence[int], tell: Listener
     ) -> None:
-        self.folder, self.plan, self._tell = folder, make_plan(config), tell
+        self.folder, self.plan, self._tell = folder, plan, tell
         self.player = self.plan.player()
         self._started = time.monotonic()
         self._logs = {number: JsonLines(folder.run(number).iterations) for number in numbers}
         self.done: dict[int, list[Iteration]] = {n: list(folder.run(n).read()) for n in numbers}
         self.summaries: list[RunSummary] = []
+
+    def do(self, models: Models | None, stop: Callable[[], bool]) -> list[RunSummary]:
+        """Drive the runs as far as they get."""
+        runs = {
+            n: search(Run(self.plan, n, models), list(done), partial(self.record, n), stop)
+            for n, done in self.done.items()
+        }
+        try:
+            drive(runs, self.player, self.end)
+        except Cancelled:
+            pass  # somebody asked to stop while a model was waited for; the logs have the rest
+        finally:
+            self.close()
+        return self.summaries
 
     def record(self, number: int, iteration: Iteration) -> None:
         """Write down a finished iteration."""

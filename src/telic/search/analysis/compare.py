@@ -19,7 +19,7 @@ from telic.search.asking import SCRIPTED
 from telic.search.records import RunSummary
 from telic.storage.files import write_text
 
-METRICS = ("fresh", "mean", "mean_all", "mean_selected", "best_seen", "incumbent_area")
+METRICS = ("fresh", "final", "mean", "mean_all", "mean_selected", "best_seen", "incumbent_area")
 
 
 class Line(Record):
@@ -122,13 +122,25 @@ def write_comparison(comparison: Comparison, folder: Path) -> None:
             write_text(folder / f"{env}-{kind}.svg", draw_curves(title, curves))
 
 
-def value(run: RunSummary, metric: str) -> float:
-    """Return a run's number by the metric's name."""
-    return run.fresh.mean if metric == "fresh" else getattr(run, metric)
+def value(run: RunSummary, metric: str) -> float | None:
+    """Return a run's number by the metric's name; None where it was not kept."""
+    if metric in ("fresh", "final"):
+        measured = run.fresh if metric == "fresh" else run.final
+        return measured.mean if measured else None
+    return getattr(run, metric)
+
+
+def _values(result: Result, metric: str) -> list[float]:
+    found = [value(run, metric) for run in result.summary.runs]
+    return [each for each in found if each is not None]
 
 
 def _line(result: Result, metric: str) -> Line:
-    values = [value(run, metric) for run in result.summary.runs]
+    values = _values(result, metric)
+    if not values:
+        raise ConfigError(
+            f"{result.folder.name} has no {metric} number.", hint="Compare by another metric."
+        )
     interval = bootstrap(values)
     return Line(
         env=result.summary.env,
@@ -152,7 +164,7 @@ def _tables(report: Report, results: Sequence[Result]) -> list[Table]:
     )
     every = Table(
         "all metrics, means over runs",
-        ["env", "method", *METRICS, "episodes to good", "calls"],
+        ["env", "method", *METRICS, "episodes to good", "steps", "calls"],
         [_every(each) for each in results],
     )
     tests = Table(
@@ -167,8 +179,9 @@ def _tables(report: Report, results: Sequence[Result]) -> list[Table]:
 
 def _every(result: Result) -> tuple[object, ...]:
     runs = result.summary.runs
-    means = [float(np.mean([value(run, metric) for run in runs])) for metric in METRICS]
+    values = [_values(result, metric) for metric in METRICS]
+    means = [float(np.mean(each)) if each else None for each in values]
     reached = [run.episodes_to_good for run in runs if run.episodes_to_good is not None]
     to_good = f"{np.mean(reached):.0f} in {len(reached)} of {len(runs)}" if reached else None
-    calls = float(np.mean([run.calls for run in runs]))
-    return result.summary.env, result.summary.label, *means, to_good, calls
+    steps, calls = (float(np.mean([getattr(r, name) for r in runs])) for name in ("steps", "calls"))
+    return result.summary.env, result.summary.label, *means, to_good, steps, calls

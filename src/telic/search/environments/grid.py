@@ -51,7 +51,7 @@ MAZE = Task(
 )
 
 _HOLES, _LAKE_GOAL = (5, 7, 11, 12), 15
-_DOORS = ("SE", "EW", "SW", "NS", "E", "NW", "NE", "EW", "W")
+DOORS = ("SE", "EW", "SW", "NS", "E", "NW", "NE", "EW", "W")
 _COMPASS = {"N": -3, "S": 3, "E": 1, "W": -1}
 
 
@@ -113,7 +113,7 @@ def maze() -> Grid:
     following = np.array(
         [
             [[room + _COMPASS[d] if d in doors else room] for d in "NSEW"]
-            for room, doors in enumerate(_DOORS)
+            for room, doors in enumerate(DOORS)
         ]
     )
     at_goal = np.arange(9) == 8

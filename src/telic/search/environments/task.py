@@ -60,7 +60,7 @@ class Task(Record):
     is_deterministic: bool = False
     """whether every episode of a policy is the same"""
     excerpts: int = 5
-    """entries of the history that carry an excerpt, where excerpts are shown"""
+    """entries of the history that carried an excerpt in the published runs, where any did"""
     edit_levels: tuple[float, float, float] = Field(default=(0.05, 0.4, 0.9))
     """shares of the way from the worst to the target: near zero, partial, high; for analysis"""
     worst: float = 0.0

@@ -1,0 +1,208 @@
+"""Does the word "worst" make a critic chase an episode? Two questions that differ in one letter.
+
+`salience` finds what goes together; this finds what causes what. A critic is shown three episodes
+of a policy, the worst, the median and the best, as A, B and C in an order drawn by lot, and is told
+which one is the worst: once truly, once falsely, of the median one. Nothing else differs, so what
+differs between the two revisions is the label's doing, and chance. It needs a model to ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from telic.core.config import Record
+from telic.core.seeds import derive
+from telic.core.stats import bootstrap
+from telic.errors import UsageError
+from telic.llm import ModelAnswerError, Models
+from telic.search.analysis.load import Result
+from telic.search.analysis.salience import is_vivid
+from telic.search.asking import Asker
+from telic.search.draws import Floats, generator, rollout_seeds
+from telic.search.evidence import describe_trace, nearest
+from telic.search.history import History
+from telic.search.plan import Plan
+from telic.search.proposers.model import objection
+from telic.search.records import Candidate
+from telic.search.rollouts import Trial
+from telic.search.writer import Prompt, Writer
+
+_LETTERS = "ABC"
+_NEW_STARTS = 50
+
+
+class LabelPair(NamedTuple):
+    """A policy, and two prompts about it that differ in which episode is called the worst."""
+
+    run: int
+    candidate: Candidate
+    worst: int
+    """the episode that is the worst, by its place among the candidate's"""
+    honest: Prompt
+    moved: Prompt
+
+
+class Effect(Record):
+    """Honest label minus moved label, over pairs."""
+
+    mean: float
+    low: float | None
+    """lower end of the 95 % bootstrap interval; None for one pair"""
+    high: float | None
+
+
+class LabelReport(Record):
+    """What moving the label changed."""
+
+    title: str
+    model: str
+    pairs: int
+    unanswered: int
+    """pairs left out, because an answer never became valid"""
+    regressed_honest: int
+    """revisions worse than the policy they revise, on the same new starts"""
+    regressed_moved: int
+    on_worst: Effect
+    """return on the start of the truly worst episode: above 0, the label draws revisions there"""
+    overall: Effect
+    """return on new starts: below 0, that harms the policy"""
+
+    @property
+    def conclusion(self) -> str:
+        """What may be concluded, in a sentence or two."""
+        drawn, harmed = self.on_worst, self.overall
+        if drawn.low is None or harmed.high is None:
+            return "One pair says nothing."
+        if drawn.low > 0:
+            said = "Calling an episode the worst makes revisions do better on its start"
+        else:
+            said = "No sign that calling an episode the worst draws revisions to it"
+        if harmed.high < 0:
+            cost = "On new starts they do worse for it"
+        else:
+            cost = "No sign that it harms them on new starts"
+        return f"{said} ({_interval(drawn)}). {cost} ({_interval(harmed)})."
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Return the labels as rows of a table."""
+        return [
+            ("the worst episode", self.pairs, self.regressed_honest),
+            ("the median episode", self.pairs, self.regressed_moved),
+        ]
+
+
+def label_pairs(result: Result, cases: int) -> list[LabelPair]:
+    """Return prompts about at most `cases` policies of a search, taken from all over it.
+
+    Only policies whose worst episode was worse than the median one tell anything. Raises UsageError
+    when there is none.
+    """
+    vivid = [
+        (run, candidate)
+        for run, log in result.iterations.items()
+        for iteration in log
+        for candidate in iteration.candidates
+        if candidate.place == "first" and is_vivid(candidate)
+    ]
+    if not vivid:
+        raise UsageError(
+            f"No policy of {result.folder.name} has a worst episode that stands out.",
+            hint="Name a search whose candidates were tried on several episodes each.",
+        )
+    places = np.unique(np.linspace(0, len(vivid) - 1, cases).astype(int))
+    return [_pair(result.plan.of_run(vivid[place][0]), *vivid[place]) for place in places]
+
+
+def label_report(result: Result, models: Models, cases: int = 20) -> LabelReport:
+    """Ask a model both questions about every pair, and play both of its answers."""
+    pairs = label_pairs(result, cases)
+    asked = [(pair, _ask(result.plan, models, pair)) for pair in pairs]
+    answered = [(pair, answers) for pair, answers in asked if answers is not None]
+    if not answered:
+        raise UsageError(
+            f"{models.provider.name} gave no valid answer, so there is nothing to compare.",
+            hint="Ask a stronger model.",
+        )
+    played = [_play(result.plan.of_run(pair.run), pair, answers) for pair, answers in answered]
+    overall = np.array([each.overall for each in played])  # (pairs, 3)
+    on_worst = np.array([each.on_worst for each in played])
+    return LabelReport(
+        title=f"{result.summary.env}: which episode is called the worst, asked of "
+        f"{models.provider.name}",
+        model=models.provider.name,
+        pairs=len(played),
+        unanswered=len(pairs) - len(played),
+        regressed_honest=int((overall[:, 1] < overall[:, 0]).sum()),
+        regressed_moved=int((overall[:, 2] < overall[:, 0]).sum()),
+        on_worst=_effect(on_worst[:, 1] - on_worst[:, 2]),
+        overall=_effect(overall[:, 1] - overall[:, 2]),
+    )
+
+
+class _Played(NamedTuple):
+    """Returns of the policy, of its revision by the honest label and by the moved one."""
+
+    overall: Floats  # (3,)
+    on_worst: Floats  # (3,)
+
+
+def _pair(plan: Plan, run: int, candidate: Candidate) -> LabelPair:
+    seeds = rollout_seeds(candidate.tried.seed, len(candidate.tried.returns))
+    trial = Trial(np.array([candidate.params]), seeds[None, :], is_recorded=True)
+    (rollouts,) = plan.player().play([trial])
+    returns = rollouts.returns[0]
+    worst, best = int(returns.argmin()), int(returns.argmax())
+    median = nearest(returns, float(np.median(returns)))
+    shown = generator(candidate.tried.seed, "order").permutation([worst, median, best]).tolist()
+    steps = plan.switches.trace_steps
+    traces = "\n\n".join(
+        f"### Episode {letter}\n\n{describe_trace(plan.task, rollouts.trace(0, episode), steps)}"
+        for letter, episode in zip(_LETTERS, shown, strict=True)
+    )
+    switches = plan.switches.replace(allow_no_change=True)
+    writer = Writer(plan.task, plan.policy.space, switches, plan.terms)
+    nothing = History(confirm=0, keeps_losers=True)
+
+    def prompt(labelled: int) -> Prompt:
+        letter = _LETTERS[shown.index(labelled)]
+        evidence = f"{traces}\n\nEpisode {letter} is the worst of the three."
+        return writer.critic(nothing, candidate, evidence, None, {})
+
+    return LabelPair(run, candidate, worst, prompt(worst), prompt(median))
+
+
+def _ask(plan: Plan, models: Models, pair: LabelPair) -> list[tuple[float, ...]] | None:
+    """Return the revisions by the honest and by the moved label; None when one never is valid."""
+    space = plan.policy.space
+    asker = Asker(models, space, pair.run)
+    welcome = objection(History(confirm=0, keeps_losers=True), may_repeat=True)
+    try:
+        asked = [asker.ask("critic", prompt, welcome) for prompt in (pair.honest, pair.moved)]
+    except ModelAnswerError:
+        return None
+    return [space.fit(each.answers[0].params).params for each in asked]
+
+
+def _play(plan: Plan, pair: LabelPair, revisions: Sequence[tuple[float, ...]]) -> _Played:
+    params = np.array([pair.candidate.params, *revisions])
+    seed, count = pair.candidate.tried.seed, len(pair.candidate.tried.returns)
+    worst = rollout_seeds(seed, count)[[pair.worst]]
+    seeds = np.concatenate((worst, rollout_seeds(derive(seed, "label"), _NEW_STARTS)))
+    (rollouts,) = plan.player().play([Trial(params, np.stack([seeds] * len(params)))])
+    return _Played(rollouts.returns[:, 1:].mean(1), rollouts.returns[:, 0])
+
+
+def _effect(differences: Floats) -> Effect:
+    interval = bootstrap(differences.tolist())
+    return Effect(
+        mean=float(differences.mean()),
+        low=interval.low if interval else None,
+        high=interval.high if interval else None,
+    )
+
+
+def _interval(effect: Effect) -> str:
+    return f"{effect.mean:+.3g}, 95 % interval [{effect.low:.3g}, {effect.high:.3g}]"
