@@ -159,7 +159,7 @@ def test_what_a_session_takes_and_waits_for_is_said_in_words(session):
     )  # fmt: skip
     with console.capture() as said:
         view({"event": "session.forecast", **made.model_dump()})
-        Account(session, Allowance(steps=50_000, hours=2)).report(view)
+        Account(session, Allowance(steps=50_000, hours=2)).report(view, 1)
         for name in ("paused", "waiting"):
             view({"event": f"session.{name}", "message": f"{name}: telic resume [x]"})
         view({"event": "session.resumed"})

@@ -24,7 +24,10 @@ def test_the_paired_test_is_scipys():
     a, b = RNG.normal(1, 1, 6), RNG.normal(0, 1, 6)
     wanted = scipy.stats.ttest_rel(a, b, alternative="greater").pvalue
     assert significance.paired_greater(a, b) == pytest.approx(wanted, abs=1e-10)
-    assert significance.paired_greater(a, a - 1) is None, "no spread in the differences"
+    signs = scipy.stats.binomtest(6, 6, alternative="greater").pvalue
+    assert significance.paired_greater(a, a - 1) == signs, "no spread: the signs are counted"
+    assert significance.paired_greater(a, a + 1) == 1.0
+    assert significance.paired_greater(a, a) is None
 
 
 @pytest.mark.parametrize(("a", "b"), PAIRS)

@@ -161,7 +161,8 @@ def _tell(session: Session) -> None:
     if video.exists():
         console.print(f"video   {video}")
     if session.run is not None:
-        console.print(f"policy  telic export {session.run}")
+        judged = f"--member {summary.best_member} --step {summary.best_step}"
+        console.print(f"policy  telic export {session.run} {judged}")
 
 
 class SessionView(SteeredView):
@@ -239,3 +240,5 @@ class SessionView(SteeredView):
         verdict = "[green]passes[/]" if event["passed"] else "does not pass yet"
         lacks = f"; lacking: {', '.join(event['tags'])}" if event["tags"] else ""
         self.say(f"judged: score [bold]{score}[/], {verdict}{lacks}")
+        for each in event["alarms"]:
+            self.say(f"[yellow]![/] {escape(each)}")

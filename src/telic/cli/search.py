@@ -52,6 +52,7 @@ def register(app: typer.Typer) -> None:
     group.command("compare")(command(compare))
     group.command("page")(command(page))
     group.command("salience")(command(salience))
+    group.command("labels")(command(labels))
     group.command("edits")(command(edits))
     app.add_typer(group, name="search")
 
@@ -79,6 +80,13 @@ def search(
     seed: Annotated[int, typer.Option(min=0, help="Root of all random numbers.")] = 0,
     faithful: Annotated[
         bool, typer.Option(help="Repeat the published accounting and its quirks.")
+    ] = False,
+    stop_when_solved: Annotated[
+        bool,
+        typer.Option(
+            help="End a run when its best policy has proven good. Off, so that methods compare: "
+            "compare refuses a search that may end early beside one that may not."
+        ),
     ] = False,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; one per CPU.")] = None,
     max_calls: Annotated[int | None, typer.Option(help="Model calls at most.")] = None,
@@ -112,6 +120,7 @@ def search(
             policy=policy,
             seed=seed,
             faithful=faithful,
+            stop_when_solved=stop_when_solved,
             max_calls=max_calls,
             max_usd=budget_usd,
         )
@@ -175,7 +184,10 @@ def show(
 def compare(
     names: Names,
     metric: Annotated[
-        str, typer.Option(help="fresh, mean, mean_all, mean_selected, best_seen or incumbent_area.")
+        str,
+        typer.Option(
+            help="fresh, final, mean, mean_all, mean_selected, best_seen or incumbent_area."
+        ),
     ] = "fresh",
     out: Annotated[
         Path | None, typer.Option(help="Folder for table.md, .csv, .tex, .png and curves.svg.")
@@ -240,6 +252,35 @@ def salience(
         console.print(each.conclusion)
 
 
+def labels(
+    model: Annotated[str, typer.Option(help="provider:model, or host (work orders).")],
+    name: Name = "latest",
+    cases: Annotated[int, typer.Option(min=1, help="Policies; two questions about each.")] = 20,
+    budget_usd: Annotated[float | None, typer.Option(help="Dollars for the model at most.")] = None,
+    runs_dir: RunsDir = RUNS,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Ask a model whether the word "worst" makes it chase an episode: the label is moved."""
+    from telic.llm import Budget
+    from telic.search.analysis.labels import label_report
+    from telic.search.analysis.load import load
+    from telic.search.asking import connect_model
+
+    result = load(runs_dir, name)
+    with interruptible() as stop, SearchView(quiet=as_json) as view:
+        models = connect_model(
+            model, result.folder.path, budget=Budget(usd=budget_usd), on_event=view,
+            should_stop=stop,
+        )  # fmt: skip
+        report = label_report(result, models, cases)
+    if as_json:
+        print_json(report.model_dump(mode="json"))
+        return
+    console.print(table(report.title, ["called the worst", "pairs", "regressed"], report.rows()))
+    console.print(report.conclusion)
+
+
 def edits(
     names: Names, runs_dir: RunsDir = RUNS, as_json: AsJson = False, debug: Debug = False
 ) -> None:
@@ -297,6 +338,9 @@ class SearchView(TrainingView):
         left, runs = event["left"], event["runs"]
         todo = f"{runs} run{'s' * (runs > 1)}" if left == runs else f"{left} of {runs} runs left"
         self.say(f"[bold]{escape(event['env'])}[/]: {escape(event['label'])}, {todo}")
+
+    def _search_forecast(self, event: Event) -> None:
+        self.say(f"about {event['calls']:,} model calls in all, if no answer needs repair")
 
     def _search_iteration(self, event: Event) -> None:
         detail = f"selected {number(event['selected'])}, best {number(event['incumbent'])}"

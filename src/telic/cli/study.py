@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from telic.cli import study_audit, study_candidates, study_contract, study_evidence, study_run
+from telic.cli import (
+    study_audit,
+    study_candidates,
+    study_contract,
+    study_evidence,
+    study_from,
+    study_ledger,
+    study_run,
+)
 from telic.cli.options import AsJson, Debug
 from telic.cli.output import command, console, number, print_facts, print_json, table
 from telic.cli.study_options import HERE, Root, Study, Task, find_study
@@ -44,11 +52,16 @@ def register(app: typer.Typer) -> None:
     study.command("state")(command(launch_free(state)))
     study.command("pause")(command(launch_free(pause)))
     study.command("resume")(command(launch_free(resume)))
+    study.command("close")(command(launch_free(close)))
     study.command("import-rlxp")(command(launch_free(import_rlxp)))
-    ledger = typer.Typer(help="The append-only record of the study.", no_args_is_help=True)
-    ledger.command("verify")(command(launch_free(verify)))
-    study.add_typer(ledger, name="ledger")
-    for module in (study_audit, study_candidates, study_run, study_evidence):
+    for module in (
+        study_ledger,
+        study_audit,
+        study_candidates,
+        study_run,
+        study_evidence,
+        study_from,
+    ):
         module.register(study)
     app.add_typer(study, name="study")
 
@@ -147,29 +160,27 @@ def resume(
     _said(as_json, event.as_data(), f"{folder.name} is open again")
 
 
-def verify(
+def close(
+    reason: Annotated[str, typer.Option(help="Why.")],
     root: Root = HERE,
     task: Task = None,
     study: Study = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Recompute the chain of the ledger; says which line is bad. Exit code 5 when one is."""
+    """End a study for good and write its last report; a person has to say so in a terminal."""
+    from telic.studies.human import ask_on_terminal
     from telic.studies.ledger import Ledger
+    from telic.studies.looking import next_step
+    from telic.studies.pausing import close_study
+    from telic.studies.report.write import write_report
 
-    ledger = Ledger(find_study(root, task, study))
-    check = ledger.verify()
-    if as_json:
-        print_json(check.model_dump(mode="json"))
-        if not check.ok:
-            raise typer.Exit(5)
-        return
-    ledger.require_intact()
-    console.print(f"[green]✓[/] {check.events} events, head {check.head.hash[:12]}")
-    anchors = f"{check.anchors_proven} proven by your key"
-    if check.anchors_of_other_keys:
-        anchors += f", {check.anchors_of_other_keys} not checkable here (another key)"
-    console.print(f"anchors: {anchors}")
+    folder = find_study(root, task, study)
+    consent = ask_on_terminal(f"Close {folder.name} for good? Nothing more is launched in it.")
+    event = close_study(folder, consent, reason)
+    ledger = Ledger(folder)
+    write_report(ledger, next_step(ledger))
+    _said(as_json, event.as_data(), f"{folder.name} is closed; its report: {folder.report}")
 
 
 def import_rlxp(

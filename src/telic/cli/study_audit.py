@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -83,27 +83,21 @@ def confirm(
     """Confirm or correct a field of adapter.yaml; a person types a code in a terminal."""
     from telic.core.config import read_value
     from telic.studies.confirming import confirm_field
+    from telic.studies.dotted import value_at
     from telic.studies.human import ask_on_terminal
-    from telic.studies.yaml_files import write_yaml
+    from telic.studies.yaml_files import rewrite_yaml
 
     folder = find_study(root, task, study)
     is_command = field.startswith("commands.") and field.count(".") == 1
     given = value if value is None or is_command else read_value(value)
     changed = confirm_field(folder.read_adapter(), field, given)
-    ask_on_terminal(f"{field} is {_value(changed.as_data(), field)}")
-    write_yaml(folder.adapter, changed)
+    value_now = value_at(changed.as_data(), field)
+    ask_on_terminal(f"{field} is {value_now}")
+    rewrite_yaml(folder.adapter, changed)
     if as_json:
-        print_json(
-            {"field": field, "value": _value(changed.as_data(), field), "status": "confirmed"}
-        )
+        print_json({"field": field, "value": value_now, "status": "confirmed"})
     else:
         console.print(f"[green]✓[/] {escape(field)} is confirmed")
-
-
-def _value(data: dict[str, Any], field: str) -> Any:
-    for name in field.split("."):
-        data = data[name]
-    return data
 
 
 def _show(found: RepositoryAudit) -> None:
@@ -123,6 +117,10 @@ def _show(found: RepositoryAudit) -> None:
     if found.hazards:
         hazards = [(each.id, each.detail) for each in found.hazards]
         console.print(table("Hazards", ("hazard", "why"), hazards))
+    if found.unignored:
+        places = escape(", ".join(found.unignored))
+        console.print(f"[yellow]![/] git does not ignore {places}: add what runs write to")
+        console.print("  .gitignore, or gate G18 finds the tree changed after the first run")
     console.print(f"[dim]{found.python_files} Python files read in {found.seconds:.1f} s[/]")
 
 

@@ -7,21 +7,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from telic.cli import study_decisions, study_queue
-from telic.cli.options import AsJson, Debug, integers, pairs
+from telic.cli.options import AsJson, Debug
 from telic.cli.output import command, console, print_facts, print_json, table
 from telic.cli.study_drafts import (
     Draft,
+    Est,
     Evidence,
     Files,
     Patch,
+    Seeds,
     Sets,
+    Steps,
     Was,
     attachments,
     hypothesis,
     overrides,
+    plan,
     put,
     read_draft,
-    texts,
 )
 from telic.cli.study_options import HERE, Root, Study, Task, find_study
 
@@ -74,9 +77,9 @@ def new(
     falsifier: Annotated[str, typer.Option(help="What would show that it is wrong.")] = "",
     evidence: Evidence = None,
     parent: Annotated[list[str] | None, typer.Option(help="Candidate it comes from.")] = None,
-    seeds: Annotated[list[str] | None, typer.Option(help="phase=1,2,3 or phase=1-5.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Steps of a full training.")] = None,
-    est: Annotated[list[str] | None, typer.Option(help="What it costs: gpu_h=2.")] = None,
+    seeds: Seeds = None,
+    steps: Steps = None,
+    est: Est = None,
     root: Root = HERE,
     task: Task = None,
     study: Study = None,
@@ -93,9 +96,7 @@ def new(
     values |= {key: value for key, value in given.items() if value is not None}
     put(values, "hypothesis", hypothesis(because, mechanism, expects, falsifier))
     put(values, "change", overrides(sets, was))
-    cost = pairs(est or [], "--est")
-    phases = {phase: integers(str(text), "--seeds") for phase, text in texts(seeds).items()}
-    put(values, "plan", {"steps": steps, "est": cost or None, "seeds": phases or None})
+    put(values, "plan", plan(seeds, steps, est))
     made = new_candidate(
         Ledger(find_study(root, task, study)),
         title,
@@ -107,8 +108,8 @@ def new(
 
 
 def baseline(
-    est: Annotated[list[str] | None, typer.Option(help="What it costs: gpu_h=2.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Steps of a full training.")] = None,
+    est: Est = None,
+    steps: Steps = None,
     root: Root = HERE,
     task: Task = None,
     study: Study = None,
@@ -121,7 +122,7 @@ def baseline(
     from telic.studies.ledger import Ledger
 
     values: dict[str, Any] = {"kind": "baseline"}
-    put(values, "plan", {"steps": steps, "est": pairs(est or [], "--est") or None})
+    put(values, "plan", plan(None, steps, est))
     ledger = Ledger(find_study(root, task, study))
     made = new_candidate(ledger, "baseline", values, current_actor())
     _said(made, as_json, f"Next: telic study candidate validate {made.id}")
@@ -134,6 +135,9 @@ def revise(
     was: Was = None,
     patch: Patch = None,
     files: Files = None,
+    seeds: Seeds = None,
+    steps: Steps = None,
+    est: Est = None,
     base_revision: Annotated[
         int | None, typer.Option(help="The revision you changed; refused if it is not the last.")
     ] = None,
@@ -150,6 +154,7 @@ def revise(
 
     values = read_draft(draft)
     put(values, "change", overrides(sets, was))
+    put(values, "plan", plan(seeds, steps, est))
     made = revise_candidate(
         Ledger(find_study(root, task, study)),
         name,

@@ -25,6 +25,7 @@ def register(app: typer.Typer) -> None:
     contract = typer.Typer(help="What may be tried, and how it is judged.", no_args_is_help=True)
     contract.command("draft")(command(launch_free(draft)))
     contract.command("check")(command(launch_free(check)))
+    contract.command("evaluator")(command(launch_free(evaluator)))
     contract.command("amend")(command(launch_free(amend)))
     app.add_typer(contract, name="contract")
     app.command("approve")(command(launch_free(approve)))
@@ -66,6 +67,28 @@ def check(
     void_changed(folder)
     if not _tell_check(folder, as_json):
         raise typer.Exit(4)
+
+
+def evaluator(
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(help="Files that measure a result; those already named if left out."),
+    ] = None,
+    root: Root = HERE,
+    task: Task = None,
+    study: Study = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Write the hashes of the evaluator's files into eval_protocol.yaml; then amend."""
+    from telic.studies.evaluator_files import hash_evaluator
+
+    found = hash_evaluator(find_study(root, task, study), files or ())
+    if as_json:
+        print_json(found)
+        return
+    console.print(table(None, ["file", "sha256"], [(each, found[each][:12]) for each in found]))
+    console.print("Next: telic study contract amend --reason TEXT")
 
 
 def amend(

@@ -29,12 +29,12 @@ def register(app: typer.Typer) -> None:
 
 def decide(
     name: Name,
-    verdict: Annotated[str, typer.Argument(help="accept, reject, inconclusive or debug.")],
+    verdict: Annotated[str, typer.Argument(help="accept, reject, inconclusive, debug or keep.")],
     because: Because = "",
     audit: Annotated[str | None, typer.Option(help="The audit; the newest if left out.")] = None,
     cause: Annotated[
         str | None,
-        typer.Option(help="Without an audit: guardrail_breach, falsifier_met or phase_rule."),
+        typer.Option(help="Reject without an audit: guardrail_breach, falsifier_met, …"),
     ] = None,
     evidence: Evidence = None,
     root: Root = HERE,
@@ -43,17 +43,18 @@ def decide(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Record a decision that cites evidence; a person's accept is confirmed in the terminal."""
+    """Record a decision that cites evidence; to accept or keep, a person types a code."""
     from telic.errors import UnknownName
     from telic.studies.deciding import decide as record
     from telic.studies.ledger import Ledger
     from telic.studies.records.run import Verdict
 
-    known: dict[str, Verdict] = {x: x for x in get_args(Verdict) if x not in ("revert", "advance")}
+    known: dict[str, Verdict] = {x: x for x in get_args(Verdict) if x != "revert"}
     if verdict not in known:
         raise UnknownName("verdict", verdict, list(known))
     folder = find_study(root, task, study)
-    actor = _actor(f"Accept {name} as the incumbent of {folder.name}?", verdict == "accept")
+    question = f"{verdict.capitalize()} {name} as the incumbent of {folder.name}?"
+    actor = _actor(question, verdict in ("accept", "keep"))
     made = record(
         Ledger(folder), name, known[verdict], actor, because,
         evidence=evidence or (), audit=audit, cause=cause,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from telic.cli.options import pairs
+from telic.cli.options import integers, pairs
 from telic.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -23,6 +23,10 @@ Files = Annotated[
     list[str] | None, typer.Option("--file", help="New content: path/in/repo=path/of/file.")
 ]
 Evidence = Annotated[list[str] | None, typer.Option("--evidence", help="What motivated it.")]
+
+Seeds = Annotated[list[str] | None, typer.Option(help="phase=1,2,3 or phase=1-5.")]
+Steps = Annotated[int | None, typer.Option(help="Steps of a full training.")]
+Est = Annotated[list[str] | None, typer.Option(help="What it costs: gpu_h=2.")]
 
 
 def read_draft(path: Path | None) -> dict[str, Any]:
@@ -60,6 +64,13 @@ def overrides(sets: list[str] | None, was: list[str] | None) -> dict[str, Any]:
     new, old = pairs(sets or [], "--set"), pairs(was or [], "--was")
     made = {path: {"from": old.get(path), "to": value} for path, value in new.items()}
     return {"overrides": made or None}
+
+
+def plan(seeds: list[str] | None, steps: int | None, est: list[str] | None) -> dict[str, Any]:
+    """Return the plan that the options say; what is left out is None."""
+    phases = {phase: integers(text, "--seeds") for phase, text in texts(seeds).items()}
+    cost = pairs(est or [], "--est")
+    return {"steps": steps, "est": cost or None, "seeds": phases or None}
 
 
 def attachments(patch: Path | None, files: list[str] | None) -> Attachments:

@@ -67,10 +67,10 @@ def analyze(
     debug: Debug = False,
 ) -> None:
     """Measure a run that has ended and enter it as evidence."""
-    from telic.studies.evidence.measuring import analyze_run
+    from telic.studies.findings import ingest
     from telic.studies.human import current_actor
 
-    sheet = analyze_run(ledger_of(root, task, study), run, current_actor())
+    sheet = ingest(ledger_of(root, task, study), run, current_actor())
     if as_json:
         print_json(sheet.as_data())
         return

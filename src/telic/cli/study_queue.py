@@ -119,16 +119,12 @@ def check_incumbent(
     debug: Debug = False,
 ) -> None:
     """Queue held-out seeds for the incumbent and the one before it, side by side."""
-    from telic.studies.deciding import previous_incumbent
     from telic.studies.human import current_actor
     from telic.studies.ledger import Ledger
     from telic.studies.queueing import plan_incumbent_check
 
     ledger = Ledger(find_study(root, task, study))
-    state = ledger.state()
-    before = previous_incumbent(state, state.incumbent.candidate) if state.incumbent else None
-    previous = None if before is None else before.candidate
-    _tell_jobs(plan_incumbent_check(ledger, previous, current_actor()), as_json)
+    _tell_jobs(plan_incumbent_check(ledger, current_actor()), as_json)
 
 
 def batch(

@@ -9,6 +9,7 @@ import numpy as np
 
 _EXACT_PAIRS = 2500
 """largest product of the two sizes for which the exact rank test is counted"""
+_ROUNDING = 1e-12
 _FRACTION_TERMS, _FRACTION_PRECISION, _TINY = 500, 1e-15, 1e-300
 
 
@@ -28,14 +29,28 @@ def welch_greater(a: np.ndarray, b: np.ndarray) -> float | None:
 
 
 def paired_greater(a: np.ndarray, b: np.ndarray) -> float | None:
-    """Return the one-sided p of the paired t-test that a is larger; None where it says nothing."""
+    """Return the one-sided p of the paired t-test that a is larger; None where it says nothing.
+
+    Differences that are all the same leave the t-test without a scale. Then signs are counted: if
+    the pairs were alike, each would be as likely the other way round, and all of them being above
+    has the chance 2^-n.
+    """
     difference = a - b
     if len(difference) < 2:
         return None
+    if is_one_gap(a, b):
+        return 0.5 ** len(difference) if difference[0] > 0 else 1.0
     error = difference.std(ddof=1) / math.sqrt(len(difference))
     if error == 0:
         return None
     return student_above(float(difference.mean() / error), len(difference) - 1.0)
+
+
+def is_one_gap(a: np.ndarray, b: np.ndarray) -> bool:
+    """Say whether all pairs differ by the same amount, which is not 0; rounding does not count."""
+    difference = a - b
+    rounding = _ROUNDING * max(np.abs(a).max(), np.abs(b).max())
+    return bool(np.ptp(difference) <= rounding < np.abs(difference).min())
 
 
 def _welch_statistic(a: np.ndarray, b: np.ndarray) -> tuple[float, float] | None:

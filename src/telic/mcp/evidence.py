@@ -21,7 +21,6 @@ from telic.mcp.workplace import (
 from telic.studies.canonical import file_hash
 from telic.studies.evidence import auditing
 from telic.studies.evidence.auditing import AuditResult
-from telic.studies.evidence.measuring import analyze_run as measure
 from telic.studies.evidence.monitoring import MonitorReport
 from telic.studies.evidence.monitoring import monitor_run as watch
 from telic.studies.evidence.probe_summary import ProbeSummary
@@ -29,6 +28,7 @@ from telic.studies.evidence.probes import ProbePlan
 from telic.studies.evidence.probing import plan_probe, read_parameters, summarise_probe
 from telic.studies.evidence.reflecting import ReflectionResult, reflect_run
 from telic.studies.evidence.reviewing import review_candidate as enter_review
+from telic.studies.findings import ingest
 from telic.studies.launch.recovery import Recovered, reconcile
 from telic.studies.looking import next_step
 from telic.studies.records import Evidence
@@ -90,7 +90,7 @@ def settle_runs(call: Call, task: Task = None, study: Study = None) -> Settled:
 
 def analyze_run(call: Call, run: RunName, task: Task = None, study: Study = None) -> Evidence:
     """Measure a run that has ended and enter it as evidence; again is the same evidence."""
-    return measure(ledger_of(call, task, study), run, caller(call))
+    return ingest(ledger_of(call, task, study), run, caller(call))
 
 
 def monitor_run(

@@ -11,7 +11,6 @@ from telic.mcp.adding import ADDS, RECORDS, Server, add_tool
 from telic.mcp.workplace import Because, Call, CandidateName, Study, Task, caller, ledger_of
 from telic.studies import queueing
 from telic.studies.batches import plan_batch
-from telic.studies.deciding import previous_incumbent
 from telic.studies.queueing import Advanced
 from telic.studies.records import Batch, Job
 
@@ -64,10 +63,7 @@ def more_seeds(
 def check_incumbent(call: Call, task: Task = None, study: Study = None) -> Jobs:
     """Queue held-out seeds for the incumbent and the one before it, side by side."""
     ledger = ledger_of(call, task, study)
-    state = ledger.state()
-    before = previous_incumbent(state, state.incumbent.candidate) if state.incumbent else None
-    previous = None if before is None else before.candidate
-    return Jobs(jobs=tuple(queueing.plan_incumbent_check(ledger, previous, caller(call))))
+    return Jobs(jobs=tuple(queueing.plan_incumbent_check(ledger, caller(call))))
 
 
 def plan_parallel(

@@ -14,8 +14,9 @@ from telic.mcp.asking import Asked, NoForm, Question, Typed, ask, consent_to, te
 from telic.mcp.workplace import Because, Call, CandidateName, Study, Task, ledger_of
 from telic.studies.confirming import confirm_field
 from telic.studies.deciding import Decided, decide, revert
+from telic.studies.dotted import value_at
 from telic.studies.pausing import fired, resume_study
-from telic.studies.yaml_files import write_yaml, yaml_text
+from telic.studies.yaml_files import rewrite_yaml, yaml_text
 
 
 class AskedDecision(Record):
@@ -47,12 +48,11 @@ def _decision_question(
     study: Study,
 ) -> Question:
     folder = ledger_of(call, task, study).folder
-    words = [verdict, candidate] if verdict == "revert" else ["decide", candidate, "accept"]
+    words = [verdict, candidate] if verdict == "revert" else ["decide", candidate, verdict]
     words += ["--because", because]
     words += ["--audit", audit] if audit else []
     words += ["--to", to] if to else []
-    verb = "Revert" if verdict == "revert" else "Accept"
-    text = f"{verb} {candidate} in {folder.name}? Because: {because}"
+    text = f"{verdict.capitalize()} {candidate} in {folder.name}? Because: {because}"
     return Question(text, terminal_command(words, task, study))
 
 
@@ -66,7 +66,7 @@ def _decision_form(
 def request_decision(
     call: Call,
     candidate: CandidateName,
-    verdict: Literal["accept", "revert"],
+    verdict: Literal["accept", "keep", "revert"],
     because: Because,
     question: Annotated[Question, Resolve(_decision_question)],
     answer: Annotated[ElicitationResult[Typed], Resolve(_decision_form)],
@@ -75,15 +75,15 @@ def request_decision(
     task: Task = None,
     study: Study = None,
 ) -> AskedDecision:
-    """Ask the person to accept a candidate as the incumbent, or to take an accepted one back."""
+    """Ask the person to accept a candidate as the incumbent, to keep it, or to take it back."""
     consent = consent_to(call, question, answer)
     if consent is None:
         return AskedDecision(status="ask_in_terminal", command=question.command)
     ledger = ledger_of(call, task, study)
-    if verdict == "accept":
-        made = decide(ledger, candidate, "accept", consent.actor, because, audit=audit)
-    else:
+    if verdict == "revert":
         made = revert(ledger, candidate, consent.actor, because, to=to)
+    else:
+        made = decide(ledger, candidate, verdict, consent.actor, because, audit=audit)
     return AskedDecision(status="agreed", decision=made)
 
 
@@ -93,10 +93,7 @@ def request_decision(
 @guarded
 def _field_question(call: Call, field: str, value: Any, task: Task, study: Study) -> Question:
     folder = ledger_of(call, task, study).folder
-    changed = confirm_field(folder.read_adapter(), field, value).as_data()
-    held: Any = changed
-    for name in field.split("."):
-        held = held[name]
+    held = value_at(confirm_field(folder.read_adapter(), field, value).as_data(), field)
     words = ["confirm", field, *([] if value is None else [str(value)])]
     text = f"{field} is\n{yaml_text(held)}\nIs that right for {folder.task_id}?"
     return Question(text, terminal_command(words, task, study))
@@ -125,7 +122,7 @@ def request_confirmation(
     if consent is None:
         return Asked(status="ask_in_terminal", what=(field,), command=question.command)
     folder = ledger_of(call, task, study).folder
-    write_yaml(folder.adapter, confirm_field(folder.read_adapter(), field, value))
+    rewrite_yaml(folder.adapter, confirm_field(folder.read_adapter(), field, value))
     return Asked(status="agreed", what=(field,))
 
 

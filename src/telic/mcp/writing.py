@@ -24,6 +24,7 @@ from telic.mcp.workplace import (
 from telic.studies import contract as contracts
 from telic.studies.creating import create_study
 from telic.studies.deciding import Decided, decide
+from telic.studies.evaluator_files import hash_evaluator
 from telic.studies.ledger import Ledger
 from telic.studies.pausing import pause_study as pause
 from telic.studies.records import MetricSpec, Protocol
@@ -99,6 +100,10 @@ def draft_metrics(
     protocol: Annotated[
         dict[str, Any] | None, Field(description="The whole eval_protocol.yaml, as JSON.")
     ] = None,
+    evaluator: Annotated[
+        list[str] | None,
+        Field(description="Files that measure a result; their hashes go into the protocol."),
+    ] = None,
     task: Task = None,
     study: Study = None,
 ) -> Written:
@@ -111,6 +116,9 @@ def draft_metrics(
     given = {path: document for path, document in made.items() if document}
     for path, document in given.items():
         write_yaml(path, document)
+    if evaluator:
+        hash_evaluator(folder, evaluator)
+        given[folder.protocol] = folder.read_protocol()
     return Written(files=tuple(str(path.relative_to(folder.root)) for path in given))
 
 
@@ -122,7 +130,10 @@ def propose_decision(
     audit: Annotated[str | None, Field(description="The newest if left out.")] = None,
     cause: Annotated[
         str | None,
-        Field(description="Without an audit: guardrail_breach, falsifier_met or phase_rule."),
+        Field(
+            description="Reject without an audit: guardrail_breach, falsifier_met, rollback, "
+            "exploit or phase_rule."
+        ),
     ] = None,
     evidence: Annotated[list[str] | None, Field(description="What it rests on.")] = None,
     task: Task = None,
@@ -130,7 +141,7 @@ def propose_decision(
 ) -> Decided:
     """Record a decision that cites evidence; an accept stays a proposal until a person agrees.
 
-    To have a person accept or revert, call request_decision.
+    To have a person accept, keep or revert, call request_decision.
     """
     ledger = ledger_of(call, task, study)
     if _is_proposed(ledger, candidate, verdict, because):

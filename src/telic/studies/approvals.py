@@ -124,22 +124,10 @@ def standing(
     )
 
 
-def is_approved(
-    folder: StudyFolder, state: StudyState, key: ApprovalKey, candidate: str | None = None
-) -> bool:
-    """Say whether an approval holds now."""
-    return standing(folder, state, key, candidate).status == "approved"
-
-
 def missing(folder: StudyFolder, state: StudyState) -> list[Standing]:
     """Return the required approvals that do not hold now."""
     required = required_approvals(folder.read_contract())
     return [x for x in standings(folder, state) if x.key in required and x.status != "approved"]
-
-
-def unmet_approvals(folder: StudyFolder, state: StudyState) -> list[str]:
-    """Say of every required approval that does not hold what it is and why; empty when all do."""
-    return [f"{each.key} is {each.status}: {each.why}" for each in missing(folder, state)]
 
 
 def void_changed(folder: StudyFolder) -> list[LedgerEvent]:

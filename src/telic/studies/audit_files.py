@@ -8,15 +8,16 @@ from telic.studies.folder import StudyFolder
 from telic.studies.scan.adapter import draft_adapter, keep_confirmed
 from telic.studies.scan.hints import matching_hints
 from telic.studies.scan.records import RepositoryAudit
-from telic.studies.yaml_files import write_yaml
+from telic.studies.yaml_files import rewrite_yaml, write_yaml
 
 
 def write_audit(folder: StudyFolder, found: RepositoryAudit) -> None:
-    """Fill adapter.yaml and the task card; fields that a person confirmed stay as they are."""
+    """Fill adapter.yaml and the task card; confirmed fields and people's comments stay."""
     drafted = draft_adapter(found, folder.root, matching_hints(found.packages))
     if folder.adapter.exists():
-        drafted = keep_confirmed(drafted, folder.read_adapter())
-    write_yaml(folder.adapter, drafted)
+        rewrite_yaml(folder.adapter, keep_confirmed(drafted, folder.read_adapter()))
+    else:
+        write_yaml(folder.adapter, drafted)
     write_card(folder, found)
 
 

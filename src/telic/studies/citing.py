@@ -21,7 +21,7 @@ class Cited(Part):
     evidence: tuple[str, ...]
     audit: Audit | None = None
     cause: str | None = None
-    """guardrail_breach, falsifier_met or phase_rule: why to reject without an audit"""
+    """one of REJECT_CAUSES: why to reject without an audit"""
 
     def facts(self) -> dict[str, Any]:
         """Return what the ledger keeps of it."""

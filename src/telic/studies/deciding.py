@@ -9,8 +9,10 @@ from telic.studies import lifecycle
 from telic.studies.candidate_files import known
 from telic.studies.citing import cite
 from telic.studies.clock import utc_now
+from telic.studies.disproving import judge_conditions
 from telic.studies.errors import GateRefused, StudyError
 from telic.studies.evidence.claims import Audit
+from telic.studies.exploits import standing_exploit
 from telic.studies.immutable import write_once
 from telic.studies.ledger import Ledger
 from telic.studies.lifecycle import Step
@@ -51,12 +53,14 @@ def decide(
     audit: str | None = None,
     cause: str | None = None,
 ) -> Decided:
-    """Record a decision, or a proposal where the contract leaves accepting to people.
+    """Record a decision, or a proposal where it is a person's.
 
-    Without evidence the newest audit of the candidate is cited. Raises GateRefused E_TRANSITION
-    when the lifecycle does not allow it, BrokenIntegrity when what is cited was altered.
+    People accept unless the contract says otherwise; only people keep an incumbent whose gain did
+    not show again. Without evidence the newest audit of the candidate is cited. Raises GateRefused
+    E_TRANSITION when the lifecycle does not allow it, BrokenIntegrity when what is cited was
+    altered.
     """
-    if verdict not in _TO or verdict == "revert":
+    if verdict == "revert":
         raise StudyError("E_VERDICT", f'"{verdict}" is not decided here.', hint="See: revert.")
     _require_words(rationale)
     ledger.require_intact()
@@ -65,6 +69,9 @@ def decide(
         cited = cite(ledger, candidate, evidence, audit, cause)
         state = ledger.state()
         facts = cited.facts()
+        if verdict == "keep":
+            return _keep(ledger, candidate, actor, rationale, facts)
+        _require_sound(ledger, candidate, verdict, actor, cause)
         if verdict == "accept" and cited.audit is not None:
             facts |= _trusted(state, candidate, cited.audit)
         if verdict == "accept" and actor.kind != "human" and state.automation.decide != "auto":
@@ -141,7 +148,7 @@ def _propose(
     ledger.append(
         "decision.proposed", candidate, {**facts, "verdict": verdict, "reason": why}, actor
     )
-    said = "The contract leaves accepting to people: a person runs the same command in a terminal."
+    said = f"To {verdict} is left to people: a person runs the same command in a terminal."
     return Decided(candidate=candidate, verdict=verdict, recorded=False, why=said)
 
 
@@ -149,7 +156,7 @@ def _record(
     ledger: Ledger, candidate: str, verdict: Verdict, actor: Actor, why: str, facts: dict[str, Any]
 ) -> Decided:
     """Check first, then write the file, then commit: a refusal leaves every file as it was."""
-    folder, state = ledger.folder, ledger.state()
+    state = ledger.state()
     held, to = state.candidates[candidate], _TO[verdict]
     # Whoever notices it: that an audit says invalid is the system's finding.
     mover = SYSTEM if verdict == "debug" else actor
@@ -157,10 +164,39 @@ def _record(
         raise GateRefused(
             "E_TRANSITION", f"{candidate} cannot go from {held.status} to {to}: {refusal}."
         )
+    made = _write(ledger, candidate, verdict, actor, why, facts)
+    lifecycle.transition(ledger.folder, candidate, to, mover, why, _entered(made, facts))
+    before, after = made.incumbent_before, made.incumbent_after
+    if after != before:
+        moved = {**facts["incumbent"], "from": before, "to": after}
+        ledger.append("incumbent.changed", after, moved, actor)
+    return Decided(
+        candidate=candidate, verdict=verdict, recorded=True, decision=made.id, incumbent=after
+    )
+
+
+def _keep(ledger: Ledger, candidate: str, actor: Actor, why: str, facts: dict[str, Any]) -> Decided:
+    """Record that a person goes on trusting the incumbent; its status stays what it is."""
+    held = ledger.state().incumbent
+    if held is None or held.candidate != candidate:
+        raise GateRefused("E_NO_INCUMBENT", f"{candidate} is not the incumbent: nothing to keep.")
+    if actor.kind != "human":
+        return _propose(ledger, candidate, "keep", actor, why, facts)
+    made = _write(ledger, candidate, "keep", actor, why, facts)
+    ledger.append("decision.recorded", candidate, {**_entered(made, facts), "reason": why}, actor)
+    return Decided(
+        candidate=candidate, verdict="keep", recorded=True, decision=made.id, incumbent=candidate
+    )
+
+
+def _write(
+    ledger: Ledger, candidate: str, verdict: Verdict, actor: Actor, why: str, facts: dict[str, Any]
+) -> Decision:
+    """Write the decision's file; the event that follows makes it count."""
+    folder, state = ledger.folder, ledger.state()
     there = [each.stem for each in folder.decisions.glob("d-*.json")]
     name = decision_id(next_number([*state.decisions, *there]))
     before = state.incumbent.candidate if state.incumbent else None
-    after = facts["incumbent"]["candidate"] if facts.get("incumbent") else before
     made = Decision(
         id=name,
         created_at=utc_now(),
@@ -172,19 +208,30 @@ def _record(
         actor=actor,
         rationale=why,
         incumbent_before=before,
-        incumbent_after=after,
+        incumbent_after=facts["incumbent"]["candidate"] if facts.get("incumbent") else before,
         at=utc_now(),
     )
     made = made.model_copy(update={"content_hash": made.compute_hash()})
     write_once(folder.decision_file(name), made.as_data())
-    entered = {**facts, "decision": name, "verdict": verdict, "decision_hash": made.content_hash}
-    lifecycle.transition(folder, candidate, to, mover, why, entered)
-    if after != before:
-        moved = {**facts["incumbent"], "from": before, "to": after}
-        ledger.append("incumbent.changed", after, moved, actor)
-    return Decided(
-        candidate=candidate, verdict=verdict, recorded=True, decision=name, incumbent=after
-    )
+    return made
+
+
+def _entered(made: Decision, facts: dict[str, Any]) -> dict[str, Any]:
+    """Return what the ledger keeps of a decision."""
+    about = {"decision": made.id, "verdict": made.verdict, "decision_hash": made.content_hash}
+    return {**facts, **about}
+
+
+def _require_sound(
+    ledger: Ledger, candidate: str, verdict: Verdict, actor: Actor, cause: str | None
+) -> None:
+    """Refuse to accept an exploit without a person, and to cite a falsifier that is not met."""
+    exploit = standing_exploit(ledger, candidate) if verdict == "accept" else None
+    if exploit is not None and actor.kind != "human":
+        raise GateRefused("E_EXPLOIT", f"{candidate} is not accepted: {exploit}.")
+    said = [each for each in judge_conditions(ledger, candidate) if each.cause == cause]
+    if verdict == "reject" and any(not each.is_met for each in said):
+        raise GateRefused("E_CAUSE", f"{candidate} is not rejected for that: {said[0].why}.")
 
 
 def _require_words(rationale: str) -> None:

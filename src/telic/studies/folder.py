@@ -16,6 +16,17 @@ from telic.studies.yaml_files import read_document
 STATE_FOLDER = ".telic"
 
 
+class _Inside:
+    """A place in one of a study's folders."""
+
+    def __init__(self, folder: str, name: str) -> None:
+        self._folder, self._name = folder, name
+
+    def __get__(self, held: StudyFolder, kind: type[StudyFolder]) -> Path:
+        folder: Path = getattr(held, self._folder)
+        return folder / self._name
+
+
 @dataclass(frozen=True)
 class StudyFolder:
     """The files of one study of one task in a repository; nothing is read until asked for."""
@@ -52,35 +63,17 @@ class StudyFolder:
 
     # ------------------------------------------------------------------ the repository
 
-    @property
-    def state_root(self) -> Path:
-        """The folder of all studies."""
-        return self.root / STATE_FOLDER
-
-    @property
-    def registry(self) -> Path:
-        """registry.yaml."""
-        return registry_file(self.root)
-
-    @property
-    def shared(self) -> Path:
-        """Schemas, extractors and templates that studies share."""
-        return self.state_root / "shared"
-
-    @property
-    def locks(self) -> Path:
-        """Folder of locks."""
-        return self.state_root / "locks"
+    state_root = _Inside("root", STATE_FOLDER)
+    """the folder of all studies"""
+    registry = _Inside("state_root", "registry.yaml")
+    shared = _Inside("state_root", "shared")
+    """schemas, extractors and templates that studies share"""
+    locks = _Inside("state_root", "locks")
 
     @property
     def lock(self) -> Path:
         """The study's lock."""
         return self.locks / f"{self.task_id}.{self.study_id}.lock"
-
-    @property
-    def stop_file(self) -> Path:
-        """A file named STOP here pauses the study."""
-        return self.path / "STOP"
 
     # ------------------------------------------------------------------ the task
 
@@ -89,15 +82,8 @@ class StudyFolder:
         """Folder of the task."""
         return self.state_root / "tasks" / self.task_id
 
-    @property
-    def task_card(self) -> Path:
-        """task_card.md."""
-        return self.task / "task_card.md"
-
-    @property
-    def adapter(self) -> Path:
-        """adapter.yaml."""
-        return self.task / "adapter.yaml"
+    task_card = _Inside("task", "task_card.md")
+    adapter = _Inside("task", "adapter.yaml")
 
     # ------------------------------------------------------------------ the study
 
@@ -106,59 +92,29 @@ class StudyFolder:
         """Folder of the study."""
         return self.task / "studies" / self.study_id
 
-    @property
-    def contract(self) -> Path:
-        """contract.yaml."""
-        return self.path / "contract.yaml"
+    contract = _Inside("path", "contract.yaml")
+    metric_spec = _Inside("path", "metric_spec.yaml")
+    protocol = _Inside("path", "eval_protocol.yaml")
+    ledger = _Inside("path", "ledger.jsonl")
+    """the truth"""
+    state = _Inside("path", "state.json")
+    """what the ledger comes to"""
+    queue = _Inside("path", "queue.json")
+    experiments = _Inside("path", "experiments.yaml")
+    """the plan for people"""
+    report = _Inside("path", "report.md")
+    report_page = _Inside("path", "report.html")
+    stop_file = _Inside("path", "STOP")
+    """a file of this name pauses the study"""
+    candidates = _Inside("path", "candidates")
+    runs = _Inside("path", "runs")
+    evidence = _Inside("path", "evidence")
+    audits = _Inside("path", "audits")
+    decisions = _Inside("path", "decisions")
 
     def contract_version(self, version: int) -> Path:
         """Return where an agreed version of the contract is kept."""
         return self.path / "contract.history" / f"{version}.yaml"
-
-    @property
-    def metric_spec(self) -> Path:
-        """metric_spec.yaml."""
-        return self.path / "metric_spec.yaml"
-
-    @property
-    def protocol(self) -> Path:
-        """eval_protocol.yaml."""
-        return self.path / "eval_protocol.yaml"
-
-    @property
-    def ledger(self) -> Path:
-        """ledger.jsonl: the truth."""
-        return self.path / "ledger.jsonl"
-
-    @property
-    def state(self) -> Path:
-        """state.json: what the ledger comes to."""
-        return self.path / "state.json"
-
-    @property
-    def queue(self) -> Path:
-        """queue.json."""
-        return self.path / "queue.json"
-
-    @property
-    def experiments(self) -> Path:
-        """experiments.yaml: the plan for people."""
-        return self.path / "experiments.yaml"
-
-    @property
-    def report(self) -> Path:
-        """report.md."""
-        return self.path / "report.md"
-
-    @property
-    def report_page(self) -> Path:
-        """report.html."""
-        return self.path / "report.html"
-
-    @property
-    def candidates(self) -> Path:
-        """Folder of candidates."""
-        return self.path / "candidates"
 
     def candidate(self, candidate_id: str) -> Path:
         """Return the folder of a candidate."""
@@ -168,11 +124,6 @@ class StudyFolder:
         """Return a candidate's candidate.json."""
         return self.candidate(candidate_id) / "candidate.json"
 
-    @property
-    def runs(self) -> Path:
-        """Folder of runs."""
-        return self.path / "runs"
-
     def run(self, run_id: str) -> Path:
         """Return the folder of a run."""
         return self.runs / run_id
@@ -181,28 +132,13 @@ class StudyFolder:
         """Return a run's run.json."""
         return self.run(run_id) / "run.json"
 
-    @property
-    def evidence(self) -> Path:
-        """Folder of evidence."""
-        return self.path / "evidence"
-
     def evidence_file(self, evidence_id: str) -> Path:
         """Return the file of a piece of evidence."""
         return self.evidence / f"{evidence_id}.json"
 
-    @property
-    def audits(self) -> Path:
-        """Folder of audits."""
-        return self.path / "audits"
-
     def audit_file(self, audit_id: str) -> Path:
         """Return the file of an audit."""
         return self.audits / f"{audit_id}.json"
-
-    @property
-    def decisions(self) -> Path:
-        """Folder of decisions."""
-        return self.path / "decisions"
 
     def decision_file(self, decision_id: str) -> Path:
         """Return the file of a decision."""

@@ -2,12 +2,14 @@
 
 This and `launch` are the only modules of the package that start a process. What is asked here must
 leave the repository byte-identical, reach no network and run no code that the repository names
-(hooks, file-system monitors, external diff tools, text conversions).
+(hooks, file-system monitors, external diff tools, text conversions). One thing may be written, and
+only when a person asks for it: a note in a ref of our own, which touches neither tree nor branch.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -22,6 +24,7 @@ _TIMEOUT_S = 60
 _READ_ONLY: dict[str, frozenset[str]] = {
     "apply": frozenset({"--check", "--numstat"}),
     "cat-file": frozenset(),
+    "check-ignore": frozenset(),
     "diff": frozenset({"--no-ext-diff"}),
     "hash-object": frozenset(),
     "ls-files": frozenset(),
@@ -41,7 +44,13 @@ _SAFE_SETTINGS = (
     "-c", "core.quotePath=false",
     "-c", "protocol.allow=never",
 )  # fmt: skip
+_NOTES = "refs/notes/telic"
+_ADD_NOTE = ("notes", f"--ref={_NOTES}", "append", "-F", "-")
 _SAFE_ENVIRONMENT = {
+    "GIT_AUTHOR_NAME": "telic",
+    "GIT_AUTHOR_EMAIL": "telic@localhost",
+    "GIT_COMMITTER_NAME": "telic",
+    "GIT_COMMITTER_EMAIL": "telic@localhost",
     "GIT_OPTIONAL_LOCKS": "0",  # `status` would else rewrite the index
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_TERMINAL_PROMPT": "0",
@@ -64,11 +73,13 @@ class Answer(NamedTuple):
 
 
 def is_allowed(argv: Sequence[str]) -> bool:
-    """Return whether `argv` is a git command of the fixed read-only list, as `ask` builds it."""
+    """Return whether `argv` is a git command of the fixed list, as `ask` builds it."""
     head = ("git", *_SAFE_SETTINGS)
     if tuple(argv[: len(head)]) != head or len(argv) <= len(head):
         return False
     command, *given = argv[len(head) :]
+    if (command, *given[:-1]) == _ADD_NOTE:
+        return re.fullmatch(r"[0-9a-f]{40,64}", given[-1]) is not None
     needed = _READ_ONLY.get(command)
     if needed is None or any(flag.split("=")[0] in _NEVER for flag in given):
         return False
@@ -76,7 +87,7 @@ def is_allowed(argv: Sequence[str]) -> bool:
 
 
 def ask(root: Path, *words: str, index: Path | None = None, stdin: str | None = None) -> Answer:
-    """Run one read-only git sub-command in `root`.
+    """Run one git sub-command of the fixed list in `root`.
 
     `index` names a scratch index outside the repository; `read-tree` is refused without one.
     Raises Refused for anything that is not on the list.
@@ -114,6 +125,9 @@ def head_commit(root: Path) -> str | None:
 
 def is_repository(root: Path) -> bool:
     """Return whether `root` lies in a git working tree."""
+    home = root.absolute()
+    if not any((each / ".git").exists() for each in (home, *home.parents)):
+        return False
     return ask(root, "rev-parse", "--is-inside-work-tree").out.strip() == "true"
 
 
@@ -128,6 +142,27 @@ def changed_paths(root: Path) -> tuple[str, ...]:
     if not answer.is_yes:
         raise TelicError(f"git status failed in {root}: {answer.error}")
     return tuple(entry[3:] for entry in answer.out.split("\0") if entry)
+
+
+def add_note(root: Path, commit: str, text: str) -> None:
+    """Append a line to our note of a commit; writes nothing but that ref."""
+    answer = ask(root, *_ADD_NOTE, commit, stdin=f"{text}\n")
+    if not answer.is_yes:
+        raise TelicError(f"git could not write a note in {root}: {answer.error}")
+
+
+def notes(root: Path) -> list[str]:
+    """Return the text of all our notes."""
+    found = ask(root, "rev-parse", "--verify", "--quiet", _NOTES)
+    if not found.is_yes:
+        return []
+    tree = ask(root, "ls-tree", "-r", found.out.strip()).out.splitlines()
+    return [ask(root, "cat-file", "blob", line.split()[2]).out for line in tree]
+
+
+def ignores(root: Path, path: str) -> bool:
+    """Return whether git would not show a path of `root`, be there such a file or not."""
+    return ask(root, "check-ignore", "-q", "--", path).is_yes
 
 
 def patched_paths(root: Path, patch: Path) -> tuple[str, ...]:

@@ -1,17 +1,51 @@
-"""Check an accepted claim on fresh held-out seeds, beside the incumbent before it."""
+"""Check an accepted gain on fresh held-out seeds, beside the candidate that it was won against.
+
+A level shrinks by luck alone (whatever is accepted was a little lucky, and seeds differ); a gain is
+measured against a control that has the same seeds, so only the gain is checked.
+"""
 
 from __future__ import annotations
 
+from telic.studies.evidence.claims import oriented
 from telic.studies.evidence.reading import audits_of
-from telic.studies.evidence.statistics import iqm_interval, seed_of
+from telic.studies.evidence.statistics import difference_interval, iqm, seed_of
 from telic.studies.ledger import Ledger
 from telic.studies.phase_facts import run_facts
-from telic.studies.phases import Advance, claim_holds
+from telic.studies.phases import GainOutcome, gain_outcome
 from telic.studies.queue import manifest_of
-from telic.studies.records import CandidateStatus
+from telic.studies.records import CandidateStatus, Job, Part
 from telic.studies.state import StudyState
 
 _OVER = ("done", "failed", "cancelled")
+
+
+class IncumbentCheck(Part):
+    """What fresh seeds say about the gain that the incumbent was accepted for."""
+
+    candidate: str
+    control: str | None
+    outcome: GainOutcome
+    claimed: float
+    gain: float | None = None
+    ci: tuple[float, float] | None = None
+    n: int
+    """seeds that both have been measured on"""
+
+    @property
+    def why(self) -> str:
+        """The numbers in one sentence."""
+        if self.gain is None or self.ci is None:
+            return f"{self.n} seeds were measured for both it and a control; two are the least"
+        low, high = self.ci
+        said = {
+            "holds": "it holds",
+            "lost": "more than half of it is lost",
+            "cannot_tell": "that does not tell whether half of it is left",
+        }
+        return (
+            f"on {self.n} fresh seeds it gains {self.gain:.4g} [{low:.4g}, {high:.4g}] over "
+            f"{self.control}; {self.claimed:.4g} was claimed, and {said[self.outcome]}"
+        )
 
 
 def is_checked(ledger: Ledger) -> bool:
@@ -20,36 +54,70 @@ def is_checked(ledger: Ledger) -> bool:
     held = state.incumbent
     if held is None or state.candidates[held.candidate].kind == "baseline":
         return True
-    jobs = manifest_of(ledger.events(), state).jobs
-    return any(
-        (job.candidate, job.phase) == (held.candidate, "incumbent_validation") for job in jobs
+    return any(job.candidate == held.candidate for job in _jobs(ledger, state))
+
+
+def check_incumbent(ledger: Ledger) -> IncumbentCheck | None:
+    """Say what became of the incumbent's gain on fresh seeds; None while that is not known.
+
+    None, too, for a baseline, and once a person has decided to keep it.
+    """
+    state = ledger.state()
+    held = state.incumbent
+    if held is None or state.candidates[held.candidate].status != CandidateStatus.ACCEPTED:
+        return None
+    claimed = _claimed_gain(ledger, state, held.candidate)
+    jobs = _jobs(ledger, state)
+    seeds = {each.seed for each in jobs if each.candidate == held.candidate}
+    if claimed is None or not seeds or is_kept(state, held.candidate):
+        return None
+    beside = [each for each in jobs if each.seed in seeds]
+    if any(each.status not in _OVER for each in beside):
+        return None
+    controls = dict.fromkeys(x.candidate for x in beside if x.candidate != held.candidate)
+    control = next(iter(controls), None)
+    ours = _scores(ledger, state, held.candidate)
+    theirs = {} if control is None else _scores(ledger, state, control)
+    common = sorted(seeds & ours.keys() & theirs.keys())
+    x, y = [ours[each] for each in common], [theirs[each] for each in common]
+    found = difference_interval({"": x}, {"": y}, seed_of(f"check of {held.candidate}"))
+    if found is None:
+        return IncumbentCheck(
+            candidate=held.candidate, control=control, outcome="cannot_tell", claimed=claimed,
+            n=len(common),
+        )  # fmt: skip
+    return IncumbentCheck(
+        candidate=held.candidate,
+        control=control,
+        outcome=gain_outcome(claimed, found.low, found.high),
+        claimed=claimed,
+        gain=(iqm(x) or 0.0) - (iqm(y) or 0.0),
+        ci=(found.low, found.high),
+        n=len(common),
     )
 
 
-def check_incumbent(ledger: Ledger) -> Advance | None:
-    """Say whether the incumbent's claim holds on fresh seeds; None while that is not known."""
-    state, events = ledger.state(), ledger.events()
-    held = state.incumbent
-    if held is None or held.iqm is None or state.candidates[held.candidate].kind == "baseline":
-        return None
-    if state.candidates[held.candidate].status != CandidateStatus.ACCEPTED:
-        return None
-    gain = _claimed_gain(ledger, state, held.candidate)
-    runs = run_facts(ledger, state, events, held.candidate, "incumbent_validation")
-    scores = [each.score for each in runs if each.score is not None]
-    jobs = [
-        each for each in manifest_of(events, state).jobs if each.phase == "incumbent_validation"
-    ]
-    seeds = {each.seed for each in jobs if each.candidate == held.candidate}
-    # The arm of the incumbent before runs the same seeds; who decides should see both.
-    is_open = any(each.seed in seeds and each.status not in _OVER for each in jobs)
-    if gain is None or is_open or not seeds or len(scores) < len(seeds):
-        return None
-    found = iqm_interval(scores, seed_of(f"check of {held.candidate}"))
-    if found is None:
-        return None
+def is_kept(state: StudyState, candidate: str) -> bool:
+    """Return whether a person decided to go on trusting a candidate whatever its check says."""
+    return any(
+        each.candidate == candidate and each.verdict == "keep" for each in state.decisions.values()
+    )
+
+
+def _jobs(ledger: Ledger, state: StudyState) -> list[Job]:
+    jobs = manifest_of(ledger.events(), state).jobs
+    return [job for job in jobs if job.phase == "incumbent_validation"]
+
+
+def _scores(ledger: Ledger, state: StudyState, candidate: str) -> dict[int, float]:
+    """Return what a candidate came to on held-out seeds, by seed; larger is better."""
     direction = ledger.folder.read_metric_spec().primary.direction
-    return claim_holds(held.iqm, gain, found.low, found.high, direction)
+    runs = run_facts(ledger, state, ledger.events(), candidate, "incumbent_validation")
+    return {
+        state.runs[each.run].seed: oriented(each.score, direction)
+        for each in runs
+        if each.score is not None
+    }
 
 
 def _claimed_gain(ledger: Ledger, state: StudyState, candidate: str) -> float | None:

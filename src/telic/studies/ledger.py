@@ -49,14 +49,7 @@ class NewEvent:
 
 
 class Ledger:
-    """The ledger of one study.
-
-    Example:
-        ledger = Ledger(StudyFolder.find(root))
-        with ledger.locked():
-            if ledger.state().study_status == "open":
-                ledger.append("note.added", None, {"text": "hello"}, actor)
-    """
+    """The ledger of one study; what looks and then appends does both inside `locked`."""
 
     def __init__(self, folder: StudyFolder, patience_s: float = PATIENCE_S) -> None:
         self.folder = folder
@@ -160,6 +153,14 @@ class Ledger:
                 if error.code != "E_HEAD" or attempt == _RETRIES:
                     raise
         raise AssertionError("unreachable")
+
+    def anchor(self) -> LedgerEvent:
+        """Sign the head now, with a key outside the repository."""
+        with self.locked():
+            self.require_intact()
+            event = self._write(NewEvent("ledger.anchor", None, self._anchor(self.head), SYSTEM))
+            save(self.folder, self.state())
+        return event
 
     def rebuild(self) -> StudyState:
         """Make the projections again from the ledger alone."""

@@ -18,6 +18,8 @@ from telic.studies.state import CandidateState, StudyState
 
 S = CandidateStatus
 _MAKERS = frozenset({"agent", "human", "engine"})
+REJECT_CAUSES = ("guardrail_breach", "falsifier_met", "rollback", "exploit", "phase_rule")
+"""grounds to reject on without an audit"""
 
 
 @dataclass(frozen=True)
@@ -118,11 +120,10 @@ def _accepted(step: Step) -> str | None:
 
 
 def _rejected(step: Step) -> str | None:
-    if step.data.get("audit_verdict") == "no_improvement":
+    data = step.data
+    if data.get("audit_verdict") == "no_improvement" or data.get("cause") in REJECT_CAUSES:
         return None
-    if step.data.get("cause") in ("guardrail_breach", "falsifier_met", "phase_rule"):
-        return None
-    return "neither an audit, a guardrail, the falsifier nor the phase's rule speaks against it"
+    return f"neither an audit nor a cause ({', '.join(REJECT_CAUSES)}) speaks against it"
 
 
 def _invalid(step: Step) -> str | None:

@@ -6,32 +6,13 @@ Nothing is done here and nothing is started: whoever asks gets the exact command
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
 
-from pydantic import Field
-
-from telic.studies.outlook import Outlook
-from telic.studies.records import Part
+from telic.studies.next_decision import next_decision
+from telic.studies.outlook import ActionCode, NextAction, Outlook
 from telic.studies.stops import Stop
 
-ActionCode = Literal[
-    "repair", "stop", "agree", "reconcile", "ingest", "monitor", "review", "audit", "decide",
-    "advance", "reflect", "plan", "launch", "validate", "mend", "propose", "wait", "ask",
-]  # fmt: skip
 CONFIRM = "RUN_CANDIDATE"
 _REVIEW = "telic study review {} --exploit --says TEXT"
-
-
-class NextAction(Part):
-    """What to do next, with what, and why."""
-
-    action: ActionCode
-    args: dict[str, Any] = Field(default={})
-    why: str
-    blocking: tuple[str, ...] = ()
-    """what a person has to settle before it can be done"""
-    command: str | None = None
-    """what to type"""
 
 
 def next_action(outlook: Outlook) -> NextAction:
@@ -53,6 +34,9 @@ def _repair(o: Outlook) -> NextAction | None:
 
 
 def _stop(o: Outlook) -> NextAction | None:
+    if o.is_closed:
+        said = "the study is closed; nothing more is launched"
+        return NextAction(action="stop", args={"rule": "closed"}, why=said)
     if not o.stops:
         return None
     first = o.stops[0]
@@ -69,7 +53,8 @@ def _way_out(o: Outlook, stop: Stop) -> str | None:
     """Return what lets a study go on after a stop, where something does."""
     if stop.rule == "hacking_high" and o.unreviewed:
         return _REVIEW.format(o.unreviewed[0])
-    return "telic study resume --reason TEXT" if stop.effect == "pause" else None
+    verb = {"pause": "resume", "close": "close"}.get(stop.effect)
+    return None if verb is None else f"telic study {verb} --reason TEXT"
 
 
 def _agree(o: Outlook) -> NextAction | None:
@@ -82,59 +67,6 @@ def _agree(o: Outlook) -> NextAction | None:
         why=missing,
         command="telic study audit --write" if scans else "telic study contract check",
     )
-
-
-_VERDICTS = {
-    "valid_improvement": "accept",
-    "baseline_established": "accept",
-    "no_improvement": "reject",
-    "inconclusive": "inconclusive",
-    "provisional": "inconclusive",
-    "invalid": "debug",
-}
-
-
-def _decide(o: Outlook) -> NextAction | None:
-    if o.refuted:
-        name, why = o.refuted
-        return NextAction(
-            action="decide", args={"candidate": name, "verdict": "revert"}, why=why,
-            blocking=("a person reverts",), command=f"telic study revert {name} --because TEXT",
-        )  # fmt: skip
-    if o.judged:
-        first = o.judged[0]
-        if first.can_have_seeds and _VERDICTS[first.verdict] == "inconclusive":
-            return NextAction(
-                action="advance", args={"candidate": first.candidate, "more_seeds": True},
-                why=f"{first.audit} says {first.verdict}, and more seeds fit the budget",
-                command=f"telic study queue more-seeds {first.candidate} --because TEXT",
-            )  # fmt: skip
-        verdict = _VERDICTS[first.verdict]
-        asks = first.falls_to_people and verdict == "accept"
-        return NextAction(
-            action="decide",
-            args={"candidate": first.candidate, "verdict": verdict, "audit": first.audit},
-            why=f"{first.audit} says {first.verdict}",
-            blocking=("a person accepts (automation.decide: ask)",) if asks else (),
-            command=f"telic study decide {first.candidate} {verdict} --audit {first.audit} "
-            "--because TEXT",
-        )
-    if o.given_up:
-        return NextAction(
-            action="decide",
-            args={"candidate": o.given_up[0], "verdict": "reject"},
-            why=f"{o.given_up[0]}: every attempt to mend it was used",
-            command=f"telic study decide {o.given_up[0]} reject --because TEXT",
-        )
-    if o.stuck:
-        held = o.stuck[0]
-        return NextAction(
-            action="decide",
-            args={"candidate": held.candidate, "verdict": "reject", "cause": "phase_rule"},
-            why=f"{held.phase}: {held.why}",
-            command=f"telic study decide {held.candidate} reject --cause phase_rule --because TEXT",
-        )
-    return None
 
 
 def _advance(o: Outlook) -> NextAction | None:
@@ -213,7 +145,8 @@ def _propose(o: Outlook) -> NextAction | None:
             why="nothing can be compared before a baseline is measured",
             command="telic study baseline",
         )
-    if o.has_baseline and not o.open_candidates:
+    # A live run may be the check of the incumbent that an idea would start from.
+    if o.has_baseline and not o.open_candidates and not o.live:
         return NextAction(
             action="propose",
             args={"role": "candidate_proposer"},
@@ -248,7 +181,7 @@ _ORDER: tuple[Callable[[Outlook], NextAction | None], ...] = (
               "somebody else than its author says whether it is (--no-exploit: it is not)"),
     _first_of("unaudited", "audit", "candidate", "its runs are measured, its claim is not audited",
               "telic study audit-result {}"),
-    _decide,
+    next_decision,
     _advance,
     _first_of("unreflected", "reflect", "run", "reward work goes on from what its terms did",
               "telic study reflect {}"),

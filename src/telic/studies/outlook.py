@@ -1,12 +1,33 @@
-"""Everything that the choice of the next action looks at, as plain data."""
+"""Everything that the choice of the next action looks at, and what it comes to: plain data."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import Field
 
 from telic.studies.queue import ReadyJob
 from telic.studies.queueing import Advanced
+from telic.studies.records import CandidateStatus, Part
 from telic.studies.stops import Stop
+
+ActionCode = Literal[
+    "repair", "stop", "agree", "reconcile", "ingest", "monitor", "review", "audit", "decide",
+    "advance", "reflect", "plan", "launch", "validate", "mend", "propose", "wait", "ask",
+]  # fmt: skip
+
+
+class NextAction(Part):
+    """What to do next, with what, and why."""
+
+    action: ActionCode
+    args: dict[str, Any] = Field(default={})
+    why: str
+    blocking: tuple[str, ...] = ()
+    """what a person has to settle before it can be done"""
+    command: str | None = None
+    """what to type"""
 
 
 @dataclass(frozen=True)
@@ -23,11 +44,34 @@ class Judged:
 
 
 @dataclass(frozen=True)
+class Doubted:
+    """An incumbent whose gain was not confirmed."""
+
+    candidate: str
+    is_lost: bool
+    """or else the seeds so far cannot tell"""
+    why: str
+    can_have_seeds: bool = False
+    """another block of held-out seeds fits pool and budget"""
+
+
+@dataclass(frozen=True)
+class Objection:
+    """Something on record that speaks against a candidate."""
+
+    candidate: str
+    status: CandidateStatus
+    cause: str
+    why: str
+
+
+@dataclass(frozen=True)
 class Outlook:
     """Everything that the order looks at; each list is ready to act on, the first one first."""
 
     integrity: tuple[str, ...] = ()
     stops: tuple[Stop, ...] = ()
+    is_closed: bool = False
     is_agreed: bool = True
     """there is a contract in the ledger"""
     unwritten: str | None = None
@@ -53,8 +97,12 @@ class Outlook:
     """validated candidates without jobs"""
     unchecked: str | None = None
     """an incumbent whose claim was not yet checked on fresh seeds"""
-    refuted: tuple[str, str] | None = None
-    """an incumbent whose claim did not hold, and why"""
+    doubted: Doubted | None = None
+    """an incumbent whose gain fresh seeds did not confirm"""
+    exploits: tuple[Objection, ...] = ()
+    """candidates that a reviewer calls an exploit"""
+    disproved: tuple[Objection, ...] = ()
+    """candidates of which their author's own condition says that they are wrong"""
     ready: tuple[ReadyJob, ...] = ()
     launch_blocks: tuple[str, ...] = ()
     """approvals that the first ready job lacks"""

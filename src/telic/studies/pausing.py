@@ -1,8 +1,8 @@
-"""Pause a study and open it again."""
+"""Pause a study, open it again, and close it for good."""
 
 from __future__ import annotations
 
-from telic.studies.errors import StudyError
+from telic.studies.errors import GateRefused, StudyError
 from telic.studies.folder import StudyFolder
 from telic.studies.human import Consent
 from telic.studies.ledger import Ledger
@@ -31,6 +31,27 @@ def resume_study(folder: StudyFolder, consent: Consent, reason: str) -> LedgerEv
         facts = {"status": "open", "reason": reason}
         event = ledger.append("study.status", None, facts, consent.actor)
     set_status(folder, "open")
+    return event
+
+
+def close_study(folder: StudyFolder, consent: Consent, reason: str) -> LedgerEvent:
+    """End a study: nothing more is launched or proposed in it, and it cannot be opened again.
+
+    Raises GateRefused E_RUN_LIVE while runs are under way.
+    """
+    ledger = Ledger(folder)
+    with ledger.locked():
+        _require_not_closed(ledger)
+        if live := ledger.state().active_runs:
+            raise GateRefused(
+                "E_RUN_LIVE",
+                f"{', '.join(live)} still runs in {folder.name}.",
+                hint="Wait for it, or stop it: telic study run --stop RUN",
+            )
+        facts = {"status": "closed", "reason": reason}
+        event = ledger.append("study.status", None, facts, consent.actor)
+        ledger.anchor()
+    set_status(folder, "closed")
     return event
 
 

@@ -11,6 +11,7 @@ from telic.studies.records import PHASES, Part
 from telic.studies.records.contract import Phase
 from telic.studies.records.metrics import Direction
 
+GainOutcome = Literal["holds", "lost", "cannot_tell"]
 MOST_LOST_GAIN = 0.5
 """share of a claimed gain that a check of the incumbent may lose"""
 
@@ -97,24 +98,15 @@ def median_score(runs: Sequence[RunFact]) -> float | None:
     return median(scores) if scores and len(scores) == len(runs) else None
 
 
-def claim_holds(
-    claimed: float, claimed_gain: float, low: float, high: float, direction: Direction
-) -> Advance:
-    """Check an accepted claim against fresh seeds.
+def gain_outcome(claimed: float, low: float, high: float) -> GainOutcome:
+    """Say what fresh seeds make of a claimed gain: all of their interval has to speak one way.
 
     Args:
-        claimed: the metric that was accepted.
-        claimed_gain: by how much it beat the incumbent before; above 0.
-        low: lower end of the interval that the fresh seeds give.
+        claimed: the gain that was accepted; above 0, larger is better.
+        low: lower end of the interval of the gain that the fresh seeds give.
         high: its upper end.
-        direction: of the metric.
     """
-    worst_drop = claimed - low if direction == "max" else high - claimed
-    limit = MOST_LOST_GAIN * claimed_gain
-    if worst_drop < limit:
-        return Advance(
-            verdict="advance", why=f"it may have lost {worst_drop:g}; {limit:g} is allowed"
-        )
-    return Advance(
-        verdict="hold", why=f"it may have lost {worst_drop:g}, and only {limit:g} is allowed"
-    )
+    least = (1 - MOST_LOST_GAIN) * claimed
+    if low > least:
+        return "holds"
+    return "lost" if high < least else "cannot_tell"

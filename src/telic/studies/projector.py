@@ -102,6 +102,7 @@ class Projector:
             self._fields["study_status"] = event.data["status"]
             if event.data["status"] == "open":
                 self._fired.clear()
+                self._fields["opened_seq"] = event.seq
 
     def _contract(self, name: str, event: LedgerEvent) -> None:
         data = event.data
@@ -222,4 +223,5 @@ class Projector:
     def _stop(self, name: str, event: LedgerEvent) -> None:
         rule, why = event.data["rule"], event.data.get("why", "")
         self._fired = [each for each in self._fired if each.rule != rule]
-        self._fired.append(FiredStop(rule=rule, why=why, at=event.at))
+        if event.data.get("stands", True):
+            self._fired.append(FiredStop(rule=rule, why=why, at=event.at))

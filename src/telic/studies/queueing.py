@@ -11,6 +11,7 @@ from telic.storage.files import write_json
 from telic.studies import lifecycle
 from telic.studies.candidate_files import current_candidate, known
 from telic.studies.clock import utc_now
+from telic.studies.deciding import previous_incumbent
 from telic.studies.errors import GateRefused
 from telic.studies.ledger import Ledger
 from telic.studies.phase_facts import judge_phase
@@ -106,13 +107,14 @@ def more_seeds(ledger: Ledger, candidate: str, actor: Actor, reason: str) -> tup
     return jobs
 
 
-def plan_incumbent_check(ledger: Ledger, previous: str | None, actor: Actor) -> tuple[Job, ...]:
-    """Queue fresh held-out seeds for the incumbent and the one before it, side by side."""
+def plan_incumbent_check(ledger: Ledger, actor: Actor) -> tuple[Job, ...]:
+    """Queue five held-out seeds for the incumbent and the one before it; again: five more."""
     with ledger.locked():
         state, contract = ledger.state(), ledger.folder.read_contract()
         if state.incumbent is None:
             raise GateRefused("E_NO_INCUMBENT", "There is no incumbent to check.")
-        arms = [state.incumbent.candidate, *([previous] if previous else [])]
+        before = previous_incumbent(state, state.incumbent.candidate)
+        arms = [state.incumbent.candidate, *([before.candidate] if before else [])]
         seeds = fresh_seeds(state, contract, "incumbent_validation", arms, SEED_BLOCK)
         jobs = [job for arm in arms for job in _arm(state, arm, "incumbent_validation", seeds, 0)]
         _plan(ledger, state.incumbent.candidate, jobs, actor)
@@ -179,12 +181,8 @@ def fresh_seeds(
 
 def policy_of(contract: Contract, held: QueuePolicy) -> QueuePolicy:
     """Return the policy that the contract allows: so many at a time, on these GPUs."""
-    return held.model_copy(
-        update={
-            "max_parallel": contract.scope.limits.max_concurrent,
-            "gpus": contract.hardware.gpus,
-        }
-    )
+    most, gpus = contract.scope.limits.max_concurrent, contract.hardware.gpus
+    return held.model_copy(update={"max_parallel": most, "gpus": gpus})
 
 
 def save_queue(ledger: Ledger) -> None:

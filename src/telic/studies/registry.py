@@ -48,16 +48,6 @@ def add_study(folder: StudyFolder, entry: StudyEntry, title: str) -> Registry:
         return made
 
 
-def set_active(root: Path, task_id: str, study_id: str) -> Registry:
-    """Make a pair the one that commands use unless told otherwise."""
-    StudyFolder.find(root, task_id, study_id)
-    with _registry_lock(root):
-        held = read_registry(root)
-        made = held.model_copy(update={"active": Active(task_id=task_id, study_id=study_id)})
-        write_yaml(registry_file(root), made.as_data())
-        return made
-
-
 def set_status(folder: StudyFolder, status: StudyStatus) -> None:
     """Keep the index in step with the ledger's word on a study."""
     with _registry_lock(folder.root):

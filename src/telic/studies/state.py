@@ -16,7 +16,7 @@ Which data the replay reads, by event type (everything else in `data` is kept bu
     decision.recorded   decision, verdict, to, audit, audit_verdict, incumbent, noise_floor
     incumbent.changed   to, protocol_hash, iqm, ci, n
     work_order.submitted  usd, tokens
-    stop.fired          rule, why
+    stop.fired          rule, why; stands: until the study is opened again
 """
 
 from __future__ import annotations
@@ -154,6 +154,8 @@ class StudyState(Document):
     ledger_head: LedgerHead = EMPTY
     updated_at: str | None = None
     study_status: StudyStatus = "open"
+    opened_seq: int = 0
+    """event by which a person opened it again; failures before it count no more"""
     study_kind: str | None = None
     contract_version: int | None = None
     contract_hash: Sha | None = None

@@ -128,7 +128,11 @@ def _deadline(rule: StopRule, state: StudyState, facts: Facts) -> str | None:
 def _failures(rule: StopRule, state: StudyState, facts: Facts) -> str | None:
     most = rule.k or _FAILURES
     latest = sorted(
-        (each for each in state.candidates.values() if each.status in _ENDED),
+        (
+            each
+            for each in state.candidates.values()
+            if each.status in _ENDED and each.since_seq >= state.opened_seq
+        ),
         key=lambda each: each.since_seq,
     )[-most:]
     if len(latest) == most and all(each.status == CandidateStatus.DEBUG for each in latest):

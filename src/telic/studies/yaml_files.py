@@ -53,6 +53,11 @@ def update_yaml(path: Path, changes: Mapping[str, Any]) -> None:
     write_text(path, _dump(_writer(), held))
 
 
+def rewrite_yaml(path: Path, data: Any) -> None:
+    """Make a YAML file say what a record says, keeping people's comments on what stays."""
+    write_text(path, _dump(_writer(), _turned(_load(path, "rt"), plain(data))))
+
+
 def merged(held: Any, changes: Mapping[str, Any]) -> Any:
     """Return plain values with changes applied as `update_yaml` would."""
     copy = plain(held) or {}
@@ -107,6 +112,20 @@ def _merge_into(held: Any, changes: Mapping[str, Any]) -> None:
             _merge_into(held[key], value)
         else:
             held[key] = value
+
+
+def _turned(held: Any, wanted: Any) -> Any:
+    """Return `wanted`, made out of what is there: a comment hangs on what it stands beside."""
+    if isinstance(held, dict) and isinstance(wanted, dict):
+        for key in [each for each in held if each not in wanted]:
+            del held[key]
+        for key, value in wanted.items():
+            held[key] = _turned(held.get(key), value)
+        return held
+    if isinstance(held, list) and isinstance(wanted, list) and len(held) == len(wanted):
+        held[:] = [_turned(old, new) for old, new in zip(held, wanted, strict=True)]
+        return held
+    return held if held == wanted else wanted
 
 
 def _writer() -> YAML:

@@ -76,9 +76,12 @@ def test_a_draft_file_with_a_patch(ledger, telic, tmp_path):
     _, made = telic(ledger, "candidate", "new", "patched", *words)
     assert telic(ledger, "candidate", "validate", made["id"])[0] == 0
     code, revised = telic(
-        ledger, "candidate", "revise", made["id"], "--set", "ppo.epochs=3", "--was", "ppo.epochs=2"
-    )
+        ledger, "candidate", "revise", made["id"], "--set", "ppo.epochs=3", "--was", "ppo.epochs=2",
+        "--est", "gpu_h=0.5", "--steps", "900", "--seeds", "smoke=7",
+    )  # fmt: skip
     assert (code, revised["revision"], revised["change"]["patch"]) == (0, 2, "patch.diff")
+    plan = revised["plan"]
+    assert (plan["est"]["gpu_h"], plan["steps"], plan["seeds"]) == (0.5, 900, {"smoke": [7]})
 
 
 def test_a_batch_and_what_resembles_it(ledger, telic):

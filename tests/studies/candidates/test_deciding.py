@@ -2,11 +2,18 @@ import pytest
 
 from telic.storage.files import read_json, write_json
 from telic.studies.candidate import new_candidate
+from telic.studies.candidate_files import read_candidate
+from telic.studies.conditions import read_condition
 from telic.studies.deciding import decide, revert
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
 from telic.studies.evidence.auditing import audit_result
+from telic.studies.evidence.reviewing import review_candidate
+from telic.studies.findings import record_findings
 from telic.studies.incumbent_check import check_incumbent, is_checked
+from telic.studies.looking import next_step
+from telic.studies.looking_claims import disproved
 from telic.studies.queueing import more_seeds, plan_incumbent_check
+from telic.studies.records import Hypothesis
 from telic.studies.validation.validating import validate_candidate
 from tests.studies.candidates.small_study import (
     AGENT,
@@ -151,22 +158,110 @@ def test_without_anyone_before_there_is_no_revert(based):
     assert snapshot(ledger) == before
 
 
-@pytest.mark.parametrize(("fresh", "verdict"), [(0.70, "advance"), (0.52, "hold")])
-def test_an_accepted_claim_is_checked_on_fresh_seeds(claimed, fresh, verdict):
-    ledger, name = claimed, BETTER
-    audit_result(ledger, name, AGENT)
-    decide(ledger, name, "accept", HUMAN, "better")
+NOISE = (0.01, -0.01, 0.0, 0.005, -0.005)
+FRESH = (900, 906, 907, 908, 909)
+
+
+def recheck(ledger, level, gains):
+    """Accept the claim, then measure it beside the baseline on fresh seeds."""
+    audit_result(ledger, BETTER, AGENT)
+    decide(ledger, BETTER, "accept", HUMAN, "better")
     assert not is_checked(ledger) and check_incumbent(ledger) is None
-    jobs = plan_incumbent_check(ledger, BASELINE, AGENT)
-    assert [each.seed for each in jobs] == 2 * [900, 906, 907, 908, 909]
+    jobs = plan_incumbent_check(ledger, AGENT)
+    assert [(each.candidate, each.seed) for each in jobs] == [
+        (name, seed) for name in (BETTER, BASELINE) for seed in FRESH
+    ]
     assert is_checked(ledger) and check_incumbent(ledger) is None
-    noise = (0.01, -0.01, 0.0, 0.005, -0.005)
-    scores = {seed: fresh + n for seed, n in zip((900, 906, 907, 908, 909), noise, strict=True)}
-    claim(ledger, name, "incumbent_validation", scores)
+    base = {seed: level + n for seed, n in zip(FRESH, NOISE, strict=True)}
+    ours = {seed: base[seed] + gain for seed, gain in zip(FRESH, gains, strict=True)}
+    claim(ledger, BETTER, "incumbent_validation", ours)
     assert check_incumbent(ledger) is None  # the arm beside it has not run
-    claim(ledger, BASELINE, "incumbent_validation", dict.fromkeys(scores, 0.5))
-    said = check_incumbent(ledger)
-    assert said is not None and said.verdict == verdict
+    claim(ledger, BASELINE, "incumbent_validation", base)
+
+
+def test_a_gain_holds_where_the_level_fell_for_both(claimed):
+    recheck(claimed, 0.3, [0.2] * 5)
+    said = check_incumbent(claimed)
+    assert said is not None and (said.outcome, said.control, said.n) == ("holds", BASELINE, 5)
+    assert said.claimed == pytest.approx(0.2, abs=0.02) and "it holds" in said.why
+    assert next_step(claimed).action == "propose"
+
+
+def test_a_person_keeps_an_incumbent_that_lost_its_gain(claimed):
+    recheck(claimed, 0.5, [0.01] * 5)
+    found = next_step(claimed)
+    assert f"telic study decide {BETTER} keep" in found.blocking[0]
+    assert not decide(claimed, BETTER, "keep", AGENT, "I like it").recorded
+    assert next_step(claimed) == found
+    with pytest.raises(GateRefused, match="nothing to keep"):
+        decide(claimed, BASELINE, "keep", HUMAN, "it is mine")
+    made = decide(claimed, BETTER, "keep", HUMAN, "it is cheaper to run")
+    assert (made.recorded, made.incumbent) == (True, BETTER)
+    assert claimed.state().candidates[BETTER].status == "accepted"
+    assert read_json(claimed.folder.decision_file(made.decision))["verdict"] == "keep"
+    assert check_incumbent(claimed) is None and next_step(claimed).action == "propose"
+
+
+def say(ledger, monkeypatch, **words):
+    """Let the candidate's author have said something else."""
+    held = read_candidate(ledger.folder, BETTER).model_copy(update=words)
+    monkeypatch.setattr("telic.studies.disproving.current_candidate", lambda *_: held)
+
+
+def falsifier(text):
+    return Hypothesis(statement="it helps", falsifier=text)
+
+
+def test_a_falsifier_that_is_met_is_recorded_and_rejects(claimed, monkeypatch):
+    audit_result(claimed, BETTER, AGENT)
+    say(claimed, monkeypatch, hypothesis=falsifier("falls > 0.5"))
+    assert next_step(claimed).args["verdict"] == "accept"
+    with pytest.raises(GateRefused, match=r"falls > 0\.5, and it is 0\.1"):
+        decide(claimed, BETTER, "reject", AGENT, "a feeling", cause="falsifier_met")
+    say(claimed, monkeypatch, hypothesis=falsifier("gain < 0.3"))
+    assert record_findings(claimed) and not record_findings(claimed), "once is enough"
+    (sheet,) = [x for x in claimed.state().evidence.values() if x.kind == "condition"]
+    assert sheet.candidate == BETTER
+    found = next_step(claimed)
+    assert "gain < 0.3, and it is 0.2" in found.why
+    assert f"decide {BETTER} reject --cause falsifier_met" in (found.command or "")
+    assert decide(claimed, BETTER, "reject", AGENT, "too little", cause="falsifier_met").recorded
+
+
+def test_a_rollback_is_proposed_when_its_condition_is_met(claimed, monkeypatch):
+    back = {"condition": "success < 0.9", "action": "restore", "checkpoint": "last.pt"}
+    plan = {
+        "mode": "schedule", "learnability": {"case_set": "s", "success": {"a": 0.5}},
+        "heldout_invariant": {"protocol_hash": "p"}, "rollback": back,
+    }  # fmt: skip
+    say(claimed, monkeypatch, curriculum=plan)
+    (found,) = [x for x in disproved(claimed, claimed.state()) if x.candidate == BETTER]
+    assert found.cause == "rollback" and "restore from last.pt" in found.why
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("success<0.6", ("success", "<", 0.6)),
+        (" gain >= -1e-3 ", ("gain", ">=", -0.001)),
+        ("success does not rise by 0.02", None),
+        ("success < a lot", None),
+    ],
+)
+def test_a_condition_is_read_and_other_words_are_left_to_people(text, found):
+    assert read_condition(text) == found
+
+
+def test_an_exploit_is_given_up_and_accepted_only_by_a_person(claimed):
+    change_contract(claimed, {"automation": {"decide": "auto"}})
+    audit_result(claimed, BETTER, AGENT)
+    review_candidate(claimed, BETTER, HUMAN, "it stands still", is_exploit=True)
+    found = next_step(claimed)
+    assert "calls it an exploit: it stands still" in found.why
+    assert f"decide {BETTER} reject --cause exploit" in (found.command or "")
+    with pytest.raises(GateRefused, match="E_EXPLOIT"):
+        decide(claimed, BETTER, "accept", AGENT, "the numbers are good")
+    assert decide(claimed, BETTER, "reject", AGENT, "gamed", cause="exploit").recorded
 
 
 def test_a_crash_before_the_ledger_line_decides_nothing(claimed, monkeypatch):

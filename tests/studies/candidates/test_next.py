@@ -3,15 +3,18 @@ from dataclasses import replace
 
 import pytest
 
+from telic.studies.clock import utc_now
 from telic.studies.deciding import decide
 from telic.studies.evidence.auditing import audit_result
+from telic.studies.human import Consent
 from telic.studies.lifecycle import transition
 from telic.studies.looking import look_around, next_step, note_next
 from telic.studies.next import next_action
-from telic.studies.outlook import Judged, Outlook
+from telic.studies.outlook import Doubted, Judged, Objection, Outlook
+from telic.studies.pausing import resume_study
 from telic.studies.queue import ReadyJob
 from telic.studies.queueing import Advanced, advance, plan_candidate
-from telic.studies.records import RUNNER, Job
+from telic.studies.records import RUNNER, CandidateStatus, Job
 from telic.studies.stops import Stop
 from telic.studies.validation.validating import validate_candidate
 from tests.studies.candidates.small_study import (
@@ -51,7 +54,7 @@ ORDER = [
     ("validate", {"drafts": ("c-4",)}),
     ("mend", {"faulty": (("c-7", "V14: too dear"),)}),
     ("mend", {"broken": ("c-5",)}),
-    ("propose", {"open_candidates": ()}),
+    ("propose", {"open_candidates": (), "live": ()}),
     ("wait", {"open_candidates": ("c-6",), "live": ("r-5",)}),
     ("ask", {"live": ()}),
 ]
@@ -62,6 +65,10 @@ def test_the_first_that_applies_wins():
     for action, facts in reversed(ORDER):
         outlook = replace(outlook, **facts)
         assert next_action(outlook).action == action
+
+
+def test_ideas_wait_for_the_check_of_what_they_would_start_from():
+    assert next_action(Outlook(live=("r-5",))).action == "wait"
 
 
 def test_a_launch_is_a_command_to_type_not_a_deed():
@@ -85,6 +92,27 @@ def test_a_launch_is_a_command_to_type_not_a_deed():
 def test_an_audit_suggests_its_decision(verdict, decision, asks):
     found = next_action(Outlook(judged=(Judged("c-2", "a-1", verdict, True),)))
     assert found.args["verdict"] == decision and bool(found.blocking) is asks
+
+
+@pytest.mark.parametrize(
+    ("doubted", "command"),
+    [
+        (Doubted("c-2", False, "?", True), "telic study queue check-incumbent"),
+        (Doubted("c-2", False, "?"), "telic study decide c-2 keep --because TEXT"),
+        (Doubted("c-2", True, "lost"), "telic study revert c-2 --because TEXT"),
+    ],
+)
+def test_a_doubted_incumbent_gets_seeds_or_a_person(doubted, command):
+    assert next_action(Outlook(doubted=doubted)).command == command
+
+
+def test_what_is_called_an_exploit_is_given_up():
+    drafted = Objection("c-2", CandidateStatus.VALIDATED, "exploit", "it stands still")
+    found = next_action(Outlook(exploits=(drafted,), ready=(ReadyJob(job=JOB),)))
+    assert found.command == "telic study candidate withdraw c-2 --because TEXT"
+    assert "approve experiment --candidate c-2" in found.blocking[0]
+    trusted = replace(drafted, status=CandidateStatus.ACCEPTED)
+    assert next_action(Outlook(exploits=(trusted,))).args["verdict"] == "revert"
 
 
 def test_an_open_question_gets_more_seeds_where_they_fit():
@@ -193,6 +221,29 @@ def test_a_stop_file_stops(ledger):
     ledger.folder.stop_file.write_text("")
     found = next_step(ledger)
     assert (found.action, found.args["rule"]) == ("stop", "human_stop")
+    ledger.folder.stop_file.unlink()
+    assert next_step(ledger).action == "propose"
+
+
+def fail(ledger, count):
+    for place in range(count):
+        change = {"overrides": {"ppo.epochs": {"from": 1, "to": place + 2}}}
+        name = make(ledger, f"idea {place}", change=change)
+        assert validate_candidate(ledger, name).ok
+        end_run(ledger, start_run(ledger, name), "failed", why="it crashed")
+        transition(ledger.folder, name, "debug", RUNNER, "it crashed")
+
+
+def test_a_stop_that_needs_a_person_is_recorded_and_stands_until_resumed(ledger):
+    change_contract(ledger, {"stop_rules": [{"rule": "failure_streak", "k": 2}]})
+    fail(ledger, 2)
+    assert note_next(ledger).args["rule"] == "failure_streak"
+    note_next(ledger)
+    fired = [each for each in ledger.events() if each.type == "stop.fired"]
+    assert len(fired) == 1 and ledger.state().fired_stops[0].rule == "failure_streak"
+    consent = Consent(by="ada", method="tty", at=utc_now())
+    resume_study(ledger.folder, consent, "the disk was full")
+    assert note_next(ledger).action == "mend", "the same failures do not stop it again"
 
 
 def test_a_stop_names_the_way_out():
@@ -201,7 +252,7 @@ def test_a_stop_names_the_way_out():
     assert found.command == "telic study review c-9 --exploit --says TEXT"
     assert "resume" in (next_action(Outlook(stops=(hacked,))).command or "")
     target = Stop(rule="target_reached", effect="close", why="done")
-    assert next_action(Outlook(stops=(target,))).command is None
+    assert next_action(Outlook(stops=(target,))).command == "telic study close --reason TEXT"
 
 
 @pytest.mark.parametrize(

@@ -227,7 +227,8 @@ def test_v10_the_metric_stays_as_agreed(ledger):
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("falsifier", " "), ("mechanism", ""), ("expected", None)]
+    ("field", "value"),
+    [("falsifier", " "), ("falsifier", "sucess < 0.6"), ("mechanism", ""), ("expected", None)],
 )
 def test_v11_a_hypothesis_can_be_wrong(ledger, field, value):
     hypothesis = {**draft(ledger)["hypothesis"], field: value}

@@ -59,9 +59,8 @@ def test_an_edit_of_one_line_voids_the_approval_of_its_part_and_names_it(agreed,
     assert [(each.type, each.data["key"]) for each in events] == [("approval.voided", key)]
     assert key in Ledger(agreed).state().pending_approvals
     assert approvals.void_changed(agreed) == []
-    assert approvals.unmet_approvals(agreed, Ledger(agreed).state()) == [
-        f"{key} is void: what was approved has changed since"
-    ]
+    (found,) = approvals.missing(agreed, Ledger(agreed).state())
+    assert found.why == "what was approved has changed since"
 
 
 def test_comments_and_order_of_keys_void_nothing(agreed):
@@ -141,10 +140,10 @@ def test_an_experiment_is_approved_as_it_is_written(agreed):
     made = add_candidate(agreed)
     approvals.grant(agreed, "experiment", CONSENT, candidate=made.id)
     state = Ledger(agreed).state()
-    assert approvals.is_approved(agreed, state, "experiment", made.id)
+    assert approvals.standing(agreed, state, "experiment", made.id).status == "approved"
     changed = made.model_copy(update={"replicate_of": "c-0000-x"})
     write_json(agreed.candidate_file(made.id), changed.as_data())
-    assert not approvals.is_approved(agreed, state, "experiment", made.id)
+    assert approvals.standing(agreed, state, "experiment", made.id).status != "approved"
     with pytest.raises(StudyError, match="per candidate"):
         approvals.grant(agreed, "experiment", CONSENT)
 

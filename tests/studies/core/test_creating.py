@@ -8,7 +8,6 @@ from telic.studies.creating import create_study
 from telic.studies.errors import StudyError
 from telic.studies.folder import StudyFolder, read_registry
 from telic.studies.ledger import Ledger
-from telic.studies.registry import set_active
 from tests.studies.core.small import AGENT, CONSENT, HUMAN, content
 
 
@@ -51,7 +50,7 @@ def test_the_active_study_and_the_named_one(study):
     third = create_study(study.root, "a1-trot", "speed", AGENT)
     assert StudyFolder.find(study.root) == third
     assert StudyFolder.find(study.root, "g1-walk", "energy") == other
-    set_active(study.root, "g1-walk", "speed")
+    create_study(study.root, "g1-walk", "speed", AGENT)
     assert StudyFolder.find(study.root) == study
     assert StudyFolder.find(study.root, task="a1-trot") == third
     with pytest.raises(UnknownName, match="enrgy"):

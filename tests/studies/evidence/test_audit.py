@@ -76,13 +76,33 @@ def test_no_improvement_and_inconclusive():
 
 
 def test_few_seeds_are_provisional_at_most():
-    found = audit_claim(facts(OURS[:4], THEIRS[:4]))
+    found = audit_claim(facts([0.80, 0.84, 0.82, 0.87], THEIRS[:4]))
     assert found.verdict == "provisional" and failed(found) == {"A09"}
+    alike = audit_claim(facts(OURS[:4], THEIRS[:4]))
+    assert alike.verdict == "inconclusive", "four signs that agree are no evidence yet"
 
 
-def test_seeds_without_spread_cannot_be_tested():
+def test_pairs_that_all_differ_alike_are_counted_by_their_signs():
+    # Far more spread between seeds than the gain: only the pairs show it.
+    found = audit_claim(facts([each + 0.1 for each in THEIRS], THEIRS, sigma_0=None))
+    assert (found.verdict, found.stats.is_counted) == ("valid_improvement", True)
+    assert found.stats.welch_p == pytest.approx(1 / 2**5)
+    assert found.stats.ci == pytest.approx((0.1, 0.1)) and found.stats.poi == 1.0
+    worse = audit_claim(facts([each - 0.1 for each in THEIRS], THEIRS))
+    assert (worse.verdict, worse.stats.welch_p) == ("no_improvement", 1.0)
+    again = audit_claim(facts([each + 0.1 for each in THEIRS], THEIRS, look=2))
+    assert (again.verdict, again.n_star) == ("inconclusive", 6), "2^-5 > 0.025 > 2^-6"
+    assert "too few pairs; signs that all agree count from 6 pairs on" in again.reasons[-1]
+
+
+def test_seeds_without_spread_are_asked_whether_they_reach_the_training():
     found = audit_claim(facts([0.9] * 5, [0.5] * 5, sigma_0=None))
-    assert found.verdict == "inconclusive" and any("no spread" in each for each in found.reasons)
+    assert found.verdict == "valid_improvement" and "does the seed reach" in found.reasons[0]
+    apart = facts([0.9] * 5, [0.5] * 5, sigma_0=None)
+    apart = apart.model_copy(update={"incumbent": arm("old", [0.5] * 5, first=150)})
+    unpaired = audit_claim(apart)
+    assert unpaired.verdict == "inconclusive"
+    assert any("no spread" in each for each in unpaired.reasons)
 
 
 def test_many_tries_need_more_evidence():

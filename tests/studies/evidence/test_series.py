@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 
 from telic.studies.evidence import series as s
-from telic.studies.evidence.rows import aggregate, flat, scores_by, to_series
+from telic.studies.evidence.rows import aggregate, flat, to_series
 from telic.studies.evidence.series import Series
 
 RNG = np.random.default_rng(3)
@@ -66,9 +66,6 @@ def test_rows_keep_what_is_not_finite_and_drop_what_is_missing():
     row = flat({"a": {"b": "nan", "c": None}, "ok": True, "list": [1], "word": "flat"})
     assert math.isnan(row["a/b"]) and row["ok"] == 1.0 and row["word"] == "flat"
     assert set(row) == {"a/b", "ok", "word"}
-    assert scores_by([{"success": 1.0, "terrain": "flat"}, row], "success", "terrain") == {
-        "flat": [1.0]
-    }
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,13 @@ def test_g06_needs_a_person_or_a_class(ledger):
     assert not gate(ledger, name, "G06", phase="promotion", seed=100).passed
 
 
+def test_g06_refuses_an_exploit_until_a_person_approves_it_knowingly(ledger, candidate):
+    review_candidate(ledger, candidate, HUMAN, "it stands still", is_exploit=True)
+    assert "calls it an exploit: it stands still" in gate(ledger, candidate, "G06").why
+    approve(ledger.folder, "experiment", candidate=candidate)
+    assert gate(ledger, candidate, "G06").passed
+
+
 @pytest.mark.parametrize("what", ["candidate", "contract", "protocol", "adapter"])
 def test_g07_finds_what_changed_since_the_validation(ledger, candidate, what):
     if what == "candidate":

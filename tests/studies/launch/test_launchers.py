@@ -328,7 +328,11 @@ def test_a_ray_entrypoint_arrives_word_by_word(tmp_path):
 @pytest.mark.long
 def test_ray_runs_a_job_once(tmp_path):
     ray = pytest.importorskip("ray", reason="ray is not installed")
-    context = ray.init(include_dashboard=True, num_cpus=1, log_to_driver=False)
+    before = dict(os.environ)  # Ray leaves variables of its own behind
+    # Jobs are submitted through the dashboard's server, so it cannot be left out.
+    context = ray.init(
+        include_dashboard=True, num_cpus=1, log_to_driver=False, object_store_memory=80 * 2**20
+    )
     try:
         address = f"http://{context.dashboard_url}"
         launcher = launcher_of("ray", {"address": address})
@@ -341,6 +345,8 @@ def test_ray_runs_a_job_once(tmp_path):
             launcher.start(permit(made), made)
     finally:
         ray.shutdown()
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def test_every_kind_has_a_launcher():

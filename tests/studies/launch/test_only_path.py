@@ -121,7 +121,8 @@ VERBS = {
     "contract draft": "",
     "contract check": "",
     "contract amend": "--reason x",
-    "ledger verify": "",
+    "ledger verify": "--collect",
+    "ledger anchor": "--git-note",
     "candidate new": "idea --kind config --set reward.weight=2",
     "candidate revise": "CANDIDATE",
     "candidate validate": "CANDIDATE",
@@ -135,7 +136,10 @@ VERBS = {
     "queue check-incumbent": "",
     "queue batch": "b1 CANDIDATE",
     "queue reorder": "",
+    "contract evaluator": "",
     "pause": "",
+    "close": "--reason x",
+    "from": "latest",  # the last: where it finds something, another study is the active one
 }
 
 

@@ -37,6 +37,15 @@ def test_audit_writes_the_adapter_and_the_card(studied):
     assert "gardener train" in (task / "task_card.md").read_text()
 
 
+def test_the_audit_keeps_comments(studied):
+    run(app, ["study", "audit", "--root", str(studied), "--write"])
+    adapter = studied / ".telic" / "tasks" / "garden" / "adapter.yaml"
+    commented = adapter.read_text().replace("seeds:\n", "seeds:  # ask Ada\n")
+    adapter.write_text(commented)
+    run(app, ["study", "audit", "--root", str(studied), "--write"])
+    assert adapter.read_text() == commented and "# ask Ada" in commented
+
+
 def test_an_agent_cannot_confirm(studied):
     run(app, ["study", "audit", "--root", str(studied), "--write"])
     adapter = studied / ".telic" / "tasks" / "garden" / "adapter.yaml"

@@ -61,7 +61,8 @@ def test_a_study_from_a_repository_to_a_checked_improvement(study):
         BETTER: "accepted",
     }
     assert state["incumbent"]["candidate"] == BETTER and state["incumbent"]["iqm"] > 0.9
-    verdicts = {each["candidate"]: each["audit_verdict"] for each in state["decisions"].values()}
+    *decisions, last = state["decisions"].values()
+    verdicts = {each["candidate"]: each["audit_verdict"] for each in decisions}
     assert verdicts == {
         "c-0001-baseline": "baseline_established",
         SAME: "inconclusive",
@@ -69,11 +70,21 @@ def test_a_study_from_a_repository_to_a_checked_improvement(study):
         BETTER: "valid_improvement",
     }
     assert state["next_action"]["action"] == "propose"
+    the_gain_was_doubted(study, last)
     the_hack_was_noticed(study, state)
     every_seed_was_fresh(state)
     only_run_starts_processes(study, state)
     the_report_tells_it(study)
     a_flipped_byte_is_found(study)
+
+
+def the_gain_was_doubted(study, last):
+    # Five held-out seeds are all that the pool has left, and the gain's interval reaches half of
+    # what was claimed: they cannot tell, and a person decides.
+    assert (last["candidate"], last["verdict"]) == (BETTER, "keep")
+    asked = study.steps[-1]
+    assert "that does not tell whether half of it is left" in asked["why"]
+    assert asked["blocking"][0].endswith(f"telic study revert {BETTER} --because TEXT")
 
 
 def the_hack_was_noticed(study, state):

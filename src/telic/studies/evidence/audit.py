@@ -56,9 +56,7 @@ def audit_claim(facts: ClaimFacts) -> Audit:
         verdict=verdict,
         reasons=tuple(reasons),
         label="checkpoint_claim" if _is_checkpoint_claim(facts) else "seed_claim",
-        n_star=statistics.seeds_needed(stats.sigma or 0.0, stats.delta_min or 0.0)
-        if is_open
-        else None,
+        n_star=_seeds_needed(stats) if is_open else None,
         prng_seed=str(seed),
     )
 
@@ -121,6 +119,7 @@ def _stats(facts: ClaimFacts, seed: int) -> AuditStats:
         ),
         welch_p=found.p,
         is_paired=found.is_paired,
+        is_counted=found.is_counted,
         holm_p=statistics.holm([found.p, *facts.other_p])[0],
         mwu_p=found.rank_p,
         poi=found.poi,
@@ -129,6 +128,12 @@ def _stats(facts: ClaimFacts, seed: int) -> AuditStats:
         look=facts.look,
         alpha=ALPHA.get(facts.look, LATER_ALPHA),
     )
+
+
+def _seeds_needed(stats: AuditStats) -> int | None:
+    if stats.is_counted:
+        return statistics.pairs_needed(stats.alpha)
+    return statistics.seeds_needed(stats.sigma or 0.0, stats.delta_min or 0.0)
 
 
 def _baseline_stats(facts: ClaimFacts, seed: int) -> AuditStats:
@@ -183,6 +188,8 @@ def _verdict(
             *reasons, f"at most {stats.ci[1]:.4g} better; {stats.delta_min:.4g} would count",
         ]  # fmt: skip
     short = _shortcomings(stats)
+    if stats.is_counted and stats.sigma == 0:
+        reasons.append("every seed gave the same score: does the seed reach the training?")
     if not short and not failed:
         return "valid_improvement", reasons
     if not short and set(failed) == {"A09"}:
@@ -199,10 +206,16 @@ def _shortcomings(stats: AuditStats) -> list[str]:
         f"the gain of {delta:.4g} is below the {least:.4g} that count": delta < least,
         "the interval of the gain reaches zero": low is None or low <= 0,
         "the runs have no spread, so no test applies": stats.holm_p is None,
-        f"corrected p is {stats.holm_p:.3g}, not below {stats.alpha:g}"
-        if stats.holm_p is not None
-        else "": stats.holm_p is not None and stats.holm_p >= stats.alpha,
+        _weak_p(stats): stats.holm_p is not None and stats.holm_p >= stats.alpha,
         f"a run beats the incumbent's with a chance of {stats.poi or 0:.2f} only": (stats.poi or 0)
         < LEAST_POI,
     }
     return [why for why, holds in tests.items() if holds]
+
+
+def _weak_p(stats: AuditStats) -> str:
+    said = f"corrected p is {stats.holm_p or 0:.3g}, not below {stats.alpha:g}"
+    if not stats.is_counted or stats.holm_p != stats.welch_p:
+        return said
+    needed = statistics.pairs_needed(stats.alpha)
+    return f"{said}: too few pairs; signs that all agree count from {needed} pairs on"

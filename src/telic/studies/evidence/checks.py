@@ -23,8 +23,12 @@ TITLES = {
     "A10": "guardrails hold",
     "A11": "no open fatal sign, no unreviewed hacking risk",
     "A12": "same hardware class",
+    "T01": "every seed trained and judged",
+    "T02": "measured on fresh episodes",
+    "T03": "enough policies prove the target",
+    "T04": "the interval reaches the target",
 }
-"""what each check looks at"""
+"""what each check looks at; T01 to T04 are those of a source of experiments"""
 _SEEDED_UNITS = ("training_seed", "search_run")
 
 

@@ -10,8 +10,9 @@ from telic.studies.records import CheckResult, Document, Guardrail, Part, Primar
 
 AuditVerdict = Literal[
     "valid_improvement", "no_improvement", "inconclusive", "provisional", "baseline_established",
-    "invalid",
+    "invalid", "target_met", "target_missed",
 ]  # fmt: skip
+"""the last two are what a source of experiments concluded itself; see `telic study from`"""
 
 
 class ArmRun(Part):
@@ -106,6 +107,8 @@ class AuditStats(Part):
     delta_min: float | None = None
     welch_p: float | None = None
     is_paired: bool = False
+    is_counted: bool = False
+    """all pairs differ by the same amount, and p counts their signs"""
     holm_p: float | None = None
     mwu_p: float | None = None
     poi: float | None = None
@@ -142,7 +145,7 @@ class Audit(Document):
     guardrails: tuple[GuardrailResult, ...] = ()
     verdict: AuditVerdict
     reasons: tuple[str, ...] = ()
-    label: Literal["seed_claim", "checkpoint_claim"] = "seed_claim"
+    label: Literal["seed_claim", "checkpoint_claim", "target_claim"] = "seed_claim"
     n_star: int | None = None
     prng_seed: str
     """whole number as text: it does not fit into a double"""

@@ -13,7 +13,7 @@ from telic.studies.errors import StudyError
 from telic.studies.evidence.claims import Arm, ArmRun, Audit, ClaimFacts
 from telic.studies.evidence.measuring import Measurement
 from telic.studies.evidence.reading import audits_of, fatal_alerts, is_reviewed, newest_level
-from telic.studies.evidence.store import altered, read_evidence
+from telic.studies.evidence.store import altered, latest
 from telic.studies.ledger import Ledger
 from telic.studies.queue import run_revisions
 from telic.studies.queueing import planned_seeds
@@ -174,14 +174,9 @@ def _arm(seen: _Seen, candidate: str, phases: Iterable[Phase]) -> Arm:
 
 def _arm_run(seen: _Seen, run: str) -> ArmRun | None:
     """Return a finished run as an audit sees it; None while it is not measured."""
-    names = [
-        (entry.seq, name)
-        for name, entry in seen.state.evidence.items()
-        if entry.run == run and entry.kind == "metrics"
-    ]
-    if not names:
+    sheet = latest(seen.ledger.folder, seen.state, "metrics", run=run)
+    if sheet is None:
         return None
-    sheet = read_evidence(seen.ledger.folder, max(names)[1])
     found = Measurement.model_validate(sheet.payload)
     if not found.scores:
         return None

@@ -81,16 +81,6 @@ def _find(row: Row, names: Iterable[str]) -> str | None:
     return None
 
 
-def scores_by(rows: Iterable[Row], key: str, field: str | None) -> dict[str, list[float]]:
-    """Return the finite values of a metric by the stratum named in each row."""
-    out: dict[str, list[float]] = {}
-    for row in rows:
-        value = row.get(key)
-        if isinstance(value, float) and math.isfinite(value):
-            out.setdefault(str(row.get(field, "")) if field else "", []).append(value)
-    return out
-
-
 def aggregate(series: Series, how: Aggregate) -> float | None:
     """Return one number for a series; None when it has no finite value.
 

@@ -40,6 +40,8 @@ class Difference(NamedTuple):
     p: float | None
     """one-sided: the candidate is better; Welch, or paired where seeds are common and agree"""
     is_paired: bool
+    is_counted: bool
+    """all pairs differ by the same amount: p counts signs, and nothing is left to resample"""
     rank_p: float | None
     """exact one-sided Mann-Whitney"""
     poi: float
@@ -110,17 +112,21 @@ def difference(
     from telic.core import significance
 
     x, y = _per_unit(ours), _per_unit(theirs)
-    agreement = correlation(x, y) if common_units and len(x) == len(y) else None
-    is_paired = agreement is not None and agreement > _PAIRED_ABOVE
-    test = significance.paired_greater if is_paired else significance.welch_greater
     a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    has_pairs = common_units and len(x) == len(y)
+    agreement = correlation(x, y) if has_pairs else None
+    is_counted = has_pairs and len(x) > 1 and significance.is_one_gap(a, b)
+    is_paired = is_counted or (agreement is not None and agreement > _PAIRED_ABOVE)
+    test = significance.paired_greater if is_paired else significance.welch_greater
+    in_pairs = resample_pairs or is_counted
     return Difference(
         delta=(iqm(ours) or 0.0) - (iqm(theirs) or 0.0),
-        ci=difference_interval(ours, theirs, seed, is_paired=resample_pairs),
+        ci=difference_interval(ours, theirs, seed, is_paired=in_pairs),
         p=test(a, b),
         is_paired=is_paired,
+        is_counted=is_counted,
         rank_p=significance.mann_whitney_greater(a, b),
-        poi=_share_above(a, b) if resample_pairs else significance.probability_of_improvement(a, b),
+        poi=_share_above(a, b) if in_pairs else significance.probability_of_improvement(a, b),
         sigma=pooled(x, y),
     )
 
@@ -137,6 +143,11 @@ def smallest_effect(
 ) -> float:
     """Return the improvement that counts: max(absolute, relative |IQM(Y)|, k sigma_0)."""
     return max(absolute, relative * abs(incumbent), noise_k * (sigma_0 or 0.0))
+
+
+def pairs_needed(alpha: float) -> int:
+    """Return how many pairs that all agree bring a count of signs, 2^-n, below alpha."""
+    return math.floor(-math.log2(alpha)) + 1
 
 
 def seeds_needed(sigma: float, effect: float) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from telic.studies.approvals import experiment_standing, missing
+from telic.studies.exploits import standing_exploit
 from telic.studies.launch.request import TOKEN
 from telic.studies.launch.situation import Situation
 from telic.studies.ledger import Ledger
@@ -83,7 +84,12 @@ def approvals_hold(s: Situation) -> Finding:
 
 
 def experiment_is_approved(s: Situation) -> Finding:
-    """G06: a person approved this candidate, or a class of candidates that it belongs to."""
+    """G06: a person approved this candidate, or a class of candidates that it belongs to.
+
+    What a reviewer calls an exploit needs a person's approval that came after the review.
+    """
+    if exploit := standing_exploit(s.ledger, s.request.candidate):
+        return Finding((f"{exploit}; a person may approve it all the same",))
     found = experiment_standing(s.folder, s.state, s.candidate, s.request.phase)
     if found.status == "approved":
         return Finding(value=found.why or "approved by a person")

@@ -11,7 +11,7 @@ from telic.studies.launch.hardware import preflight, run_probe
 from telic.studies.launch.isolation import manifest_file, tree_problems
 from telic.studies.launch.planning import launcher_is_confirmed
 from telic.studies.launch.situation import Situation
-from telic.studies.stops import Facts, check_stops
+from telic.studies.soundness import standing_stops
 from telic.studies.validation.subject import Finding
 
 
@@ -39,17 +39,7 @@ def fits_budget(s: Situation) -> Finding:
 
 def nothing_says_stop(s: Situation) -> Finding:
     """G15: no stop rule fired."""
-    primary = s.metric_spec.primary
-    facts = Facts(
-        now=s.now,
-        stop_file=s.folder.stop_file.exists(),
-        direction=primary.direction,
-        target=primary.target,
-    )
-    holding = {each.rule: each.why for each in check_stops(s.state, facts)}
-    # What others found, such as two reflections that say high, stands until the study is resumed.
-    recorded = {each.rule: each.why for each in s.state.fired_stops}
-    return Finding(tuple(f"{rule}: {why}" for rule, why in {**recorded, **holding}.items()))
+    return Finding(tuple(f"{x.rule}: {x.why}" for x in standing_stops(s.ledger, s.state)))
 
 
 def place_is_free(s: Situation) -> Finding:

@@ -28,6 +28,7 @@ from telic.studies.launch.situation import Situation
 from telic.studies.ledger import Ledger
 from telic.studies.names import run_id
 from telic.studies.records import RUNNER, Actor, CheckResult, RunStatus
+from telic.studies.sourced import refuse_launch
 
 _NONCE_BYTES = 8
 _CLAIM_S = 20.0
@@ -136,6 +137,7 @@ def launch(ledger: Ledger, request: LaunchRequest, actor: Actor) -> Launched:
 
 
 def _situation(ledger: Ledger, request: LaunchRequest, *, processes: bool) -> Situation:
+    refuse_launch(ledger)
     return Situation(
         ledger,
         request,

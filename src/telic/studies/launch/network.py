@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from telic.studies.launch.redaction import is_secret_name
-
-Enforcement = Literal["environment", "namespace", "none"]
 
 # Nothing listens on the discard port: whoever honours proxies fails at once instead of waiting.
 _CLOSED = "http://127.0.0.1:9"

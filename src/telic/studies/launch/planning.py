@@ -14,6 +14,7 @@ from telic.studies.ledger import Ledger
 from telic.studies.queueing import planned_seeds
 from telic.studies.records import PHASES, Adapter, CommandSpec, Contract, RunStatus
 from telic.studies.records.contract import Phase
+from telic.studies.sourced import refuse_launch
 from telic.studies.state import StudyState
 
 ARTEFACTS = "artefacts"
@@ -92,8 +93,10 @@ def next_request(
 ) -> LaunchRequest:
     """Fill in what was left open: the phase the candidate is in, and its first seed without a run.
 
-    Raises UnknownName for a candidate or phase that there is not, StudyError E_NO_SEED.
+    Raises UnknownName for a candidate or phase that there is not, StudyError E_NO_SEED, and
+    GateRefused E_SOURCED for a study that tells of work done elsewhere.
     """
+    refuse_launch(ledger)
     held = known(ledger, candidate)
     known_phases: dict[str, Phase] = {each: each for each in PHASES}
     if phase is not None and phase not in known_phases:

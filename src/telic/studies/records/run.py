@@ -27,10 +27,10 @@ class RunStatus(StrEnum):
 
 LIVE_RUNS = frozenset({RunStatus.STARTING, RunStatus.RUNNING})
 KilledBy = Literal["user", "stop_rule", "monitor", "budget", "preempted"]
-Verdict = Literal["accept", "reject", "inconclusive", "debug", "revert", "advance"]
+Verdict = Literal["accept", "reject", "inconclusive", "debug", "revert", "keep"]
 EvidenceKind = Literal[
     "metrics", "eval", "judgment", "reflection", "monitor", "dr_probe", "trajectory", "review",
-    "audit", "preflight",
+    "audit", "preflight", "condition",
 ]  # fmt: skip
 
 

@@ -41,11 +41,13 @@ def last_audit(story: Story) -> Markup | None:
 
 def _audit_numbers(audit: Audit) -> list[tuple[object, object]]:
     stats = audit.stats
+    if audit.label == "target_claim":
+        return [("runs or episodes", words.number(audit.arms["x"].n)), ("audit", audit.id)]
     rows: list[tuple[object, object]] = [
         ("runs per arm", " against ".join(str(arm.n) for arm in audit.arms.values())),
         ("smallest Δ that counts", words.number(stats.delta_min)),
         (
-            "p (paired t)" if stats.is_paired else "p (Welch, one-sided)",
+            words.test_of(stats),
             words.chance(stats.welch_p),
         ),
         ("p after Holm", words.chance(stats.holm_p)),

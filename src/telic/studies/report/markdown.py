@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from telic.studies.evidence.checks import TITLES
 from telic.studies.report import words
+from telic.studies.report.judges_section import judged_table
 from telic.studies.report.story import Story
 
 NOTES_START = "<!-- notes -->"
@@ -50,6 +51,8 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
 def _status(story: Story) -> list[str]:
     state = story.state
     lines = [words.status_line(story), ""]
+    if story.source is not None:
+        lines += [words.told_of(story.source), ""]
     lines += [
         f"- study: {state.study}, {state.study_status}",
         f"- protocol: {words.short_hash(state.protocol_hash)}",
@@ -81,6 +84,8 @@ def _contract(story: Story) -> list[str]:
     ]
     rows += [(key, "pending", words.MISSING, words.MISSING) for key in state.pending_approvals
              if key not in state.approvals]  # fmt: skip
+    if story.source is not None and not rows:
+        return [*lines, "", words.NOT_APPROVED_HERE]
     return [*lines, "", *_table(["approval", "status", "by", "at"], rows)]
 
 
@@ -107,7 +112,9 @@ def _candidates(story: Story) -> list[str]:
              words.span(stats and stats.ci), words.percent(stats and stats.poi))
         )  # fmt: skip
     heads = ["id", "kind", "hypothesis", "phase", "status", "verdict", "Δ", "95 %", "PoI"]
-    return _table(heads, rows)
+    names, judged = judged_table(story)
+    said = ["", *_table(["judges", *names], judged)] if judged else []
+    return [*_table(heads, rows), *said]
 
 
 def _audit(story: Story) -> list[str]:
@@ -119,7 +126,7 @@ def _audit(story: Story) -> list[str]:
         ("Δ (IQM)", words.signed(stats.delta)),
         ("95 % interval", words.span(stats.ci)),
         ("smallest Δ that counts", words.number(stats.delta_min)),
-        ("p (paired t)" if stats.is_paired else "p (Welch)", words.chance(stats.welch_p)),
+        (words.test_of(stats), words.chance(stats.welch_p)),
         ("p after Holm", words.chance(stats.holm_p)),
         ("p (Mann-Whitney)", words.chance(stats.mwu_p)),
         ("PoI", words.percent(stats.poi)),

@@ -8,6 +8,7 @@ from importlib.resources import files
 from telic.core.pages.markup import Markup, join, tag
 from telic.studies.report import sections
 from telic.studies.report.audit_section import last_audit
+from telic.studies.report.judges_section import judges
 from telic.studies.report.story import Story
 
 # The page holds foreign text. Should any of it slip through, the browser still runs nothing and
@@ -18,6 +19,7 @@ _SECTIONS: dict[str, Callable[[Story], Markup | None]] = {
     "Next": sections.upcoming,
     "Results": sections.comparison,
     "Learning": sections.learning,
+    "What judges said": judges,
     "Last audit": last_audit,
     "Candidates": sections.candidates,
     "The reward": sections.reward,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from telic.core.pages.charts import COLOURS, Line, Node, Point, line_chart, tree
 from telic.core.pages.markup import Markup, tag
@@ -24,6 +24,8 @@ _KINDS = {
     "baseline_established": "",
     "no_improvement": "bad",
     "invalid": "bad",
+    "target_met": "good",
+    "target_missed": "bad",
 }
 
 
@@ -59,24 +61,48 @@ def effects(story: Story) -> Markup | None:
 
 
 def learning_curves(story: Story) -> list[tuple[str, Markup]]:
-    """The metric, the return and the guardrails over training, of the last claim's two arms."""
-    audit = story.last_audit
-    if audit is None or story.spec is None:
+    """The metric, the return and the guardrails over training, of the last claim's two arms.
+
+    Where those were only evaluated, the candidates that have curves are drawn, the first ones.
+    """
+    if story.last_audit is None or story.spec is None:
         return []
-    arms = list(zip((audit.candidate, audit.incumbent), audit.arms.values(), strict=False))
     keys = [story.spec.primary.key, "return", *(each.key for each in story.spec.guardrails)]
     drawn: list[tuple[str, Markup]] = []
     for key in dict.fromkeys(keys):
-        lines: list[Line] = []
-        for name, arm in arms:
-            runs = [story.measurements[run] for run in arm.runs if run in story.measurements]
-            points = over_seeds([each.curves[key] for each in runs if each.curves.get(key)])
-            if len(points) > 1 and name:
-                lines.append(Line(name, points))
+        lines = _lines(_claimed(story, story.last_audit), key)
+        lines = lines or _lines(_measured(story), key)[:COLOURS]
         if lines:
             chart = line_chart(lines, label=f"{key} over training", x_name="steps", y_name=key)
             drawn.append((key, tag("div", chart, _legend([line.name for line in lines]))))
     return drawn
+
+
+def _claimed(story: Story, audit: Audit) -> dict[str, list[Measurement]]:
+    """Return the measured runs of a claim's arms, by candidate."""
+    arms = zip((audit.candidate, audit.incumbent), audit.arms.values(), strict=False)
+    return {
+        name: [story.measurements[run] for run in arm.runs if run in story.measurements]
+        for name, arm in arms
+        if name
+    }
+
+
+def _measured(story: Story) -> dict[str, list[Measurement]]:
+    """Return all measured runs, by candidate."""
+    found: dict[str, list[Measurement]] = {}
+    for each in story.measurements.values():
+        found.setdefault(each.candidate, []).append(each)
+    return found
+
+
+def _lines(runs: Mapping[str, Sequence[Measurement]], key: str) -> list[Line]:
+    """Return a line per candidate whose runs logged a number more than once."""
+    found = {
+        name: over_seeds([each.curves[key] for each in own if each.curves.get(key)])
+        for name, own in runs.items()
+    }
+    return [Line(name, points) for name, points in found.items() if len(points) > 1]
 
 
 def over_seeds(curves: Sequence[Sequence[tuple[float, float]]]) -> list[Point]:

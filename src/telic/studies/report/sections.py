@@ -11,6 +11,13 @@ from telic.studies.report import pictures, words
 from telic.studies.report.story import Story, Told
 
 _HEAD_DIGITS = 16
+_ABOUT_EFFECTS = {
+    False: "Difference from the incumbent of its time. A claim must clear the shaded part, and its "
+    "interval must not touch zero.",
+    True: "Difference from the candidate that it was made from, shown for comparison only: the two "
+    "may differ in how long they trained, too.",
+}
+"""by whether the study tells of work done elsewhere"""
 
 
 def header(story: Story) -> Markup:
@@ -43,13 +50,15 @@ def header(story: Story) -> Markup:
                     "div",
                     tag("p", tag("strong", held.candidate), " is trusted."),
                     tag(
-                        "p", f"{metric}, middle half of {words.number(held.n)} runs; with 95 % "
+                        "p", f"{metric}, {words.measured_over(story, held.n)}; with 95 % "
                         f"confidence {words.span(held.ci)}.{goal}", class_="note",
                     ),
                 ),
                 class_="hero",
             )
         )  # fmt: skip
+    if story.source is not None:
+        parts.append(tag("p", words.told_of(story.source), class_="note"))
     state_word = tag("span", f"study {state.study_status}", class_="outcome")
     stops = [f"{each.rule}: {each.why}" for each in state.fired_stops]
     kind = "verdict passed" if state.study_status == "open" and not stops else "verdict"
@@ -62,8 +71,7 @@ def comparison(story: Story) -> Markup | None:
     drawn = [
         ("Every run of every audited candidate. The bar is the 95 % interval of the middle half, "
          "the tick its mean, the dashed line the target.", pictures.runs_side_by_side(story)),
-        ("Difference from the incumbent of its time. A claim must clear the shaded part, and its "
-         "interval must not touch zero.", pictures.effects(story)),
+        (_ABOUT_EFFECTS[story.source is not None], pictures.effects(story)),
     ]  # fmt: skip
     figures = [
         tag("figure", tag("div", picture, class_="wide", tabindex=0), tag("figcaption", caption))
@@ -217,6 +225,10 @@ def agreement(story: Story) -> Markup | None:
         tag("li", key.replace("_", " "), class_="yes" if status == "approved" else "no")
         for key, status in sorted(names.items())
     ]
+    if contract.task.success_definition:
+        rows.append(("success", contract.task.success_definition))
+    if story.source is not None and not marks:
+        return join([facts(rows), tag("p", words.NOT_APPROVED_HERE, class_="note")])
     return join([facts(rows), tag("h3", "Approvals"), tag("ul", *marks, class_="checks")])
 
 
@@ -233,7 +245,9 @@ def upcoming(story: Story) -> Markup | None:
 def again(story: Story) -> Markup | None:
     """How the incumbent's runs were started, and what proves that nothing was changed."""
     head = story.state.ledger_head
-    lines = [shell(shlex.join(argv)) for argv in story.commands.values()]
+    lines = [
+        shell(text) for text in dict.fromkeys(map(shlex.join, story.commands.values())) if text
+    ]
     proof = tag(
         "p", f"Ledger: {head.seq} events, head ", tag("code", head.hash[:_HEAD_DIGITS]),
         ". Check it with ", tag("code", "telic study ledger verify"), ".",

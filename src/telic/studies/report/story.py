@@ -20,6 +20,7 @@ from telic.studies.folder import StudyFolder
 from telic.studies.ledger import Ledger
 from telic.studies.next import NextAction
 from telic.studies.records import Candidate, Contract, Decision, Document, MetricSpec
+from telic.studies.sourced import WorkSource, source_of
 from telic.studies.state import CandidateState, StudyState
 
 Read = TypeVar("Read")
@@ -50,6 +51,16 @@ class Alert(NamedTuple):
     is_open: bool
 
 
+class Judged(NamedTuple):
+    """What one judge said of a run that was trained in full."""
+
+    candidate: str
+    source: str
+    score: float | None
+    criteria: dict[str, tuple[float | None, float | None]]
+    """by title: share that was earned, and what was measured"""
+
+
 class Story(NamedTuple):
     """A study as a report tells it."""
 
@@ -71,6 +82,9 @@ class Story(NamedTuple):
     action: NextAction | None
     moved: tuple[tuple[str, str, str], ...]
     """when the incumbent changed, from whom, to whom"""
+    judgements: tuple[Judged, ...] = ()
+    source: WorkSource | None = None
+    """the session or search that the study tells of"""
 
     @property
     def last_audit(self) -> Audit | None:
@@ -111,6 +125,8 @@ def gather(ledger: Ledger, action: NextAction | None = None) -> Story:
             for event in ledger.events()
             if event.type == "incumbent.changed"
         ),
+        judgements=_judgements(folder, state),
+        source=source_of(ledger),
     )
 
 
@@ -145,6 +161,23 @@ def _measurements(folder: StudyFolder, state: StudyState) -> dict[str, Measureme
         if "scores" in payload and run is not None:
             found[run] = Measurement.model_validate(payload)
     return found
+
+
+def _judgements(folder: StudyFolder, state: StudyState) -> tuple[Judged, ...]:
+    """Return what judges said, the oldest first; sheets of another shape are not told here."""
+    found = list[Judged]()
+    for name, entry in state.evidence.items():
+        run = state.runs.get(entry.run or "")
+        if entry.kind != "judgment" or run is None or run.phase != "promotion":
+            continue
+        payload = read_evidence(folder, name).payload
+        if "source" in payload and "score" in payload:
+            criteria = {
+                title: (each.get("credit"), each.get("measured"))
+                for title, each in payload.get("criteria", {}).items()
+            }
+            found.append(Judged(run.candidate, payload["source"], payload["score"], criteria))
+    return tuple(found)
 
 
 def _newest(folder: StudyFolder, state: StudyState, kind: str, record: type[Doc]) -> Doc | None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from telic.studies.evidence.claims import Audit
+from telic.studies.evidence.claims import Audit, AuditStats
 from telic.studies.report.story import Story, Told
+from telic.studies.sourced import WorkSource
 from telic.studies.state import Incumbent
 
 MISSING = "–"
@@ -16,7 +17,10 @@ VERDICTS = {
     "provisional": "provisional: too few seeds",
     "baseline_established": "baseline established",
     "invalid": "invalid",
+    "target_met": "target met",
+    "target_missed": "target missed",
 }
+NOT_APPROVED_HERE = "No approval was asked for: nothing is launched under this contract."
 RESOURCES = {
     "wall_clock_h": "wall clock (h)",
     "gpu_h": "GPU (h)",
@@ -56,6 +60,13 @@ def chance(value: float | None) -> str:
     return "< 0.0001" if value < 1e-4 else f"{value:.4f}"
 
 
+def test_of(stats: AuditStats) -> str:
+    """Return which test a p comes from."""
+    if stats.is_counted:
+        return "p (signs of the pairs)"
+    return "p (paired t)" if stats.is_paired else "p (Welch, one-sided)"
+
+
 def percent(value: float | None) -> str:
     """Return a share."""
     return MISSING if value is None else f"{value:.0%}"
@@ -69,14 +80,33 @@ def short_hash(value: str | None) -> str:
 def status_line(story: Story) -> str:
     """Say in one sentence whom the study trusts and how much."""
     state, metric = story.state, story.spec.primary.key if story.spec else "metric"
+    if state.incumbent is None and story.source is not None:
+        return f"Nothing that the {story.source.kind} tried has been accepted by it."
     if state.incumbent is None:
         return "No incumbent yet: no baseline has been accepted under this protocol."
-    return f"{state.incumbent.candidate} is trusted: {trusted(state.incumbent, metric)}."
+    reached = trusted(state.incumbent, metric, measured_over(story, state.incumbent.n))
+    return f"{state.incumbent.candidate} is trusted: {reached}."
 
 
-def trusted(held: Incumbent, metric: str) -> str:
+def told_of(source: WorkSource) -> str:
+    """Say where a study's runs and decisions were made."""
+    return (
+        f"This study tells of the {source.kind} {source.name}. Its runs and decisions were made "
+        f"there, by the {source.kind}'s own rules; nothing is launched here."
+    )
+
+
+def trusted(held: Incumbent, metric: str, over: str) -> str:
     """Say what an incumbent reaches."""
-    return f"{metric} {number(held.iqm)} (95 % {span(held.ci)}, {number(held.n)} runs)"
+    return f"{metric} {number(held.iqm)} (95 % {span(held.ci)}, {over})"
+
+
+def measured_over(story: Story, count: int | None) -> str:
+    """Say what a number is taken over, e.g. the middle half of 5 runs."""
+    unit = story.spec.replication_unit if story.spec else "training_seed"
+    if unit == "eval_episode":
+        return f"mean of {number(count)} fresh episodes"
+    return f"middle half of {number(count)} runs"
 
 
 def verdict(told: Told) -> str:
@@ -99,6 +129,8 @@ def statement(told: Told) -> str:
 def conclusion(audit: Audit) -> str:
     """Say in one sentence what an audit found."""
     stats = audit.stats
+    if audit.label == "target_claim":
+        return _target_conclusion(audit)
     if audit.verdict == "baseline_established":
         return f"The baseline repeats; its noise floor is {number(stats.sigma_0)}."
     if stats.delta is None:
@@ -108,6 +140,15 @@ def conclusion(audit: Audit) -> str:
         f"{number(stats.delta_min)} would count. A run of it beats one of the incumbent's with a "
         f"chance of {percent(stats.poi)}."
     )
+
+
+def _target_conclusion(audit: Audit) -> str:
+    """Say what the work itself concluded; beside what came before, the difference is no claim."""
+    arm, stats = audit.arms["x"], audit.stats
+    said = f"It reaches {number(arm.iqm)} (95 % {span(arm.ci)}), by the test of the work itself."
+    if stats.delta is None:
+        return said
+    return f"{said} {signed(stats.delta)} beside {audit.incumbent} (95 % {span(stats.ci)})."
 
 
 def budget_rows(story: Story) -> list[tuple[str, float | None, float | None, float | None, float]]:

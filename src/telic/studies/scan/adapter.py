@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any
 
+from telic.studies.dotted import put_at, value_at
 from telic.studies.records.adapter import (
     Adapter,
     Commands,
@@ -151,19 +151,6 @@ def keep_confirmed(drafted: Adapter, held: Adapter) -> Adapter:
     data, old = drafted.as_data(), held.as_data()
     for field, provenance in held.provenance.items():
         if provenance.status == "confirmed":
-            _put(data, field, _get(old, field))
+            put_at(data, field, value_at(old, field))
             data["provenance"][field] = old["provenance"][field]
     return Adapter.parse(data, "adapter")
-
-
-def _get(data: dict[str, Any], field: str) -> Any:
-    for name in field.split("."):
-        data = data[name]
-    return data
-
-
-def _put(data: dict[str, Any], field: str, value: Any) -> None:
-    *path, last = field.split(".")
-    for name in path:
-        data = data[name]
-    data[last] = value

@@ -14,6 +14,7 @@ from telic.studies.scan.hazards_evaluation import EVALUATION
 from telic.studies.scan.hazards_harm import HARM
 from telic.studies.scan.hazards_packages import PACKAGES
 from telic.studies.scan.hazards_running import RUNNING
+from telic.studies.scan.ignoring import find_unignored
 from telic.studies.scan.records import Archetype, RepositoryAudit
 from telic.studies.scan.runs import find_metrics, find_outputs, find_seeds
 from telic.studies.scan.sinks import find_sinks
@@ -64,6 +65,7 @@ def _audit(tree: RepositoryTree, started: float) -> RepositoryAudit:
         evaluation=found.evaluation,
         seeds=found.seeds,
         outputs=found.outputs,
+        unignored=find_unignored(tree.root, found.outputs, found.sinks),
         metrics=find_metrics(scan),
         hazards=tuple(each for rule in RULES for each in rule(found)),
         packages=_packages(scan),

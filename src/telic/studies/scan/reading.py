@@ -46,13 +46,12 @@ def read_module(path: str, text: str) -> ModuleFacts:
 
 
 class _Reader:
-    """Keeps where the walk is: scope, conditions, loops, and forgiven errors."""
+    """Keeps where the walk is: scope, conditions, and forgiven errors."""
 
     def __init__(self, facts: ModuleFacts) -> None:
         self.facts = facts
         self.scope: list[str] = []
         self.guards: list[Guard] = []
-        self.loops = 0
         self.tries = 0
         package = facts.path.removesuffix(".py").split("/")
         self.package = package[:-1]
@@ -82,9 +81,7 @@ class _Reader:
                 self._try(node)
             case ast.For() | ast.While() | ast.AsyncFor():
                 self._expressions(node)
-                self.loops += 1
                 self.block(node.body)
-                self.loops -= 1
                 self.block(node.orelse)
             case ast.With() | ast.AsyncWith():
                 self._expressions(node)
@@ -146,12 +143,12 @@ class _Reader:
         self._inside(node.name, node.body)
 
     def _inside(self, name: str, body: list[ast.stmt]) -> None:
-        outer, loops = self.guards, self.loops
+        outer = self.guards
         self.scope.append(name)
-        self.guards, self.loops = [], 0
+        self.guards = []
         self.block(body)
         self.scope.pop()
-        self.guards, self.loops = outer, loops
+        self.guards = outer
 
     def _if(self, node: ast.If) -> None:
         if not self.scope and _is_main_guard(node.test):
@@ -226,7 +223,7 @@ class _Reader:
                 self._full(dotted(node.func)), node.lineno, self._where(),
                 tuple(literal(each) for each in node.args[:6]),
                 {k.arg: literal(k.value) for k in node.keywords if k.arg},
-                tuple(self.guards), self.loops > 0, self.tries > 0,
+                tuple(self.guards),
             )
         )  # fmt: skip
 

@@ -182,6 +182,8 @@ class RepositoryAudit(Record):
     evaluation: EvaluationFinding
     seeds: SeedFinding
     outputs: OutputFinding
+    unignored: tuple[str, ...] = ()
+    """places that runs write to and git does not ignore; they would make the tree unclean"""
     metrics: dict[str, str] = Field(default={})
     """canonical metric names to logged keys"""
     hazards: tuple[HazardFinding, ...] = ()

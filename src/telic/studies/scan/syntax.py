@@ -45,8 +45,6 @@ class Call(NamedTuple):
     args: tuple[Any, ...]
     keywords: dict[str, Any]
     guards: tuple[Guard, ...]
-    in_loop: bool
-    in_try: bool
 
     @property
     def last(self) -> str:

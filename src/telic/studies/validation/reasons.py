@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from telic.studies.evidence.curriculum import curriculum_problems
+from telic.studies.conditions import GAIN, read_condition
+from telic.studies.evidence.curriculum import Curriculum, curriculum_problems
 from telic.studies.evidence.probe_summary import ProbeSummary, range_problems
 from telic.studies.records import Evidence
 from telic.studies.validation.scope import is_range
@@ -17,6 +18,7 @@ def can_be_wrong(subject: Subject) -> Finding:
         for name in ("statement", "mechanism", "falsifier")
         if not getattr(hypothesis, name).strip()
     ]
+    problems += _condition_problems(subject, "hypothesis.falsifier", hypothesis.falsifier)
     if hypothesis.expected is None and subject.candidate.kind == "baseline":
         return Finding(tuple(problems))
     if hypothesis.expected is None:
@@ -27,6 +29,15 @@ def can_be_wrong(subject: Subject) -> Finding:
             f"({', '.join(known)})"
         )
     return Finding(tuple(problems))
+
+
+def _condition_problems(subject: Subject, where: str, text: str) -> list[str]:
+    """Refuse a condition about a number that no run is measured by: it would never be checked."""
+    condition, spec = read_condition(text), subject.metric_spec
+    known = [GAIN, spec.primary.key, *(each.key for each in spec.guardrails)]
+    if condition is None or condition.what in known:
+        return []
+    return [f"{where} asks for {condition.what}, which is none of {', '.join(known)}"]
 
 
 def _known_metrics(subject: Subject) -> list[str]:
@@ -84,5 +95,9 @@ def _probe_problems(subject: Subject) -> tuple[str, ...]:
 
 
 def _curriculum_problems(subject: Subject) -> tuple[str, ...]:
-    agreed = subject.contract.evaluation.protocol_hash
-    return tuple(curriculum_problems(subject.candidate.curriculum, agreed))
+    agreed, given = subject.contract.evaluation.protocol_hash, subject.candidate.curriculum
+    problems = curriculum_problems(given, agreed)
+    if given is None or problems:
+        return tuple(problems)
+    condition = Curriculum.model_validate(given).rollback.condition
+    return tuple(_condition_problems(subject, "curriculum.rollback.condition", condition))

@@ -1,0 +1,1 @@
+"""Sessions, searches and their like, told as ordinary studies."""

@@ -1,0 +1,296 @@
+"""A policy search as a study: each repetition is a search candidate that holds its trials.
+
+The trial that a repetition keeps is promoted to a candidate of its own, measured on fresh episodes;
+the best of those is what the study trusts.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from telic.errors import UsageError
+from telic.retelling.begun import began_at
+from telic.retelling.tale import (
+    CandidateTale,
+    Claim,
+    Curve,
+    Ruling,
+    RunTale,
+    Sheet,
+    Tale,
+)
+from telic.retelling.trials import best_in_turn, model_calls, trial, trial_lines
+from telic.search.folder import RunFolder, SearchFolder, list_searches
+from telic.search.protocol import Protocol as Terms
+from telic.search.records import Iteration, RunSummary, SearchConfig, SearchSummary
+from telic.storage.files import read_json, read_record
+from telic.studies.canonical import content_hash
+from telic.studies.evidence.claims import ArmSummary
+from telic.studies.names import candidate_id, slug_of
+from telic.studies.records import (
+    Amounts,
+    Budget,
+    CheckResult,
+    Expected,
+    Extractor,
+    Hypothesis,
+    MetricSpec,
+    Origin,
+    Plan,
+    Primary,
+    Protocol,
+)
+
+METRIC = "return"
+_HOUR_S = 3600.0
+
+
+class Searches:
+    """Policy searches as a source of studies."""
+
+    kind = "search"
+
+    def is_one(self, path: Path) -> bool:
+        """Say whether a folder holds a search."""
+        return (path / "search.json").is_file()
+
+    def listed(self, runs_dir: Path) -> list[Path]:
+        """Return the folders of all searches, the newest first."""
+        return [each.path for each in list_searches(runs_dir)]
+
+    def tell(self, path: Path) -> Tale:
+        """Read a search, finished or not."""
+        return _Telling(SearchFolder(path)).tale()
+
+
+class _Telling:
+    """Reads one search; everything it knows is read once."""
+
+    def __init__(self, folder: SearchFolder) -> None:
+        self.folder = folder
+        self.config = read_record(folder.config, SearchConfig)
+        if not folder.manifest.is_file():
+            raise UsageError(
+                f"{folder.name} has not begun: it holds a request and nothing else.",
+                hint="Start it with telic search, then tell of it.",
+            )
+        # Hashes are taken of what is on disk: a later telic may know more fields.
+        self.written_terms = read_json(folder.manifest)["protocol"]
+        self.terms = Terms.model_validate(self.written_terms)
+
+    def tale(self) -> Tale:
+        config, folder = self.config, self.folder
+        logs = {number: list(folder.run(number).read()) for number in range(1, config.runs + 1)}
+        searches = [self._search(number, log) for number, log in logs.items()]
+        return Tale(
+            source=Searches.kind,
+            name=folder.name,
+            path=folder.path,
+            task_id=slug_of(config.env, longest=63),
+            study_id=slug_of(f"{config.method} {folder.name}", longest=63),
+            kind="policy_search",
+            statement=f"the highest return in {config.env}",
+            success=f"a return of {self.terms.target:g} on fresh episodes",
+            env_ids=(config.env,),
+            spec=_spec(self.terms),
+            protocol=_protocol(config, self.terms, self.written_terms),
+            kinds=("policy_search",),
+            budget=_budget(config),
+            seeds=tuple(logs),
+            continues_with=" ".join(self._command()),
+            settings=read_json(folder.config),
+            candidates=(*searches, *self._promoted(logs)),
+            calls=model_calls(logs),
+            trials_at_most=config.runs * config.episodes,
+            ended=_ended(folder),
+        )
+
+    # ------------------------------------------------------------------ one repetition
+
+    def _search(self, number: int, log: list[Iteration]) -> CandidateTale:
+        config = self.config
+        summary = _summary(self.folder.run(number))
+        runs = () if summary is None else (self._search_run(number, log, summary),)
+        return CandidateTale(
+            name=_search_name(number),
+            kind="policy_search",
+            parents=(),
+            hypothesis=Hypothesis(
+                statement=f"{config.method} finds a {self.terms.policy} policy within "
+                f"{config.episodes:,} episodes",
+                expected=Expected(metric=METRIC, direction="max", magnitude=self.terms.target),
+                falsifier=f"its best policy returns less than {self.terms.target:g} on fresh "
+                "episodes",
+            ),
+            origin=Origin(engine=f"telic.search.{config.method}", model=config.model),
+            plan=Plan(phases=("short_trial",), seeds={"short_trial": (number,)}),
+            runs=runs,
+            is_over=summary is not None,
+            trials=tuple(trial_lines(log)),
+        )
+
+    def _search_run(self, number: int, log: list[Iteration], summary: RunSummary) -> RunTale:
+        curve: Curve = tuple((float(each.steps), each.incumbent_mean) for each in log)
+        rows = [{"step": step, METRIC: value} for step, value in curve]
+        facts = summary.model_dump(mode="json", exclude={"best", "fresh", "schema_version"})
+        lines = content_hash(trial_lines(log))
+        return RunTale(
+            key=f"run/{number}",
+            began_at=began_at(self.folder.name, self.folder.config),
+            phase="short_trial",
+            seed=number,
+            kind="search",
+            primary=log[-1].incumbent_mean if log else None,
+            cost=Amounts(
+                wall_clock_h=summary.seconds / _HOUR_S, env_steps=summary.steps, launches=1
+            ),
+            argv=self._command(),
+            steps=float(summary.steps),
+            rows=tuple(rows),
+            curves={METRIC: curve},
+            sheets=(
+                Sheet(
+                    "trajectory", {"statistics": facts, "trials_hash": lines},
+                    "telic.search", f"{summary.candidates} trials, {summary.episodes} episodes",
+                ),
+            ),
+            origin=self.folder.run(number).path,
+        )  # fmt: skip
+
+    # ------------------------------------------------------------------ the policies that are kept
+
+    def _promoted(self, logs: dict[int, list[Iteration]]) -> list[CandidateTale]:
+        best: float | None = None
+        made: list[CandidateTale] = []
+        for number, log in logs.items():
+            summary = _summary(self.folder.run(number))
+            if summary is None or not log:
+                # Whether a later one is the best is known once those before it are.
+                break
+            is_best = best is None or summary.fresh.mean > best
+            best = summary.fresh.mean if is_best else best
+            made.append(self._policy(number, log, summary, is_best=is_best))
+        return made
+
+    def _policy(
+        self, number: int, log: list[Iteration], summary: RunSummary, *, is_best: bool
+    ) -> CandidateTale:
+        kept = trial(log, log[-1].incumbent)
+        run = self._fresh_run(number, summary)
+        claim = self._claim(run, summary)
+        return CandidateTale(
+            name=candidate_id(self.config.runs + number, f"best of run {number}"),
+            kind="policy_search",
+            parents=(_search_name(number),),
+            hypothesis=Hypothesis(
+                statement=f"trial {kept.number} of run {number} ({kept.origin}), after best means "
+                f"of {best_in_turn(log)}, does as well on episodes it was not chosen by",
+                mechanism=kept.explanation,
+                expected=Expected(metric=METRIC, direction="max", magnitude=log[-1].incumbent_mean),
+                falsifier=f"it returns less than {self.terms.target:g} on fresh episodes",
+            ),
+            origin=Origin(engine=f"telic.search.{kept.origin}", model=self.config.model),
+            plan=Plan(phases=("promotion",), seeds={"promotion": (number,)}),
+            params=summary.best,
+            runs=(run,),
+            is_over=True,
+            claim=claim,
+            ruling=_keep_best(summary, claim, is_best=is_best),
+        )
+
+    def _fresh_run(self, number: int, summary: RunSummary) -> RunTale:
+        fresh = summary.fresh
+        text = f"{fresh.mean:.4g} over {fresh.episodes} fresh episodes"
+        return RunTale(
+            key=f"fresh/{number}",
+            began_at=began_at(self.folder.name, self.folder.config),
+            phase="promotion",
+            seed=number,
+            kind="eval",
+            primary=fresh.mean,
+            cost=Amounts(launches=1),
+            argv=self._command(),
+            sheets=(Sheet("eval", fresh.model_dump(mode="json"), "telic.search", text),),
+            origin=self.folder.run(number).path,
+        )
+
+    def _claim(self, run: RunTale, summary: RunSummary) -> Claim:
+        fresh, target = summary.fresh, self.terms.target
+        low = fresh.mean if fresh.low is None else fresh.low
+        interval = None if fresh.low is None or fresh.high is None else (fresh.low, fresh.high)
+        is_met = low >= target
+        return Claim(
+            verdict="target_met" if is_met else "target_missed",
+            keys=(run.key,),
+            against=None,
+            checks=(
+                CheckResult(id="T02", passed=True, value=fresh.episodes),
+                CheckResult(
+                    id="T04", passed=is_met, value=low,
+                    why="" if is_met else f"it ends at {low:.4g}; the target is {target:g}",
+                ),
+            ),
+            reasons=() if is_met else (f"{fresh.success:.0%} of fresh episodes count as solved",),
+            measured=ArmSummary(
+                n=fresh.episodes, seeds=(run.seed,), runs=(), scores=(fresh.mean,),
+                iqm=fresh.mean, ci=interval,
+            ),
+        )  # fmt: skip
+
+    def _command(self) -> tuple[str, ...]:
+        config = self.config
+        return (
+            "telic", "search", "--env", config.env, "--method", config.method, "--runs",
+            str(config.runs), "--episodes", str(config.episodes), "--seed", str(config.seed),
+        )  # fmt: skip
+
+
+def _search_name(number: int) -> str:
+    return candidate_id(number, f"search run {number}")
+
+
+def _spec(terms: Terms) -> MetricSpec:
+    return MetricSpec(
+        primary=Primary(key=METRIC, direction="max", aggregate="last", target=terms.target),
+        replication_unit="eval_episode",
+        guardrails=(),
+        no_guardrails_because="a search looks at the return alone",
+        extractor=Extractor(kind="jsonl", path="metrics.jsonl"),
+    )
+
+
+def _protocol(config: SearchConfig, terms: Terms, written: dict[str, Any]) -> Protocol:
+    return Protocol(
+        env_ids=(config.env,),
+        env_config_hash=content_hash(written),
+        episodes=config.fresh_episodes,
+        horizon=terms.limit,
+        deterministic=True,
+        checkpoint_selection="best_on_validation",
+    )
+
+
+def _budget(config: SearchConfig) -> Budget:
+    limits = {"llm_usd": config.max_usd, "llm_calls": config.max_calls}
+    return Budget.model_validate({name: each for name, each in limits.items() if each is not None})
+
+
+def _ended(folder: SearchFolder) -> str | None:
+    if not folder.summary.is_file():
+        return None
+    return read_record(folder.summary, SearchSummary).outcome
+
+
+def _summary(run: RunFolder) -> RunSummary | None:
+    return read_record(run.summary, RunSummary) if run.summary.is_file() else None
+
+
+def _keep_best(summary: RunSummary, claim: Claim, *, is_best: bool) -> Ruling | None:
+    """Return the decision to keep the best; one that is as good as needed is left as it is."""
+    text = f"{summary.fresh.mean:.4g} on {summary.fresh.episodes} fresh episodes"
+    if is_best:
+        return Ruling("accept", f"kept: {text}, the best so far")
+    if claim.verdict == "target_met":
+        return None
+    return Ruling("reject", f"not kept: {text}, no better than what was kept before")

@@ -1,0 +1,135 @@
+"""Enter a run that has ended: its folder, its three ledger lines, and its evidence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from hashlib import sha256
+from typing import Any
+
+from telic import __version__
+from telic.retelling.tale import CandidateTale, RunTale, Sheet, Tale
+from telic.storage.files import write_json, write_text
+from telic.studies.canonical import content_hash, file_hash
+from telic.studies.clock import moment, written
+from telic.studies.evidence.measuring import Measurement
+from telic.studies.evidence.store import add_evidence, read_evidence
+from telic.studies.ledger import Ledger
+from telic.studies.records import RUNNER, Actor, CandidateStatus, Run, RunStatus, Times
+from telic.studies.subjects import metric_spec_hash
+
+LOG = "metrics.jsonl"
+_HOUR_S = 3600.0
+
+
+def run_name(tale: Tale, run: RunTale) -> str:
+    """Return a run's id: the same one whenever the source is told."""
+    mark = sha256(f"{tale.name}/{run.key}".encode()).hexdigest()[:6]
+    return f"r-{moment(run.began_at):%Y%m%dT%H%M%SZ}-{mark}"
+
+
+def write_run(
+    ledger: Ledger, tale: Tale, candidate: CandidateTale, run: RunTale, actor: Actor
+) -> None:
+    """Enter what is new about a run."""
+    name = run_name(tale, run)
+    if name not in ledger.state().runs:
+        _write_folder(ledger, name, candidate, run)
+        facts: dict[str, Any] = {
+            "run": name, "candidate": candidate.name, "phase": run.phase, "seed": run.seed,
+            "kind": run.kind, "reservation": {}, "content_hash":
+            ledger.state().candidates[candidate.name].content_hash, "made_by": tale.name,
+            "tool_version": __version__,
+        }  # fmt: skip
+        ledger.append("launch.intent", candidate.name, facts, actor)
+    if ledger.state().runs[name].status == RunStatus.STARTING:
+        _start(ledger, name, candidate, run, actor)
+    if ledger.state().runs[name].is_live:
+        cost = run.cost.model_dump(exclude_none=True)
+        facts = {"run": name, "actual": cost, "why": run.why}
+        ledger.append(f"run.{run.status}", name, facts, actor)
+    _measure(ledger, name, candidate, run, actor)
+
+
+def _start(ledger: Ledger, name: str, candidate: CandidateTale, run: RunTale, actor: Actor) -> None:
+    facts: dict[str, Any] = {
+        "run": name, "candidate": candidate.name, "phase": run.phase,
+        "identity": {"made_by": str(actor.name), "at": run.began_at},
+    }  # fmt: skip
+    if ledger.state().candidates[candidate.name].status == CandidateStatus.VALIDATED:
+        facts |= {"from": CandidateStatus.VALIDATED, "to": CandidateStatus.LAUNCHED}
+    ledger.append("launch.started", candidate.name, facts, actor)
+
+
+def _write_folder(ledger: Ledger, name: str, candidate: CandidateTale, run: RunTale) -> None:
+    folder = ledger.folder.run(name)
+    rows = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in run.rows)
+    write_text(folder / LOG, rows)
+    write_json(folder / "cmd.json", {"argv": list(run.argv), "tool_version": __version__})
+    began = written(moment(run.began_at))
+    made = Run(
+        id=name,
+        created_at=began,
+        created_by=RUNNER,
+        candidate=candidate.name,
+        phase=run.phase,
+        seed=run.seed,
+        kind=run.kind,
+        cmd_hash=content_hash(list(run.argv)),
+        status=RunStatus(run.status),
+        why=run.why,
+        times=Times(planned_at=began, started_at=began),
+        cost=run.cost,
+        artefacts={} if run.origin is None else {"source": str(run.origin)},
+    )
+    write_json(ledger.folder.run_file(name), made.as_data())
+
+
+def _measure(
+    ledger: Ledger, name: str, candidate: CandidateTale, run: RunTale, actor: Actor
+) -> None:
+    folder, protocol = ledger.folder, ledger.state().protocol_hash
+    hours = run.cost.wall_clock_h
+    found = Measurement(
+        run=name,
+        candidate=candidate.name,
+        phase=run.phase,
+        seed=run.seed,
+        kind=run.kind,
+        primary=run.primary,
+        scores={} if run.primary is None else {"": run.primary},
+        guardrails={},
+        steps=run.steps,
+        wall_s=None if hours is None else _HOUR_S * hours,
+        protocol_hash=protocol,
+        metric_spec_hash=metric_spec_hash(folder),
+        code_hash=content_hash(folder.read_protocol().evaluator_files),
+        hardware=run.hardware,
+        files={LOG: file_hash(folder.run(name) / LOG)},
+        curves=run.curves,
+    )
+    text = "not measured" if run.primary is None else f"{run.primary:.6g}"
+    measured = Sheet("metrics", found.as_data(), actor.name, text)
+    add_sheets(ledger, (measured, *run.sheets), actor, candidate.name, name)
+
+
+def add_sheets(
+    ledger: Ledger, sheets: Iterable[Sheet], actor: Actor, candidate: str, run: str | None = None
+) -> None:
+    """Add the evidence that is not there yet.
+
+    What one producer said of a run is never said twice, also when a later telic would put it into
+    other words.
+    """
+    folder, state = ledger.folder, ledger.state()
+    told = {
+        (entry.kind, read_evidence(folder, name).producer.name)
+        for name, entry in state.evidence.items()
+        if (entry.candidate, entry.run) == (candidate, run)
+    }
+    for sheet in sheets:
+        if (sheet.kind, sheet.producer) not in told:
+            add_evidence(
+                ledger, sheet.kind, sheet.payload, actor, run=run, candidate=candidate,
+                protocol_hash=state.protocol_hash, producer=sheet.producer, summary=sheet.summary,
+            )  # fmt: skip
