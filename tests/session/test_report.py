@@ -455,7 +455,8 @@ def test_numbers_on_an_axis_are_short():
 def test_ticks_are_round_and_span_the_range():
     assert ticks(0.0, 96_256.0, 5) == [0, 20_000, 40_000, 60_000, 80_000, 100_000]
     assert ticks(-3.0, 7.0, 4) == [-5, 0, 5, 10]
-    assert ticks(2.0, 2.0, 4)[0] <= 2.0 < ticks(2.0, 2.0, 4)[-1]
+    assert ticks(2.0, 2.0, 4) == [0, 0.5, 1, 1.5, 2], "a constant is seen beside zero"
+    assert ticks(0.0, 0.0, 2) == [0, 0.5, 1] and ticks(-2.0, -2.0, 2) == [-2, -1, 0]
 
 
 def test_a_tree_keeps_first_children_in_their_parents_row():

@@ -54,8 +54,9 @@ def short(value: float) -> str:
 
 def ticks(low: float, high: float, count: int) -> list[float]:
     """Return round numbers that span a range: steps of 1, 2 or 5 times a power of ten."""
-    if not high > low:
-        high = low + (abs(low) or 1.0)
+    if not high > low:  # a constant is seen beside zero
+        low, high = min(low, 0.0), max(low, 0.0)
+        high = high if high > low else 1.0
     raw = (high - low) / count
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(size * power for size in (1, 2, 5, 10) if size * power >= raw * 0.999)
