@@ -114,7 +114,7 @@ TEMPTING = [
 CALLED_OFF = {(HOPPER, "kick"), (HOPPER, "lift a foot")}
 
 
-@pytest.mark.parametrize("env", [CHEETAH, ANT, HOPPER])
+@pytest.mark.parametrize("env", [CHEETAH, ANT, pytest.param(HOPPER, marks=pytest.mark.long)])
 def test_no_bad_habit_passes_for_what_was_asked(env):
     known = {}
     for intent in TEMPTING:

@@ -7,6 +7,7 @@ from telic.mcp.server import make_server
 from telic.mcp.workplace import Workplace
 from tests.mcp.host import Host
 from tests.mcp.toy import ENVIRONMENT_SECRET, Person, make_repository
+from tests.studies.toy import making as point_mass
 
 
 @pytest.fixture
@@ -26,7 +27,18 @@ def repository(tmp_path, monkeypatch):
 @pytest.fixture
 def host(repository):
     """Open a client of a server in this process: `async with host(...) as call`."""
+    return host_in(repository)
 
+
+@pytest.fixture
+def toy_host(tmp_path, monkeypatch):
+    """The same in the repository of the toy study."""
+    monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
+    point_mass.make_repository(tmp_path / "repo")
+    return host_in(tmp_path / "repo")
+
+
+def host_in(repository):
     @asynccontextmanager
     async def opened(person: Person | None = None, *, allow_launch=False, **options):
         place = Workplace(repository, repository / "runs", allow_launch=allow_launch)

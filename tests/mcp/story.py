@@ -1,31 +1,79 @@
 """What a scripted host does with a study: set it up, then do what loop_step says."""
 
 import asyncio
-import hashlib
+from typing import NamedTuple
 
-from tests.mcp.toy import CONTRACT, EVALUATOR, FIELDS, METRIC_SPEC
+from tests.mcp import toy as blink
+from tests.studies.toy import making as point_mass
+from tests.studies.toy.driver import IDEAS
 
-PROTOCOL = {
-    "schema": "telic.eval_protocol/1",
-    "evaluator_files": {"evaluate.py": hashlib.sha256(EVALUATOR.encode()).hexdigest()},
-    "episodes": 10,
-}
 ESTIMATE = {"est": {"wall_clock_h": 0.1}}
 
 
-async def set_up(call) -> None:
+class Subject(NamedTuple):
+    """What is studied, and what was agreed on."""
+
+    task: str
+    study: str
+    fields: dict
+    metric_spec: dict
+    evaluator: list[str]
+    protocol: dict
+    contract: dict
+    plan: dict
+
+
+BLINK = Subject(
+    "toy", "gain", blink.FIELDS, blink.METRIC_SPEC, ["evaluate.py"], {"episodes": 10},
+    blink.CONTRACT, ESTIMATE,
+)  # fmt: skip
+POINT_MASS = Subject(
+    "reach", "weights",
+    {"commands.train": point_mass.COMMAND, "metrics.map.return": "return", "seeds": None,
+     "outputs.checkpoint_glob": "policy.json"},
+    point_mass.METRIC_SPEC, ["evaluate.py", "pointmass.py"],
+    {"env_ids": ["PointMass"], "eval_seeds": [12345], "episodes": 200, "horizon": 24},
+    point_mass.CONTRACT, {"est": {"wall_clock_h": 0.02}, "steps": point_mass.STEPS},
+)  # fmt: skip
+
+
+async def set_up(call, subject: Subject = BLINK) -> None:
     """From an empty repository to an approved contract and a drafted baseline."""
-    await call("init_study", task="toy", study="gain", says="reach the goal")
+    await call("init_study", task=subject.task, study=subject.study, says="reach the goal")
     await call("audit_repo", write=True)
-    for field, value in FIELDS.items():
+    for field, value in subject.fields.items():
         given = {} if value is None else {"value": value}
         assert (await call("request_confirmation", field=field, **given))["status"] == "agreed"
-    await call("draft_metrics", metric_spec=METRIC_SPEC, protocol=PROTOCOL)
-    checked = await call("draft_contract", answers=CONTRACT)
+    protocol = {"schema": "telic.eval_protocol/1", **subject.protocol}
+    await call(
+        "draft_metrics", metric_spec=subject.metric_spec, protocol=protocol,
+        evaluator=subject.evaluator,
+    )  # fmt: skip
+    checked = await call("draft_contract", answers=subject.contract)
     assert checked["check"]["questions"] == []
     await call("request_amendment", because="the first agreement")
     assert (await call("request_approval"))["status"] == "agreed"
-    await call("draft_candidate", draft={"kind": "baseline", "plan": ESTIMATE}, key="baseline")
+    draft = {"kind": "baseline", "plan": subject.plan}
+    await call("draft_candidate", draft=draft, key="baseline")
+
+
+def weights() -> list[dict]:
+    """Return the ideas of the toy study: one that changes nothing, a hack, a better one."""
+    return [
+        {
+            "title": each.title,
+            "kind": "reward_tuning",
+            "hypothesis": {
+                "statement": each.because,
+                "mechanism": "The terms pull against each other.",
+                "expected": {"metric": "success", "direction": "max", "magnitude": 0.1},
+                "falsifier": "success does not rise by 0.05",
+            },
+            "change": {"overrides": {each.param: {"from": each.was, "to": each.to}}},
+            "plan": POINT_MASS.plan,
+        }
+        for each in IDEAS
+    ]
 
 
 def idea(title: str, gain: float) -> dict:
@@ -88,6 +136,10 @@ async def ingest(call, args, ideas):
         await call("analyze_run", run=run)
 
 
+async def reflect(call, args, ideas):
+    await call("reflect_rewards", run=args["run"])
+
+
 async def watch(call, args, ideas):
     await call("monitor_run", run=args["run"])
 
@@ -103,10 +155,17 @@ async def advance(call, args, ideas):
         await call("advance_queue")
 
 
+async def review(call, args, ideas):
+    finding = "Racing pays, but let what was agreed on decide: success on fresh seeds."
+    await call.reviewer(
+        "review_candidate", candidate=args["candidate"], finding=finding, exploit=False
+    )
+
+
 async def decide(call, args, ideas):
-    if args["verdict"] == "accept":
+    if args["verdict"] in ("accept", "keep"):
         found = await call(
-            "request_decision", candidate=args["candidate"], verdict="accept",
+            "request_decision", candidate=args["candidate"], verdict=args["verdict"],
             because="the audit says so",
         )  # fmt: skip
         assert found["decision"]["recorded"]
@@ -126,7 +185,8 @@ async def propose_verdict(call, args, ideas):
 async def propose(call, args, ideas):
     found = (await call("next_work_order"))["order"]
     assert found["role"] == "candidate_proposer"
-    state = await call.read("telic://toy/gain/state")
+    study = (await call("get_state"))["study"]
+    state = await call.read(f"telic://{study}/state")
     evidence = [name for name, each in state["evidence"].items() if each["kind"] == "audit"]
     answer = {**ideas.pop(0), "evidence_refs": evidence[:1]}
     await call("submit_work_order", order=found["id"], answer=answer)
@@ -135,5 +195,5 @@ async def propose(call, args, ideas):
 ACTIONS = {
     "validate": validate, "plan": plan, "launch": launch, "wait": settle, "reconcile": settle,
     "ingest": ingest, "monitor": watch, "audit": audit, "advance": advance, "decide": decide,
-    "propose": propose,
+    "propose": propose, "review": review, "reflect": reflect,
 }  # fmt: skip

@@ -1,8 +1,9 @@
 """A scripted host carries a study from an empty repository to its report, with MCP alone."""
 
 import pytest
+from mcp_types import Implementation
 
-from tests.mcp.story import go_on, idea, set_up
+from tests.mcp.story import POINT_MASS, go_on, idea, set_up, weights
 from tests.mcp.toy import ENVIRONMENT_SECRET, SECRET, Person
 
 pytestmark = pytest.mark.anyio
@@ -50,19 +51,24 @@ async def test_from_nothing_to_a_trusted_baseline_and_the_next_candidate(host, r
     assert len(asked) == 6 and all("c-0001-baseline" in each for each in asked)
 
 
-@pytest.mark.long
-async def test_one_is_accepted_one_rejected_one_left_open(host):
-    async with host(Person(), allow_launch=True) as call:
-        await set_up(call)
-        await go_on(call, [idea("less", 0.8), idea("a little", 1.014), idea("more", 1.7)])
+@pytest.mark.slow
+async def test_the_toy_study_ends_over_mcp_as_it_does_from_the_command_line(toy_host):
+    another = Implementation(name="reviewer", version="1")
+    async with (
+        toy_host(Person(), allow_launch=True) as call,
+        toy_host(client_info=another) as call.reviewer,
+    ):
+        await set_up(call, POINT_MASS)
+        done = await go_on(call, weights())
         found = (await call("list_candidates"))["candidates"]
         assert {each["id"]: each["candidate"]["status"] for each in found} == {
             "c-0001-baseline": "accepted",
-            "c-0002-less": "rejected",
-            "c-0003-a-little": "inconclusive",
-            "c-0004-more": "accepted",
+            "c-0002-smoother": "inconclusive",
+            "c-0003-more-pace": "rejected",
+            "c-0004-less-effort": "accepted",
         }
-        assert (await call("get_state"))["incumbent"]["candidate"] == "c-0004-more"
+        assert "review" in done, "the reward hack was noticed"
+        assert (await call("get_state"))["incumbent"]["candidate"] == "c-0004-less-effort"
         report = await report_of(call)
         assert all(each["id"] in report for each in found)
         assert (await call("ledger_verify"))["ok"]
