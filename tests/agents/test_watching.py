@@ -14,6 +14,7 @@ from telic.judges.evidence import WHOLE
 from telic.judges.leaf import leaf, total
 from telic.judges.verdict import judged
 from telic.llm import Budget, Cancelled, Fault, Limits, Models, Scripted
+from telic.llm.records import VIDEO
 from telic.session.episodes import record
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
 
@@ -94,6 +95,14 @@ def test_what_to_see_is_settled_before_anything_is_seen(watching, episodes):
     assert "forward_velocity" in first.prompt and "2. stays upright" in first.prompt
     assert "legs alternate" in second.prompt and "sliding" in second.prompt
     assert len(second.images) == 3 and "3. its middle, every step" in second.prompt
+
+
+def test_a_model_that_watches_videos_gets_one_beside_the_sheets(watching, episodes):
+    provider = Scripted(script(sightings(8, 10, 7)), name="google:gemini-unheard-of")
+    assert watching(provider, episodes[:1])[0].score == 0.7
+    film, *sheets = provider.requests[1].images
+    assert film.media_type == VIDEO and film.data[4:8] == b"ftyp" and len(sheets) == 3
+    assert "1. a video of the whole episode in real time" in provider.requests[1].prompt
 
 
 def test_the_judge_learns_nothing_of_reward_or_other_judges(watching, episodes):

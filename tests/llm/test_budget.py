@@ -3,6 +3,7 @@ import pytest
 from telic.errors import Refused, ResourceError
 from telic.llm import Budget, BudgetExceeded, Charge, RawReply, Scripted, Tokens
 from telic.llm.prices import is_metered, most_charge, price_usd
+from telic.llm.records import VIDEO, Image
 
 from .conftest import GOOD, question
 
@@ -87,6 +88,13 @@ def test_the_most_a_call_may_cost():
     assert most_charge("host", question()).usd == 0.0
     assert most_charge("openai-compatible:https://example.com/v1#m", question()).usd is None
     assert most_charge("host", question(max_tokens=500)).tokens > 500
+
+
+def test_a_video_is_reserved_more_for_than_a_picture():
+    kinds = ("image/png", VIDEO)
+    pictures = [(), *((Image(data=b"", media_type=kind),) for kind in kinds)]
+    plain, still, film = (most_charge("host", question(images=each)).tokens for each in pictures)
+    assert film - plain >= 10 * (still - plain) > 0
 
 
 def test_list_prices_are_known_for_known_models():

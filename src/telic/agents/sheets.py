@@ -17,7 +17,7 @@ from telic.envs import make
 from telic.envs.spec import EnvSpec
 from telic.errors import TelicError
 from telic.llm import Image
-from telic.llm.records import fingerprint
+from telic.llm.records import VIDEO, fingerprint
 from telic.rendering import RenderJob, render
 from telic.rendering.jobs import View
 from telic.rendering.replay import model_file
@@ -42,7 +42,8 @@ class Sheet:
     @property
     def image(self) -> Image:
         """Return the picture as a model takes it."""
-        return Image(data=self.path.read_bytes())
+        kind = VIDEO if self.path.suffix == ".mp4" else "image/png"
+        return Image(data=self.path.read_bytes(), media_type=kind)
 
 
 class Footage:
@@ -79,6 +80,11 @@ class Footage:
             middle = self._widened((self._length_s / 2, self._length_s / 2), _FEW)
             shots.append(_Shot("its middle, every step", _FEW, middle))
         return self._draw(shots)
+
+    def film(self) -> Sheet:
+        """Return the whole episode as a video, for a model that watches videos."""
+        shot = _Shot("a video of the whole episode in real time, with the time in it", 1)
+        return self._draw([shot], suffix=".mp4")[0]
 
     def close_ups(self, windows: Sequence[tuple[float, float] | None]) -> list[Sheet]:
         """Return parts of the episode with as many pictures as an overview has of all of it.
@@ -143,9 +149,9 @@ class Footage:
         words = _between(part) if self._dt_s is not None else "the whole episode"
         return _Shot(words, _FEW, part, columns=_OWN_COLUMNS)
 
-    def _draw(self, shots: Sequence[_Shot]) -> list[Sheet]:
+    def _draw(self, shots: Sequence[_Shot], suffix: str = ".png") -> list[Sheet]:
         """Draw what is not yet there; raises TelicError when it cannot be drawn."""
-        sheets = {self._path(shot): shot for shot in shots}
+        sheets = {self._path(shot).with_suffix(suffix): shot for shot in shots}
         jobs = [shot.job(self._episode, path) for path, shot in sheets.items() if not path.exists()]
         for made in render(jobs):
             if made.error:

@@ -32,6 +32,7 @@ from telic.judges.vision import (
     worth_watching,
 )
 from telic.llm import Cancelled, Models
+from telic.llm.names import watches_video
 
 REPEATS = 3
 _AT_ONCE = 4
@@ -136,6 +137,8 @@ def _watch_one(
         footage = Footage(episode, folder)
         look_for = _what_to_see(models, intent, criteria, footage.spec)
         sheets = footage.overview()
+        if watches_video(models.provider.name):
+            sheets = [footage.film(), *sheets]
     except Cancelled:
         raise
     except TelicError as error:

@@ -29,6 +29,11 @@ FAMILIES: Mapping[str, str] = {
 _SEE = "Write provider:model, e.g. anthropic:claude-sonnet-5-5, ollama:qwen3 or host."
 
 
+def watches_video(model: str) -> bool:
+    """Say whether a model, by its full name, takes videos; the others get still pictures."""
+    return model.startswith("google:")
+
+
 class Address(NamedTuple):
     """Where a model is: its provider, its name there, and its server for servers of one's own."""
 

@@ -9,11 +9,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from telic.llm.budget import Charge
-from telic.llm.records import Request
+from telic.llm.records import VIDEO, Request
 
 # Deliberately on the high side: a reservation that is too large is given back a moment later.
 _CHARACTERS_PER_TOKEN = 3
 _TOKENS_PER_IMAGE = 3_000
+_TOKENS_PER_VIDEO = 60_000  # twenty seconds at FRAMES_PER_SECOND, about 300 a frame
 _PRICED = ("anthropic", "openai", "google", "openrouter")
 
 
@@ -28,7 +29,10 @@ def is_metered(model: str) -> bool:
 def most_charge(model: str, request: Request[Any]) -> Charge:
     """Return the most one call may cost; `usd` is None where no price is known."""
     text = len(request.prompt) + len(request.system) + len(str(request.answer_schema))
-    tokens_in = text // _CHARACTERS_PER_TOKEN + _TOKENS_PER_IMAGE * len(request.images)
+    seen = [each.media_type == VIDEO for each in request.images]
+    tokens_in = text // _CHARACTERS_PER_TOKEN + sum(
+        _TOKENS_PER_VIDEO if is_video else _TOKENS_PER_IMAGE for is_video in seen
+    )
     usd = price_usd(model, tokens_in, request.max_tokens) if is_metered(model) else 0.0
     return Charge(usd=usd, tokens=tokens_in + request.max_tokens)
 

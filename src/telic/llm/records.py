@@ -13,7 +13,10 @@ from telic.core.config import Record
 Answer = TypeVar("Answer", bound=Record)
 
 Effort = Literal["minimal", "low", "medium", "high", "xhigh", "max"]
-MediaType = Literal["image/png", "image/jpeg", "image/webp", "image/gif"]
+VIDEO = "video/mp4"
+FRAMES_PER_SECOND = 10
+"""of a video, that a model shall look at"""
+MediaType = Literal["image/png", "image/jpeg", "image/webp", "image/gif", "video/mp4"]
 Finish = Literal["complete", "length", "refusal"]
 
 _KEY_LENGTH = 32
@@ -27,7 +30,7 @@ def fingerprint(value: str | bytes, length: int = _KEY_LENGTH) -> str:
 
 
 class Image(Record):
-    """A picture that goes with a prompt."""
+    """A picture, or a video where the model watches them, that goes with a prompt."""
 
     data: bytes = Field(repr=False)
     media_type: MediaType = "image/png"
@@ -35,7 +38,7 @@ class Image(Record):
     @property
     def suffix(self) -> str:
         """Return the file name suffix of the media type, e.g. ".png"."""
-        return "." + self.media_type.removeprefix("image/").replace("jpeg", "jpg")
+        return "." + self.media_type.partition("/")[2].replace("jpeg", "jpg")
 
 
 class Request(Record, Generic[Answer]):

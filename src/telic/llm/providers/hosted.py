@@ -18,7 +18,7 @@ from telic.errors import MissingExtra, TelicError
 from telic.llm.keys import find_key
 from telic.llm.names import CLOUD, Address
 from telic.llm.providers.translation import read_response, translate
-from telic.llm.records import RawReply, Request
+from telic.llm.records import FRAMES_PER_SECOND, VIDEO, Image, RawReply, Request
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelRequest
@@ -139,7 +139,12 @@ def _connect_server(address: Address, key: str | None) -> tuple[Any, Model]:
 def _message(request: Request[Any]) -> ModelRequest:
     from pydantic_ai.messages import BinaryContent, ModelRequest, UserPromptPart
 
-    images = [BinaryContent(data=each.data, media_type=each.media_type) for each in request.images]
+    def sent(each: Image) -> BinaryContent:
+        # Unasked, one picture a second is looked at, which shows nothing of a stride.
+        pace = {"fps": FRAMES_PER_SECOND} if each.media_type == VIDEO else None
+        return BinaryContent(data=each.data, media_type=each.media_type, vendor_metadata=pace)
+
+    images = [sent(each) for each in request.images]
     content = [request.prompt, *images] if images else request.prompt
     return ModelRequest(
         parts=[UserPromptPart(content=content)], instructions=request.system or None
