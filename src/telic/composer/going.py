@@ -54,7 +54,7 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
         name = f"{name} and {second.value}"
     draft.need(f"along = {reward}")
     judge_travel(draft, judge)
-    _be_fast(draft, name, target, is_exact)
+    be_fast(draft, name, target, is_exact)
     draft.leaf(
         "keeps going", f"share of the time faster than {0.3 * target:.2g} m/s, over half seconds",
         f"episode.share(along > {0.3 * target:.4g})", zero=0.3, goal=0.75, tag="stops",
@@ -76,7 +76,7 @@ def _direction(frame: Frame, scene: Scene) -> Direction:
     return direction if direction in _ALONG else Direction.FORWARD
 
 
-def _be_fast(draft: Draft, name: str, target: float, is_exact: bool) -> None:
+def be_fast(draft: Draft, name: str, target: float, is_exact: bool) -> None:
     """Add the term and the leaf of a speed `along`."""
     title, words = f"moves {name} at {target:.2g} m/s", f"way made {name} in the full time"
     if is_exact:

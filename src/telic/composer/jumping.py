@@ -5,7 +5,7 @@ from __future__ import annotations
 from telic.composer.degrees import GENTLE
 from telic.composer.draft import Draft
 from telic.composer.frames import Degree, Direction, Frame
-from telic.composer.going import PLACE, speed_meant
+from telic.composer.going import PLACE, be_fast, speed_meant
 from telic.composer.manners import (
     allow_height,
     do_it_on_purpose,
@@ -189,15 +189,7 @@ def _where(frame: Frame, scene: Scene, draft: Draft) -> None:
         quantity = "lateral_velocity" if is_aside else "forward_velocity"
         scene.require(quantity, f"hop {direction.value}")
         sign = "-" if direction in (Direction.BACKWARD, Direction.RIGHT) else ""
-        target, _ = speed_meant(frame, scene, draft)
+        target, is_exact = speed_meant(frame, scene, draft)
         draft.need(f"along = {sign}{scene.velocity(quantity)}")
-        draft.add(
-            "speed", f"(along / {target:.4g}).clamp(-1.0, 1.5)", 1.0,
-            f"speed {direction.value}, in parts of {target:.2g} m/s", r"\min(v / v^*, 1.5)",
-        )  # fmt: skip
         judge_travel(draft, f'{sign}episode["{PLACE[quantity]}"]')
-        draft.leaf(
-            f"moves {direction.value} at {target:.2g} m/s",
-            f"way made {direction.value} in the full time", "travelled", zero=0.1 * target,
-            goal=target, weight=3.0, unit="m/s", tag="too_slow",
-        )  # fmt: skip
+        be_fast(draft, direction.value, target, is_exact)
