@@ -114,7 +114,9 @@ TEMPTING = [
 CALLED_OFF = {(HOPPER, "kick"), (HOPPER, "lift a foot")}
 
 
-@pytest.mark.parametrize("env", [CHEETAH, ANT, pytest.param(HOPPER, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "env", [CHEETAH, *(pytest.param(each, marks=pytest.mark.long) for each in (ANT, HOPPER))]
+)
 def test_no_bad_habit_passes_for_what_was_asked(env):
     known = {}
     for intent in TEMPTING:

@@ -8,8 +8,7 @@ from telic.studies.folder import StudyFolder
 from telic.studies.ledger import Ledger
 from telic.studies.yaml_files import update_yaml
 from tests.mcp.host import Refusal
-from tests.mcp.story import PROTOCOL
-from tests.mcp.toy import CONTRACT, METRIC_SPEC, Person
+from tests.mcp.toy import CONTRACT, METRIC_SPEC, PROTOCOL, Person
 
 pytestmark = pytest.mark.anyio
 

@@ -16,8 +16,7 @@ from telic.mcp.server import make_server
 from telic.mcp.workplace import Workplace
 from telic.plugin.source import read_source
 from tests.mcp.host import Refusal
-from tests.mcp.story import PROTOCOL
-from tests.mcp.toy import ENVIRONMENT_SECRET, METRIC_SPEC, SECRET
+from tests.mcp.toy import ENVIRONMENT_SECRET, METRIC_SPEC, PROTOCOL, SECRET
 
 pytestmark = pytest.mark.anyio
 

@@ -1,5 +1,6 @@
 """A repository whose training takes a blink, and a person who agrees to what is asked."""
 
+import hashlib
 import re
 import subprocess
 import sys
@@ -36,6 +37,11 @@ METRIC_SPEC = {
     "replication_unit": "training_seed",
     "guardrails": [{"key": "falls", "direction": "min", "rule": "absolute", "threshold": 0.2}],
     "extractor": {"kind": "jsonl", "path": "metrics.jsonl"},
+}
+PROTOCOL = {
+    "schema": "telic.eval_protocol/1",
+    "evaluator_files": {"evaluate.py": hashlib.sha256(EVALUATOR.encode()).hexdigest()},
+    "episodes": 10,
 }
 CONTRACT = {
     "task.success_definition": "success is 0.5 or more",
