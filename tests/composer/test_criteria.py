@@ -76,3 +76,12 @@ def test_criteria_that_make_no_judge_are_refused():
     same = [made.criteria[0].model_copy(update={"zero": 3.0})]
     with pytest.raises(UsageError, match="needs a range"):
         compose("run forward fast", spec(), criteria=same)
+
+
+@pytest.mark.parametrize(
+    ("speed", "direction"), [("at 0.5 m/s", "about"), ("at at least 0.5 m/s", "at_least")]
+)
+def test_a_speed_to_hop_at_is_that_speed_unless_more_is_asked_for(speed, direction):
+    made = compose(f"hop forward {speed}", spec())
+    (found,) = (each for each in made.criteria if each.title.startswith("moves forward"))
+    assert (found.direction, found.goal) == (direction, 0.5)
