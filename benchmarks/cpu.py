@@ -40,8 +40,11 @@ console = Console(width=140)
 def main() -> None:
     """Run the parts named on the command line, or all."""
     parts: dict[str, Callable[[], Any]] = {
-        "rates": rates, "return": time_to_return, "population": population, "memory": memory,
-    }  # fmt: skip
+        "rates": rates,
+        "return": time_to_return,
+        "population": population,
+        "memory": memory,
+    }
     wanted = sys.argv[1:] or list(parts)
     unknown = set(wanted) - set(parts)
     if unknown:
@@ -76,8 +79,16 @@ def rates() -> list[dict[str, Any]]:
                 "sb3_ours": peer("rate", env_id, "--ours", seconds=15)["steps_per_second"],
             }
         )
-    columns = ["physics", "env_rate", "env_share", "train", "busy", "sb3_defaults", "sb3_parallel",
-               "sb3_ours"]  # fmt: skip
+    columns = [
+        "physics",
+        "env_rate",
+        "env_share",
+        "train",
+        "busy",
+        "sb3_defaults",
+        "sb3_parallel",
+        "sb3_ours",
+    ]
     show("env steps per second", rows, columns)
     for row in rows:
         ratios = {

@@ -61,8 +61,12 @@ console = Console(width=140)
 def main() -> None:
     """Run the parts named on the command line, or all."""
     parts: dict[str, Callable[[], list[dict[str, Any]]]] = {
-        "raw": raw, "one": one, "many": many, "minute": minute, "peer": peer,
-    }  # fmt: skip
+        "raw": raw,
+        "one": one,
+        "many": many,
+        "minute": minute,
+        "peer": peer,
+    }
     only = [each for each in sys.argv[1:] if each in MINUTE]
     for env in set(MINUTE) - set(only) if only else ():
         del MINUTE[env]
@@ -185,9 +189,13 @@ def train(target: float | None, *, env: str = "HalfCheetah-v5", **options: Any) 
         if event["event"] == "eval.done":
             returns = [each["env_return"] for each in event["members"].values()]
             points.append(
-                {"step": event["step"], "returns": returns, "mean": statistics.fmean(returns),
-                 "before": evaluating}
-            )  # fmt: skip
+                {
+                    "step": event["step"],
+                    "returns": returns,
+                    "mean": statistics.fmean(returns),
+                    "before": evaluating,
+                }
+            )
             evaluating += event["seconds"]
 
     def reached() -> bool:
@@ -231,9 +239,12 @@ def peer(seconds: float = 30.0) -> list[dict[str, Any]]:
     for num_envs in (4096, WORLDS):
         theirs = curve("HalfCheetah-v5", num_envs, seconds)
         settings = {
-            "num_envs": num_envs, "horizon": 16, "minibatch_size": num_envs * 4,
-            "hidden": (256, 256), "epochs": 4,
-        }  # fmt: skip
+            "num_envs": num_envs,
+            "horizon": 16,
+            "minibatch_size": num_envs * 4,
+            "hidden": (256, 256),
+            "epochs": 4,
+        }
         steps = int(3.0e6 * seconds * num_envs / WORLDS)
         ours = train(None, steps=steps, evaluations=5, settings=settings)
         in_time = [each for each in ours["points"] if each["seconds"] <= seconds * 1.05]

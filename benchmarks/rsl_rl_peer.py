@@ -45,18 +45,28 @@ class Adapter(VecEnv):
 
 def curve(env_id: str, num_envs: int, seconds: float, evaluations: int = 5) -> dict[str, Any]:
     """Train for some seconds; return the rate and evaluations, whose time is not counted."""
-    network = {"class_name": "MLPModel", "hidden_dims": [256, 256], "activation": "elu",
-               "obs_normalization": True}  # fmt: skip
+    network = {
+        "class_name": "MLPModel",
+        "hidden_dims": [256, 256],
+        "activation": "elu",
+        "obs_normalization": True,
+    }
     gaussian = {"class_name": "GaussianDistribution", "init_std": 0.6}
     config = {
-        "algorithm": {"class_name": "PPO", "num_learning_epochs": 4, "num_mini_batches": 4,
-                      "entropy_coef": 0.0, "learning_rate": 1e-3, "desired_kl": 0.01},
+        "algorithm": {
+            "class_name": "PPO",
+            "num_learning_epochs": 4,
+            "num_mini_batches": 4,
+            "entropy_coef": 0.0,
+            "learning_rate": 1e-3,
+            "desired_kl": 0.01,
+        },
         "actor": {**network, "distribution_cfg": gaussian},
         "critic": network,
         "obs_groups": {"actor": ["policy"], "critic": ["policy"]},
         "num_steps_per_env": 16,
         "save_interval": 10**9,
-    }  # fmt: skip
+    }
     torch.manual_seed(1)
     env = Adapter(env_id, num_envs, seed=1)
     fresh: Any = telic.make(env_id, num_envs=10, device="cuda", seed=_EVALUATION_SEED)

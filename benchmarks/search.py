@@ -42,8 +42,15 @@ def speed(folder, runs=10, episodes=4000):
     steps = sum(run.steps for run in found.summary.runs)
     print(f"{runs} CartPole runs of {episodes} episodes: {wall:.1f} s, {steps:,} steps")
     cpu = time.process_time()
-    search("CartPole-v1", method="cma", runs=runs, episodes=episodes, runs_dir=folder, jobs=1,
-           fresh=True)  # fmt: skip
+    search(
+        "CartPole-v1",
+        method="cma",
+        runs=runs,
+        episodes=episodes,
+        runs_dir=folder,
+        jobs=1,
+        fresh=True,
+    )
     cpu = time.process_time() - cpu
     looped, looped_cpu = gymnasium_loop(load(folder, found.path.name), share=20)
     ours, theirs = steps / cpu, looped / looped_cpu
@@ -125,28 +132,42 @@ def table(folder, envs, seeds, episodes):
 def row(folder, task, seeds, episodes):
     """Return one line of the table, searching as far as that is not done yet."""
     request = {
-        "env": task.id, "method": "tabular" if task.is_table else "cma", "runs": seeds,
-        "episodes": episodes, "fresh_episodes": 20 if task.id in SLOW else 400,
-    }  # fmt: skip
+        "env": task.id,
+        "method": "tabular" if task.is_table else "cma",
+        "runs": seeds,
+        "episodes": episodes,
+        "fresh_episodes": 20 if task.id in SLOW else 400,
+    }
     name, summary = finished(folder, request)
     if summary is None:
         found = search(runs_dir=folder, **request)
         name, summary = found.path.name, found.summary
     fresh = np.array([run.fresh.mean for run in summary.runs])
-    means = [np.mean([getattr(run, kind) for run in summary.runs])
-             for kind in ("mean_all", "mean_selected")]  # fmt: skip
+    means = [
+        np.mean([getattr(run, kind) for run in summary.runs])
+        for kind in ("mean_all", "mean_selected")
+    ]
     spread = f" ± {fresh.std(ddof=1):.2g}" if seeds > 1 else ""
     expected = [each for each in EXPECTED[task.id] if (each.within or 0) <= episodes]
-    met = [each.met(fresh_after(folder, name, each.within) if each.within else fresh)
-           for each in expected]  # fmt: skip
-    numbers = (fresh.min(), *means, BEST_REWARD[task.id]["r2po"].mean,
-               MEAN_REWARD[task.id]["r2po"].mean)  # fmt: skip
+    met = [
+        each.met(fresh_after(folder, name, each.within) if each.within else fresh)
+        for each in expected
+    ]
+    numbers = (
+        fresh.min(),
+        *means,
+        BEST_REWARD[task.id]["r2po"].mean,
+        MEAN_REWARD[task.id]["r2po"].mean,
+    )
     return (
-        task.id, summary.label, f"{fresh.mean():.4g}{spread}", *(f"{x:.4g}" for x in numbers),
+        task.id,
+        summary.label,
+        f"{fresh.mean():.4g}{spread}",
+        *(f"{x:.4g}" for x in numbers),
         "; ".join(map(str, expected)) or "–",
         "; ".join("yes" if each else "NO" for each in met) or "–",
         f"{max(run.seconds for run in summary.runs) / 60:.1f}",
-    )  # fmt: skip
+    )
 
 
 def finished(folder, request):
@@ -181,8 +202,12 @@ def main():
     parser.add_argument("--env", nargs="*", default=list(TASKS), choices=TASKS, metavar="ENV")
     parser.add_argument("--seeds", type=int, default=10, help="runs per task (10)")
     parser.add_argument("--episodes", type=int, default=4000, help="budget of a run (4000)")
-    parser.add_argument("--folder", type=Path, default=Path("runs/search-table"),
-                        help="where the table keeps its searches (runs/search-table)")  # fmt: skip
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=Path("runs/search-table"),
+        help="where the table keeps its searches (runs/search-table)",
+    )
     options = parser.parse_args()
     if options.what == "table":
         table(options.folder, options.env, options.seeds, options.episodes)

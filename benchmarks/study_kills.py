@@ -24,8 +24,10 @@ def main() -> int:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="telic-kills-") as home:
         found = run_trials(count, seed, Path(home))
-    print(f"{found['trials']} trials over {found['studies']} studies in "
-          f"{time.monotonic() - began:.0f} s")  # fmt: skip
+    print(
+        f"{found['trials']} trials over {found['studies']} studies in "
+        f"{time.monotonic() - began:.0f} s"
+    )
     print("the last event before the kill:")
     for name, times in sorted(found["killed_after"].items()):
         print(f"  {name:<18} {times}")

@@ -9,11 +9,30 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "telic"
 LAYERS = {
-    "errors": 0, "core": 1, "storage": 2, "sandbox": 2.1, "sim": 3, "envs": 3.1, "quantities": 3.2,
-    "rewards": 3.3, "rendering": 3.4, "llm": 3.5, "training": 4, "judges": 4.1, "composer": 4.2,
-    "agents": 4.3, "session": 5, "search": 5, "studies": 5, "retelling": 5.3, "bench": 5.5,
-    "plugin": 5.6, "mcp": 6, "cli": 6, "testing": 9,
-}  # fmt: skip
+    "errors": 0,
+    "core": 1,
+    "storage": 2,
+    "sandbox": 2.1,
+    "sim": 3,
+    "envs": 3.1,
+    "quantities": 3.2,
+    "rewards": 3.3,
+    "rendering": 3.4,
+    "llm": 3.5,
+    "training": 4,
+    "judges": 4.1,
+    "composer": 4.2,
+    "agents": 4.3,
+    "session": 5,
+    "search": 5,
+    "studies": 5,
+    "retelling": 5.3,
+    "bench": 5.5,
+    "plugin": 5.6,
+    "mcp": 6,
+    "cli": 6,
+    "testing": 9,
+}
 MODULES = sorted(SOURCE.rglob("*.py"))
 HEAVY = ("torch", "mujoco", "gymnasium", "numpy", "pydantic")
 

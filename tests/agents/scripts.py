@@ -11,10 +11,16 @@ CRITERIA = {
     "ambiguous": ["how fast: 3 m/s"],
     "puppet": [{"seconds": 5.0, "forward_mps": 3.0}],
     "fine": [
-        "does nothing", "ends at once", "shakes", "pushes", "pulls", "flails", "lies on its back",
+        "does nothing",
+        "ends at once",
+        "shakes",
+        "pushes",
+        "pulls",
+        "flails",
+        "lies on its back",
         "topples over",
     ],
-}  # fmt: skip
+}
 ELICITED = Elicited.model_validate(CRITERIA)
 JUDGE = """
 from telic import leaf
@@ -25,10 +31,12 @@ def judge(episode):
 STRICT = JUDGE.replace("goal=1.0", "goal=50.0")
 REWARD = {"reasoning": "r", "source": SPEED, "steps": 10_000}
 REVISION = {
-    "diagnosis": "too slow", "change": "faster", "based_on": 1,
+    "diagnosis": "too slow",
+    "change": "faster",
+    "based_on": 1,
     "weights": [{"speed": 2.0}, {"speed": 4.0}],
     "lessons": [{"text": "speed needs weight"}],
-}  # fmt: skip
+}
 SCRIPT = {
     "elicitor": CRITERIA,
     "reward_author": REWARD,

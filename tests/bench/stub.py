@@ -35,15 +35,32 @@ class StubRunner:
         write_json(
             folder.iteration(1).judgment,
             Iteration(
-                number=1, parent=None, change="first try", passed=planned == "passed", score=value,
-                variant=0, best=member.member, tags=() if value == 1.0 else ("too_slow",),
-                members=(member,), training_s=2.0, judging_s=1.0,
+                number=1,
+                parent=None,
+                change="first try",
+                passed=planned == "passed",
+                score=value,
+                variant=0,
+                best=member.member,
+                tags=() if value == 1.0 else ("too_slow",),
+                members=(member,),
+                training_s=2.0,
+                judging_s=1.0,
             ),
-        )  # fmt: skip
+        )
         summary = SessionSummary(
-            session=folder.name, intent=intent, env=env, outcome=planned, iterations=1,
-            best_iteration=1, best_member=member.member, score=value, low=value, seconds=30.0,
-            not_understood=("gracefully",), doubts=(),
-        )  # fmt: skip
+            session=folder.name,
+            intent=intent,
+            env=env,
+            outcome=planned,
+            iterations=1,
+            best_iteration=1,
+            best_member=member.member,
+            score=value,
+            low=value,
+            seconds=30.0,
+            not_understood=("gracefully",),
+            doubts=(),
+        )
         write_json(folder.summary, summary)
         return Session(folder.path, summary)

@@ -18,13 +18,16 @@ SUITE = Suite.parse(
         "name": "small",
         "case": [
             {
-                "id": intent, "env": "HalfCheetah-v5", "intent": intent, "category": "locomotion",
+                "id": intent,
+                "env": "HalfCheetah-v5",
+                "intent": intent,
+                "category": "locomotion",
                 "difficulty": "easy",
             }
             for intent in INTENTS
         ],
     }
-)  # fmt: skip
+)
 PLAN = {
     "run": "passed",
     "fly": Refused("Nothing in it is a movement."),
@@ -41,9 +44,12 @@ def outcomes(found):
 def test_every_case_ends_with_an_outcome_and_a_reason(tmp_path):
     found = bench_intents(SUITE, runs_dir=tmp_path, run_session=StubRunner(PLAN), seeds=(1,))
     assert outcomes(found) == {
-        "run": "passed", "fly": "refused", "crash": "error", "crawl": "not_passed",
+        "run": "passed",
+        "fly": "refused",
+        "crash": "error",
+        "crawl": "not_passed",
         "glide": "refused",
-    }  # fmt: skip
+    }
     by_id = {each.case.id: each for each in found.tally.results}
     assert by_id["fly"].score is None and "Nothing in it" in by_id["fly"].reason
     assert by_id["crash"].score is None
@@ -65,9 +71,12 @@ def test_the_same_request_goes_on_and_only_errors_are_tried_again(tmp_path):
     assert second.tally.overall.passed == 2
     assert len(list(read_json_lines(BenchFolder(first.path).attempts))) == 6
     other = StubRunner(PLAN)
-    assert bench_intents(
-        SUITE, SUITE.case[:1], runs_dir=tmp_path, run_session=other, iterations=2
-    ).path != first.path  # fmt: skip
+    assert (
+        bench_intents(
+            SUITE, SUITE.case[:1], runs_dir=tmp_path, run_session=other, iterations=2
+        ).path
+        != first.path
+    )
     fresh = StubRunner(PLAN)
     bench_intents(SUITE, SUITE.case[:1], runs_dir=tmp_path, run_session=fresh, fresh=True)
     assert fresh.asked == ["run"]
@@ -106,9 +115,12 @@ def test_a_budget_that_is_used_up_is_a_failure_and_a_stop_is_not(tmp_path):
     assert outcomes(found) == {"run": "not_passed"}
     asked = StubRunner({"run": "stopped"})
     found = bench_intents(
-        SUITE, SUITE.case[:1], runs_dir=tmp_path / "other", run_session=asked,
+        SUITE,
+        SUITE.case[:1],
+        runs_dir=tmp_path / "other",
+        run_session=asked,
         should_stop=lambda: len(asked.asked) > 0,
-    )  # fmt: skip
+    )
     assert outcomes(found) == {} and found.tally.waiting == ("run",)
 
 
@@ -142,16 +154,26 @@ def real(folder, checks):
             "name": "pole",
             "case": [
                 {
-                    "id": "pole", "env": "InvertedPendulum-v5", "intent": "keep the pole upright",
-                    "category": "balance", "difficulty": "easy", "checks": checks,
+                    "id": "pole",
+                    "env": "InvertedPendulum-v5",
+                    "intent": "keep the pole upright",
+                    "category": "balance",
+                    "difficulty": "easy",
+                    "checks": checks,
                 }
             ],
         }
-    )  # fmt: skip
+    )
     return bench_intents(
-        suite, runs_dir=folder, run_session=run, steps=3000, episodes=4, iterations=1, seeds=(1,),
+        suite,
+        runs_dir=folder,
+        run_session=run,
+        steps=3000,
+        episodes=4,
+        iterations=1,
+        seeds=(1,),
         threshold=0.0,
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.long

@@ -15,13 +15,20 @@ from telic.storage.trajectories import write_trajectory
 FORWARD = (Motion(seconds=8, forward_mps=5.0, stride_hz=3),)
 BACKWARD = (Motion(seconds=8, forward_mps=-5.0, stride_hz=3),)
 RUN = Pair(
-    id="run", env="HalfCheetah-v5", intent="Run forward as fast as you can.", good=FORWARD,
-    wrong={"backward": BACKWARD}, undecided=("shakes", "cheetah-sprint-after-flip"),
-)  # fmt: skip
+    id="run",
+    env="HalfCheetah-v5",
+    intent="Run forward as fast as you can.",
+    good=FORWARD,
+    wrong={"backward": BACKWARD},
+    undecided=("shakes", "cheetah-sprint-after-flip"),
+)
 STAND = Pair(
-    id="stand", env="HalfCheetah-v5", intent="Stand still.", good=(Motion(seconds=8),),
+    id="stand",
+    env="HalfCheetah-v5",
+    intent="Stand still.",
+    good=(Motion(seconds=8),),
     right=("does nothing",),
-)  # fmt: skip
+)
 
 
 def test_the_set_has_dozens_of_pairs_on_every_robot():
@@ -30,9 +37,15 @@ def test_the_set_has_dozens_of_pairs_on_every_robot():
     assert len({each.id for each in pairs}) == len(pairs)
     names = {each.id for each in pairs}
     habits = {
-        "does nothing", "ends at once", "shakes", "pushes", "pulls", "flails", "lies on its back",
+        "does nothing",
+        "ends at once",
+        "shakes",
+        "pushes",
+        "pulls",
+        "flails",
+        "lies on its back",
         "topples over",
-    }  # fmt: skip
+    }
     for each in pairs:
         assert set(each.undecided) <= names | habits and set(each.right) <= habits
 

@@ -38,11 +38,15 @@ def test_the_page_says_the_rate_and_shows_every_case(tmp_path):
     video.write_bytes(b"frames")
     sums = found(
         result(
-            0, "passed", score=0.93, low=0.9, video="cases/c0/median.mp4",
+            0,
+            "passed",
+            score=0.93,
+            low=0.9,
+            video="cases/c0/median.mp4",
             criteria=(Measured(title="goes", credit=1.0, value=2.5, unit="m/s"),),
         ),
         result(1, "refused", reason="<script>alert(1)</script>"),
-    )  # fmt: skip
+    )
     text = page(sums, tmp_path)
     outline = Outline(text)
     assert outline.open == []

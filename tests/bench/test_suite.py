@@ -9,8 +9,12 @@ from telic.envs.catalogue import catalogue
 from telic.errors import ConfigError, UnknownName
 
 CASE = {
-    "id": "a", "env": "Ant-v5", "intent": "walk", "category": "locomotion", "difficulty": "easy",
-}  # fmt: skip
+    "id": "a",
+    "env": "Ant-v5",
+    "intent": "walk",
+    "category": "locomotion",
+    "difficulty": "easy",
+}
 
 
 def test_core_covers_every_robot_and_difficulty():
@@ -25,11 +29,17 @@ def test_exotic_has_the_published_balance():
     cases = load_suite("exotic").case
     assert Counter(each.difficulty for each in cases) == {"easy": 2, "medium": 6, "hard": 7}
     assert Counter(each.category for each in cases) == {
-        "acrobatic": 6, "pose": 3, "locomotion": 2, "balance": 2, "style": 2,
-    }  # fmt: skip
+        "acrobatic": 6,
+        "pose": 3,
+        "locomotion": 2,
+        "balance": 2,
+        "style": 2,
+    }
     assert Counter(each.env for each in cases) == {
-        "Ant-v5": 5, "HalfCheetah-v5": 5, "Humanoid-v5": 5,
-    }  # fmt: skip
+        "Ant-v5": 5,
+        "HalfCheetah-v5": 5,
+        "Humanoid-v5": 5,
+    }
 
 
 @pytest.mark.parametrize("name", ["core", "exotic"])
@@ -51,8 +61,9 @@ def test_cases_are_chosen_by_id_robot_and_difficulty():
     assert [each.id for each in suite.select(only=["ant-walk"])] == ["ant-walk"]
     chosen = suite.select(env="Ant-v5", difficulty=["easy", "hard"])
     assert chosen and {(each.env, each.difficulty) for each in chosen} == {
-        ("Ant-v5", "easy"), ("Ant-v5", "hard"),
-    }  # fmt: skip
+        ("Ant-v5", "easy"),
+        ("Ant-v5", "hard"),
+    }
 
 
 def test_what_does_not_exist_is_said():

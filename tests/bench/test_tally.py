@@ -13,13 +13,16 @@ SUITE = Suite.parse(
         "name": "small",
         "case": [
             {
-                "id": f"c{index}", "env": "Ant-v5" if index % 2 else "Hopper-v5", "intent": "walk",
-                "category": "locomotion", "difficulty": difficulty,
+                "id": f"c{index}",
+                "env": "Ant-v5" if index % 2 else "Hopper-v5",
+                "intent": "walk",
+                "category": "locomotion",
+                "difficulty": difficulty,
             }
             for index, difficulty in enumerate(DIFFICULTIES)
         ],
     }
-)  # fmt: skip
+)
 CONFIG = BenchConfig(suite="small", telic="0", options={})
 
 
@@ -49,8 +52,12 @@ def test_every_way_not_to_pass_counts_and_has_no_score():
     )
     assert (sums.overall.passed, sums.overall.total) == (1, 5)
     assert sums.outcomes == {
-        "passed": 1, "unconfirmed": 1, "not_passed": 1, "refused": 1, "error": 1,
-    }  # fmt: skip
+        "passed": 1,
+        "unconfirmed": 1,
+        "not_passed": 1,
+        "refused": 1,
+        "error": 1,
+    }
     by_difficulty = {each.name: each for each in sums.by_difficulty}
     assert list(by_difficulty) == ["easy", "medium", "hard"]
     assert by_difficulty["medium"].mean_score is None

@@ -47,10 +47,26 @@ def trained(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("cli")
     (folder / "reward.py").write_text(REWARD)
     done = telic(
-        "train", "HalfCheetah-v5", "--reward", "reward.py", "--seeds", "1,2", "--steps", "1024",
-        "--env-arg", "max_episode_steps=40", "--evaluations", "2", "--videos", "none", "--json",
-        "--weight", "speed=2", *SMALL, folder=folder,
-    )  # fmt: skip
+        "train",
+        "HalfCheetah-v5",
+        "--reward",
+        "reward.py",
+        "--seeds",
+        "1,2",
+        "--steps",
+        "1024",
+        "--env-arg",
+        "max_episode_steps=40",
+        "--evaluations",
+        "2",
+        "--videos",
+        "none",
+        "--json",
+        "--weight",
+        "speed=2",
+        *SMALL,
+        folder=folder,
+    )
     summary = json.loads(done.stdout)
     assert summary["status"] == "completed"
     assert summary["members"] == ["reward_seed_1", "reward_seed_2"]
@@ -73,8 +89,16 @@ def said(trained, monkeypatch, capsys):
 
 
 def test_json_is_one_document_for_every_command(said):
-    for args in (["runs"], ["show"], ["envs"], ["envs", "Hopper-v5"], ["quantities"], ["presets"],
-                 ["train", "Ant-v5", "--dry-run"], ["doctor"]):  # fmt: skip
+    for args in (
+        ["runs"],
+        ["show"],
+        ["envs"],
+        ["envs", "Hopper-v5"],
+        ["quantities"],
+        ["presets"],
+        ["train", "Ant-v5", "--dry-run"],
+        ["doctor"],
+    ):
         done = said(*args, "--json")
         json.loads(done.out)
         assert done.err == "", args
@@ -142,10 +166,25 @@ def test_bad_input_gets_one_clear_paragraph(trained, said, args, code, says):
 
 def start_long_run(folder: Path) -> subprocess.Popen[str]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "telic", "train", "HalfCheetah-v5", "--steps", "10M", "--name",
-         "long", "--videos", "none", *SMALL],
-        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "telic",
+            "train",
+            "HalfCheetah-v5",
+            "--steps",
+            "10M",
+            "--name",
+            "long",
+            "--videos",
+            "none",
+            *SMALL,
+        ],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     scalars = folder / "runs" / "long" / "default_seed_1" / "metrics" / "scalars.jsonl"
     deadline = time.monotonic() + 120
     while not (scalars.exists() and scalars.stat().st_size > 500):

@@ -154,9 +154,14 @@ def test_a_finished_session_points_to_a_branch(session, tmp_path):
 def test_what_a_session_takes_and_waits_for_is_said_in_words(session):
     view = SteeredView()
     made = forecast(
-        (30_000, 70_000), Allowance(steps=50_000), runs_dir=session.path.parent, env="x",
-        members=3, model="anthropic:nobody", calls=7,
-    )  # fmt: skip
+        (30_000, 70_000),
+        Allowance(steps=50_000),
+        runs_dir=session.path.parent,
+        env="x",
+        members=3,
+        model="anthropic:nobody",
+        calls=7,
+    )
     with console.capture() as said:
         view({"event": "session.forecast", **made.model_dump()})
         Account(session, Allowance(steps=50_000, hours=2)).report(view, 1)
@@ -167,20 +172,35 @@ def test_what_a_session_takes_and_waits_for_is_said_in_words(session):
         view({"event": "session.notes", "number": 2, "notes": [{"author": "ada", "text": "slow"}]})
     text = said.get()
     for words in (
-        "30,000 steps if the first try passes, at most 100,000 steps", "never trained",
-        "7 model calls, at an unknown price", "the limit on steps may end it before",
-        "256 steps; left: 2 h 00 min, 49,744 steps", "paused: telic resume [x]",
-        "going on after 1 min 15 s", "heeding ada: slow",
-    ):  # fmt: skip
+        "30,000 steps if the first try passes, at most 100,000 steps",
+        "never trained",
+        "7 model calls, at an unknown price",
+        "the limit on steps may end it before",
+        "256 steps; left: 2 h 00 min, 49,744 steps",
+        "paused: telic resume [x]",
+        "going on after 1 min 15 s",
+        "heeding ada: slow",
+    ):
         assert words in text, text
 
 
 @pytest.mark.slow
 def test_a_real_session_is_stopped_in_time_and_goes_on_with_more_budget(tmp_path):
     command = [
-        sys.executable, "-m", "telic", "run", "run forward fast", "--env", "HalfCheetah-v5",
-        "--seeds", "1", "--steps", "10M", "--iterations", "1",
-    ]  # fmt: skip
+        sys.executable,
+        "-m",
+        "telic",
+        "run",
+        "run forward fast",
+        "--env",
+        "HalfCheetah-v5",
+        "--seeds",
+        "1",
+        "--steps",
+        "10M",
+        "--iterations",
+        "1",
+    ]
     process = subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
@@ -193,9 +213,7 @@ def test_a_real_session_is_stopped_in_time_and_goes_on_with_more_budget(tmp_path
     assert answer("stop", folder=tmp_path)["status"] == "stopped"
     process.communicate(timeout=60)
     (folder,) = list_sessions(runs)
-    changed = telic(
-        "resume", "--budget-hours", "1e-9", "--json", folder=tmp_path, check=None
-    )  # fmt: skip
+    changed = telic("resume", "--budget-hours", "1e-9", "--json", folder=tmp_path, check=None)
     assert json.loads(changed.stdout)["outcome"] == "stopped"
     assert "hours" in json.loads(changed.stdout)["reason"]
     assert read_record(folder.config, SessionConfig).max_hours == 1e-9

@@ -14,10 +14,13 @@ def test_terms_that_stay_zero_are_left_to_the_records_and_the_rest_is_said(capsy
     found = [{"name": "dead_term", "message": "was 0"}, {"name": "dominant", "message": "96 %"}]
     view(
         {
-            "event": "probe.done", "reward": "reward", "mode": "batched",
-            "microseconds_per_step": 1.0, "findings": found,
+            "event": "probe.done",
+            "reward": "reward",
+            "mode": "batched",
+            "microseconds_per_step": 1.0,
+            "findings": found,
         }
-    )  # fmt: skip
+    )
     said = capsys.readouterr().out
     assert "dead_term" not in said and "was 0" not in said
     assert "plateau" in said and "96 %" in said and "probed reward" in said

@@ -99,13 +99,19 @@ def test_there_and_back_is_no_circle():
 @pytest.mark.parametrize(
     ("env", "intent", "motions"),
     [
-        ("Hopper-v5", "jump once, then stand still",
-         [Motion(seconds=1.5, jumps=1, height_m=0.45), STILL]),
+        (
+            "Hopper-v5",
+            "jump once, then stand still",
+            [Motion(seconds=1.5, jumps=1, height_m=0.45), STILL],
+        ),
         ("Walker2d-v5", "walk slowly for three seconds, then run", [go(3, 0.5), go(20, 2.2)]),
-        (ANT, "walk forward for three seconds, then walk backward for three seconds",
-         [go(3, 0.9), go(3, -0.9), STILL]),
+        (
+            ANT,
+            "walk forward for three seconds, then walk backward for three seconds",
+            [go(3, 0.9), go(3, -0.9), STILL],
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_sequence_done_to_the_letter_passes(env, intent, motions):
     assert led(env, intent, *motions) >= 0.9
 

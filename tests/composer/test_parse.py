@@ -41,12 +41,19 @@ def show_frame(frame):
     degree = f"{frame.degree}/{frame.dimension}" if frame.degree else ""
     amount = f"{show_amount(frame.amount)}/{frame.dimension}" if frame.amount else ""
     words = [
-        f"{frame.phase})", frame.verb, frame.gait, frame.direction, degree, amount,
+        f"{frame.phase})",
+        frame.verb,
+        frame.gait,
+        frame.direction,
+        degree,
+        amount,
         f"x{frame.count}" if frame.count else "",
         f"{frame.duration_s}s" if frame.duration_s else "",
-        "until_end" if frame.until_end else "", f"[{frame.part}]" if frame.part else "",
-        *frame.postures, *frame.styles,
-    ]  # fmt: skip
+        "until_end" if frame.until_end else "",
+        f"[{frame.part}]" if frame.part else "",
+        *frame.postures,
+        *frame.styles,
+    ]
     return " ".join(word for word in words if word)
 
 
@@ -570,8 +577,12 @@ def test_any_salad_of_letters_is_accounted_for():
         ("Walker2d", "right foot", "right foot", ["foot"]),
         ("Walker2d", "left thigh", "left thigh", ["thigh_left"]),
         ("Humanoid", "right hand", "right hand", ["right_lower_arm"]),
-        ("Humanoid", "both arms", "arms", ["right_upper_arm", "right_lower_arm",
-                                           "left_upper_arm", "left_lower_arm"]),
+        (
+            "Humanoid",
+            "both arms",
+            "arms",
+            ["right_upper_arm", "right_lower_arm", "left_upper_arm", "left_lower_arm"],
+        ),
         ("HumanoidStandup", "lower left leg", "lower left leg", []),
         ("HumanoidStandup", "left lower leg", "left shin", ["left_shin"]),
         ("Swimmer", "tail", "tail", ["back"]),
@@ -579,7 +590,7 @@ def test_any_salad_of_letters_is_accounted_for():
         ("InvertedPendulum", "tip of the pole", "tip", ["pole"]),
         ("InvertedDoublePendulum", "upper pole", "upper pole", ["pole2"]),
     ],
-)  # fmt: skip
+)
 def test_a_part_is_found_by_its_everyday_name(robot, name, part, bodies):
     frame = only(f"lift the {name}", robot)
     assert (frame.part, list(frame.bodies)) == (part, bodies)
@@ -610,9 +621,13 @@ def test_a_task_without_bodies_can_be_talked_about():
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
-    [("backflp", Verb.FLIP), ("balanse", Verb.BALANCE), ("cirlce", Verb.CIRCLE),
-     ("jummping", Verb.JUMP)],
-)  # fmt: skip
+    [
+        ("backflp", Verb.FLIP),
+        ("balanse", Verb.BALANCE),
+        ("cirlce", Verb.CIRCLE),
+        ("jummping", Verb.JUMP),
+    ],
+)
 def test_one_wrong_letter_is_forgiven(typed, meant):
     parsed = read(typed)
     assert parsed.frames[0].verb == meant
@@ -682,13 +697,28 @@ def test_british_and_american_spelling_mean_the_same():
 
 
 ENUMS = {
-    "verbs": Verb, "directions": Direction, "degrees": Degree, "postures": Posture,
-    "styles": Style, "constraints": LimitKind,
-}  # fmt: skip
+    "verbs": Verb,
+    "directions": Direction,
+    "degrees": Degree,
+    "postures": Posture,
+    "styles": Style,
+    "constraints": LimitKind,
+}
 KEYS = {
-    "words", "forbidden", "verbs", "gait", "direction", "degree", "dimension", "postures", "turns",
-    "until_end", "weak", "holder", "sequel",
-}  # fmt: skip
+    "words",
+    "forbidden",
+    "verbs",
+    "gait",
+    "direction",
+    "degree",
+    "dimension",
+    "postures",
+    "turns",
+    "until_end",
+    "weak",
+    "holder",
+    "sequel",
+}
 
 
 @pytest.mark.parametrize("name", sorted(ENUMS))

@@ -107,10 +107,24 @@ TRULY = {
     (HOPPER, "lie down"): {"pushes", "lies on its back"},
 }
 TEMPTING = [
-    "run forward fast", "walk 3 m", "jump", "jump three times", "jump forward", "hop in place",
-    "do a backflip", "roll over", "stand still", "crouch", "squat three times", "lie down",
-    "wave", "kick", "lift a foot", "jump, then stand still", "run for 3 seconds, then stop",
-]  # fmt: skip
+    "run forward fast",
+    "walk 3 m",
+    "jump",
+    "jump three times",
+    "jump forward",
+    "hop in place",
+    "do a backflip",
+    "roll over",
+    "stand still",
+    "crouch",
+    "squat three times",
+    "lie down",
+    "wave",
+    "kick",
+    "lift a foot",
+    "jump, then stand still",
+    "run for 3 seconds, then stop",
+]
 CALLED_OFF = {(HOPPER, "kick"), (HOPPER, "lift a foot")}
 
 

@@ -45,11 +45,17 @@ def judged(env, intent, motions):
         (CHEETAH, "jump, then stand still", [JUMP, STILL]),
         (CHEETAH, "run forward for 3 seconds, then stop", [RUN, STILL]),
         (CHEETAH, "jump twice, then run forward", [JUMP, JUMP, RUN]),
-        (ANT, "walk forward for 3 seconds, then turn around and walk back",
-         [Motion(seconds=4, forward_mps=1.0), Motion(seconds=4, turn_rps=0.8),
-          Motion(seconds=12, forward_mps=-1.0)]),
+        (
+            ANT,
+            "walk forward for 3 seconds, then turn around and walk back",
+            [
+                Motion(seconds=4, forward_mps=1.0),
+                Motion(seconds=4, turn_rps=0.8),
+                Motion(seconds=12, forward_mps=-1.0),
+            ],
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_right_order_is_recognised(env, intent, motions):
     assert judged(env, intent, motions).score >= 0.8
 

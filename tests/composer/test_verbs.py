@@ -85,8 +85,9 @@ def test_every_posture_style_and_limit_is_asked_for():
     frames = [frame for each in parsed for frame in each.frames]
     assert {each for frame in frames for each in frame.postures} >= set(Posture) - {Posture.LYING}
     assert {each for frame in frames for each in frame.styles} >= set(Style) - {
-        Style.SMOOTH, Style.EFFICIENT
-    }  # fmt: skip
+        Style.SMOOTH,
+        Style.EFFICIENT,
+    }
     assert {limit.kind for each in parsed for limit in each.limits} == set(LimitKind)
 
 

@@ -17,17 +17,19 @@ def measured(examples, name):
 @pytest.fixture(scope="module")
 def cheetahs():
     return good_examples(
-        "HalfCheetah-v5", SHORT,
+        "HalfCheetah-v5",
+        SHORT,
         {
             "runs": (Motion(seconds=60, forward_mps=2.0, stride_hz=1.5),),
             "backs": (Motion(seconds=60, forward_mps=-2.0),),
             "stands": (Motion(seconds=60),),
             "jumps": (Motion(seconds=1.0, jumps=1, height_m=0.5), Motion(seconds=1.0)),
             "flips": (
-                Motion(seconds=1.0, jumps=1, height_m=1.0, pitch_turns=-1.0), Motion(seconds=1.0),
+                Motion(seconds=1.0, jumps=1, height_m=1.0, pitch_turns=-1.0),
+                Motion(seconds=1.0),
             ),
         },
-    )  # fmt: skip
+    )
 
 
 def test_a_puppet_goes_as_fast_as_it_is_led_and_gets_there(cheetahs):
@@ -57,13 +59,14 @@ def test_a_puppet_turns_over_backward_once_and_stands(cheetahs):
 
 def test_a_free_robot_turns_circles_and_goes_aside():
     ants = good_examples(
-        "Ant-v5", {"max_episode_steps": 60},
+        "Ant-v5",
+        {"max_episode_steps": 60},
         {
             "turns": (Motion(seconds=60, turn_rps=1.0),),
             "aside": (Motion(seconds=60, left_mps=0.5),),
             "circle": (Motion(seconds=60, forward_mps=0.8, turn_rps=1.0, circle=True),),
         },
-    )  # fmt: skip
+    )
     turns, aside, circle = (measured(ants, name) for name in ("turns", "aside", "circle"))
     seconds = 59 * turns.dt
     assert turns.last("heading_turns") == pytest.approx(seconds / (2 * np.pi), rel=0.05)
@@ -80,9 +83,10 @@ def test_what_a_robot_cannot_do_is_left_out():
 
 def test_motions_follow_one_another_and_the_last_one_goes_on():
     episode = good_examples(
-        "Swimmer-v5", {"max_episode_steps": 50},
+        "Swimmer-v5",
+        {"max_episode_steps": 50},
         {"x": (Motion(seconds=1.0, forward_mps=1.0), Motion(seconds=0.1, forward_mps=-1.0))},
-    )  # fmt: skip
+    )
     x = measured(episode, "x")["x_position"]
     assert x.argmax() == pytest.approx(25, abs=2) and x[-1] == pytest.approx(0.0, abs=0.15)
 

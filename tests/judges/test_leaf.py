@@ -11,10 +11,16 @@ from telic.judges.leaf import guard, leaf, near, total
 @pytest.mark.parametrize(
     ("value", "zero", "goal", "credit"),
     [
-        (0.0, 1.0, 3.0, 0.0), (1.0, 1.0, 3.0, 0.0), (2.0, 1.0, 3.0, 0.5), (3.0, 1.0, 3.0, 1.0),
-        (9.0, 1.0, 3.0, 1.0), (0.1, 0.5, 0.1, 1.0), (0.3, 0.5, 0.1, 0.5), (0.9, 0.5, 0.1, 0.0),
+        (0.0, 1.0, 3.0, 0.0),
+        (1.0, 1.0, 3.0, 0.0),
+        (2.0, 1.0, 3.0, 0.5),
+        (3.0, 1.0, 3.0, 1.0),
+        (9.0, 1.0, 3.0, 1.0),
+        (0.1, 0.5, 0.1, 1.0),
+        (0.3, 0.5, 0.1, 0.5),
+        (0.9, 0.5, 0.1, 0.0),
     ],
-)  # fmt: skip
+)
 def test_credit_is_a_ramp_in_either_direction(value, zero, goal, credit):
     made = leaf("x", value, zero=zero, goal=goal)
     assert made.credit == pytest.approx(credit)

@@ -24,17 +24,30 @@ class Subject(NamedTuple):
 
 
 BLINK = Subject(
-    "toy", "gain", blink.FIELDS, blink.METRIC_SPEC, ["evaluate.py"], {"episodes": 10},
-    blink.CONTRACT, ESTIMATE,
-)  # fmt: skip
+    "toy",
+    "gain",
+    blink.FIELDS,
+    blink.METRIC_SPEC,
+    ["evaluate.py"],
+    {"episodes": 10},
+    blink.CONTRACT,
+    ESTIMATE,
+)
 POINT_MASS = Subject(
-    "reach", "weights",
-    {"commands.train": point_mass.COMMAND, "metrics.map.return": "return", "seeds": None,
-     "outputs.checkpoint_glob": "policy.json"},
-    point_mass.METRIC_SPEC, ["evaluate.py", "pointmass.py"],
+    "reach",
+    "weights",
+    {
+        "commands.train": point_mass.COMMAND,
+        "metrics.map.return": "return",
+        "seeds": None,
+        "outputs.checkpoint_glob": "policy.json",
+    },
+    point_mass.METRIC_SPEC,
+    ["evaluate.py", "pointmass.py"],
     {"env_ids": ["PointMass"], "eval_seeds": [12345], "episodes": 200, "horizon": 24},
-    point_mass.CONTRACT, {"est": {"wall_clock_h": 0.02}, "steps": point_mass.STEPS},
-)  # fmt: skip
+    point_mass.CONTRACT,
+    {"est": {"wall_clock_h": 0.02}, "steps": point_mass.STEPS},
+)
 
 
 async def set_up(call, subject: Subject = BLINK) -> None:
@@ -46,9 +59,11 @@ async def set_up(call, subject: Subject = BLINK) -> None:
         assert (await call("request_confirmation", field=field, **given))["status"] == "agreed"
     protocol = {"schema": "telic.eval_protocol/1", **subject.protocol}
     await call(
-        "draft_metrics", metric_spec=subject.metric_spec, protocol=protocol,
+        "draft_metrics",
+        metric_spec=subject.metric_spec,
+        protocol=protocol,
         evaluator=subject.evaluator,
-    )  # fmt: skip
+    )
     checked = await call("draft_contract", answers=subject.contract)
     assert checked["check"]["questions"] == []
     await call("request_amendment", because="the first agreement")
@@ -120,9 +135,12 @@ async def plan(call, args, ideas):
 
 async def launch(call, args, ideas):
     found = await call(
-        "launch_candidate", candidate=args["candidate"], phase=args["phase"], seed=args["seed"],
+        "launch_candidate",
+        candidate=args["candidate"],
+        phase=args["phase"],
+        seed=args["seed"],
         confirm="RUN_CANDIDATE",
-    )  # fmt: skip
+    )
     assert found["status"] == "started"
 
 
@@ -165,9 +183,11 @@ async def review(call, args, ideas):
 async def decide(call, args, ideas):
     if args["verdict"] in ("accept", "keep"):
         found = await call(
-            "request_decision", candidate=args["candidate"], verdict=args["verdict"],
+            "request_decision",
+            candidate=args["candidate"],
+            verdict=args["verdict"],
             because="the audit says so",
-        )  # fmt: skip
+        )
         assert found["decision"]["recorded"]
     else:
         await propose_verdict(call, args, ideas)
@@ -176,9 +196,12 @@ async def decide(call, args, ideas):
 async def propose_verdict(call, args, ideas):
     given = {key: args[key] for key in ("audit", "cause") if key in args}
     found = await call(
-        "propose_decision", candidate=args["candidate"], verdict=args["verdict"],
-        because="the evidence says so", **given,
-    )  # fmt: skip
+        "propose_decision",
+        candidate=args["candidate"],
+        verdict=args["verdict"],
+        because="the evidence says so",
+        **given,
+    )
     assert found["recorded"]
 
 
@@ -193,7 +216,17 @@ async def propose(call, args, ideas):
 
 
 ACTIONS = {
-    "validate": validate, "plan": plan, "launch": launch, "wait": settle, "reconcile": settle,
-    "ingest": ingest, "monitor": watch, "audit": audit, "advance": advance, "decide": decide,
-    "propose": propose, "review": review, "reflect": reflect,
-}  # fmt: skip
+    "validate": validate,
+    "plan": plan,
+    "launch": launch,
+    "wait": settle,
+    "reconcile": settle,
+    "ingest": ingest,
+    "monitor": watch,
+    "audit": audit,
+    "advance": advance,
+    "decide": decide,
+    "propose": propose,
+    "review": review,
+    "reflect": reflect,
+}

@@ -47,8 +47,9 @@ async def test_an_order_is_answered_and_the_next_one_comes(host, orders):
         found = await call.client.read_resource(second["inputs"][0])
         assert base64.b64decode(found.contents[0].blob) == b"\x89PNG..."
     assert {each.key: each.state for each in list_orders(orders)} == {
-        "first": "answered", "second": "open",
-    }  # fmt: skip
+        "first": "answered",
+        "second": "open",
+    }
 
 
 @pytest.mark.parametrize(

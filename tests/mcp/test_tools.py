@@ -144,10 +144,19 @@ RESOURCES = [
 
 def test_no_tool_or_resource_starts_a_process_or_imports_a_framework(repository):
     done = subprocess.run(
-        [sys.executable, "-c", WATCHED, str(repository), json.dumps(ARGUMENTS),
-         json.dumps(RESOURCES)],
-        capture_output=True, text=True, check=False, env={**os.environ},
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-c",
+            WATCHED,
+            str(repository),
+            json.dumps(ARGUMENTS),
+            json.dumps(RESOURCES),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ},
+    )
     assert "SEEN " in done.stdout, done.stderr
     assert json.loads(done.stdout.rpartition("SEEN ")[2]) == {"seen": [], "frameworks": []}
 

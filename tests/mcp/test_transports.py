@@ -21,10 +21,15 @@ from tests.mcp.toy import Person
 pytestmark = pytest.mark.anyio
 SERVE = ["-m", "telic", "mcp", "serve"]
 INITIALIZE = {
-    "jsonrpc": "2.0", "id": 1, "method": "initialize",
-    "params": {"protocolVersion": "2025-11-25", "capabilities": {},
-               "clientInfo": {"name": "test", "version": "1"}},
-}  # fmt: skip
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
 
 
 async def test_an_agent_works_over_stdio(repository):
@@ -74,8 +79,12 @@ async def test_an_agent_works_over_http_and_strangers_do_not(served, repository)
     unreadable = {"Authorization": b"Bearer \xff\xfe"}
     async with httpx2.AsyncClient() as http:
         for headers, code in (
-            ({}, 401), (wrong, 401), (unreadable, 401), (strange, 403), (elsewhere, 421)
-        ):  # fmt: skip
+            ({}, 401),
+            (wrong, 401),
+            (unreadable, 401),
+            (strange, 403),
+            (elsewhere, 421),
+        ):
             found = await http.post(address, json=INITIALIZE, headers=headers)
             assert found.status_code == code, headers
             assert token not in found.text

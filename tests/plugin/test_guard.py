@@ -144,5 +144,8 @@ def test_the_answer_is_in_the_words_of_the_hosts(repository):
 def test_a_shell_line_comes_apart():
     line = "A=1 cd x && B=2 python t.py --a='b c' > out 2>&1 | tee log; (ls)"
     assert simple_commands(line) == [
-        ["cd", "x"], ["python", "t.py", "--a=b c", "2"], ["tee", "log"], ["ls"],
-    ]  # fmt: skip
+        ["cd", "x"],
+        ["python", "t.py", "--a=b c", "2"],
+        ["tee", "log"],
+        ["ls"],
+    ]

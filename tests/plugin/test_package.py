@@ -13,12 +13,27 @@ from telic.plugin.source import read_source, split_front_matter
 ROOT = Path(__file__).parents[2]
 
 SKILLS = [
-    "audit-task", "make-contract", "define-metrics", "plan-baseline", "analyze-run",
-    "propose-candidates", "validate-candidate", "reward-tuning", "reward-reflection",
-    "reward-engineering", "reward-review", "curriculum-design", "dr-probe", "dr-design",
-    "plan-parallel-batch", "queue-batch", "monitor-training", "audit-results", "update-report",
+    "audit-task",
+    "make-contract",
+    "define-metrics",
+    "plan-baseline",
+    "analyze-run",
+    "propose-candidates",
+    "validate-candidate",
+    "reward-tuning",
+    "reward-reflection",
+    "reward-engineering",
+    "reward-review",
+    "curriculum-design",
+    "dr-probe",
+    "dr-design",
+    "plan-parallel-batch",
+    "queue-batch",
+    "monitor-training",
+    "audit-results",
+    "update-report",
     "autoloop",
-]  # fmt: skip
+]
 OLDER = ["rl-task-audit", "rl-experiment-plan", "rl-reward-curriculum-design", "rl-experiment-loop"]
 AGENTS = ["experiment-director", "metrics-analyst", "reward-reviewer"]
 
@@ -120,14 +135,18 @@ def test_only_the_loop_launches_and_only_with_both_words(tmp_path, tree, monkeyp
         (".codex-plugin/plugin.json", '"version": "', '"version": "9', "version"),
         (".claude-plugin/plugin.json", '"name": "telic"', '"name": "other"', "name"),
         ("agents/metrics-analyst.md", "tools:", "model:", "not every host knows model"),
-        ("skills/rl-task-audit/SKILL.md", "description:", 'argument-hint: "x"\ndescription:',
-         "not every host knows argument-hint"),
+        (
+            "skills/rl-task-audit/SKILL.md",
+            "description:",
+            'argument-hint: "x"\ndescription:',
+            "not every host knows argument-hint",
+        ),
         ("skills/rl-task-audit/SKILL.md", "name: rl-task-audit", "name: other", "its folder's"),
         (".mcp.json", '"command": "telic"', '"command": "python"', "not telic"),
         (".mcp.json", '"serve"', '"swerve"', "no command telic mcp swerve"),
         (".mcp.json", '"serve"', '"serve", "--allow-launch"', "for the person to say"),
     ],
-)  # fmt: skip
+)
 def test_wrong_wiring_is_found(name, old, new, complaint, tmp_path, tree, monkeypatch):
     files = package_files()
     assert old in files[f"{HOME}/{name}"]
@@ -137,8 +156,9 @@ def test_wrong_wiring_is_found(name, old, new, complaint, tmp_path, tree, monkey
 
 
 def test_a_file_that_could_be_executed_is_found(tmp_path, tree, monkeypatch):
-    found = _found({**package_files(), f"{HOME}/bin/go.sh": "python t.py"}, tmp_path, tree,
-                   monkeypatch)  # fmt: skip
+    found = _found(
+        {**package_files(), f"{HOME}/bin/go.sh": "python t.py"}, tmp_path, tree, monkeypatch
+    )
     assert found == ["bin/go.sh: only plain Markdown and JSON files belong into the package"]
 
 

@@ -38,10 +38,19 @@ def try_reward(folder: SessionFolder, number: int, score: float) -> None:
 def end_session(folder: SessionFolder, outcome: str, iterations: int) -> None:
     """Write how the session ended."""
     summary = SessionSummary(
-        session=folder.name, intent="run forward", env="HalfCheetah-v5", outcome=outcome,
-        iterations=iterations, best_iteration=iterations, best_member="reward_seed_1", score=0.9,
-        low=0.85, seconds=3.0, not_understood=(), doubts=(),
-    )  # fmt: skip
+        session=folder.name,
+        intent="run forward",
+        env="HalfCheetah-v5",
+        outcome=outcome,
+        iterations=iterations,
+        best_iteration=iterations,
+        best_member="reward_seed_1",
+        score=0.9,
+        low=0.85,
+        seconds=3.0,
+        not_understood=(),
+        doubts=(),
+    )
     write_json(folder.summary, summary)
 
 
@@ -54,9 +63,18 @@ def _member(seed: int, score: float) -> MemberScore:
 
 def _fused(score: float) -> Verdict:
     leaf = Leaf(
-        title="runs forward", value=4 * score, unit="m/s", zero=0.0, goal=4.0, weight=1.0,
-        credit=score, counted=score, passed=score >= 1, tag="too_slow", is_guard=False,
-    )  # fmt: skip
+        title="runs forward",
+        value=4 * score,
+        unit="m/s",
+        zero=0.0,
+        goal=4.0,
+        weight=1.0,
+        credit=score,
+        counted=score,
+        passed=score >= 1,
+        tag="too_slow",
+        is_guard=False,
+    )
     by_judge = {"code": score, "vision": score}
     return judged([leaf], score).model_copy(update={"source": "fused", "by_judge": by_judge})
 
@@ -66,9 +84,19 @@ def begin_search(runs_dir: Path, runs: int = 2) -> SearchFolder:
     folder = SearchFolder(runs_dir / SEARCH)
     write_json(folder.config, SearchConfig(env="CartPole-v1", method="cma", runs=runs))
     terms = Protocol(
-        env="CartPole-v1", policy="linear", is_scaled=True, low=-6, high=6, decimals=2, clips=True,
-        limit=500, target=500, episodes=4000, warmup_is_extra=False, is_faithful=False,
-    )  # fmt: skip
+        env="CartPole-v1",
+        policy="linear",
+        is_scaled=True,
+        low=-6,
+        high=6,
+        decimals=2,
+        clips=True,
+        limit=500,
+        target=500,
+        episodes=4000,
+        warmup_is_extra=False,
+        is_faithful=False,
+    )
     write_json(folder.manifest, {"protocol": terms})
     return folder
 
@@ -81,9 +109,16 @@ def search_once(folder: SearchFolder, run: int, means: list[float]) -> None:
         tried = Tried(seed=1, returns=(mean, mean), lengths=(9, 9), ends="tt")
         made = Candidate(number=place, params=(0.5, float(place)), origin="cma", tried=tried)
         iteration = Iteration(
-            number=place + 1, candidates=(made,), selected=place, winner="first", incumbent=place,
-            incumbent_mean=mean, episodes=2 * place + 2, steps=18 * (place + 1), model="none",
-        )  # fmt: skip
+            number=place + 1,
+            candidates=(made,),
+            selected=place,
+            winner="first",
+            incumbent=place,
+            incumbent_mean=mean,
+            episodes=2 * place + 2,
+            steps=18 * (place + 1),
+            model="none",
+        )
         lines.append(iteration.model_dump(mode="json"))
     lines.close()
 
@@ -93,10 +128,27 @@ def end_run(folder: SearchFolder, run: int, mean: float) -> None:
     log = list(folder.run(run).read())
     fresh = Fresh(mean=mean, low=mean - 5, high=min(mean + 5, 500), episodes=20, success=0.5)
     summary = RunSummary(
-        run=run, outcome="completed", method="cma", proposer="cma", model="none",
-        iterations=len(log), candidates=len(log), episodes=2 * len(log), steps=18 * len(log),
-        calls=0, price_usd=None, best=log[-1].candidates[0].params, fresh=fresh, mean=mean,
-        mean_all=mean, mean_selected=mean, best_seen=mean, incumbent_area=mean,
-        episodes_to_good=None, calls_to_good=None, fallbacks=0, seconds=1.0,
-    )  # fmt: skip
+        run=run,
+        outcome="completed",
+        method="cma",
+        proposer="cma",
+        model="none",
+        iterations=len(log),
+        candidates=len(log),
+        episodes=2 * len(log),
+        steps=18 * len(log),
+        calls=0,
+        price_usd=None,
+        best=log[-1].candidates[0].params,
+        fresh=fresh,
+        mean=mean,
+        mean_all=mean,
+        mean_selected=mean,
+        best_seen=mean,
+        incumbent_area=mean,
+        episodes_to_good=None,
+        calls_to_good=None,
+        fallbacks=0,
+        seconds=1.0,
+    )
     write_json(folder.run(run).summary, summary)

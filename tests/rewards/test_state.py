@@ -93,9 +93,10 @@ def test_what_is_not_data_cannot_be_captured():
 
 
 def test_equality_counts_nan_as_itself():
-    assert same({"a": [float("nan"), torch.tensor([float("nan")])]}, {
-        "a": [float("nan"), torch.tensor([float("nan")])]
-    })  # fmt: skip
+    assert same(
+        {"a": [float("nan"), torch.tensor([float("nan")])]},
+        {"a": [float("nan"), torch.tensor([float("nan")])]},
+    )
     assert not same(torch.zeros(2), torch.zeros(3))
     assert not same(1, 1.0)
     assert not same({"a": 1}, {"b": 1})

@@ -105,9 +105,13 @@ def worker(
     facts = {**canary.facts(), "alone": len(attempts) == 1}
     payload = {"mode": mode, "attempts": attempts, "facts": facts, "beat_s": beat_s}
     return Worker(
-        "escape_harness", {**payload, "gpu": bool(GPU)}, writable=[folder], devices=GPU,
-        python_path=[HERE], limits=LIMITS,
-    )  # fmt: skip
+        "escape_harness",
+        {**payload, "gpu": bool(GPU)},
+        writable=[folder],
+        devices=GPU,
+        python_path=[HERE],
+        limits=LIMITS,
+    )
 
 
 @pytest.fixture(scope="module")

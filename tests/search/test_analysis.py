@@ -228,8 +228,14 @@ def test_the_page_holds_every_policy_and_plays_the_best(runs_dir, tmp_path):
 
 def test_the_page_plays_each_runs_own_policies(tmp_path):
     request = {"method": "random", "policy": "random-features", "episodes": 20, "runs": 2}
-    found = search("CartPole-v1", runs_dir=tmp_path, jobs=1, fresh_episodes=2,
-                   switches={"rollouts": 1, "confirm": 0}, **request)  # fmt: skip
+    found = search(
+        "CartPole-v1",
+        runs_dir=tmp_path,
+        jobs=1,
+        fresh_episodes=2,
+        switches={"rollouts": 1, "confirm": 0},
+        **request,
+    )
     data = page_data(load(tmp_path, found.path.name))
     played = [each for each in data["candidates"] if each["movie"] is not None]
     assert {each["run"] for each in played} == {1, 2}

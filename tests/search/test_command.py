@@ -78,9 +78,14 @@ def test_whoever_answers_work_orders_is_the_model(tmp_path):
 
     def work():
         outcome["found"] = search(
-            "CartPole-v1", method="r2po", model="host", episodes=8, runs_dir=tmp_path,
-            fresh_episodes=2, switches={"rollouts": 2, "confirm": 0},
-        )  # fmt: skip
+            "CartPole-v1",
+            method="r2po",
+            model="host",
+            episodes=8,
+            runs_dir=tmp_path,
+            fresh_episodes=2,
+            switches={"rollouts": 2, "confirm": 0},
+        )
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()

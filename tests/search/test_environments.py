@@ -31,9 +31,11 @@ def test_classic_tasks_step_as_gymnasium_does(name):
         obs = world.start(np.array([seed]))
         theirs.state = np.array(world._state[:, 0] if name[0] == "C" else [world._place[0], 0.0])
         for _ in range(200):
-            action = rng.uniform(-1.5, 1.5, (1, 1)) if task.is_continuous else rng.integers(
-                len(task.actions), size=1
-            )  # fmt: skip
+            action = (
+                rng.uniform(-1.5, 1.5, (1, 1))
+                if task.is_continuous
+                else rng.integers(len(task.actions), size=1)
+            )
             moved = world.step(action)
             given = action[0] if task.is_continuous else int(action[0])
             obs, reward, terminated, _, _ = theirs.step(given)

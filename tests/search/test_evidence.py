@@ -14,9 +14,12 @@ def walk(actions):
     count = len(actions)
     states = np.arange(count + 1) % 16
     return Trace(
-        obs=states[:-1], action=np.array(actions), reward=np.zeros(count), next_obs=states[1:],
+        obs=states[:-1],
+        action=np.array(actions),
+        reward=np.zeros(count),
+        next_obs=states[1:],
         end=TERMINATED,
-    )  # fmt: skip
+    )
 
 
 def test_a_short_episode_is_whole_and_a_long_one_keeps_both_ends_and_the_turns():

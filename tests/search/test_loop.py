@@ -279,9 +279,15 @@ def test_prompts_hold_what_the_switches_say(tmp_path):
     assert all(f"The {which} episode" in asked["critic"] for which in ("worst", "median", "best"))
     assert "From a mean return" not in asked["critic"]
     asked.clear()
-    _run(tmp_path / "plus", small("Nim-v0", method="props+", episodes=6), lambda request: (
-        asked.setdefault("last", request.prompt), asked.update(last=request.prompt),
-        {"params": [1] * 10 + [len(asked["last"]) % 3 + 1], "explanation": ""})[2])  # fmt: skip
+    _run(
+        tmp_path / "plus",
+        small("Nim-v0", method="props+", episodes=6),
+        lambda request: (
+            asked.setdefault("last", request.prompt),
+            asked.update(last=request.prompt),
+            {"params": [1] * 10 + [len(asked["last"]) % 3 + 1], "explanation": ""},
+        )[2],
+    )
     assert "one of its episodes" in asked["last"] and "Ten sticks" in asked["last"]
 
 
@@ -333,16 +339,26 @@ def test_the_call_budget_is_hard_and_a_larger_one_goes_on(tmp_path):
 
 
 def test_finalists_are_told_apart_by_new_episodes_alone_and_measured_on_yet_others(tmp_path):
-    found = search(runs_dir=tmp_path, env="FrozenLake-v1", method="climb", episodes=200,
-                   fresh_episodes=5, switches={"rollouts": 4, "confirm": 4})  # fmt: skip
+    found = search(
+        runs_dir=tmp_path,
+        env="FrozenLake-v1",
+        method="climb",
+        episodes=200,
+        fresh_episodes=5,
+        switches={"rollouts": 4, "confirm": 4},
+    )
     *earlier, last = log(found)
     finals = [each for each in last.checks if each.is_final]
     assert len(finals) == 5 and not any(c.is_final for each in earlier for c in each.checks)
     means = {each.candidate: float(np.mean(each.tried.returns)) for each in finals}
     assert means[last.incumbent] == max(means.values()) == last.incumbent_mean
     assert found.best.best == params_of(log(found), last.incumbent)
-    used = {c.tried.seed for each in log(found) for c in (*each.candidates, *each.checks)
-            if c not in finals}  # fmt: skip
+    used = {
+        c.tried.seed
+        for each in log(found)
+        for c in (*each.candidates, *each.checks)
+        if c not in finals
+    }
     fresh = derive("fresh", "FrozenLake-v1", 0, 1)
     deciding = {each.tried.seed for each in finals}
     assert not deciding & used and fresh not in deciding | used

@@ -8,10 +8,17 @@ from telic.search.environments.catalogue import TASKS, find_task
 from telic.search.policies import KINDS, make_policy
 
 RANKS = {
-    "CartPole-v1": 10, "MountainCar-v0": 9, "MountainCarContinuous-v0": 3, "InvertedPendulum-v5": 5,
-    "InvertedDoublePendulum-v5": 10, "Swimmer-v5": 18, "Pong-v0": 18, "Nim-v0": 11,
-    "FrozenLake-v1": 16, "Maze-v0": 9,
-}  # fmt: skip
+    "CartPole-v1": 10,
+    "MountainCar-v0": 9,
+    "MountainCarContinuous-v0": 3,
+    "InvertedPendulum-v5": 5,
+    "InvertedDoublePendulum-v5": 10,
+    "Swimmer-v5": 18,
+    "Pong-v0": 18,
+    "Nim-v0": 11,
+    "FrozenLake-v1": 16,
+    "Maze-v0": 9,
+}
 
 
 def policy(name, kind=None, *, is_scaled=False):

@@ -21,11 +21,13 @@ POLICY = make_policy(None, find_task("CartPole-v1"), is_scaled=True, seed=0, dec
 def candidates(drafts, score):
     return [
         Candidate(
-            number=i, params=d.params, origin=d.origin,
+            number=i,
+            params=d.params,
+            origin=d.origin,
             tried=Tried(seed=0, returns=(score(np.array(d.params)),), lengths=(1,), ends="t"),
         )
         for i, d in enumerate(drafts)
-    ]  # fmt: skip
+    ]
 
 
 def view(iteration, history=None):
@@ -92,8 +94,12 @@ def test_the_model_of_a_small_world_finds_the_way_and_improves_a_table():
         action = int(rng.integers(4))
         following = int(world.following[state, action, 0])
         done = bool(world.ending[following])
-        steps.append(tuple(np.array([each]) for each in (
-            0, state, action, world.reward[following], following, done)))  # fmt: skip
+        steps.append(
+            tuple(
+                np.array([each])
+                for each in (0, state, action, world.reward[following], following, done)
+            )
+        )
         state = 0 if done else following
     model.learn(Recording(steps, 0, 1))
     table = model.best_table(generator(0, "x"))
@@ -113,9 +119,14 @@ def test_a_thousand_episodes_are_enough_for(env, method, least, tmp_path):
 
 def test_the_offline_critic_takes_a_limited_step_and_leaves_good_policies_alone(tmp_path):
     found = search(
-        "MountainCarContinuous-v0", method="r2po", episodes=300, runs_dir=tmp_path, jobs=1,
-        fresh_episodes=2, switches={"rollouts": 2, "confirm": 0},
-    )  # fmt: skip
+        "MountainCarContinuous-v0",
+        method="r2po",
+        episodes=300,
+        runs_dir=tmp_path,
+        jobs=1,
+        fresh_episodes=2,
+        switches={"rollouts": 2, "confirm": 0},
+    )
     from telic.search.folder import RunFolder
 
     log = list(RunFolder(found.path / "run_01").read())

@@ -38,10 +38,14 @@ def returns(iterations):
     out = []
     for each in iterations:
         proposed, revised = (round(one.mean, 4) for one in each.candidates)
-        out.append({
-            "number": each.number, "proposed": proposed, "revised": revised,
-            "incumbent": round(each.incumbent_mean, 4),
-        })  # fmt: skip
+        out.append(
+            {
+                "number": each.number,
+                "proposed": proposed,
+                "revised": revised,
+                "incumbent": round(each.incumbent_mean, 4),
+            }
+        )
     return out
 
 

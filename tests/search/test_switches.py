@@ -27,8 +27,16 @@ TABLE = {
 @pytest.mark.parametrize("is_faithful", [False, True])
 def test_a_method_is_its_row_of_the_table(method, is_faithful):
     s = switches_of(method, is_faithful=is_faithful)
-    row = (s.proposer, s.second, s.second_sees_first, s.evidence, s.allow_no_change, s.gate,
-           s.select, s.evaluations)  # fmt: skip
+    row = (
+        s.proposer,
+        s.second,
+        s.second_sees_first,
+        s.evidence,
+        s.allow_no_change,
+        s.gate,
+        s.select,
+        s.evaluations,
+    )
     expected = TABLE[method]
     if is_faithful and method == "r2po":  # its threshold was a sentence, which nothing enforced
         expected = (*expected[:5], "advise", *expected[6:])

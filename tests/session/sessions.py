@@ -36,9 +36,16 @@ def make_session(runs_dir: Path, name: str = "session_20260102_030405_abcd1234",
     request = {"intent": "run forward", "env": "HalfCheetah-v5", **config}
     write_json(folder.config, SessionConfig(**request))
     author = Composition(
-        intent="run forward", env="HalfCheetah-v5", criteria=CRITERIA, reward=SPEED, judge=JUDGE,
-        env_args={"max_episode_steps": 20}, steps=256, doubts=(), not_understood=(),
-    )  # fmt: skip
+        intent="run forward",
+        env="HalfCheetah-v5",
+        criteria=CRITERIA,
+        reward=SPEED,
+        judge=JUDGE,
+        env_args={"max_episode_steps": 20},
+        steps=256,
+        doubts=(),
+        not_understood=(),
+    )
     write_json(folder.author, author)
     write_text(folder.judge, JUDGE)
     return folder
@@ -54,10 +61,19 @@ def add_iteration(folder: SessionFolder, number: int, *, score: float | None = 0
     add_run(files.path / "train", steps=256)
     (files.path / "train" / "state.pt").write_bytes(b"large")
     record = {
-        "number": number, "parent": parent, "change": "faster", "passed": False, "score": score,
-        "variant": 0, "best": "reward_seed_1", "tags": ("too_slow",), "members": (),
-        "training_s": 1.0, "judging_s": 0.5, **changes,
-    }  # fmt: skip
+        "number": number,
+        "parent": parent,
+        "change": "faster",
+        "passed": False,
+        "score": score,
+        "variant": 0,
+        "best": "reward_seed_1",
+        "tags": ("too_slow",),
+        "members": (),
+        "training_s": 1.0,
+        "judging_s": 0.5,
+        **changes,
+    }
     write_json(files.judgment, Iteration(**record))
 
 

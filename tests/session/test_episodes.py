@@ -31,9 +31,15 @@ ARGS = {"max_episode_steps": 10}
 def checkpoint(tmp_path_factory):
     small = {"num_envs": 4, "horizon": 8, "minibatch_size": 32, "hidden": (8,), "overlap": False}
     job = plan(
-        "HalfCheetah-v5", rewards=[PHASES], steps=32, settings=small, evaluations=1,
-        eval_episodes=2, env_args=ARGS, threads=1,
-    )  # fmt: skip
+        "HalfCheetah-v5",
+        rewards=[PHASES],
+        steps=32,
+        settings=small,
+        evaluations=1,
+        eval_episodes=2,
+        env_args=ARGS,
+        threads=1,
+    )
     run = execute(job, tmp_path_factory.mktemp("runs"), name="run")
     return RunFolder(run.path).members()[0].checkpoints()[-1].path
 

@@ -280,9 +280,23 @@ def test_the_command_says_it_in_one_paragraph_and_by_its_exit_code(
 ):
     asking.connect(script)
     request = [
-        "run", "run", "--model", "scripted", "--no-vision", "--seeds", "1,2", "--episodes", "4",
-        "--steps", "256", "--iterations", "2", "--runs-dir", str(asking.runs_dir), *options,
-    ]  # fmt: skip
+        "run",
+        "run",
+        "--model",
+        "scripted",
+        "--no-vision",
+        "--seeds",
+        "1,2",
+        "--episodes",
+        "4",
+        "--steps",
+        "256",
+        "--iterations",
+        "2",
+        "--runs-dir",
+        str(asking.runs_dir),
+        *options,
+    ]
     done = CliRunner().invoke(app, request)
     assert done.exit_code == code and says in " ".join(done.output.split())
     assert "Traceback" not in done.output

@@ -188,11 +188,25 @@ def command(folder: Path) -> subprocess.Popen[str]:
     """Start a session without a model, with everything real, as people do."""
     return subprocess.Popen(
         [
-            sys.executable, "-m", "telic", "run", "run forward", "--seeds", "1,2", "--episodes",
-            "4", "--steps", "80k", "--iterations", "1",
+            sys.executable,
+            "-m",
+            "telic",
+            "run",
+            "run forward",
+            "--seeds",
+            "1,2",
+            "--episodes",
+            "4",
+            "--steps",
+            "80k",
+            "--iterations",
+            "1",
         ],
-        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
 
 
 def children(pid: int) -> list[int]:

@@ -30,10 +30,16 @@ SMALL = {"seeds": (1, 2, 3), "episodes": 4, "iterations": 2}
 
 def composition(goal):
     return Composition(
-        intent="move", env="HalfCheetah-v5", criteria=(Criterion(title="lasts", quantity="s"),),
-        reward=SPEED, judge=JUDGE.format(goal=goal), env_args={"max_episode_steps": 20}, steps=256,
-        doubts=(), not_understood=("gracefully",),
-    )  # fmt: skip
+        intent="move",
+        env="HalfCheetah-v5",
+        criteria=(Criterion(title="lasts", quantity="s"),),
+        reward=SPEED,
+        judge=JUDGE.format(goal=goal),
+        env_args={"max_episode_steps": 20},
+        steps=256,
+        doubts=(),
+        not_understood=("gracefully",),
+    )
 
 
 @pytest.fixture
@@ -98,9 +104,11 @@ def test_the_same_request_goes_on_and_asks_nobody_twice(author, tmp_path):
     seen = []
     request = {**SMALL, "steps": 16_384, "runs_dir": tmp_path}
     stopped = run(
-        "move", on_event=seen.append,
-        should_stop=lambda: any(each["event"] == "train.start" for each in seen), **request,
-    )  # fmt: skip
+        "move",
+        on_event=seen.append,
+        should_stop=lambda: any(each["event"] == "train.start" for each in seen),
+        **request,
+    )
     assert stopped.summary.outcome == "stopped"
     again = run("move", **request)
     assert again.path == stopped.path and again.passed and asked == ["move", "move"]
@@ -110,14 +118,18 @@ def test_the_same_request_goes_on_and_asks_nobody_twice(author, tmp_path):
 
 def score(variant, seed, *scores):
     verdicts = [
-        unknown("code", "no") if each is None
+        unknown("code", "no")
+        if each is None
         else judged([leaf("x", each, zero=0.0, goal=1.0, tag="too_slow")], each)
         for each in scores
-    ]  # fmt: skip
+    ]
     return MemberScore(
-        member=f"m{variant}_seed_{seed}", variant=variant, seed=seed, step=1,
+        member=f"m{variant}_seed_{seed}",
+        variant=variant,
+        seed=seed,
+        step=1,
         judgement=together(verdicts),
-    )  # fmt: skip
+    )
 
 
 def decide(*scores):

@@ -101,10 +101,11 @@ def test_work_orders_can_be_answered_and_nothing_is_asked_twice(tmp_path):
     request = {**SMALL, "model": "host", "runs_dir": tmp_path, "iterations": 1}
     seen = []
     stopped = run(
-        "run", on_event=seen.append,
+        "run",
+        on_event=seen.append,
         should_stop=lambda: any(each["event"] == "train.start" for each in seen),
         **{**request, "steps": 16_384},
-    )  # fmt: skip
+    )
     assert stopped.summary.outcome == "stopped" and len(asked) == 4
     finished = run("run", **{**request, "steps": 16_384})
     person.join()

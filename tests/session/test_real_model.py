@@ -45,9 +45,11 @@ def model():
     assert spec is not None and spec.origin is not None
     (weights,) = Path(spec.origin).parent.glob("*.gguf")
     process = subprocess.Popen(
-        [sys.executable, "-c", SERVE, str(weights)], stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
+        [sys.executable, "-c", SERVE, str(weights)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
     assert process.stdout is not None
     address = process.stdout.readline().strip()
     yield f"openai-compatible:{address}/v1#smollm2"
@@ -58,11 +60,29 @@ def model():
 def test_a_model_that_writes_nonsense_never_passes_and_crashes_nothing(model, tmp_path):
     done = subprocess.run(
         [
-            sys.executable, "-m", "telic", "run", "run forward", "--model", model, "--steps", "2k",
-            "--seeds", "1,2", "--episodes", "4", "--iterations", "1", "--max-calls", "12",
+            sys.executable,
+            "-m",
+            "telic",
+            "run",
+            "run forward",
+            "--model",
+            model,
+            "--steps",
+            "2k",
+            "--seeds",
+            "1,2",
+            "--episodes",
+            "4",
+            "--iterations",
+            "1",
+            "--max-calls",
+            "12",
         ],
-        cwd=tmp_path, capture_output=True, text=True, timeout=1200,
-    )  # fmt: skip
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=1200,
+    )
     said = done.stdout + done.stderr
     assert done.returncode in (1, 2, 3), said
     assert "Traceback" not in said

@@ -32,9 +32,17 @@ def test_what_a_model_wrote_then_is_still_accepted(path, tmp_path, monkeypatch):
     )
     told = []
     session = run(
-        recorded["intent"], env=recorded["env"], runs_dir=tmp_path, model="scripted",
-        seeds=(1,), episodes=4, steps=512, iterations=1, vision=False, on_event=told.append,
-    )  # fmt: skip
+        recorded["intent"],
+        env=recorded["env"],
+        runs_dir=tmp_path,
+        model="scripted",
+        seeds=(1,),
+        episodes=4,
+        steps=512,
+        iterations=1,
+        vision=False,
+        on_event=told.append,
+    )
     first = ("elicitor", "judge_author", "reviewer", "reward_author")
     asked = [each.role for each in provider.requests]
     assert sorted(asked[:4]) == list(first) and set(asked[4:]) <= {"analyst"}

@@ -53,19 +53,31 @@ def score(value, seed=1, variant=0, title="runs", unit="m/s"):
         ]
         verdicts.append(judged(leaves, total(leaves)))
     return MemberScore(
-        member=f"reward_seed_{seed}", variant=variant, seed=seed, step=256,
+        member=f"reward_seed_{seed}",
+        variant=variant,
+        seed=seed,
+        step=256,
         judgement=together(verdicts),
-    )  # fmt: skip
+    )
 
 
 def iteration(number, *members, passed=False, change="first try"):
     known = [each.judgement.score for each in members if each.judgement.score is not None]
     best = max(members, key=lambda each: each.low)
     return Iteration(
-        number=number, parent=number - 1 or None, change=change, passed=passed,
-        score=sum(known) / len(known) if known else None, variant=best.variant, best=best.member,
-        tags=best.judgement.tags, members=members, steps=512, training_s=10.0, judging_s=2.0,
-    )  # fmt: skip
+        number=number,
+        parent=number - 1 or None,
+        change=change,
+        passed=passed,
+        score=sum(known) / len(known) if known else None,
+        variant=best.variant,
+        best=best.member,
+        tags=best.judgement.tags,
+        members=members,
+        steps=512,
+        training_s=10.0,
+        judging_s=2.0,
+    )
 
 
 class Session:
@@ -76,19 +88,34 @@ class Session:
         self.folder.path.mkdir()
         self.config = SessionConfig(intent=intent, env="HalfCheetah-v5", **config)
         self.author = Composition(
-            intent=intent, env="HalfCheetah-v5", criteria=(Criterion(title="runs", quantity="v"),),
-            reward=REWARD, judge=JUDGE, env_args={}, steps=256, doubts=(), not_understood=(),
-        )  # fmt: skip
+            intent=intent,
+            env="HalfCheetah-v5",
+            criteria=(Criterion(title="runs", quantity="v"),),
+            reward=REWARD,
+            judge=JUDGE,
+            env_args={},
+            steps=256,
+            doubts=(),
+            not_understood=(),
+        )
         self.history = list(history)
         best = max(self.history, key=lambda each: each.score or -1.0, default=None)
         member = next(each for each in best.members if each.member == best.best) if best else None
         self.summary = SessionSummary(
-            session=self.folder.name, intent=intent, env="HalfCheetah-v5", outcome=outcome,
-            iterations=len(self.history), best_iteration=best.number if best else None,
-            best_member=best.best if best else None, seconds=60.0, steps=512 * len(self.history),
-            score=member.judgement.score if member else None, doubts=(), not_understood=(),
+            session=self.folder.name,
+            intent=intent,
+            env="HalfCheetah-v5",
+            outcome=outcome,
+            iterations=len(self.history),
+            best_iteration=best.number if best else None,
+            best_member=best.best if best else None,
+            seconds=60.0,
+            steps=512 * len(self.history),
+            score=member.judgement.score if member else None,
+            doubts=(),
+            not_understood=(),
             low=member.judgement.low if member else None,
-        )  # fmt: skip
+        )
         for each in self.history:
             self.write_iteration(each)
 
@@ -107,8 +134,9 @@ class Session:
             for step in (128, 256):
                 log.append({"global_step": step, "episodic_return": float(step + member.seed)})
             terms = {"speed": 30.0, "control": -10.0}
-            log.append({"type": "eval", "global_step": 256, "mean_return": 300.0,
-                        "reward_terms": terms})  # fmt: skip
+            log.append(
+                {"type": "eval", "global_step": 256, "mean_return": 300.0, "reward_terms": terms}
+            )
             log.close()
 
     def report(self):
@@ -254,9 +282,15 @@ def test_what_the_eye_saw_and_where_judges_differ(tmp_path):
         criterion="runs", score=0.4, answers=(0.4,), start_s=1.0, end_s=2.5, evidence="limps"
     )
     differ = Disagreement(
-        criterion="runs", code=0.9, vision=0.4, margin=0.3, start_s=1.0, end_s=2.5,
-        measured="2.7 m/s", seen="limps",
-    )  # fmt: skip
+        criterion="runs",
+        code=0.9,
+        vision=0.4,
+        margin=0.3,
+        start_s=1.0,
+        end_s=2.5,
+        measured="2.7 m/s",
+        seen="limps",
+    )
     watched = first.model_copy(update={"seen": (saw,), "disagreements": (differ,)})
     judgement = member.judgement.model_copy(update={"verdicts": (watched,)})
     member = member.model_copy(update={"judgement": judgement})
@@ -329,14 +363,17 @@ def test_a_long_video_is_drawn_smaller_or_linked(tmp_path, drawn):
 def test_shown_are_a_poor_a_median_and_a_good_episode():
     scores = [0.5, None, 0.9, 0.1, 0.3, 0.7, 0.2, 0.8, 0.4, 0.6, 1.0]
     verdicts = [
-        unknown("code", "no") if each is None
+        unknown("code", "no")
+        if each is None
         else judged([leaf("x", each, zero=0.0, goal=1.0)], each)
         for each in scores
-    ]  # fmt: skip
+    ]
     chosen = pictures.choose_episodes(verdicts)
     assert {label: scores[index] for label, index in chosen.items()} == {
-        "p10": 0.1, "median": 0.5, "p90": 0.9,
-    }  # fmt: skip
+        "p10": 0.1,
+        "median": 0.5,
+        "p90": 0.9,
+    }
     assert pictures.choose_episodes(verdicts[:1]) == {"p10": 0, "median": 0, "p90": 0}
 
 
@@ -356,9 +393,11 @@ def test_the_runner_up_is_the_reward_that_stands_second():
 def test_what_models_cost_is_what_was_paid_also_for_nothing(tmp_path):
     session = Session(tmp_path, iteration(1, score(0.9)), seeds=(1,))
     reply = {
-        "event": "model.reply", "latency_s": 5.0, "cached": False,
+        "event": "model.reply",
+        "latency_s": 5.0,
+        "cached": False,
         "tokens": {"input": 100, "output": 20},
-    }  # fmt: skip
+    }
     pay(session.folder, "good", 0.25)
     pay(session.folder, "useless", 0.5)
     Replies(session.folder.path / "replies").set_aside("useless")
@@ -400,9 +439,17 @@ def test_the_command_asks_for_the_same_again(tmp_path):
     )
     request = tmp_path / "session.json"
     assert shlex.split(words.command(config, request)) == [
-        "telic", "run", "don't fall", "--env", "Hopper-v5", "--seeds", "1,5", "--no-vision",
-        "--budget-usd", "2.0",
-    ]  # fmt: skip
+        "telic",
+        "run",
+        "don't fall",
+        "--env",
+        "Hopper-v5",
+        "--seeds",
+        "1,5",
+        "--no-vision",
+        "--budget-usd",
+        "2.0",
+    ]
     agreed = config.replace(criteria=(Criterion(title="runs", quantity="v"),))
     write_json(request, agreed)
     assert f"--criteria {request}" in words.command(agreed, request)
@@ -461,9 +508,12 @@ def test_ticks_are_round_and_span_the_range():
 
 def test_a_tree_keeps_first_children_in_their_parents_row():
     nodes = [
-        Node(1, None, "1", "", 0.1), Node(2, 1, "2", "", 0.2), Node(3, 1, "3", "", None),
-        Node(4, 2, "4", "", 0.4), Node(5, 99, "5", "", 0.5),
-    ]  # fmt: skip
+        Node(1, None, "1", "", 0.1),
+        Node(2, 1, "2", "", 0.2),
+        Node(3, 1, "3", "", None),
+        Node(4, 2, "4", "", 0.4),
+        Node(5, 99, "5", "", 0.5),
+    ]
     drawn = tree(nodes, "lineage")
     places = re.findall(r'<rect x="(\d+)" y="(\d+)" width="116"', drawn)
     assert places == [("2", "2"), ("154", "2"), ("154", "64"), ("306", "2"), ("2", "126")]

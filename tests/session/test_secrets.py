@@ -126,8 +126,11 @@ def test_the_real_provider_and_the_real_command_tell_no_key(server, tmp_path, st
     server.answers = [(status, {"retry-after": "3600"}, said) for _ in range(20)]
     done = subprocess.run(
         [sys.executable, "-m", "telic", "run", "run", "--model", server.model, "--debug"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     _, headers, _ = server.seen[0]
     assert any(KEY in value for value in headers.values())  # it was sent, and came back
     assert done.returncode != 0 and "Traceback" in done.stderr

@@ -26,10 +26,16 @@ def pay(folder, key, usd, tokens=(100, 50)):
     raw = RawReply(text="{}", tokens=Tokens(input=tokens[0], output=tokens[1]), price_usd=usd)
     Replies(folder.path / "replies").keep(
         StoredReply(
-            key=key, role="author", model="anthropic:x", prompt_hash=None, raw=raw,
-            charge=Charge(usd=usd, tokens=sum(tokens)), latency_s=1.0, attempts=1,
+            key=key,
+            role="author",
+            model="anthropic:x",
+            prompt_hash=None,
+            raw=raw,
+            charge=Charge(usd=usd, tokens=sum(tokens)),
+            latency_s=1.0,
+            attempts=1,
         )
-    )  # fmt: skip
+    )
 
 
 def test_everything_spent_is_found_on_disk(tmp_path):
@@ -157,9 +163,12 @@ def test_the_forecast_uses_what_was_measured_here(tmp_path):
     session = make_session(tmp_path)
     add_measured(session.iteration(1).path / "train", 3000.0)
     made = forecast(
-        (30_000, 60_000), Allowance(steps=50_000, hours=10), runs_dir=tmp_path,
-        env="HalfCheetah-v5", members=3,
-    )  # fmt: skip
+        (30_000, 60_000),
+        Allowance(steps=50_000, hours=10),
+        runs_dir=tmp_path,
+        env="HalfCheetah-v5",
+        members=3,
+    )
     assert made.measured_runs == 2 and made.steps_per_second == 2000.0
     assert made.first_steps == 30_000 and made.first_seconds == 15.0
     assert made.most_steps == 90_000 and made.most_seconds == 45.0
@@ -172,8 +181,12 @@ def test_what_was_never_measured_is_unknown(tmp_path):
     add_measured(tmp_path / "gpu", 1e6, config={"device": "cuda"})
     add_measured(tmp_path / "blink", 1e6, training_time_s=0.5)
     made = forecast(
-        (30_000,), Allowance(hours=1), runs_dir=tmp_path, env="HalfCheetah-v5", members=3,
-    )  # fmt: skip
+        (30_000,),
+        Allowance(hours=1),
+        runs_dir=tmp_path,
+        env="HalfCheetah-v5",
+        members=3,
+    )
     assert made.steps_per_second is None and made.first_seconds is None
     assert made.short == ()  # nobody can say
 

@@ -22,8 +22,11 @@ SIMS = 4
 # another tolerance of the solver, and for Humanoid another solver. About ten times what was
 # measured (docs/explanation/gpu.md).
 TOLERANCE = {
-    "HalfCheetah-v5": 5e-4, "Ant-v5": 5e-4, "Humanoid-v5": 2e-2, "InvertedDoublePendulum-v5": 1e-4,
-}  # fmt: skip
+    "HalfCheetah-v5": 5e-4,
+    "Ant-v5": 5e-4,
+    "Humanoid-v5": 2e-2,
+    "InvertedDoublePendulum-v5": 1e-4,
+}
 
 
 def pair(name):

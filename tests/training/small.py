@@ -9,9 +9,13 @@ from telic.training.plan import plan
 from telic.training.run import execute
 
 SETTINGS = {
-    "num_envs": 8, "horizon": 32, "minibatch_size": 64, "epochs": 3, "hidden": (16, 16),
+    "num_envs": 8,
+    "horizon": 32,
+    "minibatch_size": 64,
+    "epochs": 3,
+    "hidden": (16, 16),
     "learning_rate": 1e-3,
-}  # fmt: skip
+}
 
 SPEED = """
 from telic import RewardFunction

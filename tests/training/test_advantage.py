@@ -60,9 +60,13 @@ def test_a_truncated_step_bootstraps_from_the_state_it_reached():
 
 def test_each_member_uses_its_own_discount():
     two = advantages(
-        torch.ones(2, 2, 1), torch.zeros(2, 2, 1), torch.ones(2, 2, 1),
-        torch.zeros(2, 2, 1).bool(), torch.zeros(2, 2, 1).bool(),
-        torch.tensor([[0.0], [1.0]]), torch.tensor([[1.0], [1.0]]),
-    )  # fmt: skip
+        torch.ones(2, 2, 1),
+        torch.zeros(2, 2, 1),
+        torch.ones(2, 2, 1),
+        torch.zeros(2, 2, 1).bool(),
+        torch.zeros(2, 2, 1).bool(),
+        torch.tensor([[0.0], [1.0]]),
+        torch.tensor([[1.0], [1.0]]),
+    )
     assert two[:, 0, 0].tolist() == [1.0, 1.0]
     assert two[:, 1, 0].tolist() == [4.0, 2.0]

@@ -80,9 +80,13 @@ def test_memory_is_planned_and_the_advice_fits():
 # ---------------------------------------------------------------------- with a GPU
 
 SMALL = {
-    "num_envs": 64, "horizon": 8, "minibatch_size": 128, "epochs": 2, "hidden": (32, 32),
+    "num_envs": 64,
+    "horizon": 8,
+    "minibatch_size": 128,
+    "epochs": 2,
+    "hidden": (32, 32),
     "overlap": False,
-}  # fmt: skip
+}
 LOOKS = SPEED.replace(
     "terms = {", "if float(obs[0, 0]) > 1e9:\n            raise ValueError\n        terms = {"
 )
@@ -149,10 +153,16 @@ def test_a_reward_that_looks_at_values_runs_step_by_step_and_says_so(tmp_path):
 @pytest.mark.gpu
 def test_a_confined_run_trains_and_both_devices_agree_on_the_policy(tmp_path):
     run = telic.train(
-        "HalfCheetah-v5", SPEED, device="cuda", steps=2_000_000, evaluations=1, eval_episodes=16,
+        "HalfCheetah-v5",
+        SPEED,
+        device="cuda",
+        steps=2_000_000,
+        evaluations=1,
+        eval_episodes=16,
         settings={"num_envs": 2048, "horizon": 16, "minibatch_size": 8192},
-        runs_dir=tmp_path, videos="none",
-    )  # fmt: skip
+        runs_dir=tmp_path,
+        videos="none",
+    )
     summary = read_json(RunFolder(run.path).members()[0].summary)
     low, high = summary["best"]["interval"]
     policy = run.policy()
@@ -172,9 +182,11 @@ def test_a_stopped_run_goes_on(tmp_path):
     job = gpu_job(steps=65536)
     seen = []
     first = train_here(
-        job, tmp_path, on_event=seen.append,
+        job,
+        tmp_path,
+        on_event=seen.append,
         should_stop=lambda: any(each["event"] == "train.progress" for each in seen),
-    )  # fmt: skip
+    )
     assert read_json(first.summary)["status"] == "stopped"
     events = []
     second = train_here(job, tmp_path, on_event=events.append)
@@ -189,9 +201,11 @@ def test_out_of_memory_is_said_and_the_run_goes_on_once_there_is_room(tmp_path):
     job = gpu_job(steps=1_000_000, settings=large)
     seen, taken = [], []
     execute(
-        job, tmp_path, on_event=seen.append,
+        job,
+        tmp_path,
+        on_event=seen.append,
         should_stop=lambda: any(each["event"] == "train.progress" for each in seen),
-    )  # fmt: skip
+    )
 
     def take_the_rest(event):
         if event["event"] == "train.start":
@@ -239,7 +253,12 @@ def test_a_gpu_that_fails_ends_in_a_clear_error_with_the_run_kept(tmp_path):
 @pytest.mark.gpu
 def test_kernels_are_compiled_while_a_session_writes(tmp_path):
     session = telic.run(
-        "Run forward.", env="HalfCheetah-v5", device="cuda", iterations=1, steps=400_000,
-        seeds=(1, 2), runs_dir=tmp_path,
-    )  # fmt: skip
+        "Run forward.",
+        env="HalfCheetah-v5",
+        device="cuda",
+        iterations=1,
+        steps=400_000,
+        seeds=(1, 2),
+        runs_dir=tmp_path,
+    )
     assert session.summary.score is not None

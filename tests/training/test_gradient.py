@@ -32,11 +32,15 @@ def loss(population, actor, flat, samples):
 def test_it_equals_automatic_differentiation(shared, activation, outputs, discrete):
     members = [
         PpoSettings(
-            hidden=(8, 6), activation=activation, shared_value=shared,
-            entropy_coef=0.01 * (i + 1), value_coef=0.3 + i, clip=0.1 + 0.1 * i,
+            hidden=(8, 6),
+            activation=activation,
+            shared_value=shared,
+            entropy_coef=0.01 * (i + 1),
+            value_coef=0.3 + i,
+            clip=0.1 + 0.1 * i,
         )
         for i in range(2)
-    ]  # fmt: skip
+    ]
     critic = 5 if shared else 7
     population = Population(members, [1, 2], Shape.of(members[0], 5, critic, outputs, discrete))
     population.flat += 0.3 * torch.randn(population.flat.shape, generator=GENERATOR)

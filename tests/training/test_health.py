@@ -7,10 +7,15 @@ from telic.training.health import Health
 
 def row(step: int, **changes: Any) -> dict[str, Any]:
     healthy = {
-        "global_step": step, "approx_kl": 0.01, "value_loss": 1.0, "explained_variance": 0.8,
-        "policy_std": 0.5, "episodic_return": float(step), "reward_term_a": 1.0,
+        "global_step": step,
+        "approx_kl": 0.01,
+        "value_loss": 1.0,
+        "explained_variance": 0.8,
+        "policy_std": 0.5,
+        "episodic_return": float(step),
+        "reward_term_a": 1.0,
         "reward_term_b": 0.5,
-    }  # fmt: skip
+    }
     return healthy | changes
 
 

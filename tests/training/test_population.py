@@ -62,12 +62,23 @@ def test_members_with_other_settings_learn_something_else(tmp_path):
 
 @pytest.mark.parametrize(
     "settings",
-    [{"overlap": False}, {"shared_value": True}, {"activation": "elu"}, {"normalise_obs": False},
-     {"scale_reward": False}, {"stagger": False}, {"entropy_coef": 0.05}, {"value_coef": 0.1},
-     {"max_grad_norm": 0.01}, {"target_kl": 1e-4}, {"gae_lambda": 0.5}, {"log_std": -2.0},
-     {"critic_sees": ["xpos", "time"]}],
+    [
+        {"overlap": False},
+        {"shared_value": True},
+        {"activation": "elu"},
+        {"normalise_obs": False},
+        {"scale_reward": False},
+        {"stagger": False},
+        {"entropy_coef": 0.05},
+        {"value_coef": 0.1},
+        {"max_grad_norm": 0.01},
+        {"target_kl": 1e-4},
+        {"gae_lambda": 0.5},
+        {"log_std": -2.0},
+        {"critic_sees": ["xpos", "time"]},
+    ],
     ids=lambda settings: next(iter(settings)),
-)  # fmt: skip
+)
 def test_every_setting_has_an_effect(tmp_path, settings):
     plain = train_here(small_job(steps=768, evaluations=1), tmp_path / "plain").members()[0]
     changed = train_here(

@@ -31,9 +31,14 @@ class Distance(RewardFunction):
 def long_job():
     """Two rewards (one with memory), two seeds, episodes that end at different times."""
     return small_job(
-        "Hopper-v5", steps=40_960, seeds=(1, 2), rewards=[SPEED, MEMORY], env_args={},
-        evaluations=3, tensorboard=True,
-    )  # fmt: skip
+        "Hopper-v5",
+        steps=40_960,
+        seeds=(1, 2),
+        rewards=[SPEED, MEMORY],
+        env_args={},
+        evaluations=3,
+        tensorboard=True,
+    )
 
 
 def _train(folder) -> None:

@@ -61,9 +61,15 @@ class Reward(RewardFunction):
 
 def small_job(env="InvertedPendulum-v5", rewards=(UPRIGHT,), **changes):
     asked = {
-        "steps": 128, "seeds": (1,), "settings": SMALL, "evaluations": 2, "eval_episodes": 2,
-        "env_args": {"max_episode_steps": 20}, "threads": 1, **changes,
-    }  # fmt: skip
+        "steps": 128,
+        "seeds": (1,),
+        "settings": SMALL,
+        "evaluations": 2,
+        "eval_episodes": 2,
+        "env_args": {"max_episode_steps": 20},
+        "threads": 1,
+        **changes,
+    }
     return plan(env, rewards=list(rewards), **asked)
 
 
@@ -145,21 +151,46 @@ def test_our_words_for_its_defaults_are_its_defaults():
 
 def test_settings_reach_the_model():
     settings = PpoSettings(
-        num_envs=2, horizon=16, minibatch_size=8, epochs=3, learning_rate=2e-3, gamma=0.9,
-        gae_lambda=0.8, clip=0.3, entropy_coef=0.01, value_coef=0.7, max_grad_norm=0.4,
-        target_kl=0.05, hidden=(12, 6), activation="relu", log_std=-1.0, schedule="linear",
-    )  # fmt: skip
+        num_envs=2,
+        horizon=16,
+        minibatch_size=8,
+        epochs=3,
+        learning_rate=2e-3,
+        gamma=0.9,
+        gae_lambda=0.8,
+        clip=0.3,
+        entropy_coef=0.01,
+        value_coef=0.7,
+        max_grad_norm=0.4,
+        target_kl=0.05,
+        hidden=(12, 6),
+        activation="relu",
+        log_std=-1.0,
+        schedule="linear",
+    )
     _, batched = parts(small_job(rewards=[None]))
     model = PPO("MlpPolicy", normalised(batched, settings), device="cpu", **ppo_arguments(settings))
-    names = ("n_steps", "batch_size", "n_epochs", "gamma", "gae_lambda", "ent_coef", "vf_coef",
-             "max_grad_norm", "target_kl")  # fmt: skip
+    names = (
+        "n_steps",
+        "batch_size",
+        "n_epochs",
+        "gamma",
+        "gae_lambda",
+        "ent_coef",
+        "vf_coef",
+        "max_grad_norm",
+        "target_kl",
+    )
     assert [getattr(model, each) for each in names] == [16, 8, 3, 0.9, 0.8, 0.01, 0.7, 0.4, 0.05]
     assert model.clip_range(1.0) == 0.3
     assert [model.lr_schedule(left) for left in (1.0, 0.5, 0.0)] == [2e-3, 1e-3, 0.0]
     assert model.policy.log_std.tolist() == [-1.0]
     assert [type(each).__name__ for each in model.policy.mlp_extractor.policy_net] == [
-        "Linear", "ReLU", "Linear", "ReLU",
-    ]  # fmt: skip
+        "Linear",
+        "ReLU",
+        "Linear",
+        "ReLU",
+    ]
     normaliser = model.get_vec_normalize_env()
     assert (normaliser.gamma, normaliser.clip_obs, normaliser.epsilon) == (0.9, 10.0, 1e-8)
 
@@ -266,9 +297,22 @@ def test_rows_have_the_names_of_ours_and_numbers(trained):
     member = trained[0].members()[0]
     rows = read_rows(member.scalars, "train")
     assert [row["global_step"] for row in rows] == [64, 128]
-    names = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "learning_rate",
-             "explained_variance", "policy_std", "episodic_return", "episode_length",
-             "reward_term_upright", "sps", "elapsed_time", "train_time")  # fmt: skip
+    names = (
+        "policy_loss",
+        "value_loss",
+        "entropy",
+        "approx_kl",
+        "clip_fraction",
+        "learning_rate",
+        "explained_variance",
+        "policy_std",
+        "episodic_return",
+        "episode_length",
+        "reward_term_upright",
+        "sps",
+        "elapsed_time",
+        "train_time",
+    )
     assert [name for name in names if not isinstance(rows[-1][name], float)] == []
     assert rows[-1]["episode_length"] <= 20
     assert len(read_rows(member.scalars, "eval")) == 2

@@ -57,9 +57,13 @@ def same_policy(one, other) -> bool:
 @pytest.mark.slow
 def test_training_learns_to_balance_a_pole(tmp_path):
     job = small_job(
-        "InvertedPendulum-v5", steps=60_000, env_args={}, evaluations=1, eval_episodes=5,
+        "InvertedPendulum-v5",
+        steps=60_000,
+        env_args={},
+        evaluations=1,
+        eval_episodes=5,
         settings={"num_envs": 16, "horizon": 64, "minibatch_size": 128, "epochs": 10},
-    )  # fmt: skip
+    )
     run = train_here(job, tmp_path)
     trained = read_json(run.summary)["best_return"]
     assert trained > 500, "a random policy stands for about 10 steps"

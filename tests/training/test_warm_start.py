@@ -11,8 +11,15 @@ SMALL = {"num_envs": 4, "horizon": 16, "minibatch_size": 32, "hidden": (8,), "ov
 
 
 def job(steps, **changes):
-    asked = {"steps": steps, "seeds": (1, 2), "settings": SMALL, "evaluations": 1,
-             "eval_episodes": 2, "env_args": {"max_episode_steps": 20}, "threads": 1}  # fmt: skip
+    asked = {
+        "steps": steps,
+        "seeds": (1, 2),
+        "settings": SMALL,
+        "evaluations": 1,
+        "eval_episodes": 2,
+        "env_args": {"max_episode_steps": 20},
+        "threads": 1,
+    }
     return plan("InvertedPendulum-v5", **{**asked, **changes})
 
 

@@ -50,9 +50,12 @@ def elicit(models: Models, shown: dict[str, str]) -> Elicited:
 
 
 def write_both(
-    models: Models, shown: dict[str, str], criteria: Sequence[Criterion], bounds: str,
+    models: Models,
+    shown: dict[str, str],
+    criteria: Sequence[Criterion],
+    bounds: str,
     lessons: str = "",
-) -> tuple[WrittenReward, WrittenJudge]:  # fmt: skip
+) -> tuple[WrittenReward, WrittenJudge]:
     """Let two authors who do not see one another write the reward and the judge."""
     with ThreadPoolExecutor(2) as pool:
         reward = pool.submit(write_reward, models, shown, criteria, bounds, lessons)
@@ -61,9 +64,13 @@ def write_both(
 
 
 def write_reward(
-    models: Models, shown: dict[str, str], criteria: Sequence[Criterion], bounds: str,
-    lessons: str = "", problem: str = "",
-) -> WrittenReward:  # fmt: skip
+    models: Models,
+    shown: dict[str, str],
+    criteria: Sequence[Criterion],
+    bounds: str,
+    lessons: str = "",
+    problem: str = "",
+) -> WrittenReward:
     """Ask for a reward file.
 
     `lessons` are those of earlier sessions; `problem` says what was wrong with the last file.
@@ -103,9 +110,13 @@ def _words(each: Criterion) -> str:
 
 
 def _write(
-    models: Models, role: str, answer: type[Written], values: dict[str, str],
-    check: Callable[[str], None], problem: str,
-) -> Written:  # fmt: skip
+    models: Models,
+    role: str,
+    answer: type[Written],
+    values: dict[str, str],
+    check: Callable[[str], None],
+    problem: str,
+) -> Written:
     """Ask for a file until it passes the checks that need not run it."""
     for _ in range(_TRIES):
         written = ask(models, role, answer, {**values, "problem": problem})

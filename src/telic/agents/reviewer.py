@@ -13,17 +13,24 @@ from telic.llm import Models
 
 
 def review(
-    models: Models, shown: dict[str, str], criteria: Sequence[Criterion], reward: str, judge: str,
+    models: Models,
+    shown: dict[str, str],
+    criteria: Sequence[Criterion],
+    reward: str,
+    judge: str,
     trial: Trial,
-) -> Review:  # fmt: skip
+) -> Review:
     """Return what is wrong with a reward and a judge; what the examples showed counts as found.
 
     Only the reviewer sees both files; each author is told what concerns its own.
     """
     values = {
-        **shown, "criteria": listed(criteria), "reward": reward, "judge": judge,
+        **shown,
+        "criteria": listed(criteria),
+        "reward": reward,
+        "judge": judge,
         "examples": table(trial),
-    }  # fmt: skip
+    }
     found = ask(models, "reviewer", Review, values)
     return found.model_copy(
         update={

@@ -50,9 +50,11 @@ def revise(
     while True:
         left = _LOOKS - looks
         values = {
-            **shown, "story": story, "looks_left": str(left),
+            **shown,
+            "story": story,
+            "looks_left": str(left),
             "seen": "\n\n".join(seen) or "Nothing yet.",
-        }  # fmt: skip
+        }
         turn = ask(models, "reviser", Turn, values)
         if turn.revision is not None:
             found = _problem(turn.revision, numbers) or flaw(turn.revision)

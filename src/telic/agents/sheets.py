@@ -176,9 +176,14 @@ class _Shot:
 
     def job(self, episode: Path, output: Path) -> RenderJob:
         return RenderJob(
-            trajectory=episode, output=output, frames=self.frames, columns=self.columns,
-            between_s=self.window, view=self.view, caption="time",
-        )  # fmt: skip
+            trajectory=episode,
+            output=output,
+            frames=self.frames,
+            columns=self.columns,
+            between_s=self.window,
+            view=self.view,
+            caption="time",
+        )
 
 
 def _between(part: tuple[float, float]) -> str:

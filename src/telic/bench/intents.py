@@ -127,9 +127,13 @@ def _attempt(
 
     try:
         session = _finished(case, options, sessions) or run_session(
-            case.intent, env=case.env, runs_dir=sessions, on_event=tell, should_stop=should_stop,
+            case.intent,
+            env=case.env,
+            runs_dir=sessions,
+            on_event=tell,
+            should_stop=should_stop,
             **options,
-        )  # fmt: skip
+        )
         return judged(case, session, folder, time.monotonic() - started, should_stop())
     except (Refused, BadEnvironment) as error:
         # The author says no before anything is written; later, the same errors are failures.

@@ -137,10 +137,17 @@ def _score(pair: str, env: str, first: Composition, again: Composition, example:
     verdicts = [JudgeCode(each.judge)(example.trajectory, example.spec) for each in (first, again)]
     score = verdicts[0].score
     return Scored(
-        pair=pair, env=env, intent=first.intent, name=example.name, kind=example.kind,
-        is_right=example.is_right, score=score, again=verdicts[1].score,
-        agrees=score is not None and (score >= PASS) == example.is_right, why=_why(verdicts[0]),
-    )  # fmt: skip
+        pair=pair,
+        env=env,
+        intent=first.intent,
+        name=example.name,
+        kind=example.kind,
+        is_right=example.is_right,
+        score=score,
+        again=verdicts[1].score,
+        agrees=score is not None and (score >= PASS) == example.is_right,
+        why=_why(verdicts[0]),
+    )
 
 
 def _why(verdict: Verdict) -> str:

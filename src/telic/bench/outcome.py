@@ -73,9 +73,13 @@ def _without_score(
     case: Case, outcome: Outcome, reason: str, folder: BenchFolder, seconds: float
 ) -> CaseResult:
     return CaseResult(
-        case=case, outcome=outcome, reason=reason, seconds=seconds,
-        usd=_usd(folder.case(case.id)), finished_at=_now(),
-    )  # fmt: skip
+        case=case,
+        outcome=outcome,
+        reason=reason,
+        seconds=seconds,
+        usd=_usd(folder.case(case.id)),
+        finished_at=_now(),
+    )
 
 
 def _best(files: SessionFolder, summary: SessionSummary) -> Iteration | None:

@@ -87,9 +87,12 @@ def rate(passed: int, total: int) -> Rate:
     """Return a share with its interval; without cases there is none."""
     interval = wilson(passed, total)
     return Rate(
-        passed=passed, total=total, share=passed / total if total else None,
-        low=interval.low if interval else None, high=interval.high if interval else None,
-    )  # fmt: skip
+        passed=passed,
+        total=total,
+        share=passed / total if total else None,
+        low=interval.low if interval else None,
+        high=interval.high if interval else None,
+    )
 
 
 def _rate(results: Sequence[CaseResult]) -> Rate:

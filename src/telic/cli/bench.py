@@ -181,11 +181,18 @@ def _names(text: str | None) -> list[str]:
 def _tell(path: Path, found: Tally) -> None:
     rows = [
         (
-            each.case.id, each.case.difficulty, each.outcome.replace("_", " "), each.score,
-            each.low, each.iterations, each.env_steps, duration(each.seconds), each.reason or "",
+            each.case.id,
+            each.case.difficulty,
+            each.outcome.replace("_", " "),
+            each.score,
+            each.low,
+            each.iterations,
+            each.env_steps,
+            duration(each.seconds),
+            each.reason or "",
         )
         for each in found.results
-    ]  # fmt: skip
+    ]
     columns = ["case", "difficulty", "outcome", "score", "proves", "tries", "steps", "time", "why"]
     console.print()
     console.print(table(None, columns, rows))

@@ -41,11 +41,16 @@ def runs(
         return
     rows = [
         (
-            each["run"], each["env"], each["status"], each["members"], each["total_timesteps"],
-            each["best_return"], duration(time.time() - each["updated"]) + " ago",
+            each["run"],
+            each["env"],
+            each["status"],
+            each["members"],
+            each["total_timesteps"],
+            each["best_return"],
+            duration(time.time() - each["updated"]) + " ago",
         )
         for each in found
-    ]  # fmt: skip
+    ]
     columns = ["run", "environment", "state", "members", "steps", "best return", "active"]
     console.print(table(None, columns, rows))
 
@@ -68,7 +73,11 @@ def resume_run(folder: RunFolder, videos: str, as_json: bool) -> None:
     job = read_record(folder.config, TrainJob)
     with interruptible() as stopping, TrainingView(quiet=as_json) as view:
         done = execute(
-            job, folder.path.parent, name=folder.name, on_event=view, should_stop=stopping,
+            job,
+            folder.path.parent,
+            name=folder.name,
+            on_event=view,
+            should_stop=stopping,
             command=shlex.join(["telic", *sys.argv[1:]]),
-        )  # fmt: skip
+        )
         finish(done, videos, view, as_json)

@@ -141,10 +141,15 @@ def envs(as_json: AsJson = False, debug: Debug = False) -> None:
         print_json([each.model_dump(mode="json") for each in tasks])
         return
     rows = [
-        (t.id, f"{t.states} states" if t.is_table else f"{len(t.observations)} numbers",
-         ", ".join(t.actions), number(t.target), t.time_limit)
+        (
+            t.id,
+            f"{t.states} states" if t.is_table else f"{len(t.observations)} numbers",
+            ", ".join(t.actions),
+            number(t.target),
+            t.time_limit,
+        )
         for t in tasks
-    ]  # fmt: skip
+    ]
     console.print(table("tasks", ["env", "sees", "actions", "target", "steps at most"], rows))
 
 
@@ -270,9 +275,12 @@ def labels(
     result = load(runs_dir, name)
     with interruptible() as stop, SearchView(quiet=as_json) as view:
         models = connect_model(
-            model, result.folder.path, budget=Budget(usd=budget_usd), on_event=view,
+            model,
+            result.folder.path,
+            budget=Budget(usd=budget_usd),
+            on_event=view,
             should_stop=stop,
-        )  # fmt: skip
+        )
         report = label_report(result, models, cases)
     if as_json:
         print_json(report.model_dump(mode="json"))
@@ -315,18 +323,37 @@ def _tell(found: Search) -> None:
 
 
 def _runs_table(summary: dict[str, Any]) -> Any:
-    columns = ["run", "fresh", "95 % interval", "all", "selected", "best seen", "incumbent",
-               "episodes", "calls", "to good"]  # fmt: skip
+    columns = [
+        "run",
+        "fresh",
+        "95 % interval",
+        "all",
+        "selected",
+        "best seen",
+        "incumbent",
+        "episodes",
+        "calls",
+        "to good",
+    ]
     rows = []
     for run in summary["runs"]:
         fresh = run["fresh"]
         low, high = fresh["low"], fresh["high"]
         spread = "–" if low is None else f"[{number(low)}, {number(high)}]"
-        rows.append((
-            str(run["run"]), fresh["mean"], spread, run["mean_all"], run["mean_selected"],
-            run["best_seen"], run["incumbent_area"], run["episodes"], run["calls"],
-            run["episodes_to_good"],
-        ))  # fmt: skip
+        rows.append(
+            (
+                str(run["run"]),
+                fresh["mean"],
+                spread,
+                run["mean_all"],
+                run["mean_selected"],
+                run["best_seen"],
+                run["incumbent_area"],
+                run["episodes"],
+                run["calls"],
+                run["episodes_to_good"],
+            )
+        )
     title = f"{summary['env']}: {summary['label']}, {duration(summary['seconds'])}"
     return table(title, columns, rows)
 

@@ -37,11 +37,15 @@ def sessions(
     columns = ["session", "intent", "environment", "state", "iterations", "score"]
     rows = [
         (
-            each["session"], each["intent"], each["env"], each["state"], each["iterations"],
+            each["session"],
+            each["intent"],
+            each["env"],
+            each["state"],
+            each["iterations"],
             number(each["score"], 2),
         )
         for each in found
-    ]  # fmt: skip
+    ]
     console.print(table(None, columns, rows))
 
 

@@ -91,11 +91,16 @@ def _print_member(member: dict[str, Any], single: bool) -> None:
         return
     rows = [
         (
-            each["global_step"], each["mean_return"], _interval(each["interval"]),
-            each["p10_return"], each["median_return"], each["p90_return"], each["episode_length"],
+            each["global_step"],
+            each["mean_return"],
+            _interval(each["interval"]),
+            each["p10_return"],
+            each["median_return"],
+            each["p90_return"],
+            each["episode_length"],
         )
         for each in member["evaluations"]
-    ]  # fmt: skip
+    ]
     columns = ["steps", "return", "95 % interval", "p10", "median", "p90", "length"]
     console.print(table(None, columns, rows))
     reward = member["reward"]
@@ -114,10 +119,14 @@ def _print_comparison(members: list[dict[str, Any]]) -> None:
         best = (each["summary"] or {}).get("best") or {}
         rows.append(
             (
-                each["member"], best.get("mean_return"), _interval(best.get("interval")),
-                best.get("env_return"), best.get("episode_length"), best.get("global_step"),
+                each["member"],
+                best.get("mean_return"),
+                _interval(best.get("interval")),
+                best.get("env_return"),
+                best.get("episode_length"),
+                best.get("global_step"),
             )
-        )  # fmt: skip
+        )
     console.print()
     columns = ["member", "return", "95 % interval", "task return", "length", "at step"]
     console.print(table(None, columns, rows))

@@ -107,12 +107,15 @@ def _show(found: RepositoryAudit) -> None:
         ("archetype", found.archetype.replace("_", " "), ""),
         ("train", _argv(found.train), _sure(found.train)),
         ("evaluate", _argv(found.evaluate) or found.evaluation.style, _sure(found.evaluate)),
-        ("settings", ", ".join(filter(None, (config.primary, *config.secondary))) or "unknown",
-         f"{config.confidence:.2f}"),
+        (
+            "settings",
+            ", ".join(filter(None, (config.primary, *config.secondary))) or "unknown",
+            f"{config.confidence:.2f}",
+        ),
         ("numbers", ", ".join(map(_sink, found.sinks)), ""),
         ("reward", _files(found), f"{found.sources.reward.confidence:.2f}"),
         ("seed", found.seeds.flag or "unknown", ""),
-    ]  # fmt: skip
+    ]
     console.print(table(None, ("what", "answer", "sure"), rows))
     if found.hazards:
         hazards = [(each.id, each.detail) for each in found.hazards]

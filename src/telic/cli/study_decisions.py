@@ -56,9 +56,15 @@ def decide(
     question = f"{verdict.capitalize()} {name} as the incumbent of {folder.name}?"
     actor = _actor(question, verdict in ("accept", "keep"))
     made = record(
-        Ledger(folder), name, known[verdict], actor, because,
-        evidence=evidence or (), audit=audit, cause=cause,
-    )  # fmt: skip
+        Ledger(folder),
+        name,
+        known[verdict],
+        actor,
+        because,
+        evidence=evidence or (),
+        audit=audit,
+        cause=cause,
+    )
     _tell(made, as_json)
 
 

@@ -55,8 +55,11 @@ def hypothesis(because: str, mechanism: str, expects: str | None, falsifier: str
         magnitude = _number(size) if size else None
         expected = {"metric": metric, "direction": direction or "max", "magnitude": magnitude}
     return {
-        "statement": because, "mechanism": mechanism, "expected": expected, "falsifier": falsifier,
-    }  # fmt: skip
+        "statement": because,
+        "mechanism": mechanism,
+        "expected": expected,
+        "falsifier": falsifier,
+    }
 
 
 def overrides(sets: list[str] | None, was: list[str] | None) -> dict[str, Any]:

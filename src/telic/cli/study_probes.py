@@ -70,9 +70,14 @@ def dr_plan(
     if not checkpoint.is_file():
         raise UsageError(f"There is no file {checkpoint}.")
     plan, sheet = plan_probe(
-        ledger_of(root, task, study), candidate, file_hash(checkpoint), read_parameters(parameter),
-        tuple(integers(seeds, "--seeds")), current_actor(), episodes,
-    )  # fmt: skip
+        ledger_of(root, task, study),
+        candidate,
+        file_hash(checkpoint),
+        read_parameters(parameter),
+        tuple(integers(seeds, "--seeds")),
+        current_actor(),
+        episodes,
+    )
     if as_json:
         print_json({"evidence": sheet.id, "evaluations": plan.evaluations, **plan.as_data()})
         return
@@ -101,10 +106,16 @@ def dr_summary(
         print_json({"evidence": sheet.id, **found.as_data()})
         return
     rows = [
-        (x.path, x.nominal, span(x.feasible), span(x.suggested_range), ", ".join(x.censored),
-         "; ".join(x.safety_notes))
+        (
+            x.path,
+            x.nominal,
+            span(x.feasible),
+            span(x.suggested_range),
+            ", ".join(x.censored),
+            "; ".join(x.safety_notes),
+        )
         for x in found.parameters
-    ]  # fmt: skip
+    ]
     heads = ["parameter", "nominal", "holds", "suggested", "censored", "notes"]
     console.print(table(None, heads, rows))
     console.print(f"evidence: {sheet.id}")

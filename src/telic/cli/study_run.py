@@ -128,9 +128,13 @@ def _tell_launch(ledger: Ledger, started: Launched, wait: bool, as_json: bool) -
     if not as_json:
         console.print(f"[green]✓[/] {started.run} runs")
         print_facts(
-            {"folder": started.folder, "pid": started.pid, "job": started.job_id,
-             "look at it": started.attach}
-        )  # fmt: skip
+            {
+                "folder": started.folder,
+                "pid": started.pid,
+                "job": started.job_id,
+                "look at it": started.attach,
+            }
+        )
     while wait and ledger.state().runs[started.run].is_live:
         time.sleep(_LOOK_EVERY_S)
         reconcile(ledger, processes=True)

@@ -136,9 +136,14 @@ def train(
         raise ConfigError(f'--trainer "{trainer}" is not known.', hint="Use telic or sb3.")
     with interruptible() as stop, TrainingView(quiet=as_json) as view:
         run = execute(
-            job, runs_dir, name=name, fresh=fresh, on_event=view, should_stop=stop,
+            job,
+            runs_dir,
+            name=name,
+            fresh=fresh,
+            on_event=view,
+            should_stop=stop,
             command=shlex.join(["telic", *sys.argv[1:]]),
-        )  # fmt: skip
+        )
         finish(run, videos, view, as_json)
 
 

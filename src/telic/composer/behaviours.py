@@ -20,19 +20,43 @@ from telic.composer.turning import flip, roll, turn
 from telic.errors import BadEnvironment
 
 BEHAVIOURS: dict[Verb, Callable[[Frame, Scene, Draft], None]] = {
-    Verb.GO: go, Verb.CIRCLE: circle, Verb.JUMP: jump, Verb.HOP: hop, Verb.FLIP: flip,
-    Verb.ROLL: roll, Verb.TURN: turn, Verb.STAND: stand, Verb.STOP: stand, Verb.BALANCE: balance,
-    Verb.SIT: sit, Verb.LIE: lie, Verb.STAND_UP: stand_up, Verb.REACH: reach, Verb.SWING: swing,
-    Verb.LIFT: lift, Verb.KICK: kick,
-}  # fmt: skip
+    Verb.GO: go,
+    Verb.CIRCLE: circle,
+    Verb.JUMP: jump,
+    Verb.HOP: hop,
+    Verb.FLIP: flip,
+    Verb.ROLL: roll,
+    Verb.TURN: turn,
+    Verb.STAND: stand,
+    Verb.STOP: stand,
+    Verb.BALANCE: balance,
+    Verb.SIT: sit,
+    Verb.LIE: lie,
+    Verb.STAND_UP: stand_up,
+    Verb.REACH: reach,
+    Verb.SWING: swing,
+    Verb.LIFT: lift,
+    Verb.KICK: kick,
+}
 
 _EXAMPLES = {
-    Verb.GO: "run forward fast", Verb.STAND: "stand still", Verb.JUMP: "jump as high as possible",
-    Verb.FLIP: "do a backflip", Verb.BALANCE: "balance the pole", Verb.REACH: "reach the target",
-    Verb.TURN: "turn 90 degrees left", Verb.CIRCLE: "walk in a circle", Verb.HOP: "hop in place",
-    Verb.ROLL: "roll over", Verb.SIT: "crouch", Verb.LIE: "lie down", Verb.STAND_UP: "stand up",
-    Verb.SWING: "wave", Verb.LIFT: "lift a foot", Verb.KICK: "kick",
-}  # fmt: skip
+    Verb.GO: "run forward fast",
+    Verb.STAND: "stand still",
+    Verb.JUMP: "jump as high as possible",
+    Verb.FLIP: "do a backflip",
+    Verb.BALANCE: "balance the pole",
+    Verb.REACH: "reach the target",
+    Verb.TURN: "turn 90 degrees left",
+    Verb.CIRCLE: "walk in a circle",
+    Verb.HOP: "hop in place",
+    Verb.ROLL: "roll over",
+    Verb.SIT: "crouch",
+    Verb.LIE: "lie down",
+    Verb.STAND_UP: "stand up",
+    Verb.SWING: "wave",
+    Verb.LIFT: "lift a foot",
+    Verb.KICK: "kick",
+}
 
 
 def able(scene: Scene) -> list[str]:

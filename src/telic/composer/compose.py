@@ -136,10 +136,17 @@ def _put_in_order(drafts: Sequence[Draft]) -> None:
             break
         needed = round(0.4 * sum(each.seconds for each in drafts[index + 1 :]), 2)
         gate = Part(
-            f"{name}: is done with {needed:g} s left", "time left for what comes next",
-            "part.left(done)", zero=0.0, goal=needed, unit="s", weight=main.weight, tag=main.tag,
-            kind="phased", is_gate=True,
-        )  # fmt: skip
+            f"{name}: is done with {needed:g} s left",
+            "time left for what comes next",
+            "part.left(done)",
+            zero=0.0,
+            goal=needed,
+            unit="s",
+            weight=main.weight,
+            tag=main.tag,
+            kind="phased",
+            is_gate=True,
+        )
         draft.parts.append(gate)
     _weigh_alike(drafts)
 

@@ -50,10 +50,17 @@ class Part:
         """Return it as people read it."""
         way = "about" if self.is_about else "at_least" if self.goal > self.zero else "at_most"
         return Criterion(
-            title=self.title, quantity=self.quantity, kind=self.kind, direction=way,
-            zero=self.zero, goal=self.goal, unit=self.unit, weight=self.weight,
-            is_guard=self.is_guard, tag=self.tag,
-        )  # fmt: skip
+            title=self.title,
+            quantity=self.quantity,
+            kind=self.kind,
+            direction=way,
+            zero=self.zero,
+            goal=self.goal,
+            unit=self.unit,
+            weight=self.weight,
+            is_guard=self.is_guard,
+            tag=self.tag,
+        )
 
     def edited(self, by: Criterion) -> Part:
         """Return it with the numbers of a criterion that a person changed."""
@@ -116,24 +123,35 @@ class Draft:
         """Add statements of the judge that are not there yet."""
         self.judge_lines += [line for line in lines if line not in self.judge_lines]
 
-    def leaf(self, title: str, quantity: str, value: str, zero: float, goal: float,
-             **more: Any) -> None:  # fmt: skip
+    def leaf(
+        self, title: str, quantity: str, value: str, zero: float, goal: float, **more: Any
+    ) -> None:
         """Add a leaf unless one of that title is there: nothing at `zero`, all from `goal` on."""
         self._judge(Part(title, quantity, value, _short(zero), _short(goal), **more))
 
-    def near(self, title: str, quantity: str, value: str, target: float, tolerance: float,
-             **more: Any) -> None:  # fmt: skip
+    def near(
+        self, title: str, quantity: str, value: str, target: float, tolerance: float, **more: Any
+    ) -> None:
         """Add a leaf for closeness: all within the tolerance, nothing at four times it."""
         zero, goal = _short(target - 4.0 * tolerance), _short(target)
         self._judge(Part(title, quantity, value, zero, goal, is_about=True, **more))
 
-    def guard(self, title: str, quantity: str, value: str, zero: float, goal: float,
-              **more: Any) -> None:  # fmt: skip
+    def guard(
+        self, title: str, quantity: str, value: str, zero: float, goal: float, **more: Any
+    ) -> None:
         """Add what must hold for anything else to count."""
         self._judge(
-            Part(title, quantity, value, _short(zero), _short(goal), weight=0.0, is_guard=True,
-                 **more)
-        )  # fmt: skip
+            Part(
+                title,
+                quantity,
+                value,
+                _short(zero),
+                _short(goal),
+                weight=0.0,
+                is_guard=True,
+                **more,
+            )
+        )
 
     def _judge(self, part: Part) -> None:
         if all(each.title != part.title for each in self.parts):

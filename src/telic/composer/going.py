@@ -11,10 +11,12 @@ from telic.composer.manners import follow_heading, judge_travel, stay_on_feet, s
 from telic.composer.scene import Scene
 
 _ALONG = {
-    Direction.FORWARD: ("forward_velocity", ""), Direction.BACKWARD: ("forward_velocity", "-"),
-    Direction.LEFT: ("lateral_velocity", ""), Direction.RIGHT: ("lateral_velocity", "-"),
+    Direction.FORWARD: ("forward_velocity", ""),
+    Direction.BACKWARD: ("forward_velocity", "-"),
+    Direction.LEFT: ("lateral_velocity", ""),
+    Direction.RIGHT: ("lateral_velocity", "-"),
     Direction.SIDEWAYS: ("lateral_velocity", ""),
-}  # fmt: skip
+}
 _ON_RAIL = {Direction.RIGHT: Direction.FORWARD, Direction.LEFT: Direction.BACKWARD}
 PLACE = {"forward_velocity": "x_position", "lateral_velocity": "y_position"}
 _RAIL_M = 0.5
@@ -56,9 +58,13 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
     judge_travel(draft, judge)
     be_fast(draft, name, target, is_exact)
     draft.leaf(
-        "keeps going", f"share of the time faster than {0.3 * target:.2g} m/s, over half seconds",
-        f"episode.share(along > {0.3 * target:.4g})", zero=0.3, goal=0.75, tag="stops",
-    )  # fmt: skip
+        "keeps going",
+        f"share of the time faster than {0.3 * target:.2g} m/s, over half seconds",
+        f"episode.share(along > {0.3 * target:.4g})",
+        zero=0.3,
+        goal=0.75,
+        tag="stops",
+    )
     if aside is None:
         stay_straight(scene, draft, quantity)
     stay_on_feet(scene, draft)
@@ -84,21 +90,38 @@ def be_fast(draft: Draft, name: str, target: float, is_exact: bool) -> None:
             "speed",
             f"torch.exp(-((along - {target:.4g}) / {0.5 * target:.4g}) ** 2)"
             f" + 0.3 * (along / {target:.4g}).clamp(-1.0, 1.0)",
-            1.0, f"speed {name}, best at {target:.2g} m/s", r"e^{-((v - v^*)/w)^2}",
-        )  # fmt: skip
+            1.0,
+            f"speed {name}, best at {target:.2g} m/s",
+            r"e^{-((v - v^*)/w)^2}",
+        )
         draft.near(
-            title, words, "travelled", target, 0.25 * target,
-            weight=3.0, unit="m/s", tag="wrong_speed",
-        )  # fmt: skip
+            title,
+            words,
+            "travelled",
+            target,
+            0.25 * target,
+            weight=3.0,
+            unit="m/s",
+            tag="wrong_speed",
+        )
     else:
         draft.add(
-            "speed", f"(along / {target:.4g}).clamp(-1.0, 1.5)", 1.0,
-            f"speed {name}, in parts of {target:.2g} m/s", r"\min(v / v^*, 1.5)",
-        )  # fmt: skip
+            "speed",
+            f"(along / {target:.4g}).clamp(-1.0, 1.5)",
+            1.0,
+            f"speed {name}, in parts of {target:.2g} m/s",
+            r"\min(v / v^*, 1.5)",
+        )
         draft.leaf(
-            title, words, "travelled", zero=0.1 * target, goal=target, weight=3.0,
-            unit="m/s", tag="too_slow",
-        )  # fmt: skip
+            title,
+            words,
+            "travelled",
+            zero=0.1 * target,
+            goal=target,
+            weight=3.0,
+            unit="m/s",
+            tag="too_slow",
+        )
 
 
 def speed_meant(frame: Frame, scene: Scene, draft: Draft) -> tuple[float, bool]:
@@ -137,24 +160,43 @@ def travel(frame: Frame, scene: Scene, draft: Draft, direction: Direction) -> No
         "way",
         f"1.0 - ((made - {target:.4g}).abs() / {target:.4g}).clamp(max=2.0)"
         f" + torch.exp(-((made - {target:.4g}) / {width:.4g}) ** 2)",
-        1.0, f"close to {target:.2g} m {direction.value}", r"1 - |d - d^*| / d^*",
-    )  # fmt: skip
+        1.0,
+        f"close to {target:.2g} m {direction.value}",
+        r"1 - |d - d^*| / d^*",
+    )
     draft.measure(f'place = {sign}episode["{place}"]', "made = place - place[0]")
     draft.near(
-        f"ends {target:.3g} m {direction.value}", "way made from the start to the end",
-        "float(made[-1])", target, min(max(0.12 * target, 0.05), target / 4), weight=3.0, unit="m",
-        kind="cumulative", tag="too_far",
-    )  # fmt: skip
+        f"ends {target:.3g} m {direction.value}",
+        "way made from the start to the end",
+        "float(made[-1])",
+        target,
+        min(max(0.12 * target, 0.05), target / 4),
+        weight=3.0,
+        unit="m",
+        kind="cumulative",
+        tag="too_far",
+    )
     draft.leaf(
-        f"gets {target:.3g} m {direction.value}", "farthest way from the start",
-        "float(np.max(made))", zero=0.1 * target, goal=0.9 * target, weight=1.5, unit="m",
-        kind="cumulative", tag="too_slow",
-    )  # fmt: skip
+        f"gets {target:.3g} m {direction.value}",
+        "farthest way from the start",
+        "float(np.max(made))",
+        zero=0.1 * target,
+        goal=0.9 * target,
+        weight=1.5,
+        unit="m",
+        kind="cumulative",
+        tag="too_slow",
+    )
     draft.leaf(
-        "stops there", "mean speed over the last second",
+        "stops there",
+        "mean speed over the last second",
         'float(np.mean(episode["speed"][-max(1, int(1.0 / episode.dt)):]))',
-        zero=0.8, goal=0.3, weight=1.5, unit="m/s", tag="drifts",
-    )  # fmt: skip
+        zero=0.8,
+        goal=0.3,
+        weight=1.5,
+        unit="m/s",
+        tag="drifts",
+    )
     stay_straight(scene, draft, quantity)
     stay_on_feet(scene, draft)
     there = f"made > {0.88 * target:.4g}"
@@ -181,18 +223,34 @@ def step_in_place(frame: Frame, scene: Scene, draft: Draft) -> None:
         "landings = float(np.sum(touches[1:] & ~touches[:-1]))",
     )
     draft.leaf(
-        "puts its feet down twice a second", "touchdowns per second",
-        "landings / episode.full_seconds", zero=0.3, goal=2.0, weight=2.0, unit="1/s",
-        kind="cumulative", tag="drags",
-    )  # fmt: skip
+        "puts its feet down twice a second",
+        "touchdowns per second",
+        "landings / episode.full_seconds",
+        zero=0.3,
+        goal=2.0,
+        weight=2.0,
+        unit="1/s",
+        kind="cumulative",
+        tag="drags",
+    )
     draft.leaf(
-        "one foot after the other", "stride_alternation at the end",
-        'float(episode["stride_alternation"][-1])', zero=0.3, goal=0.8, weight=1.5, tag="one_sided",
-    )  # fmt: skip
+        "one foot after the other",
+        "stride_alternation at the end",
+        'float(episode["stride_alternation"][-1])',
+        zero=0.3,
+        goal=0.8,
+        weight=1.5,
+        tag="one_sided",
+    )
     draft.guard(
-        "stays on the spot", "farthest distance from the start", _WANDERED, zero=2.0, goal=0.7,
-        unit="m", tag="drifts",
-    )  # fmt: skip
+        "stays on the spot",
+        "farthest distance from the start",
+        _WANDERED,
+        zero=2.0,
+        goal=0.7,
+        unit="m",
+        tag="drifts",
+    )
     stay_on_feet(scene, draft)
     draft.ends_when("landed > 0", "touches.any(-1)", frame.duration_s or _SEQUEL_S)
 
@@ -218,15 +276,20 @@ def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.need(scene.ahead())
     follow_heading(scene, draft, sign)
     draft.add(
-        "speed", f"(ahead / {target:.4g}).clamp(-1.0, 1.2)", 1.0,
-        f"speed where it faces, in parts of {target:.2g} m/s", r"\min(v / v^*, 1.2)",
-    )  # fmt: skip
+        "speed",
+        f"(ahead / {target:.4g}).clamp(-1.0, 1.2)",
+        1.0,
+        f"speed where it faces, in parts of {target:.2g} m/s",
+        r"\min(v / v^*, 1.2)",
+    )
     draft.add(
         "turn",
         f"torch.exp(-((turning - {rate:.4g}) / {0.6 * rate:.4g}) ** 2)"
         f" + 0.3 * (turning / {rate:.4g}).clamp(-1.0, 1.0)",
-        1.0, f"turning {which} at {rate:.2g} rad/s", r"e^{-((\omega - \omega^*)/w)^2}",
-    )  # fmt: skip
+        1.0,
+        f"turning {which} at {rate:.2g} rad/s",
+        r"e^{-((\omega - \omega^*)/w)^2}",
+    )
     draft.measure(
         'x, y = episode["x_position"], episode["y_position"]',
         f'turned = {sign}episode["heading_turns"]',
@@ -236,34 +299,67 @@ def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
     )
     times = "once" if laps == 1 else f"{laps:g} times"
     draft.leaf(
-        f"goes round {times} to the {which}", "turns of the path about its own middle",
-        "float(wound[-1])", zero=0.2 * laps, goal=0.9 * laps, weight=2.0, unit="turns",
-        kind="cumulative", tag="under_rotates",
-    )  # fmt: skip
-    draft.leaf(
-        "faces where it goes", "turns of the heading", "float(turned[-1])",
-        zero=0.2 * laps, goal=0.85 * laps, weight=1.0, unit="turns", kind="cumulative",
+        f"goes round {times} to the {which}",
+        "turns of the path about its own middle",
+        "float(wound[-1])",
+        zero=0.2 * laps,
+        goal=0.9 * laps,
+        weight=2.0,
+        unit="turns",
+        kind="cumulative",
         tag="under_rotates",
-    )  # fmt: skip
+    )
+    draft.leaf(
+        "faces where it goes",
+        "turns of the heading",
+        "float(turned[-1])",
+        zero=0.2 * laps,
+        goal=0.85 * laps,
+        weight=1.0,
+        unit="turns",
+        kind="cumulative",
+        tag="under_rotates",
+    )
     way = 2.0 * math.pi * radius * laps
     draft.leaf(
-        f"goes {way:.2g} m", "length of the path", 'float(episode["distance_travelled"][-1])',
-        zero=0.2 * way, goal=0.75 * way, weight=1.5, unit="m", kind="cumulative", tag="too_slow",
-    )  # fmt: skip
+        f"goes {way:.2g} m",
+        "length of the path",
+        'float(episode["distance_travelled"][-1])',
+        zero=0.2 * way,
+        goal=0.75 * way,
+        weight=1.5,
+        unit="m",
+        kind="cumulative",
+        tag="too_slow",
+    )
     draft.near(
-        f"keeps {radius:.2g} m from the middle", "mean distance from the middle of the path",
-        "float(np.mean(out))", radius, min(0.35 * radius, radius / 4), weight=1.0, unit="m",
+        f"keeps {radius:.2g} m from the middle",
+        "mean distance from the middle of the path",
+        "float(np.mean(out))",
+        radius,
+        min(0.35 * radius, radius / 4),
+        weight=1.0,
+        unit="m",
         tag="drifts",
-    )  # fmt: skip
+    )
     draft.guard(
-        "really goes round", "turns of the path about its own middle", "float(wound[-1])",
-        zero=0.1 * laps, goal=0.5 * laps, unit="turns", tag="never_moves",
-    )  # fmt: skip
+        "really goes round",
+        "turns of the path about its own middle",
+        "float(wound[-1])",
+        zero=0.1 * laps,
+        goal=0.5 * laps,
+        unit="turns",
+        tag="never_moves",
+    )
     # Whoever walks there and back passes the middle of the path twice, too.
     slow = 0.2 * rate / (2.0 * math.pi)
     draft.guard(
-        "goes round steadily", "share of the time in which the path winds on, over half seconds",
-        f"episode.share(episode.pace(wound) > {slow:.4g})", zero=0.3, goal=0.65, tag="stops",
-    )  # fmt: skip
+        "goes round steadily",
+        "share of the time in which the path winds on, over half seconds",
+        f"episode.share(episode.pace(wound) > {slow:.4g})",
+        zero=0.3,
+        goal=0.65,
+        tag="stops",
+    )
     stay_on_feet(scene, draft)
     draft.ends_when(f"{sign}turns > {0.9 * laps:.3g}", f"turned > {0.9 * laps:.3g}")

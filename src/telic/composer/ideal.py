@@ -66,8 +66,12 @@ def _motion(frame: Frame, scene: Scene, seconds: float) -> dict[str, Any] | None
         return _going(frame, scene)
     if frame.verb is Verb.CIRCLE:
         speed = speed_meant(frame, scene, Draft())[0]
-        return {"forward_mps": 1.05 * speed, "turn_rps": _side(frame) * _CIRCLE_RPS,
-                "circle": True, "stride_hz": _STRIDE_HZ}  # fmt: skip
+        return {
+            "forward_mps": 1.05 * speed,
+            "turn_rps": _side(frame) * _CIRCLE_RPS,
+            "circle": True,
+            "stride_hz": _STRIDE_HZ,
+        }
     if frame.verb is Verb.TURN and frame.amount is None and frame.count is None:
         return {"turn_rps": _side(frame) * _TURN_RPS, "stride_hz": _STRIDE_HZ}
     if frame.verb is Verb.JUMP and frame.dimension != "distance" and frame.direction is None:
@@ -77,8 +81,12 @@ def _motion(frame: Frame, scene: Scene, seconds: float) -> dict[str, Any] | None
     if frame.verb is Verb.FLIP:
         count = float(frame.count or 1)
         sign = 1.0 if frame.direction is Direction.FORWARD else -1.0
-        return {"jumps": int(count), "height_m": 1.0, "pitch_turns": sign * count,
-                "seconds_each": 2.0}  # fmt: skip
+        return {
+            "jumps": int(count),
+            "height_m": 1.0,
+            "pitch_turns": sign * count,
+            "seconds_each": 2.0,
+        }
     if frame.verb is Verb.HOP:
         hops = max(1, math.floor(_HOPS_PER_S * seconds))
         going = {} if frame.direction in (None, Direction.IN_PLACE) else _going(frame, scene)

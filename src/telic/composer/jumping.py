@@ -62,31 +62,51 @@ def _rise(scene: Scene, draft: Draft, target: float, count: int | None) -> None:
             "land", f"5.0 * down * {left}", 1.0, "once per jump: down again", r"[\text{land}]"
         )
     draft.add(
-        "height", f"{left} * (leap / {target:.4g}).clamp(0.0, 2.0)", 1.0,
-        f"height above standing, in parts of {target:.2g} m", r"\max(h, 0) / h^*",
-    )  # fmt: skip
+        "height",
+        f"{left} * (leap / {target:.4g}).clamp(0.0, 2.0)",
+        1.0,
+        f"height above standing, in parts of {target:.2g} m",
+        r"\max(h, 0) / h^*",
+    )
     draft.add("rise", f"{left} * rising.clamp(0.0, 3.0)", 0.3, "upward velocity", r"\max(v_z, 0)")
     draft.measure(
         scene.leap(judged=True),
         f"jumps = episode.count(leap > {0.8 * target:.4g}, leap < {low:.4g})",
     )
     draft.leaf(
-        f"gets {target:.2g} m above standing", "highest point of the torso",
-        "float(np.max(leap))", zero=0.15 * target, goal=target, weight=3.0, unit="m",
-        kind="cumulative", tag="too_low",
-    )  # fmt: skip
+        f"gets {target:.2g} m above standing",
+        "highest point of the torso",
+        "float(np.max(leap))",
+        zero=0.15 * target,
+        goal=target,
+        weight=3.0,
+        unit="m",
+        kind="cumulative",
+        tag="too_low",
+    )
     if scene.has("air_time"):
         draft.leaf(
-            "leaves the ground", "longest time without a foot on the ground",
-            'float(np.max(episode["air_time"]))', zero=0.03, goal=0.15, weight=1.0, unit="s",
-            kind="cumulative", tag="too_low",
-        )  # fmt: skip
+            "leaves the ground",
+            "longest time without a foot on the ground",
+            'float(np.max(episode["air_time"]))',
+            zero=0.03,
+            goal=0.15,
+            weight=1.0,
+            unit="s",
+            kind="cumulative",
+            tag="too_low",
+        )
     if count is not None:
         draft.near(
-            f"jumps {count} times", f"times it rose {0.8 * target:.2g} m and came down again",
-            "float(jumps[-1])", float(count), 0.25, weight=3.0, kind="cumulative",
+            f"jumps {count} times",
+            f"times it rose {0.8 * target:.2g} m and came down again",
+            "float(jumps[-1])",
+            float(count),
+            0.25,
+            weight=3.0,
+            kind="cumulative",
             tag="too_low",
-        )  # fmt: skip
+        )
     done = f"{(count or 1) - 0.5:g}"
     draft.ends_when(f'self.memory["jumps"] > {done}', f"jumps > {done}")
 
@@ -110,18 +130,27 @@ def _leap(frame: Frame, scene: Scene, draft: Draft) -> None:
         "airborne = (quantities.feet_in_contact(info) == 0).float()",
     )
     draft.add(
-        "leap", f"airborne * (along / {max(target / 0.4, 0.2):.4g}).clamp(-1.0, 2.0)", 1.0,
-        f"speed {way} in the air", r"[\text{air}] v",
-    )  # fmt: skip
+        "leap",
+        f"airborne * (along / {max(target / 0.4, 0.2):.4g}).clamp(-1.0, 2.0)",
+        1.0,
+        f"speed {way} in the air",
+        r"[\text{air}] v",
+    )
     draft.measure(
         f'place = {sign}episode["{axis}_position"]',
         'flight = episode.since(place, episode["feet_in_contact"] > 0)',
     )
     draft.leaf(
-        f"leaps {target:.2g} m {way}", "longest way made in one flight",
-        "float(np.max(flight))", zero=0.1 * target, goal=0.9 * target, weight=3.0, unit="m",
-        kind="cumulative", tag="too_slow",
-    )  # fmt: skip
+        f"leaps {target:.2g} m {way}",
+        "longest way made in one flight",
+        "float(np.max(flight))",
+        zero=0.1 * target,
+        goal=0.9 * target,
+        weight=3.0,
+        unit="m",
+        kind="cumulative",
+        tag="too_slow",
+    )
     do_it_on_purpose(scene, draft)
 
 
@@ -138,9 +167,12 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
         "rising = quantities.vertical_velocity(info)",
     )
     draft.add(
-        "hop", "landed * (flown / 0.2).clamp(0.0, 1.5)", 5.0,
-        "at each landing, for the time in the air before it", r"[\text{land}]\, t_\text{air}",
-    )  # fmt: skip
+        "hop",
+        "landed * (flown / 0.2).clamp(0.0, 1.5)",
+        5.0,
+        "at each landing, for the time in the air before it",
+        r"[\text{land}]\, t_\text{air}",
+    )
     draft.add("rise", "rising.clamp(0.0, 2.0)", 0.3, "upward velocity", r"\max(v_z, 0)")
     draft.measure(
         'air = episode["air_time"]',
@@ -150,19 +182,34 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.leaf(
         "hops once a second",
         f"flights of over {_FLIGHT_S:g} s that rise {_RISE_M:g} m and land, per second",
-        "float(hops[-1]) / episode.full_seconds", zero=0.15, goal=_HOPS_PER_S, weight=3.0,
-        unit="1/s", kind="cumulative", tag="drags",
-    )  # fmt: skip
+        "float(hops[-1]) / episode.full_seconds",
+        zero=0.15,
+        goal=_HOPS_PER_S,
+        weight=3.0,
+        unit="1/s",
+        kind="cumulative",
+        tag="drags",
+    )
     draft.leaf(
-        "is in the air a fifth of the time", "share of the time without a foot on the ground",
-        "episode.share(air > 0)", zero=0.05, goal=0.2, weight=1.0, tag="too_low",
-    )  # fmt: skip
+        "is in the air a fifth of the time",
+        "share of the time without a foot on the ground",
+        "episode.share(air > 0)",
+        zero=0.05,
+        goal=0.2,
+        weight=1.0,
+        tag="too_low",
+    )
     if frame.count:
         draft.near(
-            f"hops {frame.count} times", "flights with a landing", "float(hops[-1])",
-            float(frame.count), 0.25 + 0.05 * frame.count, weight=3.0, kind="cumulative",
+            f"hops {frame.count} times",
+            "flights with a landing",
+            "float(hops[-1])",
+            float(frame.count),
+            0.25 + 0.05 * frame.count,
+            weight=3.0,
+            kind="cumulative",
             tag="drags",
-        )  # fmt: skip
+        )
         draft.seconds = max(2.0, frame.count / _HOPS_PER_S)
     _where(frame, scene, draft)
     allow_height(scene, draft, scene.stands + 2.0 * float(scene.known["jump"]) + 0.5)
@@ -178,10 +225,15 @@ def _where(frame: Frame, scene: Scene, draft: Draft) -> None:
         draft.need("away = quantities.horizontal_speed(info)")
         draft.add("stay", "torch.exp(-3.0 * away)", 0.5, "not going anywhere", r"e^{-3 v}")
         draft.leaf(
-            "stays on the spot", "farthest way from the start along x",
-            'float(np.max(np.abs(episode["displacement"])))', zero=1.5, goal=0.5, weight=1.0,
-            unit="m", tag="drifts",
-        )  # fmt: skip
+            "stays on the spot",
+            "farthest way from the start along x",
+            'float(np.max(np.abs(episode["displacement"])))',
+            zero=1.5,
+            goal=0.5,
+            weight=1.0,
+            unit="m",
+            tag="drifts",
+        )
     elif frame.direction in _AHEAD or frame.degree in (Degree.FAST, Degree.VERY_FAST, Degree.MOST):
         direction = frame.direction if frame.direction in _AHEAD else Direction.FORWARD
         assert direction is not None

@@ -53,9 +53,12 @@ def _stay(limit: Limit, scene: Scene, draft: Draft) -> None:
         _know_the_way_back(scene, draft)
         draft.need("drift = quantities.horizontal_speed(info)")
         draft.add(
-            "stay", f"-drift.clamp(max=2.0) - (strayed / {most:.4g}).clamp(max=2.0)", 0.3,
-            "not going anywhere, and not being elsewhere", r"-v_{xy} - d / d^*",
-        )  # fmt: skip
+            "stay",
+            f"-drift.clamp(max=2.0) - (strayed / {most:.4g}).clamp(max=2.0)",
+            0.3,
+            "not going anywhere, and not being elsewhere",
+            r"-v_{xy} - d / d^*",
+        )
         value = 'float(np.max(np.abs(episode["displacement"])))'
         if scene.has("y_position"):
             draft.measure(
@@ -65,8 +68,13 @@ def _stay(limit: Limit, scene: Scene, draft: Draft) -> None:
             value = "float(np.max(strayed))"
     draft.guard(
         f"stays within {most:g} m" + (" ahead" if is_forward else ""),
-        "farthest from the start", value, zero=3.0 * most, goal=most, unit="m", tag="drifts",
-    )  # fmt: skip
+        "farthest from the start",
+        value,
+        zero=3.0 * most,
+        goal=most,
+        unit="m",
+        tag="drifts",
+    )
 
 
 def _know_the_way_back(scene: Scene, draft: Draft) -> None:
@@ -92,10 +100,14 @@ def _face_ahead(limit: Limit, draft: Draft) -> None:
     draft.add("ahead", "-veer.abs().clamp(max=3.0)", 0.2, "not turning", r"-|\omega|")
     turns = most / (2.0 * math.pi)
     draft.guard(
-        "does not turn", "most turns of the heading from the start",
-        'float(np.max(np.abs(episode["heading_turns"])))', zero=4.0 * turns, goal=turns,
-        unit="turns", tag="drifts",
-    )  # fmt: skip
+        "does not turn",
+        "most turns of the heading from the start",
+        'float(np.max(np.abs(episode["heading_turns"])))',
+        zero=4.0 * turns,
+        goal=turns,
+        unit="turns",
+        tag="drifts",
+    )
 
 
 def _stay_down(draft: Draft) -> None:
@@ -106,9 +118,13 @@ def _stay_down(draft: Draft) -> None:
         'rise = episode.since(episode["height"], flying == 0)',
     )
     draft.guard(
-        "stays on the ground", "share of the time in flights of over 0.1 s that rise 0.05 m",
-        "float(np.mean((flying > 0.1) & (rise > 0.05)))", zero=0.3, goal=0.05, tag="too_high",
-    )  # fmt: skip
+        "stays on the ground",
+        "share of the time in flights of over 0.1 s that rise 0.05 m",
+        "float(np.mean((flying > 0.1) & (rise > 0.05)))",
+        zero=0.3,
+        goal=0.05,
+        tag="too_high",
+    )
 
 
 def _keep_height(limit: Limit, scene: Scene, draft: Draft) -> None:
@@ -144,7 +160,10 @@ def _no_hands(scene: Scene, draft: Draft) -> None:
     draft.need(f"handed = (torch.stack(({on},), -1).amax(-1) > {least:.4g}).float()")
     draft.add("handed", "-handed", 0.5, "hands on the ground, as a cost", r"-[\text{hands}]")
     draft.guard(
-        "keeps its hands off the ground", "share of the time with a hand on the ground",
-        f"float(np.mean(np.stack(({judged},), -1).max(-1) > {least:.4g}))", zero=0.4, goal=0.05,
+        "keeps its hands off the ground",
+        "share of the time with a hand on the ground",
+        f"float(np.mean(np.stack(({judged},), -1).max(-1) > {least:.4g}))",
+        zero=0.4,
+        goal=0.05,
         tag="falls",
-    )  # fmt: skip
+    )

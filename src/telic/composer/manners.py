@@ -52,14 +52,22 @@ def rest_height(scene: Scene, draft: Draft) -> None:
     width = min(0.25, 0.4 * (scene.stands - scene.lies))
     draft.need(scene.lift())
     draft.add(
-        "posture", f"torch.exp(-((lift / {width:.4g}) ** 2))", 0.5, "at its standing height",
+        "posture",
+        f"torch.exp(-((lift / {width:.4g}) ** 2))",
+        0.5,
+        "at its standing height",
         r"e^{-(\Delta h/w)^2}",
-    )  # fmt: skip
+    )
     draft.measure(scene.lift(judged=True))
     draft.leaf(
-        "keeps its height", f"share of the time within {width:.2g} m of the standing height",
-        f"episode.share(np.abs(lift) < {width:.4g})", zero=0.3, goal=0.8, weight=1.5, tag="falls",
-    )  # fmt: skip
+        "keeps its height",
+        f"share of the time within {width:.2g} m of the standing height",
+        f"episode.share(np.abs(lift) < {width:.4g})",
+        zero=0.3,
+        goal=0.8,
+        weight=1.5,
+        tag="falls",
+    )
 
 
 def stay_on_feet(scene: Scene, draft: Draft) -> None:
@@ -69,9 +77,13 @@ def stay_on_feet(scene: Scene, draft: Draft) -> None:
         weight = 1.0 if scene.is_tall else 0.3
         draft.add("alive", "torch.ones_like(action[:, 0])", weight, "still on its feet", "1")
         draft.guard(
-            "does not end early", "share of the full length",
-            "episode.seconds / episode.full_seconds", zero=0.2, goal=0.9, tag="falls",
-        )  # fmt: skip
+            "does not end early",
+            "share of the full length",
+            "episode.seconds / episode.full_seconds",
+            zero=0.2,
+            goal=0.9,
+            tag="falls",
+        )
     # An environment that looks only at the height does not end when the robot lies on its back.
     looks = scene.ends_fallen and "healthy_angle_range" in scene.spec.arguments
     if not looks and scene.has("uprightness", "height"):
@@ -89,10 +101,13 @@ def _keep_off_ground(scene: Scene, draft: Draft) -> None:
     draft.need(f'touching = (quantities.contact_force(info, "{torso}") > {least:.4g}).float()')
     draft.add("body", "-touching", 0.3, "body on the ground, as a cost", r"-[\text{body}]")
     draft.guard(
-        "keeps its body off the ground", "share of the time with weight on its torso",
+        "keeps its body off the ground",
+        "share of the time with weight on its torso",
         f'episode.share(episode.quantity("contact_force", "{torso}") > {least:.4g})',
-        zero=0.4, goal=0.1, tag="falls",
-    )  # fmt: skip
+        zero=0.4,
+        goal=0.1,
+        tag="falls",
+    )
 
 
 def _do_not_shake(scene: Scene, draft: Draft) -> None:
@@ -100,10 +115,13 @@ def _do_not_shake(scene: Scene, draft: Draft) -> None:
     most = strongest(scene)
     draft.measure(f'pushed = np.clip(episode["action"], {-most:.4g}, {most:.4g}) / {most:.4g}')
     draft.guard(
-        "does not just shake", "mean change of the action from step to step, of its strength",
+        "does not just shake",
+        "mean change of the action from step to step, of its strength",
         "float(np.mean(np.abs(np.diff(pushed, axis=0)))) if len(pushed) > 1 else 0.0",
-        zero=1.8, goal=1.4, tag="jitters",
-    )  # fmt: skip
+        zero=1.8,
+        goal=1.4,
+        tag="jitters",
+    )
 
 
 def stay_there(scene: Scene, draft: Draft, is_first: bool) -> None:
@@ -111,23 +129,38 @@ def stay_there(scene: Scene, draft: Draft, is_first: bool) -> None:
     if scene.has("height"):
         draft.measure(scene.leap(judged=True))
         draft.guard(
-            "does not jump", "highest point above standing", "float(np.max(leap))",
-            zero=0.35, goal=0.15, unit="m", tag="drifts",
-        )  # fmt: skip
+            "does not jump",
+            "highest point above standing",
+            "float(np.max(leap))",
+            zero=0.35,
+            goal=0.15,
+            unit="m",
+            tag="drifts",
+        )
     turns = [each for each in _TURNS if scene.has(each)]
     if turns:
         sizes = ", ".join(f'np.ptp(episode["{each}"])' for each in turns)
         draft.guard(
-            "does not turn", "widest turn there was", f"float(max([{sizes}]))",
-            zero=0.35, goal=0.15, unit="turns", tag="drifts",
-        )  # fmt: skip
+            "does not turn",
+            "widest turn there was",
+            f"float(max([{sizes}]))",
+            zero=0.35,
+            goal=0.15,
+            unit="turns",
+            tag="drifts",
+        )
     if is_first and scene.has("x_position"):
         axes = [each for each in ("x_position", "y_position") if scene.has(each)]
         sizes = ", ".join(f'np.ptp(episode["{each}"])' for each in axes)
         draft.guard(
-            "stays where it is", "width of the ground it covers", f"float(max([{sizes}]))",
-            zero=1.5, goal=0.6, unit="m", tag="drifts",
-        )  # fmt: skip
+            "stays where it is",
+            "width of the ground it covers",
+            f"float(max([{sizes}]))",
+            zero=1.5,
+            goal=0.6,
+            unit="m",
+            tag="drifts",
+        )
 
 
 def stay_upright(scene: Scene, draft: Draft) -> None:
@@ -139,9 +172,13 @@ def stay_upright(scene: Scene, draft: Draft) -> None:
         title = "is on its feet"
         holds = f'({holds}) & (episode["height"] > {0.5 * scene.stands:.4g})'
     draft.guard(
-        title, "share of the time with the torso the right way up", f"episode.share({holds})",
-        zero=0.3, goal=0.8, tag="falls",
-    )  # fmt: skip
+        title,
+        "share of the time with the torso the right way up",
+        f"episode.share({holds})",
+        zero=0.3,
+        goal=0.8,
+        tag="falls",
+    )
 
 
 def hold_still(scene: Scene, draft: Draft, weight: float = 1.0) -> None:
@@ -150,23 +187,36 @@ def hold_still(scene: Scene, draft: Draft, weight: float = 1.0) -> None:
     draft.add("still", "torch.exp(-4.0 * moving)", weight, "not moving", r"e^{-4 v}")
     draft.measure('moving = episode["speed"]')
     draft.leaf(
-        "stands still", "share of the time slower than 0.25 m/s",
-        "episode.share(moving < 0.25)", zero=0.5, goal=0.9, weight=2.0 * weight, tag="drifts",
-    )  # fmt: skip
+        "stands still",
+        "share of the time slower than 0.25 m/s",
+        "episode.share(moving < 0.25)",
+        zero=0.5,
+        goal=0.9,
+        weight=2.0 * weight,
+        tag="drifts",
+    )
     # Whoever jumps now and then is at rest most of the time, too.
     draft.leaf(
-        "rests without a break", "longest time slower than 0.3 m/s, as a share",
-        "episode.longest(moving < 0.3) / episode.full_seconds", zero=0.1, goal=0.5,
-        weight=1.0 * weight, tag="drifts",
-    )  # fmt: skip
+        "rests without a break",
+        "longest time slower than 0.3 m/s, as a share",
+        "episode.longest(moving < 0.3) / episode.full_seconds",
+        zero=0.1,
+        goal=0.5,
+        weight=1.0 * weight,
+        tag="drifts",
+    )
     if scene.has("joint_speed"):
         draft.need("shaking = quantities.joint_speed(info)")
         draft.add("calm", "torch.exp(-shaking)", 0.3 * weight, "joints at rest", r"e^{-|\dot q|}")
         draft.leaf(
-            "does not shake", "share of the time with joints slower than 1.5 rad/s",
-            'episode.share(episode["joint_speed"] < 1.5)', zero=0.3, goal=0.8,
-            weight=1.5 * weight, tag="jitters",
-        )  # fmt: skip
+            "does not shake",
+            "share of the time with joints slower than 1.5 rad/s",
+            'episode.share(episode["joint_speed"] < 1.5)',
+            zero=0.3,
+            goal=0.8,
+            weight=1.5 * weight,
+            tag="jitters",
+        )
 
 
 def cost_of_change(scene: Scene, draft: Draft, weight: float) -> float:
@@ -177,9 +227,12 @@ def cost_of_change(scene: Scene, draft: Draft, weight: float) -> float:
         'self.memory["last"], jerk = quantities.action_change.update(self.memory["last"], info)'
     )
     draft.add(
-        "smooth", f"-(jerk / {square:.4g}).clamp(max=4.0)", weight,
-        "change of the action, as a cost", r"-\Delta a^2",
-    )  # fmt: skip
+        "smooth",
+        f"-(jerk / {square:.4g}).clamp(max=4.0)",
+        weight,
+        "change of the action, as a cost",
+        r"-\Delta a^2",
+    )
     return square
 
 
@@ -190,10 +243,13 @@ def do_it_on_purpose(scene: Scene, draft: Draft) -> None:
     square = cost_of_change(scene, draft, 0.2)
     # Actions drawn at random change by 2/3 of the squared strength on average.
     draft.guard(
-        "does not thrash about", "mean squared change of the action",
-        'float(np.mean(episode["action_change"]))', zero=0.66 * square, goal=0.45 * square,
+        "does not thrash about",
+        "mean squared change of the action",
+        'float(np.mean(episode["action_change"]))',
+        zero=0.66 * square,
+        goal=0.45 * square,
         tag="jitters",
-    )  # fmt: skip
+    )
 
 
 def strongest(scene: Scene) -> float:
@@ -205,9 +261,12 @@ def rest_after(scene: Scene, draft: Draft, done: str) -> None:
     """Reward rest once something is done, `done` being a float (N,) of the reward."""
     if scene.has("speed"):
         draft.add(
-            "rest", f"{done} * torch.exp(-quantities.speed(info))", 1.0, "at rest once it is done",
+            "rest",
+            f"{done} * torch.exp(-quantities.speed(info))",
+            1.0,
+            "at rest once it is done",
             r"[\text{done}] e^{-v}",
-        )  # fmt: skip
+        )
 
 
 def allow_height(scene: Scene, draft: Draft, top: float) -> None:
@@ -230,6 +289,11 @@ def be_quieter(scene: Scene, draft: Draft) -> None:
     square = strongest(scene) ** 2
     draft.measure('effort = (episode["action"] ** 2).mean(-1)')
     draft.leaf(
-        "is gentle on its motors", "mean squared action", "float(np.mean(effort))",
-        zero=0.9 * square, goal=0.45 * square, weight=0.5, tag="jitters",
-    )  # fmt: skip
+        "is gentle on its motors",
+        "mean squared action",
+        "float(np.mean(effort))",
+        zero=0.9 * square,
+        goal=0.45 * square,
+        weight=0.5,
+        tag="jitters",
+    )

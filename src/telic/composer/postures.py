@@ -44,9 +44,12 @@ def _tilt(scene: Scene, draft: Draft, posture: Posture) -> None:
     draft.leaf(
         "keeps its torso level" if posture is Posture.LEVEL else "is upright",
         f"share of the time with uprightness over {least:g}",
-        f'episode.share(episode["uprightness"] > {least:g})', zero=0.3, goal=0.8, weight=_WEIGHT,
+        f'episode.share(episode["uprightness"] > {least:g})',
+        zero=0.3,
+        goal=0.8,
+        weight=_WEIGHT,
         tag="falls",
-    )  # fmt: skip
+    )
 
 
 def _upside_down(scene: Scene, draft: Draft) -> None:
@@ -54,10 +57,14 @@ def _upside_down(scene: Scene, draft: Draft) -> None:
     draft.need("upright = quantities.uprightness(info)")
     draft.add("upside", "-upright", 1.5, "upside down", r"-\cos\theta")
     draft.leaf(
-        "is upside down", "share of the time with uprightness below -0.7",
-        'episode.share(episode["uprightness"] < -0.7)', zero=0.1, goal=0.6, weight=2 * _WEIGHT,
+        "is upside down",
+        "share of the time with uprightness below -0.7",
+        'episode.share(episode["uprightness"] < -0.7)',
+        zero=0.1,
+        goal=0.6,
+        weight=2 * _WEIGHT,
         tag="under_rotates",
-    )  # fmt: skip
+    )
 
 
 def _height(scene: Scene, draft: Draft, posture: Posture) -> None:
@@ -71,15 +78,23 @@ def _height(scene: Scene, draft: Draft, posture: Posture) -> None:
         title = "keeps its torso low" if posture is Posture.LOW else "lies on the ground"
     draft.need("up = quantities.height(info)")
     draft.add(
-        posture.value, f"torch.sigmoid({sign}(up - {limit:.4g}) / {0.1 * span:.4g})", 1.0,
-        f"torso {'above' if not sign else 'below'} {limit:.2g} m", r"\sigma(\Delta h)",
-    )  # fmt: skip
+        posture.value,
+        f"torch.sigmoid({sign}(up - {limit:.4g}) / {0.1 * span:.4g})",
+        1.0,
+        f"torso {'above' if not sign else 'below'} {limit:.2g} m",
+        r"\sigma(\Delta h)",
+    )
     draft.measure('up = episode["height"]')
     compare = ">" if not sign else "<"
     draft.leaf(
-        title, f"share of the time {compare} {limit:.2g} m",
-        f"episode.share(up {compare} {limit:.4g})", zero=0.2, goal=0.75, weight=_WEIGHT, tag=tag,
-    )  # fmt: skip
+        title,
+        f"share of the time {compare} {limit:.2g} m",
+        f"episode.share(up {compare} {limit:.4g})",
+        zero=0.2,
+        goal=0.75,
+        weight=_WEIGHT,
+        tag=tag,
+    )
 
 
 def _straight(scene: Scene, draft: Draft) -> None:
@@ -89,10 +104,14 @@ def _straight(scene: Scene, draft: Draft) -> None:
     draft.add("straight", "-aside.abs().clamp(max=2.0)", 0.4, "not going aside", r"-|v_y|")
     draft.measure('y = episode["y_position"]')
     draft.leaf(
-        "goes straight", "way aside for each metre travelled",
+        "goes straight",
+        "way aside for each metre travelled",
         'float(np.ptp(y)) / max(1.0, float(episode["distance_travelled"][-1]))',
-        zero=0.5, goal=0.15, weight=1.0, tag="drifts",
-    )  # fmt: skip
+        zero=0.5,
+        goal=0.15,
+        weight=1.0,
+        tag="drifts",
+    )
 
 
 def _legs(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -147,9 +166,12 @@ def _only(posture: Posture, scene: Scene, draft: Draft, what: str) -> None:
     draft.need("contact = quantities.foot_contact(info)")
     draft.measure('contact = episode["foot_contact"] > 0')
     draft.add(
-        "legs", f"contact[:, {mine}].amax(-1) * (1.0 - contact[:, {others}].amax(-1))", 1.5,
-        f"on its {place} feet only", r"[\text{feet}]",
-    )  # fmt: skip
+        "legs",
+        f"contact[:, {mine}].amax(-1) * (1.0 - contact[:, {others}].amax(-1))",
+        1.5,
+        f"on its {place} feet only",
+        r"[\text{feet}]",
+    )
     holds = f"contact[:, {mine}].any(-1) & ~contact[:, {others}].any(-1)"
     _judge_feet(draft, f"is on its {place} feet only", holds, scene)
 
@@ -175,6 +197,11 @@ def _on_hands(scene: Scene, draft: Draft, what: str) -> None:
 
 def _judge_feet(draft: Draft, title: str, holds: str, scene: Scene) -> None:
     draft.leaf(
-        title, "share of the time, the torso off the ground", f"episode.share({holds})",
-        zero=0.25, goal=0.7, weight=2.0 * _WEIGHT, tag="too_low",
-    )  # fmt: skip
+        title,
+        "share of the time, the torso off the ground",
+        f"episode.share({holds})",
+        zero=0.25,
+        goal=0.7,
+        weight=2.0 * _WEIGHT,
+        tag="too_low",
+    )

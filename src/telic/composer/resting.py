@@ -16,9 +16,15 @@ from telic.composer.scene import Scene
 _SEQUEL_S = 1.0
 """how long to rest before what comes next, where it was not said"""
 _OTHER_POSES = {
-    Posture.LOW, Posture.HIGH, Posture.LYING, Posture.UPSIDE_DOWN, Posture.REAR_LEGS,
-    Posture.FRONT_LEGS, Posture.TWO_LEGS, Posture.ONE_LEG,
-}  # fmt: skip
+    Posture.LOW,
+    Posture.HIGH,
+    Posture.LYING,
+    Posture.UPSIDE_DOWN,
+    Posture.REAR_LEGS,
+    Posture.FRONT_LEGS,
+    Posture.TWO_LEGS,
+    Posture.ONE_LEG,
+}
 
 
 def stand(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -49,9 +55,14 @@ def balance(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.add("upright", "torch.exp(-20.0 * angle**2)", 1.0, "poles upright", r"e^{-20\theta^2}")
     draft.measure('angle = np.abs(episode["pole_angles"]).max(-1)')
     draft.leaf(
-        "keeps the pole up", "share of the time within 0.15 rad of upright",
-        "episode.share(angle < 0.15)", zero=0.2, goal=0.95, weight=3.0, tag="falls",
-    )  # fmt: skip
+        "keeps the pole up",
+        "share of the time within 0.15 rad of upright",
+        "episode.share(angle < 0.15)",
+        zero=0.2,
+        goal=0.95,
+        weight=3.0,
+        tag="falls",
+    )
     draft.ends_when("angle < 0.15", "angle < 0.15", frame.duration_s or _SEQUEL_S)
     _last(frame, draft)
 
@@ -62,14 +73,24 @@ def swing_up(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.add("raise", "torch.cos(angle)", 1.0, "how far up the poles point", r"\cos\theta")
     draft.measure('angle = np.abs(episode["pole_angles"]).max(-1)')
     draft.leaf(
-        "gets the pole up and keeps it there", "share of the time within 0.3 rad of upright",
-        "episode.share(angle < 0.3)", zero=0.15, goal=0.5, weight=3.0, tag="too_low",
-    )  # fmt: skip
+        "gets the pole up and keeps it there",
+        "share of the time within 0.3 rad of upright",
+        "episode.share(angle < 0.3)",
+        zero=0.15,
+        goal=0.5,
+        weight=3.0,
+        tag="too_low",
+    )
     draft.leaf(
-        "it is up at the end", "mean angle over the last second",
-        "float(np.mean(angle[-max(1, int(1.0 / episode.dt)):]))", zero=1.0, goal=0.3, weight=2.0,
-        unit="rad", tag="falls",
-    )  # fmt: skip
+        "it is up at the end",
+        "mean angle over the last second",
+        "float(np.mean(angle[-max(1, int(1.0 / episode.dt)):]))",
+        zero=1.0,
+        goal=0.3,
+        weight=2.0,
+        unit="rad",
+        tag="falls",
+    )
     if scene.on_rail:
         draft.doubt("episodes start with the pole up: it must be caught again when it has fallen")
     draft.ends_when("angle < 0.3", "angle < 0.3")
@@ -86,23 +107,33 @@ def sit(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.need("up = quantities.height(info)", "upright = quantities.uprightness(info)")
     draft.measure('up, upright = episode["height"], episode["uprightness"]')
     draft.guard(
-        "keeps its torso upright", "share of the time with uprightness over 0.6",
-        "episode.share(upright > 0.6)", zero=0.2, goal=0.7, tag="falls",
-    )  # fmt: skip
+        "keeps its torso upright",
+        "share of the time with uprightness over 0.6",
+        "episode.share(upright > 0.6)",
+        zero=0.2,
+        goal=0.7,
+        tag="falls",
+    )
     draft.add("upright", "upright.clamp(-1.0, 1.0)", 0.4, "the right way up", r"\cos\theta")
     if frame.count:
         _squat(frame.count, scene, draft, high)
         return
     draft.add(
-        "low", f"torch.exp(-((up - {target:.4g}) / {width:.4g}) ** 2)", 1.0,
-        f"torso {target:.2g} m high", r"e^{-((h - h^*)/w)^2}",
-    )  # fmt: skip
+        "low",
+        f"torch.exp(-((up - {target:.4g}) / {width:.4g}) ** 2)",
+        1.0,
+        f"torso {target:.2g} m high",
+        r"e^{-((h - h^*)/w)^2}",
+    )
     draft.leaf(
         f"holds its torso {target:.2g} m high",
         f"share of the time between {low:.2g} and {high:.2g} m",
         f"episode.share((up > {low:.4g}) & (up < {high:.4g}))",
-        zero=0.2, goal=0.7, weight=5.0, tag="too_high",
-    )  # fmt: skip
+        zero=0.2,
+        goal=0.7,
+        weight=5.0,
+        tag="too_high",
+    )
     hold_still(scene, draft, weight=0.5)
     held = f"(up > {low:.4g}) & (up < {high:.4g})"
     draft.ends_when(held, held, frame.duration_s or _SEQUEL_S)
@@ -123,14 +154,23 @@ def _squat(count: int, scene: Scene, draft: Draft, low: float) -> None:
     )
     draft.add("squat", "5.0 * risen * left", 1.0, "once per squat: up again", r"[\text{up}]")
     draft.add(
-        "next", f"left * torch.where(down > 0.5, up - {low:.4g}, {high:.4g} - up)", 2.0,
-        "on the way down, then up", r"\pm\Delta h",
-    )  # fmt: skip
+        "next",
+        f"left * torch.where(down > 0.5, up - {low:.4g}, {high:.4g} - up)",
+        2.0,
+        "on the way down, then up",
+        r"\pm\Delta h",
+    )
     draft.measure(f"squats = episode.count(up < {low:.4g}, up > {high:.4g})")
     draft.near(
-        f"goes down and up {count} times", f"times below {low:.2g} m and then above {high:.2g} m",
-        "float(squats[-1])", float(count), 0.25, weight=3.0, kind="cumulative", tag="too_high",
-    )  # fmt: skip
+        f"goes down and up {count} times",
+        f"times below {low:.2g} m and then above {high:.2g} m",
+        "float(squats[-1])",
+        float(count),
+        0.25,
+        weight=3.0,
+        kind="cumulative",
+        tag="too_high",
+    )
     do_it_on_purpose(scene, draft)
     draft.ends_when(f'self.memory["squats"] > {count - 0.5:g}', f"squats > {count - 0.5:g}")
     draft.seconds = max(4.0, 2.0 * count + 1.0)
@@ -149,13 +189,21 @@ def lie(frame: Frame, scene: Scene, draft: Draft) -> None:
         judge += " & (np.abs(upright) < 0.6)"
         draft.add("flat", "1.0 - upright.abs()", 0.5, "torso level with the ground", r"1-|\cos|")
     draft.add(
-        "low", f"(({scene.stands:.4g} - up) / {scene.stands - scene.lies:.4g}).clamp(0.0, 1.0)",
-        1.0, "torso close to the ground", r"1 - h / h^*",
-    )  # fmt: skip
+        "low",
+        f"(({scene.stands:.4g} - up) / {scene.stands - scene.lies:.4g}).clamp(0.0, 1.0)",
+        1.0,
+        "torso close to the ground",
+        r"1 - h / h^*",
+    )
     draft.leaf(
-        "lies on the ground", f"share of the time with the torso below {top:.2g} m",
-        f"episode.share({judge})", zero=0.2, goal=0.7, weight=5.0, tag="too_high",
-    )  # fmt: skip
+        "lies on the ground",
+        f"share of the time with the torso below {top:.2g} m",
+        f"episode.share({judge})",
+        zero=0.2,
+        goal=0.7,
+        weight=5.0,
+        tag="too_high",
+    )
     hold_still(scene, draft, weight=0.5)
     draft.ends_when(reward, judge, frame.duration_s or _SEQUEL_S)
     _last(frame, draft)
@@ -174,12 +222,24 @@ def stand_up(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.add("height", f"up / {goal:.4g}", 1.0, "height of the torso", r"h / h^*")
     draft.measure('up = episode["height"]')
     draft.leaf(
-        f"gets its torso {goal:.2g} m up", "highest point of the torso", "float(np.max(up))",
-        zero=0.3 * goal, goal=0.95 * goal, weight=2.0, unit="m", kind="cumulative", tag="too_low",
-    )  # fmt: skip
+        f"gets its torso {goal:.2g} m up",
+        "highest point of the torso",
+        "float(np.max(up))",
+        zero=0.3 * goal,
+        goal=0.95 * goal,
+        weight=2.0,
+        unit="m",
+        kind="cumulative",
+        tag="too_low",
+    )
     draft.leaf(
-        "stays up", f"share of the time above {0.8 * goal:.2g} m",
-        f"episode.share(up > {0.8 * goal:.4g})", zero=0.05, goal=0.4, weight=1.0, tag="falls",
-    )  # fmt: skip
+        "stays up",
+        f"share of the time above {0.8 * goal:.2g} m",
+        f"episode.share(up > {0.8 * goal:.4g})",
+        zero=0.05,
+        goal=0.4,
+        weight=1.0,
+        tag="falls",
+    )
     draft.ends_when(f"up > {0.9 * goal:.4g}", f"up > {0.9 * goal:.4g}", frame.duration_s or 0.3)
     _last(frame, draft)

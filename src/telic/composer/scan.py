@@ -14,9 +14,14 @@ from telic.envs.spec import EnvSpec
 
 # Limits a distance, height or angle can be given for.
 _MEASURED = {
-    LimitKind.NO_DRIFT, LimitKind.NO_FORWARD, LimitKind.NO_TURN, LimitKind.NO_JUMP,
-    LimitKind.LOW_HEIGHT, LimitKind.KEEP_HEIGHT, LimitKind.UPRIGHT,
-}  # fmt: skip
+    LimitKind.NO_DRIFT,
+    LimitKind.NO_FORWARD,
+    LimitKind.NO_TURN,
+    LimitKind.NO_JUMP,
+    LimitKind.LOW_HEIGHT,
+    LimitKind.KEEP_HEIGHT,
+    LimitKind.UPRIGHT,
+}
 # Parts that move when the whole robot does: "without moving the cart".
 _WHOLE = {"torso", "cart", "base"}
 _LOOK_BACK = 4

@@ -10,8 +10,12 @@ _KEEPS = (Verb.REACH, Verb.STAND_UP, Verb.LIFT, Verb.STAND, Verb.BALANCE)
 _LIMBS = (Verb.LIFT, Verb.KICK, Verb.SWING)
 _LOW_VERBS = {Verb.SIT, Verb.LIE, Verb.ROLL, Verb.FLIP, Verb.STAND_UP}
 _LOW_POSES = {
-    Posture.LOW, Posture.LYING, Posture.UPSIDE_DOWN, Posture.REAR_LEGS, Posture.FRONT_LEGS
-}  # fmt: skip
+    Posture.LOW,
+    Posture.LYING,
+    Posture.UPSIDE_DOWN,
+    Posture.REAR_LEGS,
+    Posture.FRONT_LEGS,
+}
 
 
 def arrange(parsed: Parsed) -> list[list[Frame]]:

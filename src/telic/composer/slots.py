@@ -24,18 +24,39 @@ from telic.composer.words import Sense, table
 
 # What "as much as possible" is about when only the verb says it.
 _ABOUT = {
-    Verb.GO: "speed", Verb.CIRCLE: "speed", Verb.JUMP: "height", Verb.HOP: "height",
-    Verb.FLIP: "turning", Verb.ROLL: "turning", Verb.TURN: "turning", Verb.SWING: "height",
-    Verb.LIFT: "height", Verb.KICK: "height", Verb.REACH: "distance", Verb.STAND: "duration",
-    Verb.SIT: "duration", Verb.LIE: "duration", Verb.BALANCE: "duration",
-    Verb.STAND_UP: "speed", Verb.STOP: "speed",
-}  # fmt: skip
+    Verb.GO: "speed",
+    Verb.CIRCLE: "speed",
+    Verb.JUMP: "height",
+    Verb.HOP: "height",
+    Verb.FLIP: "turning",
+    Verb.ROLL: "turning",
+    Verb.TURN: "turning",
+    Verb.SWING: "height",
+    Verb.LIFT: "height",
+    Verb.KICK: "height",
+    Verb.REACH: "distance",
+    Verb.STAND: "duration",
+    Verb.SIT: "duration",
+    Verb.LIE: "duration",
+    Verb.BALANCE: "duration",
+    Verb.STAND_UP: "speed",
+    Verb.STOP: "speed",
+}
 _TURNING = {Verb.TURN, Verb.FLIP, Verb.ROLL}
 _HIGH = {Verb.JUMP, Verb.HOP, Verb.LIFT, Verb.KICK, Verb.SWING, Verb.STAND, Verb.STAND_UP}
 _COUNTED = {
-    Verb.JUMP, Verb.HOP, Verb.FLIP, Verb.ROLL, Verb.TURN, Verb.CIRCLE, Verb.KICK, Verb.LIFT,
-    Verb.SWING, Verb.SIT, Verb.STAND_UP,
-}  # fmt: skip
+    Verb.JUMP,
+    Verb.HOP,
+    Verb.FLIP,
+    Verb.ROLL,
+    Verb.TURN,
+    Verb.CIRCLE,
+    Verb.KICK,
+    Verb.LIFT,
+    Verb.SWING,
+    Verb.SIT,
+    Verb.STAND_UP,
+}
 _STRONGER = {Degree.FAST: Degree.VERY_FAST, Degree.SLOW: Degree.VERY_SLOW}
 _DIMENSION_OF = {"m/s": "speed", "rad/s": "turning", "rad": "turning", "turns": "turning"}
 _UNIT_OF: dict[str, Unit] = {"speed": "m/s", "height": "m", "distance": "m", "turning": "rad/s"}

@@ -36,10 +36,14 @@ def change_slowly(scene: Scene, draft: Draft) -> None:
         return
     square = cost_of_change(scene, draft, 0.3)
     draft.leaf(
-        "moves smoothly", "mean squared change of the action",
-        'float(np.mean(episode["action_change"]))', zero=0.6 * square, goal=0.2 * square,
-        weight=0.5, tag="jitters",
-    )  # fmt: skip
+        "moves smoothly",
+        "mean squared change of the action",
+        'float(np.mean(episode["action_change"]))',
+        zero=0.6 * square,
+        goal=0.2 * square,
+        weight=0.5,
+        tag="jitters",
+    )
 
 
 def _alternate(scene: Scene, draft: Draft) -> None:
@@ -51,10 +55,15 @@ def _alternate(scene: Scene, draft: Draft) -> None:
     )
     draft.add("alternate", "alternation", 0.3, "one side after the other", r"a")
     draft.leaf(
-        "alternates its feet", "share of touchdowns that follow one of the other side",
-        'float(episode["stride_alternation"][-1])', zero=0.3, goal=0.75, weight=_WEIGHT,
-        kind="cumulative", tag="one_sided",
-    )  # fmt: skip
+        "alternates its feet",
+        "share of touchdowns that follow one of the other side",
+        'float(episode["stride_alternation"][-1])',
+        zero=0.3,
+        goal=0.75,
+        weight=_WEIGHT,
+        kind="cumulative",
+        tag="one_sided",
+    )
 
 
 def _symmetric(scene: Scene, draft: Draft) -> None:
@@ -74,9 +83,15 @@ def _symmetric(scene: Scene, draft: Draft) -> None:
         f"skew = float(abs(duty[{one}].mean() - duty[{other}].mean()))",
     )
     draft.leaf(
-        "uses both sides alike", "difference of the sides' share of time on the ground",
-        "skew", zero=0.5, goal=0.15, weight=1.0, kind="cumulative", tag="one_sided",
-    )  # fmt: skip
+        "uses both sides alike",
+        "difference of the sides' share of time on the ground",
+        "skew",
+        zero=0.5,
+        goal=0.15,
+        weight=1.0,
+        kind="cumulative",
+        tag="one_sided",
+    )
 
 
 def _steady(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -88,9 +103,14 @@ def _steady(frame: Frame, scene: Scene, draft: Draft) -> None:
         "spread = float(np.std(pace) / max(float(np.mean(pace)), 1e-6))",
     )
     draft.leaf(
-        "keeps its pace", "spread of the speed over its mean, after the start", "spread",
-        zero=1.0, goal=0.4, weight=1.0, tag="jitters",
-    )  # fmt: skip
+        "keeps its pace",
+        "spread of the speed over its mean, after the start",
+        "spread",
+        zero=1.0,
+        goal=0.4,
+        weight=1.0,
+        tag="jitters",
+    )
     change_slowly(scene, draft)
 
 
@@ -102,10 +122,16 @@ def _explosive(scene: Scene, draft: Draft) -> None:
         "burst", f"(burst / {fast:.4g}).clamp(0.0, 2.0)", 0.3, "fast, whatever the direction", "v"
     )
     draft.leaf(
-        "bursts into motion", "fastest moment of the torso",
-        'float(np.max(episode["speed"]))', zero=0.3 * fast, goal=fast, weight=1.0, unit="m/s",
-        kind="cumulative", tag="too_slow",
-    )  # fmt: skip
+        "bursts into motion",
+        "fastest moment of the torso",
+        'float(np.max(episode["speed"]))',
+        zero=0.3 * fast,
+        goal=fast,
+        weight=1.0,
+        unit="m/s",
+        kind="cumulative",
+        tag="too_slow",
+    )
 
 
 def _natural(frame: Frame, scene: Scene, draft: Draft) -> None:

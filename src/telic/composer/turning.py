@@ -49,21 +49,33 @@ def _spin(frame: Frame, draft: Draft, which: str) -> None:
         draft.seconds = max(frame.duration_s + 1.0, 2.0)
     goal = 0.7 * rate * draft.seconds / _FULL
     draft.add(
-        "turn", f"(turning / {rate:.4g}).clamp(-1.0, 1.5)", 1.0, f"turning to the {which}",
+        "turn",
+        f"(turning / {rate:.4g}).clamp(-1.0, 1.5)",
+        1.0,
+        f"turning to the {which}",
         r"\min(\omega/\omega^*, 1.5)",
-    )  # fmt: skip
+    )
     draft.leaf(
-        f"turns to the {which}", "turns of the heading from start to end",
+        f"turns to the {which}",
+        "turns of the heading from start to end",
         f"float(turned[-1]) * {draft.seconds:g} / episode.full_seconds",
-        zero=0.1 * goal, goal=goal, weight=3.0, unit="turns", kind="cumulative",
+        zero=0.1 * goal,
+        goal=goal,
+        weight=3.0,
+        unit="turns",
+        kind="cumulative",
         tag="under_rotates",
-    )  # fmt: skip
+    )
     draft.leaf(
-        "keeps turning", f"share of the time turning faster than {0.3 * rate:.2g} rad/s",
+        "keeps turning",
+        f"share of the time turning faster than {0.3 * rate:.2g} rad/s",
         f"episode.share(np.gradient(turned) * {_FULL:.5g} / episode.dt > {0.3 * rate:.4g})"
         " if len(turned) > 1 else 0.0",
-        zero=0.2, goal=0.6, weight=1.0, tag="stops",
-    )  # fmt: skip
+        zero=0.2,
+        goal=0.6,
+        weight=1.0,
+        tag="stops",
+    )
     if frame.duration_s:
         held = f"turning > {0.5 * rate:.4g}"
         judged = f"np.gradient(turned) * {_FULL:.5g} / episode.dt > {0.5 * rate:.4g}"
@@ -82,30 +94,51 @@ def _turn_by(frame: Frame, draft: Draft, which: str, turns: float) -> None:
         "turn",
         f"(turned / {turns:.4g}).clamp(-1.0, 1.0)"
         + ("" if is_least else f" - ((turned - {turns:.4g}) / {turns:.4g}).clamp(0.0, 2.0)"),
-        1.0, f"turned to the {which}, in parts of {turns:.3g} turns", r"\min(\psi / \psi^*, 1)",
-    )  # fmt: skip
+        1.0,
+        f"turned to the {which}, in parts of {turns:.3g} turns",
+        r"\min(\psi / \psi^*, 1)",
+    )
     draft.add(
         "there",
-        f"torch.exp(-((turned - {turns:.4g}) / {tolerance:.4g}) ** 2)"
-        " * torch.exp(-turning.abs())",
-        1.0, "there, and no longer turning", r"e^{-(\Delta\psi/w)^2} e^{-|\omega|}",
-    )  # fmt: skip
+        f"torch.exp(-((turned - {turns:.4g}) / {tolerance:.4g}) ** 2) * torch.exp(-turning.abs())",
+        1.0,
+        "there, and no longer turning",
+        r"e^{-(\Delta\psi/w)^2} e^{-|\omega|}",
+    )
     name, words = f"turns {turns:.3g} turns to the {which}", "turns of the heading"
     if is_least:
         draft.leaf(
-            name, words, "float(np.max(turned))", zero=0.2 * turns, goal=turns, weight=3.0,
-            unit="turns", kind="cumulative", tag="under_rotates",
-        )  # fmt: skip
+            name,
+            words,
+            "float(np.max(turned))",
+            zero=0.2 * turns,
+            goal=turns,
+            weight=3.0,
+            unit="turns",
+            kind="cumulative",
+            tag="under_rotates",
+        )
     else:
         draft.near(
-            name, f"{words} at the end", "float(turned[-1])", turns, tolerance, weight=3.0,
-            unit="turns", kind="cumulative", tag="under_rotates",
-        )  # fmt: skip
+            name,
+            f"{words} at the end",
+            "float(turned[-1])",
+            turns,
+            tolerance,
+            weight=3.0,
+            unit="turns",
+            kind="cumulative",
+            tag="under_rotates",
+        )
         draft.leaf(
-            "stops there", f"share of the time within {2 * tolerance:.2g} turns of it",
+            "stops there",
+            f"share of the time within {2 * tolerance:.2g} turns of it",
             f"episode.share(np.abs(turned - {turns:.4g}) < {2 * tolerance:.4g})",
-            zero=0.02, goal=0.15, weight=1.0, tag="over_rotates",
-        )  # fmt: skip
+            zero=0.02,
+            goal=0.15,
+            weight=1.0,
+            tag="over_rotates",
+        )
     there = f"turned > {turns - tolerance:.4g}"
     draft.ends_when(there, there)
 
@@ -150,16 +183,26 @@ def _keep_rolling(draft: Draft, quantity: str, sign: str, which: str) -> None:
     draft.add("control", "-effort", 0.02, "mean squared action, as a cost", r"-\overline{a^2}")
     draft.measure(f'turns = {sign}episode["{quantity}"]')
     draft.leaf(
-        f"rolls {which} on and on", f"{quantity.replace('_', ' ')} from start to end",
-        f"float(turns[-1]) * {seconds:g} / episode.full_seconds", zero=0.3, goal=2.0, weight=3.0,
-        unit="turns", kind="cumulative", tag="under_rotates",
-    )  # fmt: skip
+        f"rolls {which} on and on",
+        f"{quantity.replace('_', ' ')} from start to end",
+        f"float(turns[-1]) * {seconds:g} / episode.full_seconds",
+        zero=0.3,
+        goal=2.0,
+        weight=3.0,
+        unit="turns",
+        kind="cumulative",
+        tag="under_rotates",
+    )
     draft.leaf(
-        "does not stop rolling", "share of the time turning faster than 0.8 rad/s",
+        "does not stop rolling",
+        "share of the time turning faster than 0.8 rad/s",
         f"episode.share(np.gradient(turns) * {_FULL:.5g} / episode.dt > 0.8)"
         " if len(turns) > 1 else 0.0",
-        zero=0.2, goal=0.6, weight=1.0, tag="stops",
-    )  # fmt: skip
+        zero=0.2,
+        goal=0.6,
+        weight=1.0,
+        tag="stops",
+    )
     draft.ends_when("spin > 0.8", f"np.gradient(turns) * {_FULL:.5g} / episode.dt > 0.8", seconds)
     draft.seconds = seconds
     draft.settings |= {"log_std": 0.0, "entropy_coef": 0.002}  # small motions turn nobody over
@@ -195,15 +238,21 @@ def _somersault(
     # there is one turn. Height and a cost for the torso on the ground make it a flip, not a roll.
     draft.add("turn", "25.0 * progress", 1.0, f"new progress of the {which} turn", r"\Delta b")
     draft.add(
-        "spin", "torch.where(done, -spin.abs(), spin.clamp(-4.0, 12.0)) / 6.0", 1.0,
-        "turning the right way before the turn is complete, calm after it", r"\omega / 6",
-    )  # fmt: skip
+        "spin",
+        "torch.where(done, -spin.abs(), spin.clamp(-4.0, 12.0)) / 6.0",
+        1.0,
+        "turning the right way before the turn is complete, calm after it",
+        r"\omega / 6",
+    )
     if is_flip and scene.has("height_above_start"):
         draft.need("lift = quantities.height_above_start(info)")
         draft.add(
-            "lift", "(~done).float() * lift.clamp(-0.3, 1.2)", 0.4,
-            "height before the turn is complete", r"h",
-        )  # fmt: skip
+            "lift",
+            "(~done).float() * lift.clamp(-0.3, 1.2)",
+            0.4,
+            "height before the turn is complete",
+            r"h",
+        )
     if is_flip and scene.spec.torso and scene.has("contact_force"):
         draft.need(f'force = quantities.contact_force(info, "{scene.spec.torso}")')
         draft.add(
@@ -211,9 +260,12 @@ def _somersault(
         )
     draft.add("land", "15.0 * landing", 1.0, "once: on its feet after the turn", r"[\text{land}]")
     draft.add(
-        "rest", "done.float() * upright * (0.5 + 0.5 * torch.exp(-quantities.speed(info)))", 1.5,
-        "upright and slow after the turn", r"\text{done}\cos\theta (1 + e^{-v}) / 2",
-    )  # fmt: skip
+        "rest",
+        "done.float() * upright * (0.5 + 0.5 * torch.exp(-quantities.speed(info)))",
+        1.5,
+        "upright and slow after the turn",
+        r"\text{done}\cos\theta (1 + e^{-v}) / 2",
+    )
     draft.need("effort = action.square().mean(-1)")
     draft.add("control", "-effort", 0.02, "mean squared action, as a cost", r"-\overline{a^2}")
     draft.measure(
@@ -223,19 +275,37 @@ def _somersault(
     )
     times = "once" if count == 1 else f"{count} times"
     draft.leaf(
-        f"turns {which} {times}", f"most {quantity.replace('_', ' ')}", "float(np.max(turns))",
-        zero=0.2 * count, goal=count - 0.15, weight=3.0, unit="turns", kind="cumulative",
+        f"turns {which} {times}",
+        f"most {quantity.replace('_', ' ')}",
+        "float(np.max(turns))",
+        zero=0.2 * count,
+        goal=count - 0.15,
+        weight=3.0,
+        unit="turns",
+        kind="cumulative",
         tag="under_rotates",
-    )  # fmt: skip
+    )
     draft.leaf(
-        "lands on its feet", "longest time on its feet after the turn",
-        "episode.longest(stands)", zero=0.02, goal=0.25, weight=1.5, unit="s", tag="no_landing",
-    )  # fmt: skip
+        "lands on its feet",
+        "longest time on its feet after the turn",
+        "episode.longest(stands)",
+        zero=0.02,
+        goal=0.25,
+        weight=1.5,
+        unit="s",
+        tag="no_landing",
+    )
     draft.leaf(
-        "does not turn on and on", f"most {quantity.replace('_', ' ')}", "float(np.max(turns))",
-        zero=count + 0.9, goal=count + 0.4, weight=0.5, unit="turns", kind="cumulative",
+        "does not turn on and on",
+        f"most {quantity.replace('_', ' ')}",
+        "float(np.max(turns))",
+        zero=count + 0.9,
+        goal=count + 0.4,
+        weight=0.5,
+        unit="turns",
+        kind="cumulative",
         tag="over_rotates",
-    )  # fmt: skip
+    )
     draft.ends_when("landed > 0", "stands")
     draft.seconds = 3.0 + 1.5 * (count - 1)
     draft.settings |= {"log_std": 0.0, "entropy_coef": 0.002}  # small motions turn nobody over

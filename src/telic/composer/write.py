@@ -112,9 +112,13 @@ def sequence_judge(intent: str, env: str, phases: Sequence[Draft], always: Draft
 
 
 def _reward(
-    intent: str, env: str, terms: Sequence[Term], memory: dict[str, int | None], seen_by: str,
+    intent: str,
+    env: str,
+    terms: Sequence[Term],
+    memory: dict[str, int | None],
+    seen_by: str,
     methods: str,
-) -> str:  # fmt: skip
+) -> str:
     weights = ", ".join(f'"{each.name}": {each.weight:g}' for each in terms)
     kept = "".join(f'        "{name}": {_zeros(width)},\n' for name, width in memory.items())
     meanings = "".join(f'        "{each.name}": "{each.words}",\n' for each in terms)
@@ -167,13 +171,15 @@ def _numbered(draft: Draft, index: int) -> Draft:
         return _USES.sub(lambda m: f'self.{m[1]}["{m[2]}_{number}"]' if m[2] in own else m[0], code)
 
     return Draft(
-        terms=[each._replace(name=f"{each.name}_{number}", code=rename(each.code))
-               for each in draft.terms],
+        terms=[
+            each._replace(name=f"{each.name}_{number}", code=rename(each.code))
+            for each in draft.terms
+        ],
         lines=[rename(each) for each in draft.lines],
         memory={f"{name}_{number}": width for name, width in draft.memory.items()},
         reached=[each._replace(reward=rename(each.reward)) for each in draft.reached],
         words=draft.words,
-    )  # fmt: skip
+    )
 
 
 def _seconds(draft: Draft) -> float:

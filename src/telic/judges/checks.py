@@ -43,8 +43,13 @@ def measure_between(
     if not np.isfinite(track).all():
         return None
     return Measured(
-        quantity=quantity, unit=QUANTITIES[quantity].unit,
-        start_s=(first + 1) * dt_s, end_s=(last + 1) * dt_s,
-        first=float(track[0]), last=float(track[-1]), mean=float(track.mean()),
-        lowest=float(track.min()), highest=float(track.max()),
-    )  # fmt: skip
+        quantity=quantity,
+        unit=QUANTITIES[quantity].unit,
+        start_s=(first + 1) * dt_s,
+        end_s=(last + 1) * dt_s,
+        first=float(track[0]),
+        last=float(track[-1]),
+        mean=float(track.mean()),
+        lowest=float(track.min()),
+        highest=float(track.max()),
+    )

@@ -28,9 +28,15 @@ from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajec
 
 GOOD = "good"
 HABITS = (
-    "does nothing", "ends at once", "shakes", "pushes", "pulls", "flails", "lies on its back",
+    "does nothing",
+    "ends at once",
+    "shakes",
+    "pushes",
+    "pulls",
+    "flails",
+    "lies on its back",
     "topples over",
-)  # fmt: skip
+)
 """every bad habit; the last two only of robots that can turn over"""
 _COLUMNS = ("qpos", "qvel", "xpos", "xquat", "cvel", "cfrc_ext", "subtree_com")
 _MOST_STEPS = 3000
@@ -71,10 +77,15 @@ class Examples:
             },
         }
         facts = TrajectoryFacts(
-            env_id=self.env_id, env_kwargs=self.env_args, dt_s=self.spec.dt_s, label=name,
-            obs_names=self.spec.obs_names, action_names=self.spec.action_names,
-            body_names=self.spec.body_names, joint_names=self.spec.joint_names,
-        )  # fmt: skip
+            env_id=self.env_id,
+            env_kwargs=self.env_args,
+            dt_s=self.spec.dt_s,
+            label=name,
+            obs_names=self.spec.obs_names,
+            action_names=self.spec.action_names,
+            body_names=self.spec.body_names,
+            joint_names=self.spec.joint_names,
+        )
         return Trajectory(
             {key: torch.stack(value).numpy() for key, value in columns.items()}, facts
         )
@@ -261,9 +272,12 @@ def _with_start(info: Info, *, is_start: bool) -> Info:
 
 
 def _examples(
-    env_id: str, env_args: dict[str, Any], env: MujocoEnv, names: tuple[str, ...],
+    env_id: str,
+    env_args: dict[str, Any],
+    env: MujocoEnv,
+    names: tuple[str, ...],
     moments: list[Transition],
-) -> Examples:  # fmt: skip
+) -> Examples:
     moments[0] = moments[0]._replace(info=_with_start(moments[0].info, is_start=True))
     ended = torch.stack([each.ended for each in moments]).numpy()
     lengths = tuple(

@@ -144,11 +144,16 @@ def _disagreements(code: Verdict, vision: Verdict, margin: float) -> tuple[Disag
             continue
         found.append(
             Disagreement(
-                criterion=seen.criterion, code=own, vision=seen.score, margin=margin,
-                start_s=seen.start_s, end_s=seen.end_s, measured=_words(leaf, code),
+                criterion=seen.criterion,
+                code=own,
+                vision=seen.score,
+                margin=margin,
+                start_s=seen.start_s,
+                end_s=seen.end_s,
+                measured=_words(leaf, code),
                 seen=seen.evidence,
             )
-        )  # fmt: skip
+        )
     return tuple(found)
 
 

@@ -52,10 +52,17 @@ def leaf(
     credit = _credit(value, zero, goal)
     is_open = after is None or after.counted > _GATE
     return Leaf(
-        title=title, value=_number(value), unit=unit, zero=zero, goal=goal, weight=weight,
-        credit=credit, counted=credit if is_open else 0.0, passed=is_open and credit >= 1.0,
+        title=title,
+        value=_number(value),
+        unit=unit,
+        zero=zero,
+        goal=goal,
+        weight=weight,
+        credit=credit,
+        counted=credit if is_open else 0.0,
+        passed=is_open and credit >= 1.0,
         tag=tag,
-    )  # fmt: skip
+    )
 
 
 def guard(
@@ -92,9 +99,15 @@ def near(
 ) -> Leaf:
     """Judge closeness to a target: full credit within the tolerance, none at four times it."""
     made = leaf(
-        title, abs(value - target), zero=4.0 * tolerance, goal=tolerance, weight=weight, unit=unit,
-        tag=tag, after=after,
-    )  # fmt: skip
+        title,
+        abs(value - target),
+        zero=4.0 * tolerance,
+        goal=tolerance,
+        weight=weight,
+        unit=unit,
+        tag=tag,
+        after=after,
+    )
     return made.model_copy(update={"title": f"{title} (within {tolerance:g} of {target:g})"})
 
 

@@ -192,7 +192,8 @@ def _lowest(model: mujoco.MjModel, data: mujoco.MjData, geoms: np.ndarray) -> np
     size, up = model.geom_size[geoms], np.abs(data.geom_xmat[geoms].reshape(-1, 3, 3)[:, 2])
     kind = model.geom_type[geoms]
     reach = np.where(
-        kind == _SPHERE, size[:, 0],
+        kind == _SPHERE,
+        size[:, 0],
         np.where(kind == _CAPSULE, size[:, 0] + up[:, 2] * size[:, 1], (up * size).sum(1)),
-    )  # fmt: skip
+    )
     return data.geom_xpos[geoms, 2] - reach

@@ -54,9 +54,15 @@ class Trial(Record):
 
 
 def try_out(
-    env: str, env_args: dict[str, Any], reward: str, judge: str,
-    motions: Sequence[Motion], fine: Sequence[str], threshold: float, folder: Path,
-) -> Trial:  # fmt: skip
+    env: str,
+    env_args: dict[str, Any],
+    reward: str,
+    judge: str,
+    motions: Sequence[Motion],
+    fine: Sequence[str],
+    threshold: float,
+    folder: Path,
+) -> Trial:
     """Try both files in a confined worker.
 
     Args:
@@ -76,9 +82,12 @@ def try_out(
 
     folder.mkdir(parents=True, exist_ok=True)
     payload = {
-        "env": env, "env_args": env_args, "reward": reward, "judge": judge,
+        "env": env,
+        "env_args": env_args,
+        "reward": reward,
+        "judge": judge,
         "motions": [each.model_dump() for each in motions],
-    }  # fmt: skip
+    }
     result = run_worker("telic.judges.trial_worker", payload, writable=[folder.absolute()])
     examples = tuple(Tried.model_validate(each) for each in result["examples"])
     return Trial(
@@ -109,11 +118,14 @@ def _tried(examples: Examples, is_good: bool, reward: str, judge: JudgeCode) -> 
         terms = {term: float(value[row]) for term, value in pays.items()}
         found.append(
             Tried(
-                name=name, is_good=is_good, score=verdict.score,
+                name=name,
+                is_good=is_good,
+                score=verdict.score,
                 reason=verdict.reason or _lacking(verdict),
-                pay=terms.pop(""), terms=terms,
+                pay=terms.pop(""),
+                terms=terms,
             )
-        )  # fmt: skip
+        )
     return found
 
 

@@ -19,10 +19,25 @@ from telic.judges.evidence import WHOLE, Seen
 from telic.judges.verdict import Verdict, unknown
 
 Tag = Literal[
-    "never_moves", "wrong_way", "too_slow", "too_fast", "wrong_speed", "stops", "falls", "drifts",
-    "jitters", "too_low", "too_high", "too_far", "under_rotates", "over_rotates", "no_landing",
-    "one_sided", "drags", "ends_early",
-]  # fmt: skip
+    "never_moves",
+    "wrong_way",
+    "too_slow",
+    "too_fast",
+    "wrong_speed",
+    "stops",
+    "falls",
+    "drifts",
+    "jitters",
+    "too_low",
+    "too_high",
+    "too_far",
+    "under_rotates",
+    "over_rotates",
+    "no_landing",
+    "one_sided",
+    "drags",
+    "ends_early",
+]
 
 
 class LookFor(Record):

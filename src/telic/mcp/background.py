@@ -60,9 +60,14 @@ def start_session(
 ) -> Started:
     """Start a session in the background: from words to a trained policy with evidence."""
     options = {
-        "--env": env, "--model": model, "--iterations": iterations, "--steps": steps,
-        "--max-calls": max_calls, "--budget-usd": budget_usd, "--budget-hours": budget_hours,
-    }  # fmt: skip
+        "--env": env,
+        "--model": model,
+        "--iterations": iterations,
+        "--steps": steps,
+        "--max-calls": max_calls,
+        "--budget-usd": budget_usd,
+        "--budget-hours": budget_hours,
+    }
     return _start(workplace(call).runs_dir, ["run"], options, [intent])
 
 
@@ -78,9 +83,14 @@ def start_search(
 ) -> Started:
     """Start a policy search in the background."""
     options = {
-        "--env": env, "--method": method, "--model": model, "--runs": runs,
-        "--episodes": episodes, "--max-calls": max_calls, "--budget-usd": budget_usd,
-    }  # fmt: skip
+        "--env": env,
+        "--method": method,
+        "--model": model,
+        "--runs": runs,
+        "--episodes": episodes,
+        "--max-calls": max_calls,
+        "--budget-usd": budget_usd,
+    }
     return _start(workplace(call).runs_dir, ["search"], options, [])
 
 
@@ -111,10 +121,12 @@ def _start(
     with log.open("ab") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "telic", *line],
-            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
             start_new_session=True,
             env={name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE},
-        )  # fmt: skip
+        )
     # Somebody has to ask how it ended, or it stays in the process table for as long as we run.
     threading.Thread(target=process.wait, daemon=True).start()
     return Started(pid=process.pid, log=str(log), command=shlex.join(["telic", *line]))

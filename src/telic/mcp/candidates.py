@@ -165,9 +165,13 @@ def mend_candidate(
         if key is not None and _key_of(ledger, candidate, held.revision) == key:
             return held
         return candidates.revise_candidate(
-            ledger, candidate, {**draft.authored(), **_marked(key)}, actor,
-            base_revision=base_revision, attachments=draft.attachments(),
-        )  # fmt: skip
+            ledger,
+            candidate,
+            {**draft.authored(), **_marked(key)},
+            actor,
+            base_revision=base_revision,
+            attachments=draft.attachments(),
+        )
 
 
 def _drafted(made: Candidate) -> Drafted:

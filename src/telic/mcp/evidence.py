@@ -134,9 +134,14 @@ def dr_plan(
     """Plan how far one parameter of the world at a time is moved; measures nothing."""
     path = workplace(call).inside(checkpoint)
     plan, sheet = plan_probe(
-        ledger_of(call, task, study), candidate, file_hash(path), read_parameters(parameters),
-        tuple(seeds), caller(call), episodes,
-    )  # fmt: skip
+        ledger_of(call, task, study),
+        candidate,
+        file_hash(path),
+        read_parameters(parameters),
+        tuple(seeds),
+        caller(call),
+        episodes,
+    )
     return Planned(plan=plan, evaluations=plan.evaluations, evidence=sheet.id)
 
 

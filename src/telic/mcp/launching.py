@@ -111,9 +111,13 @@ def launch_candidate(
         actor = consent.actor
     ledger = ledger_of(call, task, study)
     request = LaunchRequest(
-        candidate, question.seen["phase"], question.seen["seed"], execute=True, confirm=confirm,
+        candidate,
+        question.seen["phase"],
+        question.seen["seed"],
+        execute=True,
+        confirm=confirm,
         expect=question.seen["content_hash"],
-    )  # fmt: skip
+    )
     return LaunchAnswer(status="started", launched=launch(ledger, request, actor))
 
 

@@ -29,9 +29,17 @@ from telic.mcp.secrecy import keep_secrets
 from telic.mcp.workplace import Workplace
 
 _GROUPS = (
-    viewing, checking, evidence, queueing, writing, candidates, order_tools, approving,
-    requesting, work,
-)  # fmt: skip
+    viewing,
+    checking,
+    evidence,
+    queueing,
+    writing,
+    candidates,
+    order_tools,
+    approving,
+    requesting,
+    work,
+)
 _INSTRUCTIONS = """\
 telic runs experiments with evidence. A study has a contract, candidates, runs, audits and a ledger.
 Call loop_step: it says the next safe action and why. Do that, then call it again.

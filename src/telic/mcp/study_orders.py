@@ -79,10 +79,13 @@ class StudyOrders:
         if left <= 0:
             raise refuse("every attempt was used", 0)
         facts = {
-            "role": issued.data["role"], "prompt_hash": issued.data["context_hash"],
-            "output_hash": content_hash(answer), "model": self._actor.name,
-            "tokens": None, "usd": None,
-        }  # fmt: skip
+            "role": issued.data["role"],
+            "prompt_hash": issued.data["context_hash"],
+            "output_hash": content_hash(answer),
+            "model": self._actor.name,
+            "tokens": None,
+            "usd": None,
+        }
         self._ledger.append("work_order.submitted", order, facts, self._actor)
         try:
             made = self._make(order, issued.data.get("about"), answer)
@@ -131,9 +134,13 @@ class StudyOrders:
             inputs.append(f"{base}/candidates/{candidate}")
         return {
             "id": f"{_PREFIX}{self._ledger.folder.name}/{context[:12]}",
-            "role": role, "candidate": candidate, "instructions": text, "request": action.why,
-            "inputs": tuple(inputs), "context_hash": context,
-        }  # fmt: skip
+            "role": role,
+            "candidate": candidate,
+            "instructions": text,
+            "request": action.why,
+            "inputs": tuple(inputs),
+            "context_hash": context,
+        }
 
 
 def is_study_order(order: str) -> bool:

@@ -57,11 +57,15 @@ def _sessions(runs_dir: Path) -> list[WorkLine]:
         scores = [read_json(each)["score"] for each in files if each.exists()]
         lines.append(
             WorkLine(
-                id=folder.name, kind="session", what=request["intent"], env=request["env"],
-                state=state_of(folder), open_orders=_open_orders(folder.path),
+                id=folder.name,
+                kind="session",
+                what=request["intent"],
+                env=request["env"],
+                state=state_of(folder),
+                open_orders=_open_orders(folder.path),
                 score=max((each for each in scores if each is not None), default=None),
             )
-        )  # fmt: skip
+        )
     return lines
 
 
@@ -76,11 +80,15 @@ def _searches(runs_dir: Path) -> list[WorkLine]:
         idle = "interrupted" if ended is None else ended["outcome"]
         lines.append(
             WorkLine(
-                id=folder.name, kind="search", what=request["method"], env=request["env"],
-                state=idle if lock_holder(folder.lock) is None else "running", score=None,
+                id=folder.name,
+                kind="search",
+                what=request["method"],
+                env=request["env"],
+                state=idle if lock_holder(folder.lock) is None else "running",
+                score=None,
                 open_orders=_open_orders(folder.path),
             )
-        )  # fmt: skip
+        )
     return lines
 
 

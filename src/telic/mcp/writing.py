@@ -148,9 +148,15 @@ def propose_decision(
         said = "It is proposed already."
         return Decided(candidate=candidate, verdict=verdict, recorded=False, why=said)
     return decide(
-        ledger, candidate, verdict, caller(call), because,
-        evidence=evidence or (), audit=audit, cause=cause,
-    )  # fmt: skip
+        ledger,
+        candidate,
+        verdict,
+        caller(call),
+        because,
+        evidence=evidence or (),
+        audit=audit,
+        cause=cause,
+    )
 
 
 def add_note(

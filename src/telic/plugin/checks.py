@@ -34,8 +34,9 @@ def problems(root: Path, tree: Any) -> list[str]:
         root: folder that holds the catalogues.
         tree: the whole command line, against which the commands in the pages are held.
     """
-    stale = [f"{name}: not what the source makes; run telic plugin build" for name in
-             differences(root)]  # fmt: skip
+    stale = [
+        f"{name}: not what the source makes; run telic plugin build" for name in differences(root)
+    ]
     if stale:
         return stale
     home = root / HOME

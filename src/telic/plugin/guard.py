@@ -17,19 +17,77 @@ from telic.plugin.shell import SHELLS, program, simple_commands
 _LAUNCHES = ("train", "smoke", "resume")
 _READERS = frozenset(
     {
-        "awk", "bat", "black", "cat", "cd", "chmod", "code", "cp", "diff", "du", "echo", "export",
-        "file", "find", "flake8", "git", "grep", "head", "isort", "jq", "less", "ls", "man",
-        "md5sum", "mkdir", "more", "mv", "mypy", "nano", "nl", "pip", "pre-commit", "printf",
-        "pyright", "rg", "rm", "ruff", "sed", "sha256sum", "sort", "stat", "tail", "tar", "telic",
-        "test", "touch", "tree", "type", "uniq", "vi", "vim", "wc", "which",
+        "awk",
+        "bat",
+        "black",
+        "cat",
+        "cd",
+        "chmod",
+        "code",
+        "cp",
+        "diff",
+        "du",
+        "echo",
+        "export",
+        "file",
+        "find",
+        "flake8",
+        "git",
+        "grep",
+        "head",
+        "isort",
+        "jq",
+        "less",
+        "ls",
+        "man",
+        "md5sum",
+        "mkdir",
+        "more",
+        "mv",
+        "mypy",
+        "nano",
+        "nl",
+        "pip",
+        "pre-commit",
+        "printf",
+        "pyright",
+        "rg",
+        "rm",
+        "ruff",
+        "sed",
+        "sha256sum",
+        "sort",
+        "stat",
+        "tail",
+        "tar",
+        "telic",
+        "test",
+        "touch",
+        "tree",
+        "type",
+        "uniq",
+        "vi",
+        "vim",
+        "wc",
+        "which",
     }
-)  # fmt: skip
+)
 _READING_MODULES = frozenset(
     {
-        "ast", "black", "compileall", "dis", "flake8", "isort", "mypy", "py_compile", "pyright",
-        "pytest", "ruff", "tokenize",
+        "ast",
+        "black",
+        "compileall",
+        "dis",
+        "flake8",
+        "isort",
+        "mypy",
+        "py_compile",
+        "pyright",
+        "pytest",
+        "ruff",
+        "tokenize",
     }
-)  # fmt: skip
+)
 _PERSONS = frozenset({"approve", "confirm", "resume"})
 _PLACEHOLDER = re.compile(r"\{[a-z_]+\}")
 _SECTION = re.compile(r"^commands:\s*\n(?:[ \t#].*\n?|\n)*", re.MULTILINE)
@@ -92,8 +150,9 @@ def refusal(line: str, here: Path) -> str | None:
 
 def study_root(here: Path) -> Path | None:
     """Return the nearest folder upwards that holds studies."""
-    return next((each for each in (here, *here.absolute().parents) if (each / ".telic").is_dir()),
-                None)  # fmt: skip
+    return next(
+        (each for each in (here, *here.absolute().parents) if (each / ".telic").is_dir()), None
+    )
 
 
 def _all_commands(line: str, here: Path, depth: int = 0) -> Iterator[list[str]]:

@@ -64,9 +64,14 @@ class GlPainter:
         self._camera.azimuth = camera.azimuth_deg
         self._camera.elevation = camera.elevation_deg
         mujoco.mjv_updateScene(
-            self._model, data, self._option, None, self._camera,
-            mujoco.mjtCatBit.mjCAT_ALL.value, self._scene,
-        )  # fmt: skip
+            self._model,
+            data,
+            self._option,
+            None,
+            self._camera,
+            mujoco.mjtCatBit.mjCAT_ALL.value,
+            self._scene,
+        )
         if self._floor is not None:
             self._move_floor()
             self._add_shadows(self._floor)

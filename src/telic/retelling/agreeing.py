@@ -85,11 +85,13 @@ def _contract(ledger: Ledger, tale: Tale, version: int) -> Contract:
             "validation": "",
         },
         "automation": {
-            "autoloop": True, "launch": "pre_approved", "decide": "auto",
+            "autoloop": True,
+            "launch": "pre_approved",
+            "decide": "auto",
             "micro_trials": {"max": tale.trials_at_most},
         },
         "x-request": tale.settings,
-    }  # fmt: skip
+    }
     return Contract.parse(data, "the contract")
 
 

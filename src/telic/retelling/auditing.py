@@ -37,14 +37,25 @@ def write_audit(
         write_once(path, made.as_data())
     stats = made.stats
     facts = {
-        "audit": made.id, "verdict": made.verdict, "incumbent": made.incumbent,
+        "audit": made.id,
+        "verdict": made.verdict,
+        "incumbent": made.incumbent,
         "runs": {name: list(arm.runs) for name, arm in made.arms.items()},
-        "delta": stats.delta, "ci": stats.ci, "poi": stats.poi, "audit_hash": made.compute_hash(),
-    }  # fmt: skip
+        "delta": stats.delta,
+        "ci": stats.ci,
+        "poi": stats.poi,
+        "audit_hash": made.compute_hash(),
+    }
     evidence = add_evidence(
-        ledger, "audit", facts, actor, candidate=candidate.name,
-        protocol_hash=made.protocol_hash, producer=actor.name, summary=made.verdict,
-    )  # fmt: skip
+        ledger,
+        "audit",
+        facts,
+        actor,
+        candidate=candidate.name,
+        protocol_hash=made.protocol_hash,
+        producer=actor.name,
+        summary=made.verdict,
+    )
     return Written(made, evidence.id)
 
 

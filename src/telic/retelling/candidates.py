@@ -74,20 +74,26 @@ class CandidateWriter:
             made, contents = self._document(told)
             keep_revision(ledger.folder, made, contents)
             facts = {
-                "title": told.name, "kind": made.kind, "parents": list(made.parents),
-                "revision": 1, "content_hash": made.content_hash, "to": CandidateStatus.DRAFT,
-            }  # fmt: skip
+                "title": told.name,
+                "kind": made.kind,
+                "parents": list(made.parents),
+                "revision": 1,
+                "content_hash": made.content_hash,
+                "to": CandidateStatus.DRAFT,
+            }
             ledger.append("candidate.created", told.name, facts, self.actor)
         current_candidate(ledger, told.name)  # makes the copy that people look at, where missing
         if self._held(told).status == CandidateStatus.DRAFT:
             state = ledger.state()
             facts = {
-                "from": CandidateStatus.DRAFT, "to": CandidateStatus.VALIDATED,
+                "from": CandidateStatus.DRAFT,
+                "to": CandidateStatus.VALIDATED,
                 "reason": f"the {self.tale.source} went on with it",
                 "checks": [each.as_data() for each in told.checks],
                 "content_hash": state.candidates[told.name].content_hash,
-                "contract_hash": state.contract_hash, "protocol_hash": state.protocol_hash,
-            }  # fmt: skip
+                "contract_hash": state.contract_hash,
+                "protocol_hash": state.protocol_hash,
+            }
             ledger.append("candidate.validated", told.name, facts, SYSTEM)
 
     def _document(self, told: CandidateTale) -> tuple[Candidate, dict[str, bytes]]:

@@ -49,9 +49,16 @@ def run_of_training(
     before = read_record(files.selection, Selection).training_s if judged.trials else 0.0
     seconds = judged.training_s - before
     return _run(
-        folder, config, files.run, "promotion", judged.number, member, seconds, judged.members,
+        folder,
+        config,
+        files.run,
+        "promotion",
+        judged.number,
+        member,
+        seconds,
+        judged.members,
         scores=_while_training(files, member),
-    )  # fmt: skip
+    )
 
 
 def _run(

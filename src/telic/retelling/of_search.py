@@ -151,12 +151,14 @@ class _Telling:
             curves={METRIC: curve},
             sheets=(
                 Sheet(
-                    "trajectory", {"statistics": facts, "trials_hash": lines},
-                    "telic.search", f"{summary.candidates} trials, {summary.episodes} episodes",
+                    "trajectory",
+                    {"statistics": facts, "trials_hash": lines},
+                    "telic.search",
+                    f"{summary.candidates} trials, {summary.episodes} episodes",
                 ),
             ),
             origin=self.folder.run(number).path,
-        )  # fmt: skip
+        )
 
     # ------------------------------------------------------------------ the policies that are kept
 
@@ -227,23 +229,39 @@ class _Telling:
             checks=(
                 CheckResult(id="T02", passed=True, value=fresh.episodes),
                 CheckResult(
-                    id="T04", passed=is_met, value=low,
+                    id="T04",
+                    passed=is_met,
+                    value=low,
                     why="" if is_met else f"it ends at {low:.4g}; the target is {target:g}",
                 ),
             ),
             reasons=() if is_met else (f"{fresh.success:.0%} of fresh episodes count as solved",),
             measured=ArmSummary(
-                n=fresh.episodes, seeds=(run.seed,), runs=(), scores=(fresh.mean,),
-                iqm=fresh.mean, ci=interval,
+                n=fresh.episodes,
+                seeds=(run.seed,),
+                runs=(),
+                scores=(fresh.mean,),
+                iqm=fresh.mean,
+                ci=interval,
             ),
-        )  # fmt: skip
+        )
 
     def _command(self) -> tuple[str, ...]:
         config = self.config
         return (
-            "telic", "search", "--env", config.env, "--method", config.method, "--runs",
-            str(config.runs), "--episodes", str(config.episodes), "--seed", str(config.seed),
-        )  # fmt: skip
+            "telic",
+            "search",
+            "--env",
+            config.env,
+            "--method",
+            config.method,
+            "--runs",
+            str(config.runs),
+            "--episodes",
+            str(config.episodes),
+            "--seed",
+            str(config.seed),
+        )
 
 
 def _search_name(number: int) -> str:

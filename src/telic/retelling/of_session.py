@@ -114,9 +114,11 @@ def _protocol(folder: SessionFolder, config: SessionConfig) -> Protocol:
 
 def _budget(config: SessionConfig) -> Budget:
     limits = {
-        "wall_clock_h": config.max_hours, "env_steps": config.max_steps,
-        "llm_usd": config.max_usd, "llm_calls": config.max_calls,
-    }  # fmt: skip
+        "wall_clock_h": config.max_hours,
+        "env_steps": config.max_steps,
+        "llm_usd": config.max_usd,
+        "llm_calls": config.max_calls,
+    }
     return Budget.model_validate({name: each for name, each in limits.items() if each is not None})
 
 

@@ -36,11 +36,16 @@ def write_run(
     if name not in ledger.state().runs:
         _write_folder(ledger, name, candidate, run)
         facts: dict[str, Any] = {
-            "run": name, "candidate": candidate.name, "phase": run.phase, "seed": run.seed,
-            "kind": run.kind, "reservation": {}, "content_hash":
-            ledger.state().candidates[candidate.name].content_hash, "made_by": tale.name,
+            "run": name,
+            "candidate": candidate.name,
+            "phase": run.phase,
+            "seed": run.seed,
+            "kind": run.kind,
+            "reservation": {},
+            "content_hash": ledger.state().candidates[candidate.name].content_hash,
+            "made_by": tale.name,
             "tool_version": __version__,
-        }  # fmt: skip
+        }
         ledger.append("launch.intent", candidate.name, facts, actor)
     if ledger.state().runs[name].status == RunStatus.STARTING:
         _start(ledger, name, candidate, run, actor)
@@ -53,9 +58,11 @@ def write_run(
 
 def _start(ledger: Ledger, name: str, candidate: CandidateTale, run: RunTale, actor: Actor) -> None:
     facts: dict[str, Any] = {
-        "run": name, "candidate": candidate.name, "phase": run.phase,
+        "run": name,
+        "candidate": candidate.name,
+        "phase": run.phase,
         "identity": {"made_by": str(actor.name), "at": run.began_at},
-    }  # fmt: skip
+    }
     if ledger.state().candidates[candidate.name].status == CandidateStatus.VALIDATED:
         facts |= {"from": CandidateStatus.VALIDATED, "to": CandidateStatus.LAUNCHED}
     ledger.append("launch.started", candidate.name, facts, actor)
@@ -130,6 +137,13 @@ def add_sheets(
     for sheet in sheets:
         if (sheet.kind, sheet.producer) not in told:
             add_evidence(
-                ledger, sheet.kind, sheet.payload, actor, run=run, candidate=candidate,
-                protocol_hash=state.protocol_hash, producer=sheet.producer, summary=sheet.summary,
-            )  # fmt: skip
+                ledger,
+                sheet.kind,
+                sheet.payload,
+                actor,
+                run=run,
+                candidate=candidate,
+                protocol_hash=state.protocol_hash,
+                producer=sheet.producer,
+                summary=sheet.summary,
+            )

@@ -110,8 +110,11 @@ def _pay(ledger: Ledger, tale: Tale, actor: Actor) -> None:
     for call in tale.calls:
         if call.key not in paid:
             facts: dict[str, Any] = {
-                "role": call.role, "model": call.model, "usd": call.usd, "tokens": call.tokens,
-            }  # fmt: skip
+                "role": call.role,
+                "model": call.model,
+                "usd": call.usd,
+                "tokens": call.tokens,
+            }
             ledger.append("work_order.submitted", call.key, facts, actor)
 
 

@@ -29,12 +29,32 @@ _ADVICE = {
     "pow": "A power of a negative number, or an overflow? Clamp the base.",
 }
 _KINDS = {
-    "sqrt": "sqrt", "rsqrt": "sqrt", "log": "log", "log2": "log", "log10": "log", "log1p": "log",
-    "div": "div", "divide": "div", "true_divide": "div", "reciprocal": "div", "remainder": "div",
-    "acos": "acos", "asin": "acos", "arccos": "acos", "arcsin": "acos", "atanh": "acos",
-    "exp": "exp", "expm1": "exp", "exp2": "exp", "cosh": "exp", "sinh": "exp",
-    "pow": "pow", "power": "pow", "square": "pow", "float_power": "pow",
-}  # fmt: skip
+    "sqrt": "sqrt",
+    "rsqrt": "sqrt",
+    "log": "log",
+    "log2": "log",
+    "log10": "log",
+    "log1p": "log",
+    "div": "div",
+    "divide": "div",
+    "true_divide": "div",
+    "reciprocal": "div",
+    "remainder": "div",
+    "acos": "acos",
+    "asin": "acos",
+    "arccos": "acos",
+    "arcsin": "acos",
+    "atanh": "acos",
+    "exp": "exp",
+    "expm1": "exp",
+    "exp2": "exp",
+    "cosh": "exp",
+    "sinh": "exp",
+    "pow": "pow",
+    "power": "pow",
+    "square": "pow",
+    "float_power": "pow",
+}
 
 
 class Blame(NamedTuple):

@@ -265,9 +265,10 @@ def _four_arguments(function: Callable[..., Any]) -> Call:
     parameters = inspect.signature(function).parameters.values()
     kinds = {each.kind for each in parameters}
     places = [
-        each for each in parameters
+        each
+        for each in parameters
         if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
-    ]  # fmt: skip
+    ]
     required = [each for each in places if each.default is each.empty]
     if len(required) == 6 or [each.name for each in places[4:]] == ["mj_data", "mj_model"]:
         return lambda obs, action, next_obs, info: function(

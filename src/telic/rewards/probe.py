@@ -99,9 +99,13 @@ def _check_finite(
             raise RewardError(f"The environment's own reward{named(term)}: {message}", term=term)
         source = reward.definition.source
         blame = find_blame(
-            reward.definition, reward.new_weights, recording, step,
-            is_batched=decision.mode == "batched", is_stateful=decision.is_stateful,
-        )  # fmt: skip
+            reward.definition,
+            reward.new_weights,
+            recording,
+            step,
+            is_batched=decision.mode == "batched",
+            is_stateful=decision.is_stateful,
+        )
         line = blame.line or (source.scan.term_line(term) if source else None)
         raise RewardError(
             f"{place(source, line)}{named(term)}: {message}",

@@ -34,9 +34,13 @@ class Transition(NamedTuple):
         """Return a transition with every tensor changed in the same way along its rows."""
         values = {name: change(self.info.exact(name)) for name in self.info}
         return Transition(
-            change(self.obs), change(self.action), change(self.next_obs),
-            Info.of(values, self.info.schema), change(self.ended), change(self.env_reward),
-        )  # fmt: skip
+            change(self.obs),
+            change(self.action),
+            change(self.next_obs),
+            Info.of(values, self.info.schema),
+            change(self.ended),
+            change(self.env_reward),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +163,11 @@ def _side_by_side(
     schema = moments[0].info.schema
     values = {name: join(lambda each, name=name: each.info.exact(name)) for name in moments[0].info}
     joined = Transition(
-        join(lambda x: x.obs), join(lambda x: x.action), join(lambda x: x.next_obs),
-        Info.of(values, schema), join(lambda x: x.ended), join(lambda x: x.env_reward),
-    )  # fmt: skip
+        join(lambda x: x.obs),
+        join(lambda x: x.action),
+        join(lambda x: x.next_obs),
+        Info.of(values, schema),
+        join(lambda x: x.ended),
+        join(lambda x: x.env_reward),
+    )
     return joined._replace(ended=torch.ones_like(joined.ended)) if last else joined

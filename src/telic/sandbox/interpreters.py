@@ -28,15 +28,23 @@ def start(folder: Path | None, *, stderr: int) -> subprocess.Popen[bytes]:
     """Start a process that waits for its first message."""
     return subprocess.Popen(
         # no working folder on the import path, unbuffered log, a trace of hard crashes
-        [sys.executable, "-P", "-u", "-X", "faulthandler", "-m", "telic.sandbox.worker",
-         str(os.getpid())],
+        [
+            sys.executable,
+            "-P",
+            "-u",
+            "-X",
+            "faulthandler",
+            "-m",
+            "telic.sandbox.worker",
+            str(os.getpid()),
+        ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=stderr,
         cwd=folder,
         env=clean_environment(folder or Path("/"), python_path=(_PACKAGE,)),
         start_new_session=True,
-    )  # fmt: skip
+    )
 
 
 class _Mine(threading.local):

@@ -56,9 +56,11 @@ def answer_record(space: Space, objection: Objection, count: int = 1) -> type[Re
         count: policies asked for; more than one are a list named candidates.
     """
     told = f"{space.rank} numbers, in order"
-    told += f", each one of {list(space.choices)}" if space.choices else (
-        f", each in [{space.low:g}, {space.high:g}] with at most {space.decimals} decimals"
-    )  # fmt: skip
+    told += (
+        f", each one of {list(space.choices)}"
+        if space.choices
+        else (f", each in [{space.low:g}, {space.high:g}] with at most {space.decimals} decimals")
+    )
 
     class Proposal(Answer):
         """A policy, and why."""

@@ -80,10 +80,17 @@ def search(
     if folder is None:
         folder = new_search(Path(runs_dir))
         folder.path.mkdir(parents=True)
-        write_json(folder.manifest, {
-            "label": plan.label, "model": config.model or NO_MODEL, "protocol": plan.protocol,
-            "protocol_key": plan.protocol.key, "switches": plan.switches, "versions": versions(),
-        })  # fmt: skip
+        write_json(
+            folder.manifest,
+            {
+                "label": plan.label,
+                "model": config.model or NO_MODEL,
+                "protocol": plan.protocol,
+                "protocol_key": plan.protocol.key,
+                "switches": plan.switches,
+                "versions": versions(),
+            },
+        )
         write_json(folder.config, config)
     with RunLock(folder.lock, folder.name), JsonLines(folder.events) as log:
         folder.stop.unlink(missing_ok=True)
@@ -106,8 +113,16 @@ def _work(
     """Do what is left of all runs and put them together."""
     started, config = time.monotonic(), plan.config
     numbers = [n for n in range(1, config.runs + 1) if not folder.run(n).summary.exists()]
-    tell({"event": "search.start", "search": folder.name, "env": config.env, "label": plan.label,
-          "runs": config.runs, "left": len(numbers)})  # fmt: skip
+    tell(
+        {
+            "event": "search.start",
+            "search": folder.name,
+            "env": config.env,
+            "label": plan.label,
+            "runs": config.runs,
+            "left": len(numbers),
+        }
+    )
     if config.model is not None:
         budget = Budget(usd=config.max_usd, calls=config.max_calls)
         models = connect_model(
@@ -137,9 +152,13 @@ def _work(
 
 
 def _with_model(
-    plan: Plan, folder: SearchFolder, numbers: Sequence[int], models: Models, tell: Listener,
+    plan: Plan,
+    folder: SearchFolder,
+    numbers: Sequence[int],
+    models: Models,
+    tell: Listener,
     stop: Callable[[], bool],
-) -> None:  # fmt: skip
+) -> None:
     """Let each run ask in a thread of its own: they wait most of the time."""
     work = partial(do_runs, plan.config, folder.path, models=models, tell=tell, should_stop=stop)
     with ThreadPoolExecutor(max(1, len(numbers))) as pool:
@@ -148,9 +167,13 @@ def _with_model(
 
 
 def _without_model(
-    plan: Plan, folder: SearchFolder, numbers: Sequence[int], jobs: int, tell: Listener,
+    plan: Plan,
+    folder: SearchFolder,
+    numbers: Sequence[int],
+    jobs: int,
+    tell: Listener,
     stop: Callable[[], bool],
-) -> None:  # fmt: skip
+) -> None:
     """Share the runs among processes, each of which plays its runs in one batch."""
     jobs = min(jobs, len(numbers))
     work = do_runs

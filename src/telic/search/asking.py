@@ -73,9 +73,13 @@ def connect_model(
         provider = Scripted(_script(name.partition(":")[2]), name)
         quick = Limits(attempts=2, first_wait_s=0.0)
         return Models(
-            provider, folder, budget=budget, limits=quick, on_event=on_event,
+            provider,
+            folder,
+            budget=budget,
+            limits=quick,
+            on_event=on_event,
             should_stop=should_stop,
-        )  # fmt: skip
+        )
     return connect(name, folder, budget=budget, on_event=on_event, should_stop=should_stop)
 
 

@@ -61,9 +61,7 @@ def do_baselines(
             for iteration in trained.iterations:
                 lines.append(iteration.model_dump(mode="json"))
         seconds = time.monotonic() - started
-        summary = summarise(
-            plan, trained.player, number, trained.iterations, "completed", seconds
-        )  # fmt: skip
+        summary = summarise(plan, trained.player, number, trained.iterations, "completed", seconds)
         write_json(folder.run(number).summary, summary)
         summaries.append(summary)
         tell({"event": "search.run", **summary.model_dump(mode="json")})
@@ -84,9 +82,7 @@ def train(plan: Plan, number: int, should_stop: Callable[[], bool]) -> Trained |
     algorithm = find_algorithm(plan.config.method, plan.task)
     model = algorithm("MlpPolicy", env, seed=seed, device="cpu")
     network = Network(model, plan.policy, env)
-    player = Player(
-        plan.task, make_world(plan.task), network, cap=plan.terms.cap, clips=True
-    )  # fmt: skip
+    player = Player(plan.task, make_world(plan.task), network, cap=plan.terms.cap, clips=True)
     watch = _watcher(plan, seed, player, env, network, should_stop)
     model.learn(_FOREVER, callback=watch)
     if len(watch.iterations) < _POINTS:
@@ -190,9 +186,13 @@ def find_algorithm(method: str, task: Task) -> Any:
 
 
 def _watcher(
-    plan: Plan, seed: int, player: Player, env: TaskEnv, network: Network,
+    plan: Plan,
+    seed: int,
+    player: Player,
+    env: TaskEnv,
+    network: Network,
     should_stop: Callable[[], bool],
-) -> Any:  # fmt: skip
+) -> Any:
     """Return a callback that evaluates at fixed points and ends training with the budget."""
     from stable_baselines3.common.callbacks import BaseCallback
 
@@ -216,18 +216,24 @@ def _watcher(
             seeds = rollout_seeds(root, plan.rollouts)[None, :]
             (rollouts,) = player.play([Trial(np.empty((1, 0)), seeds)])
             tried = tried_of(root, rollouts, 0)
-            candidate = Candidate(
-                number=number, params=(), origin=plan.config.method, tried=tried
-            )  # fmt: skip
+            candidate = Candidate(number=number, params=(), origin=plan.config.method, tried=tried)
             network.keep(candidate.mean)
-            best = max([candidate, *(each.candidates[0] for each in self.iterations)],
-                       key=lambda each: each.mean)  # fmt: skip
+            best = max(
+                [candidate, *(each.candidates[0] for each in self.iterations)],
+                key=lambda each: each.mean,
+            )
             self.iterations.append(
                 Iteration(
-                    number=number, candidates=(candidate,), selected=number, winner="first",
-                    incumbent=best.number, incumbent_mean=best.mean, episodes=env.episodes,
-                    steps=self.num_timesteps, model=NO_MODEL,
+                    number=number,
+                    candidates=(candidate,),
+                    selected=number,
+                    winner="first",
+                    incumbent=best.number,
+                    incumbent_mean=best.mean,
+                    episodes=env.episodes,
+                    steps=self.num_timesteps,
+                    model=NO_MODEL,
                 )
-            )  # fmt: skip
+            )
 
     return Watcher()

@@ -63,13 +63,22 @@ def page_data(result: Result) -> dict[str, Any]:
     best = {run.run: run.best for run in summary.runs}
     rows = [
         {
-            "run": run, "iteration": number, "origin": c.origin, "x": x, "y": y, "mean": c.mean,
-            "error": c.error, "n": len(c.tried.returns), "params": list(c.params),
-            "why": c.explanation, "warnings": list(c.warnings), "best": c.params == best[run],
+            "run": run,
+            "iteration": number,
+            "origin": c.origin,
+            "x": x,
+            "y": y,
+            "mean": c.mean,
+            "error": c.error,
+            "n": len(c.tried.returns),
+            "params": list(c.params),
+            "why": c.explanation,
+            "warnings": list(c.warnings),
+            "best": c.params == best[run],
             "movie": movies.get((run, c.params), {}).get("index"),
         }
         for (run, number, c), (x, y) in zip(candidates, places.tolist(), strict=True)
-    ]  # fmt: skip
+    ]
     return {
         "env": task.id,
         "label": summary.label,
@@ -81,10 +90,17 @@ def page_data(result: Result) -> dict[str, Any]:
         "makers": _MAKERS,
         "candidates": rows,
         "movies": [each["frames"] for each in movies.values()],
-        "runs": [{"run": r.run, "fresh": r.fresh.mean, "low": r.fresh.low, "high": r.fresh.high,
-                  "episodes": r.fresh.episodes}
-                 for r in summary.runs],
-    }  # fmt: skip
+        "runs": [
+            {
+                "run": r.run,
+                "fresh": r.fresh.mean,
+                "low": r.fresh.low,
+                "high": r.fresh.high,
+                "episodes": r.fresh.episodes,
+            }
+            for r in summary.runs
+        ],
+    }
 
 
 def project(points: Floats) -> Floats:
@@ -108,8 +124,11 @@ def _movies(result: Result, candidates: list[tuple[int, Candidate]]) -> dict[Key
     keys = list(dict.fromkeys((*chosen, *ranked[:half], *(ranked[i] for i in spread))))
     out: dict[Key, dict[str, Any]] = {}
     # One player serves all runs, unless each has policies of its own.
-    groups = [keys] if result.plan.is_shared else [[k for k in keys if k[0] == run]
-                                                   for run in result.iterations]  # fmt: skip
+    groups = (
+        [keys]
+        if result.plan.is_shared
+        else [[k for k in keys if k[0] == run] for run in result.iterations]
+    )
     for group in groups:
         seeds = np.stack([rollout_seeds(tried[key].tried.seed, 1) for key in group])
         trial = Trial(np.array([params for _, params in group]), seeds, is_recorded=True)

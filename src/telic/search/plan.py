@@ -118,9 +118,11 @@ def make_plan(config: SearchConfig) -> Plan:
     method = config.method.lower()
     is_baseline = method.startswith(BASELINE)
     # A baseline proposes nothing; of the switches only the episodes per evaluation concern it.
-    base = Switches(proposer="random", confirm=0) if is_baseline else switches_of(
-        method, is_faithful=config.faithful
-    )  # fmt: skip
+    base = (
+        Switches(proposer="random", confirm=0)
+        if is_baseline
+        else switches_of(method, is_faithful=config.faithful)
+    )
     if config.faithful and base.excerpts:
         base = base.replace(excerpts=task.excerpts)
     switches = _changed(base, config.switches)

@@ -91,8 +91,9 @@ class Linear:
         self._eyes, self._choose = _Eyes(task, is_scaled), _choose(task)
         self._shape = (len(task.observations), len(task.actions))
         self._has_bias = has_bias
-        names = [f"weight of {seen} on {action}" for seen in self._eyes.names
-                 for action in task.actions]  # fmt: skip
+        names = [
+            f"weight of {seen} on {action}" for seen in self._eyes.names for action in task.actions
+        ]
         if has_bias:
             names += [f"bias of {action}" for action in task.actions]
         self.space = Space(
@@ -174,7 +175,8 @@ class ProjectedMlp:
         self._bases = [_orthonormal(rng, count, self.latent) for count in counts]
         self.space = Space(
             names=tuple(
-                f"latent number {i} of layer {layer}" for layer in (1, 2)
+                f"latent number {i} of layer {layer}"
+                for layer in (1, 2)
                 for i in range(1, self.latent + 1)
             ),
             formula=f"A network with {hidden} tanh units; the weights of each layer are a fixed "
@@ -182,7 +184,7 @@ class ProjectedMlp:
             low=-_BOUND,
             high=_BOUND,
             decimals=decimals,
-        )  # fmt: skip
+        )
 
     def draw(self, rng: np.random.Generator) -> Floats:
         """Draw normal latent numbers."""
@@ -219,8 +221,11 @@ class RandomFeatures:
         self._offset = rng.uniform(-0.1, 0.1, self.hidden)
         self.space = Space(
             names=(
-                *(f"weight of feature {i} on {action}" for action in task.actions
-                  for i in range(1, self.hidden + 1)),
+                *(
+                    f"weight of feature {i} on {action}"
+                    for action in task.actions
+                    for i in range(1, self.hidden + 1)
+                ),
                 *(f"bias of {action}" for action in task.actions),
             ),
             formula=f"Each output is {self.gain} times the sum of {self.hidden} fixed random "
@@ -229,7 +234,7 @@ class RandomFeatures:
             low=-2.0,
             high=2.0,
             decimals=decimals,
-        )  # fmt: skip
+        )
 
     def draw(self, rng: np.random.Generator) -> Floats:
         """Draw a normal readout."""

@@ -142,10 +142,15 @@ class Run:
             tried = tried_of(seeds[row], rollouts, row)
             out.append(
                 Candidate(
-                    number=self.candidates, params=draft.params, origin=draft.origin, place=place,
-                    explanation=draft.explanation, warnings=draft.warnings, tried=tried,
+                    number=self.candidates,
+                    params=draft.params,
+                    origin=draft.origin,
+                    place=place,
+                    explanation=draft.explanation,
+                    warnings=draft.warnings,
+                    tried=tried,
                 )
-            )  # fmt: skip
+            )
             self.candidates += 1
         self.spend(rollouts)
         return out

@@ -109,38 +109,54 @@ class Switches(Config):
 
 
 _REVISED: dict[str, Any] = {
-    "second": "critic", "evidence": "mean_trace", "select": "keep_best", "excerpts": 5,
-}  # fmt: skip
+    "second": "critic",
+    "evidence": "mean_trace",
+    "select": "keep_best",
+    "excerpts": 5,
+}
 _METHODS: dict[str, dict[str, Any]] = {
     "props": {},
     "props+": {"context": ("history", "env_text", "trajectories")},
     "r2po": {
-        "second": "critic", "evidence": "stats+median", "allow_no_change": True,
-        "gate": "skip", "select": "keep_best",
+        "second": "critic",
+        "evidence": "stats+median",
+        "allow_no_change": True,
+        "gate": "skip",
+        "select": "keep_best",
     },
     "reptraj": _REVISED,
     "alwayscritic": {**_REVISED, "select": "always_second"},
     "threetraj": {**_REVISED, "evidence": "three_traces", "excerpts": 0},
     "criticonly": {
-        "proposer": "none", "context": ("history", "env_text"), "evidence": "last_trace",
+        "proposer": "none",
+        "context": ("history", "env_text"),
+        "evidence": "last_trace",
         "excerpts": 5,
     },
     "actorsecondpass": {"second": "propose_again", "select": "keep_best"},
     "puresearch": {
-        "second": "propose_again", "second_sees_first": False, "select": "keep_best",
+        "second": "propose_again",
+        "second_sees_first": False,
+        "select": "keep_best",
     },
     "hybrid": {"proposer": "hybrid", "select": "race"},
     **{name: {"proposer": name, "select": "race"} for name in NUMERIC},
-}  # fmt: skip
+}
 
 METHODS = tuple(_METHODS)
 PUBLISHED = METHODS[:9]
 """the methods of the literature, all of which ask a model"""
 
 _AS_PUBLISHED: dict[str, Any] = {
-    "history_view": "full", "uncertainty": False, "trace_steps": 100_000, "ties_to_second": True,
-    "keeps_losers": False, "common_seeds": False, "confirm": 0, "report": "selected",
-}  # fmt: skip
+    "history_view": "full",
+    "uncertainty": False,
+    "trace_steps": 100_000,
+    "ties_to_second": True,
+    "keeps_losers": False,
+    "common_seeds": False,
+    "confirm": 0,
+    "report": "selected",
+}
 _CLIPPING = ("props", "props+", "r2po")
 
 

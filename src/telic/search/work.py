@@ -73,13 +73,19 @@ class _Work:
         """Write down a finished iteration."""
         self._logs[number].append(iteration.model_dump(mode="json"))
         self.done[number].append(iteration)
-        self._tell({
-            "event": "search.iteration", "run": number, "number": iteration.number,
-            "episodes": iteration.episodes, "budget": self.plan.budget,
-            "selected": iteration.candidate(iteration.selected).mean,
-            "incumbent": iteration.incumbent_mean, "winner": iteration.winner,
-            "note": iteration.note,
-        })  # fmt: skip
+        self._tell(
+            {
+                "event": "search.iteration",
+                "run": number,
+                "number": iteration.number,
+                "episodes": iteration.episodes,
+                "budget": self.plan.budget,
+                "selected": iteration.candidate(iteration.selected).mean,
+                "incumbent": iteration.incumbent_mean,
+                "winner": iteration.winner,
+                "note": iteration.note,
+            }
+        )
 
     def end(self, number: int, outcome: Outcome) -> None:
         """Measure the best policy of a run that came to its end."""

@@ -48,10 +48,14 @@ class Writer:
     ) -> Prompt:
         """Ask for a new policy; `first` is one whose result is to be known already."""
         has_text = "env_text" in self._switches.context
-        known = "" if first is None else (
-            f"\nTried a moment ago: {self._list(first.params)} with a mean return of "
-            f"{first.mean:.2f}.\n"
-        )  # fmt: skip
+        known = (
+            ""
+            if first is None
+            else (
+                f"\nTried a moment ago: {self._list(first.params)} with a mean return of "
+                f"{first.mean:.2f}.\n"
+            )
+        )
         wanted = self._switches.candidates
         return self._fill(
             "search",

@@ -105,11 +105,14 @@ def carry_on(
 
             tell(
                 {
-                    "event": "session.start", "session": folder.name, "path": str(folder.path),
-                    "intent": config.intent, "env": config.env,
+                    "event": "session.start",
+                    "session": folder.name,
+                    "path": str(folder.path),
+                    "intent": config.intent,
+                    "env": config.env,
                     "resumed": folder.asked.exists(),
                 }
-            )  # fmt: skip
+            )
             spec = _spec(config)
             account = Account(folder, allowance(config))
             steering = Steering(folder, tell, should_stop, account)
@@ -137,9 +140,12 @@ def _author(
     from telic.session.modelling import ModelAuthor
 
     models = connect(
-        config.model, folder.path, budget=Budget(usd=config.max_usd, calls=config.max_calls),
-        on_event=tell, should_stop=steering.wants_stop,
-    )  # fmt: skip
+        config.model,
+        folder.path,
+        budget=Budget(usd=config.max_usd, calls=config.max_calls),
+        on_event=tell,
+        should_stop=steering.wants_stop,
+    )
     return ModelAuthor(models, config, folder, spec, tell)
 
 

@@ -11,9 +11,13 @@ from telic.training.settings import PpoSettings
 # outside of one widens it, so that nothing is moved away from where it usually is.
 _FACTORS = {"learning_rate": (0.25, 4.0), "target_kl": (0.25, 3.0), "epochs": (0.3, 2.0)}
 _RANGES = {
-    "gamma": (0.95, 0.999), "gae_lambda": (0.8, 1.0), "clip": (0.1, 0.4),
-    "entropy_coef": (0.0, 0.05), "value_coef": (0.1, 2.0), "log_std": (-2.0, 0.5),
-}  # fmt: skip
+    "gamma": (0.95, 0.999),
+    "gae_lambda": (0.8, 1.0),
+    "clip": (0.1, 0.4),
+    "entropy_coef": (0.0, 0.05),
+    "value_coef": (0.1, 2.0),
+    "log_std": (-2.0, 0.5),
+}
 
 
 def bounds(preset: PpoSettings) -> dict[str, tuple[float, float]]:

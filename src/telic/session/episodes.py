@@ -54,14 +54,19 @@ def play(
     folder = paths[0].absolute().parent
     folder.mkdir(parents=True, exist_ok=True)
     payload = {
-        "policy": str(checkpoint.absolute()), "reward": reward, "env": env_id,
-        "env_args": env_args, "paths": [str(each.absolute()) for each in paths],
+        "policy": str(checkpoint.absolute()),
+        "reward": reward,
+        "env": env_id,
+        "env_args": env_args,
+        "paths": [str(each.absolute()) for each in paths],
         "purpose": purpose,
-    }  # fmt: skip
+    }
     run_worker(
-        "telic.session.episodes", payload, writable=[folder],
+        "telic.session.episodes",
+        payload,
+        writable=[folder],
         readable=[checkpoint.absolute().parent],
-    )  # fmt: skip
+    )
     return list(paths)
 
 
@@ -109,10 +114,14 @@ def record(
             reward(obs, action, step.final_obs, step.info, step.reward)
             reward.reset(step.terminated | step.truncated)
         row = {
-            "obs": obs, "action": action, "next_obs": step.final_obs, "env_reward": step.reward,
-            "terminated": step.terminated, "truncated": step.truncated,
+            "obs": obs,
+            "action": action,
+            "next_obs": step.final_obs,
+            "env_reward": step.reward,
+            "terminated": step.terminated,
+            "truncated": step.truncated,
             **{name: step.info[name] for name in fields},
-        }  # fmt: skip
+        }
         for name, value in row.items():
             tape.setdefault(name, []).append(value)
         lengths += live
@@ -125,10 +134,16 @@ def record(
     for index, path in enumerate(paths):
         length = int(lengths[index])
         facts = TrajectoryFacts(
-            env_id=env_id, env_kwargs=env_args, dt_s=spec.dt_s, seed=seed, label=f"judge{index}",
-            obs_names=spec.obs_names, action_names=spec.action_names, body_names=spec.body_names,
+            env_id=env_id,
+            env_kwargs=env_args,
+            dt_s=spec.dt_s,
+            seed=seed,
+            label=f"judge{index}",
+            obs_names=spec.obs_names,
+            action_names=spec.action_names,
+            body_names=spec.body_names,
             joint_names=spec.joint_names,
-        )  # fmt: skip
+        )
         path.parent.mkdir(parents=True, exist_ok=True)
         cut = {name: np.ascontiguousarray(value[:length, index]) for name, value in columns.items()}
         write_trajectory(path, Trajectory(cut, facts))

@@ -19,12 +19,21 @@ Work = TypeVar("Work", bound=WorkFolder)
 
 Reason = Literal["pause", "approval", "cores"]
 State = Literal[
-    "running", "pausing", "paused", "waiting for approval", "waiting for cores",
-    "passed", "not_passed", "stopped", "interrupted",
-]  # fmt: skip
+    "running",
+    "pausing",
+    "paused",
+    "waiting for approval",
+    "waiting for cores",
+    "passed",
+    "not_passed",
+    "stopped",
+    "interrupted",
+]
 _WAITS: dict[Reason, State] = {
-    "pause": "paused", "approval": "waiting for approval", "cores": "waiting for cores",
-}  # fmt: skip
+    "pause": "paused",
+    "approval": "waiting for approval",
+    "cores": "waiting for cores",
+}
 
 
 class Waiting(Record):

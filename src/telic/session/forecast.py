@@ -80,14 +80,24 @@ def session_forecast(
 ) -> Forecast:
     """Return what a session is going to take whose author wants so many steps per policy."""
     planned = planned_steps(
-        config.iterations, len(config.seeds), config.steps or steps, variants=VARIANTS,
-        longer=1.0 if config.steps else LONGER, short=SHORT,
-    )  # fmt: skip
+        config.iterations,
+        len(config.seeds),
+        config.steps or steps,
+        variants=VARIANTS,
+        longer=1.0 if config.steps else LONGER,
+        short=SHORT,
+    )
     calls = 0 if config.model is None else _CALLS_FIRST + _CALLS_EACH * config.iterations
     return forecast(
-        planned, allowance, runs_dir=folder.path.parent, env=config.env,
-        members=len(config.seeds), device=config.device, model=config.model, calls=calls,
-    )  # fmt: skip
+        planned,
+        allowance,
+        runs_dir=folder.path.parent,
+        env=config.env,
+        members=len(config.seeds),
+        device=config.device,
+        model=config.model,
+        calls=calls,
+    )
 
 
 def forecast(

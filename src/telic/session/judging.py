@@ -38,20 +38,31 @@ def judge(work: Work, number: int, trained: Trained) -> Iteration:
 
 
 def decide(
-    config: SessionConfig, number: int, candidate: Candidate, scores: list[MemberScore],
-    training_s: float, judging_s: float,
-) -> Iteration:  # fmt: skip
+    config: SessionConfig,
+    number: int,
+    candidate: Candidate,
+    scores: list[MemberScore],
+    training_s: float,
+    judging_s: float,
+) -> Iteration:
     """Return what a candidate's policies prove together."""
     proving = sum(each.low >= config.threshold for each in scores)
     known = [each.judgement.score for each in scores if each.judgement.score is not None]
     best = max(scores, key=lambda each: each.low)
     return Iteration(
-        number=number, parent=candidate.parent, change=candidate.change,
+        number=number,
+        parent=candidate.parent,
+        change=candidate.change,
         passed=proving >= config.needed,
         score=sum(known) / len(known) if known else None,
-        variant=best.variant, best=best.member, tags=best.judgement.tags, members=tuple(scores),
-        steps=sum(each.step for each in scores), training_s=training_s, judging_s=judging_s,
-    )  # fmt: skip
+        variant=best.variant,
+        best=best.member,
+        tags=best.judgement.tags,
+        members=tuple(scores),
+        steps=sum(each.step for each in scores),
+        training_s=training_s,
+        judging_s=judging_s,
+    )
 
 
 def untrained(
@@ -59,10 +70,20 @@ def untrained(
 ) -> Iteration:
     """Return the iteration of a candidate whose training failed: nothing to judge, and why."""
     return Iteration(
-        number=number, parent=candidate.parent, change=candidate.change, passed=False, score=None,
-        variant=0, best=None, tags=(), members=(), steps=iteration_steps(files),
-        training_s=seconds, judging_s=0.0, failure=str(error),
-    )  # fmt: skip
+        number=number,
+        parent=candidate.parent,
+        change=candidate.change,
+        passed=False,
+        score=None,
+        variant=0,
+        best=None,
+        tags=(),
+        members=(),
+        steps=iteration_steps(files),
+        training_s=seconds,
+        judging_s=0.0,
+        failure=str(error),
+    )
 
 
 def _with_trials(made: Iteration, chosen: Selection) -> Iteration:
@@ -94,9 +115,13 @@ def judge_policies(
             own = [folder / member.name / f"episode_{index:02d}.npz" for index in range(episodes)]
             reward = member.reward_code.read_text()
             played[member.name] = play(
-                checkpoints[-1].path, reward, work.config.env, candidate.env_args, own,
+                checkpoints[-1].path,
+                reward,
+                work.config.env,
+                candidate.env_args,
+                own,
                 JUDGE if where == "judged" else TRIAL,
-            )  # fmt: skip
+            )
     paths = [path for own in played.values() for path in own]
     found = judge_files(work.folder.judge.read_text(), paths, folder)
     verdicts = dict(zip(paths, found, strict=True))

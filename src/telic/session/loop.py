@@ -83,9 +83,15 @@ def _write(work: Work, asked: Asked) -> Composition:
 def _try(work: Work, written: Composition) -> Trial:
     try:
         return try_out(
-            work.config.env, written.env_args, written.reward, written.judge, written.motions,
-            written.fine, work.config.threshold, work.folder.path / "trial",
-        )  # fmt: skip
+            work.config.env,
+            written.env_args,
+            written.reward,
+            written.judge,
+            written.motions,
+            written.fine,
+            work.config.threshold,
+            work.folder.path / "trial",
+        )
     except TelicError as error:
         return failure(error)
 
@@ -98,9 +104,11 @@ def _propose(work: Work, number: int, written: Composition, history: list[Iterat
         # What was asked for is not the author's to change.
         return revised.model_copy(update={"steps": work.config.steps or revised.steps})
     return Candidate(
-        reward=written.reward, env_args=written.env_args, settings=written.settings,
+        reward=written.reward,
+        env_args=written.env_args,
+        settings=written.settings,
         steps=work.config.steps or written.steps,
-    )  # fmt: skip
+    )
 
 
 def _attempt(work: Work, number: int, candidate: Candidate) -> Iteration:
@@ -116,27 +124,34 @@ def _attempt(work: Work, number: int, candidate: Candidate) -> Iteration:
 
 
 def _finish(
-    work: Work, written: Composition | None, history: list[Iteration], outcome: str,
+    work: Work,
+    written: Composition | None,
+    history: list[Iteration],
+    outcome: str,
     ended: TelicError | None = None,
-) -> SessionSummary:  # fmt: skip
+) -> SessionSummary:
     trained = [each for each in history if each.members]
     best = max(trained, key=_worth, default=None)
     member = best.best_member if best else None
     spent = work.steering.account.spending()
     summary = SessionSummary(
-        session=work.folder.name, intent=work.config.intent, env=work.config.env,
+        session=work.folder.name,
+        intent=work.config.intent,
+        env=work.config.env,
         outcome=outcome,  # type: ignore[arg-type]
         reason=None if ended is None else str(ended),
         out_of_budget=isinstance(ended, AllowanceUsedUp | BudgetExceeded),
-        iterations=len(history), best_iteration=best.number if best else None,
+        iterations=len(history),
+        best_iteration=best.number if best else None,
         best_member=best.best if best else None,
         best_step=member.step if member else None,
         score=member.judgement.score if member else None,
         low=member.judgement.low if member else None,
-        steps=spent.steps, seconds=spent.seconds,
+        steps=spent.steps,
+        seconds=spent.seconds,
         not_understood=written.not_understood if written else (),
         doubts=written.doubts if written else (),
-    )  # fmt: skip
+    )
     if outcome != "stopped":
         work.author.analyse(history)
     write_report(work.folder, work.config, written, history, summary, work.tell)

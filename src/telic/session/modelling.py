@@ -35,9 +35,13 @@ class ModelAuthor:
     """Asks a model, or whoever answers work orders, for everything."""
 
     def __init__(
-        self, models: Models, config: SessionConfig, folder: SessionFolder, spec: EnvSpec,
+        self,
+        models: Models,
+        config: SessionConfig,
+        folder: SessionFolder,
+        spec: EnvSpec,
         tell: Listener,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._models = models
         self._config = config
         self._folder = folder
@@ -59,11 +63,19 @@ class ModelAuthor:
         elicited = self._elicited()
         settings, told = within(reward.settings, self._preset)
         return Composition(
-            intent=self._config.intent, env=self._spec.id, criteria=asked.criteria,
-            reward=reward.source, judge=judge.source, env_args=self._env_args(elicited),
-            settings=settings, steps=reward.steps, doubts=(*asked.doubts, *told),
-            not_understood=(), motions=elicited.puppet, fine=elicited.fine,
-        )  # fmt: skip
+            intent=self._config.intent,
+            env=self._spec.id,
+            criteria=asked.criteria,
+            reward=reward.source,
+            judge=judge.source,
+            env_args=self._env_args(elicited),
+            settings=settings,
+            steps=reward.steps,
+            doubts=(*asked.doubts, *told),
+            not_understood=(),
+            motions=elicited.puppet,
+            fine=elicited.fine,
+        )
 
     def improve(self, written: Composition, trial: Trial) -> Composition | None:
         """Let a reviewer look for bugs and exploits, and the authors mend what it finds."""
@@ -74,9 +86,13 @@ class ModelAuthor:
         if found.reward_problems:
             problem = problem_text(found.reward_problems, written.reward)
             reward = write_reward(
-                self._models, self._shown, written.criteria, bounds_text(self._preset),
-                self._lessons(), problem,
-            )  # fmt: skip
+                self._models,
+                self._shown,
+                written.criteria,
+                bounds_text(self._preset),
+                self._lessons(),
+                problem,
+            )
             settings, _ = within(reward.settings, self._preset)
             changes |= {"reward": reward.source, "steps": reward.steps, "settings": settings}
         if found.judge_problems:
@@ -105,9 +121,13 @@ class ModelAuthor:
             return verdicts
         titles = [each.title for each in read_record(self._folder.author, Composition).criteria]
         return second_opinion(
-            self._models, self._config.intent, titles, episodes, verdicts,
+            self._models,
+            self._config.intent,
+            titles,
+            episodes,
+            verdicts,
             episodes[0].parent / _LOOKED,
-        )  # fmt: skip
+        )
 
     def analyse(self, history: list[Iteration]) -> None:
         """Let the model sum up; a report can do without."""
@@ -159,9 +179,15 @@ class ModelAuthor:
         written = read_record(self._folder.author, Composition)
         try:
             return try_out(
-                self._config.env, candidate.env_args, candidate.reward, written.judge,
-                written.motions, written.fine, self._config.threshold, self._folder.path / "trial",
-            )  # fmt: skip
+                self._config.env,
+                candidate.env_args,
+                candidate.reward,
+                written.judge,
+                written.motions,
+                written.fine,
+                self._config.threshold,
+                self._folder.path / "trial",
+            )
         except TelicError as error:
             return failure(error)
 
@@ -178,13 +204,15 @@ class ModelAuthor:
         sets = revision.weights or ({},)
         return Candidate(
             reward=revision.source or base.reward,
-            variants=tuple(
-                Variant(weights={**kept, **each}, warm=revision.warm) for each in sets
-            ),
-            env_args=env_args, settings=settings, steps=revision.steps or base.steps,
-            parent=revision.based_on, change="; ".join((revision.change, *told)),
-            diagnosis=revision.diagnosis, lessons=revision.lessons,
-        )  # fmt: skip
+            variants=tuple(Variant(weights={**kept, **each}, warm=revision.warm) for each in sets),
+            env_args=env_args,
+            settings=settings,
+            steps=revision.steps or base.steps,
+            parent=revision.based_on,
+            change="; ".join((revision.change, *told)),
+            diagnosis=revision.diagnosis,
+            lessons=revision.lessons,
+        )
 
     def _variant(self, story: Story, revision: Revision) -> int:
         return next(each for each in story.history if each.number == revision.based_on).variant

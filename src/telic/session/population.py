@@ -65,9 +65,11 @@ def _select(work: Work, number: int, candidate: Candidate) -> Selection:
         }
     )
     return Selection(
-        kept=kept, members=tuple(scores), training_s=run.summary["training_time_s"],
+        kept=kept,
+        members=tuple(scores),
+        training_s=run.summary["training_time_s"],
         judging_s=seconds,
-    )  # fmt: skip
+    )
 
 
 def mean_score(scores: list[MemberScore] | tuple[MemberScore, ...], variant: int) -> float | None:
@@ -78,9 +80,14 @@ def mean_score(scores: list[MemberScore] | tuple[MemberScore, ...], variant: int
 
 
 def _run(
-    work: Work, number: int, candidate: Candidate, variants: list[int], share: float,
-    starts: dict[tuple[int, int], Path], name: str = "train",
-) -> Run:  # fmt: skip
+    work: Work,
+    number: int,
+    candidate: Candidate,
+    variants: list[int],
+    share: float,
+    starts: dict[tuple[int, int], Path],
+    name: str = "train",
+) -> Run:
     """Train some variants with every seed as one population; goes on by itself."""
     own = weights_in(candidate.reward)
     rewards = [
@@ -88,10 +95,16 @@ def _run(
         for each in variants
     ]
     job = plan(
-        work.config.env, rewards=rewards, steps=round(candidate.steps * share),
-        seeds=work.config.seeds, env_args=candidate.env_args, settings=candidate.settings,
-        starts=starts, evaluations=1 if name == "trial" else 2, device=work.config.device,
-    )  # fmt: skip
+        work.config.env,
+        rewards=rewards,
+        steps=round(candidate.steps * share),
+        seeds=work.config.seeds,
+        env_args=candidate.env_args,
+        settings=candidate.settings,
+        starts=starts,
+        evaluations=1 if name == "trial" else 2,
+        device=work.config.device,
+    )
     folder = work.folder.iteration(number).path
     if name == "trial":  # short, and judged at its end
         return work.steering.train(job, work.spec, folder, name, work.tell)

@@ -146,13 +146,12 @@ class Story(NamedTuple):
 
     def _code(self, iteration: Iteration) -> str:
         candidate = self.candidates[iteration.number]
-        weights = {
-            **weights_in(candidate.reward), **candidate.variants[iteration.variant].weights
-        }  # fmt: skip
+        weights = {**weights_in(candidate.reward), **candidate.variants[iteration.variant].weights}
         facts = [
-            f"weights used: {weights}", f"environment: {candidate.env_args}",
+            f"weights used: {weights}",
+            f"environment: {candidate.env_args}",
             f"settings: {candidate.settings or 'the preset'}",
-        ]  # fmt: skip
+        ]
         return f"```python\n{candidate.reward}\n```\n\n" + "; ".join(facts)
 
     def _difference(self, one: Iteration, other: Iteration) -> str:
@@ -160,8 +159,10 @@ class Story(NamedTuple):
         lines = difflib.unified_diff(
             self.candidates[older.number].reward.splitlines(),
             self.candidates[newer.number].reward.splitlines(),
-            f"iteration {older.number}", f"iteration {newer.number}", lineterm="",
-        )  # fmt: skip
+            f"iteration {older.number}",
+            f"iteration {newer.number}",
+            lineterm="",
+        )
         scores = " and ".join(f"{each.number}: {_known(each.score)}" for each in (older, newer))
         return f"Scores {scores}.\n\n```diff\n{chr(10).join(lines)}\n```"
 
@@ -232,9 +233,10 @@ def judgement_text(iteration: Iteration) -> str:
     ]
     told = f"\n\nWhere the judges disagree: {'; '.join(disputes[:3])}" if disputes else ""
     return (
-        "| criterion | measured (median) | credit |\n|---|---|---|\n" + "\n".join(rows)
+        "| criterion | measured (median) | credit |\n|---|---|---|\n"
+        + "\n".join(rows)
         + f"\n\nBy policy: {scores}.{told}{_unjudged(best)}"
-    )  # fmt: skip
+    )
 
 
 def _unjudged(member: MemberScore) -> str:

@@ -32,12 +32,29 @@ _MOTORS = (*_PLACES, "tendon", "transmission", "fwd_velocity", "fwd_actuation")
 _ALL = ("forward",)
 _AFTER_RESET = {
     **dict.fromkeys(
-        ("xpos", "xquat", "xmat", "xipos", "ximat", "xanchor", "xaxis", "geom_xpos", "geom_xmat",
-         "site_xpos", "site_xmat", "subtree_com", "cinert", "cdof"), _PLACES),
+        (
+            "xpos",
+            "xquat",
+            "xmat",
+            "xipos",
+            "ximat",
+            "xanchor",
+            "xaxis",
+            "geom_xpos",
+            "geom_xmat",
+            "site_xpos",
+            "site_xmat",
+            "subtree_com",
+            "cinert",
+            "cdof",
+        ),
+        _PLACES,
+    ),
     **dict.fromkeys(("cvel", "cdof_dot"), _MOTION),
-    **dict.fromkeys(("actuator_force", "qfrc_actuator", "actuator_length", "actuator_velocity"),
-                    _MOTORS),
-}  # fmt: skip
+    **dict.fromkeys(
+        ("actuator_force", "qfrc_actuator", "actuator_length", "actuator_velocity"), _MOTORS
+    ),
+}
 
 _WARNINGS = int(mujoco.mjtWarning.mjNWARNING)
 _DIVERGED = int(mujoco.mjtWarning.mjWARN_BADQACC)

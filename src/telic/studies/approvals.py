@@ -76,9 +76,13 @@ def grant(
         if seen_hash is not None and now != seen_hash:
             raise GateRefused("E_CHANGED", f"{key} changed while you were asked.")
         facts: dict[str, Any] = {
-            "key": key, "candidate": candidate, "subject_hash": now, "by": consent.actor.label,
-            "at": consent.at, "method": consent.method,
-        }  # fmt: skip
+            "key": key,
+            "candidate": candidate,
+            "subject_hash": now,
+            "by": consent.actor.label,
+            "at": consent.at,
+            "method": consent.method,
+        }
         signed = {**facts, "note": note, "sig": key_of_user.sign(_signed(folder, facts))}
         return NewEvent("approval.granted", candidate or key, signed, consent.actor)
 
@@ -86,15 +90,24 @@ def grant(
 
 
 def reject(
-    folder: StudyFolder, key: ApprovalKey, consent: Consent, *, candidate: str | None = None,
+    folder: StudyFolder,
+    key: ApprovalKey,
+    consent: Consent,
+    *,
+    candidate: str | None = None,
     note: str = "",
-) -> LedgerEvent:  # fmt: skip
+) -> LedgerEvent:
     """Record a person's no to a subject as it is now."""
     now = _hash_now(folder, folder.read_contract(), key, candidate)
     facts = {
-        "key": key, "candidate": candidate, "subject_hash": now, "by": consent.actor.label,
-        "at": consent.at, "method": consent.method, "note": note,
-    }  # fmt: skip
+        "key": key,
+        "candidate": candidate,
+        "subject_hash": now,
+        "by": consent.actor.label,
+        "at": consent.at,
+        "method": consent.method,
+        "note": note,
+    }
     return Ledger(folder).append("approval.rejected", candidate or key, facts, consent.actor)
 
 
@@ -142,9 +155,12 @@ def void_changed(folder: StudyFolder) -> list[LedgerEvent]:
             now = standing(folder, state, held.key, held.candidate)
             if now.status == "void":
                 facts = {
-                    "key": held.key, "candidate": held.candidate, "why": now.why,
-                    "subject_hash": held.subject_hash, "now": now.subject_hash,
-                }  # fmt: skip
+                    "key": held.key,
+                    "candidate": held.candidate,
+                    "why": now.why,
+                    "subject_hash": held.subject_hash,
+                    "now": now.subject_hash,
+                }
                 subject_name = held.candidate or held.key
                 found.append(ledger.append("approval.voided", subject_name, facts, SYSTEM))
         return found

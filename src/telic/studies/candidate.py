@@ -128,9 +128,13 @@ def _record_revision(
         return
     if held.status == CandidateStatus.VALIDATED:
         lifecycle.transition(
-            ledger.folder, candidate, CandidateStatus.DRAFT, SYSTEM, "it is being revised",
+            ledger.folder,
+            candidate,
+            CandidateStatus.DRAFT,
+            SYSTEM,
+            "it is being revised",
             data={"changed": ["content_hash"]},
-        )  # fmt: skip
+        )
     ledger.append("candidate.revised", candidate, facts, actor)
 
 

@@ -9,8 +9,14 @@ from telic.studies.scan.records import Evidence, RepositoryAudit, SourceFinding
 BEGIN, END = "<!-- scan -->", "<!-- /scan -->"
 _BLOCK = re.compile(re.escape(BEGIN) + r".*?" + re.escape(END) + r"\n?", re.S)
 _LISTED = 12
-_HARMFUL = {"actuates_hardware", "network_by_default", "deletes_results", "executes_generated_code",
-            "installs_packages_at_runtime", "unpriced_llm_calls"}  # fmt: skip
+_HARMFUL = {
+    "actuates_hardware",
+    "network_by_default",
+    "deletes_results",
+    "executes_generated_code",
+    "installs_packages_at_runtime",
+    "unpriced_llm_calls",
+}
 
 
 def render_card(title: str, statement: str, audit: RepositoryAudit, held: str = "") -> str:
@@ -33,7 +39,7 @@ def _body(audit: RepositoryAudit) -> str:
         ("Task", _task(audit)),
         ("Hazards", _hazards(audit)),
         ("Questions for a person", _questions(audit)),
-    ]  # fmt: skip
+    ]
     return "\n\n".join(f"## {title}\n\n" + "\n".join(lines) for title, lines in sections if lines)
 
 

@@ -10,10 +10,20 @@ from telic.studies.records.adapter import Adapter
 
 _COMMANDS = ("commands.train", "commands.eval", "commands.smoke", "commands.resume")
 FIELDS = (
-    *_COMMANDS, "config", "logging", "metrics", "seeds", "outputs", "launcher", "files.reward",
-    "files.termination", "files.curriculum", "files.randomization", "files.policy",
+    *_COMMANDS,
+    "config",
+    "logging",
+    "metrics",
+    "seeds",
+    "outputs",
+    "launcher",
+    "files.reward",
+    "files.termination",
+    "files.curriculum",
+    "files.randomization",
+    "files.policy",
     "files.evaluator",
-)  # fmt: skip
+)
 """parts of an adapter that a person confirms as one"""
 
 

@@ -13,9 +13,21 @@ from telic.studies.state import StudyState
 from telic.studies.validation.spending import LEAST_SEEDS, ROLES
 
 AUTHORED = (
-    "kind", "parents", "hypothesis", "change", "base_commit", "evidence_refs", "reflection_ref",
-    "dr_probe_ref", "replicate_of", "invariants", "plan", "isolation", "origin", "curriculum",
-)  # fmt: skip
+    "kind",
+    "parents",
+    "hypothesis",
+    "change",
+    "base_commit",
+    "evidence_refs",
+    "reflection_ref",
+    "dr_probe_ref",
+    "replicate_of",
+    "invariants",
+    "plan",
+    "isolation",
+    "origin",
+    "curriculum",
+)
 """what an author may write; everything else is kept by the system"""
 _BASELINE_PHASES: tuple[Phase, ...] = ("smoke", "incumbent_validation")
 _INVARIANTS = ({"check": "metric_untouched"}, {"check": "eval_untouched"})

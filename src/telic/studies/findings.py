@@ -32,9 +32,14 @@ def record_findings(ledger: Ledger) -> bool:
         for name in ledger.state().candidates:
             for each in judge_conditions(ledger, name):
                 add_evidence(
-                    ledger, "condition", each.as_data(), SYSTEM, candidate=name,
-                    producer="telic.conditions", summary=each.why,
-                )  # fmt: skip
+                    ledger,
+                    "condition",
+                    each.as_data(),
+                    SYSTEM,
+                    candidate=name,
+                    producer="telic.conditions",
+                    summary=each.why,
+                )
         for stop in standing_stops(ledger, ledger.state()):
             if not _is_recorded(ledger, stop):
                 facts = {"rule": stop.rule, "why": stop.why, "effect": stop.effect}

@@ -39,11 +39,15 @@ _NEVER = frozenset(
     {"-w", "--output", "--ext-diff", "--textconv", "--filters", "--apply", "-u", "--unsafe-paths"}
 )
 _SAFE_SETTINGS = (
-    "-c", "core.fsmonitor=false",
-    "-c", "core.hooksPath=/dev/null",
-    "-c", "core.quotePath=false",
-    "-c", "protocol.allow=never",
-)  # fmt: skip
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "core.quotePath=false",
+    "-c",
+    "protocol.allow=never",
+)
 _NOTES = "refs/notes/telic"
 _ADD_NOTE = ("notes", f"--ref={_NOTES}", "append", "-F", "-")
 _SAFE_ENVIRONMENT = {
@@ -104,9 +108,16 @@ def ask(root: Path, *words: str, index: Path | None = None, stdin: str | None = 
         environment["GIT_INDEX_FILE"] = str(index)
     try:
         done = subprocess.run(
-            argv, cwd=root, env=environment, input=stdin, capture_output=True, text=True,
-            errors="surrogateescape", timeout=_TIMEOUT_S, check=False,
-        )  # fmt: skip
+            argv,
+            cwd=root,
+            env=environment,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
     except FileNotFoundError:
         raise TelicError(
             "git is not installed, and this repository is read through it.",

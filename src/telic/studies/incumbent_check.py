@@ -83,9 +83,12 @@ def check_incumbent(ledger: Ledger) -> IncumbentCheck | None:
     found = difference_interval({"": x}, {"": y}, seed_of(f"check of {held.candidate}"))
     if found is None:
         return IncumbentCheck(
-            candidate=held.candidate, control=control, outcome="cannot_tell", claimed=claimed,
+            candidate=held.candidate,
+            control=control,
+            outcome="cannot_tell",
+            claimed=claimed,
             n=len(common),
-        )  # fmt: skip
+        )
     return IncumbentCheck(
         candidate=held.candidate,
         control=control,

@@ -35,9 +35,11 @@ from telic.studies.state import StudyState
 from telic.studies.validation.validating import check_candidate
 
 _OVER = (
-    CandidateStatus.ACCEPTED, CandidateStatus.REJECTED, CandidateStatus.REVERTED,
+    CandidateStatus.ACCEPTED,
+    CandidateStatus.REJECTED,
+    CandidateStatus.REVERTED,
     CandidateStatus.INCONCLUSIVE,
-)  # fmt: skip
+)
 
 
 def next_step(ledger: Ledger) -> NextAction:

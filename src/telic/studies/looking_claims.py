@@ -20,8 +20,10 @@ from telic.studies.state import StudyState
 MOST_SEEDS = 10
 """runs of an arm after which an open question stays open"""
 _MAY_BE_GIVEN_UP = (
-    CandidateStatus.DRAFT, CandidateStatus.VALIDATED, CandidateStatus.COMPLETED,
-)  # fmt: skip
+    CandidateStatus.DRAFT,
+    CandidateStatus.VALIDATED,
+    CandidateStatus.COMPLETED,
+)
 
 
 def _claims(state: StudyState, looked: dict[str, Advanced]) -> list[str]:

@@ -28,9 +28,11 @@ def _repair(o: Outlook) -> NextAction | None:
     if not o.integrity:
         return None
     return NextAction(
-        action="repair", why=o.integrity[0], blocking=o.integrity,
+        action="repair",
+        why=o.integrity[0],
+        blocking=o.integrity,
         command="telic study ledger verify",
-    )  # fmt: skip
+    )
 
 
 def _stop(o: Outlook) -> NextAction | None:
@@ -88,13 +90,18 @@ def _launch(o: Outlook) -> NextAction | None:
         retry = f" --retry-of {first.retry_of}" if first.retry_of else ""
         return NextAction(
             action="launch",
-            args={"candidate": job.candidate, "phase": job.phase, "seed": job.seed,
-                  "gpu": job.slot.gpu, "retry_of": first.retry_of},
+            args={
+                "candidate": job.candidate,
+                "phase": job.phase,
+                "seed": job.seed,
+                "gpu": job.slot.gpu,
+                "retry_of": first.retry_of,
+            },
             why=f"{job.job_id} is ready",
             blocking=o.launch_blocks,
             command=f"telic study run {job.candidate} --phase {job.phase} --seed {job.seed}{retry} "
             f"--execute --confirm {CONFIRM}",
-        )  # fmt: skip
+        )
     if o.unchecked:
         return NextAction(
             action="plan",
@@ -171,28 +178,70 @@ _ORDER: tuple[Callable[[Outlook], NextAction | None], ...] = (
     _repair,
     _stop,
     _agree,
-    _first_of("crashed", "reconcile", "run", "it ended or vanished and is not settled",
-              "telic study run --reconcile"),
-    _first_of("unmeasured", "ingest", "run", "it finished and was not measured",
-              "telic study analyze {}"),
-    _first_of("unwatched", "monitor", "run", "it runs, and nobody looked at it for a while",
-              "telic study monitor {}"),
-    _first_of("unreviewed", "review", "candidate", "its reward may be gamed; is it?", _REVIEW,
-              "somebody else than its author says whether it is (--no-exploit: it is not)"),
-    _first_of("unaudited", "audit", "candidate", "its runs are measured, its claim is not audited",
-              "telic study audit-result {}"),
+    _first_of(
+        "crashed",
+        "reconcile",
+        "run",
+        "it ended or vanished and is not settled",
+        "telic study run --reconcile",
+    ),
+    _first_of(
+        "unmeasured", "ingest", "run", "it finished and was not measured", "telic study analyze {}"
+    ),
+    _first_of(
+        "unwatched",
+        "monitor",
+        "run",
+        "it runs, and nobody looked at it for a while",
+        "telic study monitor {}",
+    ),
+    _first_of(
+        "unreviewed",
+        "review",
+        "candidate",
+        "its reward may be gamed; is it?",
+        _REVIEW,
+        "somebody else than its author says whether it is (--no-exploit: it is not)",
+    ),
+    _first_of(
+        "unaudited",
+        "audit",
+        "candidate",
+        "its runs are measured, its claim is not audited",
+        "telic study audit-result {}",
+    ),
     next_decision,
     _advance,
-    _first_of("unreflected", "reflect", "run", "reward work goes on from what its terms did",
-              "telic study reflect {}"),
+    _first_of(
+        "unreflected",
+        "reflect",
+        "run",
+        "reward work goes on from what its terms did",
+        "telic study reflect {}",
+    ),
     _launch,
-    _first_of("unplanned", "plan", "candidate", "it is validated and has no jobs",
-              "telic study queue plan {}"),
-    _first_of("drafts", "validate", "candidate", "it is a draft that was not checked yet",
-              "telic study candidate validate {}"),
+    _first_of(
+        "unplanned",
+        "plan",
+        "candidate",
+        "it is validated and has no jobs",
+        "telic study queue plan {}",
+    ),
+    _first_of(
+        "drafts",
+        "validate",
+        "candidate",
+        "it is a draft that was not checked yet",
+        "telic study candidate validate {}",
+    ),
     _mend_draft,
-    _first_of("broken", "mend", "candidate", "it failed; mend it or give it up",
-              "telic study candidate revise {} --draft FILE"),
+    _first_of(
+        "broken",
+        "mend",
+        "candidate",
+        "it failed; mend it or give it up",
+        "telic study candidate revise {} --draft FILE",
+    ),
     _propose,
     _ask,
-)  # fmt: skip
+)

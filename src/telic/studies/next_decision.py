@@ -23,10 +23,11 @@ def next_decision(o: Outlook) -> NextAction | None:
         first = o.judged[0]
         if first.can_have_seeds and _VERDICTS[first.verdict] == "inconclusive":
             return NextAction(
-                action="advance", args={"candidate": first.candidate, "more_seeds": True},
+                action="advance",
+                args={"candidate": first.candidate, "more_seeds": True},
                 why=f"{first.audit} says {first.verdict}, and more seeds fit the budget",
                 command=f"telic study queue more-seeds {first.candidate} --because TEXT",
-            )  # fmt: skip
+            )
         verdict = _VERDICTS[first.verdict]
         asks = first.falls_to_people and verdict == "accept"
         return NextAction(
@@ -61,17 +62,22 @@ def _doubt(o: Outlook) -> NextAction | None:
         return None
     if not held.is_lost and held.can_have_seeds:
         return NextAction(
-            action="plan", args={"candidate": held.candidate, "more_seeds": True}, why=held.why,
+            action="plan",
+            args={"candidate": held.candidate, "more_seeds": True},
+            why=held.why,
             command="telic study queue check-incumbent",
-        )  # fmt: skip
+        )
     revert = f"telic study revert {held.candidate} --because TEXT"
     keep = f"telic study decide {held.candidate} keep --because TEXT"
     verdict = "revert" if held.is_lost else "keep"
     other = f"a person decides; instead: {keep if held.is_lost else revert}"
     return NextAction(
-        action="decide", args={"candidate": held.candidate, "verdict": verdict}, why=held.why,
-        blocking=(other,), command=revert if held.is_lost else keep,
-    )  # fmt: skip
+        action="decide",
+        args={"candidate": held.candidate, "verdict": verdict},
+        why=held.why,
+        blocking=(other,),
+        command=revert if held.is_lost else keep,
+    )
 
 
 def _object(o: Outlook) -> NextAction | None:
@@ -88,7 +94,10 @@ def _object(o: Outlook) -> NextAction | None:
             anyway = f"telic study approve experiment --candidate {name}"
             instead = (f"a person may let it run all the same: {anyway}",)
         return NextAction(
-            action="decide", args={"candidate": name, "verdict": verdict, "cause": held.cause},
-            why=f"{name}: {held.why}", blocking=instead, command=command,
-        )  # fmt: skip
+            action="decide",
+            args={"candidate": name, "verdict": verdict, "cause": held.cause},
+            why=f"{name}: {held.why}",
+            blocking=instead,
+            command=command,
+        )
     return None

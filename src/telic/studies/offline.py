@@ -21,22 +21,47 @@ Result = TypeVar("Result")
 
 _PROCESS_EVENTS = frozenset(
     {
-        "subprocess.Popen", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "os.forkpty",
-        "os.system", "os.startfile", "pty.spawn",
+        "subprocess.Popen",
+        "os.exec",
+        "os.posix_spawn",
+        "os.spawn",
+        "os.fork",
+        "os.forkpty",
+        "os.system",
+        "os.startfile",
+        "pty.spawn",
     }
-)  # fmt: skip
+)
 _SOCKET_EVENTS = frozenset(
     {
-        "socket.connect", "socket.bind", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo",
-        "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo",
+        "socket.connect",
+        "socket.bind",
+        "socket.sendto",
+        "socket.sendmsg",
+        "socket.getaddrinfo",
+        "socket.gethostbyname",
+        "socket.gethostbyaddr",
+        "socket.getnameinfo",
     }
-)  # fmt: skip
+)
 FRAMEWORKS = frozenset(
     {
-        "torch", "tensorflow", "jax", "flax", "mujoco", "gym", "gymnasium", "stable_baselines3",
-        "ray", "isaaclab", "isaacgym", "brax", "wandb", "mlflow",
+        "torch",
+        "tensorflow",
+        "jax",
+        "flax",
+        "mujoco",
+        "gym",
+        "gymnasium",
+        "stable_baselines3",
+        "ray",
+        "isaaclab",
+        "isaacgym",
+        "brax",
+        "wandb",
+        "mlflow",
     }
-)  # fmt: skip
+)
 
 _active: ContextVar[str | None] = ContextVar("offline", default=None)
 _installed = False

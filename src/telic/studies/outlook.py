@@ -13,9 +13,25 @@ from telic.studies.records import CandidateStatus, Part
 from telic.studies.stops import Stop
 
 ActionCode = Literal[
-    "repair", "stop", "agree", "reconcile", "ingest", "monitor", "review", "audit", "decide",
-    "advance", "reflect", "plan", "launch", "validate", "mend", "propose", "wait", "ask",
-]  # fmt: skip
+    "repair",
+    "stop",
+    "agree",
+    "reconcile",
+    "ingest",
+    "monitor",
+    "review",
+    "audit",
+    "decide",
+    "advance",
+    "reflect",
+    "plan",
+    "launch",
+    "validate",
+    "mend",
+    "propose",
+    "wait",
+    "ask",
+]
 
 
 class NextAction(Part):

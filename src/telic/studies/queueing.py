@@ -97,9 +97,13 @@ def more_seeds(ledger: Ledger, candidate: str, actor: Actor, reason: str) -> tup
         seeds = fresh_seeds(state, contract, phase, [candidate], SEED_BLOCK)
         by = SYSTEM if held.status == CandidateStatus.COMPLETED else actor
         lifecycle.transition(
-            ledger.folder, candidate, CandidateStatus.VALIDATED, by, reason,
+            ledger.folder,
+            candidate,
+            CandidateStatus.VALIDATED,
+            by,
+            reason,
             data={"phase": phase, "seeds": list(seeds), "content_hash": held.content_hash},
-        )  # fmt: skip
+        )
         jobs = planned_jobs(candidate, held.revision, {phase: seeds})
         if state.incumbent is not None and state.incumbent.candidate != candidate:
             jobs += _arm(state, state.incumbent.candidate, phase, seeds, 0)
@@ -128,9 +132,13 @@ def advance(ledger: Ledger) -> list[Advanced]:
         for each in found:
             if each.to is not None:
                 lifecycle.transition(
-                    ledger.folder, each.candidate, CandidateStatus.VALIDATED, SYSTEM, each.why,
+                    ledger.folder,
+                    each.candidate,
+                    CandidateStatus.VALIDATED,
+                    SYSTEM,
+                    each.why,
                     data={"phase": each.to},
-                )  # fmt: skip
+                )
                 plan_candidate(ledger, each.candidate, SYSTEM)
     return found
 

@@ -22,9 +22,19 @@ from telic.studies.records import (
 from telic.studies.state import StudyState
 
 _DOCUMENTS: tuple[type[Document], ...] = (
-    Adapter, Candidate, Contract, Decision, Evidence, Experiments, MetricSpec, Protocol,
-    QueueManifest, Registry, Run, StudyState,
-)  # fmt: skip
+    Adapter,
+    Candidate,
+    Contract,
+    Decision,
+    Evidence,
+    Experiments,
+    MetricSpec,
+    Protocol,
+    QueueManifest,
+    Registry,
+    Run,
+    StudyState,
+)
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 

@@ -14,9 +14,13 @@ from telic.studies.state import DecisionState, StudyState
 
 Effect = Literal["close", "stop", "pause", "ask"]
 _ALWAYS: tuple[StopName, ...] = (
-    "budget_exhausted", "failure_streak", "guardrail_breach", "hacking_high", "integrity",
+    "budget_exhausted",
+    "failure_streak",
+    "guardrail_breach",
+    "hacking_high",
+    "integrity",
     "human_stop",
-)  # fmt: skip
+)
 _EFFECTS: dict[StopName, Effect] = {
     "target_reached": "close",
     "failure_streak": "pause",

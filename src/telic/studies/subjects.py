@@ -14,9 +14,14 @@ from telic.studies.records.metrics import Protocol
 from telic.studies.yaml_files import read_yaml
 
 ALWAYS_REQUIRED: tuple[ApprovalKey, ...] = (
-    "task_definition", "metric_and_guardrails", "tuning_scope", "budget", "hardware",
-    "baseline_command", "evaluation_protocol",
-)  # fmt: skip
+    "task_definition",
+    "metric_and_guardrails",
+    "tuning_scope",
+    "budget",
+    "hardware",
+    "baseline_command",
+    "evaluation_protocol",
+)
 
 
 def contract_hash(contract: Contract) -> Sha:

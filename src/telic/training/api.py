@@ -66,13 +66,25 @@ def train(
     job = plan(
         env,
         rewards=list(reward) if several else [reward],  # type: ignore[list-item, arg-type]
-        steps=steps, seeds=seeds, preset=preset, settings=settings, weights=weights,
-        variants=variants, env_args=env_args, trusted=trusted, **options,
-    )  # fmt: skip
+        steps=steps,
+        seeds=seeds,
+        preset=preset,
+        settings=settings,
+        weights=weights,
+        variants=variants,
+        env_args=env_args,
+        trusted=trusted,
+        **options,
+    )
     run = execute(
-        job, Path(runs_dir), name=name, fresh=fresh, confined=confined,
-        on_event=on_event, should_stop=should_stop,
-    )  # fmt: skip
+        job,
+        Path(runs_dir),
+        name=name,
+        fresh=fresh,
+        confined=confined,
+        on_event=on_event,
+        should_stop=should_stop,
+    )
     if videos != "none":
         from telic.training.videos import render_run
 

@@ -70,9 +70,13 @@ def gradient(population: Population, actor: Actor, samples: Samples) -> tuple[Te
 
     hidden_from_value = _backward(networks, views.critic, out.critic, judged, toward_value)
     _backward(
-        networks, views.actor, out.actor, acted, policy.toward.outputs,
+        networks,
+        views.actor,
+        out.actor,
+        acted,
+        policy.toward.outputs,
         extra=hidden_from_value if networks.shape.shared_value else None,
-    )  # fmt: skip
+    )
     out.log_std.copy_(policy.toward.log_std)
     losses = Losses(policy.loss, value_loss, policy.entropy, policy.kl, policy.clipped)
     return population.grad, losses

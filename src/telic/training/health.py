@@ -46,11 +46,14 @@ class Health:
         found = [
             each
             for each in (
-                self._entropy(row), self._kl(), self._value_loss(row), self._plateau(row, progress),
+                self._entropy(row),
+                self._kl(),
+                self._value_loss(row),
+                self._plateau(row, progress),
                 *self._terms(row),
             )
             if each is not None and each.name not in known
-        ]  # fmt: skip
+        ]
         self.findings += found
         return found
 

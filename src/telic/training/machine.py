@@ -49,9 +49,11 @@ def _versions() -> Check:
     text = ", ".join(f"{name} {version}" for name, version in found.items() if version)
     if missing:
         return Check(
-            name="packages", state="bad", message=f"{text}; missing: {', '.join(missing)}",
+            name="packages",
+            state="bad",
+            message=f"{text}; missing: {', '.join(missing)}",
             fix="pip install telic",
-        )  # fmt: skip
+        )
     return Check(name="packages", state="ok", message=f"Python {platform.python_version()}, {text}")
 
 
@@ -90,9 +92,11 @@ def _graphics_card() -> Check:
     missing = [each for each in _EXTRAS["gpu"] if find_spec(each) is None]
     if missing:
         return Check(
-            name="GPU", state="note", message=f"{text}; not used: {', '.join(missing)} missing",
+            name="GPU",
+            state="note",
+            message=f"{text}; not used: {', '.join(missing)} missing",
             fix="pip install 'telic[gpu]'",
-        )  # fmt: skip
+        )
     used = ", ".join(f"{each} {version(each)}" for each in ("mujoco-warp", "warp-lang"))
     return Check(name="GPU", state="ok", message=f"{text}, {used}; use it with --device cuda")
 
@@ -112,9 +116,11 @@ def _rendering() -> Check:
     backend = choose_backend()
     if backend == "rays":
         return Check(
-            name="rendering", state="note", message="no GL found; videos are drawn by ray casting",
+            name="rendering",
+            state="note",
+            message="no GL found; videos are drawn by ray casting",
             fix="For nicer ones: apt-get install libegl1 libgl1-mesa-dri libosmesa6",
-        )  # fmt: skip
+        )
     return Check(name="rendering", state="ok", message=f"{backend}")
 
 

@@ -50,9 +50,14 @@ class Shape(NamedTuple):
     ) -> Shape:
         """Combine the settings' choices with the environment's sizes."""
         return cls(
-            actor_inputs, critic_inputs, outputs, discrete,
-            settings.hidden, settings.activation, settings.shared_value,
-        )  # fmt: skip
+            actor_inputs,
+            critic_inputs,
+            outputs,
+            discrete,
+            settings.hidden,
+            settings.activation,
+            settings.shared_value,
+        )
 
 
 class Layer(NamedTuple):

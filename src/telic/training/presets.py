@@ -37,13 +37,26 @@ _DEFAULT: dict[str, tuple[int, dict[str, Any]]] = {
 
 # RL Baselines3 Zoo's settings, as published for one environment at a time.
 _ZOO_COMMON: dict[str, Any] = {
-    "num_envs": 1, "horizon": 512, "minibatch_size": 64, "log_std": 0.0, "hidden": (256, 256),
-    "activation": "relu", "stagger": False, "overlap": False, "target_kl": 1e6,
-}  # fmt: skip
+    "num_envs": 1,
+    "horizon": 512,
+    "minibatch_size": 64,
+    "log_std": 0.0,
+    "hidden": (256, 256),
+    "activation": "relu",
+    "stagger": False,
+    "overlap": False,
+    "target_kl": 1e6,
+}
 _ZOO_FIELDS = (
-    "learning_rate", "gamma", "gae_lambda", "epochs", "clip", "entropy_coef", "value_coef",
+    "learning_rate",
+    "gamma",
+    "gae_lambda",
+    "epochs",
+    "clip",
+    "entropy_coef",
+    "value_coef",
     "max_grad_norm",
-)  # fmt: skip
+)
 _ZOO_VALUES: dict[str, tuple[float, ...]] = {
     "HalfCheetah-v5": (2.0633e-5, 0.98, 0.92, 20, 0.1, 4.01762e-4, 0.58096, 0.8),
     "Ant-v5": (1.90609e-5, 0.98, 0.8, 10, 0.1, 4.9646e-7, 0.677239, 0.6),
@@ -59,15 +72,28 @@ _ZOO: dict[str, tuple[int, dict[str, Any]]] = {
 
 # On a GPU. One policy: many environments, short batches, few passes.
 _GPU_COMMON: dict[str, Any] = {
-    "num_envs": 8_192, "horizon": 16, "minibatch_size": 16_384, "epochs": 4,
-    "learning_rate": 1e-3, "schedule": "adaptive", "target_kl": 0.01, "hidden": (128, 128),
-    "activation": "elu", "log_std": -0.5, "max_grad_norm": 1.0, "overlap": False,
-}  # fmt: skip
+    "num_envs": 8_192,
+    "horizon": 16,
+    "minibatch_size": 16_384,
+    "epochs": 4,
+    "learning_rate": 1e-3,
+    "schedule": "adaptive",
+    "target_kl": 0.01,
+    "hidden": (128, 128),
+    "activation": "elu",
+    "log_std": -0.5,
+    "max_grad_norm": 1.0,
+    "overlap": False,
+}
 # A population: each member has few environments, so it learns more from each sample.
 _GPU_SHARED: dict[str, Any] = {
-    "epochs": 5, "target_kl": 0.02, "gae_lambda": 0.9, "hidden": (64, 64), "activation": "tanh",
+    "epochs": 5,
+    "target_kl": 0.02,
+    "gae_lambda": 0.9,
+    "hidden": (64, 64),
+    "activation": "tanh",
     "log_std": -1.0,
-}  # fmt: skip
+}
 # Hopper falls at once while it holds back; only who tries more finds out that one can go on.
 _GPU_SHARED_OWN: dict[str, dict[str, Any]] = {"Hopper-v5": {"log_std": 0.0}}
 GPU_ENVS = 32_768

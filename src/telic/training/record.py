@@ -223,9 +223,13 @@ class Recorder:
             for label, trajectory in kept.items():
                 write_trajectory(folder.trajectory(self.step, label), trajectory)
             save_policy(
-                folder.checkpoint(self.step), setup.population, member,
-                setup.env.action_low, setup.env.action_high, policy_facts(setup, member, self.step),
-            )  # fmt: skip
+                folder.checkpoint(self.step),
+                setup.population,
+                member,
+                setup.env.action_low,
+                setup.env.action_high,
+                policy_facts(setup, member, self.step),
+            )
             self.evaluations[member].append(record)
             self._scalars[member].append({"type": "eval", **record.model_dump()})
         self.emit(

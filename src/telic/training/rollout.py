@@ -141,9 +141,16 @@ class Collector:
             return torch.empty(T, P, n, dtype=torch.bool, device=device)
 
         return Batch(
-            floats(width), floats(width), floats(self.distribution.width), floats(), floats(),
-            torch.zeros(T, P, n, self.scoring.term_count, device=device), flags(), flags(), actor,
-        )  # fmt: skip
+            floats(width),
+            floats(width),
+            floats(self.distribution.width),
+            floats(),
+            floats(),
+            torch.zeros(T, P, n, self.scoring.term_count, device=device),
+            flags(),
+            flags(),
+            actor,
+        )
 
     def _log_probs(self, batch: Batch) -> None:
         """Fill in log densities for the whole batch in one pass instead of one per step."""

@@ -9,9 +9,15 @@ from pydantic import Field, model_validator
 from telic.core.config import Config
 
 MEMBER_FIELDS = (
-    "learning_rate", "gamma", "gae_lambda", "clip", "entropy_coef", "value_coef", "max_grad_norm",
+    "learning_rate",
+    "gamma",
+    "gae_lambda",
+    "clip",
+    "entropy_coef",
+    "value_coef",
+    "max_grad_norm",
     "target_kl",
-)  # fmt: skip
+)
 """Settings that may differ between the members of one population."""
 
 

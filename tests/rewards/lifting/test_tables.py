@@ -53,7 +53,7 @@ SPECIAL = {
     "max": lambda m, x: m.max(m.reshape(x, (2, 3)), axis=1, keepdims=True),
     "outer": lambda m, x: m.outer(x[:2], x[:2]),
     "inner": lambda m, x: m.inner(x[:3], x[3:]),
-}  # fmt: skip
+}
 PAIRS = """
 arctan2 atan2 equal float_power floor_divide fmax fmin fmod greater greater_equal hypot isclose less
 less_equal logaddexp logical_and logical_or logical_xor maximum minimum mod multiply not_equal pow

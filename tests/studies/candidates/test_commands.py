@@ -28,12 +28,30 @@ def telic(monkeypatch):
 
 def new_words(ledger):
     return [
-        "candidate", "new", "more weight", "--kind", "config",
-        "--set", "reward.weight=2.0", "--was", "reward.weight=1.0",
-        "--because", "success rises", "--mechanism", "the term counts more",
-        "--expects", "success:max:0.1", "--falsifier", "success does not rise",
-        "--evidence", add_evidence(ledger), "--est", "gpu_h=1", "--seeds", "promotion=110-114",
-    ]  # fmt: skip
+        "candidate",
+        "new",
+        "more weight",
+        "--kind",
+        "config",
+        "--set",
+        "reward.weight=2.0",
+        "--was",
+        "reward.weight=1.0",
+        "--because",
+        "success rises",
+        "--mechanism",
+        "the term counts more",
+        "--expects",
+        "success:max:0.1",
+        "--falsifier",
+        "success does not rise",
+        "--evidence",
+        add_evidence(ledger),
+        "--est",
+        "gpu_h=1",
+        "--seeds",
+        "promotion=110-114",
+    ]
 
 
 def test_an_idea_is_written_checked_queued_and_offered(ledger, telic):
@@ -76,9 +94,21 @@ def test_a_draft_file_with_a_patch(ledger, telic, tmp_path):
     _, made = telic(ledger, "candidate", "new", "patched", *words)
     assert telic(ledger, "candidate", "validate", made["id"])[0] == 0
     code, revised = telic(
-        ledger, "candidate", "revise", made["id"], "--set", "ppo.epochs=3", "--was", "ppo.epochs=2",
-        "--est", "gpu_h=0.5", "--steps", "900", "--seeds", "smoke=7",
-    )  # fmt: skip
+        ledger,
+        "candidate",
+        "revise",
+        made["id"],
+        "--set",
+        "ppo.epochs=3",
+        "--was",
+        "ppo.epochs=2",
+        "--est",
+        "gpu_h=0.5",
+        "--steps",
+        "900",
+        "--seeds",
+        "smoke=7",
+    )
     assert (code, revised["revision"], revised["change"]["patch"]) == (0, 2, "patch.diff")
     plan = revised["plan"]
     assert (plan["est"]["gpu_h"], plan["steps"], plan["seeds"]) == (0.5, 900, {"smoke": [7]})

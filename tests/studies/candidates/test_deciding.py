@@ -231,9 +231,11 @@ def test_a_falsifier_that_is_met_is_recorded_and_rejects(claimed, monkeypatch):
 def test_a_rollback_is_proposed_when_its_condition_is_met(claimed, monkeypatch):
     back = {"condition": "success < 0.9", "action": "restore", "checkpoint": "last.pt"}
     plan = {
-        "mode": "schedule", "learnability": {"case_set": "s", "success": {"a": 0.5}},
-        "heldout_invariant": {"protocol_hash": "p"}, "rollback": back,
-    }  # fmt: skip
+        "mode": "schedule",
+        "learnability": {"case_set": "s", "success": {"a": 0.5}},
+        "heldout_invariant": {"protocol_hash": "p"},
+        "rollback": back,
+    }
     say(claimed, monkeypatch, curriculum=plan)
     (found,) = [x for x in disproved(claimed, claimed.state()) if x.candidate == BETTER]
     assert found.cause == "rollback" and "restore from last.pt" in found.why

@@ -140,8 +140,10 @@ def test_a_live_run_outside_the_queue_is_not_doubled():
 def test_every_phase_waits_for_the_one_before():
     jobs = planned_jobs("c-0001-x", 2, {"promotion": [100, 101], "smoke": [1]})
     assert [each.job_id for each in jobs] == [
-        "c-0001-x/2/smoke/1", "c-0001-x/2/promotion/100", "c-0001-x/2/promotion/101",
-    ]  # fmt: skip
+        "c-0001-x/2/smoke/1",
+        "c-0001-x/2/promotion/100",
+        "c-0001-x/2/promotion/101",
+    ]
     assert jobs[1].depends_on == jobs[2].depends_on == ("c-0001-x/2/smoke/1",)
 
 

@@ -258,9 +258,15 @@ def test_v12_reward_tuning_without_reflection_is_only_advised(ledger):
 @pytest.mark.parametrize(("high", "fails"), [(2.0, False), (2.5, True)])
 def test_v12_randomisation_stays_near_what_was_probed(ledger, high, fails):
     parameter = ParameterSummary(
-        path="dr.mass", nominal=1.0, points=(), feasible=(0.5, 2.0), suggested_range=(0.5, 2.0),
-        cliffs=(), sensitivity=None, censored=(),
-    )  # fmt: skip
+        path="dr.mass",
+        nominal=1.0,
+        points=(),
+        feasible=(0.5, 2.0),
+        suggested_range=(0.5, 2.0),
+        cliffs=(),
+        sensitivity=None,
+        censored=(),
+    )
     policy = ProbedPolicy(candidate="c-0001-x", checkpoint_sha="0" * 64)
     summary = ProbeSummary(policy=policy, protocol_hash="0" * 64, worst=0, parameters=(parameter,))
     probe = add_evidence(ledger, "dr_probe", summary.as_data())

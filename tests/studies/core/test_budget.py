@@ -28,9 +28,13 @@ def limited(study):
 
 def intend(study, run, phase="promotion", candidate="c-0001-x", **reservation):
     data = {
-        "run": run, "candidate": candidate, "phase": phase, "seed": 1, "nonce": run,
+        "run": run,
+        "candidate": candidate,
+        "phase": phase,
+        "seed": 1,
+        "nonce": run,
         "reservation": reservation,
-    }  # fmt: skip
+    }
     Ledger(study).append("launch.intent", candidate, data, RUNNER)
 
 

@@ -13,8 +13,12 @@ from tests.studies.core.small import AGENT, ENGINE, HUMAN, add_candidate, conten
 
 NAME = "c-0001-try"
 ACTORS: dict[ActorKind, Actor] = {
-    "agent": AGENT, "human": HUMAN, "engine": ENGINE, "system": SYSTEM, "runner": RUNNER,
-}  # fmt: skip
+    "agent": AGENT,
+    "human": HUMAN,
+    "engine": ENGINE,
+    "system": SYSTEM,
+    "runner": RUNNER,
+}
 # Written down by hand from the description of the lifecycle, not from the table in the code.
 ALLOWED = {
     ("draft", "validated"): {"system"},

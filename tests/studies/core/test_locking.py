@@ -76,9 +76,13 @@ def test_threads_never_hold_it_together(tmp_path, kind):
 
 def dead_lease(path, **changes):
     owner = {
-        "host": os.uname().nodename, "pid": 2**22 + 1, "boot_id": leases.boot_id(),
-        "start_time": 1.0, "expires": time.time() + 60, "token": "old",
-    }  # fmt: skip
+        "host": os.uname().nodename,
+        "pid": 2**22 + 1,
+        "boot_id": leases.boot_id(),
+        "start_time": 1.0,
+        "expires": time.time() + 60,
+        "token": "old",
+    }
     beside = path.with_name("beside")
     beside.write_text(json.dumps({**owner, **changes}))
     beside.replace(path)

@@ -177,12 +177,28 @@ def test_every_document_has_a_closed_schema_beside_it(study):
 @pytest.mark.parametrize(
     "value",
     [
-        1.0, -0.0, 0.1, 100.0, 1e-5, 1e-7, 0.0001, 5e-324, 1e16, 1e21, 1.5e300, -2.5, 2**53, 2**70,
-        123456789012345680.0, "a,1.0]", "\u20ac\x7f\x1f/\\\"", {"\U0001f600": 1, "\uffff": 2},
+        1.0,
+        -0.0,
+        0.1,
+        100.0,
+        1e-5,
+        1e-7,
+        0.0001,
+        5e-324,
+        1e16,
+        1e21,
+        1.5e300,
+        -2.5,
+        2**53,
+        2**70,
+        123456789012345680.0,
+        "a,1.0]",
+        '\u20ac\x7f\x1f/\\"',
+        {"\U0001f600": 1, "\uffff": 2},
         [1.0, -3e-9],
         {"b": [True, None], "a": {"é": -1.0}},
     ],
-)  # fmt: skip
+)
 def test_the_quick_spelling_is_the_canonical_one(value):
     exact = str(value) if isinstance(value, int) and value >= 2**53 else value
     assert canonical(value) == rfc8785.dumps(exact)

@@ -58,12 +58,17 @@ def log_rows(final, seed, *, is_gamed=False):
             success, alive = final * (1.6 - share) + 0.02 * noise(seed, i), 0.5 + 40 * share
         rows.append(
             {
-                "step": STEPS * share, "time": 1_700_000_000 + 10 * i, "success": success,
-                "falls": 0.1 + 0.02 * noise(seed, i, 5), "return": alive + forward - 0.2,
-                "reward/alive": alive, "reward/forward": forward, "reward/energy": -0.2,
+                "step": STEPS * share,
+                "time": 1_700_000_000 + 10 * i,
+                "success": success,
+                "falls": 0.1 + 0.02 * noise(seed, i, 5),
+                "return": alive + forward - 0.2,
+                "reward/alive": alive,
+                "reward/forward": forward,
+                "reward/energy": -0.2,
                 "kl": 0.02 + 0.01 * noise(seed, i, 7),
             }
-        )  # fmt: skip
+        )
     return rows
 
 

@@ -18,25 +18,45 @@ def arm(name, scores, first=100, **changes):
         candidate=name,
         content_hash=name,
         runs=tuple(
-            ArmRun(**{
-                "run": f"r-{name}-{i}", "seed": first + i, "scores": {"": value},
-                "guardrails": {"falls": 0.1 + 0.001 * i}, "protocol_hash": "p",
-                "metric_spec_hash": "m", "code_hash": "e", "content_hash": name, "is_clean": True,
-                "steps": 1e6, "wall_s": 60.0, "hardware": "cpu", **changes,
-            })
+            ArmRun(
+                **{
+                    "run": f"r-{name}-{i}",
+                    "seed": first + i,
+                    "scores": {"": value},
+                    "guardrails": {"falls": 0.1 + 0.001 * i},
+                    "protocol_hash": "p",
+                    "metric_spec_hash": "m",
+                    "code_hash": "e",
+                    "content_hash": name,
+                    "is_clean": True,
+                    "steps": 1e6,
+                    "wall_s": 60.0,
+                    "hardware": "cpu",
+                    **changes,
+                }
+            )
             for i, value in enumerate(scores)
         ),
-    )  # fmt: skip
+    )
 
 
 def facts(ours=OURS, theirs=THEIRS, **changes):
-    return ClaimFacts(**{
-        "id": "a-1", "at": "2026-08-01T00:00:00Z", "candidate": arm("new", ours),
-        "incumbent": arm("old", theirs), "primary": Primary(key="success", direction="max"),
-        "ledger_intact": True, "evidence_intact": True, "protocol_hash": "p",
-        "checkpoint_selection": "last", "sigma_0": 0.02,
-        "pools": {"allowed": tuple(range(100, 200)), "selection": tuple(range(1, 100))}, **changes,
-    })  # fmt: skip
+    return ClaimFacts(
+        **{
+            "id": "a-1",
+            "at": "2026-08-01T00:00:00Z",
+            "candidate": arm("new", ours),
+            "incumbent": arm("old", theirs),
+            "primary": Primary(key="success", direction="max"),
+            "ledger_intact": True,
+            "evidence_intact": True,
+            "protocol_hash": "p",
+            "checkpoint_selection": "last",
+            "sigma_0": 0.02,
+            "pools": {"allowed": tuple(range(100, 200)), "selection": tuple(range(1, 100))},
+            **changes,
+        }
+    )
 
 
 def failed(audit):
@@ -55,8 +75,11 @@ def test_a_clear_improvement_is_valid():
 
 
 def test_a_metric_to_be_minimised_is_turned():
-    lower = facts([0.2, 0.21, 0.19, 0.2, 0.22], [0.5, 0.51, 0.49, 0.52, 0.5],
-                  primary=Primary(key="error", direction="min"))  # fmt: skip
+    lower = facts(
+        [0.2, 0.21, 0.19, 0.2, 0.22],
+        [0.5, 0.51, 0.49, 0.52, 0.5],
+        primary=Primary(key="error", direction="min"),
+    )
     found = audit_claim(lower)
     assert found.verdict == "valid_improvement" and found.stats.delta > 0
     assert found.arms["x"].iqm == pytest.approx(0.2, abs=0.01)
@@ -131,8 +154,14 @@ VOID = [
     ("A03", {"protocol_hash": "newer"}),
     ("A04", {"incumbent": arm("old", THEIRS, code_hash="f")}),
     ("A05", {"candidate": arm("new", OURS).model_copy(update={"unfinished": ("seed 105",)})}),
-    ("A05", {"candidate": arm("new", OURS).model_copy(
-        update={"excluded": (Exclusion(run="r-9", rule="looked bad"),)})}),
+    (
+        "A05",
+        {
+            "candidate": arm("new", OURS).model_copy(
+                update={"excluded": (Exclusion(run="r-9", rule="looked bad"),)}
+            )
+        },
+    ),
     ("A06", {"candidate": arm("new", OURS, first=98)}),
     ("A06", {"candidate": arm("new", OURS, first=300)}),
     ("A06", {"candidate": arm("new", OURS, seed=100)}),
@@ -142,7 +171,7 @@ VOID = [
     ("A08", {"candidate": arm("new", OURS, steps=None)}),
     ("A11", {"open_fatal": ("nan_inf",)}),
     ("A11", {"reflection_level": "high"}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("code", "change"), VOID)
@@ -153,13 +182,16 @@ def test_what_voids_a_claim(code, change):
 
 
 PASSES = [
-    {"candidate": arm("new", OURS).model_copy(
-        update={"excluded": (Exclusion(run="r-9", rule="crash", fixed_before_launch=True),)})},
+    {
+        "candidate": arm("new", OURS).model_copy(
+            update={"excluded": (Exclusion(run="r-9", rule="crash", fixed_before_launch=True),)}
+        )
+    },
     {"candidate": arm("new", OURS, steps=1.01e6)},
     {"reflection_level": "high", "is_reflection_reviewed": True},
     {"candidate": arm("new", OURS, hardware="gpu"), "hardware_declared": True},
     {"is_paired_claim": True},
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("change", PASSES)
@@ -238,11 +270,18 @@ def test_strata_are_resampled_apart():
         )
 
     ours, theirs = arm("new", OURS), arm("old", THEIRS)
-    found = audit_claim(facts(
-        candidate=ours.model_copy(update={"runs": both(OURS)}),
-        incumbent=theirs.model_copy(update={"runs": tuple(
-            run.model_copy(update={"content_hash": "old"}) for run in both(THEIRS))}),
-    ))  # fmt: skip
+    found = audit_claim(
+        facts(
+            candidate=ours.model_copy(update={"runs": both(OURS)}),
+            incumbent=theirs.model_copy(
+                update={
+                    "runs": tuple(
+                        run.model_copy(update={"content_hash": "old"}) for run in both(THEIRS)
+                    )
+                }
+            ),
+        )
+    )
     assert found.arms["x"].n == 5 and found.arms["x"].scores[0] == pytest.approx(0.75 * 0.80)
     assert found.stats.delta > 0
 

@@ -57,7 +57,8 @@ FIRING = [
     ("nan_inf", "fatal", {"policy_loss": line([1.0, math.nan, 2.0])}, {}),
     ("entropy_collapse", "warn", {"entropy": line(EARLY)}, {"discrete_actions": 4}),
     (
-        "entropy_collapse", "fatal",
+        "entropy_collapse",
+        "fatal",
         {"entropy": line(EARLY), "return": line([wobble(i) for i in range(100)])},
         {"discrete_actions": 4},
     ),
@@ -75,7 +76,7 @@ FIRING = [
     ("metric_divergence", "warn", {"success": line([0.01 * wobble(i) for i in range(100)])}, {}),
     ("early_termination", "warn", {"termination/fell": line([0.95] * 100)}, {}),
     ("throughput_drop", "warn", {"sps": line([1000.0] * 95 + [200.0] * 5)}, {}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("code", "severity", "changes", "settings"), FIRING)
@@ -97,7 +98,7 @@ SILENT = [
     ("metric_divergence", {"success": line([0.5] * 100), "return": line([1.0] * 100)}, {}),
     ("throughput_drop", {"sps": line([1000.0] * 96 + [200.0] * 4)}, {}),
     ("early_termination", {"termination/fell": line([0.95] * 100, steps=200)}, {}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("code", "changes", "settings"), SILENT)
@@ -113,8 +114,12 @@ def test_few_points_and_unknown_progress_say_nothing():
 
 
 def test_a_metric_to_be_minimised_is_turned():
-    found = signs({"error": line([5.0 + 0.01 * wobble(i) for i in range(100)])},
-                  primary="error", direction="min", target=None)  # fmt: skip
+    found = signs(
+        {"error": line([5.0 + 0.01 * wobble(i) for i in range(100)])},
+        primary="error",
+        direction="min",
+        target=None,
+    )
     assert set(found) == {"metric_divergence"}
     falling = {"error": line([100.0 - i for i in range(100)])}
     assert signs(falling, primary="error", direction="min") == {}

@@ -18,9 +18,11 @@ POLICY = ProbedPolicy(candidate="c-0001-base", checkpoint_sha="f" * 64)
 def plan(**changes):
     parameter = {"path": "mass", "nominal": 1.0, "grid": (0.5, 0.75, 1.0, 1.25, 1.5), **changes}
     return ProbePlan(
-        policy=POLICY, protocol_hash="a" * 64, parameters=(ProbedParameter(**parameter),),
+        policy=POLICY,
+        protocol_hash="a" * 64,
+        parameters=(ProbedParameter(**parameter),),
         seeds=(1, 2, 3),
-    )  # fmt: skip
+    )
 
 
 def results(retentions, broken=()):
@@ -112,14 +114,21 @@ GOOD = {
     "mode": "generate",
     "learnability": {"case_set": "stairs", "success": {"a": 0.1, "b": 0.5, "c": 0.95}},
     "bridge": {
-        "from_failures": {"a": "f1", "b": "f1", "c": "f2"}, "to_target": ["stairs-20"],
-        "difficulty_axis": "height", "monotone": True,
+        "from_failures": {"a": "f1", "b": "f1", "c": "f2"},
+        "to_target": ["stairs-20"],
+        "difficulty_axis": "height",
+        "monotone": True,
     },
-    "diversity": {"metric": "l2", "min_pairwise": 0.1, "max_duplicates": 0, "n_cases": 3,
-                  "distances": [0.2, 0.2, 0.3]},
+    "diversity": {
+        "metric": "l2",
+        "min_pairwise": 0.1,
+        "max_duplicates": 0,
+        "n_cases": 3,
+        "distances": [0.2, 0.2, 0.3],
+    },
     "heldout_invariant": {"protocol_hash": "p", "overlap_hashes": []},
     "rollback": {"condition": "success < 0.5", "action": "restore", "checkpoint": "last.pt"},
-}  # fmt: skip
+}
 
 
 def test_a_good_curriculum_has_no_problems():

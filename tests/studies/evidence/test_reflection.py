@@ -130,9 +130,13 @@ def test_the_risk_formula_by_hand():
         GuardrailChange(key="b", mean_w0=1, mean_w1=1, is_degraded=False),
     ]
     found = hacking_risk(
-        RISE, FALL, 0.75, half_broken, Degenerate(action_saturation=0.6),
+        RISE,
+        FALL,
+        0.75,
+        half_broken,
+        Degenerate(action_saturation=0.6),
         JudgeConflict(code=0.9, visual=0.65),
-    )  # fmt: skip
+    )
     assert (found.A, found.C, found.D) == (1.0, 0.5, 1.0)
     assert pytest.approx(0.5) == found.B and pytest.approx(0.5) == found.E
     wanted = 1 - (1 - 0.65) * (1 - 0.15) * (1 - 0.25) * (1 - 0.4) * (1 - 0.15)
@@ -184,8 +188,10 @@ def test_a_planted_exploit_is_high():
     honest = line([1 + 0.1 * wobble(i) for i in range(101)])
     _, found = terms_of(
         {"bonus": bonus, "forward": honest, "alive": honest},
-        metric=FALL, returns=bonus, degenerate=Degenerate(episode_length_ratio=0.3),
-    )  # fmt: skip
+        metric=FALL,
+        returns=bonus,
+        degenerate=Degenerate(episode_length_ratio=0.3),
+    )
     assert found.hacking.level == "high"
     assert {each.term: each.action for each in found.advice}["bonus"] in ("lower", "reshape")
     _, honest_run = terms_of({"bonus": honest, "forward": RISE, "alive": honest})

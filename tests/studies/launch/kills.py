@@ -192,9 +192,13 @@ def run_trials(count: int, seed: int, home: Path) -> dict:
         problems += [f"study {studies}: {each}" for each in faults(ledger)]
         outcomes.update(run.status.value for run in ledger.state().runs.values())
     return {
-        "trials": done, "studies": studies, "faults": problems, "driver_errors": failed,
-        "killed_after": dict(moments), "runs": dict(outcomes),
-    }  # fmt: skip
+        "trials": done,
+        "studies": studies,
+        "faults": problems,
+        "driver_errors": failed,
+        "killed_after": dict(moments),
+        "runs": dict(outcomes),
+    }
 
 
 def without_claim() -> None:

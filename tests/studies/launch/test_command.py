@@ -100,17 +100,28 @@ def test_a_file_of_variables_is_read_and_a_script_refused(tmp_path):
 
 @pytest.mark.parametrize(
     "argv",
-    [("bash", "-c", "x"), ("/bin/sh", "-ec", "x"), ("python", "a", "&&", "b"),
-     ("python", "a", ">", "log"), ("python", "a\nb"), ("python", "--key=sk-" + "a1B2c3D4" * 4)],
-)  # fmt: skip
+    [
+        ("bash", "-c", "x"),
+        ("/bin/sh", "-ec", "x"),
+        ("python", "a", "&&", "b"),
+        ("python", "a", ">", "log"),
+        ("python", "a\nb"),
+        ("python", "--key=sk-" + "a1B2c3D4" * 4),
+    ],
+)
 def test_what_hopes_for_a_shell_or_shows_a_secret_is_named(argv):
     assert shell_problems(argv)
 
 
 @pytest.mark.parametrize(
     "argv",
-    [("python", "t.py", "++a.b=${c.d}"), ("python", "t.py", "x=[1,2]"), ("bash", "run.sh"),
-     ("python", "-c", "print(1)"), ("python", "t.py", "a|b")],
-)  # fmt: skip
+    [
+        ("python", "t.py", "++a.b=${c.d}"),
+        ("python", "t.py", "x=[1,2]"),
+        ("bash", "run.sh"),
+        ("python", "-c", "print(1)"),
+        ("python", "t.py", "a|b"),
+    ],
+)
 def test_what_needs_no_shell_is_fine(argv):
     assert shell_problems(argv) == []

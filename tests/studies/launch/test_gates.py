@@ -42,9 +42,13 @@ EST = {"wall_clock_h": 0.5}
 def situation(ledger, candidate, *, phase="smoke", seed=1, final=True, **changes):
     request = LaunchRequest(candidate, phase, seed, execute=True, confirm=TOKEN)
     return Situation(
-        ledger, request._replace(**changes), run_id="r-20260801T090000Z-aaaaaa", nonce="abc123",
-        processes=True, is_final=final,
-    )  # fmt: skip
+        ledger,
+        request._replace(**changes),
+        run_id="r-20260801T090000Z-aaaaaa",
+        nonce="abc123",
+        processes=True,
+        is_final=final,
+    )
 
 
 def gate(ledger, candidate, code, **changes):
@@ -368,9 +372,11 @@ def test_g21_refuses_a_command_that_asks_for_the_network(ledger, candidate):
 
 def test_g22_wants_generated_code_allowed_confined_and_reviewed(ledger):
     change = {
-        "change": {}, "isolation": {"mode": "worktree"}, "kind": "code",
+        "change": {},
+        "isolation": {"mode": "worktree"},
+        "kind": "code",
         "origin": {"engine": "coder", "model": "some-model"},
-    }  # fmt: skip
+    }
     name = make_candidate(ledger, patch=PATCH, **draft(ledger, **change))
     why = gate(ledger, name, "G22").why
     assert "does not allow generated code" in why and "no review of it passed" in why
@@ -395,9 +401,14 @@ def test_g22_wants_generated_code_allowed_confined_and_reviewed(ledger):
 
 @pytest.mark.parametrize(
     "argv",
-    [["python", "train.py", "--overwrite"], ["rm", "-rf", "x"], ["pip", "install", "gym"],
-     ["python", "-m", "pip", "install", "gym"], ["python", "train.py", "--clear-logs=true"]],
-)  # fmt: skip
+    [
+        ["python", "train.py", "--overwrite"],
+        ["rm", "-rf", "x"],
+        ["pip", "install", "gym"],
+        ["python", "-m", "pip", "install", "gym"],
+        ["python", "train.py", "--clear-logs=true"],
+    ],
+)
 def test_g23_refuses_commands_that_delete_or_install(ledger, candidate, argv):
     adapt(ledger, {"commands": {"train": {"argv": argv}}})
     assert not gate(ledger, candidate, "G23").passed
@@ -430,11 +441,14 @@ def test_g24_wants_a_valid_rendering(ledger, candidate):
 @pytest.mark.parametrize(
     ("codes", "kind", "exit_code"),
     [
-        (["G05"], GateRefused, 3), (["G14"], BudgetExceeded, 7), (["G17"], EnvironmentBlocked, 8),
-        (["G03", "G05"], BrokenIntegrity, 5), (["G08"], InvalidDocument, 4),
+        (["G05"], GateRefused, 3),
+        (["G14"], BudgetExceeded, 7),
+        (["G17"], EnvironmentBlocked, 8),
+        (["G03", "G05"], BrokenIntegrity, 5),
+        (["G08"], InvalidDocument, 4),
         (["G14", "G17"], GateRefused, 3),
     ],
-)  # fmt: skip
+)
 def test_the_exit_code_follows_from_which_gates_are_shut(ledger, candidate, codes, kind, exit_code):
     s = situation(ledger, candidate)
     results = [each.model_copy(update={"passed": each.id not in codes}) for each in evaluate(s)]

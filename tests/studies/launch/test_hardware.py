@@ -15,9 +15,16 @@ PRINTED = """\
 
 def machine(**changes) -> Machine:
     facts = {
-        "host": "h", "platform": "p", "processors": 2, "memory_gb": 8, "free_memory_gb": 4,
-        "free_disk_gb": 100, "gpus": read_gpus(PRINTED), "python": "3.11", "precision_flags": {},
-    }  # fmt: skip
+        "host": "h",
+        "platform": "p",
+        "processors": 2,
+        "memory_gb": 8,
+        "free_memory_gb": 4,
+        "free_disk_gb": 100,
+        "gpus": read_gpus(PRINTED),
+        "python": "3.11",
+        "precision_flags": {},
+    }
     return Machine(**{**facts, **changes})
 
 

@@ -24,20 +24,31 @@ from telic.studies.launch.slurm import sbatch_problems
 KINDS = ["local", "tmux", "torchrun", "accelerate", "slurm", "ray", "kubernetes", "custom"]
 OPTIONS = {
     "kubernetes": {"image": "registry.example/train:1"},
-    "custom": {"start": ["submit", "{nonce}", "{command}"], "status": ["state", "{nonce}"],
-               "stop": ["cancel", "{nonce}"]},
-}  # fmt: skip
+    "custom": {
+        "start": ["submit", "{nonce}", "{command}"],
+        "status": ["state", "{nonce}"],
+        "stop": ["cancel", "{nonce}"],
+    },
+}
 WORK = "import os, time; print(os.environ['A_VARIABLE']); time.sleep(float(os.environ['SLEEP']))"
 
 
 def order(tmp_path, kind="local", argv=(sys.executable, "-c", WORK), **changes):
     changed = {"A_VARIABLE": "it's here", "SLEEP": "0"}
     made = Order(
-        nonce="0123456789abcdef", argv=tuple(argv), argv_hash="h", cwd=tmp_path, folder=tmp_path,
-        variables={**os.environ, **changed}, changed=changed, timeout_s=3600.0, gpus=(),
-        options=OPTIONS.get(kind, {}), labels={"study": "toy.first", "candidate": "c-0001-x"},
+        nonce="0123456789abcdef",
+        argv=tuple(argv),
+        argv_hash="h",
+        cwd=tmp_path,
+        folder=tmp_path,
+        variables={**os.environ, **changed},
+        changed=changed,
+        timeout_s=3600.0,
+        gpus=(),
+        options=OPTIONS.get(kind, {}),
+        labels={"study": "toy.first", "candidate": "c-0001-x"},
         grace_s=1.0,
-    )  # fmt: skip
+    )
     return made._replace(**changes)
 
 
@@ -194,16 +205,24 @@ def fake_slurm(tmp_path, monkeypatch):
     programs = tmp_path / "programs"
     programs.mkdir()
     jobs = tmp_path / "jobs.txt"
-    fake_program(programs, "sbatch", (
-        "text = open(sys.argv[-1]).read()\n"
-        "name = text.split('--job-name=')[1].split()[0]\n"
-        f"open({str(jobs)!r}, 'a').write(name + chr(10)); print('4711;cluster')"
-    ))  # fmt: skip
-    fake_program(programs, "squeue", (
-        "name = [w for w in sys.argv if w.startswith('--name=')][0][7:]\n"
-        f"known = open({str(jobs)!r}).read() if os.path.exists({str(jobs)!r}) else ''\n"
-        "if name in known: print('4711 PENDING')"
-    ))  # fmt: skip
+    fake_program(
+        programs,
+        "sbatch",
+        (
+            "text = open(sys.argv[-1]).read()\n"
+            "name = text.split('--job-name=')[1].split()[0]\n"
+            f"open({str(jobs)!r}, 'a').write(name + chr(10)); print('4711;cluster')"
+        ),
+    )
+    fake_program(
+        programs,
+        "squeue",
+        (
+            "name = [w for w in sys.argv if w.startswith('--name=')][0][7:]\n"
+            f"known = open({str(jobs)!r}).read() if os.path.exists({str(jobs)!r}) else ''\n"
+            "if name in known: print('4711 PENDING')"
+        ),
+    )
     fake_program(programs, "sacct", "pass")
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     return jobs
@@ -234,9 +253,13 @@ def test_a_missing_scheduler_says_what_to_do(tmp_path, monkeypatch):
 
 def test_a_job_manifest_is_valid_and_starts_once(tmp_path):
     options = {
-        "image": "registry.example/train:1", "namespace": "robots", "secret": "wandb-key",
-        "volume_claim": "data", "mount_path": "/data", "limits": {"memory": "16Gi"},
-    }  # fmt: skip
+        "image": "registry.example/train:1",
+        "namespace": "robots",
+        "secret": "wandb-key",
+        "volume_claim": "data",
+        "mount_path": "/data",
+        "limits": {"memory": "16Gi"},
+    }
     made = order(tmp_path, "kubernetes", gpus=(0,), options=options)
     rendered = launcher_of("kubernetes", options).render(made)
     manifest = json.loads(rendered.document)
@@ -296,11 +319,17 @@ def test_kubernetes_status_is_read(tmp_path, monkeypatch):
 def test_a_custom_launcher_is_three_declared_commands(tmp_path):
     state = tmp_path / "state"
     options = {
-        "start": ["bash", "-c", f'echo "$1" > {state}; shift; "$@" >/dev/null; echo job-1', "x",
-                  "{nonce}", "{command}"],
+        "start": [
+            "bash",
+            "-c",
+            f'echo "$1" > {state}; shift; "$@" >/dev/null; echo job-1',
+            "x",
+            "{nonce}",
+            "{command}",
+        ],
         "status": ["bash", "-c", f"grep -q {{nonce}} {state} && echo ended || echo unknown"],
         "stop": ["bash", "-c", f"echo {{nonce}} stopped >> {state}"],
-    }  # fmt: skip
+    }
     made = order(tmp_path, "custom", options=options)
     launcher = launcher_of("custom", options)
     assert launcher.start(permit(made), made).job_id == "job-1"

@@ -42,8 +42,12 @@ def test_a_launch_runs_once_and_is_settled(ledger, candidate, until_over):
     assert state.budget.reserved.launches is None and state.budget.spent.launches == 1
     assert starts(ledger) == [(done.nonce, 1)]
     assert types(ledger)[-5:] == [
-        "gate.evaluated", "gate.evaluated", "launch.intent", "launch.started", "run.finished",
-    ]  # fmt: skip
+        "gate.evaluated",
+        "gate.evaluated",
+        "launch.intent",
+        "launch.started",
+        "run.finished",
+    ]
     assert ledger.verify().ok
 
 
@@ -54,9 +58,18 @@ def test_what_is_recorded(ledger, candidate, until_over, monkeypatch):
     until_over(ledger)
     names = {each.name for each in done.folder.iterdir()}
     assert names >= {
-        "run.json", "cmd.json", "env.json", "git.json", "hw.json", "stdout.log", "stderr.log",
-        "heartbeat", "pid.json", "exit.json", "artefacts",
-    }  # fmt: skip
+        "run.json",
+        "cmd.json",
+        "env.json",
+        "git.json",
+        "hw.json",
+        "stdout.log",
+        "stderr.log",
+        "heartbeat",
+        "pid.json",
+        "exit.json",
+        "artefacts",
+    }
     intent = next(e for e in ledger.events() if e.type == "launch.intent").data
     assert intent["argv"] == json.loads((done.folder / "cmd.json").read_text())["argv"]
     assert set(intent["gates"]) == {f"G{n:02d}" for n in range(1, 25)}

@@ -148,8 +148,10 @@ def watched(root: Path, lines: list[str]) -> dict:
     commands = [["study", *line.split(), "--root", str(root)] for line in lines]
     done = subprocess.run(
         [sys.executable, "-c", WATCHED, json.dumps(commands)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert "SEEN " in done.stdout, done.stderr
     answer = json.loads(done.stdout.rpartition("SEEN ")[2])
     suffix = f" --root {root}"

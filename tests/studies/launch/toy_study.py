@@ -67,7 +67,9 @@ ADAPTER = {
     "schema": "telic.adapter/1",
     "commands": {
         "train": {"argv": [sys.executable, "train.py", "{run_dir}", "{seed}", "{overrides}"]},
-        "eval": None, "smoke": None, "resume": None,
+        "eval": None,
+        "smoke": None,
+        "resume": None,
     },
     "config": {"system": "argparse", "override_style": "--k v"},
     "logging": {"sources": [{"kind": "wandb", "default": True, "network": True}]},
@@ -80,7 +82,7 @@ ADAPTER = {
         name: {"status": "confirmed", "confidence": 1.0}
         for name in ("commands", "metrics", "seeds")
     },
-}  # fmt: skip
+}
 METRIC_SPEC = {
     "schema": "telic.metric_spec/1",
     "primary": {"key": "success", "direction": "max"},

@@ -15,10 +15,19 @@ from tests.studies.candidates.small_study import HUMAN
 from tests.studies.report.told_study import ACTION
 
 TITLES = [
-    "Status", "Contract and approvals", "Budget", "Incumbents", "Candidates", "Last audit",
-    "Reward reflection", "Robustness and curriculum", "Alerts",
-    "What was tried and did not work", "Next", "Reproduction",
-]  # fmt: skip
+    "Status",
+    "Contract and approvals",
+    "Budget",
+    "Incumbents",
+    "Candidates",
+    "Last audit",
+    "Reward reflection",
+    "Robustness and curriculum",
+    "Alerts",
+    "What was tried and did not work",
+    "Next",
+    "Reproduction",
+]
 
 
 def markdown(ledger):

@@ -45,16 +45,25 @@ def told_study(root):
     decide(ledger, first, "accept", HUMAN, "the baseline repeats")
 
     same, _ = claim(
-        ledger, "longer horizon", 0.58, "A longer horizon sees the fall coming.",
-        change={"overrides": {"ppo.epochs": {"from": 5, "to": 10}}}, parents=[first],
-    )  # fmt: skip
+        ledger,
+        "longer horizon",
+        0.58,
+        "A longer horizon sees the fall coming.",
+        change={"overrides": {"ppo.epochs": {"from": 5, "to": 10}}},
+        parents=[first],
+    )
     audit_result(ledger, same, AGENT)
     decide(ledger, same, "reject", AGENT, "five seeds show no gain worth having")
 
     gamed, played = claim(
-        ledger, "alive bonus", 0.45, "A bonus for staying alive <b>prevents</b> falls.",
-        change={"overrides": {"mode": {"from": "a", "to": "b"}}}, parents=[first], is_gamed=True,
-    )  # fmt: skip
+        ledger,
+        "alive bonus",
+        0.45,
+        "A bonus for staying alive <b>prevents</b> falls.",
+        change={"overrides": {"mode": {"from": "a", "to": "b"}}},
+        parents=[first],
+        is_gamed=True,
+    )
     reflect_run(ledger, played[0], AGENT)
     monitor_run(ledger, played[0], AGENT)
     audit_result(ledger, gamed, AGENT)

@@ -55,37 +55,82 @@ def test_every_hazard_of_the_vocabulary_has_a_rule():
 @pytest.mark.parametrize(
     ("name", "present", "absent"),
     [
-        ("single_file_tyro",
-         {"network_via_documented_examples", "documented_command_missing", "multiple_trainers",
-          "reward_transformed_for_training", "checkpoint_off_by_default"},
-         {"network_by_default", "actuates_hardware", "no_seed_control", "no_local_metric_file"}),
-        ("presets_yaml",
-         {"random_seed_by_default", "checkpoint_off_by_default", "env_version_floats"},
-         {"network_by_default", "no_entrypoint", "multiple_trainers"}),
+        (
+            "single_file_tyro",
+            {
+                "network_via_documented_examples",
+                "documented_command_missing",
+                "multiple_trainers",
+                "reward_transformed_for_training",
+                "checkpoint_off_by_default",
+            },
+            {"network_by_default", "actuates_hardware", "no_seed_control", "no_local_metric_file"},
+        ),
+        (
+            "presets_yaml",
+            {"random_seed_by_default", "checkpoint_off_by_default", "env_version_floats"},
+            {"network_by_default", "no_entrypoint", "multiple_trainers"},
+        ),
         ("library_only", {"no_entrypoint"}, {"network_by_default", "no_seed_control"}),
-        ("class_attributes",
-         {"eval_distribution_differs", "eval_no_metrics", "display_by_default", "gpu_required",
-          "proprietary_simulator", "latest_run_default", "env_activation_required",
-          "budget_hardcoded"},
-         {"network_by_default", "actuates_hardware"}),
-        ("hydra_tasks", {"train_and_eval_share_entrypoint", "display_by_default"},
-         {"network_by_default", "random_seed_by_default"}),
-        ("term_managers", {"network_by_default", "eval_needs_network", "no_local_metric_file"},
-         {"actuates_hardware"}),
-        ("absl_dicts", {"train_and_eval_share_entrypoint", "no_local_metric_file"},
-         {"network_by_default"}),
+        (
+            "class_attributes",
+            {
+                "eval_distribution_differs",
+                "eval_no_metrics",
+                "display_by_default",
+                "gpu_required",
+                "proprietary_simulator",
+                "latest_run_default",
+                "env_activation_required",
+                "budget_hardcoded",
+            },
+            {"network_by_default", "actuates_hardware"},
+        ),
+        (
+            "hydra_tasks",
+            {"train_and_eval_share_entrypoint", "display_by_default"},
+            {"network_by_default", "random_seed_by_default"},
+        ),
+        (
+            "term_managers",
+            {"network_by_default", "eval_needs_network", "no_local_metric_file"},
+            {"actuates_hardware"},
+        ),
+        (
+            "absl_dicts",
+            {"train_and_eval_share_entrypoint", "no_local_metric_file"},
+            {"network_by_default"},
+        ),
         ("hardware_sdk", {"actuates_hardware"}, {"network_by_default", "multiple_trainers"}),
-        ("tracker_on",
-         {"network_by_default", "exit_zero_on_crash", "no_seed_control", "no_local_metric_file",
-          "config_not_cli_overridable"},
-         {"actuates_hardware", "deletes_results"}),
-        ("destructive",
-         {"installs_packages_at_runtime", "deletes_results", "executes_generated_code",
-          "eval_script_broken", "random_seed_by_default", "renders_by_default", "gpu_required",
-          "budget_hardcoded", "nested_search", "output_dir_collision"},
-         {"network_by_default", "actuates_hardware"}),
+        (
+            "tracker_on",
+            {
+                "network_by_default",
+                "exit_zero_on_crash",
+                "no_seed_control",
+                "no_local_metric_file",
+                "config_not_cli_overridable",
+            },
+            {"actuates_hardware", "deletes_results"},
+        ),
+        (
+            "destructive",
+            {
+                "installs_packages_at_runtime",
+                "deletes_results",
+                "executes_generated_code",
+                "eval_script_broken",
+                "random_seed_by_default",
+                "renders_by_default",
+                "gpu_required",
+                "budget_hardcoded",
+                "nested_search",
+                "output_dir_collision",
+            },
+            {"network_by_default", "actuates_hardware"},
+        ),
     ],
-)  # fmt: skip
+)
 def test_hazards_of_each_shape(audit, name, present, absent):
     found = {each.id for each in audit(name).hazards}
     assert present - found == set()
@@ -104,9 +149,10 @@ def test_evidence_points_at_real_lines(unpack, audit):
             lines = (root / evidence.path).read_text().splitlines()
             assert 1 <= evidence.line <= len(lines)
     deletes = next(h for h in audit("destructive").hazards if h.id == "deletes_results")
-    assert "rmtree" in (root / deletes.evidence[0].path).read_text().splitlines()[
-        deletes.evidence[0].line - 1
-    ]  # fmt: skip
+    assert (
+        "rmtree"
+        in (root / deletes.evidence[0].path).read_text().splitlines()[deletes.evidence[0].line - 1]
+    )
 
 
 @pytest.mark.parametrize(
@@ -114,15 +160,22 @@ def test_evidence_points_at_real_lines(unpack, audit):
     [
         ("import torch\ntorch.set_float32_matmul_precision('high')\n", "precision_changes_result"),
         ("import openai\n", "unpriced_llm_calls"),
-        ("try:\n    import fancy\nexcept ImportError:\n    fancy = None\n",
-         "behaviour_depends_on_installed_packages"),
+        (
+            "try:\n    import fancy\nexcept ImportError:\n    fancy = None\n",
+            "behaviour_depends_on_installed_packages",
+        ),
         ("import gdown\ngdown.download('u')\n", "dataset_needs_network"),
-        ("def check(model, env):\n    model.evaluate_policy(env)\ncheck(1, 2)\n",
-         "eval_not_held_out"),
-        ("import argparse\np = argparse.ArgumentParser()\n"
-         "p.add_argument('--total-timesteps', default=100_000_000)\n", "long_default_budget"),
+        (
+            "def check(model, env):\n    model.evaluate_policy(env)\ncheck(1, 2)\n",
+            "eval_not_held_out",
+        ),
+        (
+            "import argparse\np = argparse.ArgumentParser()\n"
+            "p.add_argument('--total-timesteps', default=100_000_000)\n",
+            "long_default_budget",
+        ),
     ],
-)  # fmt: skip
+)
 def test_single_lines_raise_a_hazard(tmp_path, source, hazard):
     from telic.studies.scan import audit_repository
 

@@ -90,8 +90,12 @@ def test_tests_do_not_speak_for_the_sources(tmp_path):
 def test_outline_reads_keys_by_indentation():
     keys = outline("a:\n  b: 1e-3 # small\n  list:\n    - c: no\n# d: 1\ne: 'text'\n")
     assert [(key.path, key.value) for key in keys] == [
-        ("a", None), ("a.b", 0.001), ("a.list", None), ("a.list.c", False), ("e", "text"),
-    ]  # fmt: skip
+        ("a", None),
+        ("a.b", 0.001),
+        ("a.list", None),
+        ("a.list.c", False),
+        ("e", "text"),
+    ]
 
 
 def test_guards_follow_conditions_and_early_returns():
@@ -109,7 +113,9 @@ def test_guards_follow_conditions_and_early_returns():
     )
     go = next(call for call in facts.calls if call.name == "go")
     assert [(guard.names[0], guard.holds) for guard in go.guards] == [
-        ("cfg.track", True), ("cfg.kind", True), ("cfg.on", True),
-    ]  # fmt: skip
+        ("cfg.track", True),
+        ("cfg.kind", True),
+        ("cfg.on", True),
+    ]
     stay = next(call for call in facts.calls if call.name == "stay")
     assert [guard.names[0] for guard in stay.guards] == ["cfg.track"]

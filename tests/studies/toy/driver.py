@@ -109,12 +109,27 @@ class ToyStudy:
         idea = self.ideas.pop(0)
         metrics = self.door.agent("state")["evidence"]
         self.door.agent(
-            "candidate", "new", idea.title, "--kind", "reward_tuning",
-            "--set", f"{idea.param}={idea.to}", "--was", f"{idea.param}={idea.was}",
-            "--because", idea.because, "--mechanism", "The terms pull against each other.",
-            "--expects", "success:max:0.1", "--falsifier", "success does not rise by 0.05",
-            "--evidence", next(iter(metrics)), *cost,
-        )  # fmt: skip
+            "candidate",
+            "new",
+            idea.title,
+            "--kind",
+            "reward_tuning",
+            "--set",
+            f"{idea.param}={idea.to}",
+            "--was",
+            f"{idea.param}={idea.was}",
+            "--because",
+            idea.because,
+            "--mechanism",
+            "The terms pull against each other.",
+            "--expects",
+            "success:max:0.1",
+            "--falsifier",
+            "success does not rise by 0.05",
+            "--evidence",
+            next(iter(metrics)),
+            *cost,
+        )
 
     def _wait(self) -> None:
         assert time.monotonic() < self._patient_until, "nothing ends"

@@ -15,16 +15,17 @@ TERMS = ("near", "still", "effort", "smooth", "pace")
 METRIC_SPEC = {
     "schema": "telic.metric_spec/1",
     "primary": {
-        "key": "success", "direction": "max", "aggregate": "last", "min_effect_abs": 0.02,
+        "key": "success",
+        "direction": "max",
+        "aggregate": "last",
+        "min_effect_abs": 0.02,
         "bounds": [0, 1],
     },
     "replication_unit": "training_seed",
     "components": [{"key": f"reward/{term}"} for term in TERMS],
-    "guardrails": [
-        {"key": "end_pace", "direction": "min", "rule": "non_inferior", "margin": 0.2}
-    ],
+    "guardrails": [{"key": "end_pace", "direction": "min", "rule": "non_inferior", "margin": 0.2}],
     "extractor": {"kind": "jsonl", "path": "metrics.jsonl"},
-}  # fmt: skip
+}
 CONTRACT = {
     "task.success_definition": "within 0.12 of the middle, slower than 0.3, after 24 steps",
     "scope.kinds": ["config", "reward_tuning"],

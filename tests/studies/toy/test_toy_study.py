@@ -166,10 +166,26 @@ def an_edited_line_shuts_the_gate(study, launch):
 
 def another_seed_is_no_idea(study):
     made = study.door.agent(
-        "candidate", "new", "lucky", "--kind", "config", "--because", "Other seeds do better.",
-        "--mechanism", "Luck.", "--expects", "success:max", "--falsifier", "It does not.",
-        "--seeds", "short_trial=7,8,9", "--est", "wall_clock_h=0.01", "--steps", "230400",
-    )  # fmt: skip
+        "candidate",
+        "new",
+        "lucky",
+        "--kind",
+        "config",
+        "--because",
+        "Other seeds do better.",
+        "--mechanism",
+        "Luck.",
+        "--expects",
+        "success:max",
+        "--falsifier",
+        "It does not.",
+        "--seeds",
+        "short_trial=7,8,9",
+        "--est",
+        "wall_clock_h=0.01",
+        "--steps",
+        "230400",
+    )
     with pytest.raises(Refused) as caught:
         study.door.agent("candidate", "validate", made["id"])
     checks = {each["id"]: each for each in json.loads(caught.value.said)["checks"]}

@@ -41,8 +41,14 @@ def make_policy(
     return Policy(
         {
             "facts": {
-                "telic": "0.1.0", "env": "Made-v0", "env_args": {"a": 1}, "member": "x_seed_7",
-                "seed": 7, "step": 4096, "reward": "run", "dt_s": 0.05,
+                "telic": "0.1.0",
+                "env": "Made-v0",
+                "env_args": {"a": 1},
+                "member": "x_seed_7",
+                "seed": 7,
+                "step": 4096,
+                "reward": "run",
+                "dt_s": 0.05,
                 "obs_names": [f"o{i}" for i in range(obs)],
                 "action_names": [f"a{i}" for i in range(width)],
             },
@@ -54,7 +60,7 @@ def make_policy(
             "action_low": -torch.rand(width, generator=random) - 0.5,
             "action_high": torch.rand(width, generator=random) * 3.0 + 0.5,
         }
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture(scope="session")

@@ -15,9 +15,16 @@ from telic.storage.layout import RunFolder
 from telic.training.export.bundle import export_run
 
 FILES = {
-    "policy.onnx", "policy.ts", "policy.npz", "policy.pt", "run_policy.py", "reward_fn.py",
-    "reward_spec.json", "learning_curve.svg", "README.md",
-}  # fmt: skip
+    "policy.onnx",
+    "policy.ts",
+    "policy.npz",
+    "policy.pt",
+    "run_policy.py",
+    "reward_fn.py",
+    "reward_spec.json",
+    "learning_curve.svg",
+    "README.md",
+}
 
 
 @pytest.fixture

@@ -78,8 +78,12 @@ def test_ticks_and_points_stay_inside_the_picture():
     picture = draw()
     lines = [each for kind in ("grid", "axis") for each in of_class(picture, "line", kind)]
     ys = [float(line.get("y1")) for line in lines]
-    ys += [y for kind in ("train", "eval") for each in of_class(picture, "polyline", kind)
-           for _, y in points(each)]  # fmt: skip
+    ys += [
+        y
+        for kind in ("train", "eval")
+        for each in of_class(picture, "polyline", kind)
+        for _, y in points(each)
+    ]
     assert min(ys) >= 60
     assert max(ys) <= 290
 

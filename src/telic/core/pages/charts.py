@@ -98,11 +98,14 @@ def bar(share: float, label: str, kind: str = "") -> Markup:
     """Draw a bar that is filled from the left by a share, 0 to 1."""
     filled = 100 * min(max(share, 0.0), 1.0)
     return _svg(
-        100, 8, label,
+        100,
+        8,
+        label,
         tag("rect", width=100, height=8, class_="track"),
         tag("rect", width=f"{filled:.1f}", height=8, class_="fill"),
-        class_=f"bar {kind}".strip(), preserveAspectRatio="none",
-    )  # fmt: skip
+        class_=f"bar {kind}".strip(),
+        preserveAspectRatio="none",
+    )
 
 
 def columns(values: Sequence[float], chosen: Sequence[int], threshold: float, label: str) -> Markup:
@@ -131,13 +134,15 @@ def interval(low: float, middle: float, high: float, threshold: float, label: st
 
     needed = x(threshold)
     return _svg(
-        width, 18, label,
+        width,
+        18,
+        label,
         tag("line", x1=x(0), x2=x(1), y1=middle_y, y2=middle_y, class_="track"),
         tag("line", x1=needed, x2=needed, y1=2, y2=16, class_="threshold"),
         tag("line", x1=x(low), x2=x(high), y1=middle_y, y2=middle_y, class_="range"),
         tag("circle", cx=x(middle), cy=middle_y, r=4, class_="dot"),
         class_="interval" if low >= threshold else "interval short",
-    )  # fmt: skip
+    )
 
 
 def tree(nodes: Sequence[Node], label: str) -> Markup:
@@ -209,9 +214,11 @@ def _grid(rows: Sequence[tuple[float, float]], name: str) -> Markup:
     middle = (_TOP + _HEIGHT - _BOTTOM) / 2
     turned = f"rotate(-90 11 {middle})"
     return tag(
-        "g", *parts,
-        tag("text", name, x=11, y=middle, transform=turned, class_="middle name"), class_="grid",
-    )  # fmt: skip
+        "g",
+        *parts,
+        tag("text", name, x=11, y=middle, transform=turned, class_="middle name"),
+        class_="grid",
+    )
 
 
 def _foot(columns: Sequence[tuple[float, float]], name: str) -> Markup:

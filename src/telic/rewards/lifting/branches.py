@@ -177,11 +177,14 @@ class _Rewriter(ast.NodeTransformer):
             *side(False, node.orelse),
             put(
                 _call(
-                    "__lift_merge__", node, _load(condition), _load(then),
+                    "__lift_merge__",
+                    node,
+                    _load(condition),
+                    _load(then),
                     _call("__lift_grab__", node, *grabbed),
                 )
             ),
-        ]  # fmt: skip
+        ]
         return [ast.copy_location(each, node) for each in statements]
 
 

@@ -118,9 +118,14 @@ class LiftedRunner(Stateless):
         assert self._source is not None
         numpy_shim, math_shim = Shim(numpy, "np", NUMPY), Shim(math, "math", MATH)
         names = {
-            **BUILTINS, **HELPERS, NUMPY_NAME: numpy_shim, MATH_NAME: math_shim,
-            "np": numpy_shim, "numpy": numpy_shim, "math": math_shim,
-        }  # fmt: skip
+            **BUILTINS,
+            **HELPERS,
+            NUMPY_NAME: numpy_shim,
+            MATH_NAME: math_shim,
+            "np": numpy_shim,
+            "numpy": numpy_shim,
+            "math": math_shim,
+        }
         tree = rewrite(self._source.tree)
         return self._definition.create_from(tree, names, self._weights).call
 

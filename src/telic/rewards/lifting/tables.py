@@ -105,10 +105,21 @@ NUMPY: Table = {
     "zeros_like": lambda x, *_, **__: on.full(_shape(x), 0.0),
 }
 _ALIASES = {
-    "acos": "arccos", "amax": "max", "amin": "min", "around": "round", "asin": "arcsin",
-    "atan": "arctan", "atan2": "arctan2", "concat": "concatenate", "float_power": "power",
-    "fmax": "maximum", "fmin": "minimum", "pow": "power", "vdot": "dot", "vstack": "stack",
-}  # fmt: skip
+    "acos": "arccos",
+    "amax": "max",
+    "amin": "min",
+    "around": "round",
+    "asin": "arcsin",
+    "atan": "arctan",
+    "atan2": "arctan2",
+    "concat": "concatenate",
+    "float_power": "power",
+    "fmax": "maximum",
+    "fmin": "minimum",
+    "pow": "power",
+    "vdot": "dot",
+    "vstack": "stack",
+}
 NUMPY |= {new: NUMPY[old] for new, old in _ALIASES.items()}
 
 LINALG: Table = {

@@ -169,11 +169,32 @@ def _tables(report: Report, results: Sequence[Result]) -> list[Table]:
     )
     tests = Table(
         f"{report.metric}: the first method against the others",
-        ["first", "other", "difference", "95 % low", "95 % high", "Welch p", "Holm p",
-         "Mann-Whitney p", "chance to beat"],
-        [(t.one, t.other, t.difference, t.low, t.high, t.welch_p, t.holm_p, t.mann_whitney_p,
-          t.improvement) for t in report.tests],
-    )  # fmt: skip
+        [
+            "first",
+            "other",
+            "difference",
+            "95 % low",
+            "95 % high",
+            "Welch p",
+            "Holm p",
+            "Mann-Whitney p",
+            "chance to beat",
+        ],
+        [
+            (
+                t.one,
+                t.other,
+                t.difference,
+                t.low,
+                t.high,
+                t.welch_p,
+                t.holm_p,
+                t.mann_whitney_p,
+                t.improvement,
+            )
+            for t in report.tests
+        ],
+    )
     return [main, every, tests] if report.tests else [main, every]
 
 

@@ -37,10 +37,12 @@ def curve(runs: Sequence[Sequence[Iteration]], kind: str = "incumbent") -> Curve
     rows = []
     for run in runs:
         at = np.array([each.episodes for each in run])
-        value = np.array([
-            each.incumbent_mean if kind == "incumbent" else each.candidate(each.selected).mean
-            for each in run
-        ])  # fmt: skip
+        value = np.array(
+            [
+                each.incumbent_mean if kind == "incumbent" else each.candidate(each.selected).mean
+                for each in run
+            ]
+        )
         # What was known after n episodes is what the latest finished iteration said.
         place = np.searchsorted(at, grid, side="right") - 1
         rows.append(np.where(place >= 0, value[np.maximum(place, 0)], np.nan))
@@ -89,8 +91,10 @@ def draw_curves(title: str, curves: Mapping[str, Curve]) -> str:
     for number, (label, each) in enumerate(drawn.items()):
         colour = _COLOURS[number % len(_COLOURS)]
         top, bottom = each.mean + each.spread, each.mean - each.spread
-        outline = [*zip(each.episodes, top, strict=True),
-                   *zip(each.episodes[::-1], bottom[::-1], strict=True)]  # fmt: skip
+        outline = [
+            *zip(each.episodes, top, strict=True),
+            *zip(each.episodes[::-1], bottom[::-1], strict=True),
+        ]
         band = " ".join(f"{x(a)},{y(b)}" for a, b in outline)
         line = " ".join(f"{x(a)},{y(b)}" for a, b in zip(each.episodes, each.mean, strict=True))
         place = _HEIGHT + 18 * number

@@ -41,9 +41,7 @@ def compare_pair(
     low = high = None
     if len(a) > 1 and len(b) > 1:
         rng = np.random.default_rng(seed)
-        draws = [
-            x[rng.integers(0, len(x), (_RESAMPLES, len(x)))].mean(1) for x in (a, b)
-        ]  # fmt: skip
+        draws = [x[rng.integers(0, len(x), (_RESAMPLES, len(x)))].mean(1) for x in (a, b)]
         low, high = np.quantile(draws[0] - draws[1], [0.025, 0.975]).tolist()
     return Test(
         one=one,

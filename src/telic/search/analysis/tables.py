@@ -51,12 +51,21 @@ def comma_separated(table: Table) -> str:
 def latex(table: Table) -> str:
     """Return the table as LaTeX, for the package booktabs."""
     body = [" & ".join(_escaped(cell(each)) for each in row) + r" \\" for row in table.rows]
-    return "\n".join([
-        r"\begin{table}", rf"\caption{{{_escaped(table.title)}}}",
-        rf"\begin{{tabular}}{{{'l' * len(table.columns)}}}", r"\toprule",
-        " & ".join(map(_escaped, table.columns)) + r" \\", r"\midrule", *body, r"\bottomrule",
-        r"\end{tabular}", r"\end{table}", "",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            r"\begin{table}",
+            rf"\caption{{{_escaped(table.title)}}}",
+            rf"\begin{{tabular}}{{{'l' * len(table.columns)}}}",
+            r"\toprule",
+            " & ".join(map(_escaped, table.columns)) + r" \\",
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    )
 
 
 def picture(table: Table) -> np.ndarray:
@@ -65,9 +74,7 @@ def picture(table: Table) -> np.ndarray:
 
     words = [table.columns, *([cell(each) for each in row] for row in table.rows)]
     words = [[_ascii(each) for each in row] for row in words]
-    widths = [
-        max(text_width(row[i]) for row in words) + _PAD for i in range(len(table.columns))
-    ]  # fmt: skip
+    widths = [max(text_width(row[i]) for row in words) + _PAD for i in range(len(table.columns))]
     title = _ascii(table.title)
     width = max(sum(widths), text_width(title)) + 2 * _EDGE
     height = (len(words) + 1) * _LINE + 2 * _EDGE

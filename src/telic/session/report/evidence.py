@@ -28,8 +28,11 @@ def verdict(story: Story) -> Markup:
             tag("p", f"{config.env} · {summary.session}", class_="where"),
             tag("h1", config.intent),
             tag(
-                "p", tag("strong", words.OUTCOMES[summary.outcome], class_="outcome"), " ",
-                words.proof(story), class_=f"verdict {summary.outcome}",
+                "p",
+                tag("strong", words.OUTCOMES[summary.outcome], class_="outcome"),
+                " ",
+                words.proof(story),
+                class_=f"verdict {summary.outcome}",
             ),
             listed(f"Not judged: {each}" for each in words.unjudged(story)) or "",
             _seeds(story),
@@ -37,7 +40,7 @@ def verdict(story: Story) -> Markup:
             tag("p", "Missing: ", "; ".join(lacks), ".") if lacks else "",
             tag("div", tag("h2", "What to try next"), tag("ul", *steps)) if steps else "",
         ]
-    )  # fmt: skip
+    )
 
 
 def _seeds(story: Story) -> Markup:
@@ -85,9 +88,16 @@ def looks(story: Story) -> Markup | None:
     if pictures.inline is not None:
         label = f"The median episode, score {words.score(pictures.score)}"
         film = tag(
-            "video", "Your browser shows no video.", src=data_uri(pictures.inline),
-            controls="", loop="", muted="", autoplay="", playsinline="", aria_label=label,
-        )  # fmt: skip
+            "video",
+            "Your browser shows no video.",
+            src=data_uri(pictures.inline),
+            controls="",
+            loop="",
+            muted="",
+            autoplay="",
+            playsinline="",
+            aria_label=label,
+        )
         shown.append(tag("figure", film, tag("figcaption", label, _episodes(story)), class_="film"))
     elif pictures.video is not None:
         name = pictures.video.relative_to(story.folder.path)
@@ -224,11 +234,13 @@ def _attempt(story: Story, each: Iteration) -> tuple[object, ...]:
 def _policies(story: Story, members: Sequence[MemberScore], best: str | None = None) -> Markup:
     rows = [
         tag(
-            "li", tag("code", each.member), _interval(story, each),
+            "li",
+            tag("code", each.member),
+            _interval(story, each),
             class_="chosen" if each.member == best else None,
         )
         for each in members
-    ]  # fmt: skip
+    ]
     return tag("ul", *rows, class_="members")
 
 

@@ -79,13 +79,14 @@ def seen_rows(story: Story) -> list[tuple[str, ...]]:
             str(index + 1),
             each.criterion,
             words.score(each.score),
-            words.MISSING if each.start_s is None or each.end_s is None
+            words.MISSING
+            if each.start_s is None or each.end_s is None
             else f"{each.start_s:.1f} to {each.end_s:.1f} s",
             each.evidence,
         )
         for index, verdict in enumerate(verdicts)
         for each in verdict.seen
-    ]  # fmt: skip
+    ]
 
 
 def disagreements(story: Story) -> list[str]:

@@ -84,10 +84,15 @@ def _criteria(story: Story) -> list[str]:
         return _titled("Criteria", _items(plain(each.title) for each in wanted)) if wanted else []
     known = parts(story.member.judgement)
     rows = [
-        (plain(title), words.counts(known[title], story), plain(words.target(known[title])),
-         f"{words.number(value)} {plain(known[title].unit)}".strip(), words.percent(credit))
+        (
+            plain(title),
+            words.counts(known[title], story),
+            plain(words.target(known[title])),
+            f"{words.number(value)} {plain(known[title].unit)}".strip(),
+            words.percent(credit),
+        )
         for title, (credit, value) in story.member.judgement.leaves.items()
-    ]  # fmt: skip
+    ]
     heads = ("criterion", "counts", "target", "measured (median)", "credit")
     return _titled("Criteria", _table(heads, rows))
 
@@ -136,10 +141,15 @@ def _why(story: Story) -> list[str]:
     if comparison is None:
         return []
     rows = [
-        (plain(each.title), words.number(each.value), words.number(each.other_value),
-         words.percent(each.credit), words.percent(each.other_credit))
+        (
+            plain(each.title),
+            words.number(each.value),
+            words.number(each.other_value),
+            words.percent(each.credit),
+            words.percent(each.other_credit),
+        )
         for each in comparison.differences
-    ]  # fmt: skip
+    ]
     heads = ("criterion", "best", "runner-up", "credit of the best", "of the runner-up")
     lines = [plain(words.runner_up(story, comparison)), "", *_table(heads, rows)]
     return _titled("Why this one is the best", lines)
@@ -151,10 +161,15 @@ def _reward(story: Story) -> list[str]:
         return []
     lines = _code(reward.latex, "latex") if reward.latex else []
     rows = [
-        (plain(each.name), plain(each.words), words.number(each.weight), words.number(each.total),
-         words.percent(each.share))
+        (
+            plain(each.name),
+            plain(each.words),
+            words.number(each.weight),
+            words.number(each.total),
+            words.percent(each.share),
+        )
         for each in reward.terms
-    ]  # fmt: skip
+    ]
     lines += _table(("term", "what it is", "weight", "over an episode", "share"), rows)
     lines += _items(map(plain, reward.findings))
     return _titled("The reward", [*lines, *_code(reward.code, "python")])

@@ -185,8 +185,9 @@ def _verdict(
         return "invalid", reasons
     if stats.ci is not None and stats.delta_min is not None and stats.ci[1] < stats.delta_min:
         return "no_improvement", [
-            *reasons, f"at most {stats.ci[1]:.4g} better; {stats.delta_min:.4g} would count",
-        ]  # fmt: skip
+            *reasons,
+            f"at most {stats.ci[1]:.4g} better; {stats.delta_min:.4g} would count",
+        ]
     short = _shortcomings(stats)
     if stats.is_counted and stats.sigma == 0:
         reasons.append("every seed gave the same score: does the seed reach the training?")

@@ -150,9 +150,11 @@ def checkpoint_rule(facts: ClaimFacts) -> CheckResult:
     """A07: the checkpoint was not chosen on the episodes that are reported."""
     fixed = facts.checkpoint_selection in ("last", "fixed_step", "best_on_validation")
     return _check(
-        "A07", fixed, value=facts.checkpoint_selection,
+        "A07",
+        fixed,
+        value=facts.checkpoint_selection,
         why=f"checkpoints were selected by {facts.checkpoint_selection}",
-    )  # fmt: skip
+    )
 
 
 def equal_budget(facts: ClaimFacts) -> CheckResult:
@@ -173,9 +175,11 @@ def enough_runs(facts: ClaimFacts) -> CheckResult:
     counts = [len(arm.runs) for arm in _arms(facts)]
     needed = FEWEST_RUNS if facts.replication_unit in _SEEDED_UNITS else 1
     return _check(
-        "A09", min(counts) >= needed, value=counts,
+        "A09",
+        min(counts) >= needed,
+        value=counts,
         why=f"{min(counts)} runs in an arm; {needed} are needed",
-    )  # fmt: skip
+    )
 
 
 def healthy(facts: ClaimFacts) -> CheckResult:

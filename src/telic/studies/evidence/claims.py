@@ -9,9 +9,15 @@ from pydantic import Field
 from telic.studies.records import CheckResult, Document, Guardrail, Part, Primary
 
 AuditVerdict = Literal[
-    "valid_improvement", "no_improvement", "inconclusive", "provisional", "baseline_established",
-    "invalid", "target_met", "target_missed",
-]  # fmt: skip
+    "valid_improvement",
+    "no_improvement",
+    "inconclusive",
+    "provisional",
+    "baseline_established",
+    "invalid",
+    "target_met",
+    "target_missed",
+]
 """the last two are what a source of experiments concluded itself; see `telic study from`"""
 
 

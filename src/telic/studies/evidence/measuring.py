@@ -69,9 +69,16 @@ def analyze_run(ledger: Ledger, run: str, actor: Actor) -> Evidence:
     found = measure_run(ledger.folder, run, held)
     text = "not measured" if found.primary is None else f"{found.primary:.6g}"
     return add_evidence(
-        ledger, "metrics", found.as_data(), actor, run=run, candidate=held.candidate,
-        protocol_hash=found.protocol_hash, producer="telic.analyze", summary=text,
-    )  # fmt: skip
+        ledger,
+        "metrics",
+        found.as_data(),
+        actor,
+        run=run,
+        candidate=held.candidate,
+        protocol_hash=found.protocol_hash,
+        producer="telic.analyze",
+        summary=text,
+    )
 
 
 def run_state(runs: Mapping[str, RunState], run: str) -> RunState:

@@ -99,10 +99,15 @@ def monitor_run(ledger: Ledger, run: str, actor: Actor) -> MonitorReport:
     over = sorted(before.keys() - now.keys())
     if begun:
         sheet = add_evidence(
-            ledger, "monitor", report.as_data(), actor, run=run,
-            candidate=state.runs[run].candidate, producer="telic.monitor",
+            ledger,
+            "monitor",
+            report.as_data(),
+            actor,
+            run=run,
+            candidate=state.runs[run].candidate,
+            producer="telic.monitor",
             summary=", ".join(sorted(now)),
-        )  # fmt: skip
+        )
         for name, each in begun.items():
             facts = {"run": run, "signature": name, "severity": each.severity, "evidence": sheet.id}
             ledger.append("monitor.alert", run, facts, actor)

@@ -71,9 +71,15 @@ def plan_probe(
         ) from None
     facts = {PLAN: plan.as_data()}
     sheet = add_evidence(
-        ledger, "preflight", facts, actor, candidate=candidate, protocol_hash=plan.protocol_hash,
-        producer="telic.dr_plan", summary=f"{plan.evaluations} evaluations",
-    )  # fmt: skip
+        ledger,
+        "preflight",
+        facts,
+        actor,
+        candidate=candidate,
+        protocol_hash=plan.protocol_hash,
+        producer="telic.dr_plan",
+        summary=f"{plan.evaluations} evaluations",
+    )
     return plan, sheet
 
 
@@ -90,10 +96,15 @@ def summarise_probe(
     sign = 1.0 if ledger.folder.read_metric_spec().primary.direction == "max" else -1.0
     found = summarise(plan, _results(given, sign, results), sign * worst)
     sheet = add_evidence(
-        ledger, "dr_probe", found.as_data(), actor, candidate=candidate,
-        protocol_hash=plan.protocol_hash, producer="telic.dr_summary",
+        ledger,
+        "dr_probe",
+        found.as_data(),
+        actor,
+        candidate=candidate,
+        protocol_hash=plan.protocol_hash,
+        producer="telic.dr_summary",
         summary=", ".join(each.path for each in found.parameters),
-    )  # fmt: skip
+    )
     return found, sheet
 
 
@@ -110,8 +121,9 @@ def _last_plan(ledger: Ledger, candidate: str) -> ProbePlan:
 
 def _results(given: Any, sign: float, source: Path) -> dict[str, list[ProbeResult]]:
     try:
-        made = {path: [ProbeResult.model_validate(row) for row in rows]
-                for path, rows in given.items()}  # fmt: skip
+        made = {
+            path: [ProbeResult.model_validate(row) for row in rows] for path, rows in given.items()
+        }
     except (ValidationError, AttributeError, TypeError) as error:
         raise InvalidDocument(
             "E_PROBE_RESULTS",

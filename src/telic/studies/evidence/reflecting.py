@@ -57,9 +57,15 @@ def reflect_run(ledger: Ledger, run: str, actor: Actor) -> ReflectionResult:
         )
     )
     evidence = add_evidence(
-        ledger, "reflection", found.as_data(), actor, run=run, candidate=held.candidate,
-        producer="telic.reflect", summary=f"hacking risk {found.hacking.level}",
-    )  # fmt: skip
+        ledger,
+        "reflection",
+        found.as_data(),
+        actor,
+        run=run,
+        candidate=held.candidate,
+        producer="telic.reflect",
+        summary=f"hacking risk {found.hacking.level}",
+    )
     return ReflectionResult(reflection=found, evidence=evidence)
 
 

@@ -66,8 +66,10 @@ def reflect(log: RewardLog) -> Reflection:
     terms = {name: each.finite() for name, each in log.terms.items()}
     terms = {name: each for name, each in terms.items() if each.values}
     ends = _ends(terms)
-    last = {name: each.between(ends[0] + 0.8 * (ends[1] - ends[0]), ends[1]) for name, each in
-            terms.items()}  # fmt: skip
+    last = {
+        name: each.between(ends[0] + 0.8 * (ends[1] - ends[0]), ends[1])
+        for name, each in terms.items()
+    }
     sizes = {name: mean([abs(v) for v in each.values]) or 0.0 for name, each in last.items()}
     total = math.fsum(sizes.values())
     shares = {name: size / total if total > 0 else None for name, size in sizes.items()}

@@ -35,6 +35,11 @@ def review_candidate(
         "content_hash": read_candidate(ledger.folder, candidate).compute_hash(),
     }
     return add_evidence(
-        ledger, "review", facts, actor, candidate=candidate, producer=actor.label,
+        ledger,
+        "review",
+        facts,
+        actor,
+        candidate=candidate,
+        producer=actor.label,
         summary="exploit" if is_exploit else "no exploit",
-    )  # fmt: skip
+    )

@@ -14,9 +14,22 @@ Row = Mapping[str, float | str]
 """numbers and words of one point in time; nested names are joined by a slash"""
 
 STEP_NAMES = (
-    "step", "global_step", "env_step", "env_steps", "total_timesteps", "timesteps", "total_steps",
-    "steps", "num_steps", "iteration", "iterations", "iter", "update", "epoch", "episode",
-)  # fmt: skip
+    "step",
+    "global_step",
+    "env_step",
+    "env_steps",
+    "total_timesteps",
+    "timesteps",
+    "total_steps",
+    "steps",
+    "num_steps",
+    "iteration",
+    "iterations",
+    "iter",
+    "update",
+    "epoch",
+    "episode",
+)
 TIME_NAMES = ("time", "wall_time", "timestamp", "time_elapsed", "elapsed_s", "elapsed")
 
 Aggregate = Literal["mean", "median", "iqm", "last", "auc"]

@@ -30,9 +30,11 @@ def nan_inf(run: Learning) -> Iterator[Signature]:
         bad = next((i for i, value in enumerate(values) if not math.isfinite(value)), None)
         if bad is not None:
             yield Signature(
-                id="nan_inf", severity="fatal", since_step=found.steps[bad],
+                id="nan_inf",
+                severity="fatal",
+                since_step=found.steps[bad],
                 evidence=f"{name} is {values[bad]} at step {found.steps[bad]:g}",
-            )  # fmt: skip
+            )
 
 
 def entropy_collapse(run: Learning) -> Iterator[Signature]:
@@ -47,19 +49,25 @@ def entropy_collapse(run: Learning) -> Iterator[Signature]:
         share = early.values[-1] / math.log(run.discrete_actions) if early else None
         if early and share is not None and share < 0.05:
             yield Signature(
-                id="entropy_collapse", severity="fatal" if _is_return_flat(run) else "warn",
-                value=share, threshold=0.05, since_step=early.steps[-1],
+                id="entropy_collapse",
+                severity="fatal" if _is_return_flat(run) else "warn",
+                value=share,
+                threshold=0.05,
+                since_step=early.steps[-1],
                 evidence="share of the largest possible entropy, before 30 % of training",
-            )  # fmt: skip
+            )
         return
     spread = run.get("log_std")
     early = run.early(spread, 0.3) if spread else None
     if early and early.values[0] - early.values[-1] > 3.0:
         yield Signature(
-            id="entropy_collapse", severity="warn", value=early.values[0] - early.values[-1],
-            threshold=3.0, since_step=early.steps[-1],
+            id="entropy_collapse",
+            severity="warn",
+            value=early.values[0] - early.values[-1],
+            threshold=3.0,
+            since_step=early.steps[-1],
             evidence="nats per dimension that the mean log-std fell before 30 % of training",
-        )  # fmt: skip
+        )
 
 
 def exploration_blowup(run: Learning) -> Iterator[Signature]:
@@ -67,10 +75,13 @@ def exploration_blowup(run: Learning) -> Iterator[Signature]:
     spread = run.get("log_std")
     if spread and spread.values[-1] - spread.values[0] > 1.5:
         yield Signature(
-            id="exploration_blowup", severity="warn", value=spread.values[-1] - spread.values[0],
-            threshold=1.5, since_step=spread.steps[-1],
+            id="exploration_blowup",
+            severity="warn",
+            value=spread.values[-1] - spread.values[0],
+            threshold=1.5,
+            since_step=spread.steps[-1],
             evidence="nats per dimension that the mean log-std rose",
-        )  # fmt: skip
+        )
 
 
 def kl_blowup(run: Learning) -> Iterator[Signature]:
@@ -82,10 +93,13 @@ def kl_blowup(run: Learning) -> Iterator[Signature]:
     above = sum(value > limit for value in last)
     if above >= 3 or max(last) > 1.0:
         yield Signature(
-            id="kl_blowup", severity="fatal" if max(last) > 1.0 else "warn", value=max(last),
-            threshold=limit, since_step=found.steps[-len(last)],
+            id="kl_blowup",
+            severity="fatal" if max(last) > 1.0 else "warn",
+            value=max(last),
+            threshold=limit,
+            since_step=found.steps[-len(last)],
             evidence=f"{above} of the last 10 updates above 5 times the target of {run.target_kl}",
-        )  # fmt: skip
+        )
 
 
 def clip_saturation(run: Learning) -> Iterator[Signature]:
@@ -93,9 +107,13 @@ def clip_saturation(run: Learning) -> Iterator[Signature]:
     found = run.get("clip_fraction")
     if found and min(found.values[-10:]) > 0.5:
         yield Signature(
-            id="clip_saturation", severity="warn", value=mean(found.values[-10:]), threshold=0.5,
-            since_step=found.steps[-10], evidence="clip fraction of the last 10 updates",
-        )  # fmt: skip
+            id="clip_saturation",
+            severity="warn",
+            value=mean(found.values[-10:]),
+            threshold=0.5,
+            since_step=found.steps[-10],
+            evidence="clip fraction of the last 10 updates",
+        )
 
 
 def lr_floor(run: Learning) -> Iterator[Signature]:
@@ -108,10 +126,13 @@ def lr_floor(run: Learning) -> Iterator[Signature]:
     share = sum(value <= floor * (1 + 1e-9) for value in last) / len(last)
     if share > 0.5:
         yield Signature(
-            id="lr_floor", severity="info", value=share, threshold=0.5,
+            id="lr_floor",
+            severity="info",
+            value=share,
+            threshold=0.5,
             since_step=found.steps[-len(last)],
             evidence=f"share of the last {len(last)} updates at the floor of {floor:g}",
-        )  # fmt: skip
+        )
 
 
 def value_explosion(run: Learning) -> Iterator[Signature]:
@@ -122,18 +143,25 @@ def value_explosion(run: Learning) -> Iterator[Signature]:
         rising = slope(loss.steps[-10:], loss.values[-10:]) or 0.0
         if usual > 0 and loss.values[-1] > _EXPLODES * usual and rising > 0:
             yield Signature(
-                id="value_explosion", severity="fatal", value=loss.values[-1] / usual,
-                threshold=_EXPLODES, since_step=loss.steps[-10],
+                id="value_explosion",
+                severity="fatal",
+                value=loss.values[-1] / usual,
+                threshold=_EXPLODES,
+                since_step=loss.steps[-10],
                 evidence="value loss, in medians of the first tenth of training, and rising",
-            )  # fmt: skip
+            )
     values, rewards = run.get("value"), run.get("reward")
     if values and rewards and run.gamma < 1:
         limit = 10 * max(map(abs, rewards.values)) / (1 - run.gamma)
         if abs(values.values[-1]) > limit > 0:
             yield Signature(
-                id="value_explosion", severity="fatal", value=values.values[-1], threshold=limit,
-                since_step=values.steps[-1], evidence="value above ten times max|r| / (1 - gamma)",
-            )  # fmt: skip
+                id="value_explosion",
+                severity="fatal",
+                value=values.values[-1],
+                threshold=limit,
+                since_step=values.steps[-1],
+                evidence="value above ten times max|r| / (1 - gamma)",
+            )
 
 
 def critic_useless(run: Learning) -> Iterator[Signature]:
@@ -143,9 +171,13 @@ def critic_useless(run: Learning) -> Iterator[Signature]:
         last = found.values[-20:]
         if found.steps[-20] >= 0.2 * run.planned_steps and max(last) < 0:
             yield Signature(
-                id="critic_useless", severity="warn", value=mean(last), threshold=0.0,
-                since_step=found.steps[-20], evidence="explained variance of the last 20 updates",
-            )  # fmt: skip
+                id="critic_useless",
+                severity="warn",
+                value=mean(last),
+                threshold=0.0,
+                since_step=found.steps[-20],
+                evidence="explained variance of the last 20 updates",
+            )
 
 
 def reward_plateau(run: Learning) -> Iterator[Signature]:
@@ -159,9 +191,13 @@ def reward_plateau(run: Learning) -> Iterator[Signature]:
     half = len(window.values) // 2
     if half and rise < 0.02 * height and _same(window.values[:half], window.values[half:]):
         yield Signature(
-            id="reward_plateau", severity="info", value=rise, threshold=0.02 * height,
-            since_step=window.steps[0], evidence="rise of the return over the last quarter",
-        )  # fmt: skip
+            id="reward_plateau",
+            severity="info",
+            value=rise,
+            threshold=0.02 * height,
+            since_step=window.steps[0],
+            evidence="rise of the return over the last quarter",
+        )
 
 
 def reward_regression(run: Learning) -> Iterator[Signature]:
@@ -174,10 +210,13 @@ def reward_regression(run: Learning) -> Iterator[Signature]:
     best, last, zero = max(windows), windows[-1], min(values)
     if last - zero < 0.7 * (best - zero):
         yield Signature(
-            id="reward_regression", severity="warn", value=(last - zero) / (best - zero),
-            threshold=0.7, since_step=found.steps[windows.index(best)],
+            id="reward_regression",
+            severity="warn",
+            value=(last - zero) / (best - zero),
+            threshold=0.7,
+            since_step=found.steps[windows.index(best)],
             evidence="mean return of the last tenth against the best tenth",
-        )  # fmt: skip
+        )
 
 
 def metric_divergence(run: Learning) -> Iterator[Signature]:
@@ -189,10 +228,13 @@ def metric_divergence(run: Learning) -> Iterator[Signature]:
     real = gain(metric.first(0.2).values, metric.last(0.2).values)
     if up is not None and real is not None and up > 1 and real <= _NO_GAIN:
         yield Signature(
-            id="metric_divergence", severity="warn", value=up, threshold=1.0,
+            id="metric_divergence",
+            severity="warn",
+            value=up,
+            threshold=1.0,
             since_step=found.last(0.2).steps[0],
             evidence=f"return up by {up:.2g} standard deviations, {run.primary} by {real:.2g}",
-        )  # fmt: skip
+        )
 
 
 def early_termination(run: Learning) -> Iterator[Signature]:
@@ -204,9 +246,13 @@ def early_termination(run: Learning) -> Iterator[Signature]:
         share = mean(found.values[-10:]) if found and run.is_past(found, 0.3) else None
         if found and share is not None and share > 0.9:
             yield Signature(
-                id="early_termination", severity="warn", value=share, threshold=0.9,
-                since_step=found.steps[-10], evidence=f"share of episodes ended by {name}",
-            )  # fmt: skip
+                id="early_termination",
+                severity="warn",
+                value=share,
+                threshold=0.9,
+                since_step=found.steps[-10],
+                evidence=f"share of episodes ended by {name}",
+            )
 
 
 def throughput_drop(run: Learning) -> Iterator[Signature]:
@@ -217,9 +263,13 @@ def throughput_drop(run: Learning) -> Iterator[Signature]:
     usual, last = statistics.median(found.values[:-5]), found.values[-5:]
     if max(last) < 0.3 * usual:
         yield Signature(
-            id="throughput_drop", severity="warn", value=max(last) / usual, threshold=0.3,
-            since_step=found.steps[-5], evidence="steps per second against their median",
-        )  # fmt: skip
+            id="throughput_drop",
+            severity="warn",
+            value=max(last) / usual,
+            threshold=0.3,
+            since_step=found.steps[-5],
+            evidence="steps per second against their median",
+        )
 
 
 def _is_return_flat(run: Learning) -> bool:
@@ -244,7 +294,17 @@ def _same(one: Sequence[float], other: Sequence[float]) -> bool:
 
 
 _LOOKS: tuple[Callable[[Learning], Iterator[Signature]], ...] = (
-    nan_inf, entropy_collapse, exploration_blowup, kl_blowup, clip_saturation, lr_floor,
-    value_explosion, critic_useless, reward_plateau, reward_regression, metric_divergence,
-    early_termination, throughput_drop,
-)  # fmt: skip
+    nan_inf,
+    entropy_collapse,
+    exploration_blowup,
+    kl_blowup,
+    clip_saturation,
+    lr_floor,
+    value_explosion,
+    critic_useless,
+    reward_plateau,
+    reward_regression,
+    metric_divergence,
+    early_termination,
+    throughput_drop,
+)

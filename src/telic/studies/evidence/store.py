@@ -39,9 +39,12 @@ def add_evidence(
     subject = tuple(each for each in (run, candidate) if each)
     facts = plain(payload)
     identity = {
-        "kind": kind, "subject": subject, "protocol_hash": protocol_hash, "payload": facts,
+        "kind": kind,
+        "subject": subject,
+        "protocol_hash": protocol_hash,
+        "payload": facts,
         "producer": producer,
-    }  # fmt: skip
+    }
     name = evidence_id(content_hash(identity))
     known = ledger.state().evidence
     if name in known:

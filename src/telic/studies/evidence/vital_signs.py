@@ -53,9 +53,12 @@ def stalled(run: Vitals) -> Iterator[Signature]:
     limit = max(_PATIENCE_S, _PATIENCE_GAPS * (run.median_gap_s or 0.0))
     if run.silent_s > limit:
         yield Signature(
-            id="stalled", severity="fatal" if run.silent_s > 3 * limit else "warn",
-            value=run.silent_s, threshold=limit, evidence="seconds without a new point",
-        )  # fmt: skip
+            id="stalled",
+            severity="fatal" if run.silent_s > 3 * limit else "warn",
+            value=run.silent_s,
+            threshold=limit,
+            evidence="seconds without a new point",
+        )
 
 
 def dead(run: Vitals) -> Iterator[Signature]:
@@ -70,9 +73,10 @@ def silent_failure(run: Vitals) -> Iterator[Signature]:
     """It says that all went well, and the results are not there."""
     if run.has_exit_record and run.exit_code == 0 and run.lacks:
         yield Signature(
-            id="silent_failure", severity="fatal",
+            id="silent_failure",
+            severity="fatal",
             evidence=f"exit code 0, but missing: {', '.join(run.lacks)}",
-        )  # fmt: skip
+        )
 
 
 def resource(run: Vitals) -> Iterator[Signature]:
@@ -84,25 +88,36 @@ def resource(run: Vitals) -> Iterator[Signature]:
         )
     elif run.exit_code == _KILLED_FOR_MEMORY:
         yield Signature(
-            id="resource", severity="fatal", value=137.0,
+            id="resource",
+            severity="fatal",
+            value=137.0,
             evidence="exit code 137: killed from outside, most often for want of memory",
-        )  # fmt: skip
+        )
     if run.free_disk_gb is not None and run.free_disk_gb < _LEAST_DISK_GB:
         yield Signature(
-            id="resource", severity="fatal", value=run.free_disk_gb, threshold=_LEAST_DISK_GB,
+            id="resource",
+            severity="fatal",
+            value=run.free_disk_gb,
+            threshold=_LEAST_DISK_GB,
             evidence="GB left on the disk",
-        )  # fmt: skip
+        )
 
 
 def duplicate_seed(run: Vitals) -> Iterator[Signature]:
     """Another live run does the very same."""
     if run.twins:
         yield Signature(
-            id="duplicate_seed", severity="warn", value=float(len(run.twins)),
+            id="duplicate_seed",
+            severity="warn",
+            value=float(len(run.twins)),
             evidence=f"same candidate, phase and seed: {', '.join(run.twins)}",
-        )  # fmt: skip
+        )
 
 
 _LOOKS: tuple[Callable[[Vitals], Iterator[Signature]], ...] = (
-    stalled, dead, silent_failure, resource, duplicate_seed,
-)  # fmt: skip
+    stalled,
+    dead,
+    silent_failure,
+    resource,
+    duplicate_seed,
+)

@@ -60,10 +60,14 @@ def build_command(adapter: Adapter, spec: CommandSpec, values: Values, root: Pat
         raise InvalidDocument("E_COMMAND", f"The folder {spec.cwd} lies outside of the repository.")
     overrides = override_words(adapter, values)
     known = {
-        "seed": values.seed, "run_dir": values.run_dir, "checkpoint": values.checkpoint,
-        "device": values.device, "steps": values.steps, "nproc": values.nproc,
+        "seed": values.seed,
+        "run_dir": values.run_dir,
+        "checkpoint": values.checkpoint,
+        "device": values.device,
+        "steps": values.steps,
+        "nproc": values.nproc,
         "nonce": values.nonce,
-    }  # fmt: skip
+    }
     argv: list[str] = []
     for word in spec.argv:
         if word == "{overrides}":

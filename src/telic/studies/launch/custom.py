@@ -12,8 +12,11 @@ from telic.studies.launch.order import JobReport, JobState, Order, Rendered, Sta
 from telic.studies.launch.permit import LaunchPermit
 
 _KNOWN: dict[str, JobState] = {
-    "waiting": "waiting", "running": "running", "ended": "ended", "unknown": "unknown",
-}  # fmt: skip
+    "waiting": "waiting",
+    "running": "running",
+    "ended": "ended",
+    "unknown": "unknown",
+}
 
 
 class CustomLauncher:

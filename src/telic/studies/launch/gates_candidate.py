@@ -112,8 +112,10 @@ def _retry_problems(s: Situation) -> list[str]:
         return []
     run = s.state.runs.get(s.request.retry_of)
     if run is None or (run.candidate, run.phase, run.seed) != (
-        s.request.candidate, s.request.phase, s.request.seed,
-    ):  # fmt: skip
+        s.request.candidate,
+        s.request.phase,
+        s.request.seed,
+    ):
         return [f"{s.request.retry_of} is not a run of this candidate, phase and seed"]
     if run.status == RunStatus.LOST or run.killed_by == "preempted":
         return []

@@ -47,9 +47,14 @@ class Machine(Record):
 
 
 _PRECISION = (
-    "NVIDIA_TF32_OVERRIDE", "CUBLAS_WORKSPACE_CONFIG", "XLA_FLAGS", "JAX_ENABLE_X64",
-    "TF_ENABLE_ONEDNN_OPTS", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "OMP_NUM_THREADS",
-)  # fmt: skip
+    "NVIDIA_TF32_OVERRIDE",
+    "CUBLAS_WORKSPACE_CONFIG",
+    "XLA_FLAGS",
+    "JAX_ENABLE_X64",
+    "TF_ENABLE_ONEDNN_OPTS",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+    "OMP_NUM_THREADS",
+)
 
 
 def look(folder: Path, *, at_gpus: bool) -> Machine:
@@ -78,8 +83,11 @@ def _gpus() -> tuple[Gpu, ...] | None:
         return None
     asked = subprocess.run(
         ["nvidia-smi", f"--query-gpu={','.join(_FIELDS)}", "--format=csv,noheader,nounits"],
-        capture_output=True, text=True, timeout=_ASK_S, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=_ASK_S,
+        check=False,
+    )
     return read_gpus(asked.stdout) if asked.returncode == 0 else None
 
 
@@ -90,10 +98,14 @@ def read_gpus(text: str) -> tuple[Gpu, ...]:
         index, name, total, free, driver, mode = (part.strip() for part in line.split(","))
         found.append(
             Gpu(
-                index=int(index), name=name, total_gb=_gb(total), free_gb=_gb(free),
-                driver=driver, compute_mode=mode,
+                index=int(index),
+                name=name,
+                total_gb=_gb(total),
+                free_gb=_gb(free),
+                driver=driver,
+                compute_mode=mode,
             )
-        )  # fmt: skip
+        )
     return tuple(found)
 
 
@@ -132,9 +144,15 @@ def run_probe(argv: tuple[str, ...], cwd: Path, variables: dict[str, str]) -> st
     """Run the adapter's probe (does the simulator start?) and return its complaint, or None."""
     try:
         done = subprocess.run(
-            argv, cwd=cwd, env=variables, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            timeout=_ASK_S * 3, check=False,
-        )  # fmt: skip
+            argv,
+            cwd=cwd,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_ASK_S * 3,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"the probe did not run: {error}"
     if done.returncode == 0:

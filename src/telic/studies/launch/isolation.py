@@ -181,8 +181,13 @@ def _git(folder: Path, *words: str, alone: bool = False) -> None:
     done = subprocess.run(
         # A repository's hooks are its own programs; checking a tree out must not run them.
         ["git", "-c", "core.hooksPath=/dev/null", *words],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=_GIT_S, check=False,
-    )  # fmt: skip
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=_GIT_S,
+        check=False,
+    )
     if done.returncode != 0:
         raise EnvironmentBlocked(
             "E_TREE", f"git {' '.join(words[:2])} failed: {done.stderr.strip()[-500:]}"

@@ -95,9 +95,12 @@ def look(ledger: Ledger, request: LaunchRequest, *, processes: bool = True) -> L
             reservation=s.reservation.model_dump(exclude_none=True),
         )
     return Look(
-        candidate=request.candidate, phase=request.phase, seed=request.seed, gates=gates,
+        candidate=request.candidate,
+        phase=request.phase,
+        seed=request.seed,
+        gates=gates,
         start=start,
-    )  # fmt: skip
+    )
 
 
 def launch(ledger: Ledger, request: LaunchRequest, actor: Actor) -> Launched:
@@ -112,9 +115,13 @@ def launch(ledger: Ledger, request: LaunchRequest, actor: Actor) -> Launched:
     prepare_tree(ledger.folder, first.candidate)
     with ledger.locked():
         s = Situation(
-            ledger, first.request, run_id=first.run_id, nonce=first.nonce, processes=True,
+            ledger,
+            first.request,
+            run_id=first.run_id,
+            nonce=first.nonce,
+            processes=True,
             is_final=True,
-        )  # fmt: skip
+        )
         results = evaluate(s)
         _record_gates(ledger, s, results, actor, round_number=2)
         permit = pass_gates(s, results)
@@ -131,9 +138,13 @@ def launch(ledger: Ledger, request: LaunchRequest, actor: Actor) -> Launched:
             facts = {"run": s.request.retry_of, "retried_as": s.run_id}
             ledger.append("run.retried", s.request.retry_of, facts, RUNNER)
     return Launched(
-        run=s.run_id, nonce=s.nonce, folder=s.run_folder, job_id=started.job_id,
-        attach=started.attach, pid=None if claim is None else int(claim["pid"]),
-    )  # fmt: skip
+        run=s.run_id,
+        nonce=s.nonce,
+        folder=s.run_folder,
+        job_id=started.job_id,
+        attach=started.attach,
+        pid=None if claim is None else int(claim["pid"]),
+    )
 
 
 def _situation(ledger: Ledger, request: LaunchRequest, *, processes: bool) -> Situation:
@@ -172,9 +183,13 @@ def _record_gates(
     """Enter what the gates said; raises when one is shut."""
     request = s.request
     facts = {
-        "run": s.run_id, "phase": request.phase, "seed": request.seed, "nonce": s.nonce,
-        "round": round_number, "asked_by": actor.label,
-    }  # fmt: skip
+        "run": s.run_id,
+        "phase": request.phase,
+        "seed": request.seed,
+        "nonce": s.nonce,
+        "round": round_number,
+        "asked_by": actor.label,
+    }
     listed = [each.as_data() for each in results]
     ledger.append("gate.evaluated", request.candidate, {**facts, "gates": listed}, RUNNER)
     if closed := shut(results):

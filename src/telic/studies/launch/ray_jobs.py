@@ -14,9 +14,12 @@ from telic.studies.launch.permit import LaunchPermit
 
 _ADDRESS = "http://127.0.0.1:8265"
 _STATES: dict[str, JobState] = {
-    "PENDING": "waiting", "RUNNING": "running", "STOPPED": "ended", "SUCCEEDED": "ended",
+    "PENDING": "waiting",
+    "RUNNING": "running",
+    "STOPPED": "ended",
+    "SUCCEEDED": "ended",
     "FAILED": "ended",
-}  # fmt: skip
+}
 
 
 class RayLauncher:

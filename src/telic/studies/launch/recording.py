@@ -80,9 +80,11 @@ def _environment_facts(s: Situation) -> dict[str, Any]:
 
 def _tree_facts(s: Situation) -> dict[str, Any]:
     facts: dict[str, Any] = {
-        "tree": str(s.tree), "mode": s.candidate.isolation.mode,
-        "base_commit": s.candidate.base_commit, "patch_hash": s.candidate.change.patch_sha256,
-    }  # fmt: skip
+        "tree": str(s.tree),
+        "mode": s.candidate.isolation.mode,
+        "base_commit": s.candidate.base_commit,
+        "patch_hash": s.candidate.change.patch_sha256,
+    }
     if gitro.is_repository(s.tree):
         facts["commit"] = gitro.head_commit(s.tree)
         facts["changed"] = list(gitro.changed_paths(s.tree))

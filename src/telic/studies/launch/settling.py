@@ -63,9 +63,12 @@ def close_run_file(ledger: Ledger, name: str) -> None:
     run = Run.parse(read_json(path), str(path))
     times = run.times.model_copy(update={"started_at": held.started_at, "ended_at": held.ended_at})
     changes = {
-        "status": held.status, "killed_by": held.killed_by, "why": held.why, "times": times,
+        "status": held.status,
+        "killed_by": held.killed_by,
+        "why": held.why,
+        "times": times,
         "cost": held.actual,
-    }  # fmt: skip
+    }
     write_json(path, run.model_copy(update=changes).as_data())
 
 

@@ -22,20 +22,46 @@ _SIZE = r"\d+[KMGT]?"
 # Directives that a job may carry, and what their values look like. What is not listed is refused:
 # an array or a dependency would start more, or later, than the gates looked at.
 DIRECTIVES: dict[str, str | None] = {
-    "job-name": r"telic-[a-z0-9]+", "output": _WORD, "error": _WORD, "chdir": _WORD,
-    "time": _TIME, "partition": _WORD, "account": _WORD, "qos": _WORD, "reservation": _WORD,
-    "constraint": r"[A-Za-z0-9_.,&|*()-]+", "nodes": _COUNT, "ntasks": _COUNT,
-    "ntasks-per-node": _COUNT, "cpus-per-task": _COUNT, "mem": _SIZE, "mem-per-cpu": _SIZE,
-    "mem-per-gpu": _SIZE, "gres": r"gpu(:[A-Za-z0-9_.-]+)?(:\d+)?", "gpus": _WORD,
-    "gpus-per-node": _WORD, "gpus-per-task": _WORD, "nodelist": _WORD, "exclude": _WORD,
-    "signal": r"[BR:]*[A-Z0-9]+(@\d+)?", "comment": r"[^\n]*", "export": r"ALL|NONE",
-    "exclusive": None, "no-requeue": None, "requeue": None,
-}  # fmt: skip
+    "job-name": r"telic-[a-z0-9]+",
+    "output": _WORD,
+    "error": _WORD,
+    "chdir": _WORD,
+    "time": _TIME,
+    "partition": _WORD,
+    "account": _WORD,
+    "qos": _WORD,
+    "reservation": _WORD,
+    "constraint": r"[A-Za-z0-9_.,&|*()-]+",
+    "nodes": _COUNT,
+    "ntasks": _COUNT,
+    "ntasks-per-node": _COUNT,
+    "cpus-per-task": _COUNT,
+    "mem": _SIZE,
+    "mem-per-cpu": _SIZE,
+    "mem-per-gpu": _SIZE,
+    "gres": r"gpu(:[A-Za-z0-9_.-]+)?(:\d+)?",
+    "gpus": _WORD,
+    "gpus-per-node": _WORD,
+    "gpus-per-task": _WORD,
+    "nodelist": _WORD,
+    "exclude": _WORD,
+    "signal": r"[BR:]*[A-Z0-9]+(@\d+)?",
+    "comment": r"[^\n]*",
+    "export": r"ALL|NONE",
+    "exclusive": None,
+    "no-requeue": None,
+    "requeue": None,
+}
 
 _STATES = {
-    "PENDING": "waiting", "CONFIGURING": "waiting", "SUSPENDED": "waiting", "REQUEUED": "waiting",
-    "RUNNING": "running", "COMPLETING": "running", "STAGE_OUT": "running",
-}  # fmt: skip
+    "PENDING": "waiting",
+    "CONFIGURING": "waiting",
+    "SUSPENDED": "waiting",
+    "REQUEUED": "waiting",
+    "RUNNING": "running",
+    "COMPLETING": "running",
+    "STAGE_OUT": "running",
+}
 
 
 class SlurmLauncher:
@@ -46,8 +72,10 @@ class SlurmLauncher:
         script = _script(order)
         return Rendered(
             ("sbatch", "--parsable", str(order.folder / SCRIPT)),
-            script, SCRIPT, tuple(sbatch_problems(script)),
-        )  # fmt: skip
+            script,
+            SCRIPT,
+            tuple(sbatch_problems(script)),
+        )
 
     def start(self, permit: LaunchPermit, order: Order) -> Started:
         """Submit it, unless a job of that name is known already."""
@@ -67,8 +95,16 @@ class SlurmLauncher:
         if queued:
             number, _, state = queued.splitlines()[0].partition(" ")
             return JobReport(_STATES.get(state.strip(), "ended"), f"job {number} is {state}")  # pyright: ignore[reportArgumentType]
-        past = call(("sacct", "--noheader", "--parsable2", "--allocations", f"--name={name}",
-                     "--format=JobID,State"))  # fmt: skip
+        past = call(
+            (
+                "sacct",
+                "--noheader",
+                "--parsable2",
+                "--allocations",
+                f"--name={name}",
+                "--format=JobID,State",
+            )
+        )
         if past:
             number, _, state = past.splitlines()[-1].partition("|")
             return JobReport("ended", f"job {number} is {state}")

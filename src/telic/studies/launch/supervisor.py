@@ -187,8 +187,10 @@ def _watch(
     never = float("inf")
     kill_at, deadline = never, began + options.timeout if options.timeout else never
     while child.poll() is None:
-        _replace(folder / HEARTBEAT_FILE, {"at": now(), "wall_s": time.monotonic() - began,
-                                           "child_pid": child.pid})  # fmt: skip
+        _replace(
+            folder / HEARTBEAT_FILE,
+            {"at": now(), "wall_s": time.monotonic() - began, "child_pid": child.pid},
+        )
         left = min(deadline, kill_at) - time.monotonic()
         caught = signals.wait(min(options.heartbeat, left))
         moment = time.monotonic()

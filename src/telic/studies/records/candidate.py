@@ -134,9 +134,14 @@ class Candidate(Envelope):
     """candidate.json; status, phase and validation are kept by the system."""
 
     unhashed: ClassVar[frozenset[str]] = Envelope.unhashed | {
-        "created_at", "created_by", "phase", "validation", "contract_hash", "protocol_hash",
+        "created_at",
+        "created_by",
+        "phase",
+        "validation",
+        "contract_hash",
+        "protocol_hash",
         "adapter_hash",
-    }  # fmt: skip
+    }
 
     schema_id: str = Field(default="telic.candidate/1", alias="schema")
     revision: int = Field(default=1, ge=1)

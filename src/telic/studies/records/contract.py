@@ -12,17 +12,35 @@ from telic.studies.records.base import Document, Part, Sha
 from telic.studies.records.rules import ContractException, StopRule
 
 CandidateKind = Literal[
-    "baseline", "config", "reward_tuning", "reward_engineering", "curriculum",
-    "environment_generation", "dr_probe", "dr_tuning", "policy_search", "algorithm", "code",
+    "baseline",
+    "config",
+    "reward_tuning",
+    "reward_engineering",
+    "curriculum",
+    "environment_generation",
+    "dr_probe",
+    "dr_tuning",
+    "policy_search",
+    "algorithm",
+    "code",
     "infrastructure",
-]  # fmt: skip
+]
 Phase = Literal["smoke", "short_trial", "promotion", "incumbent_validation"]
 PHASES: tuple[Phase, ...] = ("smoke", "short_trial", "promotion", "incumbent_validation")
 ApprovalKey = Literal[
-    "task_definition", "metric_and_guardrails", "tuning_scope", "budget", "hardware",
-    "baseline_command", "evaluation_protocol", "experiment", "network", "generated_code",
-    "autonomy", "physical_actuation",
-]  # fmt: skip
+    "task_definition",
+    "metric_and_guardrails",
+    "tuning_scope",
+    "budget",
+    "hardware",
+    "baseline_command",
+    "evaluation_protocol",
+    "experiment",
+    "network",
+    "generated_code",
+    "autonomy",
+    "physical_actuation",
+]
 ApprovalStatus = Literal["pending", "approved", "rejected", "void"]
 ApprovalMethod = Literal["tty", "elicitation", "dashboard", "file_import"]
 

@@ -9,10 +9,18 @@ from pydantic import Field
 from telic.studies.records.base import Part
 
 StopName = Literal[
-    "target_reached", "budget_exhausted", "max_candidates", "max_iterations", "no_progress",
-    "wallclock_deadline", "failure_streak", "guardrail_breach", "hacking_high", "integrity",
+    "target_reached",
+    "budget_exhausted",
+    "max_candidates",
+    "max_iterations",
+    "no_progress",
+    "wallclock_deadline",
+    "failure_streak",
+    "guardrail_breach",
+    "hacking_high",
+    "integrity",
     "human_stop",
-]  # fmt: skip
+]
 
 
 class StopRule(Part):

@@ -29,9 +29,18 @@ LIVE_RUNS = frozenset({RunStatus.STARTING, RunStatus.RUNNING})
 KilledBy = Literal["user", "stop_rule", "monitor", "budget", "preempted"]
 Verdict = Literal["accept", "reject", "inconclusive", "debug", "revert", "keep"]
 EvidenceKind = Literal[
-    "metrics", "eval", "judgment", "reflection", "monitor", "dr_probe", "trajectory", "review",
-    "audit", "preflight", "condition",
-]  # fmt: skip
+    "metrics",
+    "eval",
+    "judgment",
+    "reflection",
+    "monitor",
+    "dr_probe",
+    "trajectory",
+    "review",
+    "audit",
+    "preflight",
+    "condition",
+]
 
 
 class Times(Part):

@@ -28,15 +28,18 @@ def last_audit(story: Story) -> Markup | None:
     ]
     return join(
         [
-            tag("p", tag("strong", f"{audit.candidate}: {words.VERDICTS[audit.verdict]}. "),
-                words.conclusion(audit)),
+            tag(
+                "p",
+                tag("strong", f"{audit.candidate}: {words.VERDICTS[audit.verdict]}. "),
+                words.conclusion(audit),
+            ),
             listed(audit.reasons) or Markup(),
             facts(_audit_numbers(audit)),
             tag("h3", "Checks"),
             tag("ul", *checks, class_="checks"),
             _guardrails(audit),
         ]
-    )  # fmt: skip
+    )
 
 
 def _audit_numbers(audit: Audit) -> list[tuple[object, object]]:

@@ -61,10 +61,16 @@ def strips(rows: Sequence[Strip], label: str, target: float | None = None) -> Ma
         if row.ci is not None:
             inside.append(_range(scale.x(row.ci[0]), scale.x(row.ci[1]), y))
         inside += [
-            tag("circle", tag("title", short(each)), cx=_at(scale.x(each)), cy=_at(y), r=4,
-                class_="run")
+            tag(
+                "circle",
+                tag("title", short(each)),
+                cx=_at(scale.x(each)),
+                cy=_at(y),
+                r=4,
+                class_="run",
+            )
             for each in row.values
-        ]  # fmt: skip
+        ]
         if row.middle is not None:
             x = scale.x(row.middle)
             inside.append(tag("path", d=f"M{_at(x)} {_at(y - 9)}v18", class_="middle-mark"))
@@ -84,16 +90,28 @@ def forest(rows: Sequence[Effect], label: str) -> Markup:
         if row.least:
             start, end = scale.x(0.0), scale.x(row.least)
             inside.append(
-                tag("rect", tag("title", f"{short(row.least)} would count"), x=_at(start),
-                    y=_at(y - _ROW / 2 + 3), width=_at(end - start), height=_ROW - 6,
-                    class_="too-small")
-            )  # fmt: skip
+                tag(
+                    "rect",
+                    tag("title", f"{short(row.least)} would count"),
+                    x=_at(start),
+                    y=_at(y - _ROW / 2 + 3),
+                    width=_at(end - start),
+                    height=_ROW - 6,
+                    class_="too-small",
+                )
+            )
         inside.append(_range(scale.x(row.ci[0]), scale.x(row.ci[1]), y))
         words = f"{row.delta:+.4g} ({short(row.ci[0])} to {short(row.ci[1])})"
         inside.append(
-            tag("circle", tag("title", words), cx=_at(scale.x(row.delta)), cy=_at(y), r=6,
-                class_="delta")
-        )  # fmt: skip
+            tag(
+                "circle",
+                tag("title", words),
+                cx=_at(scale.x(row.delta)),
+                cy=_at(y),
+                r=6,
+                class_="delta",
+            )
+        )
         parts.append(tag("g", *inside, class_=f"row {row.kind}".strip()))
     return _svg(height, label, parts)
 
@@ -105,9 +123,16 @@ def shares(parts: Sequence[tuple[str, float]], label: str) -> Markup:
     for place, (name, share) in enumerate(parts):
         size = width * share
         drawn.append(
-            tag("rect", tag("title", f"{name}: {share:.0%}"), x=_at(left), y=0,
-                width=_at(max(size - 2, 0.5)), height=height, class_=f"piece c{place % 6 + 1}")
-        )  # fmt: skip
+            tag(
+                "rect",
+                tag("title", f"{name}: {share:.0%}"),
+                x=_at(left),
+                y=0,
+                width=_at(max(size - 2, 0.5)),
+                height=height,
+                class_=f"piece c{place % 6 + 1}",
+            )
+        )
         left += size
     box = {"viewBox": f"0 0 {width} {height}", "role": "img", "aria_label": label}
     return tag("svg", join(drawn), **box, class_="shares", preserveAspectRatio="none")
@@ -133,9 +158,14 @@ def _label(name: str, y: float) -> Markup:
 
 def _range(start: float, end: float, y: float) -> Markup:
     return tag(
-        "rect", x=_at(start), y=_at(y - 4), width=_at(max(end - start, 1.5)), height=8, rx=4,
+        "rect",
+        x=_at(start),
+        y=_at(y - 4),
+        width=_at(max(end - start, 1.5)),
+        height=8,
+        rx=4,
         class_="range",
-    )  # fmt: skip
+    )
 
 
 def _at(value: float) -> str:

@@ -82,8 +82,11 @@ def _contract(story: Story) -> list[str]:
         (key, held.status, held.by or words.MISSING, held.at or words.MISSING)
         for key, held in sorted(state.approvals.items())
     ]
-    rows += [(key, "pending", words.MISSING, words.MISSING) for key in state.pending_approvals
-             if key not in state.approvals]  # fmt: skip
+    rows += [
+        (key, "pending", words.MISSING, words.MISSING)
+        for key in state.pending_approvals
+        if key not in state.approvals
+    ]
     if story.source is not None and not rows:
         return [*lines, "", words.NOT_APPROVED_HERE]
     return [*lines, "", *_table(["approval", "status", "by", "at"], rows)]
@@ -91,10 +94,15 @@ def _contract(story: Story) -> list[str]:
 
 def _budget(story: Story) -> list[str]:
     rows = [
-        (name, words.number(spent), words.number(held), words.number(limit),
-         words.percent(gone) if limit else words.MISSING)
+        (
+            name,
+            words.number(spent),
+            words.number(held),
+            words.number(limit),
+            words.percent(gone) if limit else words.MISSING,
+        )
         for name, spent, held, limit, gone in words.budget_rows(story)
-    ]  # fmt: skip
+    ]
     return _table(["resource", "spent", "reserved", "limit", "gone"], rows)
 
 
@@ -107,10 +115,18 @@ def _candidates(story: Story) -> list[str]:
     for told in story.candidates:
         stats = told.audit.stats if told.audit else None
         rows.append(
-            (told.name, told.held.kind, words.statement(told), words.phase(told),
-             told.held.status.value, words.verdict(told), words.signed(stats and stats.delta),
-             words.span(stats and stats.ci), words.percent(stats and stats.poi))
-        )  # fmt: skip
+            (
+                told.name,
+                told.held.kind,
+                words.statement(told),
+                words.phase(told),
+                told.held.status.value,
+                words.verdict(told),
+                words.signed(stats and stats.delta),
+                words.span(stats and stats.ci),
+                words.percent(stats and stats.poi),
+            )
+        )
     heads = ["id", "kind", "hypothesis", "phase", "status", "verdict", "Δ", "95 %", "PoI"]
     names, judged = judged_table(story)
     said = ["", *_table(["judges", *names], judged)] if judged else []
@@ -135,10 +151,16 @@ def _audit(story: Story) -> list[str]:
         ("seed of the resampling", audit.prng_seed),
     ]
     arms = [
-        (name, arm.n, words.number(arm.iqm), words.span(arm.ci), ", ".join(map(str, arm.seeds)),
-         ", ".join(map(words.number, arm.scores)))
+        (
+            name,
+            arm.n,
+            words.number(arm.iqm),
+            words.span(arm.ci),
+            ", ".join(map(str, arm.seeds)),
+            ", ".join(map(words.number, arm.scores)),
+        )
         for name, arm in zip((audit.candidate, audit.incumbent), audit.arms.values(), strict=False)
-    ]  # fmt: skip
+    ]
     checks = [
         (each.id, TITLES[each.id], "yes" if each.passed else "**no**", each.why)
         for each in audit.checks
@@ -166,11 +188,18 @@ def _reflection(story: Story) -> list[str]:
         lines.append("- fewer than 8 evaluations: alignment was not judged")
     advice = {each.term: f"{each.action}: {each.why}" for each in found.advice}
     rows = [
-        (each.name, words.percent(each.share), words.number(each.mean_w0),
-         words.number(each.mean_w1), words.number(each.trend), words.number(each.alignment),
-         ", ".join(each.flags) or words.MISSING, advice.get(each.name, ""))
+        (
+            each.name,
+            words.percent(each.share),
+            words.number(each.mean_w0),
+            words.number(each.mean_w1),
+            words.number(each.trend),
+            words.number(each.alignment),
+            ", ".join(each.flags) or words.MISSING,
+            advice.get(each.name, ""),
+        )
         for each in found.terms
-    ]  # fmt: skip
+    ]
     heads = ["term", "share", "at first", "at last", "trend", "alignment", "flags", "advice"]
     return [*lines, "", *_table(heads, rows)]
 
@@ -181,17 +210,33 @@ def _robustness(story: Story) -> list[str]:
         lines.append("No parameter of the world has been probed.")
     else:
         rows = [
-            (each.path, words.number(each.nominal), words.span(each.feasible),
-             words.span(each.suggested_range), words.number(each.sensitivity),
-             ", ".join(each.censored) or words.MISSING, "; ".join(each.safety_notes))
+            (
+                each.path,
+                words.number(each.nominal),
+                words.span(each.feasible),
+                words.span(each.suggested_range),
+                words.number(each.sensitivity),
+                ", ".join(each.censored) or words.MISSING,
+                "; ".join(each.safety_notes),
+            )
             for each in story.probe.parameters
-        ]  # fmt: skip
-        heads = ["parameter", "nominal", "holds from … to", "suggested", "sensitivity", "censored",
-                 "notes"]  # fmt: skip
+        ]
+        heads = [
+            "parameter",
+            "nominal",
+            "holds from … to",
+            "suggested",
+            "sensitivity",
+            "censored",
+            "notes",
+        ]
         lines += _table(heads, rows)
     curricula = [each for each in story.candidates if each.record and each.record.curriculum]
-    rows = [(each.name, each.record.curriculum.get("mode", "")) for each in curricula
-            if each.record and each.record.curriculum]  # fmt: skip
+    rows = [
+        (each.name, each.record.curriculum.get("mode", ""))
+        for each in curricula
+        if each.record and each.record.curriculum
+    ]
     return lines + (["", *_table(["curriculum candidate", "mode"], rows)] if rows else [])
 
 

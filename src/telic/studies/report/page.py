@@ -58,7 +58,7 @@ def render_page(story: Story) -> str:
             tag("footer", "Made by telic from the ledger and the evidence of this study."),
         ),
         lang="en",
-    )  # fmt: skip
+    )
 
 
 def _contents(titles: list[str]) -> Markup:

@@ -201,8 +201,10 @@ def term_curves(story: Story) -> Markup | None:
 
 def retention(parameter: ParameterSummary) -> Markup:
     """How much of its score a policy keeps as one parameter moves."""
-    points = [Point(each.value, each.retention, each.rho_lo, max(each.retention, each.rho_lo))
-              for each in parameter.points]  # fmt: skip
+    points = [
+        Point(each.value, each.retention, each.rho_lo, max(each.retention, each.rho_lo))
+        for each in parameter.points
+    ]
     ends = [Point(points[0].x, HOLDS, HOLDS, HOLDS), Point(points[-1].x, HOLDS, HOLDS, HOLDS)]
     unit = f" ({parameter.unit})" if parameter.unit else ""
     return line_chart(

@@ -50,13 +50,15 @@ def header(story: Story) -> Markup:
                     "div",
                     tag("p", tag("strong", held.candidate), " is trusted."),
                     tag(
-                        "p", f"{metric}, {words.measured_over(story, held.n)}; with 95 % "
-                        f"confidence {words.span(held.ci)}.{goal}", class_="note",
+                        "p",
+                        f"{metric}, {words.measured_over(story, held.n)}; with 95 % "
+                        f"confidence {words.span(held.ci)}.{goal}",
+                        class_="note",
                     ),
                 ),
                 class_="hero",
             )
-        )  # fmt: skip
+        )
     if story.source is not None:
         parts.append(tag("p", words.told_of(story.source), class_="note"))
     state_word = tag("span", f"study {state.study_status}", class_="outcome")
@@ -69,10 +71,13 @@ def header(story: Story) -> Markup:
 def comparison(story: Story) -> Markup | None:
     """Runs side by side, and the differences."""
     drawn = [
-        ("Every run of every audited candidate. The bar is the 95 % interval of the middle half, "
-         "the tick its mean, the dashed line the target.", pictures.runs_side_by_side(story)),
+        (
+            "Every run of every audited candidate. The bar is the 95 % interval of the middle "
+            "half, the tick its mean, the dashed line the target.",
+            pictures.runs_side_by_side(story),
+        ),
         (_ABOUT_EFFECTS[story.source is not None], pictures.effects(story)),
-    ]  # fmt: skip
+    ]
     figures = [
         tag("figure", tag("div", picture, class_="wide", tabindex=0), tag("figcaption", caption))
         for caption, picture in drawn
@@ -122,17 +127,23 @@ def reward(story: Story) -> Markup | None:
         return None
     risk = found.hacking
     verdict = tag(
-        "p", tag("span", f"hacking risk {risk.level}", class_=f"risk {risk.level}"),
+        "p",
+        tag("span", f"hacking risk {risk.level}", class_=f"risk {risk.level}"),
         f" {risk.score:.2f} · run {found.run}",
-    )  # fmt: skip
+    )
     drawn = [each for each in (pictures.term_curves(story),) if each is not None]
     advice = {each.term: each for each in found.advice}
     rows = [
-        (each.name, words.percent(each.share), words.number(each.trend),
-         words.number(each.alignment), ", ".join(each.flags) or words.MISSING,
-         f"{advice[each.name].action}: {advice[each.name].why}")
+        (
+            each.name,
+            words.percent(each.share),
+            words.number(each.trend),
+            words.number(each.alignment),
+            ", ".join(each.flags) or words.MISSING,
+            f"{advice[each.name].action}: {advice[each.name].why}",
+        )
         for each in found.terms
-    ]  # fmt: skip
+    ]
     return join(
         [
             verdict,
@@ -166,16 +177,23 @@ def scorecard(story: Story) -> Markup | None:
     if card is None:
         return None
     rows = [
-        (each.key, words.number(each.value), words.span(each.ci),
-         tag("span", each.band or "unknown", class_=f"badge {each.band or ''}"),
-         words.percent(each.weight))
+        (
+            each.key,
+            words.number(each.value),
+            words.span(each.ci),
+            tag("span", each.band or "unknown", class_=f"badge {each.band or ''}"),
+            words.percent(each.weight),
+        )
         for each in card.items
-    ]  # fmt: skip
+    ]
     note = f"Total {words.percent(card.total)}. A summary beside the verdict, never instead of it."
     return join(
-        [table(["what", "value", "95 %", "band", "weight"], rows), tag("p", note, class_="note"),
-         listed(card.caveats) or Markup()]
-    )  # fmt: skip
+        [
+            table(["what", "value", "95 %", "band", "weight"], rows),
+            tag("p", note, class_="note"),
+            listed(card.caveats) or Markup(),
+        ]
+    )
 
 
 def budget(story: Story) -> Markup | None:
@@ -219,8 +237,10 @@ def agreement(story: Story) -> Markup | None:
         ("protocol", words.short_hash(state.protocol_hash)),
         ("may be tuned", ", ".join(contract.scope.kinds)),
     ]
-    names = {**dict.fromkeys(state.pending_approvals, "pending"),
-             **{key: held.status for key, held in state.approvals.items()}}  # fmt: skip
+    names = {
+        **dict.fromkeys(state.pending_approvals, "pending"),
+        **{key: held.status for key, held in state.approvals.items()},
+    }
     marks = [
         tag("li", key.replace("_", " "), class_="yes" if status == "approved" else "no")
         for key, status in sorted(names.items())
@@ -249,7 +269,11 @@ def again(story: Story) -> Markup | None:
         shell(text) for text in dict.fromkeys(map(shlex.join, story.commands.values())) if text
     ]
     proof = tag(
-        "p", f"Ledger: {head.seq} events, head ", tag("code", head.hash[:_HEAD_DIGITS]),
-        ". Check it with ", tag("code", "telic study ledger verify"), ".",
-    )  # fmt: skip
+        "p",
+        f"Ledger: {head.seq} events, head ",
+        tag("code", head.hash[:_HEAD_DIGITS]),
+        ". Check it with ",
+        tag("code", "telic study ledger verify"),
+        ".",
+    )
     return join([*lines, proof])

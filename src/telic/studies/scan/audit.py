@@ -76,8 +76,11 @@ def _audit(tree: RepositoryTree, started: float) -> RepositoryAudit:
 
 
 def _packages(scan: Scan) -> tuple[str, ...]:
-    held = {path.rpartition("/")[0].rpartition("/")[2] for path in scan.tree.python
-            if path.endswith("/__init__.py")}  # fmt: skip
+    held = {
+        path.rpartition("/")[0].rpartition("/")[2]
+        for path in scan.tree.python
+        if path.endswith("/__init__.py")
+    }
     imported = {
         origin.partition(".")[0]
         for path in scan.source_files

@@ -14,16 +14,33 @@ from telic.studies.scan.signals import Signals
 from telic.studies.scan.syntax import Call
 
 _ORDER: tuple[ConfigSystem, ...] = (
-    "hydra", "tyro", "gin", "argparse", "custom", "yaml", "dataclasses",
-)  # fmt: skip
+    "hydra",
+    "tyro",
+    "gin",
+    "argparse",
+    "custom",
+    "yaml",
+    "dataclasses",
+)
 """what a user would override first, where several are at work"""
 _LIBRARY_ORDER: tuple[ConfigSystem, ...] = (
-    "hydra", "gin", "tyro", "dataclasses", "custom", "yaml", "argparse",
-)  # fmt: skip
+    "hydra",
+    "gin",
+    "tyro",
+    "dataclasses",
+    "custom",
+    "yaml",
+    "argparse",
+)
 _STYLES: dict[ConfigSystem, OverrideStyle] = {
-    "hydra": "k=v", "tyro": "--k v", "argparse": "--k v", "gin": "--k=v", "yaml": "file",
-    "dataclasses": "source_edit", "custom": "source_edit",
-}  # fmt: skip
+    "hydra": "k=v",
+    "tyro": "--k v",
+    "argparse": "--k v",
+    "gin": "--k=v",
+    "yaml": "file",
+    "dataclasses": "source_edit",
+    "custom": "source_edit",
+}
 _YAML_LOADS = re.compile(
     r"(^|\.)(ya?ml\.(safe_)?(full_)?load\w*|YAML|OmegaConf\.load|load_yaml\w*)$"
 )
@@ -34,10 +51,23 @@ _MATTERING: dict[str, tuple[str, ...]] = {
     "seed": ("seed", "random_seed"),
     "headless": ("headless", "render", "render_mode", "viewer", "no_render"),
     "device": ("device", "rl_device", "sim_device", "cuda", "gpu", "no_cuda"),
-    "steps": ("total_timesteps", "max_iterations", "n_timesteps", "num_timesteps", "total_steps",
-              "train_for_env_steps", "num_learning_iterations", "total_frames", "max_steps",
-              "num_env_steps", "max_epochs", "num_iterations", "timesteps", "total_env_steps"),
-}  # fmt: skip
+    "steps": (
+        "total_timesteps",
+        "max_iterations",
+        "n_timesteps",
+        "num_timesteps",
+        "total_steps",
+        "train_for_env_steps",
+        "num_learning_iterations",
+        "total_frames",
+        "max_steps",
+        "num_env_steps",
+        "max_epochs",
+        "num_iterations",
+        "timesteps",
+        "total_env_steps",
+    ),
+}
 
 
 def find_config_system(scan: Scan) -> ConfigFinding:
@@ -195,8 +225,11 @@ def _defaults(scan: Scan) -> dict[str, Default]:
         if best:
             found[topic] = Default(
                 value=best.default if isinstance(best.default, str | int | float | bool) else None,
-                known=best.known, flag=best.flag, path=best.path, line=best.line,
-            )  # fmt: skip
+                known=best.known,
+                flag=best.flag,
+                path=best.path,
+                line=best.line,
+            )
     return found
 
 

@@ -30,16 +30,43 @@ _COMMAND = re.compile(
     r"(?:^|[`$>;&|\s\"'(])((?:[A-Z_]+=\S+\s+)*"
     r"(?:python3?|torchrun|accelerate launch|uv run(?: python3?)?|poetry run python3?"
     r"|xvfb-run\s.*?python3?|\./\w+\.sh -p|isaacgym/python\.sh|mpirun .*?python3?)\s+[^`\n]*)"
-)  # fmt: skip
+)
 _MODULE_FLAG = re.compile(r"^-[A-Za-z]{0,3}m$")
 _MODULE = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")
 _PLACEHOLDER = re.compile(r"[<>{}$*\[\]]|\.\.\.|path/to|your_|my_|/path")
 _STANDARD = {
-    "pip", "venv", "build", "pytest", "unittest", "http", "http.server", "twine", "json.tool",
-    "torch.distributed.launch", "torch.distributed.run", "cProfile", "ipykernel", "ensurepip",
-    "tensorboard", "tensorboard.main", "pdb", "sphinx", "mypy", "black", "ruff", "isort", "flake8",
-    "pylint", "jupyter", "site", "timeit", "zipfile", "mpi4py", "pre_commit", "coverage",
-}  # fmt: skip
+    "pip",
+    "venv",
+    "build",
+    "pytest",
+    "unittest",
+    "http",
+    "http.server",
+    "twine",
+    "json.tool",
+    "torch.distributed.launch",
+    "torch.distributed.run",
+    "cProfile",
+    "ipykernel",
+    "ensurepip",
+    "tensorboard",
+    "tensorboard.main",
+    "pdb",
+    "sphinx",
+    "mypy",
+    "black",
+    "ruff",
+    "isort",
+    "flake8",
+    "pylint",
+    "jupyter",
+    "site",
+    "timeit",
+    "zipfile",
+    "mpi4py",
+    "pre_commit",
+    "coverage",
+}
 _CONTINUED = re.compile(r"\\\s*\n\s*")
 
 

@@ -94,9 +94,11 @@ def _judge(
         near = training.distance <= 1
         if not start.script:
             signals.add(
-                0.5 if near else 0.4, training.path, training.call.line,
+                0.5 if near else 0.4,
+                training.path,
+                training.call.line,
                 f"runs {training.call.name}(…)",
-            )  # fmt: skip
+            )
         else:
             signals.add(0.2, training.path, training.call.line, f"reaches {training.call.name}(…)")
         if _TRAIN_NAME.search(stem):
@@ -139,9 +141,11 @@ def _common(
     signals = Signals(repository.tree.weight(path))
     if start.script:
         signals.add(
-            script_weight, start.script.path, start.script.line,
+            script_weight,
+            start.script.path,
+            start.script.line,
             f"installed command {start.script.name} = {start.script.target}",
-        )  # fmt: skip
+        )
     docs = [each for each in told if each.source in ("readme", "docs", "build")]
     if docs:
         signals.add(0.5, docs[0].path, docs[0].line, f"documented: {' '.join(docs[0].words)[:120]}")

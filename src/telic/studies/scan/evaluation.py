@@ -39,10 +39,12 @@ def find_evaluation(scan: Scan) -> EvaluationFinding:
     if flag:
         evidence = Evidence(path=flag.path, line=flag.line, note=f"flag {flag.flag or flag.name}")
         return EvaluationFinding(
-            style="same_entry", flag=flag.flag or flag.name, evidence=(evidence,),
+            style="same_entry",
+            flag=flag.flag or flag.name,
+            evidence=(evidence,),
             emits_scalars=_emits(scan, scan.train_reach),
             needs_network=_network(scan, scan.train_reach),
-        )  # fmt: skip
+        )
     embedded = list(_embedded(scan))
     if embedded:
         return EvaluationFinding(style="embedded", emits_scalars=True, evidence=tuple(embedded[:4]))

@@ -57,9 +57,11 @@ def _exists(found: Findings, name: str) -> bool:
     scan = found.scan
     folder = name.replace(".", "/")
     known = scan.repository.find(name) is not None or scan.repository.module(name) is not None
-    return known or scan.tree.has(folder) or any(
-        path.endswith(f"/{folder}") for path in scan.tree.folders
-    )  # fmt: skip
+    return (
+        known
+        or scan.tree.has(folder)
+        or any(path.endswith(f"/{folder}") for path in scan.tree.folders)
+    )
 
 
 def eval_distribution_differs(found: Findings) -> Iterator[HazardFinding]:
@@ -151,7 +153,14 @@ def no_seed_control(found: Findings) -> Iterator[HazardFinding]:
 
 
 EVALUATION = (
-    exit_zero_on_crash, eval_script_broken, eval_distribution_differs, eval_no_metrics,
-    eval_not_held_out, train_and_eval_share_entrypoint, reward_transformed_for_training,
-    no_local_metric_file, random_seed_by_default, no_seed_control,
-)  # fmt: skip
+    exit_zero_on_crash,
+    eval_script_broken,
+    eval_distribution_differs,
+    eval_no_metrics,
+    eval_not_held_out,
+    train_and_eval_share_entrypoint,
+    reward_transformed_for_training,
+    no_local_metric_file,
+    random_seed_by_default,
+    no_seed_control,
+)

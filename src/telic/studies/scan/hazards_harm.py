@@ -84,8 +84,11 @@ def dataset_needs_network(found: Findings) -> Iterator[HazardFinding]:
     seen = [at(path, call.line, f"{call.name}(…)") for path, call in _downloads(found, reach)]
     if not found.scan.train:
         roots = VOCABULARY.table("downloads")["roots"]
-        seen = [at(path, call.line, f"{call.name}(…)") for path, call in found.scan.source_calls()
-                if call.name in roots or call.last == "urlretrieve"]  # fmt: skip
+        seen = [
+            at(path, call.line, f"{call.name}(…)")
+            for path, call in found.scan.source_calls()
+            if call.name in roots or call.last == "urlretrieve"
+        ]
     if seen:
         yield hazard("dataset_needs_network", "training may download data or models", seen)
 
@@ -163,7 +166,14 @@ def documented_command_missing(found: Findings) -> Iterator[HazardFinding]:
 
 
 HARM = (
-    actuates_hardware, network_by_default, network_via_documented_examples, dataset_needs_network,
-    eval_needs_network, installs_packages_at_runtime, deletes_results, executes_generated_code,
-    unpriced_llm_calls, documented_command_missing,
-)  # fmt: skip
+    actuates_hardware,
+    network_by_default,
+    network_via_documented_examples,
+    dataset_needs_network,
+    eval_needs_network,
+    installs_packages_at_runtime,
+    deletes_results,
+    executes_generated_code,
+    unpriced_llm_calls,
+    documented_command_missing,
+)

@@ -68,6 +68,8 @@ def env_activation_required(found: Findings) -> Iterator[HazardFinding]:
 
 
 PACKAGES = (
-    env_version_floats, unmaintained_part, behaviour_depends_on_installed_packages,
+    env_version_floats,
+    unmaintained_part,
+    behaviour_depends_on_installed_packages,
     env_activation_required,
-)  # fmt: skip
+)

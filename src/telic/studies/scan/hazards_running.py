@@ -120,8 +120,16 @@ def config_not_cli_overridable(found: Findings) -> Iterator[HazardFinding]:
 
 def budget_hardcoded(found: Findings) -> Iterator[HazardFinding]:
     """A training length written into the call."""
-    names = {"total_timesteps", "num_timesteps", "max_iterations", "num_learning_iterations",
-             "n_steps", "total_steps", "timesteps", "max_epoch"}  # fmt: skip
+    names = {
+        "total_timesteps",
+        "num_timesteps",
+        "max_iterations",
+        "num_learning_iterations",
+        "n_steps",
+        "total_steps",
+        "timesteps",
+        "max_epoch",
+    }
     entries = {entry.path for entry in found.scan.train[:1]}
     for path, call in found.scan.calls(found.scan.train_reach):
         if path in entries and call.last in {"learn", "train", "fit"}:
@@ -192,8 +200,11 @@ def latest_run_default(found: Findings) -> Iterator[HazardFinding]:
         for call in found.scan.repository.modules[path].calls:
             if _LATEST.search(call.last):
                 note = f"{call.name}(…)"
-                yield hazard("latest_run_default", "takes the newest run when none is named",
-                             [at(path, call.line, note)])  # fmt: skip
+                yield hazard(
+                    "latest_run_default",
+                    "takes the newest run when none is named",
+                    [at(path, call.line, note)],
+                )
                 return
     for each in (*found.scan.settings.flags, *found.scan.settings.fields):
         if each.name.endswith("load_run") and each.known and each.default in (-1, "-1", ".*"):
@@ -217,8 +228,18 @@ def _place(setting: Setting) -> Evidence:
 
 
 RUNNING = (
-    display_by_default, renders_by_default, proprietary_simulator, gpu_required,
-    checkpoint_off_by_default, config_not_cli_overridable, budget_hardcoded, long_default_budget,
-    nested_search, multiple_trainers, no_entrypoint, precision_changes_result, latest_run_default,
+    display_by_default,
+    renders_by_default,
+    proprietary_simulator,
+    gpu_required,
+    checkpoint_off_by_default,
+    config_not_cli_overridable,
+    budget_hardcoded,
+    long_default_budget,
+    nested_search,
+    multiple_trainers,
+    no_entrypoint,
+    precision_changes_result,
+    latest_run_default,
     output_dir_collision,
-)  # fmt: skip
+)

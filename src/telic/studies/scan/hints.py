@@ -50,9 +50,11 @@ def apply_hints(adapter: Adapter, hints: tuple[Hint, ...]) -> Adapter:
             if held is not None and held["status"] == "unknown" and not held["confidence"]:
                 _fill(data, field, value)
                 data["provenance"][field] = {
-                    "status": "inferred", "confidence": hint.confidence, "evidence": [],
+                    "status": "inferred",
+                    "confidence": hint.confidence,
+                    "evidence": [],
                     "x-hint": hint.name,
-                }  # fmt: skip
+                }
     return Adapter.parse(data, "adapter")
 
 

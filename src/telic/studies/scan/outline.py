@@ -7,8 +7,17 @@ from typing import Any, NamedTuple
 
 _KEY = re.compile(r"^(\s*)(-\s+)?([\w./+-]+|\"[^\"]+\"|'[^']+')\s*:(?:\s+(.*?))?\s*$")
 _NUMBER = re.compile(r"^[+-]?(\d[\d_]*\.?\d*|\.\d+)([eE][+-]?\d+)?$")
-_WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False,
-          "null": None, "~": None, "none": None}  # fmt: skip
+_WORDS = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "false": False,
+    "no": False,
+    "off": False,
+    "null": None,
+    "~": None,
+    "none": None,
+}
 
 
 class Key(NamedTuple):

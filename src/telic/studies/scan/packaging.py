@@ -121,8 +121,10 @@ def requirements(tree: RepositoryTree) -> list[Requirement]:
         elif name.startswith("requirements") and name.endswith(".txt") and path.count("/") <= 1:
             found += _parsed(tree, path, tree.text(path).splitlines())
         elif name == "setup.py" and "/" not in path:
-            quoted = re.findall(r"""["']([A-Za-z][\w.-]*(?:\[[\w,]+\])?\s*(?:[<>=~!@].*?)?)["']""",
-                                _install_requires(tree.text(path)))  # fmt: skip
+            quoted = re.findall(
+                r"""["']([A-Za-z][\w.-]*(?:\[[\w,]+\])?\s*(?:[<>=~!@].*?)?)["']""",
+                _install_requires(tree.text(path)),
+            )
             found += _parsed(tree, path, quoted)
     return found
 

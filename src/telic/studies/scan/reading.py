@@ -23,10 +23,30 @@ from telic.studies.scan.syntax import (
 _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {ast.Name: (), ast.Constant: ()}
 """fields of each kind of node that hold expressions; ast.iter_child_nodes takes twice as long"""
 _NO_EXPRESSION = frozenset(
-    {"ctx", "op", "ops", "attr", "id", "arg", "kind", "conversion", "is_async", "type_comment",
-     "name", "names", "annotation", "simple", "level", "module", "type_params", "returns", "rest",
-     "kwd_attrs", "cls"}
-)  # fmt: skip
+    {
+        "ctx",
+        "op",
+        "ops",
+        "attr",
+        "id",
+        "arg",
+        "kind",
+        "conversion",
+        "is_async",
+        "type_comment",
+        "name",
+        "names",
+        "annotation",
+        "simple",
+        "level",
+        "module",
+        "type_params",
+        "returns",
+        "rest",
+        "kwd_attrs",
+        "cls",
+    }
+)
 _STATEMENTS = frozenset({"body", "orelse", "finalbody", "handlers", "cases"})
 _COMPUTING = (ast.BinOp, ast.Call, ast.UnaryOp, ast.IfExp, ast.Compare, ast.BoolOp)
 
@@ -127,19 +147,27 @@ class _Reader:
                 defaults[name.arg] = literal(value)
         self.facts.functions.append(
             Function(
-                node.name, self._where(), node.lineno, node.end_lineno or node.lineno,
-                tuple(names), defaults, self._decorators(node),
+                node.name,
+                self._where(),
+                node.lineno,
+                node.end_lineno or node.lineno,
+                tuple(names),
+                defaults,
+                self._decorators(node),
             )
-        )  # fmt: skip
+        )
         self._inside(node.name, node.body)
 
     def _class(self, node: ast.ClassDef) -> None:
         self.facts.classes.append(
             Class(
-                node.name, self._where(), node.lineno,
-                tuple(self._full(dotted(base)) for base in node.bases), self._decorators(node),
+                node.name,
+                self._where(),
+                node.lineno,
+                tuple(self._full(dotted(base)) for base in node.bases),
+                self._decorators(node),
             )
-        )  # fmt: skip
+        )
         self._inside(node.name, node.body)
 
     def _inside(self, name: str, body: list[ast.stmt]) -> None:
@@ -189,13 +217,17 @@ class _Reader:
             for name in target.elts if isinstance(target, ast.Tuple | ast.List) else [target]:
                 self.facts.assignments.append(
                     Assignment(
-                        dotted(name), node.lineno, self._where(),
+                        dotted(name),
+                        node.lineno,
+                        self._where(),
                         UNKNOWN if unpacked or node.value is None else literal(node.value),
                         isinstance(node, ast.AugAssign)
                         or (not unpacked and isinstance(node.value, _COMPUTING)),
-                        _annotation(node), keywords, condition,
+                        _annotation(node),
+                        keywords,
+                        condition,
                     )
-                )  # fmt: skip
+                )
 
     def _expressions(self, node: ast.AST) -> None:
         """Gather the calls of a statement, not those of statements inside it."""
@@ -220,12 +252,14 @@ class _Reader:
     def _call(self, node: ast.Call) -> None:
         self.facts.calls.append(
             Call(
-                self._full(dotted(node.func)), node.lineno, self._where(),
+                self._full(dotted(node.func)),
+                node.lineno,
+                self._where(),
                 tuple(literal(each) for each in node.args[:6]),
                 {k.arg: literal(k.value) for k in node.keywords if k.arg},
                 tuple(self.guards),
             )
-        )  # fmt: skip
+        )
 
     def _full(self, name: str) -> str:
         head, dot, rest = name.partition(".")

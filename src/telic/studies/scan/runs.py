@@ -16,31 +16,69 @@ _SEEDING = re.compile(
 _DETERMINISTIC = re.compile(
     r"use_deterministic_algorithms|cudnn\.deterministic|torch_deterministic|cudnn_deterministic"
 )
-_FOLDERS = ("log_dir", "logdir", "run_dir", "output_dir", "save_dir", "log_path", "experiment_dir",
-            "train_dir", "base_dir", "log_folder", "results_dir", "checkpoint_dir", "outdir",
-            "log_root_path", "run_name", "logger_dir", "experiment_path", "workdir",
-            "save_path")  # fmt: skip
+_FOLDERS = (
+    "log_dir",
+    "logdir",
+    "run_dir",
+    "output_dir",
+    "save_dir",
+    "log_path",
+    "experiment_dir",
+    "train_dir",
+    "base_dir",
+    "log_folder",
+    "results_dir",
+    "checkpoint_dir",
+    "outdir",
+    "log_root_path",
+    "run_name",
+    "logger_dir",
+    "experiment_path",
+    "workdir",
+    "save_path",
+)
 _CHECKPOINT = re.compile(
     r"(\.(pt|pth|ckpt|pkl|zip|safetensors|onnx|npz|cleanrl_model|params|msgpack|orbax|tar))$|^model_\{"
 )
 _SAVES = re.compile(r"^(save\w*|dump|export\w*)$")
 _CANONICAL: dict[str, re.Pattern[str]] = {
-    "return": re.compile(r"(^|[/_ ])(episodic_return|ep_rew_mean|mean_reward|episode_return|"
-                         r"episode_reward|avg_reward|average_return|reward_mean|ep_ret|"
-                         r"episode_reward_mean|mean_episode_return)$", re.I),
+    "return": re.compile(
+        r"(^|[/_ ])(episodic_return|ep_rew_mean|mean_reward|episode_return|"
+        r"episode_reward|avg_reward|average_return|reward_mean|ep_ret|"
+        r"episode_reward_mean|mean_episode_return)$",
+        re.I,
+    ),
     "success": re.compile(r"success(_rate)?$", re.I),
-    "episode_length": re.compile(r"(episodic_length|ep_len_mean|episode_length|mean_episode_length|"
-                                 r"ep_len|episode_len\w*)$", re.I),
+    "episode_length": re.compile(
+        r"(episodic_length|ep_len_mean|episode_length|mean_episode_length|"
+        r"ep_len|episode_len\w*)$",
+        re.I,
+    ),
     "entropy": re.compile(r"(^|[/_])entropy(_loss)?$", re.I),
     "kl": re.compile(r"(^|[/_])(approx_kl|kl|mean_kl|kl_mean|kl_divergence)$", re.I),
-    "value_loss": re.compile(r"(^|[/_])(value_loss|critic_loss|v_loss|value_function|vf_loss|"
-                             r"qf_loss)$", re.I),
+    "value_loss": re.compile(
+        r"(^|[/_])(value_loss|critic_loss|v_loss|value_function|vf_loss|"
+        r"qf_loss)$",
+        re.I,
+    ),
     "explained_variance": re.compile(r"explained_variance$", re.I),
     "clip_fraction": re.compile(r"clip_?frac(tion)?$", re.I),
     "sps": re.compile(r"(^|[/_])(SPS|fps|total_fps|steps_per_second|env_steps_per_sec\w*)$", re.I),
-}  # fmt: skip
-_WRITES = {"add_scalar", "log", "record", "logkv", "scalar", "write_scalar", "log_scalar",
-           "add_metric", "log_metrics", "track_data", "log_tabular", "store"}  # fmt: skip
+}
+_WRITES = {
+    "add_scalar",
+    "log",
+    "record",
+    "logkv",
+    "scalar",
+    "write_scalar",
+    "log_scalar",
+    "add_metric",
+    "log_metrics",
+    "track_data",
+    "log_tabular",
+    "store",
+}
 
 
 def find_seeds(scan: Scan) -> SeedFinding:
@@ -136,8 +174,12 @@ def find_metrics(scan: Scan) -> dict[str, str]:
     for path in dict.fromkeys([*near, *scan.source_files]):
         facts = scan.repository.modules[path]
         keys = [call.args[0] for call in facts.calls if call.last in _WRITES and call.args]
-        keys += [key for call in facts.calls if call.last in _WRITES and call.args
-                 and isinstance(call.args[0], dict) for key in call.args[0]]  # fmt: skip
+        keys += [
+            key
+            for call in facts.calls
+            if call.last in _WRITES and call.args and isinstance(call.args[0], dict)
+            for key in call.args[0]
+        ]
         keys += [each.target.split(".", 1)[-1] for each in facts.assignments if "/" in each.target]
         for key in keys:
             if isinstance(key, str) and not key.startswith("<"):

@@ -113,10 +113,12 @@ def _fields(path: str, facts: ModuleFacts) -> Iterator[Setting]:
     classes = {
         f"{each.scope}.{each.name}".lstrip("."): each
         for each in facts.classes
-        if any("dataclass" in name or "configclass" in name or name.endswith("define")
-               for name in each.decorators)
+        if any(
+            "dataclass" in name or "configclass" in name or name.endswith("define")
+            for name in each.decorators
+        )
         or any(word in each.name for word in _CLASS_WORDS)
-    }  # fmt: skip
+    }
     for each in facts.assignments:
         outer = each.scope.partition(".")[0]
         if (each.scope in classes or outer in classes) and "." not in each.target:

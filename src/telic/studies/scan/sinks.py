@@ -20,10 +20,27 @@ _METRIC = re.compile(
 _PRINTS = re.compile(
     r"^(print|tqdm(\.\w+)*|rich\.print)$|\b(log|logger|logging|console)\.(info|print)$"
 )
-_BOARDS = {"SummaryWriter", "TensorboardSummaryWriter", "create_file_writer", "FileWriter",
-           "TensorboardLogger", "TensorBoardLogger", "TBLogger", "TensorBoardOutput"}  # fmt: skip
-_LOGGER_SETTING = {"logger", "log_backend", "tracker", "logger_type", "loggers",
-                   "logger_backend", "experiment_logger", "writer_type", "log_with"}  # fmt: skip
+_BOARDS = {
+    "SummaryWriter",
+    "TensorboardSummaryWriter",
+    "create_file_writer",
+    "FileWriter",
+    "TensorboardLogger",
+    "TensorBoardLogger",
+    "TBLogger",
+    "TensorBoardOutput",
+}
+_LOGGER_SETTING = {
+    "logger",
+    "log_backend",
+    "tracker",
+    "logger_type",
+    "loggers",
+    "logger_backend",
+    "experiment_logger",
+    "writer_type",
+    "log_with",
+}
 _CHOICES: dict[str, tuple[SinkKind, str, bool]] = {
     "wandb": ("wandb", "wandb", True),
     "tensorboard": ("tensorboard", "tensorboard", False),
@@ -97,9 +114,16 @@ def _from_calls(scan: Scan) -> Iterator[Found]:
         weight = 0.6 if path in reached else 0.3
         note = f"{call.name}(…)" + (f" when {switch.name}" if switch.name else "")
         yield Found(
-            sink, name, network, on, switch.name, _template(call), None, weight,
+            sink,
+            name,
+            network,
+            on,
+            switch.name,
+            _template(call),
+            None,
+            weight,
             Evidence(path=path, line=call.line, note=note),
-        )  # fmt: skip
+        )
 
 
 def _kind(call: Call, path: str) -> tuple[SinkKind, str, bool] | None:

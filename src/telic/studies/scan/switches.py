@@ -22,9 +22,28 @@ _CONFIG_ENDING = re.compile(r"_?(cfg|config|type|kwargs|args)$", re.I)
 _HOLDERS = {"value", "enabled", "enable", "activate", "active"}
 """attributes that stand for the thing they belong to"""
 _COMMON_METHODS = {
-    "__init__", "__call__", "__enter__", "create", "make", "build", "get", "log", "write", "close",
-    "update", "reset", "step", "setup", "start", "run", "call", "new", "save", "load", "add",
-}  # fmt: skip
+    "__init__",
+    "__call__",
+    "__enter__",
+    "create",
+    "make",
+    "build",
+    "get",
+    "log",
+    "write",
+    "close",
+    "update",
+    "reset",
+    "step",
+    "setup",
+    "start",
+    "run",
+    "call",
+    "new",
+    "save",
+    "load",
+    "add",
+}
 _DEPTH = 4
 
 

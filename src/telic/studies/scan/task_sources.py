@@ -26,14 +26,18 @@ class Pattern(NamedTuple):
 
 _PATTERNS: dict[str, Pattern] = {
     "reward": Pattern(
-        re.compile(r"^_?(compute|get|calc|calculate)_(\w+_)?rewards?$|^_reward_\w+|^_?rewards?(_fn|_func"
-                   r"|_function|_dense|_sparse)?$|^_?(compute|get)_rew$|^rew(ard)?_[a-z]\w+$|^\w+_reward$"),
+        re.compile(
+            r"^_?(compute|get|calc|calculate)_(\w+_)?rewards?$|^_reward_\w+|^_?rewards?(_fn|_func"
+            r"|_function|_dense|_sparse)?$|^_?(compute|get)_rew$|^rew(ard)?_[a-z]\w+$|^\w+_reward$"
+        ),
         re.compile(r"(^|[/_])rewards?([_/.]|$)"),
         re.compile(r"^(self\.)?_?(\w+_)?(rewards?|rew_buf|rew)$"),
     ),
     "termination": Pattern(
-        re.compile(r"^_?(check|get|compute|is|has)_?(\w+_)?(terminat\w*|dones?)$|^_?is_done$|^_get_dones$"
-                   r"|^_?terminations?$|^_?should_terminate$"),
+        re.compile(
+            r"^_?(check|get|compute|is|has)_?(\w+_)?(terminat\w*|dones?)$|^_?is_done$|^_get_dones$"
+            r"|^_?terminations?$|^_?should_terminate$"
+        ),
         re.compile(r"(^|[/_])terminations?([_/.]|$)"),
         re.compile(r"^(self\.)?_?(terminated|terminations?|dones?|reset_buf)$"),
     ),
@@ -47,7 +51,7 @@ _PATTERNS: dict[str, Pattern] = {
         re.compile(r"(^|[/_])(domain_)?randomi[sz]\w*|(^|[/_])events?\.py$"),
         None,
     ),
-}  # fmt: skip
+}
 _LEARNER_NAMES = re.compile(
     r"(^|[_.])(normali[sz]\w*|scaled?|clip\w*|log\w*|plot\w*|mean|avg|average|episod\w*|total|print|"
     r"record|save|test|eval\w*|expected|estimat\w*|update|set|add|reset|intrinsic|predict\w*|store|"

@@ -13,8 +13,19 @@ _TRAINER = re.compile(
 _MODES = re.compile(
     r"(model|net|network|actor|critic|policy|module|encoder|decoder|self|nn)\w*$", re.I
 )
-_ALWAYS = {"learn", "run_experiment", "train_agent", "train_model", "run_training", "train_policy",
-           "start_training", "train_loop", "learn_one_epoch", "fit_online", "run_rl"}  # fmt: skip
+_ALWAYS = {
+    "learn",
+    "run_experiment",
+    "train_agent",
+    "train_model",
+    "run_training",
+    "train_policy",
+    "start_training",
+    "train_loop",
+    "learn_one_epoch",
+    "fit_online",
+    "run_rl",
+}
 _GRADIENT = {"backward", "apply_gradients", "apply_updates", "value_and_grad", "minimize"}
 _LOADS = re.compile(
     r"^(load\w*|restore\w*|from_pretrained|get_inference_policy|load_state_dict|predict|"

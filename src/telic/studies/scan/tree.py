@@ -25,27 +25,85 @@ PLACE_WEIGHT: dict[Place, float] = {
 """how much a claim about the sources counts when it rests on a file of this place"""
 
 _SKIPPED = {
-    ".git", ".hg", ".svn", ".telic", ".rlxp", ".venv", "venv", "__pycache__", "node_modules",
-    ".tox", ".mypy_cache", ".ruff_cache", ".pytest_cache", "site-packages", "wandb", ".idea",
-}  # fmt: skip
+    ".git",
+    ".hg",
+    ".svn",
+    ".telic",
+    ".rlxp",
+    ".venv",
+    "venv",
+    "__pycache__",
+    "node_modules",
+    ".tox",
+    ".mypy_cache",
+    ".ruff_cache",
+    ".pytest_cache",
+    "site-packages",
+    "wandb",
+    ".idea",
+}
 _PLACES: tuple[tuple[Place, frozenset[str]], ...] = (
     ("test", frozenset({"test", "tests", "testing"})),
     ("docs", frozenset({"doc", "docs", "documentation", "website", "mkdocs"})),
-    ("vendored", frozenset({"third_party", "thirdparty", "vendor", "vendored", "external", "extern",
-                            "submodules", "deps"})),
+    (
+        "vendored",
+        frozenset(
+            {
+                "third_party",
+                "thirdparty",
+                "vendor",
+                "vendored",
+                "external",
+                "extern",
+                "submodules",
+                "deps",
+            }
+        ),
+    ),
     ("template", frozenset({"template", "templates", "skeleton"})),
     ("generated", frozenset({"build", "dist", "generated", "_pb2"})),
-    ("example", frozenset({"example", "examples", "demo", "demos", "tutorial", "tutorials",
-                           "notebooks", "benchmarks", "benchmark", "reproductions"})),
-)  # fmt: skip
+    (
+        "example",
+        frozenset(
+            {
+                "example",
+                "examples",
+                "demo",
+                "demos",
+                "tutorial",
+                "tutorials",
+                "notebooks",
+                "benchmarks",
+                "benchmark",
+                "reproductions",
+            }
+        ),
+    ),
+)
 _TEST_FILE = re.compile(r"(^test_.*|.*_test|conftest)\.py$")
 _TEST_TOOLS = re.compile(
     r"^\s*(import|from) (pytest|unittest|absl\.testing)\b|\bdef test_\w+\(", re.M
 )
 _TEXT = {
-    ".py", ".pyi", ".md", ".rst", ".txt", ".toml", ".cfg", ".ini", ".yaml", ".yml", ".json", ".gin",
-    ".sh", ".bash", ".mk", ".dockerfile", ".config", "",
-}  # fmt: skip
+    ".py",
+    ".pyi",
+    ".md",
+    ".rst",
+    ".txt",
+    ".toml",
+    ".cfg",
+    ".ini",
+    ".yaml",
+    ".yml",
+    ".json",
+    ".gin",
+    ".sh",
+    ".bash",
+    ".mk",
+    ".dockerfile",
+    ".config",
+    "",
+}
 _LARGEST_FILE = 1_500_000
 _MOST_FILES = 40_000
 

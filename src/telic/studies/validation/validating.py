@@ -78,9 +78,13 @@ def demote_if_changed(ledger: Ledger, candidate: str) -> tuple[str, ...]:
     if changed:
         reason = f"{', '.join(changed)} changed since it was validated"
         lifecycle.transition(
-            ledger.folder, candidate, CandidateStatus.DRAFT, SYSTEM, reason,
+            ledger.folder,
+            candidate,
+            CandidateStatus.DRAFT,
+            SYSTEM,
+            reason,
             data={"changed": list(changed)},
-        )  # fmt: skip
+        )
     return changed
 
 
@@ -123,10 +127,14 @@ def _freeze(ledger: Ledger, name: str, checks: tuple[CheckResult, ...]) -> None:
         {**found.as_data(), **hashes, "validation": validation.as_data()},
     )
     lifecycle.transition(
-        folder, name, CandidateStatus.VALIDATED, SYSTEM, "all checks passed",
+        folder,
+        name,
+        CandidateStatus.VALIDATED,
+        SYSTEM,
+        "all checks passed",
         data={
             **hashes,
             "checks": [{"id": each.id, "passed": each.passed} for each in checks],
             "phase": found.plan.phases[0],
         },
-    )  # fmt: skip
+    )

@@ -143,16 +143,29 @@ def _evaluation(evidence: Evidence) -> str:
     def row(record: Json) -> tuple[str, ...]:
         mark = "**" if record["global_step"] == evidence.step else ""
         values = (
-            f"{record['global_step']:,}", number(record["mean_return"]),
-            interval(record["interval"]), number(record["p10_return"]),
-            number(record["median_return"]), number(record["p90_return"]),
-            number(record["episode_length"]), f"{record['terminated_share']:.0%}",
+            f"{record['global_step']:,}",
+            number(record["mean_return"]),
+            interval(record["interval"]),
+            number(record["p10_return"]),
+            number(record["median_return"]),
+            number(record["p90_return"]),
+            number(record["episode_length"]),
+            f"{record['terminated_share']:.0%}",
             number(record["env_return"]),
-        )  # fmt: skip
+        )
         return tuple(f"{mark}{each}{mark}" for each in values)
 
-    columns = ["steps", "mean return", "95 % interval", "p10", "median", "p90", "length",
-               "ended early", "task's own return"]  # fmt: skip
+    columns = [
+        "steps",
+        "mean return",
+        "95 % interval",
+        "p10",
+        "median",
+        "p90",
+        "length",
+        "ended early",
+        "task's own return",
+    ]
     parts = ["## Evaluation"]
     if not evidence.evaluations:
         return "\n\n".join([*parts, f"Return: {MISSING}."])

@@ -16,11 +16,26 @@ from telic.training.population import Population
 from telic.training.settings import PpoSettings
 
 DEFAULTS = PpoSettings(
-    num_envs=1, horizon=2048, minibatch_size=64, epochs=10, learning_rate=3e-4, gamma=0.99,
-    gae_lambda=0.95, clip=0.2, entropy_coef=0.0, value_coef=0.5, max_grad_norm=0.5,
-    target_kl=1e9, hidden=(64, 64), activation="tanh", log_std=0.0, normalise_obs=False,
-    scale_reward=False, stagger=False, overlap=False,
-)  # fmt: skip
+    num_envs=1,
+    horizon=2048,
+    minibatch_size=64,
+    epochs=10,
+    learning_rate=3e-4,
+    gamma=0.99,
+    gae_lambda=0.95,
+    clip=0.2,
+    entropy_coef=0.0,
+    value_coef=0.5,
+    max_grad_norm=0.5,
+    target_kl=1e9,
+    hidden=(64, 64),
+    activation="tanh",
+    log_std=0.0,
+    normalise_obs=False,
+    scale_reward=False,
+    stagger=False,
+    overlap=False,
+)
 """Stable-Baselines3's own defaults in our words; it has no KL limit, so ours is out of reach"""
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "elu": nn.ELU, "relu": nn.ReLU}
