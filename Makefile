@@ -28,8 +28,8 @@ test-all: $(STAMP)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 check: $(STAMP)
-	$(BIN)/ruff format --check src tests examples benchmarks
-	$(BIN)/ruff check src tests examples benchmarks
+	$(BIN)/ruff format --check src tests examples benchmarks scripts
+	$(BIN)/ruff check src tests examples benchmarks scripts
 	$(BIN)/pyright
 	$(BIN)/python -m pytest -q tests/test_layers.py
 
@@ -40,8 +40,8 @@ bench-gpu: $(STAMP)
 	$(BIN)/python benchmarks/gpu.py
 
 format: $(STAMP)
-	$(BIN)/ruff format src tests examples benchmarks
-	$(BIN)/ruff check --fix src tests examples benchmarks
+	$(BIN)/ruff format src tests examples benchmarks scripts
+	$(BIN)/ruff check --fix src tests examples benchmarks scripts
 
 setup: $(STAMP)
 

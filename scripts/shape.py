@@ -38,15 +38,16 @@ LAYERS = {
     "judges": 4.1,
     "composer": 4.2,
     "authors": 4.3,
+    "agents": 4.3,
     "session": 5,
     "search": 5,
     "studies": 5,
-    "importers": 5.3,
+    "retelling": 5.3,
     "bench": 5.5,
     "plugin": 5.6,
     "verbs": 6,
-    "cli": 7,
     "mcp": 7,
+    "cli": 7.1,
     "testing": 9,
 }
 TOP = 10
