@@ -58,6 +58,8 @@ class Ledger:
         self._projector = Projector(folder.name)
         self._events: list[LedgerEvent] = []
         self._read_to = 0
+        self.written = 0
+        """lines that were committed through this object"""
 
     # ------------------------------------------------------------------ reading
 
@@ -192,6 +194,7 @@ class Ledger:
                 hint="Put the payload into an evidence file and name its hash.",
             )
         commit(self.path, line)
+        self.written += 1
         return _checked(line, head)
 
     def _noting_jump(self, data: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,304 @@
+"""One object that answers every question about a study, each worked out once.
+
+What it says is a snapshot: of the ledger as it was at the first question, and of each file as it
+was when first asked for. The snapshot is forgotten by `refresh`, when the lock is taken, and by
+every event that is appended through its ledger; so whoever decides under the lock decides by what
+is true then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+
+from telic.storage.files import read_record
+from telic.studies import approvals, gitro, subjects
+from telic.studies.approvals import Standing
+from telic.studies.candidate_files import current_candidate, known
+from telic.studies.evidence.claims import Audit
+from telic.studies.evidence.store import altered, read_evidence
+from telic.studies.folder import StudyFolder, read_registry
+from telic.studies.ledger import Ledger
+from telic.studies.queue import manifest_of, run_revisions
+from telic.studies.records import (
+    Actor,
+    Adapter,
+    Candidate,
+    Contract,
+    Evidence,
+    LedgerEvent,
+    MetricSpec,
+    Protocol,
+    QueueManifest,
+    Registry,
+)
+from telic.studies.records.base import Sha
+from telic.studies.records.contract import ApprovalKey, Phase
+from telic.studies.records.run import EvidenceKind
+from telic.studies.state import CandidateState, Incumbent, StudyState
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def fact(
+    find: Callable[Concatenate[Study, Arguments], Result],
+) -> Callable[Concatenate[Study, Arguments], Result]:
+    """Work out a question about a study once per snapshot: a method, or a function of a study.
+
+    Arguments besides the study must be hashable, and what is returned must not be changed.
+    """
+
+    @wraps(find)
+    def answer(study: Study, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        facts = study.facts()
+        key = (find, args, tuple(sorted(kwargs.items())))
+        if key not in facts:
+            facts[key] = find(study, *args, **kwargs)
+        return cast("Result", facts[key])
+
+    return answer
+
+
+class Study:
+    """A study: its files, its ledger, and everything that follows from them."""
+
+    def __init__(self, folder: StudyFolder, ledger: Ledger | None = None) -> None:
+        self.folder = folder
+        self.ledger = ledger or Ledger(folder)
+        self._facts: dict[Any, Any] = {}
+        self._written = self.ledger.written
+
+    @classmethod
+    def find(cls, root: Path, task: str | None = None, study: str | None = None) -> Study:
+        """Return the active study of a repository, or the named one; see `StudyFolder.find`."""
+        return cls(StudyFolder.find(root, task, study))
+
+    @property
+    def name(self) -> str:
+        """What the ledger calls it: task/study."""
+        return self.folder.name
+
+    @property
+    def root(self) -> Path:
+        """The repository."""
+        return self.folder.root
+
+    # ------------------------------------------------------------------ the snapshot
+
+    def refresh(self) -> Study:
+        """Forget everything that was read; the next question looks again."""
+        self._facts = {}
+        return self
+
+    def facts(self) -> dict[Any, Any]:
+        """Return what is known of the snapshot; empty after an event was appended."""
+        if self._written != self.ledger.written:
+            self._written = self.ledger.written
+            self._facts = {}
+        return self._facts
+
+    # ------------------------------------------------------------------ writing
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the study's lock; may be nested. What is asked inside is read anew."""
+        with self.ledger.locked():
+            self.refresh()
+            yield
+
+    def append(
+        self, type: str, subject: str | None, data: dict[str, Any], actor: Actor
+    ) -> LedgerEvent:
+        """Commit one event; see `Ledger.append`."""
+        return self.ledger.append(type, subject, data, actor)
+
+    def require_intact(self) -> None:
+        """Raise BrokenIntegrity E_LEDGER_BROKEN unless the chain verifies."""
+        self.ledger.require_intact()
+
+    # ------------------------------------------------------------------ what the ledger says
+
+    @property
+    @fact
+    def _moment(self) -> tuple[StudyState, tuple[LedgerEvent, ...]]:
+        state = self.ledger.state()
+        return state, tuple(self.ledger.events()[: state.ledger_head.seq])
+
+    @property
+    def state(self) -> StudyState:
+        """What the ledger comes to."""
+        return self._moment[0]
+
+    @property
+    def events(self) -> tuple[LedgerEvent, ...]:
+        """The lines of the ledger."""
+        return self._moment[1]
+
+    @property
+    def incumbent(self) -> Incumbent | None:
+        """The candidate that the study trusts under its protocol."""
+        return self.state.incumbent
+
+    @property
+    @fact
+    def run_revisions(self) -> dict[str, int]:
+        """Which revision of its candidate each run was started for."""
+        return run_revisions(self.events)
+
+    # ------------------------------------------------------------------ what the files say
+
+    @property
+    @fact
+    def registry(self) -> Registry:
+        """The repository's index."""
+        return read_registry(self.root)
+
+    @property
+    @fact
+    def contract(self) -> Contract:
+        """What may be tried, as it is on disk."""
+        return self.folder.read_contract()
+
+    @property
+    @fact
+    def adapter(self) -> Adapter:
+        """How the repository trains."""
+        return self.folder.read_adapter()
+
+    @property
+    @fact
+    def metric_spec(self) -> MetricSpec:
+        """What is measured."""
+        return self.folder.read_metric_spec()
+
+    @property
+    @fact
+    def protocol(self) -> Protocol:
+        """How results are measured."""
+        return self.folder.read_protocol()
+
+    @property
+    @fact
+    def contract_hash(self) -> Sha:
+        """The hash of the contract on disk, without its approvals."""
+        return subjects.contract_hash(self.contract)
+
+    @property
+    @fact
+    def metric_spec_hash(self) -> Sha | None:
+        """The hash of the metric file on disk; None while there is none."""
+        return subjects.metric_spec_hash(self.folder)
+
+    @property
+    @fact
+    def protocol_hash(self) -> Sha | None:
+        """The hash of the protocol on disk; None while there is none."""
+        return subjects.current_protocol_hash(self.folder)
+
+    @property
+    @fact
+    def adapter_hash(self) -> Sha | None:
+        """The hash of the adapter on disk; None while there is none."""
+        return subjects.adapter_hash(self.folder)
+
+    @property
+    @fact
+    def is_git(self) -> bool:
+        """Whether the repository is under git."""
+        return gitro.is_repository(self.root)
+
+    # ------------------------------------------------------------------ candidates
+
+    @fact
+    def candidate(self, name: str) -> Candidate:
+        """Return a candidate in the revision that the ledger knows; raises UnknownName."""
+        return current_candidate(self.ledger, name)
+
+    def candidate_state(self, name: str) -> CandidateState:
+        """Return a candidate as the ledger knows it; raises UnknownName."""
+        return self.state.candidates.get(name) or known(self.ledger, name)
+
+    # ------------------------------------------------------------------ approvals
+
+    @fact
+    def standing(self, key: ApprovalKey, candidate: str | None = None) -> Standing:
+        """Return whether an approval holds now."""
+        return approvals.standing(self.folder, self.state, key, candidate, contract=self.contract)
+
+    @property
+    @fact
+    def standings(self) -> tuple[Standing, ...]:
+        """How every approval of the contract stands now, required ones first."""
+        return tuple(approvals.standings(self.folder, self.state))
+
+    @property
+    @fact
+    def missing_approvals(self) -> tuple[Standing, ...]:
+        """The required approvals that do not hold now."""
+        return tuple(approvals.missing(self.folder, self.state))
+
+    @fact
+    def experiment_standing(self, candidate: str, phase: Phase) -> Standing:
+        """Return whether a candidate may run in a phase: approved itself or by its class."""
+        found = self.candidate(candidate)
+        return approvals.experiment_standing(self.folder, self.state, found, phase)
+
+    # ------------------------------------------------------------------ the queue
+
+    @property
+    @fact
+    def queue(self) -> QueueManifest:
+        """The queue that the ledger comes to."""
+        return manifest_of(self.events, self.state)
+
+    @fact
+    def planned_seeds(self, candidate: str, phase: Phase) -> frozenset[int]:
+        """Return the seeds of a phase: those of the plan, and those that were asked for later."""
+        asked = [
+            job.seed
+            for job in self.queue.jobs
+            if (job.candidate, job.phase) == (candidate, phase) and job.status != "cancelled"
+        ]
+        return frozenset([*asked, *self.candidate(candidate).plan.seeds.get(phase, ())])
+
+    # ------------------------------------------------------------------ evidence
+
+    @fact
+    def sheet(self, name: str) -> Evidence:
+        """Return a piece of evidence; raises StudyError E_NO_EVIDENCE when there is none."""
+        return read_evidence(self.folder, name)
+
+    def evidence_names(
+        self, kind: EvidenceKind, *, run: str | None = None, candidate: str | None = None
+    ) -> list[str]:
+        """Return the evidence of a kind about a run or a candidate, the oldest first."""
+        found = [
+            (entry.seq, name)
+            for name, entry in self.state.evidence.items()
+            if entry.kind == kind
+            and (run is None or entry.run == run)
+            and (candidate is None or entry.candidate == candidate)
+        ]
+        return [name for _, name in sorted(found)]
+
+    def latest(
+        self, kind: EvidenceKind, *, run: str | None = None, candidate: str | None = None
+    ) -> Evidence | None:
+        """Return the newest evidence of a kind about a run or a candidate; None without one."""
+        names = self.evidence_names(kind, run=run, candidate=candidate)
+        return self.sheet(names[-1]) if names else None
+
+    def altered(self, names: Iterable[str]) -> list[str]:
+        """Return the evidence whose file is gone or is not what the ledger recorded."""
+        return altered(self.folder, self.state, names)
+
+    @fact
+    def audits(self, candidate: str) -> tuple[Audit, ...]:
+        """Return the audits of a candidate, the oldest first."""
+        names = self.evidence_names("audit", candidate=candidate)
+        audits = [str(self.sheet(name).payload["audit"]) for name in names]
+        return tuple(read_record(self.folder.audit_file(name), Audit) for name in audits)
