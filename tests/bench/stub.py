@@ -5,9 +5,9 @@ from pathlib import Path
 from telic.judges.leaf import leaf
 from telic.judges.verdict import judged, together
 from telic.session.api import Session
-from telic.session.folder import new_session
 from telic.session.records import Iteration, MemberScore, SessionConfig, SessionSummary
 from telic.storage.files import write_json
+from telic.storage.layout import new_session
 
 
 class StubRunner:

@@ -13,13 +13,12 @@ from telic.cli.output import console
 from telic.cli.steered import SteeredView
 from telic.session.admission import Admission
 from telic.session.control import Steering, Stopped
-from telic.session.folder import SessionFolder, list_sessions
 from telic.session.forecast import forecast
 from telic.session.notes import read_notes
 from telic.session.records import SessionConfig
 from telic.session.spending import Account, Allowance
 from telic.storage.files import read_json, read_record, write_json
-from telic.storage.layout import list_runs
+from telic.storage.layout import SessionFolder, list_runs, list_sessions
 from telic.storage.locks import RunLock
 from tests.session.sessions import CRITERIA, add_iteration, add_run, make_session
 

@@ -14,9 +14,9 @@ from telic.search.records import (
     SearchConfig,
     Tried,
 )
-from telic.session.folder import SessionFolder
 from telic.session.records import MemberScore, SessionSummary
 from telic.storage.files import JsonLines, write_json
+from telic.storage.layout import SessionFolder
 from tests.session.sessions import add_iteration, make_session
 
 SESSION = "session_20260102_030405_abcd1234"

@@ -11,9 +11,9 @@ from telic.llm import Limits, Models, Request, Scripted
 from telic.rendering.jobs import Rendering
 from telic.sandbox import host
 from telic.session.api import Session, run
-from telic.session.folder import SessionFolder
 from telic.session.report import pictures
 from telic.storage.files import read_json
+from telic.storage.layout import SessionFolder
 from telic.training.run import LocalChannel
 from tests.agents.scripts import REVISION, SCRIPT, STRICT
 

@@ -7,10 +7,9 @@ import torch
 
 from telic.composer.compose import Composition
 from telic.judges.criteria import Criterion
-from telic.session.folder import SessionFolder
 from telic.session.records import Candidate, Iteration, SessionConfig
 from telic.storage.files import write_json, write_text
-from telic.storage.layout import RunFolder
+from telic.storage.layout import RunFolder, SessionFolder
 from telic.storage.scalars import ScalarLog
 from tests.training.small import SPEED
 

@@ -5,11 +5,10 @@ import pytest
 from telic.errors import ConfigError, UsageError
 from telic.session import branching
 from telic.session.branching import branch, inherited, origin_of
-from telic.session.folder import list_sessions
 from telic.session.notes import notes_for, read_notes
 from telic.session.records import Candidate, SessionConfig
 from telic.storage.files import read_json, read_record
-from telic.storage.layout import RunFolder
+from telic.storage.layout import RunFolder, list_sessions
 from tests.session.sessions import add_iteration, make_session
 
 

@@ -3,9 +3,8 @@
 import pytest
 
 from telic.session.divergence import alarms
-from telic.session.folder import IterationFolder
 from telic.storage.files import JsonLines
-from telic.storage.layout import MemberFolder
+from telic.storage.layout import IterationFolder, MemberFolder
 from telic.storage.scalars import ScalarLog
 from tests.session.test_report import iteration, score
 

@@ -11,12 +11,12 @@ from telic.judges.verdict import judged, together, unknown
 from telic.sandbox.interpreters import kept
 from telic.session import api, composing
 from telic.session.api import run
-from telic.session.folder import SessionFolder
 from telic.session.judging import decide as decide_on
 from telic.session.records import Candidate, MemberScore, SessionConfig, Variant
 from telic.session.revise import revise
 from telic.session.weights import weights_in, with_weights
 from telic.storage.files import read_json
+from telic.storage.layout import SessionFolder
 from tests.training.small import SPEED
 
 JUDGE = """

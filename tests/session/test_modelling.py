@@ -12,9 +12,9 @@ from telic.llm import Models, Scripted, answer_order, list_orders
 from telic.llm.orders import ORDERS
 from telic.session.api import run
 from telic.session.bounds import bounds, within
-from telic.session.folder import SessionFolder
 from telic.session.story import Story
 from telic.storage.files import read_json
+from telic.storage.layout import SessionFolder
 from telic.training.presets import PRESETS, preset
 from tests.agents.scripts import JUDGE, REVISION, REWARD, SCRIPT, STRICT
 from tests.session.test_memory import learned

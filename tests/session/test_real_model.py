@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from telic.llm.replies import Replies
-from telic.session.folder import list_sessions
 from telic.storage.files import read_json, read_json_lines
+from telic.storage.layout import list_sessions
 
 pytestmark = pytest.mark.long
 

@@ -12,8 +12,8 @@ import pytest
 from telic import llm
 from telic.llm import Models, Scripted
 from telic.session.api import run
-from telic.session.folder import SessionFolder
 from telic.storage.files import read_json
+from telic.storage.layout import SessionFolder
 
 RECORDED = sorted((Path(__file__).parent / "recorded").glob("*.json"))
 LOOKING = ("vision_criteria", "vision_judge", "vision_again")

@@ -15,7 +15,6 @@ from telic.judges.verdict import judged, together, unknown
 from telic.llm.replies import Replies
 from telic.rendering import Rendering
 from telic.session.approval import parse_criteria
-from telic.session.folder import SessionFolder
 from telic.session.records import (
     Candidate,
     Iteration,
@@ -31,6 +30,7 @@ from telic.session.report.costs import read_costs
 from telic.session.report.formula import formula
 from telic.session.report.markdown import plain
 from telic.storage.files import JsonLines, read_json, write_json, write_text
+from telic.storage.layout import SessionFolder
 from telic.storage.scalars import ScalarLog
 from tests.session.test_spending import pay
 

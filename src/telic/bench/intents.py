@@ -25,9 +25,9 @@ from telic.core.events import Event, Listener, ignore
 from telic.errors import BadEnvironment, Refused
 from telic.session.api import Session
 from telic.session.api import run as run_a_session
-from telic.session.folder import list_sessions
 from telic.session.records import SessionConfig, SessionSummary
 from telic.storage.files import JsonLines, read_json_lines, read_record, write_json, write_text
+from telic.storage.layout import list_sessions
 from telic.storage.locks import RunLock
 
 

@@ -11,10 +11,10 @@ from telic.bench.records import CaseResult, Measured, Outcome
 from telic.bench.suite import Case
 from telic.llm.models import REPLIES
 from telic.session.api import Session
-from telic.session.folder import SessionFolder
 from telic.session.records import Iteration, MemberScore, SessionConfig, SessionSummary
 from telic.session.spending import steps_taken
 from telic.storage.files import read_json, read_record
+from telic.storage.layout import SessionFolder
 
 _HOLDS = 0.75
 """share of the episodes in which a check must hold"""

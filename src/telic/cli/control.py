@@ -14,8 +14,7 @@ from telic.cli.output import command, console, print_json
 from telic.errors import TelicError, UsageError
 
 if TYPE_CHECKING:
-    from telic.session.folder import SessionFolder
-    from telic.storage.layout import WorkFolder
+    from telic.storage.layout import SessionFolder, WorkFolder
 
 SessionName = Annotated[
     str, typer.Argument(metavar="SESSION", help="Its id, the start of one, a path, or 'latest'.")
@@ -115,7 +114,7 @@ def resume(
     """Go on with a paused, stopped or interrupted session or run, exactly where it was."""
     from telic.cli.runs import resume_run
     from telic.session.find import find_work, is_running, require_unfinished
-    from telic.session.folder import SessionFolder
+    from telic.storage.layout import SessionFolder
 
     given = {
         "max_hours": budget_hours,
@@ -252,7 +251,7 @@ def _becomes(ready: Callable[[], bool], seconds: float) -> bool:
 
 def _answer(folder: WorkFolder, as_json: bool) -> None:
     """Say what became of it."""
-    from telic.session.folder import SessionFolder
+    from telic.storage.layout import SessionFolder
 
     kind = "session" if isinstance(folder, SessionFolder) else "run"
     state = _state(folder)
@@ -266,8 +265,7 @@ def _answer(folder: WorkFolder, as_json: bool) -> None:
 
 def _state(folder: WorkFolder) -> str:
     from telic.session.find import state_of
-    from telic.session.folder import SessionFolder
-    from telic.storage.layout import RunFolder
+    from telic.storage.layout import RunFolder, SessionFolder
     from telic.training.run import status_of
 
     if isinstance(folder, SessionFolder):

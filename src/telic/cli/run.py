@@ -191,7 +191,7 @@ class SessionView(SteeredView):
             super()._session_waiting(event)
             return
         from telic.session.approval import approve
-        from telic.session.folder import SessionFolder
+        from telic.storage.layout import SessionFolder
 
         folder = SessionFolder(self._path)
         self._bar.stop()

@@ -10,7 +10,7 @@ from telic.cli.options import RUNS, AsJson, Debug, RunsDir
 from telic.cli.output import command, console, number, print_json, table
 
 if TYPE_CHECKING:
-    from telic.session.folder import SessionFolder
+    from telic.storage.layout import SessionFolder
 
 
 def register(app: typer.Typer) -> None:
@@ -25,7 +25,7 @@ def sessions(
     debug: Debug = False,
 ) -> None:
     """List sessions: what was asked, what they are doing, how well they did."""
-    from telic.session.folder import list_sessions
+    from telic.storage.layout import list_sessions
 
     found = [_describe(each) for each in list_sessions(runs_dir)[:limit]]
     if as_json:

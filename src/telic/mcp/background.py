@@ -19,7 +19,7 @@ from telic.mcp.adding import STARTS, Server, add_tool
 from telic.mcp.http import TOKEN_VARIABLE
 from telic.mcp.workplace import Call, workplace
 from telic.session.find import is_running
-from telic.session.folder import list_sessions
+from telic.storage.layout import list_sessions
 
 Model = Annotated[
     str | None,

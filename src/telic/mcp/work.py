@@ -48,7 +48,7 @@ def list_work(call: Call, limit: Limit = 20) -> Work:
 
 def _sessions(runs_dir: Path) -> list[WorkLine]:
     from telic.session.find import state_of
-    from telic.session.folder import list_sessions
+    from telic.storage.layout import list_sessions
 
     lines: list[WorkLine] = []
     for folder in list_sessions(runs_dir):

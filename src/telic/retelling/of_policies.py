@@ -9,10 +9,9 @@ from typing import Any
 from telic.judges.verdict import Judgement, Verdict
 from telic.retelling.begun import began_at
 from telic.retelling.tale import Curve, RunTale, Sheet
-from telic.session.folder import IterationFolder, SessionFolder
 from telic.session.records import Iteration, MemberScore, Selection, SessionConfig
 from telic.storage.files import read_json, read_json_lines, read_record
-from telic.storage.layout import MemberFolder, RunFolder
+from telic.storage.layout import IterationFolder, MemberFolder, RunFolder, SessionFolder
 from telic.storage.scalars import read_rows
 from telic.studies.evidence.measuring import thinned
 from telic.studies.evidence.rows import to_series

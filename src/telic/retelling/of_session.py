@@ -11,9 +11,9 @@ from telic.retelling.passing import claim_of
 from telic.retelling.tale import CandidateTale, ModelCall, Ruling, RunTale, Sheet, Tale
 from telic.session.branching import origin_of
 from telic.session.find import is_session, state_of
-from telic.session.folder import IterationFolder, SessionFolder, list_sessions
 from telic.session.records import Candidate, Iteration, SessionConfig, SessionSummary
 from telic.storage.files import read_json, read_record
+from telic.storage.layout import IterationFolder, SessionFolder, list_sessions
 from telic.studies.canonical import content_hash, file_hash
 from telic.studies.names import candidate_id, slug_of
 from telic.studies.records import (

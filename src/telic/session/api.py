@@ -14,12 +14,12 @@ from telic.session import WORKERS
 from telic.session.composing import ComposerAuthor
 from telic.session.control import Steering
 from telic.session.find import state_of
-from telic.session.folder import SessionFolder, list_sessions, new_session
 from telic.session.loop import run_loop
 from telic.session.records import SessionConfig, SessionSummary
 from telic.session.spending import Account, Allowance
 from telic.session.work import Author, Work
 from telic.storage.files import JsonLines, read_record, write_json
+from telic.storage.layout import SessionFolder, list_sessions, new_session
 from telic.storage.locks import RunLock, lock_holder
 from telic.training.kernels import compiling_ahead
 

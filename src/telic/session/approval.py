@@ -13,10 +13,10 @@ from pydantic import ValidationError
 from telic.core.config import Record
 from telic.errors import UsageError
 from telic.judges.criteria import Criterion
-from telic.session.folder import SessionFolder
 from telic.session.notes import now, somebody
 from telic.session.records import SessionConfig
 from telic.storage.files import read_record, write_json
+from telic.storage.layout import SessionFolder
 
 
 class Proposal(Record):

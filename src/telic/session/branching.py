@@ -14,11 +14,11 @@ from typing import Any, Literal
 
 from telic.core.config import Record
 from telic.errors import UsageError
-from telic.session.folder import SessionFolder, new_session
 from telic.session.notes import add_note, now
 from telic.session.records import Candidate, Iteration, SessionConfig
 from telic.storage.disk import require_free
 from telic.storage.files import TEMPORARY_MARK, read_record, write_json, write_text
+from telic.storage.layout import SessionFolder, new_session
 
 START = 0
 """number of the iteration that a branch was given"""

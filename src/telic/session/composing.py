@@ -8,12 +8,12 @@ from telic.composer.compose import Composition, compose
 from telic.envs.spec import EnvSpec
 from telic.judges.trial import Trial
 from telic.judges.verdict import Verdict
-from telic.session.folder import SessionFolder
 from telic.session.records import Candidate, Iteration, SessionConfig
 from telic.session.revise import revise
 from telic.session.weights import weights_in
 from telic.session.work import Asked
 from telic.storage.files import read_record
+from telic.storage.layout import SessionFolder
 from telic.training.presets import steps_factor
 
 

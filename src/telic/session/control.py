@@ -22,13 +22,12 @@ from telic.judges.criteria import Criterion
 from telic.session.admission import Admission
 from telic.session.approval import approved, propose
 from telic.session.find import Reason, Waiting
-from telic.session.folder import SessionFolder
 from telic.session.needs import Need, need_of
 from telic.session.notes import Note, notes_for
 from telic.session.records import SessionConfig
 from telic.session.spending import Account
 from telic.storage.files import read_json, read_record, write_json
-from telic.storage.layout import RunFolder
+from telic.storage.layout import RunFolder, SessionFolder
 from telic.storage.locks import RunLock
 from telic.training.job import TrainJob
 from telic.training.run import Run, execute, status_of

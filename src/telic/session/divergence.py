@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from telic.core.stats import Interval
-from telic.session.folder import IterationFolder
 from telic.session.records import Iteration, MemberScore
 from telic.storage.files import read_json_lines
-from telic.storage.layout import MemberFolder
+from telic.storage.layout import IterationFolder, MemberFolder
 from telic.storage.scalars import read_rows
 
 _FELL = 0.15

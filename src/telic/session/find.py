@@ -8,9 +8,16 @@ from typing import Literal, TypeVar
 
 from telic.core.config import Record
 from telic.errors import UnknownName, UsageError
-from telic.session.folder import SessionFolder, list_sessions
 from telic.storage.files import read_json
-from telic.storage.layout import LATEST, RunFolder, WorkFolder, is_run, list_runs
+from telic.storage.layout import (
+    LATEST,
+    RunFolder,
+    SessionFolder,
+    WorkFolder,
+    is_run,
+    list_runs,
+    list_sessions,
+)
 from telic.storage.locks import lock_holder
 
 _PREFIX = "session_"

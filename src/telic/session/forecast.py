@@ -17,13 +17,12 @@ from telic.core.config import Record
 from telic.llm.models import REPLIES
 from telic.llm.prices import is_metered, price_usd
 from telic.llm.replies import Replies
-from telic.session.folder import SessionFolder, list_sessions
 from telic.session.population import SHORT
 from telic.session.records import SessionConfig
 from telic.session.revise import LONGER, VARIANTS
 from telic.session.spending import Allowance
 from telic.storage.files import read_json
-from telic.storage.layout import RunFolder, is_run, list_runs
+from telic.storage.layout import RunFolder, SessionFolder, is_run, list_runs, list_sessions
 
 _LOOKED_AT = 200
 _USED = 5

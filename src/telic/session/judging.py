@@ -11,12 +11,11 @@ from telic.judges.code import judge_files
 from telic.judges.verdict import Verdict, together, unknown
 from telic.session.divergence import alarms
 from telic.session.episodes import JUDGE, TRIAL, play
-from telic.session.folder import IterationFolder
 from telic.session.records import Candidate, Iteration, MemberScore, Selection, SessionConfig
 from telic.session.spending import iteration_steps, last_step
 from telic.session.work import Work
 from telic.storage.files import read_json
-from telic.storage.layout import MemberFolder, RunFolder
+from telic.storage.layout import IterationFolder, MemberFolder, RunFolder
 from telic.training.run import Run
 
 if TYPE_CHECKING:

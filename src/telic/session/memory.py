@@ -12,9 +12,9 @@ from typing import Literal
 from telic.agents.lessons import Lesson
 from telic.core.config import Record
 from telic.errors import TelicError
-from telic.session.folder import SessionFolder, list_sessions
 from telic.session.records import Candidate, SessionConfig, latest_lessons
 from telic.storage.files import read_record
+from telic.storage.layout import SessionFolder, list_sessions
 
 _MOST = 12
 _LOOKED_AT = 50

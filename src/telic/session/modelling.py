@@ -19,13 +19,13 @@ from telic.judges.trial import Trial, failure, try_out
 from telic.judges.verdict import Verdict
 from telic.llm import Models
 from telic.session.bounds import bounds_text, within
-from telic.session.folder import SessionFolder
 from telic.session.memory import Memory, recall
 from telic.session.records import Candidate, Iteration, SessionConfig, Variant
 from telic.session.story import Story
 from telic.session.weights import weights_in
 from telic.session.work import Asked, once
 from telic.storage.files import read_record
+from telic.storage.layout import SessionFolder
 from telic.training.presets import for_device, preset
 
 _LOOKED = "looked"

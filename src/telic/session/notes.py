@@ -15,8 +15,8 @@ from typing import Literal
 
 from telic.core.config import Record
 from telic.errors import UsageError
-from telic.session.folder import SessionFolder
 from telic.storage.files import JsonLines, read_json_lines, read_record, write_json
+from telic.storage.layout import SessionFolder
 from telic.storage.locks import taking_turns
 
 

@@ -22,9 +22,8 @@ from telic.core.events import Listener
 from telic.errors import ResourceError
 from telic.llm.models import REPLIES
 from telic.llm.replies import Replies
-from telic.session.folder import IterationFolder, SessionFolder
 from telic.storage.files import read_json, read_record, write_json
-from telic.storage.layout import RunFolder, is_run
+from telic.storage.layout import IterationFolder, RunFolder, SessionFolder, is_run
 
 _SAVE_EVERY_S = 5.0
 _HOUR_S = 3600.0

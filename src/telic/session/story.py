@@ -18,11 +18,10 @@ from telic.envs import make
 from telic.errors import UsageError
 from telic.judges.episode import Episode
 from telic.judges.trial import Trial
-from telic.session.folder import SessionFolder
 from telic.session.records import Candidate, Iteration, MemberScore, latest_lessons
 from telic.session.weights import weights_in
 from telic.storage.files import read_record
-from telic.storage.layout import MemberFolder
+from telic.storage.layout import MemberFolder, SessionFolder
 from telic.storage.scalars import read_rows
 from telic.storage.trajectories import read_trajectory
 

@@ -15,9 +15,9 @@ from telic.judges.criteria import Criterion
 from telic.judges.trial import Trial
 from telic.judges.verdict import Verdict
 from telic.session.control import Steering
-from telic.session.folder import SessionFolder
 from telic.session.records import Candidate, Iteration, SessionConfig
 from telic.storage.files import read_record, write_json
+from telic.storage.layout import SessionFolder
 
 Made = TypeVar("Made", bound=Record)
 

@@ -1,4 +1,4 @@
-"""Every path name of a run in one place, and finding runs by name.
+"""Every path name of runs and sessions in one place, and finding runs by name.
 
 runs/<run>/                        one call of the trainer
     config.json manifest.json summary.json status.json events.jsonl worker.log
@@ -13,20 +13,61 @@ runs/<run>/                        one call of the trainer
         checkpoints/policy_<step>.pt
         trajectories/trajectory_<step>_<label>.npz
         tb_logs/                   TensorBoard event files
+
+runs/session_<time>_<hex>/
+    session.json                 the request
+    asked.json                   the criteria read from the intent
+    author.json                  criteria, reward, judge, settings as first written
+    trial.json                   both on examples whose worth is known
+    memory.json                  what a model was told of earlier sessions' lessons
+    judge_fn.py                  hidden from whoever writes rewards
+    summary.json analysis.json report.md report.html report/
+    events.jsonl lock stop
+    pause                        exists while the session shall wait
+    waiting.json                 what it waits for now; true only while it runs
+    notes.jsonl                  what people said about it
+    criteria.json approval.json  what was offered to a person, and what was agreed
+    clock.json                   seconds of work so far
+    origin.json                  the session and iteration it was branched from
+    iter_<N>/                    from 1; 0 is what a branch was given
+        notes.json               the notes this iteration answers
+        candidate.json reward_fn.py judgment.json
+        trial/ selection.json    short trainings of several variants, and which one was kept
+        train/                   the run of the trainer
+        judged/                  the fresh episodes that were judged
 """
 
 from __future__ import annotations
 
 import re
+import secrets
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from telic.errors import UnknownName, UsageError
 
 LATEST = "latest"
 _MEMBER = re.compile(r"(?P<config>.+)_seed_(?P<seed>-?\d+)")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+class _Folder(Protocol):
+    """Anything with a path."""
+
+    @property
+    def path(self) -> Path: ...
+
+
+class Below:
+    """A file of a folder by its name: `folder.summary` is `folder.path / "summary.json"`."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, folder: _Folder, kind: type[object] | None = None) -> Path:
+        return folder.path / self._name
 
 
 class Artifact(NamedTuple):
@@ -48,50 +89,24 @@ class MemberFolder:
         """Return the folder's name, `<config>_seed_<s>`."""
         return self.path.name
 
-    @property
-    def config(self) -> Path:
-        """Return the path of the member's settings."""
-        return self.path / "config.json"
-
-    @property
-    def reward_code(self) -> Path:
-        """Return the path of the reward's source as it was trained."""
-        return self.path / "reward_fn.py"
-
-    @property
-    def reward_spec(self) -> Path:
-        """Return the path of the reward's description: terms, weights, formula."""
-        return self.path / "reward_spec.json"
-
-    @property
-    def summary(self) -> Path:
-        """Return the path of the member's result."""
-        return self.path / "summary.json"
-
-    @property
-    def scalars(self) -> Path:
-        """Return the path of the metric series."""
-        return self.path / "metrics" / "scalars.jsonl"
-
-    @property
-    def videos_dir(self) -> Path:
-        """Return the folder of videos."""
-        return self.path / "videos"
-
-    @property
-    def checkpoints_dir(self) -> Path:
-        """Return the folder of policies."""
-        return self.path / "checkpoints"
-
-    @property
-    def trajectories_dir(self) -> Path:
-        """Return the folder of recorded episodes."""
-        return self.path / "trajectories"
-
-    @property
-    def tensorboard_dir(self) -> Path:
-        """Return the folder of TensorBoard event files."""
-        return self.path / "tb_logs"
+    config = Below("config.json")
+    """the member's settings"""
+    reward_code = Below("reward_fn.py")
+    """the reward's source as it was trained"""
+    reward_spec = Below("reward_spec.json")
+    """the reward's description: terms, weights, formula"""
+    summary = Below("summary.json")
+    """the member's result"""
+    scalars = Below("metrics/scalars.jsonl")
+    """the metric series"""
+    videos_dir = Below("videos")
+    """the folder of videos"""
+    checkpoints_dir = Below("checkpoints")
+    """the folder of policies"""
+    trajectories_dir = Below("trajectories")
+    """the folder of recorded episodes"""
+    tensorboard_dir = Below("tb_logs")
+    """the folder of TensorBoard event files"""
 
     def video(self, step: int, label: str) -> Path:
         """Return where the video of an evaluation episode goes."""
@@ -129,65 +144,34 @@ class WorkFolder:
         """Return its id."""
         return self.path.name
 
-    @property
-    def summary(self) -> Path:
-        """Return the path of the result."""
-        return self.path / "summary.json"
-
-    @property
-    def events(self) -> Path:
-        """Return the path of what happened, line by line."""
-        return self.path / "events.jsonl"
-
-    @property
-    def lock(self) -> Path:
-        """Return the path of the lock."""
-        return self.path / "lock"
-
-    @property
-    def stop(self) -> Path:
-        """Return the path whose existence asks the work to end."""
-        return self.path / "stop"
-
-    @property
-    def report(self) -> Path:
-        """Return the path of the readable report."""
-        return self.path / "report.md"
-
-    @property
-    def report_dir(self) -> Path:
-        """Return the folder of the report's pictures."""
-        return self.path / "report"
+    summary = Below("summary.json")
+    """the result"""
+    events = Below("events.jsonl")
+    """what happened, line by line"""
+    lock = Below("lock")
+    """the lock"""
+    stop = Below("stop")
+    """its existence asks the work to end"""
+    report = Below("report.md")
+    """the readable report"""
+    report_dir = Below("report")
+    """the folder of the report's pictures"""
 
 
 @dataclass(frozen=True, slots=True)
 class RunFolder(WorkFolder):
     """The files of one run."""
 
-    @property
-    def config(self) -> Path:
-        """Return the path of the resolved settings."""
-        return self.path / "config.json"
-
-    @property
-    def manifest(self) -> Path:
-        """Return the path of versions and hashes."""
-        return self.path / "manifest.json"
-
-    @property
-    def status(self) -> Path:
-        """Return the path of the run's state."""
-        return self.path / "status.json"
-
-    @property
-    def worker_log(self) -> Path:
-        """Return the path of the worker's own output."""
-        return self.path / "worker.log"
-
-    @property
-    def state(self) -> Path:
-        """Return the path of the resumable state of the whole population."""
-        return self.path / "state.pt"
+    config = Below("config.json")
+    """the resolved settings"""
+    manifest = Below("manifest.json")
+    """versions and hashes"""
+    status = Below("status.json")
+    """the run's state"""
+    worker_log = Below("worker.log")
+    """the worker's own output"""
+    state = Below("state.pt")
+    """the resumable state of the whole population"""
 
     def member(self, config: str, seed: int) -> MemberFolder:
         """Return the folder of the member trained with `config` and `seed`."""
@@ -201,6 +185,82 @@ class RunFolder(WorkFolder):
             if match and each.is_dir():
                 found.append((match["config"], int(match["seed"]), each))
         return [MemberFolder(path) for _, _, path in sorted(found)]
+
+
+@dataclass(frozen=True, slots=True)
+class IterationFolder:
+    """The files of one iteration."""
+
+    path: Path
+
+    candidate = Below("candidate.json")
+    """what is tried"""
+    reward = Below("reward_fn.py")
+    """the reward's source"""
+    judgment = Below("judgment.json")
+    """the finished iteration's record"""
+    notes = Below("notes.json")
+    """the notes that this iteration answers"""
+    selection = Below("selection.json")
+    """how the short trials went"""
+    checkpoints = Below("checkpoints.jsonl")
+    """what the judge said while training went on"""
+    judged_dir = Below("judged")
+    """the folder of the judged episodes"""
+
+    @property
+    def run(self) -> RunFolder:
+        """Return the files of its training."""
+        return RunFolder(self.path / "train")
+
+    def episode(self, member: str, index: int) -> Path:
+        """Return where a judged episode goes."""
+        return self.judged_dir / member / f"episode_{index:02d}.npz"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFolder(WorkFolder):
+    """The files of one session."""
+
+    config = Below("session.json")
+    """the request"""
+    author = Below("author.json")
+    """what the author wrote first"""
+    asked = Below("asked.json")
+    """what the intent asks for, as criteria"""
+    trial = Below("trial.json")
+    """how the first reward and the judge did on examples"""
+    memory = Below("memory.json")
+    """what earlier sessions learned, as it was when this one began"""
+    analysis = Below("analysis.json")
+    """what a model says of the whole"""
+    page = Below("report.html")
+    """the report as one page"""
+    judge = Below("judge_fn.py")
+    """the judge's source"""
+    pause = Below("pause")
+    """its existence asks the session to wait"""
+    waiting = Below("waiting.json")
+    """what the session waits for"""
+    notes = Below("notes.jsonl")
+    """what people said"""
+    criteria = Below("criteria.json")
+    """the criteria that a person is asked about"""
+    approval = Below("approval.json")
+    """a person's agreement"""
+    clock = Below("clock.json")
+    """the seconds of work so far"""
+    origin = Below("origin.json")
+    """where a branch came from"""
+
+    def iterations(self) -> list[int]:
+        """Return the numbers of the iterations on disk, in order; 0 is what a branch was given."""
+        names = (each.name.removeprefix("iter_") for each in self.path.glob("iter_*"))
+        return sorted(int(name) for name in names if name.isdigit())
+
+    def iteration(self, number: int) -> IterationFolder:
+        """Return the folder of an iteration."""
+        return IterationFolder(self.path / f"iter_{number}")
 
 
 def file_name(text: str) -> str:
@@ -250,6 +310,20 @@ def find_run(runs_dir: Path, name: str) -> RunFolder:
             f'"{name}" is the start of {len(matches)} runs: {names}.', hint="Add a few letters."
         )
     return matches[0]
+
+
+def new_session(runs_dir: Path) -> SessionFolder:
+    """Return a folder for a new session; nothing is made yet."""
+    stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
+    return SessionFolder(runs_dir / f"session_{stamp}_{secrets.token_hex(4)}")
+
+
+def list_sessions(runs_dir: Path) -> list[SessionFolder]:
+    """Return the sessions of a folder, the newest first."""
+    if not runs_dir.is_dir():
+        return []
+    found = [path for path in runs_dir.iterdir() if (path / "session.json").is_file()]
+    return [SessionFolder(path) for path in sorted(found, reverse=True)]
 
 
 def _last_active(run: RunFolder) -> float:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from telic.core.events import Event
-from telic.session.folder import SessionFolder
 from telic.session.records import Iteration, SessionSummary
 from telic.session.spending import paid
 from telic.storage.files import read_json_lines
+from telic.storage.layout import SessionFolder
 
 
 class ModelUse(NamedTuple):

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from telic.core.pages.charts import Line, Point
-from telic.session.folder import IterationFolder
 from telic.session.records import Iteration, MemberScore
-from telic.storage.layout import MemberFolder, RunFolder
+from telic.storage.layout import IterationFolder, MemberFolder, RunFolder
 from telic.storage.scalars import Kind, read_rows
 
 _POINTS = 120

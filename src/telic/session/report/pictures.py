@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from telic.judges.verdict import Verdict
 from telic.rendering import RenderJob, render
-from telic.session.folder import IterationFolder, SessionFolder
 from telic.session.records import MemberScore
 from telic.session.report.troubles import Troubles
+from telic.storage.layout import IterationFolder, SessionFolder
 
 _SHARES = {"p10": 0.1, "median": 0.5, "p90": 0.9}
 _WORDS = {

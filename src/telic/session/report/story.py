@@ -10,7 +10,6 @@ from telic.composer.compose import Composition
 from telic.core.stats import Interval, bootstrap
 from telic.judges.trial import Trial
 from telic.judges.verdict import Judgement
-from telic.session.folder import SessionFolder
 from telic.session.notes import Delivered
 from telic.session.records import (
     Candidate,
@@ -28,7 +27,7 @@ from telic.session.report.pictures import Pictures, draw_pictures
 from telic.session.report.rewards import RewardFacts, read_reward
 from telic.session.report.troubles import Troubles
 from telic.storage.files import read_json, read_record
-from telic.storage.layout import RunFolder
+from telic.storage.layout import RunFolder, SessionFolder
 
 
 @dataclass(slots=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from telic.composer.compose import Composition
 from telic.core.events import Listener, ignore
-from telic.session.folder import SessionFolder
 from telic.session.records import Iteration, SessionConfig, SessionSummary
 from telic.session.report.markdown import render_markdown
 from telic.session.report.page import render_page
 from telic.session.report.story import gather
 from telic.session.report.troubles import Troubles
 from telic.storage.files import write_text
+from telic.storage.layout import SessionFolder
 
 
 def write_report(
