@@ -38,7 +38,9 @@ def test_looking_at_the_gates_is_free(tmp_path):
     assert second_paths(tmp_path) == []
 
 
-@pytest.mark.parametrize("name", ["studies/launch/local.py", "studies/gitro.py", "training/x.py"])
+@pytest.mark.parametrize(
+    "name", ["studies/launch/local.py", "studies/git_read.py", "training/x.py"]
+)
 def test_the_gate_itself_may_start_processes(name, tmp_path):
     path = tmp_path / name
     path.parent.mkdir(parents=True)

@@ -12,10 +12,12 @@ from telic.plugin.pages import commands, program_words
 from telic.plugin.source import read_source
 from telic.studies.contract import draft_contract
 from telic.studies.creating import create_study
+from telic.studies.documents.base import Actor
+from telic.studies.documents.candidate import Candidate
+from telic.studies.documents.metrics import MetricSpec, Protocol
 from telic.studies.drafting import check_authored
 from telic.studies.evidence.curriculum import curriculum_problems
 from telic.studies.evidence.probe_summary import ProbeResult
-from telic.studies.records import Actor, Candidate, MetricSpec, Protocol
 
 HASH = "a" * 64
 PAGES = {page.name: page.text for page in read_source().skills}

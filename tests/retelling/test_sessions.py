@@ -14,12 +14,12 @@ from telic.studies import ledger_file
 from telic.studies.candidate_files import read_candidate
 from telic.studies.canonical import file_hash
 from telic.studies.creating import create_study
+from telic.studies.documents.base import SYSTEM
 from telic.studies.errors import StudyError
 from telic.studies.evidence.store import altered, read_evidence
 from telic.studies.folder import StudyFolder
 from telic.studies.ledger import Ledger
 from telic.studies.looking import next_step
-from telic.studies.records import SYSTEM
 from telic.studies.report.write import write_report
 from tests.retelling.works import SESSION, begin_session, end_session, try_reward
 from tests.session.sessions import add_iteration

@@ -83,8 +83,8 @@ def init(
 
     from telic.errors import UnknownName
     from telic.studies.creating import create_study
+    from telic.studies.documents.registry import StudyKind
     from telic.studies.human import current_actor
-    from telic.studies.records.registry import StudyKind
 
     kinds: dict[str, StudyKind] = {each: each for each in get_args(StudyKind)}
     if kind not in kinds:

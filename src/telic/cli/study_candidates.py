@@ -29,7 +29,7 @@ from telic.cli.study_drafts import (
 from telic.cli.study_options import HERE, Root, Study, Task, find_study
 
 if TYPE_CHECKING:
-    from telic.studies.records import Candidate
+    from telic.studies.documents.candidate import Candidate
     from telic.studies.state import CandidateState
 
 _EXAMPLES = """

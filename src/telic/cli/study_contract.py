@@ -14,8 +14,8 @@ from telic.cli.study_options import HERE, Root, Study, Task, find_study
 from telic.errors import UnknownName, UsageError
 
 if TYPE_CHECKING:
+    from telic.studies.documents.contract import ApprovalKey
     from telic.studies.folder import StudyFolder
-    from telic.studies.records.contract import ApprovalKey
 
 
 def register(app: typer.Typer) -> None:
@@ -164,8 +164,8 @@ def approve(
 
 def _chosen(folder: StudyFolder, keys: list[str]) -> list[ApprovalKey]:
     from telic.studies.approvals import missing
+    from telic.studies.documents.contract import ApprovalKey
     from telic.studies.ledger import Ledger
-    from telic.studies.records.contract import ApprovalKey
 
     known: dict[str, ApprovalKey] = {each: each for each in get_args(ApprovalKey)}
     for each in keys:

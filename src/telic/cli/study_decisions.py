@@ -12,7 +12,7 @@ from telic.cli.study_options import HERE, Root, Study, Task, find_study
 
 if TYPE_CHECKING:
     from telic.studies.deciding import Decided
-    from telic.studies.records import Actor
+    from telic.studies.documents.base import Actor
 
 Name = Annotated[str, typer.Argument(help="Candidate, e.g. c-0003-more-tracking.")]
 Because = Annotated[str, typer.Option("--because", help="Why; kept with the decision.")]
@@ -46,8 +46,8 @@ def decide(
     """Record a decision that cites evidence; to accept or keep, a person types a code."""
     from telic.errors import UnknownName
     from telic.studies.deciding import decide as record
+    from telic.studies.documents.runs import Verdict
     from telic.studies.ledger import Ledger
-    from telic.studies.records.run import Verdict
 
     known: dict[str, Verdict] = {x: x for x in get_args(Verdict) if x != "revert"}
     if verdict not in known:

@@ -13,7 +13,7 @@ from telic.cli.output import command, console, print_facts, print_json, table
 from telic.cli.study_options import HERE, Root, Study, Task, find_study
 
 if TYPE_CHECKING:
-    from telic.studies.records import Job
+    from telic.studies.documents.runs import Job
 
 Name = Annotated[str, typer.Argument(help="Candidate, e.g. c-0003-more-tracking.")]
 Because = Annotated[str, typer.Option("--because", help="Why.")]
@@ -170,10 +170,10 @@ def reorder(
     from typing import get_args
 
     from telic.errors import UnknownName
+    from telic.studies.documents.runs import QueuePolicy
     from telic.studies.human import current_actor
     from telic.studies.ledger import Ledger
     from telic.studies.ordering import reorder as put_in_order
-    from telic.studies.records import QueuePolicy
 
     known = list(get_args(QueuePolicy.model_fields["order"].annotation))
     if order is not None and order not in known:

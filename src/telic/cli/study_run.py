@@ -162,8 +162,8 @@ def _stop(ledger: Ledger, name: str, by: str, why: str, as_json: bool) -> None:
     from typing import get_args
 
     from telic.errors import UnknownName
+    from telic.studies.documents.runs import KilledBy
     from telic.studies.launch.stopping import stop_run
-    from telic.studies.records.run import KilledBy
 
     reasons: dict[str, KilledBy] = {each: each for each in get_args(KilledBy)}
     if by not in reasons:

@@ -13,7 +13,7 @@ from telic.mcp.asking import Asked, NoForm, Question, Typed, ask, consent_to, te
 from telic.mcp.workplace import Because, Call, Study, Task, caller, ledger_of
 from telic.studies.approvals import grant, missing, reject, shown, standing, void_changed
 from telic.studies.contract import amend
-from telic.studies.records.contract import ApprovalKey
+from telic.studies.documents.contract import ApprovalKey
 from telic.studies.yaml_files import yaml_text
 
 Keys = Annotated[

@@ -29,9 +29,10 @@ from telic.studies.candidate_files import (
     current_candidate,
     revision_folder,
 )
+from telic.studies.documents.base import Actor
+from telic.studies.documents.candidate import Candidate, CandidateStatus, Change, Hypothesis, Plan
+from telic.studies.documents.contract import CandidateKind
 from telic.studies.ledger import Ledger
-from telic.studies.records import Actor, Candidate, CandidateStatus, Change, Hypothesis, Plan
-from telic.studies.records.contract import CandidateKind
 
 _KEY = "x-request-key"
 

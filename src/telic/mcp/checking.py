@@ -23,6 +23,7 @@ from telic.studies.budget import exhausted, shortfalls
 from telic.studies.candidate_files import current_candidate
 from telic.studies.chain import Check
 from telic.studies.contract import ContractCheck
+from telic.studies.documents.contract import Amounts
 from telic.studies.evidence.checking import SampleCheck, check_sample
 from telic.studies.launch.launching import Look, look
 from telic.studies.launch.planning import next_request
@@ -31,7 +32,6 @@ from telic.studies.looking import next_step
 from telic.studies.next import NextAction
 from telic.studies.queue import QueueStep
 from telic.studies.queueing import queue_step as jobs_now
-from telic.studies.records import Amounts
 from telic.studies.scan import audit_repository
 from telic.studies.scan.records import RepositoryAudit
 from telic.studies.similar import Similar

@@ -19,6 +19,7 @@ from telic.mcp.workplace import (
     workplace,
 )
 from telic.studies.canonical import file_hash
+from telic.studies.documents.runs import Evidence
 from telic.studies.evidence import auditing
 from telic.studies.evidence.auditing import AuditResult
 from telic.studies.evidence.monitoring import MonitorReport
@@ -31,7 +32,6 @@ from telic.studies.evidence.reviewing import review_candidate as enter_review
 from telic.studies.findings import ingest
 from telic.studies.launch.recovery import Recovered, reconcile
 from telic.studies.looking import next_step
-from telic.studies.records import Evidence
 from telic.studies.report.write import write_report as render
 
 

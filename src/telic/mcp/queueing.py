@@ -11,8 +11,8 @@ from telic.mcp.adding import ADDS, RECORDS, Server, add_tool
 from telic.mcp.workplace import Because, Call, CandidateName, Study, Task, caller, ledger_of
 from telic.studies import queueing
 from telic.studies.batches import plan_batch
+from telic.studies.documents.runs import Batch, Job
 from telic.studies.queueing import Advanced
-from telic.studies.records import Batch, Job
 
 
 class Jobs(Record):

@@ -10,10 +10,10 @@ from telic.errors import TelicError, UnknownName
 from telic.mcp.candidates import Draft, make_candidate, mend_candidate
 from telic.mcp.orders import ATTEMPTS, Handed, Lease, OrderLimits, WorkOrder, new_lease, refuse
 from telic.studies.canonical import content_hash
+from telic.studies.documents.base import Actor
+from telic.studies.documents.ledger import LedgerEvent
 from telic.studies.ledger import Ledger
 from telic.studies.looking import next_step
-from telic.studies.records import Actor
-from telic.studies.records.ledger import LedgerEvent
 from telic.studies.state import StudyState
 
 _PREFIX = "study/"

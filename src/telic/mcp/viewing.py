@@ -10,10 +10,10 @@ from telic.core.config import Record
 from telic.mcp.adding import READS, Server, add_tool
 from telic.mcp.workplace import Call, CandidateName, Study, Task, ledger_of
 from telic.studies.candidate_files import read_candidate
+from telic.studies.documents.candidate import Candidate
+from telic.studies.documents.ledger import LedgerHead
 from telic.studies.looking import next_step
 from telic.studies.next import NextAction
-from telic.studies.records import Candidate
-from telic.studies.records.ledger import LedgerHead
 from telic.studies.report.markdown import kept_notes, render_markdown
 from telic.studies.report.story import gather
 from telic.studies.state import BudgetState, CandidateState, FiredStop, Incumbent, RunState

@@ -13,9 +13,9 @@ from mcp.server.mcpserver import Context
 from pydantic import Field
 
 from telic.errors import UsageError
+from telic.studies.documents.base import Actor
 from telic.studies.folder import StudyFolder
 from telic.studies.ledger import Ledger
-from telic.studies.records import Actor
 
 Task = Annotated[str | None, Field(description="Task; the active one if left out.")]
 Study = Annotated[str | None, Field(description="Study; the active one if left out.")]

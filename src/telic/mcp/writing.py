@@ -24,13 +24,13 @@ from telic.mcp.workplace import (
 from telic.studies import contract as contracts
 from telic.studies.creating import create_study
 from telic.studies.deciding import Decided, decide
+from telic.studies.documents.ledger import LedgerEvent
+from telic.studies.documents.metrics import MetricSpec, Protocol
+from telic.studies.documents.registry import StudyKind
+from telic.studies.documents.runs import Verdict
 from telic.studies.evaluator_files import hash_evaluator
 from telic.studies.ledger import Ledger
 from telic.studies.pausing import pause_study as pause
-from telic.studies.records import MetricSpec, Protocol
-from telic.studies.records.ledger import LedgerEvent
-from telic.studies.records.registry import StudyKind
-from telic.studies.records.run import Verdict
 from telic.studies.yaml_files import write_yaml
 
 

@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parents[1]
 GATE = "telic.studies.launch.launching"
 _USERS = ("cli/study_run.py", "mcp/launching.py")
 """who may pass the gate: the command, and the tool of a server that was allowed to launch"""
-_MAY_START = ("studies/launch/", "studies/gitro.py", "mcp/background.py")
+_MAY_START = ("studies/launch/", "studies/git_read.py", "mcp/background.py")
 """the gate, read-only git, and sessions of our own on a server that was allowed to launch"""
 _LOOKED_AT = ("studies/", "plugin/", "mcp/", "cli/study", "cli/plugin.py", "cli/entry.py")
 _STARTERS = frozenset({"subprocess", "multiprocessing", "pty", "concurrent.futures", "asyncio"})

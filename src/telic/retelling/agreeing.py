@@ -6,13 +6,10 @@ from typing import Any
 
 from telic.retelling.tale import Tale
 from telic.storage.files import write_text
-from telic.studies.ledger import Ledger
-from telic.studies.records import (
-    Actor,
+from telic.studies.documents.adapter import (
     Adapter,
     Commands,
     ConfigSpec,
-    Contract,
     Files,
     LauncherSpec,
     Logging,
@@ -20,6 +17,9 @@ from telic.studies.records import (
     Outputs,
     Seeds,
 )
+from telic.studies.documents.base import Actor
+from telic.studies.documents.contract import Contract
+from telic.studies.ledger import Ledger
 from telic.studies.subjects import contract_hash, current_protocol_hash, metric_spec_hash
 from telic.studies.yaml_files import write_yaml
 

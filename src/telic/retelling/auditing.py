@@ -7,13 +7,13 @@ from telic.retelling.tale import CandidateTale, Claim, Tale, Written
 from telic.storage.files import read_record
 from telic.studies.canonical import content_hash
 from telic.studies.clock import utc_now
+from telic.studies.documents.base import Actor
 from telic.studies.evidence import statistics
 from telic.studies.evidence.claims import ArmSummary, Audit, AuditStats, plain_interval
 from telic.studies.evidence.reading import audits_of
 from telic.studies.evidence.store import add_evidence
 from telic.studies.immutable import write_once
 from telic.studies.ledger import Ledger
-from telic.studies.records import Actor
 
 _FEWEST_TO_COMPARE = 2
 

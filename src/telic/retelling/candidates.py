@@ -12,19 +12,12 @@ from telic.retelling.tale import CandidateTale, Ruling, Tale, Written
 from telic.storage.files import write_text
 from telic.studies.candidate_files import current_candidate, keep_revision
 from telic.studies.clock import utc_now
+from telic.studies.documents.base import SYSTEM, Actor
+from telic.studies.documents.candidate import Candidate, CandidateStatus, Change, ChangedFile
+from telic.studies.documents.runs import Decision, Verdict
 from telic.studies.immutable import write_once
 from telic.studies.ledger import Ledger
 from telic.studies.names import decision_id, next_number
-from telic.studies.records import (
-    SYSTEM,
-    Actor,
-    Candidate,
-    CandidateStatus,
-    Change,
-    ChangedFile,
-    Decision,
-)
-from telic.studies.records.run import Verdict
 from telic.studies.state import CandidateState, Incumbent
 
 TRIALS = "trials.jsonl"

@@ -13,10 +13,9 @@ from telic.session.records import Iteration, MemberScore, Selection, SessionConf
 from telic.storage.files import read_json, read_json_lines, read_record
 from telic.storage.layout import IterationFolder, MemberFolder, RunFolder, SessionFolder
 from telic.storage.scalars import read_rows
+from telic.studies.documents.contract import Amounts, Phase
 from telic.studies.evidence.measuring import thinned
 from telic.studies.evidence.rows import to_series
-from telic.studies.records import Amounts
-from telic.studies.records.contract import Phase
 
 _HOUR_S = 3600.0
 _TERM = "reward_term_"

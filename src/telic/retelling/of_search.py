@@ -26,21 +26,11 @@ from telic.search.protocol import Protocol as Terms
 from telic.search.records import Iteration, RunSummary, SearchConfig, SearchSummary
 from telic.storage.files import read_json, read_record
 from telic.studies.canonical import content_hash
+from telic.studies.documents.candidate import CheckResult, Expected, Hypothesis, Origin, Plan
+from telic.studies.documents.contract import Amounts, Budget
+from telic.studies.documents.metrics import Extractor, MetricSpec, Primary, Protocol
 from telic.studies.evidence.claims import ArmSummary
 from telic.studies.names import candidate_id, slug_of
-from telic.studies.records import (
-    Amounts,
-    Budget,
-    CheckResult,
-    Expected,
-    Extractor,
-    Hypothesis,
-    MetricSpec,
-    Origin,
-    Plan,
-    Primary,
-    Protocol,
-)
 
 METRIC = "return"
 _HOUR_S = 3600.0

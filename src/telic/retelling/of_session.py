@@ -15,20 +15,17 @@ from telic.session.records import Candidate, Iteration, SessionConfig, SessionSu
 from telic.storage.files import read_json, read_record
 from telic.storage.layout import IterationFolder, SessionFolder, list_sessions
 from telic.studies.canonical import content_hash, file_hash
-from telic.studies.names import candidate_id, slug_of
-from telic.studies.records import (
-    Budget,
+from telic.studies.documents.candidate import (
     CheckResult,
     Expected,
-    Extractor,
     Hypothesis,
-    MetricSpec,
     Origin,
     Override,
     Plan,
-    Primary,
-    Protocol,
 )
+from telic.studies.documents.contract import Budget
+from telic.studies.documents.metrics import Extractor, MetricSpec, Primary, Protocol
+from telic.studies.names import candidate_id, slug_of
 
 METRIC = "score"
 _REWARD = "reward_fn.py"

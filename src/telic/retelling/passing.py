@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from telic.retelling.tale import Claim, RunTale
 from telic.session.records import Iteration, SessionConfig
-from telic.studies.records import CheckResult
+from telic.studies.documents.candidate import CheckResult
 
 
 def claim_of(

@@ -12,10 +12,12 @@ from telic.retelling.tale import CandidateTale, RunTale, Sheet, Tale
 from telic.storage.files import write_json, write_text
 from telic.studies.canonical import content_hash, file_hash
 from telic.studies.clock import moment, written
+from telic.studies.documents.base import RUNNER, Actor
+from telic.studies.documents.candidate import CandidateStatus
+from telic.studies.documents.runs import Run, RunStatus, Times
 from telic.studies.evidence.measuring import Measurement
 from telic.studies.evidence.store import add_evidence, read_evidence
 from telic.studies.ledger import Ledger
-from telic.studies.records import RUNNER, Actor, CandidateStatus, Run, RunStatus, Times
 from telic.studies.subjects import metric_spec_hash
 
 LOG = "metrics.jsonl"

@@ -10,21 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from telic.studies.documents.candidate import CheckResult, Hypothesis, Origin, Override, Plan
+from telic.studies.documents.contract import Amounts, Budget, CandidateKind, Phase
+from telic.studies.documents.metrics import MetricSpec, Protocol
+from telic.studies.documents.registry import StudyKind
+from telic.studies.documents.runs import EvidenceKind, Verdict
 from telic.studies.evidence.claims import ArmSummary, Audit, AuditVerdict
-from telic.studies.records import (
-    Amounts,
-    Budget,
-    CheckResult,
-    Hypothesis,
-    MetricSpec,
-    Origin,
-    Override,
-    Plan,
-    Protocol,
-)
-from telic.studies.records.contract import CandidateKind, Phase
-from telic.studies.records.registry import StudyKind
-from telic.studies.records.run import EvidenceKind, Verdict
 
 RunKind = Literal["train", "eval", "search", "probe"]
 Curve = tuple[tuple[float, float], ...]

@@ -14,11 +14,11 @@ from telic.retelling.agreeing import agree
 from telic.retelling.candidates import CandidateWriter
 from telic.retelling.tale import Tale
 from telic.studies.creating import create_study
+from telic.studies.documents.base import Actor
+from telic.studies.documents.registry import StudyStatus
 from telic.studies.errors import StudyError
 from telic.studies.folder import StudyFolder, read_registry
 from telic.studies.ledger import Ledger
-from telic.studies.records import Actor
-from telic.studies.records.registry import StudyStatus
 from telic.studies.registry import set_status
 from telic.studies.sourced import IMPORTED, WorkSource, source_of
 

@@ -8,14 +8,9 @@ from telic.core.config import Record
 from telic.storage.files import read_record
 from telic.studies.candidate_files import files_of
 from telic.studies.canonical import content_hash
-from telic.studies.errors import GateRefused, StudyError
-from telic.studies.folder import StudyFolder
-from telic.studies.human import Consent
-from telic.studies.keys import SigningKey, existing_key, signing_key
-from telic.studies.ledger import Ledger, NewEvent
-from telic.studies.records.base import SYSTEM, Sha
-from telic.studies.records.candidate import Candidate
-from telic.studies.records.contract import (
+from telic.studies.documents.base import SYSTEM, Sha
+from telic.studies.documents.candidate import Candidate
+from telic.studies.documents.contract import (
     Approval,
     ApprovalKey,
     ApprovalStatus,
@@ -23,7 +18,12 @@ from telic.studies.records.contract import (
     Phase,
     PreApproved,
 )
-from telic.studies.records.ledger import LedgerEvent
+from telic.studies.documents.ledger import LedgerEvent
+from telic.studies.errors import GateRefused, StudyError
+from telic.studies.folder import StudyFolder
+from telic.studies.human import Consent
+from telic.studies.keys import SigningKey, existing_key, signing_key
+from telic.studies.ledger import Ledger, NewEvent
 from telic.studies.state import StudyState
 from telic.studies.subjects import contract_hash, readable, required_approvals, subject_hash
 

@@ -9,11 +9,13 @@ from collections.abc import Sequence
 
 from telic.studies.candidate_files import current_candidate, known
 from telic.studies.clock import utc_now
+from telic.studies.documents.base import Actor
+from telic.studies.documents.candidate import CandidateStatus
+from telic.studies.documents.runs import Batch, BatchCandidate, Experiments, Slot
 from telic.studies.errors import GateRefused
 from telic.studies.ledger import Ledger
 from telic.studies.names import check_slug
 from telic.studies.queueing import plan_candidate
-from telic.studies.records import Actor, Batch, BatchCandidate, CandidateStatus, Experiments, Slot
 from telic.studies.yaml_files import read_document, write_yaml
 
 _PLANNABLE = (CandidateStatus.VALIDATED, CandidateStatus.LAUNCHED)

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from telic.studies.documents.contract import RESOURCES, Amounts, Budget, Phase
 from telic.studies.errors import BudgetExceeded
-from telic.studies.records.contract import RESOURCES, Amounts, Budget, Phase
 
 if TYPE_CHECKING:
     from telic.studies.state import BudgetState, StudyState

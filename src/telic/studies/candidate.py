@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from telic.storage.files import plain
-from telic.studies import gitro, lifecycle
+from telic.studies import git_read, lifecycle
 from telic.studies.candidate_files import (
     FILES,
     PATCH_NAME,
@@ -22,12 +22,13 @@ from telic.studies.candidate_files import (
     show_revision,
 )
 from telic.studies.clock import utc_now
+from telic.studies.documents.base import SYSTEM, Actor
+from telic.studies.documents.candidate import Candidate, CandidateStatus
 from telic.studies.drafting import AUTHORED, check_authored, filled
 from telic.studies.errors import GateRefused, InvalidDocument, StudyError
 from telic.studies.folder import StudyFolder
 from telic.studies.ledger import Ledger
 from telic.studies.names import candidate_id, next_number
-from telic.studies.records import SYSTEM, Actor, Candidate, CandidateStatus
 from telic.studies.state import CandidateState
 
 _REVISABLE = (CandidateStatus.DRAFT, CandidateStatus.VALIDATED, CandidateStatus.DEBUG)
@@ -44,7 +45,7 @@ def new_candidate(
     folder = ledger.folder
     check_authored(draft)
     contents = (attachments or Attachments()).contents()
-    head = gitro.head_commit(folder.root) if gitro.is_repository(folder.root) else None
+    head = git_read.head_commit(folder.root) if git_read.is_repository(folder.root) else None
     with ledger.locked():
         state = ledger.state()
         values = filled(_attached(draft, contents), folder.read_contract(), state, head, actor.name)

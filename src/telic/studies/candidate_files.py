@@ -12,10 +12,10 @@ from pathlib import Path
 
 from telic.errors import UnknownName
 from telic.storage.files import read_json, write_bytes, write_json
+from telic.studies.documents.candidate import Candidate
 from telic.studies.errors import InvalidDocument
 from telic.studies.folder import StudyFolder
 from telic.studies.ledger import Ledger
-from telic.studies.records import Candidate
 from telic.studies.state import CandidateState
 
 PATCH_NAME = "patch.diff"

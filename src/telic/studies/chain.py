@@ -8,8 +8,8 @@ from typing import Any
 
 from telic.core.config import Record
 from telic.studies.canonical import NO_HASH, spelled
+from telic.studies.documents.ledger import LedgerEvent, LedgerHead
 from telic.studies.keys import SigningKey
-from telic.studies.records.ledger import LedgerEvent, LedgerHead
 
 _LARGEST_EXACT = 2**53 - 1
 _AFTER_HASH = b',"prev":"'

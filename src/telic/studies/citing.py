@@ -7,11 +7,11 @@ from typing import Any
 
 from telic.storage.files import read_record
 from telic.studies.candidate_files import current_candidate, known
+from telic.studies.documents.base import Part
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
 from telic.studies.evidence.claims import Audit
 from telic.studies.evidence.store import altered, read_evidence
 from telic.studies.ledger import Ledger
-from telic.studies.records import Part
 from telic.studies.state import StudyState
 
 

@@ -6,7 +6,7 @@ import shlex
 from typing import Any, cast
 
 from telic.errors import UnknownName
-from telic.studies.records.adapter import Adapter
+from telic.studies.documents.adapter import Adapter
 
 _COMMANDS = ("commands.train", "commands.eval", "commands.smoke", "commands.resume")
 FIELDS = (

@@ -6,12 +6,12 @@ from typing import Any
 
 from telic.core.config import Record
 from telic.storage.files import write_text
+from telic.studies.documents.base import Actor, Sha
+from telic.studies.documents.contract import Contract
+from telic.studies.documents.ledger import LedgerEvent
 from telic.studies.errors import GateRefused, InvalidDocument, StudyError
 from telic.studies.folder import StudyFolder
 from telic.studies.ledger import Ledger
-from telic.studies.records.base import Actor, Sha
-from telic.studies.records.contract import Contract
-from telic.studies.records.ledger import LedgerEvent
 from telic.studies.state import StudyState
 from telic.studies.subjects import (
     contract_hash,

@@ -7,11 +7,11 @@ from pathlib import Path
 from telic.errors import UsageError
 from telic.storage.files import write_json, write_text
 from telic.studies.clock import utc_now
+from telic.studies.documents.base import Actor
+from telic.studies.documents.registry import StudyEntry, StudyKind
 from telic.studies.folder import StudyFolder
 from telic.studies.ledger import Ledger
 from telic.studies.names import check_slug
-from telic.studies.records.base import Actor
-from telic.studies.records.registry import StudyEntry, StudyKind
 from telic.studies.registry import add_study
 from telic.studies.schemas import json_schemas
 from telic.studies.templates import CONTRACT, EXPERIMENTS, IGNORED, TASK_CARD

@@ -10,6 +10,9 @@ from telic.studies.candidate_files import known
 from telic.studies.citing import cite
 from telic.studies.clock import utc_now
 from telic.studies.disproving import judge_conditions
+from telic.studies.documents.base import SYSTEM, Actor, Part
+from telic.studies.documents.candidate import CandidateStatus
+from telic.studies.documents.runs import Decision, Verdict
 from telic.studies.errors import GateRefused, StudyError
 from telic.studies.evidence.claims import Audit
 from telic.studies.exploits import standing_exploit
@@ -17,8 +20,6 @@ from telic.studies.immutable import write_once
 from telic.studies.ledger import Ledger
 from telic.studies.lifecycle import Step
 from telic.studies.names import decision_id, next_number
-from telic.studies.records import SYSTEM, Actor, CandidateStatus, Decision, Part
-from telic.studies.records.run import Verdict
 from telic.studies.state import Incumbent, StudyState
 
 _TO: dict[Verdict, CandidateStatus] = {

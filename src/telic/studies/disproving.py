@@ -10,14 +10,15 @@ from typing import Literal
 
 from telic.studies.candidate_files import current_candidate
 from telic.studies.conditions import GAIN, Condition, read_condition
+from telic.studies.documents.base import Part
+from telic.studies.documents.candidate import CandidateStatus
+from telic.studies.documents.contract import Phase
 from telic.studies.evidence.claims import oriented
 from telic.studies.evidence.curriculum import Curriculum
 from telic.studies.evidence.measuring import Measurement
 from telic.studies.evidence.statistics import iqm
 from telic.studies.ledger import Ledger
 from telic.studies.phase_facts import measured, run_facts
-from telic.studies.records import CandidateStatus, Part
-from telic.studies.records.contract import Phase
 from telic.studies.state import StudyState
 
 Cause = Literal["falsifier_met", "rollback"]

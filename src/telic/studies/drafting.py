@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from telic.studies.documents.contract import Contract, Phase
 from telic.studies.errors import InvalidDocument
 from telic.studies.launch.request import PHASE_SHARE
-from telic.studies.records import Contract
-from telic.studies.records.contract import Phase
 from telic.studies.state import StudyState
 from telic.studies.validation.spending import LEAST_SEEDS, ROLES
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from telic.studies.canonical import file_hash
+from telic.studies.documents.base import Sha
+from telic.studies.documents.metrics import Protocol
 from telic.studies.errors import StudyError
 from telic.studies.folder import StudyFolder
-from telic.studies.records.base import Sha
-from telic.studies.records.metrics import Protocol
 from telic.studies.yaml_files import read_document, update_yaml
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from telic.storage.files import read_json, write_json
 from telic.studies.approvals import grant, is_signed, standing
+from telic.studies.documents.contract import Approval
+from telic.studies.documents.ledger import LedgerEvent
 from telic.studies.errors import BrokenIntegrity, GateRefused
 from telic.studies.folder import StudyFolder
 from telic.studies.human import Consent
 from telic.studies.keys import signing_key
 from telic.studies.ledger import Ledger
-from telic.studies.records.contract import Approval
-from telic.studies.records.ledger import LedgerEvent
 
 
 def export_approvals(folder: StudyFolder, path: Path) -> list[str]:

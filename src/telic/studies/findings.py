@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from telic.studies.disproving import judge_conditions
+from telic.studies.documents.base import SYSTEM, Actor
+from telic.studies.documents.runs import Evidence
 from telic.studies.evidence.measuring import analyze_run
 from telic.studies.evidence.store import add_evidence
 from telic.studies.ledger import Ledger
-from telic.studies.records import SYSTEM, Actor, Evidence
 from telic.studies.soundness import standing_stops
 from telic.studies.stops import Stop
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from telic.errors import UnknownName
+from telic.studies.documents.adapter import Adapter
+from telic.studies.documents.contract import Contract
+from telic.studies.documents.metrics import MetricSpec, Protocol
+from telic.studies.documents.registry import Registry
 from telic.studies.errors import StudyError
-from telic.studies.records.adapter import Adapter
-from telic.studies.records.contract import Contract
-from telic.studies.records.metrics import MetricSpec, Protocol
-from telic.studies.records.registry import Registry
 from telic.studies.yaml_files import read_document
 
 STATE_FOLDER = ".telic"

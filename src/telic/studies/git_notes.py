@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
-from telic.studies import gitro
+from telic.studies import git_read
 from telic.studies.canonical import canonical
 from telic.studies.chain import anchored
+from telic.studies.documents.ledger import LedgerHead
 from telic.studies.errors import BrokenIntegrity, StudyError
 from telic.studies.ledger import Ledger
-from telic.studies.records.ledger import LedgerHead
 
 
 def note_head(ledger: Ledger) -> str:
@@ -19,13 +19,13 @@ def note_head(ledger: Ledger) -> str:
     """
     root = ledger.folder.root
     ledger.require_intact()
-    commit = gitro.head_commit(root) if gitro.is_repository(root) else None
+    commit = git_read.head_commit(root) if git_read.is_repository(root) else None
     if commit is None:
         raise StudyError(
             "E_NO_COMMIT", f"{root} has no commit that a note could hang on.", hint="Commit first."
         )
     text = canonical(anchored(ledger.folder.name, ledger.head)).decode()
-    gitro.add_note(root, commit, text)
+    git_read.add_note(root, commit, text)
     return commit
 
 
@@ -46,9 +46,9 @@ def require_noted(ledger: Ledger) -> int:
 def noted_heads(ledger: Ledger) -> list[LedgerHead]:
     """Return the heads of this ledger that git notes name; none outside of git."""
     root = ledger.folder.root
-    if not gitro.is_repository(root):
+    if not git_read.is_repository(root):
         return []
-    lines = [line for text in gitro.notes(root) for line in text.splitlines() if line.strip()]
+    lines = [line for text in git_read.notes(root) for line in text.splitlines() if line.strip()]
     return [
         LedgerHead(seq=found["seq"], hash=found["hash"])
         for line in lines

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from telic.studies.clock import utc_now
+from telic.studies.documents.base import Actor, ActorKind
+from telic.studies.documents.contract import ApprovalMethod
 from telic.studies.errors import GateRefused, StudyError
-from telic.studies.records.base import Actor, ActorKind
-from telic.studies.records.contract import ApprovalMethod
 
 _LETTERS = "abcdefghjkmnpqrstuvwxyz"
 _CODE_LENGTH = 4

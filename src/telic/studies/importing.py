@@ -16,11 +16,11 @@ from telic.core.config import Record
 from telic.storage.files import TEMPORARY_MARK, read_json_lines, write_json
 from telic.studies.canonical import content_hash, file_hash
 from telic.studies.creating import create_study
+from telic.studies.documents.base import Actor
 from telic.studies.errors import BrokenIntegrity, StudyError
 from telic.studies.folder import StudyFolder
 from telic.studies.ledger import Ledger
 from telic.studies.names import slug_of
-from telic.studies.records.base import Actor
 from telic.studies.yaml_files import read_yaml
 
 SOURCE = ".rlxp"

@@ -6,6 +6,9 @@ measured against a control that has the same seeds, so only the gain is checked.
 
 from __future__ import annotations
 
+from telic.studies.documents.base import Part
+from telic.studies.documents.candidate import CandidateStatus
+from telic.studies.documents.runs import Job
 from telic.studies.evidence.claims import oriented
 from telic.studies.evidence.reading import audits_of
 from telic.studies.evidence.statistics import difference_interval, iqm, seed_of
@@ -13,7 +16,6 @@ from telic.studies.ledger import Ledger
 from telic.studies.phase_facts import run_facts
 from telic.studies.phases import GainOutcome, gain_outcome
 from telic.studies.queue import manifest_of
-from telic.studies.records import CandidateStatus, Job, Part
 from telic.studies.state import StudyState
 
 _OVER = ("done", "failed", "cancelled")

@@ -16,6 +16,8 @@ from telic.errors import TelicError
 from telic.studies.canonical import canonical
 from telic.studies.chain import BadLine, Check, anchored, check_chain, check_line
 from telic.studies.clock import moment, utc_now
+from telic.studies.documents.base import SYSTEM, Actor, Sha
+from telic.studies.documents.ledger import EVENT_TYPES, LedgerEvent, LedgerHead, line_hash
 from telic.studies.errors import BrokenIntegrity, LockTimeout, StudyError
 from telic.studies.folder import StudyFolder
 from telic.studies.keys import existing_key, signing_key
@@ -29,8 +31,6 @@ from telic.studies.ledger_file import (
 from telic.studies.locking import PATIENCE_S, study_lock
 from telic.studies.projections import committed_head, save
 from telic.studies.projector import Projector
-from telic.studies.records.base import SYSTEM, Actor, Sha
-from telic.studies.records.ledger import EVENT_TYPES, LedgerEvent, LedgerHead, line_hash
 from telic.studies.state import StudyState
 
 ANCHOR_EVERY = 50

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from telic.studies.documents.base import Actor
+from telic.studies.documents.candidate import CandidateStatus
+from telic.studies.documents.contract import PHASES
+from telic.studies.documents.ledger import LedgerEvent
+from telic.studies.documents.runs import RunStatus
 from telic.studies.errors import GateRefused, StudyError
 from telic.studies.folder import StudyFolder
 from telic.studies.ledger import Ledger
-from telic.studies.records.base import Actor
-from telic.studies.records.candidate import CandidateStatus
-from telic.studies.records.contract import PHASES
-from telic.studies.records.ledger import LedgerEvent
-from telic.studies.records.run import RunStatus
 from telic.studies.state import CandidateState, StudyState
 
 S = CandidateStatus

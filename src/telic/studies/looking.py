@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from telic.studies.approvals import experiment_standing, missing
 from telic.studies.candidate_files import current_candidate
+from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.evidence.reading import is_unreviewed
 from telic.studies.findings import record_findings
 from telic.studies.folder import StudyFolder
@@ -28,7 +29,6 @@ from telic.studies.outlook import Outlook
 from telic.studies.projections import save_next
 from telic.studies.queue import ReadyJob
 from telic.studies.queueing import completed, look, queue_of, queue_step
-from telic.studies.records import CandidateStatus
 from telic.studies.soundness import agreement_problems, ledger_problems, standing_stops
 from telic.studies.sourced import source_of, what_follows
 from telic.studies.state import StudyState

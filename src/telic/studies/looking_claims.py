@@ -6,6 +6,8 @@ from telic.errors import TelicError
 from telic.studies.budget import shortfalls
 from telic.studies.citing import audits_since
 from telic.studies.disproving import judge_conditions
+from telic.studies.documents.candidate import CandidateStatus
+from telic.studies.documents.contract import Amounts, Phase
 from telic.studies.evidence.claims import Audit
 from telic.studies.evidence.reading import audits_of
 from telic.studies.exploits import standing_exploit
@@ -13,8 +15,6 @@ from telic.studies.incumbent_check import check_incumbent
 from telic.studies.ledger import Ledger
 from telic.studies.outlook import Doubted, Judged, Objection
 from telic.studies.queueing import Advanced, fresh_seeds, queue_of
-from telic.studies.records import Amounts, CandidateStatus
-from telic.studies.records.contract import Phase
 from telic.studies.state import StudyState
 
 MOST_SEEDS = 10

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from telic.studies.clock import moment, utc_now
+from telic.studies.documents.runs import RunStatus
 from telic.studies.evidence.store import read_evidence
 from telic.studies.launch.processes import (
     is_alive,
@@ -15,7 +16,6 @@ from telic.studies.launch.processes import (
 )
 from telic.studies.launch.recovery import GRACE_S
 from telic.studies.ledger import Ledger
-from telic.studies.records import RunStatus
 from telic.studies.state import StudyState
 
 WATCH_EVERY = timedelta(minutes=10)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.outlook import NextAction, Outlook
-from telic.studies.records import CandidateStatus
 
 _VERDICTS = {
     "valid_improvement": "accept",

@@ -1,7 +1,7 @@
 """Forbid processes, sockets and training frameworks to everything that is not the launch path.
 
 Python reports each of these acts before it happens; inside `offline` the report becomes a refusal.
-Only `gitro`'s read-only git commands may start.
+Only `git_read`'s read-only git commands may start.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from telic.studies.errors import GateRefused
-from telic.studies.gitro import is_allowed
+from telic.studies.git_read import is_allowed
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from telic.errors import UnknownName
+from telic.studies.documents.base import Actor
+from telic.studies.documents.runs import QueueManifest, QueuePolicy
 from telic.studies.ledger import Ledger
 from telic.studies.queueing import queue_of, save_queue
-from telic.studies.records import Actor, QueueManifest, QueuePolicy
 
 
 def reorder(

@@ -13,9 +13,9 @@ from pathlib import Path
 from telic.storage.disk import disk_errors
 from telic.storage.files import TEMPORARY_MARK
 from telic.studies.candidate_files import candidate_ids
+from telic.studies.documents.base import SYSTEM
 from telic.studies.evidence.store import read_evidence
 from telic.studies.ledger import Ledger
-from telic.studies.records import SYSTEM
 
 DAYS = 7
 FOLDER = "orphans"

@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from telic.studies.documents.base import Part
+from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.queue import ReadyJob
 from telic.studies.queueing import Advanced
-from telic.studies.records import CandidateStatus, Part
 from telic.studies.stops import Stop
 
 ActionCode = Literal[

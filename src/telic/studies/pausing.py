@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from telic.studies.documents.base import Actor
+from telic.studies.documents.ledger import LedgerEvent
 from telic.studies.errors import GateRefused, StudyError
 from telic.studies.folder import StudyFolder
 from telic.studies.human import Consent
 from telic.studies.ledger import Ledger
-from telic.studies.records.base import Actor
-from telic.studies.records.ledger import LedgerEvent
 from telic.studies.registry import set_status
 
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import median
 
+from telic.studies.documents.candidate import CandidateStatus
+from telic.studies.documents.contract import Phase
+from telic.studies.documents.ledger import LedgerEvent
+from telic.studies.documents.runs import RunStatus
 from telic.studies.evidence.measuring import Measurement, normalised
 from telic.studies.evidence.reading import fatal_alerts
 from telic.studies.evidence.rows import aggregate
@@ -19,8 +23,6 @@ from telic.studies.phases import (
     median_score,
 )
 from telic.studies.queue import run_revisions
-from telic.studies.records import CandidateStatus, LedgerEvent, RunStatus
-from telic.studies.records.contract import Phase
 from telic.studies.state import StudyState
 
 _NOT_IN_A_BATCH = (CandidateStatus.DRAFT, CandidateStatus.DEBUG, CandidateStatus.REJECTED)

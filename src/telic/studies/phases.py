@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Literal, NamedTuple
 
-from telic.studies.records import PHASES, Part
-from telic.studies.records.contract import Phase
-from telic.studies.records.metrics import Direction
+from telic.studies.documents.base import Part
+from telic.studies.documents.contract import PHASES, Phase
+from telic.studies.documents.metrics import Direction
 
 GainOutcome = Literal["holds", "lost", "cannot_tell"]
 MOST_LOST_GAIN = 0.5

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from telic.storage.files import write_json
+from telic.studies.documents.ledger import LedgerHead
 from telic.studies.folder import StudyFolder
-from telic.studies.records.ledger import LedgerHead
 from telic.studies.state import CandidateState, StudyState
 
 _KEPT = ("status", "phase")

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from telic.studies.records.base import Sha
-from telic.studies.records.candidate import CandidateStatus
-from telic.studies.records.contract import (
+from telic.studies.documents.base import Sha
+from telic.studies.documents.candidate import CandidateStatus
+from telic.studies.documents.contract import (
     Approval,
     ApprovalKey,
     Automation,
     Budget,
     StopRule,
 )
-from telic.studies.records.ledger import LedgerEvent, LedgerHead
+from telic.studies.documents.ledger import LedgerEvent, LedgerHead
 from telic.studies.run_book import RunBook
 from telic.studies.state import (
     EMPTY,

@@ -10,18 +10,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from telic.studies.clock import moment
-from telic.studies.records import (
-    PHASES,
-    CandidateStatus,
-    Job,
-    LedgerEvent,
-    Part,
-    QueueManifest,
-    QueuePolicy,
-    RunStatus,
-    Slot,
-)
-from telic.studies.records.queue import JobStatus
+from telic.studies.documents.base import Part
+from telic.studies.documents.candidate import CandidateStatus
+from telic.studies.documents.contract import PHASES
+from telic.studies.documents.ledger import LedgerEvent
+from telic.studies.documents.runs import Job, JobStatus, QueueManifest, QueuePolicy, RunStatus, Slot
 from telic.studies.state import RunState, StudyState
 
 MOST_ATTEMPTS = 3

@@ -12,24 +12,15 @@ from telic.studies import lifecycle
 from telic.studies.candidate_files import current_candidate, known
 from telic.studies.clock import utc_now
 from telic.studies.deciding import previous_incumbent
+from telic.studies.documents.base import SYSTEM, Actor, Part
+from telic.studies.documents.candidate import Candidate, CandidateStatus
+from telic.studies.documents.contract import Contract, Phase
+from telic.studies.documents.runs import Job, QueueManifest, QueuePolicy, Slot
 from telic.studies.errors import GateRefused
 from telic.studies.ledger import Ledger
 from telic.studies.phase_facts import judge_phase
 from telic.studies.phases import Advance, next_phase
 from telic.studies.queue import QueueStep, job_id, manifest_of, planned_jobs, step
-from telic.studies.records import (
-    SYSTEM,
-    Actor,
-    Candidate,
-    CandidateStatus,
-    Contract,
-    Job,
-    Part,
-    QueueManifest,
-    QueuePolicy,
-    Slot,
-)
-from telic.studies.records.contract import Phase
 from telic.studies.state import StudyState
 from telic.studies.validation.spending import ROLES
 

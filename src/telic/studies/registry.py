@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from telic.errors import UnknownName
-from telic.studies.folder import STATE_FOLDER, StudyFolder, read_registry, registry_file
-from telic.studies.locking import study_lock
-from telic.studies.records.registry import (
+from telic.studies.documents.registry import (
     Active,
     Project,
     Registry,
@@ -17,6 +15,8 @@ from telic.studies.records.registry import (
     StudyStatus,
     TaskEntry,
 )
+from telic.studies.folder import STATE_FOLDER, StudyFolder, read_registry, registry_file
+from telic.studies.locking import study_lock
 from telic.studies.yaml_files import write_yaml
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from telic.studies.budget import Account
-from telic.studies.records.contract import Amounts
-from telic.studies.records.ledger import LedgerEvent
-from telic.studies.records.run import RunStatus
+from telic.studies.documents.contract import Amounts
+from telic.studies.documents.ledger import LedgerEvent
+from telic.studies.documents.runs import RunStatus
 from telic.studies.state import RunState
 
 _ENDS = ("finished", "failed", "killed", "lost")

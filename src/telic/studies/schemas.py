@@ -5,20 +5,13 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from telic.studies.records import (
-    Adapter,
-    Candidate,
-    Contract,
-    Decision,
-    Document,
-    Evidence,
-    Experiments,
-    MetricSpec,
-    Protocol,
-    QueueManifest,
-    Registry,
-    Run,
-)
+from telic.studies.documents.adapter import Adapter
+from telic.studies.documents.base import Document
+from telic.studies.documents.candidate import Candidate
+from telic.studies.documents.contract import Contract
+from telic.studies.documents.metrics import MetricSpec, Protocol
+from telic.studies.documents.registry import Registry
+from telic.studies.documents.runs import Decision, Evidence, Experiments, QueueManifest, Run
 from telic.studies.state import StudyState
 
 _DOCUMENTS: tuple[type[Document], ...] = (

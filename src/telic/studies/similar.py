@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from telic.studies.candidate_files import current_candidate
+from telic.studies.documents.base import Part
+from telic.studies.documents.candidate import Candidate, CandidateStatus
 from telic.studies.ledger import Ledger
-from telic.studies.records import Candidate, CandidateStatus, Part
 from telic.studies.validation.novelty import effective_hash
 
 _WORD = re.compile(r"[a-z]{4,}")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from telic.studies.documents.base import Part
 from telic.studies.errors import GateRefused
 from telic.studies.ledger import Ledger
 from telic.studies.next import NextAction
-from telic.studies.records import Part
 
 IMPORTED = "study.imported"
 

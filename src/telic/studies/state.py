@@ -27,9 +27,9 @@ from typing import Any
 from pydantic import Field
 
 from telic.studies.canonical import NO_HASH
-from telic.studies.records.base import Document, Part, Sha
-from telic.studies.records.candidate import CandidateStatus
-from telic.studies.records.contract import (
+from telic.studies.documents.base import Document, Part, Sha
+from telic.studies.documents.candidate import CandidateStatus
+from telic.studies.documents.contract import (
     Amounts,
     Approval,
     ApprovalKey,
@@ -39,9 +39,9 @@ from telic.studies.records.contract import (
     Phase,
     StopRule,
 )
-from telic.studies.records.ledger import LedgerEvent, LedgerHead
-from telic.studies.records.registry import StudyStatus
-from telic.studies.records.run import LIVE_RUNS, RunStatus
+from telic.studies.documents.ledger import LedgerEvent, LedgerHead
+from telic.studies.documents.registry import StudyStatus
+from telic.studies.documents.runs import LIVE_RUNS, RunStatus
 
 EMPTY = LedgerHead(seq=0, hash=NO_HASH)
 

@@ -8,8 +8,8 @@ from typing import Literal
 from telic.core.config import Record
 from telic.studies.budget import exhausted
 from telic.studies.clock import moment
-from telic.studies.records.candidate import CandidateStatus
-from telic.studies.records.rules import StopName, StopRule
+from telic.studies.documents.candidate import CandidateStatus
+from telic.studies.documents.contract import StopName, StopRule
 from telic.studies.state import DecisionState, StudyState
 
 Effect = Literal["close", "stop", "pause", "ask"]

@@ -15,29 +15,22 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from telic.storage.files import read_record
-from telic.studies import approvals, gitro, subjects
+from telic.studies import approvals, git_read, subjects
 from telic.studies.approvals import Standing
 from telic.studies.candidate_files import current_candidate, known
+from telic.studies.documents.adapter import Adapter
+from telic.studies.documents.base import Actor, Sha
+from telic.studies.documents.candidate import Candidate
+from telic.studies.documents.contract import ApprovalKey, Contract, Phase
+from telic.studies.documents.ledger import LedgerEvent
+from telic.studies.documents.metrics import MetricSpec, Protocol
+from telic.studies.documents.registry import Registry
+from telic.studies.documents.runs import Evidence, EvidenceKind, QueueManifest
 from telic.studies.evidence.claims import Audit
 from telic.studies.evidence.store import altered, read_evidence
 from telic.studies.folder import StudyFolder, read_registry
 from telic.studies.ledger import Ledger
 from telic.studies.queue import manifest_of, run_revisions
-from telic.studies.records import (
-    Actor,
-    Adapter,
-    Candidate,
-    Contract,
-    Evidence,
-    LedgerEvent,
-    MetricSpec,
-    Protocol,
-    QueueManifest,
-    Registry,
-)
-from telic.studies.records.base import Sha
-from telic.studies.records.contract import ApprovalKey, Phase
-from telic.studies.records.run import EvidenceKind
 from telic.studies.state import CandidateState, Incumbent, StudyState
 
 Arguments = ParamSpec("Arguments")
@@ -209,7 +202,7 @@ class Study:
     @fact
     def is_git(self) -> bool:
         """Whether the repository is under git."""
-        return gitro.is_repository(self.root)
+        return git_read.is_repository(self.root)
 
     # ------------------------------------------------------------------ candidates
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from telic.studies.canonical import content_hash, file_hash
+from telic.studies.documents.base import Sha
+from telic.studies.documents.contract import ApprovalKey, Contract
+from telic.studies.documents.metrics import Protocol
 from telic.studies.errors import StudyError
 from telic.studies.folder import StudyFolder
-from telic.studies.records.base import Sha
-from telic.studies.records.contract import ApprovalKey, Contract
-from telic.studies.records.metrics import Protocol
 from telic.studies.yaml_files import read_yaml
 
 ALWAYS_REQUIRED: tuple[ApprovalKey, ...] = (

@@ -13,8 +13,8 @@ from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import YAMLError
 
 from telic.storage.files import plain, write_text
+from telic.studies.documents.base import Document
 from telic.studies.errors import InvalidDocument, StudyError
-from telic.studies.records.base import Document
 
 Doc = TypeVar("Doc", bound=Document)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from telic.studies.candidate import Attachments, new_candidate
 from telic.studies.contract import amend
 from telic.studies.deciding import decide
+from telic.studies.documents.base import RUNNER, Actor
 from telic.studies.evidence import store
 from telic.studies.evidence.auditing import audit_result
 from telic.studies.evidence.measuring import Measurement
@@ -15,7 +16,6 @@ from telic.studies.folder import StudyFolder, registry_file
 from telic.studies.ledger import Ledger
 from telic.studies.lifecycle import transition
 from telic.studies.queueing import advance, plan_candidate
-from telic.studies.records import RUNNER, Actor
 from telic.studies.validation.validating import validate_candidate
 from telic.studies.yaml_files import update_yaml, write_yaml
 

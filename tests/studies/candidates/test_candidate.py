@@ -6,9 +6,9 @@ from telic.studies import candidate as candidates
 from telic.studies.approvals import shown
 from telic.studies.candidate import new_candidate, revise_candidate, withdraw
 from telic.studies.candidate_files import current_candidate, read_candidate, revision_folder
+from telic.studies.documents.base import RUNNER, SYSTEM, Actor
 from telic.studies.errors import GateRefused, InvalidDocument, StudyError
 from telic.studies.lifecycle import transition
-from telic.studies.records import RUNNER, SYSTEM, Actor
 from telic.studies.similar import similar_candidates
 from telic.studies.validation.validating import validate_candidate
 from tests.studies.candidates.small_study import (

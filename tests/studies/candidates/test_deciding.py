@@ -5,6 +5,7 @@ from telic.studies.candidate import new_candidate
 from telic.studies.candidate_files import read_candidate
 from telic.studies.conditions import read_condition
 from telic.studies.deciding import decide, revert
+from telic.studies.documents.candidate import Hypothesis
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
 from telic.studies.evidence.auditing import audit_result
 from telic.studies.evidence.reviewing import review_candidate
@@ -13,7 +14,6 @@ from telic.studies.incumbent_check import check_incumbent, is_checked
 from telic.studies.looking import next_step
 from telic.studies.looking_claims import disproved
 from telic.studies.queueing import more_seeds, plan_incumbent_check
-from telic.studies.records import Hypothesis
 from telic.studies.validation.validating import validate_candidate
 from tests.studies.candidates.small_study import (
     AGENT,

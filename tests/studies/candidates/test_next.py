@@ -5,6 +5,9 @@ import pytest
 
 from telic.studies.clock import utc_now
 from telic.studies.deciding import decide
+from telic.studies.documents.base import RUNNER
+from telic.studies.documents.candidate import CandidateStatus
+from telic.studies.documents.runs import Job
 from telic.studies.evidence.auditing import audit_result
 from telic.studies.human import Consent
 from telic.studies.lifecycle import transition
@@ -14,7 +17,6 @@ from telic.studies.outlook import Doubted, Judged, Objection, Outlook
 from telic.studies.pausing import resume_study
 from telic.studies.queue import ReadyJob
 from telic.studies.queueing import Advanced, advance, plan_candidate
-from telic.studies.records import RUNNER, CandidateStatus, Job
 from telic.studies.stops import Stop
 from telic.studies.validation.validating import validate_candidate
 from tests.studies.candidates.small_study import (

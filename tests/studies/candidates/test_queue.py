@@ -4,6 +4,8 @@ from telic.errors import UnknownName
 from telic.storage.files import read_json
 from telic.studies.batches import plan_batch, read_experiments
 from telic.studies.candidate_files import current_candidate
+from telic.studies.documents.base import RUNNER, SYSTEM
+from telic.studies.documents.runs import Job, Lease, QueueManifest, QueuePolicy
 from telic.studies.errors import GateRefused
 from telic.studies.lifecycle import transition
 from telic.studies.ordering import reorder
@@ -17,7 +19,6 @@ from telic.studies.queueing import (
     queue_of,
     queue_step,
 )
-from telic.studies.records import RUNNER, SYSTEM, Job, Lease, QueueManifest, QueuePolicy
 from telic.studies.state import CandidateState, RunState, StudyState
 from telic.studies.validation.validating import validate_candidate
 from tests.studies.candidates.small_study import (

@@ -2,18 +2,11 @@
 
 from telic.storage.files import write_json
 from telic.studies import approvals, contract, lifecycle
+from telic.studies.documents.base import Actor
+from telic.studies.documents.candidate import Candidate, Hypothesis, Origin
+from telic.studies.documents.metrics import Extractor, MetricSpec, Primary, Protocol
 from telic.studies.human import Consent
 from telic.studies.ledger import Ledger
-from telic.studies.records import (
-    Actor,
-    Candidate,
-    Extractor,
-    Hypothesis,
-    MetricSpec,
-    Origin,
-    Primary,
-    Protocol,
-)
 from telic.studies.yaml_files import write_yaml
 
 AGENT = Actor(kind="agent", name="coder")

@@ -3,9 +3,10 @@
 import pytest
 
 from telic.studies import budget
+from telic.studies.documents.base import RUNNER, SYSTEM
+from telic.studies.documents.contract import Amounts
 from telic.studies.errors import BudgetExceeded
 from telic.studies.ledger import Ledger
-from telic.studies.records import RUNNER, SYSTEM, Amounts
 from telic.studies.yaml_files import update_yaml
 from tests.studies.core.small import AGENT, complete
 

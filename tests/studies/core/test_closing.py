@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+from telic.studies.documents.base import RUNNER
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
 from telic.studies.evaluator_files import hash_evaluator
 from telic.studies.evidence.store import add_evidence
@@ -14,7 +15,6 @@ from telic.studies.ledger import Ledger
 from telic.studies.looking import next_step
 from telic.studies.orphans import collect_orphans
 from telic.studies.pausing import close_study, resume_study
-from telic.studies.records import RUNNER
 from tests.studies.core.small import AGENT, CONSENT, add_candidate
 
 

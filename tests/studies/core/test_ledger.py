@@ -11,11 +11,12 @@ import pytest
 
 from telic.studies import ledger as ledger_module
 from telic.studies.canonical import NO_HASH
+from telic.studies.documents.base import SYSTEM
+from telic.studies.documents.ledger import line_hash
 from telic.studies.errors import BrokenIntegrity, LockTimeout, StudyError
 from telic.studies.folder import StudyFolder
 from telic.studies.keys import key_file
 from telic.studies.ledger import Ledger, NewEvent
-from telic.studies.records import SYSTEM, line_hash
 from telic.studies.state import StudyState, replay
 from tests.studies.core.small import AGENT, HUMAN, add_candidate
 
@@ -177,7 +178,7 @@ import os, signal, sys
 from pathlib import Path
 from telic.studies import ledger as module, ledger_file
 from telic.studies.folder import StudyFolder
-from telic.studies.records import SYSTEM
+from telic.studies.documents.base import SYSTEM
 root, step = Path(sys.argv[1]), sys.argv[2]
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)

@@ -5,10 +5,10 @@ import itertools
 import pytest
 
 from telic.studies import lifecycle
+from telic.studies.documents.base import RUNNER, SYSTEM, Actor, ActorKind
+from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.errors import GateRefused, StudyError
 from telic.studies.ledger import Ledger
-from telic.studies.records import RUNNER, SYSTEM, Actor, CandidateStatus
-from telic.studies.records.base import ActorKind
 from tests.studies.core.small import AGENT, ENGINE, HUMAN, add_candidate, content
 
 NAME = "c-0001-try"

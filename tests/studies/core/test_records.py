@@ -8,18 +8,13 @@ import rfc8785
 from pydantic import ValidationError
 
 from telic.studies.canonical import canonical, content_hash
+from telic.studies.documents.adapter import CommandSpec
+from telic.studies.documents.candidate import CandidateStatus
+from telic.studies.documents.contract import Contract, Scope, SeedPools, seeds_of
+from telic.studies.documents.metrics import Protocol
 from telic.studies.errors import BrokenIntegrity, InvalidDocument, StudyError
 from telic.studies.immutable import write_once
 from telic.studies.names import candidate_id, next_number
-from telic.studies.records import (
-    CandidateStatus,
-    CommandSpec,
-    Contract,
-    Protocol,
-    Scope,
-    SeedPools,
-    seeds_of,
-)
 from telic.studies.subjects import protocol_hash
 from telic.studies.yaml_files import read_document, read_yaml, update_yaml, write_yaml
 from tests.studies.core.small import add_candidate

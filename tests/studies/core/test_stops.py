@@ -2,7 +2,7 @@
 
 import pytest
 
-from telic.studies.records import StopRule
+from telic.studies.documents.contract import StopRule
 from telic.studies.state import BudgetState, CandidateState, DecisionState, Incumbent, StudyState
 from telic.studies.stops import Facts, check_stops
 

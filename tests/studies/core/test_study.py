@@ -3,7 +3,7 @@
 import pytest
 
 from telic.errors import UnknownName
-from telic.studies.records.base import SYSTEM
+from telic.studies.documents.base import SYSTEM
 from telic.studies.study import Study, fact
 
 

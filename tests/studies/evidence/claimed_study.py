@@ -5,9 +5,9 @@ import math
 
 from telic.storage.files import write_json
 from telic.studies.contract import amend
+from telic.studies.documents.base import RUNNER, SYSTEM
 from telic.studies.ledger import Ledger
 from telic.studies.lifecycle import transition
-from telic.studies.records import RUNNER, SYSTEM
 from telic.studies.yaml_files import update_yaml
 from tests.studies.candidates.small_study import HUMAN, end_run, make, make_study, start_run
 

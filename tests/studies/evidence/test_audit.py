@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from telic.studies.documents.metrics import Guardrail, Primary
 from telic.studies.evidence.audit import audit_claim
 from telic.studies.evidence.claims import Arm, ArmRun, ClaimFacts, Exclusion
-from telic.studies.records import Guardrail, Primary
 
 OURS = [0.80, 0.84, 0.82, 0.86, 0.83]
 THEIRS = [0.60, 0.64, 0.62, 0.66, 0.61]

@@ -5,12 +5,12 @@ import math
 import pytest
 from pydantic import ValidationError
 
+from telic.studies.documents.metrics import Scorecard, ScorecardItem
 from telic.studies.errors import InvalidDocument, StudyError
 from telic.studies.evidence.curriculum import Learnability, curriculum_problems
 from telic.studies.evidence.probe_summary import ProbeResult, range_problems, summarise
 from telic.studies.evidence.probes import ProbedParameter, ProbedPolicy, ProbePlan, grid
 from telic.studies.evidence.scorecard import Measured, score
-from telic.studies.records import Scorecard, ScorecardItem
 
 POLICY = ProbedPolicy(candidate="c-0001-base", checkpoint_sha="f" * 64)
 

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from telic.studies.documents.metrics import Component, Guardrail
 from telic.studies.evidence.hacking import (
     Degenerate,
     GuardrailChange,
@@ -14,7 +15,6 @@ from telic.studies.evidence.hacking import (
 )
 from telic.studies.evidence.reflection import RewardLog, reflect
 from telic.studies.evidence.series import Series
-from telic.studies.records import Component, Guardrail
 
 
 def line(values):

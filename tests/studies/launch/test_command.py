@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from telic.studies.documents.adapter import Adapter, CommandSpec
 from telic.studies.errors import InvalidDocument
 from telic.studies.launch.command import Values, build_command, shell_problems
-from telic.studies.records import Adapter, CommandSpec
 from tests.studies.launch.toy_study import ADAPTER
 
 

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from telic.studies import gitro
+from telic.studies import git_read
 from telic.studies.errors import GateRefused
 from telic.studies.offline import FRAMEWORKS, launch_free, offline
 
@@ -41,7 +41,7 @@ def test_a_training_framework_cannot_be_imported(name, monkeypatch):
 
 def test_reading_git_is_allowed(tmp_path):
     with offline("study audit"):
-        assert not gitro.is_repository(tmp_path)
+        assert not git_read.is_repository(tmp_path)
 
 
 def test_outside_and_afterwards_nothing_is_refused():

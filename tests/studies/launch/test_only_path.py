@@ -1,4 +1,4 @@
-"""Nothing but `launch` and `gitro` can start a process: by import, and by what Python reports."""
+"""Only `launch` and `git_read` can start a process: by import, and by what Python reports."""
 
 import ast
 import json
@@ -33,7 +33,7 @@ def starting_names(path: Path) -> set[str]:
     return found
 
 
-def test_process_modules_are_imported_by_the_launch_path_and_gitro_only():
+def test_process_modules_are_imported_by_the_launch_path_and_git_read_only():
     users = {
         str(path.relative_to(STUDIES)): names
         for path in STUDIES.rglob("*.py")
@@ -41,7 +41,7 @@ def test_process_modules_are_imported_by_the_launch_path_and_gitro_only():
     }
     # a lease names its host, which needs the socket module and no socket
     users = {path: names for path, names in users.items() if names != {"socket"}}
-    assert users == {"gitro.py": {"subprocess"}}
+    assert users == {"git_read.py": {"subprocess"}}
 
 
 def test_the_detector_sees_what_it_looks_for(tmp_path):

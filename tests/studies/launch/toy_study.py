@@ -11,10 +11,10 @@ from telic.studies.candidate_files import Attachments
 from telic.studies.clock import utc_now
 from telic.studies.contract import amend
 from telic.studies.creating import create_study
+from telic.studies.documents.base import Actor
 from telic.studies.folder import StudyFolder
 from telic.studies.human import Consent
 from telic.studies.ledger import Ledger
-from telic.studies.records import Actor
 from telic.studies.subjects import ALWAYS_REQUIRED, required_approvals
 from telic.studies.validation.validating import validate_candidate
 from telic.studies.yaml_files import update_yaml, write_yaml

@@ -9,8 +9,8 @@ import pytest
 from telic.errors import UnknownName
 from telic.studies.card import render_card
 from telic.studies.confirming import confirm_field
+from telic.studies.documents.adapter import Adapter
 from telic.studies.errors import InvalidDocument
-from telic.studies.records.adapter import Adapter
 from telic.studies.scan import audit_repository
 from telic.studies.scan.adapter import draft_adapter, keep_confirmed
 from telic.studies.scan.hints import MOST_CONFIDENCE, load_hints, matching_hints

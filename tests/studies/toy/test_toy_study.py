@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from telic.studies.gitro import is_allowed
+from telic.studies.git_read import is_allowed
 from tests.studies.toy.doors import CommandLine, Refused
 from tests.studies.toy.driver import ToyStudy
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from telic.studies.documents.candidate import CheckResult
+from telic.studies.documents.metrics import Guardrail
 from telic.studies.evidence import statistics
 from telic.studies.evidence.checks import run_checks
 from telic.studies.evidence.claims import (
@@ -20,7 +22,6 @@ from telic.studies.evidence.claims import (
     run_value,
 )
 from telic.studies.evidence.series import spread
-from telic.studies.records import CheckResult, Guardrail
 
 ALPHA = {1: 0.05}
 LATER_ALPHA = 0.025

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from telic.storage.files import read_record
+from telic.studies.documents.base import Actor, Part
+from telic.studies.documents.runs import Evidence
 from telic.studies.evidence.audit import audit_claim
 from telic.studies.evidence.claims import Audit
 from telic.studies.evidence.gathering import gather_claim
 from telic.studies.evidence.store import add_evidence
 from telic.studies.immutable import write_once
 from telic.studies.ledger import Ledger
-from telic.studies.records import Actor, Evidence
-from telic.studies.records.base import Part
 
 
 class AuditResult(Part):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from telic.studies.documents.base import Part
 from telic.studies.evidence.extract import read_rows
 from telic.studies.evidence.measuring import named_series, pattern_of, score_strata
 from telic.studies.evidence.rows import aggregate
 from telic.studies.folder import StudyFolder
-from telic.studies.records import Part
 
 
 class SampledKey(Part):

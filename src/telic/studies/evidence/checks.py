@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from telic.studies.documents.candidate import CheckResult
 from telic.studies.evidence.claims import Arm, ArmRun, ClaimFacts, GuardrailResult
-from telic.studies.records import CheckResult
 
 FEWEST_RUNS = 5
 BUDGET_TOLERANCE = 0.02

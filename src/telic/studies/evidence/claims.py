@@ -6,7 +6,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from telic.studies.records import CheckResult, Document, Guardrail, Part, Primary
+from telic.studies.documents.base import Document, Part
+from telic.studies.documents.candidate import CheckResult
+from telic.studies.documents.metrics import Guardrail, Primary
 
 AuditVerdict = Literal[
     "valid_improvement",

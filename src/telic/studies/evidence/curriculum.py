@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
-from telic.studies.records import Part
+from telic.studies.documents.base import Part
 
 LEARNABLE_SHARE = 0.60
 LEARNABLE_SCORE = 0.09

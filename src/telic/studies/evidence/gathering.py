@@ -9,6 +9,10 @@ from telic.storage.files import read_json
 from telic.studies.candidate_files import current_candidate
 from telic.studies.canonical import content_hash
 from telic.studies.clock import utc_now
+from telic.studies.documents.contract import Phase
+from telic.studies.documents.ledger import LedgerEvent
+from telic.studies.documents.metrics import MetricSpec
+from telic.studies.documents.runs import RunStatus
 from telic.studies.errors import StudyError
 from telic.studies.evidence.claims import Arm, ArmRun, Audit, ClaimFacts
 from telic.studies.evidence.measuring import Measurement
@@ -17,8 +21,6 @@ from telic.studies.evidence.store import altered, latest
 from telic.studies.ledger import Ledger
 from telic.studies.queue import run_revisions
 from telic.studies.queueing import planned_seeds
-from telic.studies.records import LedgerEvent, MetricSpec, RunStatus
-from telic.studies.records.contract import Phase
 from telic.studies.state import StudyState
 
 _CLAIM_PHASES: tuple[Phase, ...] = ("promotion", "incumbent_validation")

@@ -9,8 +9,9 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
+from telic.studies.documents.base import Part
+from telic.studies.documents.metrics import Guardrail
 from telic.studies.evidence.series import Series, gain, mean
-from telic.studies.records import Guardrail, Part
 
 _WINDOW = 0.2
 _WEIGHTS = {"A": 0.65, "B": 0.3, "C": 0.5, "D": 0.4, "E": 0.3}

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from telic.studies.documents.base import Part
 from telic.studies.evidence.series import Series, mean
-from telic.studies.records import Part
 
 FEWEST_POINTS = 10
 

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from telic.errors import TelicError
+from telic.studies.documents.adapter import LogSource
 from telic.studies.evidence.extract import read_series, renamed
 from telic.studies.evidence.measuring import ARTEFACTS, log_path, pattern_of
 from telic.studies.evidence.series import Series
 from telic.studies.folder import StudyFolder
-from telic.studies.records import LogSource
 
 _KINDS = {
     "wandb": "wandb_offline",

@@ -10,6 +10,10 @@ from pydantic import Field
 
 from telic.storage.files import read_json
 from telic.studies.canonical import content_hash, file_hash
+from telic.studies.documents.adapter import Adapter
+from telic.studies.documents.base import Actor, Part
+from telic.studies.documents.metrics import MetricSpec
+from telic.studies.documents.runs import Evidence
 from telic.studies.errors import StudyError
 from telic.studies.evidence.extract import read_rows, renamed
 from telic.studies.evidence.rows import Row, aggregate, to_series
@@ -17,7 +21,6 @@ from telic.studies.evidence.series import Series
 from telic.studies.evidence.store import add_evidence
 from telic.studies.folder import StudyFolder
 from telic.studies.ledger import Ledger
-from telic.studies.records import Actor, Adapter, Evidence, MetricSpec, Part
 from telic.studies.state import RunState
 from telic.studies.subjects import current_protocol_hash, metric_spec_hash
 

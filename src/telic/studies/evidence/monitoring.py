@@ -14,6 +14,8 @@ from pydantic import Field
 
 from telic.studies.candidate_files import read_candidate
 from telic.studies.clock import moment, utc_now
+from telic.studies.documents.adapter import Outputs
+from telic.studies.documents.base import Actor, Document
 from telic.studies.evidence.learning import Learning, Signature
 from telic.studies.evidence.logs import RunLog, read_run_log
 from telic.studies.evidence.measuring import ARTEFACTS, last_step, run_state
@@ -23,7 +25,6 @@ from telic.studies.evidence.vital_signs import Vitals, vital_signatures
 from telic.studies.folder import StudyFolder
 from telic.studies.launch import processes
 from telic.studies.ledger import Ledger
-from telic.studies.records import Actor, Document, Outputs
 from telic.studies.state import RunState, StudyState
 
 _GIB = 2**30

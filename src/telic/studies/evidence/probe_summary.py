@@ -9,11 +9,11 @@ from typing import Literal
 
 from pydantic import Field
 
+from telic.studies.documents.base import Document, Part
 from telic.studies.errors import StudyError
 from telic.studies.evidence.probes import ProbedParameter, ProbedPolicy, ProbePlan
 from telic.studies.evidence.series import mean
 from telic.studies.evidence.statistics import RESAMPLES, seed_of
-from telic.studies.records import Document, Part
 
 HOLDS = 0.80
 """retention that a range must keep"""

@@ -7,8 +7,8 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from telic.studies.documents.base import Document, Part
 from telic.studies.errors import StudyError
-from telic.studies.records import Document, Part
 
 _GRID = 7
 

@@ -8,12 +8,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from telic.storage.files import read_json
+from telic.studies.documents.base import Actor
+from telic.studies.documents.runs import Evidence
 from telic.studies.errors import InvalidDocument, StudyError
 from telic.studies.evidence.probe_summary import ProbeResult, ProbeSummary, summarise
 from telic.studies.evidence.probes import ProbedParameter, ProbedPolicy, ProbePlan, grid
 from telic.studies.evidence.store import add_evidence, latest
 from telic.studies.ledger import Ledger
-from telic.studies.records import Actor, Evidence
 from telic.studies.yaml_files import read_yaml
 
 PLAN = "dr_probe_plan"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from telic.storage.files import read_record
+from telic.studies.documents.ledger import LedgerEvent
 from telic.studies.evidence.claims import Audit
 from telic.studies.evidence.store import read_evidence
 from telic.studies.folder import StudyFolder
-from telic.studies.records import LedgerEvent
 from telic.studies.state import StudyState
 
 

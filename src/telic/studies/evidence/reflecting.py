@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from telic.studies.documents.base import Actor, Part
+from telic.studies.documents.metrics import MetricSpec
+from telic.studies.documents.runs import Evidence
 from telic.studies.errors import StudyError
 from telic.studies.evidence.hacking import Degenerate, GuardrailSeries, JudgeConflict
 from telic.studies.evidence.logs import read_run_log
@@ -12,7 +15,6 @@ from telic.studies.evidence.reflection import Reflection, RewardLog, reflect
 from telic.studies.evidence.series import Series, mean
 from telic.studies.evidence.store import add_evidence, latest
 from telic.studies.ledger import Ledger
-from telic.studies.records import Actor, Evidence, MetricSpec, Part
 
 _TERMS = "reward/"
 

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from telic.studies.documents.base import Document, Part
+from telic.studies.documents.metrics import Component
 from telic.studies.evidence import hacking
 from telic.studies.evidence.series import Series, mean
 from telic.studies.evidence.terms import (
@@ -16,7 +18,6 @@ from telic.studies.evidence.terms import (
     TermReflection,
     reflect_term,
 )
-from telic.studies.records import Component, Document, Part
 
 Action = Literal["raise", "lower", "remove", "reshape", "keep"]
 

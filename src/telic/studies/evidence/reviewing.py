@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from telic.studies.candidate_files import known, read_candidate
+from telic.studies.documents.base import Actor
+from telic.studies.documents.runs import Evidence
 from telic.studies.errors import GateRefused, StudyError
 from telic.studies.evidence.store import add_evidence
 from telic.studies.ledger import Ledger
-from telic.studies.records import Actor, Evidence
 
 
 def review_candidate(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from telic.studies.documents.base import Part
+from telic.studies.documents.metrics import Scorecard, ScorecardItem
 from telic.studies.errors import InvalidDocument
-from telic.studies.records import Part, Scorecard, ScorecardItem
 
 Band = Literal["good", "ok", "poor"]
 _POINTS: dict[Band, float] = {"good": 1.0, "ok": 0.5, "poor": 0.0}

@@ -9,13 +9,13 @@ from telic import __version__
 from telic.storage.files import plain, read_record
 from telic.studies.canonical import content_hash
 from telic.studies.clock import utc_now
+from telic.studies.documents.base import Actor
+from telic.studies.documents.runs import Evidence, EvidenceKind, Producer
 from telic.studies.errors import StudyError
 from telic.studies.folder import StudyFolder
 from telic.studies.immutable import write_once
 from telic.studies.ledger import Ledger
 from telic.studies.names import evidence_id
-from telic.studies.records import Actor, Evidence, Producer
-from telic.studies.records.run import EvidenceKind
 from telic.studies.state import StudyState
 
 

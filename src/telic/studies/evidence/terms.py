@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from telic.studies.documents.base import Part
 from telic.studies.evidence.series import (
     Series,
     covariance,
@@ -15,7 +16,6 @@ from telic.studies.evidence.series import (
     spread,
     turns,
 )
-from telic.studies.records import Part
 
 WINDOW = 0.2
 """the first and the last fifth of training are compared"""

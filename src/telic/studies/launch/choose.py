@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from telic.studies.documents.adapter import LauncherKind
 from telic.studies.launch.custom import CustomLauncher
 from telic.studies.launch.kubernetes import KubernetesLauncher
 from telic.studies.launch.local import LocalLauncher, SpreadLauncher, TmuxLauncher
 from telic.studies.launch.order import Launcher
 from telic.studies.launch.ray_jobs import RayLauncher
 from telic.studies.launch.slurm import SlurmLauncher
-from telic.studies.records.adapter import LauncherKind
 
 ON_THIS_MACHINE: frozenset[LauncherKind] = frozenset({"local", "tmux", "torchrun", "accelerate"})
 """kinds whose runs can be found in the process table"""

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from telic.studies.canonical import content_hash
+from telic.studies.documents.adapter import Activate, Adapter, CommandSpec
 from telic.studies.errors import InvalidDocument
 from telic.studies.launch.redaction import has_secret
-from telic.studies.records import Activate, Adapter, CommandSpec
 
 OVERRIDES_FILE = "overrides.json"
 

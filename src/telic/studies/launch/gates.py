@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from telic.errors import TelicError
+from telic.studies.documents.candidate import CheckResult
 from telic.studies.errors import (
     BrokenIntegrity,
     BudgetExceeded,
@@ -21,7 +22,6 @@ from telic.studies.launch import (
 )
 from telic.studies.launch.permit import LaunchPermit, mint
 from telic.studies.launch.situation import Situation
-from telic.studies.records import CheckResult
 from telic.studies.validation.subject import Finding
 
 GATES: dict[str, Callable[[Situation], Finding]] = {

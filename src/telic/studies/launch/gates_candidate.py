@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from telic.studies.canonical import file_hash
+from telic.studies.documents.candidate import CandidateStatus, Invariant
+from telic.studies.documents.runs import RunStatus
 from telic.studies.evidence.reading import is_unreviewed
 from telic.studies.launch.situation import Situation
-from telic.studies.records import CandidateStatus, Invariant, RunStatus
 from telic.studies.subjects import (
     adapter_hash,
     contract_hash,

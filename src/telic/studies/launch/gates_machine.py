@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from telic.studies import gitro
+from telic.studies import git_read
 from telic.studies.budget import shortfalls
 from telic.studies.launch.choose import ON_THIS_MACHINE
 from telic.studies.launch.hardware import preflight, run_probe
@@ -98,6 +98,6 @@ def tree_is_isolated(s: Situation) -> Finding:
         )
     if candidate.isolation.mode == "worktree":
         base = candidate.base_commit
-        if base is None or not gitro.has_commit(s.folder.root, base):
+        if base is None or not git_read.has_commit(s.folder.root, base):
             return Finding((f"there is no commit {base} to make a worktree from",))
     return Finding(value=f"{candidate.isolation.mode}, to be made")

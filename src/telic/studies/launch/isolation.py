@@ -15,11 +15,11 @@ from typing import Literal
 from telic.core.config import Record
 from telic.storage.files import read_record, write_json
 from telic.storage.locks import taking_turns
-from telic.studies import gitro
+from telic.studies import git_read
 from telic.studies.canonical import content_hash, file_hash
+from telic.studies.documents.candidate import Candidate
 from telic.studies.errors import EnvironmentBlocked
 from telic.studies.folder import STATE_FOLDER, StudyFolder
-from telic.studies.records import Candidate
 
 _GIT_S = 300
 
@@ -85,7 +85,7 @@ def tree_problems(folder: StudyFolder, candidate: Candidate, *, excepted: bool) 
     tree = tree_of(folder, candidate)
     if not tree.is_dir():
         return [f"its tree {tree} is gone"]
-    if made.mode == "worktree" and gitro.head_commit(tree) != made.base_commit:
+    if made.mode == "worktree" and git_read.head_commit(tree) != made.base_commit:
         return ["its worktree is not at the base commit any more"]
     now = _contents(tree, made.mode)
     return [
@@ -108,10 +108,10 @@ def remove_tree(folder: StudyFolder, candidate: Candidate) -> bool:
 
 
 def _in_place_problems(root: Path, candidate: Candidate) -> list[str]:
-    if not gitro.is_repository(root):
+    if not git_read.is_repository(root):
         return []  # there is nothing to compare with; evaluator and adapter hashes still are
     problems = [f"{name} has changes that are in no commit" for name in _changed(root)]
-    head = gitro.head_commit(root)
+    head = git_read.head_commit(root)
     if candidate.base_commit is not None and head != candidate.base_commit:
         problems.append(
             f"the repository is at {(head or 'no commit')[:12]}, the candidate was validated at "
@@ -164,7 +164,7 @@ def _contents(tree: Path, mode: str) -> dict[str, str]:
 def _changed(tree: Path) -> list[str]:
     return [
         name
-        for name in gitro.changed_paths(tree)
+        for name in git_read.changed_paths(tree)
         if not name.startswith(f"{STATE_FOLDER}/") and not _is_compiled(name)
     ]
 

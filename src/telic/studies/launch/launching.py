@@ -13,6 +13,9 @@ from typing import Any
 from telic import __version__
 from telic.core.config import Record
 from telic.errors import TelicError
+from telic.studies.documents.base import RUNNER, Actor
+from telic.studies.documents.candidate import CheckResult
+from telic.studies.documents.runs import RunStatus
 from telic.studies.errors import EnvironmentBlocked
 from telic.studies.launch.choose import ON_THIS_MACHINE
 from telic.studies.launch.gates import evaluate, pass_gates, refusal, shut
@@ -27,7 +30,6 @@ from telic.studies.launch.settling import record_start
 from telic.studies.launch.situation import Situation
 from telic.studies.ledger import Ledger
 from telic.studies.names import run_id
-from telic.studies.records import RUNNER, Actor, CheckResult, RunStatus
 from telic.studies.sourced import refuse_launch
 
 _NONCE_BYTES = 8

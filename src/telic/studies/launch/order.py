@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 from telic.studies.canonical import content_hash
+from telic.studies.documents.base import Part
 from telic.studies.launch import supervisor
 from telic.studies.launch.permit import LaunchPermit
-from telic.studies.records.base import Part
 
 JobState = Literal["waiting", "running", "ended", "unknown"]
 

@@ -6,14 +6,15 @@ import os
 
 from telic.errors import UnknownName
 from telic.studies.candidate_files import current_candidate, known
+from telic.studies.documents.adapter import Adapter, CommandSpec
+from telic.studies.documents.contract import PHASES, Contract, Phase
+from telic.studies.documents.runs import RunStatus
 from telic.studies.errors import InvalidDocument, StudyError
 from telic.studies.launch.command import Command
 from telic.studies.launch.network import RunEnvironment, run_environment
 from telic.studies.launch.request import SMOKE_TIMEOUT_S, LaunchRequest
 from telic.studies.ledger import Ledger
 from telic.studies.queueing import planned_seeds
-from telic.studies.records import PHASES, Adapter, CommandSpec, Contract, RunStatus
-from telic.studies.records.contract import Phase
 from telic.studies.sourced import refuse_launch
 from telic.studies.state import StudyState
 

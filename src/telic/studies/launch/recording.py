@@ -6,13 +6,14 @@ from typing import Any
 
 from telic import __version__
 from telic.storage.files import write_json, write_text
-from telic.studies import gitro
+from telic.studies import git_read
+from telic.studies.documents.base import RUNNER
+from telic.studies.documents.runs import Run, RunStatus, Times
 from telic.studies.launch.command import OVERRIDES_FILE
 from telic.studies.launch.hardware import fact_sheet
 from telic.studies.launch.planning import ARTEFACTS
 from telic.studies.launch.redaction import redact_environment
 from telic.studies.launch.situation import Situation
-from telic.studies.records import RUNNER, Run, RunStatus, Times
 
 
 def write_run_folder(s: Situation) -> None:
@@ -85,8 +86,8 @@ def _tree_facts(s: Situation) -> dict[str, Any]:
         "base_commit": s.candidate.base_commit,
         "patch_hash": s.candidate.change.patch_sha256,
     }
-    if gitro.is_repository(s.tree):
-        facts["commit"] = gitro.head_commit(s.tree)
-        facts["changed"] = list(gitro.changed_paths(s.tree))
-        facts["diff"] = gitro.ask(s.tree, "diff", "--no-ext-diff", "HEAD", "--").out
+    if git_read.is_repository(s.tree):
+        facts["commit"] = git_read.head_commit(s.tree)
+        facts["changed"] = list(git_read.changed_paths(s.tree))
+        facts["diff"] = git_read.ask(s.tree, "diff", "--no-ext-diff", "HEAD", "--").out
     return facts

@@ -17,6 +17,9 @@ from telic.core.config import Record
 from telic.storage.files import read_json
 from telic.studies.candidate_files import read_candidate
 from telic.studies.clock import moment, utc_now
+from telic.studies.documents.base import RUNNER, SYSTEM
+from telic.studies.documents.candidate import CandidateStatus
+from telic.studies.documents.runs import RunStatus
 from telic.studies.launch import settling
 from telic.studies.launch.choose import ON_THIS_MACHINE, launcher_of
 from telic.studies.launch.isolation import remove_tree
@@ -32,7 +35,6 @@ from telic.studies.launch.processes import (
 )
 from telic.studies.ledger import Ledger
 from telic.studies.projections import committed_head
-from telic.studies.records import RUNNER, SYSTEM, CandidateStatus, RunStatus
 from telic.studies.state import RunState
 
 _DECIDED = (CandidateStatus.REJECTED, CandidateStatus.REVERTED)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from telic.studies.documents.candidate import Plan
+from telic.studies.documents.contract import RESOURCES, Amounts, Phase
 from telic.studies.errors import StudyError
-from telic.studies.records import RESOURCES, Amounts, Plan
-from telic.studies.records.contract import Phase
 
 TOKEN = "RUN_CANDIDATE"
 PHASE_SHARE: dict[Phase, float] = {

@@ -8,12 +8,16 @@ from typing import Any
 from telic.storage.files import read_json, write_json
 from telic.studies import lifecycle
 from telic.studies.candidate_files import read_candidate
+from telic.studies.documents.adapter import Outputs
+from telic.studies.documents.base import RUNNER
+from telic.studies.documents.candidate import CandidateStatus
+from telic.studies.documents.contract import Amounts
+from telic.studies.documents.runs import Run, RunStatus
 from telic.studies.launch.planning import ARTEFACTS
 from telic.studies.launch.processes import read_heartbeat, stop_request
 from telic.studies.ledger import Ledger
 from telic.studies.queue import MOST_ATTEMPTS, run_revisions
 from telic.studies.queueing import planned_seeds
-from telic.studies.records import RUNNER, Amounts, CandidateStatus, Outputs, Run, RunStatus
 from telic.studies.state import CandidateState, RunState
 
 _HOUR_S = 3600.0

@@ -13,6 +13,11 @@ from typing import Any
 from telic.studies.approvals import standing
 from telic.studies.candidate_files import current_candidate
 from telic.studies.clock import utc_now
+from telic.studies.documents.adapter import Adapter, CommandSpec
+from telic.studies.documents.candidate import Candidate, CheckResult
+from telic.studies.documents.contract import Amounts, Contract
+from telic.studies.documents.metrics import MetricSpec, Protocol
+from telic.studies.documents.registry import Registry
 from telic.studies.errors import InvalidDocument
 from telic.studies.folder import StudyFolder, read_registry
 from telic.studies.launch.choose import launcher_of
@@ -31,17 +36,6 @@ from telic.studies.launch.planning import (
 from telic.studies.launch.request import LaunchRequest, reservation_of, steps_of
 from telic.studies.ledger import Ledger
 from telic.studies.queueing import planned_seeds
-from telic.studies.records import (
-    Adapter,
-    Amounts,
-    Candidate,
-    CheckResult,
-    CommandSpec,
-    Contract,
-    MetricSpec,
-    Protocol,
-    Registry,
-)
 from telic.studies.state import CandidateState, StudyState
 from telic.studies.validation.validating import LAUNCHING, check_candidate
 

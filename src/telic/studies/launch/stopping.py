@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from telic.errors import UnknownName
 from telic.storage.files import read_json
+from telic.studies.documents.runs import KilledBy
 from telic.studies.errors import StudyError
 from telic.studies.launch.choose import ON_THIS_MACHINE, launcher_of
 from telic.studies.launch.processes import ask_to_stop
 from telic.studies.ledger import Ledger
-from telic.studies.records.run import KilledBy
 
 
 def stop_run(ledger: Ledger, run: str, by: KilledBy, why: str) -> None:

@@ -8,6 +8,11 @@ from typing import NamedTuple, TypeVar
 from telic.errors import TelicError
 from telic.storage.files import read_json, read_record
 from telic.studies.candidate_files import read_candidate
+from telic.studies.documents.base import Document
+from telic.studies.documents.candidate import Candidate
+from telic.studies.documents.contract import Contract
+from telic.studies.documents.metrics import MetricSpec
+from telic.studies.documents.runs import Decision
 from telic.studies.evidence.claims import Audit
 from telic.studies.evidence.measuring import Measurement
 from telic.studies.evidence.probe_summary import ProbeSummary
@@ -19,7 +24,6 @@ from telic.studies.evidence.store import read_evidence
 from telic.studies.folder import StudyFolder
 from telic.studies.ledger import Ledger
 from telic.studies.next import NextAction
-from telic.studies.records import Candidate, Contract, Decision, Document, MetricSpec
 from telic.studies.sourced import WorkSource, source_of
 from telic.studies.state import CandidateState, StudyState
 

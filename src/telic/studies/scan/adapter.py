@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from telic.studies.dotted import put_at, value_at
-from telic.studies.records.adapter import (
+from telic.studies.documents.adapter import (
     Adapter,
     Commands,
     CommandSpec,
@@ -23,6 +22,7 @@ from telic.studies.records.adapter import (
     Quote,
     Seeds,
 )
+from telic.studies.dotted import put_at, value_at
 from telic.studies.scan.hints import Hint, apply_hints
 from telic.studies.scan.records import (
     SURE_ENOUGH,

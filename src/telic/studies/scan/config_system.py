@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from telic.studies.records.adapter import ConfigSystem, OverrideStyle
+from telic.studies.documents.adapter import ConfigSystem, OverrideStyle
 from telic.studies.scan.context import Scan
 from telic.studies.scan.records import SURE_ENOUGH, ConfigFinding, Default
 from telic.studies.scan.settings import Setting

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from telic.core.config import Record
-from telic.studies.records.adapter import Adapter
+from telic.studies.documents.adapter import Adapter
 
 MOST_CONFIDENCE = 0.4
 """a hint is a guess until the tree confirms it"""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from telic.studies import gitro
+from telic.studies import git_read
 from telic.studies.scan.records import OutputFinding, Sink
 
 _VARIABLE = "{}*<>$%~"
@@ -15,7 +15,7 @@ def find_unignored(root: Path, outputs: OutputFinding, sinks: tuple[Sink, ...]) 
 
     Empty outside of git. What starts with a variable is not known and left out.
     """
-    if not gitro.is_repository(root):
+    if not git_read.is_repository(root):
         return ()
     templates = (
         outputs.run_dir_template,
@@ -24,7 +24,7 @@ def find_unignored(root: Path, outputs: OutputFinding, sinks: tuple[Sink, ...]) 
     )
     places = dict.fromkeys(place for each in templates if each and (place := _fixed(each)))
     # asked for something inside, since a pattern such as logs/ speaks of folders only
-    return tuple(place for place in places if not gitro.ignores(root, f"{place}/x"))
+    return tuple(place for place in places if not git_read.ignores(root, f"{place}/x"))
 
 
 def _fixed(template: str) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from telic.core.config import Record
-from telic.studies.records.adapter import ConfigSystem, OverrideStyle
+from telic.studies.documents.adapter import ConfigSystem, OverrideStyle
 
 SURE_ENOUGH = 0.5
 """below this confidence the honest answer is that it is not known"""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from telic.studies.records import CheckResult
+from telic.studies.documents.candidate import CheckResult
 from telic.studies.validation import integrity, novelty, reasons, scope, spending, structure
 from telic.studies.validation.subject import Finding, Subject
 

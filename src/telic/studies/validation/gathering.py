@@ -5,24 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from telic.studies import gitro
+from telic.studies import git_read
 from telic.studies.budget import add, left_of
 from telic.studies.candidate_files import read_candidate
 from telic.studies.clock import utc_now
+from telic.studies.documents.candidate import Candidate, CandidateStatus
+from telic.studies.documents.contract import RESOURCES, Amounts
+from telic.studies.documents.ledger import LedgerEvent
+from telic.studies.documents.runs import Evidence, RunStatus
 from telic.studies.evidence.store import altered, read_evidence
 from telic.studies.folder import StudyFolder
 from telic.studies.ledger import Ledger
 from telic.studies.patch import Patch, read_patch
 from telic.studies.queue import run_revisions
-from telic.studies.records import (
-    RESOURCES,
-    Amounts,
-    Candidate,
-    CandidateStatus,
-    Evidence,
-    LedgerEvent,
-    RunStatus,
-)
 from telic.studies.state import StudyState
 from telic.studies.subjects import current_protocol_hash, metric_spec_hash
 from telic.studies.validation.subject import Subject, Tried, UsedSeed
@@ -46,7 +41,7 @@ def gather(ledger: Ledger, candidate: Candidate, may_be: Iterable[CandidateStatu
         is_open=state.study_status == "open",
         revision=held.revision,
         root=folder.root,
-        is_git=gitro.is_repository(folder.root),
+        is_git=git_read.is_repository(folder.root),
         folder=folder.candidate(name),
         patch=_patch(folder.candidate(name), candidate),
         contract=contract,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from telic.studies import gitro
+from telic.studies import git_read
 from telic.studies.canonical import file_hash
 from telic.studies.folder import STATE_FOLDER
 from telic.studies.globs import first_match
@@ -15,7 +15,7 @@ def patch_applies(subject: Subject) -> Finding:
     """V09: the patch applies cleanly to its base, and brought files are the ones described."""
     problems = list[str]()
     base = subject.candidate.base_commit
-    if subject.is_git and base is not None and not gitro.has_commit(subject.root, base):
+    if subject.is_git and base is not None and not git_read.has_commit(subject.root, base):
         problems.append(f"this clone has no commit {base[:12]}")
     elif (patch := subject.patch_file) is not None:
         problems += _patch_problems(subject, patch)
@@ -34,9 +34,9 @@ def _patch_problems(subject: Subject, patch: Path) -> list[str]:
     if file_hash(patch) != subject.candidate.change.patch_sha256:
         return [f"{patch.name} is not the patch that was described"]
     base = subject.candidate.base_commit if subject.is_git else None
-    if why := gitro.why_patch_fails(subject.root, patch, base):
+    if why := git_read.why_patch_fails(subject.root, patch, base):
         return [f"{patch.name} does not apply: {why.splitlines()[0]}"]
-    hidden = set(gitro.patched_paths(subject.root, patch)) - set(subject.patch.files)
+    hidden = set(git_read.patched_paths(subject.root, patch)) - set(subject.patch.files)
     return [f"git would also write {path}, which the patch does not show" for path in hidden]
 
 

@@ -7,8 +7,9 @@ from collections import Counter
 from typing import Any
 
 from telic.studies.canonical import content_hash
+from telic.studies.documents.adapter import Adapter
+from telic.studies.documents.candidate import Candidate
 from telic.studies.patch import Patch
-from telic.studies.records import Adapter, Candidate
 from telic.studies.validation.subject import Finding, Subject
 
 _SEED_NAMES = frozenset(

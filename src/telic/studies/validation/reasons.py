@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from telic.studies.conditions import GAIN, read_condition
+from telic.studies.documents.runs import Evidence
 from telic.studies.evidence.curriculum import Curriculum, curriculum_problems
 from telic.studies.evidence.probe_summary import ProbeSummary, range_problems
-from telic.studies.records import Evidence
 from telic.studies.validation.scope import is_range
 from telic.studies.validation.subject import Finding, Subject
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from telic.studies.documents.candidate import Override
+from telic.studies.documents.contract import ParamRange
 from telic.studies.globs import first_match
-from telic.studies.records import Override, ParamRange
 from telic.studies.validation.subject import Finding, Subject
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from telic.studies.records import RESOURCES, Amounts
-from telic.studies.records.contract import Phase
+from telic.studies.documents.contract import RESOURCES, Amounts, Phase
 from telic.studies.validation.subject import Finding, Subject
 
 Role = Literal["selection", "promotion", "validation"]

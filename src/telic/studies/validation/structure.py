@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from telic.studies.records import PHASES
+from telic.studies.documents.contract import PHASES
 from telic.studies.validation.subject import Finding, Subject
 
 _WRITES_CODE = ("reward_engineering", "code", "algorithm", "environment_generation")

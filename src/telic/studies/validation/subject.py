@@ -6,18 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from telic.studies.documents.adapter import Adapter
+from telic.studies.documents.candidate import Candidate, CandidateStatus
+from telic.studies.documents.contract import Amounts, Contract, Phase
+from telic.studies.documents.metrics import MetricSpec, Protocol
+from telic.studies.documents.runs import Evidence
 from telic.studies.patch import Patch
-from telic.studies.records import (
-    Adapter,
-    Amounts,
-    Candidate,
-    CandidateStatus,
-    Contract,
-    Evidence,
-    MetricSpec,
-    Protocol,
-)
-from telic.studies.records.contract import Phase
 
 
 class Finding(NamedTuple):

@@ -8,17 +8,11 @@ from telic.storage.files import write_json
 from telic.studies import lifecycle
 from telic.studies.candidate_files import current_candidate, known
 from telic.studies.clock import utc_now
+from telic.studies.documents.base import SYSTEM, Part
+from telic.studies.documents.candidate import Candidate, CandidateStatus, CheckResult, Validation
 from telic.studies.errors import GateRefused, InvalidDocument
 from telic.studies.folder import StudyFolder
 from telic.studies.ledger import Ledger
-from telic.studies.records import (
-    SYSTEM,
-    Candidate,
-    CandidateStatus,
-    CheckResult,
-    Part,
-    Validation,
-)
 from telic.studies.state import CandidateState
 from telic.studies.subjects import adapter_hash, contract_hash, current_protocol_hash
 from telic.studies.validation.checks import run_checks, unreadable

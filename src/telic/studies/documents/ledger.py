@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from telic.studies.canonical import content_hash
-from telic.studies.records.base import Actor, Part, Sha
+from telic.studies.documents.base import Actor, Part, Sha
 
 _GROUPS = {
     "study": "created status imported",

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from telic.studies.records.base import Document, Part, Sha
+from telic.studies.documents.base import Document, Part, Sha
 
 PLACEHOLDERS = frozenset(
     {"seed", "run_dir", "overrides", "checkpoint", "device", "steps", "nproc", "nonce"}

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from telic.studies.records.adapter import CommandSpec
-from telic.studies.records.base import Document, Part, Sha
+from telic.studies.documents.adapter import CommandSpec
+from telic.studies.documents.base import Document, Part, Sha
 
 Direction = Literal["max", "min"]
 

@@ -7,10 +7,10 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from telic.studies.documents.base import Envelope, Part, Sha
+from telic.studies.documents.contract import Amounts, CandidateKind, Phase
+from telic.studies.documents.metrics import Direction
 from telic.studies.names import SLUG
-from telic.studies.records.base import Envelope, Part, Sha
-from telic.studies.records.contract import Amounts, CandidateKind, Phase
-from telic.studies.records.metrics import Direction
 
 
 class CandidateStatus(StrEnum):

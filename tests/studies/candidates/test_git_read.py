@@ -3,7 +3,7 @@ import subprocess
 import pytest
 
 from telic.errors import Refused
-from telic.studies import gitro
+from telic.studies import git_read
 from telic.studies.scan.ignoring import find_unignored
 from telic.studies.scan.records import OutputFinding, Sink
 
@@ -48,25 +48,25 @@ def snapshot(root):
 )
 def test_what_writes_or_runs_foreign_code_is_refused(repository, words):
     with pytest.raises(Refused, match="not one of the read-only"):
-        gitro.ask(repository, *words)
+        git_read.ask(repository, *words)
 
 
 def test_only_commands_built_here_count_as_allowed():
-    assert not gitro.is_allowed(["git", "status", "--porcelain"])
-    assert not gitro.is_allowed(["sh", "-c", "git status --porcelain"])
+    assert not git_read.is_allowed(["git", "status", "--porcelain"])
+    assert not git_read.is_allowed(["sh", "-c", "git status --porcelain"])
 
 
 def test_a_patch_is_checked_against_its_base_whatever_lies_in_the_tree(repository, tmp_path):
-    base = gitro.head_commit(repository)
-    assert base is not None and gitro.has_commit(repository, base)
+    base = git_read.head_commit(repository)
+    assert base is not None and git_read.has_commit(repository, base)
     patch = tmp_path / "patch.diff"
     patch.write_text(GOOD)
     (repository / "reward.py").write_text("something else\n")
     before = snapshot(repository)
-    assert gitro.why_patch_fails(repository, patch, base) is None
-    assert gitro.patched_paths(repository, patch) == ("reward.py",)
-    assert gitro.changed_paths(repository) == ("reward.py",)
-    why = gitro.why_patch_fails(repository, patch, None)
+    assert git_read.why_patch_fails(repository, patch, base) is None
+    assert git_read.patched_paths(repository, patch) == ("reward.py",)
+    assert git_read.changed_paths(repository) == ("reward.py",)
+    why = git_read.why_patch_fails(repository, patch, None)
     assert why is not None and "reward.py" in why
     assert snapshot(repository) == before
 
@@ -74,8 +74,8 @@ def test_a_patch_is_checked_against_its_base_whatever_lies_in_the_tree(repositor
 def test_an_unknown_base_is_said(repository, tmp_path):
     patch = tmp_path / "patch.diff"
     patch.write_text(GOOD)
-    assert not gitro.has_commit(repository, "1" * 40)
-    why = gitro.why_patch_fails(repository, patch, "1" * 40)
+    assert not git_read.has_commit(repository, "1" * 40)
+    why = git_read.why_patch_fails(repository, patch, "1" * 40)
     assert why is not None and "base commit" in why
 
 
@@ -85,13 +85,13 @@ def test_a_file_system_monitor_named_by_the_repository_does_not_run(repository, 
     hook.chmod(0o755)
     words = ["git", "config", "core.fsmonitor", str(hook)]
     subprocess.run(words, cwd=repository, check=True)
-    gitro.changed_paths(repository)
+    git_read.changed_paths(repository)
     assert not mark.exists()
 
 
 def test_a_folder_without_git_has_no_commit(tmp_path):
-    assert gitro.head_commit(tmp_path) is None
-    assert not gitro.is_repository(tmp_path)
+    assert git_read.head_commit(tmp_path) is None
+    assert not git_read.is_repository(tmp_path)
 
 
 def test_places_that_runs_write_to_are_looked_up_in_git(repository):

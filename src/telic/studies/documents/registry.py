@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from telic.studies.documents.base import Document, Part
 from telic.studies.names import SLUG
-from telic.studies.records.base import Document, Part
 
 StudyStatus = Literal["open", "paused", "closed"]
 StudyKind = Literal["external", "reward_loop", "policy_search", "tracking", "generic"]

@@ -1,0 +1,1 @@
+"""Documents of studies: one definition for file, command line and interface."""
