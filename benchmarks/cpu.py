@@ -265,9 +265,9 @@ def population() -> dict[str, Any]:
     source = (Path(__file__).parent / "speed_reward.py").read_text()
     together, alone = [], []
     for _ in range(3):
-        alone.append(timed(rewards=[source], settings={"num_envs": 512, "minibatch_size": 2048}))
+        alone.append(timed(reward=[source], settings={"num_envs": 512, "minibatch_size": 2048}))
         rewards = [source.replace("1.0", f"{1.0 + i / 10}") for i in range(4)]
-        together.append(timed(rewards=rewards, seeds=(1, 2)))
+        together.append(timed(reward=rewards, seeds=(1, 2)))
     ratio = statistics.median(together) / statistics.median(alone)
     result = {"one_member_s": alone, "eight_members_s": together, "ratio": ratio}
     console.print(result)
@@ -276,7 +276,7 @@ def population() -> dict[str, Any]:
 
 def timed(**options: Any) -> float:
     """Return the training seconds of 524,288 environment steps in all."""
-    members = len(options.get("rewards", [None])) * len(options.get("seeds", (1,)))
+    members = len(options.get("reward", [None])) * len(options.get("seeds", (1,)))
     with tempfile.TemporaryDirectory() as folder:
         job = plan("HalfCheetah-v5", steps=524_288 // members, evaluations=1, **options)
         return execute(job, Path(folder)).summary["training_time_s"]

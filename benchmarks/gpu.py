@@ -149,7 +149,7 @@ def many(target: float = 4700.0) -> list[dict[str, Any]]:
     source = (Path(__file__).parent / "speed_reward.py").read_text()
     rewards = [source.replace('"control": 0.1', f'"control": {0.05 + i / 100}') for i in range(16)]
     assert len(set(rewards)) == 16
-    return [train(target, steps=2_400_000, evaluations=12, rewards=rewards, seeds=(1, 2, 3))]
+    return [train(target, steps=2_400_000, evaluations=12, reward=rewards, seeds=(1, 2, 3))]
 
 
 def minute(seconds: float = 60.0) -> list[dict[str, Any]]:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from telic.judges.leaf import near as near
     from telic.rewards.contract import RewardFunction as RewardFunction
     from telic.session.api import run as run
-    from telic.training.api import train as train
     from telic.training.policy import load_policy as load_policy
+    from telic.verbs.train import train as train
 
 __version__ = "0.1.0"
 
@@ -38,7 +38,7 @@ _WHERE = {
     "load_policy": "telic.training.policy",
     "make": "telic.envs",
     "quantities": "telic.quantities",
-    "train": "telic.training.api",
+    "train": "telic.verbs.train",
 }
 
 __all__ = [

@@ -32,7 +32,7 @@ def checkpoint(tmp_path_factory):
     small = {"num_envs": 4, "horizon": 8, "minibatch_size": 32, "hidden": (8,), "overlap": False}
     job = plan(
         "HalfCheetah-v5",
-        rewards=[PHASES],
+        reward=[PHASES],
         steps=32,
         settings=small,
         evaluations=1,

@@ -128,7 +128,7 @@ def batches(job, recorded, count=5):
 @pytest.mark.gpu
 @pytest.mark.parametrize("reward", [None, SPEED, MEMORY])
 def test_a_recording_does_what_the_operations_do(reward):
-    job = gpu_job(rewards=[reward], env_args={"max_episode_steps": 20})
+    job = gpu_job(reward=[reward], env_args={"max_episode_steps": 20})
     recorded, setup = batches(job, recorded=True)
     eager, _ = batches(job, recorded=False)
     assert setup.collector.replayed.is_recorded
@@ -144,7 +144,7 @@ def test_a_recording_does_what_the_operations_do(reward):
 @pytest.mark.gpu
 def test_a_reward_that_looks_at_values_runs_step_by_step_and_says_so(tmp_path):
     events = []
-    train_here(gpu_job(rewards=[LOOKS]), tmp_path, on_event=events.append)
+    train_here(gpu_job(reward=[LOOKS]), tmp_path, on_event=events.append)
     told = [each["message"] for each in events if each["event"] == "log"]
     assert any("step by step" in each for each in told)
 
@@ -240,7 +240,7 @@ class Breaks(RewardFunction):
 @pytest.mark.gpu
 def test_a_gpu_that_fails_ends_in_a_clear_error_with_the_run_kept(tmp_path):
     """Reading far outside of memory kills the CUDA context, as a lost device does."""
-    job = gpu_job(steps=1_000_000, rewards=[BREAKS], settings={"num_envs": 64, "horizon": 8})
+    job = gpu_job(steps=1_000_000, reward=[BREAKS], settings={"num_envs": 64, "horizon": 8})
     with pytest.raises(TrainingFailed, match="The GPU failed"):
         execute(job, tmp_path)
     events = []

@@ -42,7 +42,7 @@ def test_a_member_learns_alone_exactly_what_it_learns_among_others(tmp_path, env
         small_job(
             env,
             seeds=(1, 2),
-            rewards=[None, CONTROL],
+            reward=[None, CONTROL],
             variants=[{}, {"learning_rate": 3e-3, "gamma": 0.9, "clip": 0.1}],
             settings=settings,
         ),

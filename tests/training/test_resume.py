@@ -34,7 +34,7 @@ def long_job():
         "Hopper-v5",
         steps=40_960,
         seeds=(1, 2),
-        rewards=[SPEED, MEMORY],
+        reward=[SPEED, MEMORY],
         env_args={},
         evaluations=3,
         tensorboard=True,

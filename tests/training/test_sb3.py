@@ -70,7 +70,7 @@ def small_job(env="InvertedPendulum-v5", rewards=(UPRIGHT,), **changes):
         "threads": 1,
         **changes,
     }
-    return plan(env, rewards=list(rewards), **asked)
+    return plan(env, reward=list(rewards), **asked)
 
 
 def parts(job, *, native=False, stagger=False):

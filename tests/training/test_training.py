@@ -88,8 +88,8 @@ def test_a_discrete_environment_trains_and_plays(tmp_path):
 
 @pytest.mark.parametrize(("source", "says"), [(BREAKS, "NaN"), (RAISES, "enough")])
 def test_a_member_that_breaks_stops_alone(tmp_path, source, says):
-    solo = train_here(small_job(rewards=[SPEED]), tmp_path / "solo")
-    both = train_here(small_job(rewards=[source, SPEED]), tmp_path / "both")
+    solo = train_here(small_job(reward=[SPEED]), tmp_path / "solo")
+    both = train_here(small_job(reward=[source, SPEED]), tmp_path / "both")
     broken, healthy = both.members()
     summary = read_json(broken.summary)
     assert summary["status"] == "not_finite"
@@ -103,7 +103,7 @@ def test_a_member_that_breaks_stops_alone(tmp_path, source, says):
 
 def test_a_run_whose_every_member_breaks_fails_with_the_reason(tmp_path):
     with pytest.raises(TrainingFailed, match="NaN"):
-        train_here(small_job(rewards=[BREAKS]), tmp_path)
+        train_here(small_job(reward=[BREAKS]), tmp_path)
     (status,) = tmp_path.glob("*/status.json")
     assert read_json(status)["status"] == "failed"
 
@@ -111,7 +111,7 @@ def test_a_run_whose_every_member_breaks_fails_with_the_reason(tmp_path):
 @pytest.mark.parametrize("to", ["critic", "actor"])
 def test_reward_memory_reaches_the_critic_and_only_on_request_the_policy(tmp_path, to):
     source = PHASES.replace("MEMORY_TO", to)
-    run = train_here(small_job(rewards=[source], steps=512, evaluations=1), tmp_path)
+    run = train_here(small_job(reward=[source], steps=512, evaluations=1), tmp_path)
     policy = telic.load_policy(run.path)
     assert policy.shape.critic_inputs == 18
     assert policy.memory_size == (1 if to == "actor" else 0)
@@ -123,7 +123,7 @@ def test_reward_memory_reaches_the_critic_and_only_on_request_the_policy(tmp_pat
 
 
 def test_a_run_leaves_the_files_it_promises(tmp_path):
-    run = train_here(small_job(rewards=[SPEED], tensorboard=True), tmp_path)
+    run = train_here(small_job(reward=[SPEED], tensorboard=True), tmp_path)
     member = run.members()[0]
     files = (run.config, run.manifest, run.summary, run.events, member.config, member.scalars)
     for path in (*files, member.reward_code, member.reward_spec, member.summary):
@@ -137,7 +137,7 @@ def test_a_run_leaves_the_files_it_promises(tmp_path):
 
 
 def test_recorded_episodes_add_up_to_the_evaluation(tmp_path):
-    run = train_here(small_job(rewards=[SPEED], eval_episodes=5), tmp_path)
+    run = train_here(small_job(reward=[SPEED], eval_episodes=5), tmp_path)
     member = run.members()[0]
     last = read_json(member.summary)["last"]
     returns = sorted(last["all_returns"])
@@ -184,10 +184,10 @@ def test_an_impossible_request_is_refused_before_anything_starts(change, says):
 def test_a_bad_reward_stops_everything_before_training(tmp_path):
     broken = SPEED.replace('info["x_velocity"]', 'info["x_vel"]')
     with pytest.raises(RewardError, match="x_velocity"):
-        execute(small_job(rewards=[broken]), tmp_path, confined=False)
+        execute(small_job(reward=[broken]), tmp_path, confined=False)
     assert not list(tmp_path.glob("*/state.pt"))
 
 
 def test_unknown_weights_get_the_closest_names(tmp_path):
     with pytest.raises(ConfigError, match="speed"):
-        execute(small_job(rewards=[SPEED], weights={"sped": 2.0}), tmp_path, confined=False)
+        execute(small_job(reward=[SPEED], weights={"sped": 2.0}), tmp_path, confined=False)

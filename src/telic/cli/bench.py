@@ -10,8 +10,8 @@ from rich.markup import escape
 
 from telic.cli.options import RUNS, AsJson, Debug, RunsDir, count, integers
 from telic.cli.output import command, console, duration, number, print_json, table
+from telic.cli.progress import interruptible
 from telic.cli.run import SessionView
-from telic.cli.train import interruptible
 from telic.core.events import Event
 
 if TYPE_CHECKING:

@@ -1,8 +1,11 @@
-"""The `telic` command."""
+"""The `telic` command: every verb by its words, in panels."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
+from typer.core import TyperGroup
 
 from telic.cli import (
     bench,
@@ -21,13 +24,32 @@ from telic.cli import (
     sessions,
     show,
     study,
-    train,
 )
+from telic.cli.commands import Commands
+from telic.verbs.catalogue import PANELS, VERBS
+
+_WHAT = "Describe a behaviour, get a trained policy, and the evidence that it does what you asked."
+
+
+class Root(TyperGroup):
+    """All commands; nothing of a command is loaded before it is asked for."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        registered = self.commands
+        self.commands = Commands(VERBS, PANELS)
+        self.commands.update(registered)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the words of the first level."""
+        return list(self.commands)
+
 
 app = typer.Typer(
     name="telic",
-    help="Train policies from rewards: fast, exact, resumable.",
-    epilog="Start with: telic train HalfCheetah-v5      Ask any command: telic COMMAND --help",
+    cls=Root,
+    help=_WHAT,
+    epilog='Start with: telic run "run forward fast"      Ask any command: telic COMMAND --help',
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -36,7 +58,6 @@ app = typer.Typer(
 
 for module in (
     run,
-    train,
     search,
     orders,
     sessions,
@@ -60,7 +81,7 @@ for module in (
 def version(
     show_version: bool = typer.Option(False, "--version", help="Print the version.", is_eager=True),
 ) -> None:
-    """Train policies from rewards: fast, exact, resumable."""
+    """Answer without a command."""
     if show_version:
         from telic import __version__
 

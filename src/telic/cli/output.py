@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from importlib import import_module
 from itertools import pairwise
 from typing import Any, NoReturn
 
@@ -19,6 +20,8 @@ from telic.errors import TelicError
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
 _PIPED_WIDTH = 120
+_VIEWS: dict[str, Callable[[Any], None]] = {}
+_VIEW_MODULES = ("run_views",)
 
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
@@ -112,3 +115,20 @@ def command(function: Callable[..., Any]) -> Callable[..., Any]:
             fail(error, bool(kwargs.get("as_json")))
 
     return guarded
+
+
+def view(function: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Make a function the way in which results of its argument's type are shown.
+
+    Types are known by their names, which are unique, so that no view has to import what it shows.
+    """
+    [kind] = [kind for name, kind in function.__annotations__.items() if name != "return"]
+    _VIEWS[kind] = function
+    return function
+
+
+def show(result: Any) -> None:
+    """Print a result for people."""
+    for module in _VIEW_MODULES:
+        import_module(f"telic.cli.{module}")
+    _VIEWS[type(result).__name__](result)

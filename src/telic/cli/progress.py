@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import signal
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
+import typer
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
 from telic.cli.output import console, duration, number
 from telic.core.events import Event
+from telic.core.verb import Verb
 
 _LINE_EVERY_S = 5.0
 
@@ -118,3 +123,30 @@ class TrainingView:
 def _mean(returns: dict[str, float | None]) -> str:
     present = [value for value in returns.values() if value is not None]
     return number(sum(present) / len(present)) if present else "–"
+
+
+def progress_of(verb: Verb[..., Any, Any], values: dict[str, Any], is_quiet: bool) -> TrainingView:
+    """Return what shows the events of a verb."""
+    return TrainingView(quiet=is_quiet)
+
+
+@contextmanager
+def interruptible() -> Iterator[Callable[[], bool]]:
+    """Make the first Ctrl-C a polite stop and the second one immediate."""
+    asked = False
+
+    def handle(number: int, frame: object) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        console.print("\nstopping after this update (Ctrl-C again: now) ...")
+
+    previous = signal.signal(signal.SIGINT, handle)
+    try:
+        yield lambda: asked
+    except KeyboardInterrupt:
+        console.print("stopped. Run the same command again to go on from the last save.")
+        raise typer.Exit(1) from None
+    finally:
+        signal.signal(signal.SIGINT, previous)

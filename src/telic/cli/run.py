@@ -10,8 +10,8 @@ from rich.markup import escape
 
 from telic.cli.options import RUNS, AsJson, Debug, RunsDir, count, integers
 from telic.cli.output import command, console, number, print_json
+from telic.cli.progress import interruptible
 from telic.cli.steered import SteeredView
-from telic.cli.train import interruptible
 from telic.core.events import Event
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from telic.cli.options import RUNS, AsJson, Debug, RunsDir
-from telic.cli.output import command, console, duration, print_json, table
+from telic.cli.output import command, console, duration, print_json, show, table
 from telic.errors import UsageError
 
 if TYPE_CHECKING:
@@ -57,11 +57,11 @@ def runs(
 
 def resume_run(folder: RunFolder, videos: str, as_json: bool) -> None:
     """Go on with an interrupted run, exactly where it was saved."""
-    from telic.cli.progress import TrainingView
-    from telic.cli.train import finish, interruptible
+    from telic.cli.progress import TrainingView, interruptible
     from telic.storage.files import read_record
     from telic.training.job import TrainJob
     from telic.training.run import execute, is_resumable, status_of
+    from telic.training.videos import render_run
 
     if status_of(folder) == "completed":
         raise UsageError(f"{folder.name} is complete; there is nothing to go on with.")
@@ -80,4 +80,11 @@ def resume_run(folder: RunFolder, videos: str, as_json: bool) -> None:
             should_stop=stopping,
             command=shlex.join(["telic", *sys.argv[1:]]),
         )
-        finish(done, videos, view, as_json)
+        if done.status == "completed" and videos != "none":
+            done = done._replace(videos=tuple(render_run(done.path, which=videos, on_event=view)))
+    if as_json:
+        print_json(done.as_data())
+    else:
+        show(done)
+    if done.status != "completed":
+        raise typer.Exit(1)

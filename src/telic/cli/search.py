@@ -10,8 +10,7 @@ from rich.markup import escape
 
 from telic.cli.options import RUNS, AsJson, Debug, RunsDir, pairs
 from telic.cli.output import command, console, duration, number, print_json, table
-from telic.cli.progress import TrainingView
-from telic.cli.train import interruptible
+from telic.cli.progress import TrainingView, interruptible
 from telic.core.events import Event
 from telic.errors import UsageError
 

@@ -96,7 +96,7 @@ def _run(
     ]
     job = plan(
         work.config.env,
-        rewards=rewards,
+        reward=rewards,
         steps=round(candidate.steps * share),
         seeds=work.config.seeds,
         env_args=candidate.env_args,

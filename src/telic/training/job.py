@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from telic.core.config import Config, Record
+from telic.training.request import JobRequest
 from telic.training.settings import MEMBER_FIELDS, PpoSettings
 
 
@@ -49,12 +50,12 @@ class TrainJob(Config):
     steps: int = Field(ge=1, description="environment steps per member")
     rewards: tuple[RewardSource, ...] = Field(min_length=1)
     members: tuple[Member, ...] = Field(min_length=1)
-    device: str = Field(default="cpu", description="cpu or cuda")
-    threads: int | None = Field(default=None, description="physics threads; None: all processors")
-    evaluations: int = Field(default=4, ge=1, description="evaluations spread evenly over training")
-    eval_episodes: int = Field(default=10, ge=1, description="episodes per evaluation and member")
-    save_every_s: float = Field(default=10.0, gt=0, description="seconds between resumable saves")
-    tensorboard: bool = Field(default=False, description="also write TensorBoard files")
+    device: str = JobRequest.device
+    threads: int | None = JobRequest.threads
+    evaluations: int = Field(default=JobRequest.evaluations, ge=1)
+    eval_episodes: int = Field(default=JobRequest.eval_episodes, ge=1)
+    save_every_s: float = Field(default=JobRequest.save_every_s, gt=0)
+    tensorboard: bool = JobRequest.tensorboard
 
     @model_validator(mode="after")
     def _members_fit_together(self) -> TrainJob:

@@ -6,11 +6,12 @@ import ast
 import inspect
 import itertools
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import telic
+from telic.core.verb import verb
 from telic.errors import ConfigError, RefusedCode, RewardError
 from telic.sandbox.source import check_source
 from telic.sim.choose import require_gpu
@@ -18,97 +19,89 @@ from telic.storage.layout import file_name
 from telic.training.job import Member, RewardSource, TrainJob
 from telic.training.presets import for_device, share
 from telic.training.presets import preset as find_preset
-from telic.training.settings import MEMBER_FIELDS
+from telic.training.request import JobRequest, Reward
+from telic.training.settings import MEMBER_FIELDS, PpoSettings
 
 LIBRARY = Path(telic.__file__).parent / "rewards" / "library"
 OWN = "default"
 """name of the environment's own reward"""
+_TAKEN_OVER = (
+    "device",
+    "threads",
+    "evaluations",
+    "eval_episodes",
+    "save_every_s",
+    "tensorboard",
+)
+"""options that a job keeps as they are"""
 
 
-def plan(
-    env: str,
-    *,
-    rewards: Sequence[str | Path | type | None] = (None,),
-    steps: int | None = None,
-    seeds: Sequence[int] = (1,),
-    preset: str = "default",
-    overrides: Sequence[str] = (),
-    settings: Mapping[str, Any] | None = None,
-    weights: Mapping[str, float] | None = None,
-    variants: Sequence[Mapping[str, Any]] = ({},),
-    env_args: Mapping[str, Any] | None = None,
-    trusted: bool = False,
-    starts: Mapping[tuple[int, int], Path] | None = None,
-    **options: Any,
-) -> TrainJob:
-    """Return the job for a request.
-
-    Args:
-        env: environment id, module:Class, or MJCF path.
-        rewards: reward files, source texts or classes; None is the environment's own.
-        steps: environment steps per member; None: the preset's.
-        seeds: one member per reward, variant and seed.
-        preset: named settings to start from.
-        overrides: `key=value` changes of settings.
-        settings: changes of settings as values.
-        weights: reward weights that replace the files' own.
-        variants: settings that differ between members, e.g. [{"gamma": 0.98}, {"gamma": 0.99}].
-        env_args: constructor arguments of the environment.
-        trusted: the rewards were written by the caller: skip the code allow-list.
-        starts: by reward's index and seed, the policy that a member goes on from.
-        options: other fields of TrainJob.
-    """
+@verb(JobRequest)
+def plan(request: JobRequest) -> TrainJob:
+    """Return the job for a request."""
+    env, device, seeds = request.env, request.device, request.seeds
     if Path(env).is_file():
         env = str(Path(env).absolute())  # the worker runs in another folder
-    device = options.get("device", "cpu")
     if device != "cpu":
         require_gpu(device)
     if len(set(seeds)) != len(seeds) or not seeds:
         raise ConfigError(f"seeds={list(seeds)} must be different numbers, at least one.")
-    sources = _distinct([read_reward(each, weights, trusted) for each in rewards])
-    named = for_device(preset, device)
+    sources = _distinct(
+        [read_reward(reward, request.weights, request.trusted) for reward in request.rewards]
+    )
+    named = for_device(request.preset, device)
     chosen = find_preset(named, env)
     base = chosen.settings
     if named == "gpu":
-        base = share(base, len(sources) * len(variants) * len(seeds), env)
-    shared = base.override(overrides).replace(**(settings or {}))
+        base = share(base, len(sources) * len(request.variants) * len(seeds), env)
+    shared = _changed(base, request.settings)
     if device != "cpu" and shared.overlap:
         raise ConfigError(
             "overlap=true is for processors: on a GPU, collecting and learning take turns.",
             hint="Leave overlap out.",
         )
-    members: list[Member] = []
-    begun = {key: str(path.absolute()) for key, path in (starts or {}).items()}
-    for (index, source), variant, seed in itertools.product(enumerate(sources), variants, seeds):
-        _check_variant(variant)
-        config = source.name + "".join(
-            f"-{_short(name)}{value:g}" for name, value in sorted(variant.items())
-        )
-        members.append(
-            Member(
-                name=f"{config}_seed_{seed}",
-                config=config,
-                seed=seed,
-                reward=index,
-                settings=shared.replace(**variant),
-                start=begun.get((index, seed)),
-            )
-        )
     return TrainJob.parse(
         {
             "env": env,
-            "env_args": dict(env_args or {}),
-            "steps": steps or chosen.steps,
-            "rewards": [each.model_dump() for each in sources],
-            "members": [each.model_dump() for each in members],
-            **options,
+            "env_args": dict(request.env_args or {}),
+            "steps": request.steps or chosen.steps,
+            "rewards": [source.model_dump() for source in sources],
+            "members": [member.model_dump() for member in _members(request, sources, shared)],
+            **{name: getattr(request, name) for name in _TAKEN_OVER},
         }
     )
 
 
-def read_reward(
-    given: str | Path | type | None, weights: Mapping[str, float] | None, trusted: bool
-) -> RewardSource:
+def _changed(settings: PpoSettings, changes: Mapping[str, Any] | Sequence[str]) -> PpoSettings:
+    """Return settings with changes, given as values or as `key=value` texts."""
+    if isinstance(changes, Mapping):
+        return settings.replace(**changes)
+    return settings.override(changes)
+
+
+def _members(
+    request: JobRequest, sources: Sequence[RewardSource], shared: PpoSettings
+) -> Iterator[Member]:
+    """Yield a member for every reward, variant and seed."""
+    starts = {key: str(path.absolute()) for key, path in (request.starts or {}).items()}
+    for (index, source), variant, seed in itertools.product(
+        enumerate(sources), request.variants, request.seeds
+    ):
+        _check_variant(variant)
+        config = source.name + "".join(
+            f"-{_short(name)}{value:g}" for name, value in sorted(variant.items())
+        )
+        yield Member(
+            name=f"{config}_seed_{seed}",
+            config=config,
+            seed=seed,
+            reward=index,
+            settings=shared.replace(**variant),
+            start=starts.get((index, seed)),
+        )
+
+
+def read_reward(given: Reward, weights: Mapping[str, float] | None, trusted: bool) -> RewardSource:
     """Turn a file, a source text or a class into a named source."""
     chosen = dict(weights or {})
     if given is None or given == OWN:

@@ -33,6 +33,12 @@ class Run(NamedTuple):
 
     path: Path
     summary: dict[str, Any]
+    videos: tuple[Path, ...] = ()
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the result as plain data."""
+        videos = [str(video) for video in self.videos]
+        return {**self.summary, "path": str(self.path), "videos": videos}
 
     @property
     def status(self) -> str:

@@ -68,7 +68,7 @@ def trained(tmp_path_factory) -> RunFolder:
     """A small finished run of two members with two checkpoints each."""
     job = plan(
         "InvertedPendulum-v5",
-        rewards=[REWARD],
+        reward=[REWARD],
         steps=512,
         seeds=(1, 2),
         settings={"num_envs": 4, "horizon": 64, "minibatch_size": 64, "epochs": 1, "hidden": (8,)},

@@ -1,0 +1,86 @@
+"""Train a population from rewards, and the settings that training starts from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from telic.core.verb import VerbRequest, argument, verb
+from telic.training.request import TrainRequest
+
+if TYPE_CHECKING:
+    from telic.training.presets import Preset
+    from telic.training.run import Run
+
+_EXAMPLES = """
+telic train HalfCheetah-v5                                   its own reward, tuned settings
+
+telic train HalfCheetah-v5 --reward reward.py --seeds 1,2,3  your reward, three seeds at once
+
+telic train Ant-v5 -r a.py -r b.py --vary gamma=0.98,0.99    2 rewards x 2 settings = 4 policies
+
+telic train robot.xml --reward walk.py --steps 2M hidden=128,128
+
+Run the same command again to go on with an interrupted run. Settings: telic presets
+"""
+
+
+def _failed(run: Run) -> int:
+    return int(run.status != "completed")
+
+
+@verb(TrainRequest, examples=_EXAMPLES, exit_code=_failed)
+def train(request: TrainRequest) -> Run:
+    """Train a policy for every reward, variant and seed, all together in one process."""
+    from telic.training.plan import plan
+
+    job = plan.do(request)
+    if request.trainer == "sb3":
+        from telic.training.sb3 import execute_sb3 as execute
+    else:
+        from telic.training.run import execute
+    run = execute(
+        job,
+        Path(request.runs_dir),
+        name=request.name,
+        fresh=request.fresh,
+        confined=request.confined,
+        on_event=request.on_event,
+        should_stop=request.should_stop,
+        command=request.command,
+    )
+    if run.status != "completed" or request.videos == "none":
+        return run
+    from telic.training.videos import render_run
+
+    videos = render_run(run.path, which=request.videos, on_event=request.on_event)
+    return run._replace(videos=tuple(videos))
+
+
+class PresetsRequest(VerbRequest):
+    """Settings of presets."""
+
+    env: str | None = argument("Environment; all of them if left out.", default=None)
+
+
+class PresetTable(NamedTuple):
+    """Settings by preset and environment."""
+
+    presets: dict[str, dict[str, Preset]]
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the table as plain data."""
+        return {
+            name: {env: preset.model_dump() for env, preset in by_env.items()}
+            for name, by_env in self.presets.items()
+        }
+
+
+@verb(PresetsRequest)
+def presets(request: PresetsRequest) -> PresetTable:
+    """Show the settings that training starts from."""
+    from telic.training.presets import PRESETS, preset
+
+    every = sorted({env for by_env in PRESETS.values() for env in by_env})
+    envs = [request.env] if request.env else every
+    return PresetTable({name: {env: preset(name, env) for env in envs} for name in PRESETS})
