@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from telic import quantities as quantities
     from telic.envs import make as make
     from telic.errors import TelicError as TelicError
-    from telic.judges.leaf import guard as guard
-    from telic.judges.leaf import leaf as leaf
-    from telic.judges.leaf import near as near
+    from telic.judges.criteria import guard as guard
+    from telic.judges.criteria import leaf as leaf
+    from telic.judges.criteria import near as near
+    from telic.judges.criteria import require as require
+    from telic.judges.criteria import score as score
+    from telic.judges.criteria import score_near as score_near
     from telic.rewards.contract import RewardFunction as RewardFunction
     from telic.session.api import run as run
     from telic.training.policy import load_policy as load_policy
@@ -30,10 +33,13 @@ __version__ = "0.1.0"
 
 _WHERE = {
     "RewardFunction": "telic.rewards.contract",
-    "guard": "telic.judges.leaf",
-    "leaf": "telic.judges.leaf",
-    "near": "telic.judges.leaf",
+    "guard": "telic.judges.criteria",
+    "leaf": "telic.judges.criteria",
+    "near": "telic.judges.criteria",
+    "require": "telic.judges.criteria",
     "run": "telic.session.api",
+    "score": "telic.judges.criteria",
+    "score_near": "telic.judges.criteria",
     "TelicError": "telic.errors",
     "load_policy": "telic.training.policy",
     "make": "telic.envs",
@@ -51,7 +57,10 @@ __all__ = [
     "make",
     "near",
     "quantities",
+    "require",
     "run",
+    "score",
+    "score_near",
     "train",
 ]
 

@@ -8,7 +8,7 @@ from telic.agents.reviewer import review
 from telic.agents.reviser import Flaw, revise
 from telic.envs import make
 from telic.errors import RewardError
-from telic.judges.trial import Trial, Tried
+from telic.judges.trial import ExampleResult, Trial
 from telic.llm import Models, Scripted
 from tests.agents.scripts import ELICITED, JUDGE, REVISION, REWARD, SCRIPT
 from tests.training.small import SPEED
@@ -54,8 +54,10 @@ def test_an_author_who_never_writes_a_usable_file_is_an_error(shown, tmp_path):
 def test_what_the_examples_show_counts_whatever_the_reviewer_says(shown, tmp_path):
     trial = Trial(
         examples=(
-            Tried(name="shakes", is_good=False, score=0.1, pay=9.0, terms={"speed": 9.0}),
-            Tried(name="good example", is_good=True, score=None, reason="no steps", pay=3.0),
+            ExampleResult(name="shakes", is_good=False, score=0.1, pay=9.0, terms={"speed": 9.0}),
+            ExampleResult(
+                name="good example", is_good=True, score=None, reason="no steps", pay=3.0
+            ),
         ),
         reward_problems=("pays for shaking",),
     )

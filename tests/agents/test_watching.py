@@ -10,9 +10,8 @@ import torch
 from telic.agents.sheets import Footage
 from telic.agents.watching import second_opinion, settle, watch
 from telic.errors import TelicError
-from telic.judges.evidence import WHOLE
-from telic.judges.leaf import leaf, total
-from telic.judges.verdict import judged
+from telic.judges.criteria import score, total
+from telic.judges.verdict import WHOLE, judged
 from telic.llm import Budget, Cancelled, Fault, Limits, Models, Scripted
 from telic.llm.records import VIDEO
 from telic.session.episodes import record
@@ -204,8 +203,8 @@ def test_an_episode_that_cannot_be_drawn_is_unknown_and_the_others_are_watched(
 
 def code(runs):
     leaves = [
-        leaf("runs forward", runs, zero=0.0, goal=1.0, unit="m/s"),
-        leaf("stays upright", 1.0, zero=0.0, goal=1.0),
+        score("runs forward", runs, zero=0.0, goal=1.0, unit="m/s"),
+        score("stays upright", 1.0, zero=0.0, goal=1.0),
     ]
     return judged(leaves, total(leaves))
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from telic.judges.leaf import leaf
+from telic.judges.criteria import score
 from telic.judges.verdict import judged, together
 from telic.session.api import Session
 from telic.session.records import Iteration, MemberScore, SessionConfig, SessionSummary
@@ -27,7 +27,7 @@ class StubRunner:
             raise planned
         value = 1.0 if planned == "passed" else 0.4
         verdict = judged(
-            [leaf("goes", value, zero=0.0, goal=1.0, unit="m/s", tag="too_slow")], value
+            [score("goes", value, zero=0.0, goal=1.0, unit="m/s", tag="too_slow")], value
         )
         member = MemberScore(
             member="reward_seed_1", variant=0, seed=1, step=500, judgement=together([verdict] * 4)

@@ -7,8 +7,8 @@ from telic.bench.judges import PASS, bench_judges
 from telic.bench.pairs import Pair, examples, load_pairs
 from telic.composer.compose import compose
 from telic.errors import ConfigError
+from telic.judges.criteria import Motion
 from telic.judges.examples import puppet
-from telic.judges.puppet import Motion
 from telic.storage.files import read_json
 from telic.storage.trajectories import write_trajectory
 

@@ -8,8 +8,8 @@ from telic.composer.compose import compose
 from telic.envs import make
 from telic.errors import UnknownName, UsageError
 from telic.judges.code import JudgeCode
+from telic.judges.criteria import Motion
 from telic.judges.examples import puppet
-from telic.judges.puppet import Motion
 
 ENV = "HalfCheetah-v5"
 

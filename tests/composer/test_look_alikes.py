@@ -8,9 +8,9 @@ import pytest
 from telic.composer.compose import compose
 from telic.envs import make
 from telic.judges.code import JudgeCode
-from telic.judges.episode import Episode
+from telic.judges.criteria import Motion
+from telic.judges.episode import RecordedEpisode
 from telic.judges.examples import bad_habits, puppet
-from telic.judges.puppet import Motion
 
 CHEETAH, ANT, HUMANOID, SWIMMER = "HalfCheetah-v5", "Ant-v5", "Humanoid-v5", "Swimmer-v5"
 STILL = Motion(seconds=20)
@@ -149,7 +149,7 @@ def test_costs_stand_in_parentheses_in_the_formula():
 
 def test_the_pace_of_an_episode_is_not_inflated_by_shaking():
     env_args = {"max_episode_steps": 60}
-    episode = Episode(puppet(CHEETAH, env_args, [STILL]), spec_of(CHEETAH, **env_args))
+    episode = RecordedEpisode(puppet(CHEETAH, env_args, [STILL]), spec_of(CHEETAH, **env_args))
     time = np.arange(60) * episode.dt
     shaken = 2.0 * time + 0.05 * (np.arange(60) % 2)
     assert np.abs(np.gradient(shaken, episode.dt) - 2.0).max() > 0.9

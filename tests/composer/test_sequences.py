@@ -12,8 +12,8 @@ from telic.composer.sequences import arrange
 from telic.envs import make
 from telic.errors import Refused
 from telic.judges.code import JudgeCode
+from telic.judges.criteria import Motion
 from telic.judges.examples import GOOD, good_examples, puppet
-from telic.judges.puppet import Motion
 from telic.rewards.load import load_reward
 from telic.rewards.probe import probe
 

@@ -7,20 +7,20 @@ import torch
 from telic.envs import make
 from telic.errors import RefusedCode, RewardError, WorkerDied
 from telic.judges.code import JudgeCode, judge_files
-from telic.judges.episode import Episode
+from telic.judges.episode import RecordedEpisode
 from telic.judges.verdict import judged, together, unknown
 from telic.sandbox import host
 from telic.session.episodes import record
 from telic.storage.trajectories import read_trajectory
 
 SPEED = """
-from telic import guard, leaf
+from telic import require, score
 
 def judge(episode):
     speed = episode.mean("forward_velocity")
     return [
-        leaf("moves forward", speed, zero=0.0, goal=1.0, unit="m/s", tag="too_slow"),
-        guard("upright", episode.share(episode["uprightness"] > 0.2), zero=0.0, goal=0.5),
+        score("moves forward", speed, zero=0.0, goal=1.0, unit="m/s", tag="too_slow"),
+        require("upright", episode.share(episode["uprightness"] > 0.2), zero=0.0, goal=0.5),
     ]
 """
 
@@ -39,7 +39,7 @@ def episodes(tmp_path_factory):
 def test_an_episode_measures_what_the_library_measures(episodes):
     env = make("HalfCheetah-v5", num_envs=1, max_episode_steps=30)
     trajectory = read_trajectory(episodes[0])
-    episode = Episode(trajectory, env.spec)
+    episode = RecordedEpisode(trajectory, env.spec)
     assert len(episode) == 30
     assert episode.seconds == pytest.approx(1.5) == episode.full_seconds
     np.testing.assert_allclose(episode["forward_velocity"], trajectory["qvel"][:, 0], atol=1e-5)
@@ -57,6 +57,14 @@ def test_a_judge_runs_confined_and_says_what_is_lacking(episodes, tmp_path):
     summed = together(verdicts)
     assert summed.episodes == 3 and summed.unknown == 0 and summed.low is not None
     assert set(summed.leaves) == {"moves forward", "upright"}
+
+
+def test_a_judge_written_with_the_names_of_earlier_versions_still_runs(episodes):
+    env = make("HalfCheetah-v5", num_envs=1, max_episode_steps=30)
+    earlier = SPEED.replace("require", "guard").replace("score", "leaf")
+    assert "from telic import guard, leaf" in earlier
+    trajectory = read_trajectory(episodes[0])
+    assert JudgeCode(earlier)(trajectory, env.spec) == JudgeCode(SPEED)(trajectory, env.spec)
 
 
 def test_a_judge_that_fails_does_not_score_zero(episodes, tmp_path):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from telic.envs.catalogue import describe
-from telic.judges.episode import Episode
-from telic.judges.leaf import guard, leaf, total
+from telic.judges.criteria import require, score, total
+from telic.judges.episode import RecordedEpisode
 from telic.storage.trajectories import Trajectory, TrajectoryFacts
 
 
@@ -16,7 +16,7 @@ def episode():
     qpos[:, 0] = 0.1 * np.arange(100)
     facts = TrajectoryFacts(env_id="Hopper-v5", dt_s=0.008)
     columns = {"qpos": qpos, "action": np.zeros((100, 3), np.float32)}
-    return Episode(Trajectory(columns, facts), describe("Hopper-v5"))
+    return RecordedEpisode(Trajectory(columns, facts), describe("Hopper-v5"))
 
 
 def test_the_parts_before_and_after_a_step_make_the_whole(episode):
@@ -62,10 +62,10 @@ def test_since_measures_from_where_something_last_held(episode):
 
 
 def test_a_guard_behind_a_closed_gate_takes_nothing_away():
-    gate = leaf("first", 0.0, zero=0.0, goal=1.0)
-    main = leaf("main", 1.0, zero=0.0, goal=1.0)
-    closed = guard("later", 0.0, zero=0.0, goal=1.0, tag="falls", after=gate)
-    opened = guard("later", 0.0, zero=0.0, goal=1.0, tag="falls", after=main)
+    gate = score("first", 0.0, zero=0.0, goal=1.0)
+    main = score("main", 1.0, zero=0.0, goal=1.0)
+    closed = require("later", 0.0, zero=0.0, goal=1.0, tag="falls", after=gate)
+    opened = require("later", 0.0, zero=0.0, goal=1.0, tag="falls", after=main)
     assert total([gate, main, closed]) == pytest.approx(0.5)
     assert closed.tag is None and closed.value is None
     assert total([gate, main, opened]) == 0.0

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from telic.judges.episode import Episode
+from telic.judges.criteria import Motion
+from telic.judges.episode import RecordedEpisode
 from telic.judges.examples import HABITS, bad_habits, good_examples, puppet
-from telic.judges.puppet import Motion
 
 SHORT = {"max_episode_steps": 40}
 
 
 def measured(examples, name):
-    return Episode(examples.trajectory(name), examples.spec)
+    return RecordedEpisode(examples.trajectory(name), examples.spec)
 
 
 @pytest.fixture(scope="module")
@@ -111,12 +111,3 @@ def test_an_example_that_falls_ends_there():
 def test_only_the_first_row_of_a_puppet_starts_an_episode(cheetahs):
     starts = [each.info["episode_start"] for each in cheetahs.recording.transitions]
     assert starts[0].all() and not any(each.any() for each in starts[1:])
-
-
-def test_examples_are_written_as_ordinary_episodes(cheetahs, tmp_path):
-    from telic.storage.trajectories import read_trajectory
-
-    paths = cheetahs.write(tmp_path)
-    again = read_trajectory(paths[0])
-    assert again.facts.env_id == "HalfCheetah-v5" and len(again) == 40
-    assert np.allclose(again["qpos"], cheetahs.trajectory("runs")["qpos"], atol=1e-5)

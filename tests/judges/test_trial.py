@@ -3,7 +3,7 @@
 import pytest
 
 from telic.errors import TelicError
-from telic.judges.puppet import Motion
+from telic.judges.criteria import Motion
 from telic.judges.trial import Trial, failure, try_out
 
 REWARD = """

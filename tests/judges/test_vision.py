@@ -5,8 +5,7 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from telic.judges.evidence import WHOLE
-from telic.judges.verdict import Verdict, unknown
+from telic.judges.verdict import WHOLE, Verdict, unknown
 from telic.judges.vision import (
     filled,
     look_for_form,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from telic.judges.leaf import Leaf
+from telic.judges.criteria import Leaf
 from telic.judges.verdict import Verdict, judged, together
 from telic.search.folder import SearchFolder
 from telic.search.protocol import Protocol

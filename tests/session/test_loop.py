@@ -5,8 +5,7 @@ import pytest
 import telic
 from telic.composer.compose import Composition
 from telic.errors import ConfigError, RewardError
-from telic.judges.criteria import Criterion
-from telic.judges.leaf import leaf
+from telic.judges.criteria import Criterion, leaf
 from telic.judges.verdict import judged, together, unknown
 from telic.sandbox.interpreters import kept
 from telic.session import api, composing

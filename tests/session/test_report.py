@@ -8,10 +8,8 @@ import pytest
 
 from telic.composer.compose import Composition
 from telic.core.pages.charts import Node, short, ticks, tree
-from telic.judges.criteria import Criterion
-from telic.judges.evidence import Disagreement, Seen
-from telic.judges.leaf import guard, leaf, total
-from telic.judges.verdict import judged, together, unknown
+from telic.judges.criteria import Criterion, guard, leaf, total
+from telic.judges.verdict import Disagreement, Seen, judged, together, unknown
 from telic.llm.replies import Replies
 from telic.rendering import Rendering
 from telic.session.approval import parse_criteria

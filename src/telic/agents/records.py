@@ -8,8 +8,7 @@ from pydantic import Field, model_validator
 
 from telic.agents.lessons import Lesson
 from telic.core.config import Record
-from telic.judges.criteria import Criterion
-from telic.judges.puppet import Motion
+from telic.judges.criteria import Criterion, Motion
 
 Number = float | int | bool | str
 

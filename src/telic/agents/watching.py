@@ -19,14 +19,15 @@ from telic.agents.sheets import Footage, Sheet
 from telic.core.config import Record
 from telic.envs.spec import EnvSpec
 from telic.errors import TelicError
-from telic.judges.checks import measurable, measure_between
-from telic.judges.evidence import WHOLE, Disagreement
-from telic.judges.fuse import extend, fuse, resolve
-from telic.judges.verdict import Verdict, unknown
+from telic.judges.episode import measurable, measure_between
+from telic.judges.verdict import WHOLE, Disagreement, Verdict, unknown
 from telic.judges.vision import (
     LookFor,
+    extend,
     filled,
+    fuse,
     look_for_form,
+    resolve,
     sighting_form,
     verdict_of,
     worth_watching,

@@ -16,9 +16,9 @@ from telic.judges.code import judge_files
 def hold(checks: dict[str, str], episodes: Sequence[Path], folder: Path) -> dict[str, float]:
     """Return by title the share of episodes in which each check held.
 
-    A check is an expression of `episode` (`telic.judges.episode.Episode`) and `np`; it runs as
-    judge code does, confined. Raises TelicError when one cannot be evaluated: that is a mistake of
-    the suite, and must not pass for a failure of the policy.
+    A check is an expression of `episode` (`telic.judges.episode.RecordedEpisode`) and `np`; it runs
+    as judge code does, confined. Raises TelicError when one cannot be evaluated: that is a mistake
+    of the suite, and must not pass for a failure of the policy.
     """
     verdicts = judge_files(_source(checks), episodes, folder)
     for each in verdicts:
@@ -32,10 +32,10 @@ def hold(checks: dict[str, str], episodes: Sequence[Path], folder: Path) -> dict
 
 def _source(checks: dict[str, str]) -> str:
     lines = "".join(
-        f"        leaf({title!r}, 1.0 if ({code}) else 0.0, zero=0.0, goal=1.0),\n"
+        f"        score({title!r}, 1.0 if ({code}) else 0.0, zero=0.0, goal=1.0),\n"
         for title, code in checks.items()
     )
     return (
-        "import numpy as np\n\nfrom telic import leaf\n\n\n"
+        "import numpy as np\n\nfrom telic import score\n\n\n"
         f"def judge(episode):\n    return [\n{lines}    ]\n"
     )

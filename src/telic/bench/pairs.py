@@ -13,8 +13,8 @@ from pydantic import Field
 from telic.core.config import Config
 from telic.envs.spec import EnvSpec
 from telic.errors import ConfigError
+from telic.judges.criteria import Motion
 from telic.judges.examples import Examples, bad_habits, good_examples
-from telic.judges.puppet import Motion
 from telic.storage.trajectories import Trajectory
 
 _PAIRS = Path(__file__).with_name("pairs.toml")

@@ -30,8 +30,7 @@ from telic.composer.write import (
 from telic.core.config import Record
 from telic.envs.spec import EnvSpec
 from telic.errors import BadEnvironment, Refused
-from telic.judges.criteria import Criterion
-from telic.judges.puppet import Motion
+from telic.judges.criteria import Criterion, Motion
 
 _LONGEST_S = 40.0
 

@@ -14,7 +14,7 @@ from telic.composer.draft import Draft
 from telic.composer.frames import Direction, Frame, Verb
 from telic.composer.going import speed_meant
 from telic.composer.scene import Scene
-from telic.judges.puppet import Motion
+from telic.judges.criteria import Motion
 
 _REST = (Verb.STAND, Verb.STOP, Verb.BALANCE)
 _PHASE_S = 3.0

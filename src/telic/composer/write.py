@@ -210,7 +210,7 @@ def _judge(intent: str, env: str, parts: Sequence[Part], functions: str) -> str:
 
 
 def _name(part: Part) -> str:
-    return "guard" if part.is_guard else "near" if part.is_about else "leaf"
+    return "require" if part.is_guard else "score_near" if part.is_about else "score"
 
 
 def _call(part: Part, after: str | None = None) -> str:

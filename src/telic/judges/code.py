@@ -1,10 +1,10 @@
 """The code judge: a file with a function `judge(episode)`, run on recorded episodes.
 
-    from telic import guard, leaf
+    from telic import score
 
     def judge(episode):
         speed = episode.mean("forward_velocity")
-        return [leaf("runs forward", speed, zero=0.3, goal=3.0, unit="m/s", tag="too_slow")]
+        return [score("runs forward", speed, zero=0.3, goal=3.0, unit="m/s", tag="too_slow")]
 
 Foreign code: `judge_files` runs it in a confined worker; `JudgeCode` is what the worker uses.
 """
@@ -17,8 +17,8 @@ from typing import Any
 
 from telic.envs import make
 from telic.errors import RewardError, TelicError, WorkerDied
-from telic.judges.episode import Episode
-from telic.judges.leaf import Leaf, guard, leaf, near, total
+from telic.judges.criteria import Leaf, require, score, score_near, total
+from telic.judges.episode import RecordedEpisode
 from telic.judges.verdict import Verdict, judged, unknown
 from telic.sandbox.namespace import namespace
 from telic.sandbox.source import compile_source
@@ -26,7 +26,13 @@ from telic.storage.trajectories import Trajectory, read_trajectory
 
 _TRIES = 2
 """workers that may die over the same episodes before nobody knows"""
-OFFERED = {"telic": {"leaf": leaf, "guard": guard, "near": near}}
+OFFERED = {
+    "telic": {
+        **{"score": score, "score_near": score_near, "require": require},
+        **{"leaf": score, "near": score_near, "guard": require},
+    }
+}
+"""what a judge file may import from telic; the second row for files written earlier"""
 
 
 class JudgeCode:
@@ -48,7 +54,7 @@ class JudgeCode:
         if not callable(function):
             raise RewardError(
                 f"{label} defines no function judge(episode).",
-                hint="Write: def judge(episode): return [leaf(...)]",
+                hint="Write: def judge(episode): return [score(...)]",
             )
         self._function = function
 
@@ -57,7 +63,7 @@ class JudgeCode:
         if len(trajectory) == 0:
             return unknown("code", "the episode has no steps")
         try:
-            leaves = self._function(Episode(trajectory, spec))
+            leaves = self._function(RecordedEpisode(trajectory, spec))
             if not isinstance(leaves, list) or not all(isinstance(each, Leaf) for each in leaves):
                 return unknown("code", f"{self.label} returned {type(leaves).__name__}, not leaves")
             return judged(leaves, total(leaves))
@@ -87,7 +93,7 @@ def _judge_confined(source: str, paths: Sequence[Path], folder: Path) -> list[Ve
     from telic.sandbox.host import run_worker
 
     result = run_worker(
-        "telic.judges.worker",
+        "telic.judges.code",
         {"source": source, "paths": [str(path.absolute()) for path in paths]},
         writable=[folder.absolute()],
         readable=sorted({path.absolute().parent for path in paths}),
@@ -110,3 +116,17 @@ def judge_here(source: str, paths: Sequence[Path]) -> list[Verdict]:
             env.close()
         verdicts.append(judge(trajectory, specs[key]))
     return verdicts
+
+
+_JUDGE_S = 60.0
+
+
+def prepare(payload: dict[str, Any], channel: Any) -> None:
+    """Nothing to open: episodes are read confined."""
+
+
+def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
+    """Judge every episode."""
+    channel.beat(_JUDGE_S, "judging")
+    verdicts = judge_here(payload["source"], [Path(each) for each in payload["paths"]])
+    return {"verdicts": [each.model_dump(mode="json") for each in verdicts]}

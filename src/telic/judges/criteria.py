@@ -1,12 +1,22 @@
-"""What an intent asks for, made measurable: the record that people read, edit and approve."""
+"""What an intent asks for, made measurable: criteria, and the leaves by which a judge scores them.
+
+A criterion is what people read, edit and approve. A judge file returns leaves. A leaf measures one
+thing: nothing is earned up to `zero`, everything from `goal` on, a share in between; it is passed
+at the goal, on the same measure. The score is the mean credit by weight. A leaf that comes `after`
+another one counts only once that one has earned more than half. What is required rules out
+look-alikes: the whole score is multiplied by its credit.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field
 
 from telic.core.config import Record
+from telic.errors import UsageError
 
 Kind = Literal["sustained", "cumulative", "phased"]
 Way = Literal["at_least", "at_most", "about"]
@@ -34,3 +44,147 @@ class Criterion(Record):
     tag: str | None = Field(
         default=None, description="what went wrong when it is missed, in a word"
     )
+
+
+class Motion(Record):
+    """What a puppet does for some time; by default it stands still."""
+
+    seconds: float = Field(gt=0, le=60)
+    forward_mps: float = Field(
+        default=0.0, description="along +x, or along its heading, see circle"
+    )
+    left_mps: float = Field(default=0.0, description="along +y")
+    turn_rps: float = Field(default=0.0, description="about the vertical, radians/s, left positive")
+    circle: bool = Field(default=False, description="forward follows the heading")
+    jumps: int = Field(default=0, ge=0, le=50, description="flights, evenly spread")
+    height_m: float = Field(default=0.0, ge=0, le=5, description="of each jump")
+    pitch_turns: float = Field(
+        default=0.0, description="turns head over heels, backward negative; in the air if it jumps"
+    )
+    roll_turns: float = Field(default=0.0, description="turns sideways, to the right positive")
+    stride_hz: float = Field(default=0.0, ge=0, description="legs swing this often")
+
+
+_GATE = 0.5
+
+
+class Leaf(Record):
+    """One measured part of a judgement."""
+
+    title: str
+    value: float | None
+    """as measured; None: could not be measured in this episode"""
+    unit: str = ""
+    zero: float
+    goal: float
+    weight: float = 1.0
+    credit: float
+    """share earned, 0 to 1, before gates"""
+    counted: float
+    """share that counts: 0 behind a closed gate"""
+    passed: bool
+    tag: str | None = None
+    """what went wrong, in a word, when it is not passed"""
+    is_guard: bool = False
+
+
+def score(
+    title: str,
+    value: float,
+    *,
+    zero: float,
+    goal: float,
+    weight: float = 1.0,
+    unit: str = "",
+    tag: str | None = None,
+    after: Leaf | None = None,
+) -> Leaf:
+    """Judge one measured value: no credit at `zero`, full credit at `goal`, which may be lower."""
+    credit = _credit(value, zero, goal)
+    is_open = after is None or after.counted > _GATE
+    return Leaf(
+        title=title,
+        value=_number(value),
+        unit=unit,
+        zero=zero,
+        goal=goal,
+        weight=weight,
+        credit=credit,
+        counted=credit if is_open else 0.0,
+        passed=is_open and credit >= 1.0,
+        tag=tag,
+    )
+
+
+def require(
+    title: str,
+    value: float,
+    *,
+    zero: float,
+    goal: float,
+    unit: str = "",
+    tag: str | None = None,
+    after: Leaf | None = None,
+) -> Leaf:
+    """Judge what must hold for anything else to count: the score is multiplied by its credit.
+
+    Behind a closed gate there is nothing to guard yet, and the score stays as it is.
+    """
+    made = score(title, value, zero=zero, goal=goal, weight=0.0, unit=unit, tag=tag)
+    if after is not None and after.counted <= _GATE:
+        made = made.model_copy(update={"value": None, "credit": 1.0, "counted": 1.0})
+        return made.model_copy(update={"passed": False, "tag": None, "is_guard": True})
+    return made.model_copy(update={"is_guard": True})
+
+
+def score_near(
+    title: str,
+    value: float,
+    target: float,
+    tolerance: float,
+    *,
+    weight: float = 1.0,
+    unit: str = "",
+    tag: str | None = None,
+    after: Leaf | None = None,
+) -> Leaf:
+    """Judge closeness to a target: full credit within the tolerance, none at four times it."""
+    made = score(
+        title,
+        abs(value - target),
+        zero=4.0 * tolerance,
+        goal=tolerance,
+        weight=weight,
+        unit=unit,
+        tag=tag,
+        after=after,
+    )
+    return made.model_copy(update={"title": f"{title} (within {tolerance:g} of {target:g})"})
+
+
+leaf, near, guard = score, score_near, require
+"""what judge files written earlier call them"""
+
+
+def total(leaves: Sequence[Leaf]) -> float:
+    """Return the score of an episode, 0 to 1."""
+    weights = sum(leaf.weight for leaf in leaves)
+    if weights <= 0.0:
+        raise UsageError("A judge must return at least one leaf with a weight.")
+    # sum of w_i * counted_i / sum of w_i, times the credit of everything that is required
+    mean = sum(leaf.weight * leaf.counted for leaf in leaves) / weights
+    return math.prod((leaf.credit for leaf in leaves if leaf.is_guard), start=mean)
+
+
+def _credit(value: float, zero: float, goal: float) -> float:
+    if zero == goal:
+        raise UsageError(
+            f"zero and goal of a leaf are both {zero:g}: partial credit needs a range."
+        )
+    if not math.isfinite(value):
+        return 0.0
+    return min(max((value - zero) / (goal - zero), 0.0), 1.0)
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

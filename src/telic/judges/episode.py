@@ -9,12 +9,13 @@ import torch
 
 from telic.envs.spec import EnvSpec
 from telic.errors import UnknownName
+from telic.judges.verdict import EpisodeMeasure
 from telic.quantities import QUANTITIES
-from telic.quantities.quantity import Accumulated, Recording
+from telic.quantities.quantity import Accumulated, NotRecorded, Quantity, Recording
 from telic.storage.trajectories import Trajectory
 
 
-class Episode:
+class RecordedEpisode:
     """One episode of T steps. `episode["forward_velocity"]` is an array (T,).
 
     Any quantity of `telic quantities`, and the raw columns `qpos qvel xpos xquat action` (after
@@ -141,13 +142,13 @@ class Episode:
         # Half a step of slack: adding up steps must not miss a round number of seconds.
         return self.first(mask & (np.cumsum(mask) * self.dt >= seconds - 0.5 * self.dt))
 
-    def before(self, step: int | None) -> Episode:
+    def before(self, step: int | None) -> RecordedEpisode:
         """Return the part up to and with a step; all of it if that never came (None)."""
         if step is None:
             return self
         return self._part(0, step + 1, (step + 1) * self.dt)
 
-    def after(self, step: int | None) -> Episode:
+    def after(self, step: int | None) -> RecordedEpisode:
         """Return the part after a step; only the last step if that never came or was the last.
 
         What adds up over an episode (turns, air time) starts anew.
@@ -159,12 +160,57 @@ class Episode:
         """Return the seconds recorded after a step; 0 if it never came."""
         return 0.0 if step is None else (len(self) - 1 - step) * self.dt
 
-    def _part(self, start: int, end: int, full_seconds: float) -> Episode:
+    def _part(self, start: int, end: int, full_seconds: float) -> RecordedEpisode:
         columns = {name: each[start:end] for name, each in self._trajectory.columns.items()}
         part = Trajectory(columns, self._trajectory.facts)
-        return Episode(part, self._spec, full_seconds=max(full_seconds, len(part) * self.dt))
+        return RecordedEpisode(
+            part, self._spec, full_seconds=max(full_seconds, len(part) * self.dt)
+        )
 
     def first(self, mask: np.ndarray) -> int | None:
         """Return the first step at which something held; None: never."""
         found = np.flatnonzero(mask)
         return int(found[0]) if len(found) else None
+
+
+def measurable(spec: EnvSpec) -> list[Quantity]:
+    """Return the quantities of an environment that are one number a step and need no name."""
+    return [
+        each
+        for each in QUANTITIES.values()
+        if each.available(spec) and each.per is None and not each.arguments
+    ]
+
+
+def measure_between(
+    trajectory: Trajectory, spec: EnvSpec, quantity: str, between_s: tuple[float, float] | None
+) -> EpisodeMeasure | None:
+    """Return a quantity over a part of an episode, by default over all of it.
+
+    None where there is no clock, where the recording lacks a column that it needs, or where the
+    simulation broke and it is not a number.
+    """
+    dt_s = trajectory.facts.dt_s
+    if dt_s is None:
+        return None
+    first, last = 0, len(trajectory) - 1
+    if between_s is not None:
+        # Row n is the state after its step, at (n + 1) dt_s.
+        first, last = (min(max(round(at / dt_s) - 1, 0), last) for at in between_s)
+    try:
+        track = RecordedEpisode(trajectory, spec)[quantity][first : last + 1]
+    except NotRecorded:
+        return None
+    if not np.isfinite(track).all():
+        return None
+    return EpisodeMeasure(
+        quantity=quantity,
+        unit=QUANTITIES[quantity].unit,
+        start_s=(first + 1) * dt_s,
+        end_s=(last + 1) * dt_s,
+        first=float(track[0]),
+        last=float(track[-1]),
+        mean=float(track.mean()),
+        lowest=float(track.min()),
+        highest=float(track.max()),
+    )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,10 +20,11 @@ from telic.envs import make
 from telic.envs.info import Info
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.spec import EnvSpec
-from telic.judges.puppet import Motion, Poses, lead
+from telic.judges.criteria import Motion
+from telic.judges.puppet import Poses, lead
 from telic.quantities import QUANTITIES
 from telic.rewards.recording import Recording, Transition, keep
-from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
+from telic.storage.trajectories import Trajectory, TrajectoryFacts
 
 GOOD = "good"
 HABITS = (
@@ -89,14 +89,6 @@ class Examples:
         return Trajectory(
             {key: torch.stack(value).numpy() for key, value in columns.items()}, facts
         )
-
-    def write(self, folder: Path) -> list[Path]:
-        """Write every one as `<name>.npz`; return the paths in the order of the names."""
-        folder.mkdir(parents=True, exist_ok=True)
-        paths = [folder / f"{name}.npz" for name in self.names]
-        for name, path in zip(self.names, paths, strict=True):
-            write_trajectory(path, self.trajectory(name))
-        return paths
 
 
 def puppet(env_id: str, env_args: dict[str, Any], motions: Sequence[Motion]) -> Trajectory:

@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 import mujoco
 import numpy as np
-from pydantic import Field
 
-from telic.core.config import Record
 from telic.envs.robot import Robot, Root
+from telic.judges.criteria import Motion
 
 _GRAVITY = 9.81
 _HOVER_M, _MOVING = 0.012, 0.1
@@ -25,25 +24,6 @@ _STRIDE_RAD = 0.25
 _PLANE, _SPHERE, _CAPSULE = (
     int(getattr(mujoco.mjtGeom, f"mjGEOM_{name}")) for name in ("PLANE", "SPHERE", "CAPSULE")
 )
-
-
-class Motion(Record):
-    """What a puppet does for some time; by default it stands still."""
-
-    seconds: float = Field(gt=0, le=60)
-    forward_mps: float = Field(
-        default=0.0, description="along +x, or along its heading, see circle"
-    )
-    left_mps: float = Field(default=0.0, description="along +y")
-    turn_rps: float = Field(default=0.0, description="about the vertical, radians/s, left positive")
-    circle: bool = Field(default=False, description="forward follows the heading")
-    jumps: int = Field(default=0, ge=0, le=50, description="flights, evenly spread")
-    height_m: float = Field(default=0.0, ge=0, le=5, description="of each jump")
-    pitch_turns: float = Field(
-        default=0.0, description="turns head over heels, backward negative; in the air if it jumps"
-    )
-    roll_turns: float = Field(default=0.0, description="turns sideways, to the right positive")
-    stride_hz: float = Field(default=0.0, ge=0, description="legs swing this often")
 
 
 class Poses(NamedTuple):

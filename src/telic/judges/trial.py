@@ -16,8 +16,8 @@ from pydantic import Field
 from telic.core.config import Record
 from telic.errors import ResourceError, TelicError, WorkerDied
 from telic.judges.code import JudgeCode
+from telic.judges.criteria import Motion
 from telic.judges.examples import Examples, bad_habits, good_examples
-from telic.judges.puppet import Motion
 from telic.judges.verdict import Verdict
 from telic.rewards.load import load_reward
 from telic.rewards.recording import Recording
@@ -30,7 +30,7 @@ _DECIDED_ON = 32
 """steps on which it is found out how to run a reward"""
 
 
-class Tried(Record):
+class ExampleResult(Record):
     """One example as the judge and the reward see it."""
 
     name: str
@@ -48,7 +48,7 @@ class Trial(Record):
     """What a reward and a judge made of the examples."""
 
     schema_version: int = 1
-    examples: tuple[Tried, ...]
+    examples: tuple[ExampleResult, ...]
     judge_problems: tuple[str, ...] = ()
     reward_problems: tuple[str, ...] = ()
 
@@ -88,8 +88,8 @@ def try_out(
         "judge": judge,
         "motions": [each.model_dump() for each in motions],
     }
-    result = run_worker("telic.judges.trial_worker", payload, writable=[folder.absolute()])
-    examples = tuple(Tried.model_validate(each) for each in result["examples"])
+    result = run_worker("telic.judges.trial", payload, writable=[folder.absolute()])
+    examples = tuple(ExampleResult.model_validate(each) for each in result["examples"])
     return Trial(
         examples=examples,
         judge_problems=_judge_problems(examples, fine, threshold),
@@ -99,7 +99,7 @@ def try_out(
 
 def try_here(
     env: str, env_args: dict[str, Any], reward: str, judge: str, motions: Sequence[Motion]
-) -> tuple[Tried, ...]:
+) -> tuple[ExampleResult, ...]:
     """Try both files in this process; for the worker, and for code of our own."""
     groups = [(bad_habits(env, env_args), False)]
     if motions:
@@ -110,14 +110,14 @@ def try_here(
     )
 
 
-def _tried(examples: Examples, is_good: bool, reward: str, judge: JudgeCode) -> list[Tried]:
+def _tried(examples: Examples, is_good: bool, reward: str, judge: JudgeCode) -> list[ExampleResult]:
     pays = _pays(examples, reward)
-    found: list[Tried] = []
+    found: list[ExampleResult] = []
     for row, name in enumerate(examples.names):
         verdict = judge(examples.trajectory(name), examples.spec)
         terms = {term: float(value[row]) for term, value in pays.items()}
         found.append(
-            Tried(
+            ExampleResult(
                 name=name,
                 is_good=is_good,
                 score=verdict.score,
@@ -159,7 +159,7 @@ def _lacking(verdict: Verdict) -> str | None:
 
 
 def _judge_problems(
-    examples: Sequence[Tried], fine: Sequence[str], threshold: float
+    examples: Sequence[ExampleResult], fine: Sequence[str], threshold: float
 ) -> tuple[str, ...]:
     found: list[str] = []
     for each in examples:
@@ -178,7 +178,7 @@ def _judge_problems(
     return tuple(found)
 
 
-def _reward_problems(examples: Sequence[Tried], fine: Sequence[str]) -> tuple[str, ...]:
+def _reward_problems(examples: Sequence[ExampleResult], fine: Sequence[str]) -> tuple[str, ...]:
     good = next((each for each in examples if each.is_good), None)
     if good is None or good.score is None or good.pay is None:
         return ()
@@ -195,7 +195,7 @@ def _reward_problems(examples: Sequence[Tried], fine: Sequence[str]) -> tuple[st
     return tuple(found)
 
 
-def _terms(each: Tried) -> str:
+def _terms(each: ExampleResult) -> str:
     return ", ".join(f"{name} {value:.3g}" for name, value in each.terms.items())
 
 
@@ -207,3 +207,20 @@ def failure(error: TelicError) -> Trial:
     if "judge_fn.py" in str(error):
         return Trial(examples=(), judge_problems=problem)
     return Trial(examples=(), reward_problems=problem)
+
+
+_TRIAL_S = 120.0
+
+
+def prepare(payload: dict[str, Any], channel: Any) -> None:
+    """Nothing to open: examples are simulated confined."""
+
+
+def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
+    """Make the examples, reward and judge them."""
+    channel.beat(_TRIAL_S, "trying reward and judge on examples")
+    motions = [Motion.model_validate(each) for each in payload["motions"]]
+    tried = try_here(
+        payload["env"], payload["env_args"], payload["reward"], payload["judge"], motions
+    )
+    return {"examples": [each.model_dump(mode="json") for each in tried]}

@@ -16,7 +16,7 @@ from telic.agents.records import Look
 from telic.agents.reviewer import table
 from telic.envs import make
 from telic.errors import UsageError
-from telic.judges.episode import Episode
+from telic.judges.episode import RecordedEpisode
 from telic.judges.trial import Trial
 from telic.session.records import Candidate, Iteration, MemberScore, latest_lessons
 from telic.session.weights import weights_in
@@ -199,7 +199,7 @@ class Story(NamedTuple):
         )
         trajectory = read_trajectory(path)
         env = make(trajectory.facts.env_id, num_envs=1, **trajectory.facts.env_kwargs)
-        episode = Episode(trajectory, env.spec)
+        episode = RecordedEpisode(trajectory, env.spec)
         env.close()
         values = episode[quantity]
         stride = max(1, len(episode) // (2 * _ROWS))

@@ -1,4 +1,3 @@
-import numpy as np
 
 
 def reward_fn(obs, action, next_obs, info):

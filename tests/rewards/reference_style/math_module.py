@@ -3,6 +3,7 @@ from math import exp, pi
 
 def reward_fn(obs, action, next_obs, info):
     import math
+
     import numpy
 
     tilt = math.fabs(next_obs[1])

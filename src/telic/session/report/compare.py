@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from telic.judges.leaf import Leaf
+from telic.judges.criteria import Leaf
 from telic.judges.verdict import Judgement
 from telic.session.records import Iteration, MemberScore
 

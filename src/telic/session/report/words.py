@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from telic.judges.leaf import Leaf
+from telic.judges.criteria import Leaf
 from telic.session.records import Iteration, MemberScore, SessionConfig, Variant
 from telic.session.report.compare import Comparison, parts
 from telic.session.report.story import Story, spread

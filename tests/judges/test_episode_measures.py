@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from telic.errors import UnknownName
-from telic.judges.checks import measure_between
-from telic.judges.episode import Episode
+from telic.judges.criteria import Motion
+from telic.judges.episode import RecordedEpisode, measure_between
 from telic.judges.examples import good_examples
-from telic.judges.puppet import Motion
 from telic.storage.trajectories import Trajectory
 
 
@@ -32,4 +31,4 @@ def test_what_was_not_recorded_is_none_and_for_a_judge_an_error_that_says_so(run
     assert measure_between(less, run.spec, "centre_of_mass_height", None) is None
     assert measure_between(whole, run.spec, "centre_of_mass_height", None) is not None
     with pytest.raises(UnknownName, match='recorded column named "subtree_com"'):
-        Episode(less, run.spec)["centre_of_mass_height"]
+        RecordedEpisode(less, run.spec)["centre_of_mass_height"]

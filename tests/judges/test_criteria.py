@@ -5,7 +5,7 @@ import math
 import pytest
 
 from telic.errors import UsageError
-from telic.judges.leaf import guard, leaf, near, total
+from telic.judges.criteria import require, score, score_near, total
 
 
 @pytest.mark.parametrize(
@@ -22,41 +22,41 @@ from telic.judges.leaf import guard, leaf, near, total
     ],
 )
 def test_credit_is_a_ramp_in_either_direction(value, zero, goal, credit):
-    made = leaf("x", value, zero=zero, goal=goal)
+    made = score("x", value, zero=zero, goal=goal)
     assert made.credit == pytest.approx(credit)
     assert made.passed == (credit == 1.0)
 
 
 def test_what_is_not_a_number_earns_nothing_and_is_not_measured():
-    made = leaf("x", math.nan, zero=0.0, goal=1.0)
+    made = score("x", math.nan, zero=0.0, goal=1.0)
     assert (made.value, made.credit, made.passed) == (None, 0.0, False)
 
 
 def test_a_leaf_behind_a_closed_gate_does_not_count():
-    first = leaf("turns", 0.4, zero=0.0, goal=1.0)
-    second = leaf("lands", 1.0, zero=0.0, goal=1.0, after=first)
+    first = score("turns", 0.4, zero=0.0, goal=1.0)
+    second = score("lands", 1.0, zero=0.0, goal=1.0, after=first)
     assert (second.credit, second.counted, second.passed) == (1.0, 0.0, False)
-    opened = leaf("lands", 1.0, zero=0.0, goal=1.0, after=leaf("turns", 0.6, zero=0.0, goal=1.0))
+    opened = score("lands", 1.0, zero=0.0, goal=1.0, after=score("turns", 0.6, zero=0.0, goal=1.0))
     assert opened.counted == 1.0
 
 
 def test_the_score_is_the_mean_by_weight_times_every_guard():
     leaves = [
-        leaf("a", 1.0, zero=0.0, goal=1.0, weight=3.0),
-        leaf("b", 0.0, zero=0.0, goal=1.0, weight=1.0),
+        score("a", 1.0, zero=0.0, goal=1.0, weight=3.0),
+        score("b", 0.0, zero=0.0, goal=1.0, weight=1.0),
     ]
     assert total(leaves) == pytest.approx(0.75)
-    assert total([*leaves, guard("upright", 0.5, zero=0.0, goal=1.0)]) == pytest.approx(0.375)
+    assert total([*leaves, require("upright", 0.5, zero=0.0, goal=1.0)]) == pytest.approx(0.375)
 
 
 def test_near_gives_full_credit_within_the_tolerance():
-    assert near("speed", 2.1, 2.0, 0.2).passed
-    assert near("speed", 2.5, 2.0, 0.2).credit == pytest.approx(0.5)
-    assert near("speed", 1.0, 2.0, 0.2).credit == 0.0
+    assert score_near("speed", 2.1, 2.0, 0.2).passed
+    assert score_near("speed", 2.5, 2.0, 0.2).credit == pytest.approx(0.5)
+    assert score_near("speed", 1.0, 2.0, 0.2).credit == 0.0
 
 
 def test_a_judge_without_weight_or_range_is_refused():
     with pytest.raises(UsageError, match="at least one leaf"):
-        total([guard("upright", 1.0, zero=0.0, goal=1.0)])
+        total([require("upright", 1.0, zero=0.0, goal=1.0)])
     with pytest.raises(UsageError, match="range"):
-        leaf("x", 1.0, zero=1.0, goal=1.0)
+        score("x", 1.0, zero=1.0, goal=1.0)

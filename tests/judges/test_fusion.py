@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from telic.judges.evidence import WHOLE, Seen
-from telic.judges.fuse import CODE_WEIGHT, MARGIN, extend, fuse, resolve
-from telic.judges.leaf import guard, leaf, near, total
-from telic.judges.verdict import Verdict, judged, together, unknown
+from telic.judges.criteria import require, score, score_near, total
+from telic.judges.verdict import WHOLE, Seen, Verdict, judged, together, unknown
+from telic.judges.vision import CODE_WEIGHT, MARGIN, extend, fuse, resolve
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "judging.md"
 EXAMPLES = re.findall(
@@ -19,7 +18,7 @@ EXAMPLES = re.findall(
 def measured(**credits):
     """Return a code verdict with a leaf per name; "upright" is a guard."""
     leaves = [
-        (guard if name == "upright" else leaf)(
+        (require if name == "upright" else score)(
             name, value, zero=0.0, goal=1.0, unit="m/s", tag=f"not_{name}"
         )
         for name, value in credits.items()
@@ -88,7 +87,7 @@ def test_vision_does_not_raise_a_criterion_in_dispute():
 
 
 def test_titles_match_whatever_their_case_and_with_the_tolerance_of_near():
-    leaves = [near("Turns once", 3.0, 1.0, 0.1), leaf("runs", 1.0, zero=0.0, goal=1.0)]
+    leaves = [score_near("Turns once", 3.0, 1.0, 0.1), score("runs", 1.0, zero=0.0, goal=1.0)]
     fused = fuse(judged(leaves, 0.5), watched(0.5, **{"turns once": 0.9, "RUNS": 0.1}))
     assert [each.criterion for each in fused.disagreements] == ["turns once", "RUNS"]
 
