@@ -11,8 +11,8 @@ import threading
 from pathlib import Path
 
 from telic.errors import TelicError
-from telic.sandbox import kernel, landlock, paths, seccomp
-from telic.sandbox.confine import Confinement, confine
+from telic.sandbox import kernel, seccomp
+from telic.sandbox.confine import Confinement, confine, grants
 
 FOLDER, OUTSIDE = Path(sys.argv[2]), Path(sys.argv[3])
 RULES = Confinement(writable=[FOLDER], memory_bytes=200 << 20, file_bytes=1 << 20)
@@ -91,12 +91,12 @@ def moved_between_folders():
 def old_kernel():
     version = int(sys.argv[4])
     kernel.forbid_new_privileges()
-    landlock.restrict(paths.grants([FOLDER], [], []), version)
+    kernel.restrict_files(grants([FOLDER], [], []), version)
     return {name: result for name, result in doors().items() if name in ("read", "write", "inside")}
 
 
 def without_kernel_support():
-    landlock.abi = lambda: 0
+    kernel.landlock_abi = lambda: 0
     seccomp.supported = lambda: False
     return plain()
 

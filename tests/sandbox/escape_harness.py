@@ -20,7 +20,7 @@ def prepare(payload, channel):
     if payload["mode"] == "allowed":
         import torch
 
-        from telic.sandbox.namespace import namespace
+        from telic.sandbox.source import namespace
 
         namespace(PROVIDED)
     return {"parent": os.getppid()}
@@ -49,8 +49,7 @@ def run_allowed(name, source, facts, channel):
     import numpy as np
 
     from telic.errors import RefusedCode
-    from telic.sandbox.namespace import namespace
-    from telic.sandbox.source import compile_source
+    from telic.sandbox.source import compile_source, namespace
     from telic.sandbox.tamper import Seal
 
     try:

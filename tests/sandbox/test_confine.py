@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from telic.sandbox import landlock
-from telic.sandbox.confine import available
-from telic.sandbox.environment import ALLOWED, clean_environment
-from telic.sandbox.report import ConfinementReport, Part
+from telic.sandbox import kernel
+from telic.sandbox.confine import ALLOWED, ConfinementReport, Part, available, clean_environment
 
 SCRIPT = Path(__file__).with_name("confined_script.py")
 PACKAGE = Path(__file__).parents[2] / "src"
-needs_landlock = pytest.mark.skipif(landlock.abi() == 0, reason="this kernel has no Landlock")
+needs_landlock = pytest.mark.skipif(
+    kernel.landlock_abi() == 0, reason="this kernel has no Landlock"
+)
 
 
 @pytest.fixture
@@ -82,7 +82,9 @@ def test_an_ordinary_user_is_confined_as_well_as_root(act):
 
 
 @needs_landlock
-@pytest.mark.skipif(landlock.abi() >= landlock.SYNC_ABI, reason="this kernel covers all threads")
+@pytest.mark.skipif(
+    kernel.landlock_abi() >= kernel.SYNC_ABI, reason="this kernel covers all threads"
+)
 def test_a_process_with_threads_is_not_confined_by_halves(act):
     found = act("threads_first")
     assert "1 other threads run already (python" in found["said"]
@@ -105,7 +107,9 @@ def test_files_can_be_moved_within_the_writable_folder(act):
     assert act("moved_between_folders")["moved"] == "done"
 
 
-@pytest.mark.parametrize("version", [each for each in (1, 2, 3, 5) if each <= landlock.abi()])
+@pytest.mark.parametrize(
+    "version", [each for each in (1, 2, 3, 5) if each <= kernel.landlock_abi()]
+)
 def test_older_versions_of_landlock_close_the_files_too(act, version):
     found = act("old_kernel", str(version))
     assert "Permission denied" in found["read"]
@@ -148,7 +152,7 @@ def test_a_clean_environment_has_allowed_names_only():
 def test_available_tries_the_doors_without_confining_the_caller():
     report = available()
     assert report.is_complete, report.missing
-    assert report.landlock_abi == landlock.abi()
+    assert report.landlock_abi == kernel.landlock_abi()
     names = [part.name for part in report.parts]
     assert {"reading a file outside", "opening a socket", "starting a process"} <= set(names)
     assert subprocess.run([sys.executable, "-c", ""], check=False).returncode == 0

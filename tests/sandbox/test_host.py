@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from telic.errors import ResourceError, RewardError, WorkerDied
-from telic.sandbox import landlock
+from telic.sandbox import kernel
 from telic.sandbox.host import LOG_NAME, Worker, run_worker
 from telic.sandbox.limits import MEBIBYTE, Limits, Watch, disk_usage
 
@@ -57,7 +57,7 @@ def test_stray_output_ends_in_the_log_and_not_on_the_wire(folder):
     assert "a stray line" in log and '"fake":true' in log
 
 
-@pytest.mark.skipif(landlock.abi() == 0, reason="this kernel has no Landlock")
+@pytest.mark.skipif(kernel.landlock_abi() == 0, reason="this kernel has no Landlock")
 def test_files_are_readable_only_where_granted(folder):
     with pytest.raises(WorkerDied, match="PermissionError"):
         make(folder, "read_outside").run()
@@ -94,11 +94,6 @@ def test_a_stop_asked_for_is_a_clean_end(folder):
     seen = []
     result = make(folder, "wait_for_stop").run(seen.append, lambda: bool(seen))
     assert result == {"stopped": True}
-
-
-def test_a_stop_can_be_asked_for_from_outside_the_loop(folder):
-    worker = make(folder, "wait_for_stop")
-    assert worker.run(lambda _: worker.request_stop()) == {"stopped": True}
 
 
 def test_silence_is_ended_and_says_what_went_on(folder):

@@ -7,8 +7,7 @@ from types import ModuleType
 import pytest
 
 from telic.sandbox.allowed import MODULES
-from telic.sandbox.namespace import PRINT_CHARACTERS, FrozenModule, namespace
-from telic.sandbox.source import compile_source
+from telic.sandbox.source import PRINT_CHARACTERS, FrozenModule, compile_source, namespace
 
 PROVIDED = {"telic": {"RewardFunction": type("RewardFunction", (), {}), "quantities": {"n": len}}}
 LISTED = [

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from telic.sandbox import seccomp
-from telic.sandbox.syscalls import AUDIT_ARCHITECTURE, NEWEST, numbers
+from telic.sandbox.seccomp import AUDIT_ARCHITECTURE, NEWEST, numbers
 
 PID = 4321
 ALLOW, KILL = "allow", "kill"

@@ -20,8 +20,7 @@ from telic.errors import RewardError, TelicError, WorkerDied
 from telic.judges.criteria import Leaf, require, score, score_near, total
 from telic.judges.episode import RecordedEpisode
 from telic.judges.verdict import Verdict, judged, unknown
-from telic.sandbox.namespace import namespace
-from telic.sandbox.source import compile_source
+from telic.sandbox.source import compile_source, namespace
 from telic.storage.trajectories import Trajectory, read_trajectory
 
 _TRIES = 2

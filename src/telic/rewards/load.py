@@ -25,8 +25,7 @@ from telic.rewards.definition import (
 )
 from telic.rewards.mistakes import Circumstances, explain, explain_syntax
 from telic.rewards.reward import Reward
-from telic.sandbox.namespace import namespace
-from telic.sandbox.source import check_source
+from telic.sandbox.source import check_source, namespace
 
 LIBRARY = Path(__file__).parent / "library"
 """hand-written rewards, loaded by their bare name"""

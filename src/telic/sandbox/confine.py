@@ -13,22 +13,46 @@ the process was given by its caller. It is one wall of several, not a virtual ma
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from telic.errors import Refused
-from telic.sandbox import kernel, landlock, seccomp
-from telic.sandbox.environment import clean_environment, scrub_environment
-from telic.sandbox.paths import grants
-from telic.sandbox.report import ConfinementReport, Part
+from telic.sandbox import kernel, seccomp
 
 GIBIBYTE = 1 << 30
 _DRIVER_THREADS = ("cuda",)
+
+# What a confined interpreter may read of the system besides its own code and libraries.
+_SYSTEM = ("/usr", "/lib", "/lib64", "/nix/store", "/etc/ld.so.cache", "/etc/localtime")
+_FACTS = (
+    *("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/driver"),
+    *("/sys/devices/system", "/sys/fs/cgroup", "/dev/urandom", "/dev/random", "/dev/zero"),
+)
+_READ_LATER = ("gymnasium", "mujoco", "mujoco_warp", "numpy", "torch", "warp")
+"""Packages that read files of their own after they are loaded, and may lie elsewhere."""
+
+ALLOWED = frozenset(
+    (
+        *(
+            "CUDA_VISIBLE_DEVICES",
+            "LANG",
+            "LC_ALL",
+            "LC_CTYPE",
+            "LD_LIBRARY_PATH",
+            "PYTHONHASHSEED",
+        ),
+        *("MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTHONPATH", "TMPDIR"),
+        *("TZ", "USER", "WARP_CACHE_PATH"),
+    )
+)
+"""The environment variables a confined process may have. Keys and tokens are not among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +75,49 @@ class Confinement:
     """processor time after which the kernel ends it; None for no limit"""
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of the confinement."""
+
+    name: str
+    active: bool
+    message: str
+    """what it does, or why it is not active"""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfinementReport:
+    """Every part of the confinement of one process."""
+
+    parts: tuple[Part, ...]
+    landlock_abi: int
+    """version of the kernel's file rules, 0 for none"""
+
+    @property
+    def is_complete(self) -> bool:
+        """Say whether every part is in force."""
+        return all(part.active for part in self.parts)
+
+    @property
+    def missing(self) -> tuple[Part, ...]:
+        """Return the parts that are not in force."""
+        return tuple(part for part in self.parts if not part.active)
+
+    def is_active(self, name: str) -> bool:
+        """Say whether the part of this name is in force."""
+        return any(part.active for part in self.parts if part.name == name)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as plain data."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> ConfinementReport:
+        """Build a report from what `as_dict` gave."""
+        parts = tuple(Part(**each) for each in data["parts"])
+        return cls(parts=parts, landlock_abi=int(data["landlock_abi"]))
+
+
 def confine(rules: Confinement) -> ConfinementReport:
     """Confine this process and all its threads, for good, and say what is in force.
 
@@ -58,12 +125,12 @@ def confine(rules: Confinement) -> ConfinementReport:
         Refused: threads are running that the file rules of this kernel would not cover, or the
             rules could not be put in force.
     """
-    version = landlock.abi()
+    version = kernel.landlock_abi()
     # A GPU's driver starts threads when the device is opened, which must be before. They run none
     # of our code; the system-call filter covers them.
     drivers = _DRIVER_THREADS if rules.devices else ()
     others = [name for name in kernel.threads()[1:] if not name.startswith(drivers)]
-    if others and kernel.LINUX and version < landlock.SYNC_ABI:
+    if others and kernel.LINUX and version < kernel.SYNC_ABI:
         raise Refused(
             f"This process cannot be confined: {len(others)} other threads run already "
             f"({', '.join(others)}), and the file rules would not cover them.",
@@ -131,7 +198,7 @@ def _give_up_privileges() -> str:
 def _restrict_files(rules: Confinement, version: int) -> str:
     if version == 0:
         raise NotImplementedError("this kernel has no Landlock (Linux 5.13 or later has it)")
-    landlock.restrict(grants(rules.writable, rules.readable, rules.devices), version)
+    kernel.restrict_files(grants(rules.writable, rules.readable, rules.devices), version)
     network = ", no network" if version >= 4 else ""
     return f"Landlock {version}: writes only to its own folders ({len(rules.writable)}){network}"
 
@@ -143,6 +210,85 @@ def _filter_calls() -> str:
     return "seccomp: no sockets, programs, child processes or signals to others"
 
 
+def grants(
+    writable: Iterable[Path], readable: Iterable[Path], devices: Iterable[Path]
+) -> list[tuple[Path, int]]:
+    """Return (path, rights) pairs for `kernel.restrict_files`."""
+    code = [path for path in code_paths() if not _is_too_broad(path)]
+    return [
+        *((path, kernel.WRITE) for path in writable),
+        *((path, kernel.READ) for path in (*readable, *code)),
+        *((Path(path), kernel.READ) for path in (*_SYSTEM, *_FACTS)),
+        *((path, kernel.DEVICE) for path in (Path("/dev/null"), *devices)),
+    ]
+
+
+def code_paths() -> set[Path]:
+    """Return the folders that hold the interpreter, its packages and the loaded libraries."""
+    folders = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.exec_prefix)}
+    folders.add(Path(os.__file__).parent)
+    folders |= {
+        Path(each) for each in sys.path if each.endswith(("site-packages", "dist-packages"))
+    }
+    folders.add(Path(__file__).parents[1])
+    # As with PYTHONPATH, a package need not lie where the others do.
+    loaded = (sys.modules.get(name) for name in _READ_LATER)
+    folders |= {Path(each.__file__).parent for each in loaded if each and each.__file__}
+    folders |= set(_loaded_libraries())
+    # Not Path.exists: it raises where an ordinary user may not even look.
+    return {path.resolve() for path in folders if os.path.exists(path)}
+
+
+def _loaded_libraries() -> Iterator[Path]:
+    maps = Path("/proc/self/maps")
+    for line in maps.read_text().splitlines() if maps.exists() else ():
+        path = line.partition("/")[2]
+        if ".so" in path:
+            yield Path("/", path).parent
+
+
+def _is_too_broad(path: Path) -> bool:
+    """Say whether a folder holds a home or more, as when a library lies loose in one."""
+    home = Path(os.path.expanduser("~")).resolve()
+    return path in {home, *home.parents, Path("/tmp"), Path("/root"), Path("/home")}
+
+
+def clean_environment(
+    folder: Path, *, python_path: tuple[Path, ...] = (), base: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return the environment to start a worker with.
+
+    Args:
+        folder: where temporary files may go.
+        python_path: folders to import from, besides the interpreter's own.
+        base: the environment to take allowed variables from, by default that of this process.
+    """
+    base = os.environ if base is None else base
+    kept = {name: value for name, value in base.items() if name in ALLOWED}
+    return {
+        **kept,
+        # numpy's linear algebra starts threads at import, before the process is confined.
+        "OPENBLAS_NUM_THREADS": "1",
+        "PYTHONHASHSEED": "0",
+        "PYTHONPATH": os.pathsep.join(map(str, python_path)),
+        "TMPDIR": str(folder),
+        # Libraries that ask who is running read the list of users unless this says it.
+        "USER": "telic",
+    }
+
+
+def scrub_environment() -> list[str]:
+    """Remove every variable that is not allowed from this process; return the removed names.
+
+    What the process was started with stays readable in /proc/self/environ, so a worker must be
+    started with `clean_environment` as well.
+    """
+    removed = sorted(set(os.environ) - ALLOWED)
+    for name in removed:
+        del os.environ[name]  # also in the C library's environment
+    return removed
+
+
 def available(timeout_s: float = 60.0) -> ConfinementReport:
     """Confine a throw-away process, try its doors, and report what this system can do."""
     package = Path(__file__).parents[2]
@@ -152,7 +298,7 @@ def available(timeout_s: float = 60.0) -> ConfinementReport:
         inside = Path(folder, "inside")
         inside.mkdir()
         trial = subprocess.run(
-            [sys.executable, "-P", "-m", "telic.sandbox.trial", str(inside), str(secret)],
+            [sys.executable, "-P", "-m", "telic.sandbox.confine", str(inside), str(secret)],
             env=clean_environment(inside, python_path=(package,)),
             capture_output=True,
             text=True,
@@ -165,3 +311,38 @@ def available(timeout_s: float = 60.0) -> ConfinementReport:
         reason = (trial.stderr.strip().splitlines() or ["no output"])[-1]
         failed = f"the trial ended with {trial.returncode}: {reason}"
         return ConfinementReport(parts=(Part("trial", False, failed),), landlock_abi=0)
+
+
+def _trial(folder: str, outside: str) -> None:
+    """Confine this throw-away process, try what must not be possible, and print the report."""
+    import socket  # no worker needs it
+
+    report = confine(Confinement(writable=(Path(folder),)))
+    doors = [
+        _try("reading a file outside", lambda: Path(outside).read_text()),
+        _try("writing a file outside", lambda: Path(outside).write_text("changed")),
+        _try("opening a socket", lambda: socket.socket()),
+        _try("starting a process", _fork),
+        _try("signalling the parent", lambda: os.kill(os.getppid(), 0)),
+    ]
+    Path(folder, "inside").write_text("still allowed")
+    whole = ConfinementReport((*report.parts, *doors), report.landlock_abi)
+    sys.stdout.write(json.dumps(whole.as_dict()))
+
+
+def _try(name: str, act: Callable[[], object]) -> Part:
+    try:
+        act()
+    except OSError as error:
+        return Part(name, True, f"stopped: {error.strerror}")
+    return Part(name, False, "not stopped on this system")
+
+
+def _fork() -> None:
+    if os.fork() == 0:
+        os._exit(0)
+    os.wait()
+
+
+if __name__ == "__main__":
+    _trial(*sys.argv[1:3])

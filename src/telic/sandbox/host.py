@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import selectors
 import signal
 import subprocess
 import time
@@ -11,18 +12,57 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from telic.sandbox import endings, interpreters
-from telic.sandbox.conversation import Conversation
+from telic.errors import ResourceError, TelicError, WorkerDied
+from telic.sandbox import interpreters
+from telic.sandbox.confine import ConfinementReport
 from telic.sandbox.limits import Limits, Watch
-from telic.sandbox.report import ConfinementReport
-from telic.sandbox.wire import Message, encode, unpack_error
+from telic.sandbox.wire import LineBuffer, Message, decode, encode, printable, unpack_error
 
 LOG_NAME = "worker.log"
+LOG_TAIL = 2000
 POLL_S = 0.05
+LAST_WORDS_S = 5.0
+
+_SIGNALS = {
+    signal.SIGSEGV: "It crashed inside compiled code; runaway recursion or a library bug.",
+    signal.SIGBUS: "It crashed inside compiled code; a full disk or a shortened file.",
+    signal.SIGABRT: "A library gave up (abort).",
+    signal.SIGFPE: "It crashed on an arithmetic fault inside compiled code.",
+    signal.SIGSYS: "It made a system call of another machine type, which is refused outright.",
+    signal.SIGKILL: "Something outside ended it, most likely the system for lack of memory.",
+    signal.SIGTERM: "Something outside asked it to end.",
+}
 
 
 def ignore(message: Message) -> None:
     """Listen to nothing."""
+
+
+def run_worker(
+    entry: str,
+    payload: dict[str, Any],
+    *,
+    writable: Sequence[Path],
+    readable: Sequence[Path] = (),
+    devices: Sequence[Path] = (),
+    python_path: Sequence[Path] = (),
+    limits: Limits | None = None,
+    first_beat_s: float = 120.0,
+    on_message: Callable[[Message], None] = ignore,
+    should_stop: Callable[[], bool] | None = None,
+) -> dict[str, Any]:
+    """Run an entry module in a confined process and return its result; see `Worker`."""
+    worker = Worker(
+        entry,
+        payload,
+        writable=writable,
+        readable=readable,
+        devices=devices,
+        python_path=python_path,
+        limits=limits,
+        first_beat_s=first_beat_s,
+    )
+    return worker.run(on_message, should_stop)
 
 
 class Worker:
@@ -83,12 +123,7 @@ class Worker:
         )
         self._patience_s = first_beat_s
         self._doing = "it was starting"
-        self._stop_wanted = False
         self._process: subprocess.Popen[bytes] | None = None
-
-    def request_stop(self) -> None:
-        """Ask the worker to finish early; safe in a signal handler."""
-        self._stop_wanted = True
 
     def kill(self) -> None:
         """End the worker now, and everything it may have started before it was confined."""
@@ -144,9 +179,7 @@ class Worker:
         heard_at = time.monotonic()
         stop_sent = False
         while True:
-            if should_stop is not None and should_stop():
-                self._stop_wanted = True
-            if self._stop_wanted and not stop_sent:
+            if should_stop is not None and should_stop() and not stop_sent:
                 conversation.say({"kind": "stop"})
                 stop_sent = True
             for message in conversation.exchange(POLL_S):
@@ -156,11 +189,11 @@ class Worker:
                     return last_word
             if conversation.is_over:
                 code = conversation.exit_code()
-                tail = endings.read_tail(self.log, log_start)
-                raise endings.ended(code, self._limits.cpu_s, self.log, tail)
+                tail = read_tail(self.log, log_start)
+                raise ended(code, self._limits.cpu_s, self.log, tail)
             watch.check()
             if time.monotonic() - heard_at > self._patience_s:
-                raise endings.silent(self._patience_s, self._doing)
+                raise silent(self._patience_s, self._doing)
 
     def _hear(
         self, message: Message, on_message: Callable[[Message], None], log_start: int
@@ -181,35 +214,144 @@ class Worker:
             case {"kind": "error", "error": dict(error)}:
                 raise unpack_error(error)
             case {"kind": "crash"}:
-                tail = endings.read_tail(self.log, log_start)
-                raise endings.crashed(message, self.log, tail)
+                tail = read_tail(self.log, log_start)
+                raise crashed(message, self.log, tail)
             case _:
-                raise endings.garbled(f"kind {message['kind']}")
+                raise garbled(f"kind {message['kind']}")
         return None
 
 
-def run_worker(
-    entry: str,
-    payload: dict[str, Any],
-    *,
-    writable: Sequence[Path],
-    readable: Sequence[Path] = (),
-    devices: Sequence[Path] = (),
-    python_path: Sequence[Path] = (),
-    limits: Limits | None = None,
-    first_beat_s: float = 120.0,
-    on_message: Callable[[Message], None] = ignore,
-    should_stop: Callable[[], bool] | None = None,
-) -> dict[str, Any]:
-    """Run an entry module in a confined process and return its result; see `Worker`."""
-    worker = Worker(
-        entry,
-        payload,
-        writable=writable,
-        readable=readable,
-        devices=devices,
-        python_path=python_path,
-        limits=limits,
-        first_beat_s=first_beat_s,
+class Conversation:
+    """The two pipes of a worker: lines out, messages in, never blocking."""
+
+    def __init__(self, process: subprocess.Popen[bytes], first: bytes) -> None:
+        assert process.stdin is not None and process.stdout is not None
+        self.process = process
+        self.is_over = False
+        self._outgoing = bytearray(first)
+        self._lines = LineBuffer()
+        self._stdin = process.stdin
+        self._stdout = process.stdout
+        os.set_blocking(self._stdin.fileno(), False)
+        os.set_blocking(self._stdout.fileno(), False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._stdout, selectors.EVENT_READ)
+        self._selector.register(self._stdin, selectors.EVENT_WRITE)
+        self._writing = True
+
+    def say(self, message: Message) -> None:
+        """Queue a message for the worker."""
+        self._outgoing += encode(message)
+        if not self._writing and not self._stdin.closed:
+            self._selector.register(self._stdin, selectors.EVENT_WRITE)
+            self._writing = True
+
+    def exchange(self, timeout_s: float) -> list[Message]:
+        """Write and read what is possible within the time; return the messages that arrived."""
+        received: list[Message] = []
+        for key, _ in self._selector.select(timeout_s):
+            if key.fileobj is self._stdin:
+                self._write()
+            else:
+                received += self._read()
+        return received
+
+    def exit_code(self) -> int:
+        """Return the exit code of a worker whose pipe is closed."""
+        try:
+            return self.process.wait(LAST_WORDS_S)
+        except subprocess.TimeoutExpired as error:
+            raise garbled("it closed its pipe and ran on") from error
+
+    def close(self) -> None:
+        """Close both pipes."""
+        self._selector.close()
+        for pipe in (self._stdin, self._stdout):
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+
+    def _write(self) -> None:
+        try:
+            sent = os.write(self._stdin.fileno(), self._outgoing)
+        except BrokenPipeError:  # it has ended; what it said last is still to be read
+            sent = len(self._outgoing)
+        del self._outgoing[:sent]
+        if not self._outgoing:
+            self._selector.unregister(self._stdin)
+            self._writing = False
+
+    def _read(self) -> list[Message]:
+        data = os.read(self._stdout.fileno(), 1 << 18)
+        if not data:
+            self.is_over = True
+            return []
+        try:
+            return [decode(line) for line in self._lines.feed(data)]
+        except ValueError as error:
+            raise garbled(error) from error
+
+
+def silent(seconds: float, doing: str) -> WorkerDied:
+    """Describe a worker that was ended because it gave no sign of life."""
+    return WorkerDied(
+        f"The worker was ended: no sign of life for {seconds:g} s while {printable(doing, 200)}.",
+        hint="An endless or very slow loop is the usual cause: bound every loop and compute with "
+        "arrays.",
     )
-    return worker.run(on_message, should_stop)
+
+
+def garbled(reason: object) -> WorkerDied:
+    """Describe a worker that was ended because it broke the protocol."""
+    return WorkerDied(
+        f"The worker was ended: what it sent is not a message ({printable(reason, 200)}).",
+        hint="Foreign code that writes to the worker's pipe does that; read the reward.",
+    )
+
+
+def crashed(message: Message, log: Path, tail: str) -> TelicError:
+    """Describe an exception that left the worker's entry."""
+    kind, text = printable(message.get("type"), 100), printable(message.get("text"), 2000)
+    if kind == "MemoryError":
+        return ResourceError(
+            f"The worker ran out of its memory limit. {text}".rstrip(),
+            hint="Look for lists and tensors that grow with every step, or raise the limit.",
+        )
+    if kind in {"SystemExit", "KeyboardInterrupt", "GeneratorExit"}:
+        return WorkerDied(
+            f"Foreign code tried to end the worker with {kind}.",
+            hint="Raise a ValueError to report a problem, and return otherwise.",
+        )
+    return WorkerDied(f"The worker failed: {kind}: {text}", hint=_see(log, tail))
+
+
+def ended(code: int, cpu_limit_s: int | None, log: Path, tail: str) -> TelicError:
+    """Describe a worker that is gone without a last word."""
+    if code >= 0:
+        return WorkerDied(
+            f"The worker ended with exit code {code} before it gave a result.",
+            hint=_see(log, tail),
+        )
+    number = signal.Signals(-code)
+    if number == signal.SIGXCPU:
+        return ResourceError(
+            f"The worker used more than its {cpu_limit_s} s of processor time.",
+            hint="Give it more time, or less to do.",
+        )
+    why = _SIGNALS.get(number, "")
+    return WorkerDied(f"The worker was ended by {number.name}. {why}".strip(), hint=_see(log, tail))
+
+
+def read_tail(log: Path, start: int) -> str:
+    """Return the last lines that the worker wrote to its log since `start`."""
+    try:
+        with log.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(start, size - LOG_TAIL))
+            return printable(file.read().decode(errors="replace")).strip()
+    except OSError:
+        return ""
+
+
+def _see(log: Path, tail: str) -> str:
+    lines = "\n".join(tail.splitlines()[-12:])
+    return f"The log is {log}" + (f"; its last lines:\n{lines}" if lines else ", and it is empty.")

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from telic.sandbox.environment import clean_environment
+from telic.sandbox.confine import clean_environment
 from telic.sandbox.wire import encode
 
 LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC

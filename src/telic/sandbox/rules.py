@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from telic.core.suggest import closest
-from telic.sandbox import advice
+from telic.sandbox import allowed
 from telic.sandbox.allowed import BUILTINS, CLASSES, SYNTAX
 from telic.sandbox.bindings import (
     Bindings,
@@ -35,7 +35,7 @@ CALL_ONLY = frozenset({"getattr", "hasattr", "super"})
 METHODS = frozenset({"__init__", "__call__"})
 
 
-class Finding(NamedTuple):
+class Refusal(NamedTuple):
     """One refused construct: where, what, and what to write instead."""
 
     line: int
@@ -43,18 +43,18 @@ class Finding(NamedTuple):
     fix: str
 
 
-class Scope(NamedTuple):
+class LexicalScope(NamedTuple):
     """Where the walk is: which name is the proper self; the methods when in a class body."""
 
     self_name: str | None = None
     methods: frozenset[str] | None = None
 
 
-def inspect(tree: ast.Module, modules: Mapping[str, Collection[str]]) -> list[Finding]:
+def inspect(tree: ast.Module, modules: Mapping[str, Collection[str]]) -> list[Refusal]:
     """Return every refused construct of a parsed source, in the order of its lines."""
     inspector = Inspector(gather(tree, frozenset(modules)), modules)
-    inspector.visit(tree, Scope())
-    return sorted(set(inspector.findings))
+    inspector.visit(tree, LexicalScope())
+    return sorted(set(inspector.refusals))
 
 
 class Inspector:
@@ -63,28 +63,30 @@ class Inspector:
     def __init__(self, bound: Bindings, modules: Mapping[str, Collection[str]]) -> None:
         self.bound = bound
         self.modules = modules
-        self.findings: list[Finding] = []
+        self.refusals: list[Refusal] = []
         self._excused: set[int] = set()
         self._called: set[int] = set()
 
     def refuse(self, node: ast.AST, what: str, fix: str) -> None:
         """Note a refusal at the line of `node`."""
-        self.findings.append(Finding(getattr(node, "lineno", 1), what, fix))
+        self.refusals.append(Refusal(getattr(node, "lineno", 1), what, fix))
 
-    def visit(self, node: ast.AST, scope: Scope) -> None:
+    def visit(self, node: ast.AST, scope: LexicalScope) -> None:
         """Check one node, then its children."""
         if type(node) not in SYNTAX:
-            what, fix = advice.NODES.get(type(node), (type(node).__name__, "Write it another way."))
+            what, fix = allowed.REFUSED_SYNTAX.get(
+                type(node), (type(node).__name__, "Write it another way.")
+            )
             self.refuse(node, what, fix)
         for name in names_bound_by(node):
             self.check_binding(node, name, scope)
         getattr(self, f"visit_{type(node).__name__}", self.visit_children)(node, scope)
 
-    def visit_children(self, node: ast.AST, scope: Scope) -> None:
+    def visit_children(self, node: ast.AST, scope: LexicalScope) -> None:
         """Check the children of a node in the same scope."""
         self.visit_all(ast.iter_child_nodes(node), scope)
 
-    def visit_all(self, nodes: Iterable[ast.AST | None], scope: Scope) -> None:
+    def visit_all(self, nodes: Iterable[ast.AST | None], scope: LexicalScope) -> None:
         """Check several nodes in the same scope."""
         for node in nodes:
             if node is not None:
@@ -110,7 +112,7 @@ class Inspector:
 
     # Names
 
-    def check_binding(self, node: ast.AST, name: str, scope: Scope) -> None:
+    def check_binding(self, node: ast.AST, name: str, scope: LexicalScope) -> None:
         """Check a name that `node` gives a value to."""
         is_method = isinstance(node, ast.FunctionDef) and scope.methods is not None
         if is_dunder(name) and not (is_method and name in METHODS):
@@ -120,7 +122,7 @@ class Inspector:
         elif name == scope.self_name:
             self.refuse(node, f'a new value for "{name}"', "Choose another name.")
 
-    def visit_Name(self, node: ast.Name, scope: Scope) -> None:
+    def visit_Name(self, node: ast.Name, scope: LexicalScope) -> None:
         """Check a name that is read."""
         name = node.id
         known = name in self.bound.names or name in self.bound.imported
@@ -129,7 +131,9 @@ class Inspector:
         if scope.methods and name in scope.methods:
             self.refuse(node, f'the method "{name}" as a value', f"Call self.{name}(...).")
         elif is_dunder(name) and name != "__name__":
-            self.refuse(node, f'the name "{name}"', advice.BUILTINS.get(name, advice.NUMBERS_ONLY))
+            self.refuse(
+                node, f'the name "{name}"', allowed.REFUSED_BUILTINS.get(name, allowed.NUMBERS_ONLY)
+            )
         elif name in self.bound.modules:
             self.refuse(node, f'the module "{name}" as a value', f"Call {name}.function(...).")
         elif name in self.bound.classes or name == "cls":
@@ -142,32 +146,32 @@ class Inspector:
 
     def refuse_unknown(self, node: ast.Name) -> None:
         """Note a name that is neither defined here nor offered."""
-        if node.id in advice.BUILTINS:
-            self.refuse(node, f'"{node.id}"', advice.BUILTINS[node.id])
+        if node.id in allowed.REFUSED_BUILTINS:
+            self.refuse(node, f'"{node.id}"', allowed.REFUSED_BUILTINS[node.id])
             return
         near = closest(node.id, self.bound.names | self.bound.imported | BUILTINS)
         fix = f"Did you mean {' or '.join(near)}?" if near else "Define it, or remove it."
         self.refuse(node, f'the unknown name "{node.id}"', fix)
 
-    def visit_Nonlocal(self, node: ast.Nonlocal, scope: Scope) -> None:
+    def visit_Nonlocal(self, node: ast.Nonlocal, scope: LexicalScope) -> None:
         """Check that nonlocal does not reach self."""
         if scope.self_name in node.names:
             self.refuse(node, f'nonlocal "{scope.self_name}"', "Choose another name.")
 
     # Imports and members of modules
 
-    def visit_Import(self, node: ast.Import, scope: Scope) -> None:
+    def visit_Import(self, node: ast.Import, scope: LexicalScope) -> None:
         """Check `import numpy as np`."""
         for alias in node.names:
             self.check_import(node, alias.name)
             if self.bound.modules.get(alias.asname or alias.name) not in {alias.name, None}:
                 self.refuse(node, f'two modules named "{alias.asname}"', "Choose another name.")
 
-    def visit_ImportFrom(self, node: ast.ImportFrom, scope: Scope) -> None:
+    def visit_ImportFrom(self, node: ast.ImportFrom, scope: LexicalScope) -> None:
         """Check `from numpy import clip`."""
         path = node.module or ""
         if node.level:
-            self.refuse(node, "a relative import", advice.OFFERED)
+            self.refuse(node, "a relative import", allowed.OFFERED)
         elif self.check_import(node, path):
             for alias in node.names:
                 if alias.name == "*":
@@ -187,7 +191,7 @@ class Inspector:
         if path in self.modules:
             return True
         top = path.partition(".")[0]
-        fix = advice.IMPORTS.get(top, advice.OFFERED)
+        fix = allowed.REFUSED_IMPORTS.get(top, allowed.OFFERED)
         if any(alias.name in CLASSES for alias in node.names):
             fix = "Write: from telic import RewardFunction"
         self.refuse(node, f'the import of "{path}"', fix)
@@ -207,7 +211,7 @@ class Inspector:
         offered = self.modules.get(path)
         if offered is None:  # its import has been refused already
             return
-        fix = advice.for_member(path, name, offered)
+        fix = allowed.why_not_member(path, name, offered)
         if fix:
             self.refuse(node, f'"{path}.{name}"', fix)
         elif name in CLASSES and id(node) not in self._excused:
@@ -215,7 +219,7 @@ class Inspector:
 
     # Attributes and writes
 
-    def visit_Attribute(self, node: ast.Attribute, scope: Scope) -> None:
+    def visit_Attribute(self, node: ast.Attribute, scope: LexicalScope) -> None:
         """Check an attribute: of a module by its list, of anything else by the refused ones."""
         module = self.module_of(node.value)
         on_self = isinstance(node.value, ast.Name) and node.value.id == scope.self_name
@@ -226,12 +230,12 @@ class Inspector:
         elif module is not None:
             self.check_member(node, module, node.attr)
         else:
-            why = advice.for_attribute(node.attr)
+            why = allowed.why_not_attribute(node.attr)
             is_own = on_self and node.attr in self.bound.attributes and not is_dunder(node.attr)
             if why and not is_own:
                 self.refuse(node, f'the attribute "{node.attr}"', why)
             elif node.attr in self.bound.classes and id(node) not in self._excused:
-                self.refuse(node, f'the class "{node.attr}" as a value', advice.NO_CLASSES)
+                self.refuse(node, f'the class "{node.attr}" as a value', allowed.NO_CLASSES)
             if isinstance(node.value, ast.Name) and node.attr not in self.bound.methods:
                 self.excuse(node.value)
             self.visit(node.value, scope)
@@ -240,7 +244,7 @@ class Inspector:
         """Allow self.x = ..., and no other change of an attribute."""
         if isinstance(node.ctx, ast.Del) or not on_self:
             verb = "deletion of" if isinstance(node.ctx, ast.Del) else "assignment to"
-            self.refuse(node, f'{verb} the attribute "{node.attr}"', advice.STATE)
+            self.refuse(node, f'{verb} the attribute "{node.attr}"', allowed.STATE)
 
     def check_write(self, target: ast.expr, what: str) -> None:
         """Refuse to change the inputs of the reward in place."""
@@ -249,25 +253,25 @@ class Inspector:
             fix = f"The trainer owns {root.id}: make a new value, as in x = {root.id} + 0."
             self.refuse(target, what, fix)
 
-    def visit_Subscript(self, node: ast.Subscript, scope: Scope) -> None:
+    def visit_Subscript(self, node: ast.Subscript, scope: LexicalScope) -> None:
         """Check that no item of an input is replaced."""
         if not isinstance(node.ctx, ast.Load):
             self.check_write(node, "a change of an input")
         self.visit_children(node, scope)
 
-    def visit_AugAssign(self, node: ast.AugAssign, scope: Scope) -> None:
+    def visit_AugAssign(self, node: ast.AugAssign, scope: LexicalScope) -> None:
         """Check `obs += 1`, which writes into the array itself."""
         if isinstance(node.target, ast.Name) and node.target.id in INPUTS:
             name = node.target.id
             self.refuse(node, f'an in-place change of "{name}"', f"Write {name} = {name} + ...")
         self.visit_children(node, scope)
 
-    def visit_AnnAssign(self, node: ast.AnnAssign, scope: Scope) -> None:
+    def visit_AnnAssign(self, node: ast.AnnAssign, scope: LexicalScope) -> None:
         """Check `x: Type = value`, in which the annotation may name a class."""
         self.excuse(node.annotation)
         self.visit_children(node, scope)
 
-    def visit_ExceptHandler(self, node: ast.ExceptHandler, scope: Scope) -> None:
+    def visit_ExceptHandler(self, node: ast.ExceptHandler, scope: LexicalScope) -> None:
         """Check that an except names what it catches."""
         if node.type is None:
             self.refuse(node, "a bare except", "Write except Exception, or a narrower error.")
@@ -275,7 +279,7 @@ class Inspector:
 
     # Calls
 
-    def visit_Call(self, node: ast.Call, scope: Scope) -> None:
+    def visit_Call(self, node: ast.Call, scope: LexicalScope) -> None:
         """Check a call, in particular getattr, super and methods that change their object."""
         function = node.func
         if isinstance(function, ast.Name):
@@ -287,7 +291,7 @@ class Inspector:
                 parent = function.value.func
                 if isinstance(parent, ast.Name) and parent.id == "super":
                     function = function.value
-            elif name.endswith("_") or name in advice.CHANGES_ITS_OBJECT:
+            elif name.endswith("_") or name in allowed.CHANGES_ITS_OBJECT:
                 self.check_write(function.value, f'"{name}", which changes an input')
         for keyword in node.keywords:
             if keyword.arg and is_dunder(keyword.arg):
@@ -303,7 +307,7 @@ class Inspector:
         elif name in {"getattr", "hasattr"}:
             match node.args:
                 case [_, ast.Constant(value=str(attribute)), *_]:
-                    why = advice.for_attribute(attribute)
+                    why = allowed.why_not_attribute(attribute)
                 case _:
                     why = f'Give the name as a plain string: {name}(x, "name").'
             if why:
@@ -311,7 +315,7 @@ class Inspector:
 
     # Definitions
 
-    def visit_ClassDef(self, node: ast.ClassDef, scope: Scope) -> None:
+    def visit_ClassDef(self, node: ast.ClassDef, scope: LexicalScope) -> None:
         """Check bases, then the body."""
         if node.keywords:
             self.refuse(node, "a metaclass or class keyword", "Write class Name(RewardFunction):")
@@ -322,7 +326,7 @@ class Inspector:
             self.excuse(base)
         self.check_decorators(node)
         self.visit_all([*node.bases, *node.keywords, *node.decorator_list], scope)
-        self.visit_all(node.body, Scope(scope.self_name, methods_of(node)))
+        self.visit_all(node.body, LexicalScope(scope.self_name, methods_of(node)))
 
     def check_decorators(self, node: ast.ClassDef | ast.FunctionDef) -> None:
         """Allow property, staticmethod and classmethod on functions, nothing on classes."""
@@ -332,7 +336,7 @@ class Inspector:
                 fix = "Only @property, @staticmethod and @classmethod: call the function instead."
                 self.refuse(each, "this decorator", fix)
 
-    def visit_FunctionDef(self, node: ast.FunctionDef, scope: Scope) -> None:
+    def visit_FunctionDef(self, node: ast.FunctionDef, scope: LexicalScope) -> None:
         """Check decorators and defaults outside, the body inside the function."""
         self.check_decorators(node)
         for annotation in (*(each.annotation for each in parameters(node)), node.returns):
@@ -342,7 +346,7 @@ class Inspector:
         self.visit_all(node.decorator_list, scope)
         inner = self.enter(node, scope)
         if scope.methods is not None:
-            inner = Scope(self.proper_self(node))
+            inner = LexicalScope(self.proper_self(node))
         self.visit_all(node.body, inner)
 
     def proper_self(self, node: ast.FunctionDef) -> str | None:
@@ -353,15 +357,15 @@ class Inspector:
             self.refuse(node, "this class method", "Call its first parameter cls.")
         return None if decorators & {"classmethod", "staticmethod"} else first
 
-    def visit_Lambda(self, node: ast.Lambda, scope: Scope) -> None:
+    def visit_Lambda(self, node: ast.Lambda, scope: LexicalScope) -> None:
         """Check a lambda; its first parameter is never the proper self."""
         self.visit(node.body, self.enter(node, scope))
 
-    def enter(self, node: Function, scope: Scope) -> Scope:
+    def enter(self, node: Function, scope: LexicalScope) -> LexicalScope:
         """Check parameters and defaults, and return the scope of the body."""
         names = [each.arg for each in parameters(node)]
         for each in parameters(node):
             if is_dunder(each.arg) or each.arg in self.bound.modules:
                 self.refuse(each, f'the parameter "{each.arg}"', "Choose another name.")
         self.visit_all([*node.args.defaults, *node.args.kw_defaults], scope)
-        return Scope(None if scope.self_name in names else scope.self_name)
+        return LexicalScope(None if scope.self_name in names else scope.self_name)

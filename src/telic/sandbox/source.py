@@ -1,14 +1,35 @@
-"""Check foreign source before it runs: bounded size, the allow-list, readable refusals."""
+"""Foreign source: checked before it runs, and the globals in which it may then run.
+
+The check bounds its size and walks the allow-list (`rules`). The globals hold few builtins, and
+modules that cannot be changed: foreign code never gets a real module but a frozen stand-in with
+exactly the names of `allowed`, so a patch of torch or numpy has nothing to take hold of.
+"""
 
 from __future__ import annotations
 
 import ast
+import builtins
+import functools
+import importlib
+import sys
 import warnings
+from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
+from typing import Any, NoReturn
 
+from telic.core.suggest import closest
 from telic.errors import RefusedCode
-from telic.sandbox.allowed import Provided, modules_with
-from telic.sandbox.rules import Finding, inspect
+from telic.sandbox.allowed import (
+    BUILTINS,
+    MODULES,
+    OFFERED,
+    PREDEFINED,
+    Provided,
+    flatten,
+    modules_with,
+    why_not_attribute,
+)
+from telic.sandbox.rules import Refusal, inspect
 
 MAX_CHARACTERS = 100_000
 MAX_NODES = 20_000
@@ -16,6 +37,12 @@ MAX_DEPTH = 60
 MAX_INTEGER_BITS = 64
 MAX_STRING = 20_000
 SHOWN = 10
+
+MODULE_NAME = "reward"
+PRINT_CHARACTERS = 20_000
+
+_FROM_ABOVE = ("telic", "telic.quantities")
+_ONLY_TO_ASK = {("torch", "Tensor"), ("numpy", "ndarray")}
 
 
 def check_source(source: str, filename: str, *, extra_modules: Provided | None = None) -> None:
@@ -68,17 +95,17 @@ def _parse(source: str, filename: str, extra_modules: Provided) -> ast.Module:
         raise RefusedCode(
             f"{filename} cannot be parsed: {error}.", hint="Write plain text without null bytes."
         ) from error
-    findings = _sizes(tree)
+    refusals = _sizes(tree)
     # Walking a tree that is too deep or too large is what the limits are there to prevent.
-    findings = findings or inspect(tree, modules_with(extra_modules))
-    if findings:
-        raise _refusal(findings, filename)
+    refusals = refusals or inspect(tree, modules_with(extra_modules))
+    if refusals:
+        raise _refused(refusals, filename)
     return tree
 
 
-def _sizes(tree: ast.Module) -> list[Finding]:
+def _sizes(tree: ast.Module) -> list[Refusal]:
     """Return what exceeds the limits on nodes, nesting and literals."""
-    found: list[Finding] = []
+    literals: list[Refusal] = []
     level: list[ast.AST] = [tree]
     count = depth = 0
     while level:
@@ -86,37 +113,204 @@ def _sizes(tree: ast.Module) -> list[Finding]:
         count += len(level)
         line = next((node.lineno for node in level if isinstance(node, ast.expr | ast.stmt)), 1)
         if depth > MAX_DEPTH:
-            return [Finding(line, f"more than {MAX_DEPTH} levels of nesting", "Split it up.")]
+            return [Refusal(line, f"more than {MAX_DEPTH} levels of nesting", "Split it up.")]
         if count > MAX_NODES:
-            return [Finding(line, f"more than {MAX_NODES:,} syntax elements", "Shorten it.")]
-        found += [each for node in level if isinstance(node, ast.Constant) for each in _size(node)]
+            return [Refusal(line, f"more than {MAX_NODES:,} syntax elements", "Shorten it.")]
+        literals += [
+            each for node in level if isinstance(node, ast.Constant) for each in _size(node)
+        ]
         level = [child for node in level for child in ast.iter_child_nodes(node)]
-    return found
+    return literals
 
 
-def _size(node: ast.Constant) -> list[Finding]:
+def _size(node: ast.Constant) -> list[Refusal]:
     value = node.value
     if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
-        return [Finding(node.lineno, "an integer of more than 64 bits", "Write it as a float.")]
+        return [Refusal(node.lineno, "an integer of more than 64 bits", "Write it as a float.")]
     if isinstance(value, str | bytes) and len(value) > MAX_STRING:
-        return [Finding(node.lineno, f"a text of {len(value):,} characters", "Shorten it.")]
+        return [Refusal(node.lineno, f"a text of {len(value):,} characters", "Shorten it.")]
     return []
 
 
-def _refusal(findings: list[Finding], filename: str) -> RefusedCode:
-    """Put the first findings into one error."""
-    first = findings[0]
-    if len(findings) == 1:
+def _refused(refusals: list[Refusal], filename: str) -> RefusedCode:
+    """Put the first refusals into one error."""
+    first = refusals[0]
+    if len(refusals) == 1:
         return RefusedCode(
             f"{filename}, line {first.line}: {first.what} is not allowed in a reward.",
             hint=first.fix,
             line=first.line,
         )
-    lines = [f"\n  line {each.line}: {each.what}. {each.fix}" for each in findings[:SHOWN]]
-    more = f"\n  and {len(findings) - SHOWN} more" if len(findings) > SHOWN else ""
+    lines = [f"\n  line {each.line}: {each.what}. {each.fix}" for each in refusals[:SHOWN]]
+    more = f"\n  and {len(refusals) - SHOWN} more" if len(refusals) > SHOWN else ""
     return RefusedCode(
-        f"{filename} uses {len(findings)} things that are not allowed in a reward:"
+        f"{filename} uses {len(refusals)} things that are not allowed in a reward:"
         f"{''.join(lines)}{more}",
         hint="\nA reward computes with its inputs, numpy, math, torch and telic.quantities.",
         line=first.line,
     )
+
+
+class FrozenModule:
+    """A read-only stand-in for a module, with the listed members only."""
+
+    def __init__(self, path: str, members: Mapping[str, Any]) -> None:
+        self.__dict__.update(members)
+        self.__dict__["__name__"] = path
+
+    def __getattr__(self, name: str) -> NoReturn:
+        near = closest(name, [each for each in vars(self) if not each.startswith("_")])
+        hint = f" Closest: {', '.join(near)}." if near else ""
+        raise AttributeError(f"{vars(self)['__name__']}.{name} is not offered to a reward.{hint}")
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{vars(self)['__name__']} cannot be changed.")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{vars(self)['__name__']} cannot be changed.")
+
+    def __repr__(self) -> str:
+        return f"<the part of {vars(self)['__name__']} that a reward may use>"
+
+
+class _AskOnly(type):
+    """Metaclass of stand-ins for a type: isinstance works, making or changing one does not."""
+
+    _real: type
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, cls._real)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, cls._real)
+
+    def __call__(cls, *_: object, **__: object) -> NoReturn:
+        raise TypeError(f"{cls.__name__} only serves isinstance; use torch.tensor or np.array.")
+
+    def __setattr__(cls, name: str, value: object) -> NoReturn:
+        raise TypeError(f"{cls.__name__} cannot be changed.")
+
+
+def namespace(provided: Provided | None = None) -> dict[str, Any]:
+    """Return fresh globals for one piece of foreign code.
+
+    Args:
+        provided: what layers above hand in, by module: `{"telic": {"RewardFunction": ...,
+            "quantities": {"speed": ...}}}`. A nested mapping is a submodule.
+    """
+    extra = flatten(provided or {})
+    modules = _standard_modules() | _frozen({path: {} for path in _FROM_ABOVE} | extra)
+    scope: dict[str, Any] = {name: modules[path] for name, path in PREDEFINED.items()}
+    scope |= {path: module for path, module in modules.items() if path in extra and "." not in path}
+    scope |= extra.get("telic", {})
+    scope["__builtins__"] = _builtins(modules)
+    scope["__name__"] = MODULE_NAME
+    return scope
+
+
+@functools.cache
+def _standard_modules() -> dict[str, FrozenModule]:
+    members: dict[str, dict[str, Any]] = {}
+    for path, names in MODULES.items():
+        if path in _FROM_ABOVE:
+            continue
+        module = importlib.import_module(path)
+        # A name of another version of the package may be missing: then it is simply not there.
+        members[path] = {
+            name: _ask_only(name, getattr(module, name))
+            if (path, name) in _ONLY_TO_ASK
+            else getattr(module, name)
+            for name in names
+            if hasattr(module, name)
+        }
+    return _frozen(members)
+
+
+def _frozen(members: Mapping[str, Mapping[str, Any]]) -> dict[str, FrozenModule]:
+    """Build stand-ins, innermost first, so that each holds its submodules."""
+    built: dict[str, FrozenModule] = {}
+    for path in sorted(members, key=lambda each: -each.count(".")):
+        inner = {
+            child.rpartition(".")[2]: built[child]
+            for child in members
+            if child.rpartition(".")[0] == path
+        }
+        built[path] = FrozenModule(path, {**members[path], **inner})
+    return built
+
+
+def _ask_only(name: str, real: type) -> type:
+    return _AskOnly(name, (), {"_real": real})
+
+
+def _builtins(modules: Mapping[str, FrozenModule]) -> dict[str, Any]:
+    offered = {name: getattr(builtins, name) for name in BUILTINS}
+    return {
+        **offered,
+        "__build_class__": builtins.__build_class__,
+        "__import__": _importer(modules),
+        "getattr": _getattr,
+        "hasattr": _hasattr,
+        "print": _printer(),
+    }
+
+
+def _importer(modules: Mapping[str, FrozenModule]) -> Callable[..., FrozenModule]:
+    def import_listed(
+        name: str,
+        globals: object = None,
+        locals: object = None,
+        fromlist: Sequence[str] | None = None,
+        level: int = 0,
+    ) -> FrozenModule:
+        if isinstance(fromlist, list):
+            return _import_for_compiled_code(name)
+        if level or name not in modules:
+            raise ImportError(f'"{name}" is not offered. {OFFERED}')
+        return modules[name if fromlist else name.partition(".")[0]]
+
+    return import_listed
+
+
+def _import_for_compiled_code(name: str) -> Any:
+    """Import what torch's or numpy's own C code asks for on its first use.
+
+    Such requests come through the caller's builtins too. They are told apart by their `fromlist`:
+    C code passes a list, an import statement a tuple or None. The result goes back to the C code.
+    """
+    if name not in sys.modules and name.partition(".")[0] not in {"numpy", "torch"}:
+        raise ImportError(f'"{name}" is not offered. {OFFERED}')
+    return importlib.import_module(name)
+
+
+_NO_DEFAULT = object()
+_ABSENT = object()
+
+
+def _getattr(owner: object, name: str, default: object = _NO_DEFAULT) -> Any:
+    """Read a public attribute; the name is judged again here, where it is known for certain."""
+    refused = why_not_attribute(name) if type(name) is str else "The name must be a text."
+    if refused:
+        raise AttributeError(refused)
+    return getattr(owner, name) if default is _NO_DEFAULT else getattr(owner, name, default)
+
+
+def _hasattr(owner: object, name: str) -> bool:
+    return _getattr(owner, name, _ABSENT) is not _ABSENT
+
+
+def _printer() -> Callable[..., None]:
+    """Return a print whose whole output is bounded; it ends in the worker's log."""
+    left = PRINT_CHARACTERS
+
+    def print_some(*values: object, sep: str = " ", end: str = "\n", **_: object) -> None:
+        nonlocal left
+        if left <= 0:
+            return
+        text = sep.join(map(str, values)) + end
+        sys.stdout.write(text[:left])
+        left -= len(text)
+        if left <= 0:
+            sys.stdout.write("\n(further output of the reward is dropped)\n")
+
+    return print_some

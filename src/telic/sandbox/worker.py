@@ -28,7 +28,7 @@ from telic.sandbox.interpreters import LOG_FLAGS
 from telic.sandbox.wire import LineBuffer, Message, decode, encode, pack_error
 
 
-class Channel:
+class HostChannel:
     """What a running entry talks to the host with."""
 
     def __init__(self, inbox: int, outbox: int) -> None:
@@ -105,7 +105,7 @@ def main(parent: int) -> int:
     return 0
 
 
-def _serve(start: Message, channel: Channel) -> dict[str, Any]:
+def _serve(start: Message, channel: HostChannel) -> dict[str, Any]:
     _move_in(Path(start["folder"]), start["log"])
     sys.path[:0] = start["python_path"]
     entry = importlib.import_module(start["entry"])
@@ -143,9 +143,9 @@ def _kind(error: BaseException) -> str:
     return "MemoryError" if no_memory else type(error).__name__
 
 
-def _take_over_pipes() -> Channel:
+def _take_over_pipes() -> HostChannel:
     """Keep the pipes to the host, and send what others print to the log, which is stderr."""
-    channel = Channel(os.dup(0), os.dup(1))
+    channel = HostChannel(os.dup(0), os.dup(1))
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(2, 1)
