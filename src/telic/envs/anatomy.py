@@ -11,7 +11,17 @@ import math
 import mujoco
 import numpy as np
 
-from telic.envs.robot import Axis, Coordinate, Limb, Motor, Quaternion, Robot, Root, Vector
+from telic.envs.names import joint_names
+from telic.envs.spec import (
+    Axis,
+    Coordinate,
+    Limb,
+    Motor,
+    Quaternion,
+    Robot,
+    Root,
+    Vector,
+)
 
 UPRIGHT: dict[str, Quaternion] = {
     # Starts on its back, head towards -x and face towards +z: the resting pose is not upright.
@@ -71,24 +81,6 @@ def robot_of(
         body_centre=tuple(_vector(each) for each in model.body_ipos),
         mass=mass,
         contact_threshold=0.01 * mass * (float(np.linalg.norm(model.opt.gravity)) or 9.81),
-    )
-
-
-def body_names(model: mujoco.MjModel) -> tuple[str, ...]:
-    """Return a name for every body; one without a name is called after its parent ("aux_1.1")."""
-    names: list[str] = []
-    for body in range(model.nbody):
-        parent = int(model.body_parentid[body])
-        place = sum(int(each) == parent for each in model.body_parentid[1 : body + 1])
-        names.append(model.body(body).name or f"{names[parent]}.{place}")
-    return tuple(names)
-
-
-def joint_names(model: mujoco.MjModel) -> tuple[str, ...]:
-    """Return a name for every joint; one without is called after its body ("thigh.joint")."""
-    bodies = body_names(model)
-    return tuple(
-        model.joint(j).name or f"{bodies[model.jnt_bodyid[j]]}.joint" for j in range(model.njnt)
     )
 
 

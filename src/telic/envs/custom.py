@@ -14,14 +14,14 @@ from pydantic import Field, NonNegativeFloat
 from torch import Tensor
 
 from telic.core.seeds import uniform
-from telic.envs.anatomy import body_names, robot_of
-from telic.envs.model_file import read_model
+from telic.envs.anatomy import robot_of
 from telic.envs.mujoco import MujocoEnv
-from telic.envs.names import position_names, velocity_names
-from telic.envs.robot import Robot
+from telic.envs.names import action_names, body_names, position_names, velocity_names
+from telic.envs.spec import Robot
 from telic.envs.task import Outcome, Task, TaskArguments, between
-from telic.errors import ConfigError, UnknownName
-from telic.sim import Simulation, simulate
+from telic.errors import BadEnvironment, ConfigError, UnknownName
+from telic.sim import Simulation, load_model, simulate
+from telic.sim.library import library
 
 _CONTROL_STEP_S = 0.02  # least time between decisions; walking robots use 0.02 to 0.05
 
@@ -48,6 +48,101 @@ class CustomArguments(TaskArguments):
     terminate_when_unhealthy: bool = Field(
         True, description="end the episode outside healthy_z_range"
     )
+
+
+def make_mjcf(
+    path: str,
+    *,
+    num_envs: int = 64,
+    device: str = "cpu",
+    seed: int | Sequence[int] = 0,
+    frame_skip: int | None = None,
+    num_threads: int | None = None,
+    **arguments: Any,
+) -> MujocoEnv:
+    """Return N environments of the robot in a model file.
+
+    Args:
+        path: an MJCF (.xml, .mjcf), URDF (.urdf) or compiled (.mjb) file.
+        num_envs: environments in the batch.
+        device: where it is simulated and tensors live: "cpu" or "cuda".
+        seed: one seed, or one per member of a population.
+        frame_skip: physics steps per control step; None: as many as make 0.02 s or more.
+        num_threads: threads that simulate; None: one per core.
+        **arguments: fields of `CustomArguments`.
+    """
+    model, notes = read_model(path)
+    skip = frame_skip or max(1, math.ceil(_CONTROL_STEP_S / model.opt.timestep - 1e-9))
+    checked = CustomArguments.parse({**arguments, "xml_file": path, "frame_skip": skip})
+    sim = simulate(model, num_envs, device=device, num_threads=num_threads)
+    root = robot_of(model).root
+    travels = root.kind in ("free", "planar") and "x" in root.moves
+    task = (TravelTask if travels else CustomTask)(checked, sim, notes)
+    return MujocoEnv(sim, task, seed=seed)
+
+
+def read_model(path: str) -> tuple[mujoco.MjModel, list[str]]:
+    """Compile a model that can be controlled; return it with notes on what was added to it."""
+    file = Path(path).expanduser()
+    if not file.is_file():
+        beside = file.parent.glob("*") if file.parent.is_dir() else ()
+        models = [each.name for each in beside if each.suffix in (".xml", ".urdf", ".mjb", ".mjcf")]
+        raise UnknownName(f"model file in {file.parent}", file.name, models)
+    notes: list[str] = []
+    if file.suffix == ".urdf":
+        model = _read_urdf(file, notes)
+    elif file.suffix == ".mjb":
+        model = _read_compiled(file)
+    else:  # an absolute path, for a bare name could also mean one of Gymnasium's own models
+        model = load_model(str(file.resolve()))
+    if model.nu == 0:
+        raise BadEnvironment(
+            f'"{path}" has no actuators, so there is nothing a policy could do.',
+            hint='Add e.g. <actuator><motor joint="knee" gear="50" ctrlrange="-1 1"/></actuator>.',
+        )
+    names = action_names(model)
+    unlimited = [i for i in range(model.nu) if not model.actuator_ctrllimited[i]]
+    for i in unlimited:
+        model.actuator_ctrlrange[i] = (-1.0, 1.0)
+        model.actuator_ctrllimited[i] = 1
+    if unlimited:
+        notes.append(
+            f"No ctrlrange in the model for {', '.join(names[i] for i in unlimited)}: "
+            "controls are limited to [-1, 1]."
+        )
+    return model, notes
+
+
+def _read_urdf(file: Path, notes: list[str]) -> mujoco.MjModel:
+    """Compile a URDF, which has no actuators of its own, with a motor on every joint."""
+    library()
+    try:
+        spec = mujoco.MjSpec.from_file(str(file))
+        for joint in spec.joints:
+            effort = float(joint.actfrcrange[1])
+            motor = spec.add_actuator(name=joint.name, target=joint.name)
+            motor.trntype = mujoco.mjtTrn.mjTRN_JOINT
+            motor.gear[0] = effort if effort > 0 else 1.0
+            motor.ctrlrange = (-1.0, 1.0)
+            motor.ctrllimited = 1
+        model = spec.compile()
+    except ValueError as error:
+        raise BadEnvironment(f'MuJoCo cannot read "{file.name}": {error}') from error
+    notes.append(
+        "URDF: each joint got a motor with its effort limit; the base is fixed to the world."
+    )
+    return model
+
+
+def _read_compiled(file: Path) -> mujoco.MjModel:
+    library()  # keeps MuJoCo's remarks out of the terminal and of the folder
+    try:
+        return mujoco.MjModel.from_binary_path(str(file))
+    except (ValueError, mujoco.FatalError) as error:
+        raise BadEnvironment(
+            f'MuJoCo cannot read "{file.name}": {error}',
+            hint="A compiled model fits one version of MuJoCo only; give the XML file.",
+        ) from error
 
 
 class CustomTask(Task[CustomArguments]):
@@ -163,37 +258,6 @@ class TravelTask(CustomTask):
         healthy = between(height.offset + height.sign * self.qpos[:, height.qpos], bounds)
         ends = ~healthy if self.arguments.terminate_when_unhealthy else None
         return self.where(healthy, self.arguments.healthy_reward), ends
-
-
-def make_mjcf(
-    path: str,
-    *,
-    num_envs: int = 64,
-    device: str = "cpu",
-    seed: int | Sequence[int] = 0,
-    frame_skip: int | None = None,
-    num_threads: int | None = None,
-    **arguments: Any,
-) -> MujocoEnv:
-    """Return N environments of the robot in a model file.
-
-    Args:
-        path: an MJCF (.xml, .mjcf), URDF (.urdf) or compiled (.mjb) file.
-        num_envs: environments in the batch.
-        device: where it is simulated and tensors live: "cpu" or "cuda".
-        seed: one seed, or one per member of a population.
-        frame_skip: physics steps per control step; None: as many as make 0.02 s or more.
-        num_threads: threads that simulate; None: one per core.
-        **arguments: fields of `CustomArguments`.
-    """
-    model, notes = read_model(path)
-    skip = frame_skip or max(1, math.ceil(_CONTROL_STEP_S / model.opt.timestep - 1e-9))
-    checked = CustomArguments.parse({**arguments, "xml_file": path, "frame_skip": skip})
-    sim = simulate(model, num_envs, device=device, num_threads=num_threads)
-    root = robot_of(model).root
-    travels = root.kind in ("free", "planar") and "x" in root.moves
-    task = (TravelTask if travels else CustomTask)(checked, sim, notes)
-    return MujocoEnv(sim, task, seed=seed)
 
 
 def start_pose(model: mujoco.MjModel, keyframe: int | str | None) -> tuple[np.ndarray, np.ndarray]:

@@ -17,9 +17,9 @@ import numpy as np
 from gymnasium.wrappers import OrderEnforcing
 from torch import Tensor
 
-from telic.envs.anatomy import body_names, robot_of
+from telic.envs.anatomy import robot_of
 from telic.envs.catalogue import known_ids
-from telic.envs.names import action_names, joints, position_names, velocity_names
+from telic.envs.names import action_names, body_names, joints, position_names, velocity_names
 from telic.envs.snapshot import resume_problem
 from telic.envs.spaces import CLASSIC, action_codec, observation_codec
 from telic.envs.spec import EnvSpec

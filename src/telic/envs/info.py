@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from telic.envs.robot import Robot
-from telic.envs.spec import EnvSpec
+from telic.envs.spec import EnvSpec, Robot
 from telic.errors import UnknownName
 
 _ALIASES = {"_episode_start": "episode_start"}

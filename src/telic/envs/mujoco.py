@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,20 +11,24 @@ import torch
 from torch import Tensor
 
 from telic.core.seeds import uniform
-from telic.envs.anatomy import body_names, robot_of
+from telic.envs.anatomy import robot_of
 from telic.envs.info import Info, InfoSchema
-from telic.envs.names import action_names, joints
+from telic.envs.names import action_names, body_names, joints
 from telic.envs.spec import EnvSpec
-from telic.envs.starts import EachTime, Foreseen, Starts
-from telic.envs.task import Task
-from telic.envs.transition import Transition, offered
+from telic.envs.task import AnyTask
+from telic.envs.transition import LatestTransition, offered
 from telic.envs.vector import Step, seed_rows
 from telic.errors import ConfigError, TelicError, UsageError
 from telic.sim import Simulation, copy_fields, put_back_fields
 
+_AHEAD = 16  # episodes of every environment that one draw provides for
+_FORESEEN = 4  # starts of every environment that are drawn for a stretch of steps on a GPU
 _NEVER = 2**62  # steps, for want of a time limit
 _CARRIED = ("_seed", "_episode", "_left", "_fresh", "_tracked", "exact_obs")
 _STAGGER = 101  # stream of random numbers for the initial clocks; tasks use the low numbers
+
+Draw = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+"""(seed, episode) -> (qpos, qvel) to start from"""
 
 
 class MujocoEnv:
@@ -42,7 +46,7 @@ class MujocoEnv:
     num_actions: int | None = None
     dt: float | None
 
-    def __init__(self, sim: Simulation, task: Task, *, seed: int | Sequence[int] = 0) -> None:
+    def __init__(self, sim: Simulation, task: AnyTask, *, seed: int | Sequence[int] = 0) -> None:
         self.sim = sim
         self.task = task
         self.model = sim.model
@@ -60,7 +64,7 @@ class MujocoEnv:
         self.action_high = torch.tensor(self.spec.action_high, device=self.device)
         bodies = {name: row for row, name in enumerate(self.spec.body_names)}
         self._schema = InfoSchema(self.spec.info_keys, bodies, self.robot, self.spec)
-        self._transition = Transition(sim, task.arguments.frame_skip, task.readers, task.dt)
+        self._transition = LatestTransition(sim, task.arguments.frame_skip, task.readers, task.dt)
         self._applied = sim.field("ctrl")
         self._plant(seed_rows(seed, self.num_envs, self.device))
         self._episode = torch.full_like(self._seed, -1)  # number of each one's present episode
@@ -163,7 +167,7 @@ class MujocoEnv:
     def foreseeing(self) -> Iterator[None]:
         """Draw the next starts once for the steps made within; see `VecEnv.foreseeing`."""
         if self.device.type != "cpu":  # there, starts are drawn in blocks anyway
-            self._foreseen = Foreseen(self.task.start, self._seed, self._episode)
+            self._foreseen = ForeseenStarts(self.task.start, self._seed, self._episode)
         try:
             yield
         finally:
@@ -196,9 +200,9 @@ class MujocoEnv:
 
     def _plant(self, seed: Tensor) -> None:
         self._seed = seed
-        kind = Starts if self.device.type == "cpu" else EachTime
+        kind = Starts if self.device.type == "cpu" else FreshStarts
         self._starts = kind(self.task.start, seed)
-        self._foreseen: Foreseen | None = None
+        self._foreseen: ForeseenStarts | None = None
 
     def _start(self, mask: Tensor) -> None:
         """Begin the next episode where `mask`."""
@@ -263,3 +267,73 @@ class MujocoEnv:
             notes=(*task.notes, *self.sim.notes),
             arguments=task.arguments.model_dump(mode="json"),
         )
+
+
+class Starts:
+    """Serve initial states from blocks of future episodes.
+
+    A draw is a hundred small operations, dear when a few episodes end at every step. It is a
+    pure function of (seed, episode), so it may as well be made for many episodes at once.
+    """
+
+    def __init__(self, draw: Draw, seed: Tensor) -> None:
+        """Draw by `draw(seed, episode) -> (qpos, qvel)` for environments of these seeds, (N,)."""
+        self._draw = draw
+        self._seed = seed
+        # Row i of the batch has rows i * _AHEAD and on of the block.
+        self._end = (torch.arange(len(seed), device=seed.device) + 1) * _AHEAD
+        self._offset = self._end  # (N,) of an episode's number to its row in the block
+        self._sizes = [0, 0]
+        self._block = torch.empty(0)
+
+    def at(self, episode: Tensor) -> tuple[Tensor, Tensor]:
+        """Return qpos, (N, nq), and qvel, (N, nv), that these episodes start in.
+
+        Each environment's episodes must be asked for in order.
+        """
+        row = episode + self._offset
+        if bool((row >= self._end).any()):
+            row = self._refill(episode)
+        qpos, qvel = self._block.index_select(0, row).split(self._sizes, dim=1)
+        return qpos, qvel
+
+    def _refill(self, episode: Tensor) -> Tensor:
+        """Draw these and the following episodes; return the rows of these."""
+        episodes = episode[:, None] + torch.arange(_AHEAD)
+        state = self._draw(self._seed.repeat_interleave(_AHEAD), episodes.flatten())
+        self._sizes = [part.shape[1] for part in state]
+        self._block = torch.cat(state, dim=1)
+        self._offset = self._end - _AHEAD - episode
+        return episode + self._offset
+
+
+class FreshStarts:
+    """Draw the starts of every environment whenever some of them begin: nothing to look into."""
+
+    def __init__(self, draw: Draw, seed: Tensor) -> None:
+        """Draw as `Starts` does."""
+        self._draw = draw
+        self._seed = seed
+
+    def at(self, episode: Tensor) -> tuple[Tensor, Tensor]:
+        """Return qpos and qvel that these episodes start in."""
+        return self._draw(self._seed, episode)
+
+
+class ForeseenStarts:
+    """The starts of each environment's next few episodes, for a stretch of steps on a GPU."""
+
+    def __init__(self, draw: Draw, seed: Tensor, episode: Tensor) -> None:
+        """Draw the episodes that follow `episode`, (N,)."""
+        self._first = episode + 1
+        self._rows = torch.arange(len(seed), device=seed.device) * _FORESEEN
+        episodes = self._first[:, None] + torch.arange(_FORESEEN, device=seed.device)
+        state = draw(seed.repeat_interleave(_FORESEEN), episodes.flatten())
+        self._sizes = [part.shape[1] for part in state]
+        self._block = torch.cat(state, dim=1)
+
+    def at(self, episode: Tensor) -> tuple[Tensor, Tensor]:
+        """Return qpos and qvel that these episodes start in."""
+        which = (episode - self._first).clamp_(0, _FORESEEN - 1)
+        qpos, qvel = self._block.index_select(0, self._rows + which).split(self._sizes, dim=1)
+        return qpos, qvel

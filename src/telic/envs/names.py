@@ -1,10 +1,9 @@
-"""Names for the columns of positions, velocities and actions of a model."""
+"""Names for the bodies and joints of a model, and for the columns of its positions and actions."""
 
 from __future__ import annotations
 
 import mujoco
 
-from telic.envs.anatomy import joint_names
 from telic.envs.spec import JointKind, JointSpec
 
 _KINDS: dict[int, JointKind] = {
@@ -25,6 +24,24 @@ _VELOCITIES: dict[JointKind, tuple[str, ...]] = {
     "slide": ("_velocity",),
     "hinge": ("_velocity",),
 }
+
+
+def body_names(model: mujoco.MjModel) -> tuple[str, ...]:
+    """Return a name for every body; one without a name is called after its parent ("aux_1.1")."""
+    names: list[str] = []
+    for body in range(model.nbody):
+        parent = int(model.body_parentid[body])
+        place = sum(int(each) == parent for each in model.body_parentid[1 : body + 1])
+        names.append(model.body(body).name or f"{names[parent]}.{place}")
+    return tuple(names)
+
+
+def joint_names(model: mujoco.MjModel) -> tuple[str, ...]:
+    """Return a name for every joint; one without is called after its body ("thigh.joint")."""
+    bodies = body_names(model)
+    return tuple(
+        model.joint(j).name or f"{bodies[model.jnt_bodyid[j]]}.joint" for j in range(model.njnt)
+    )
 
 
 def joints(model: mujoco.MjModel) -> tuple[JointSpec, ...]:

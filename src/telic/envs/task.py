@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import torch
 from pydantic import Field, PositiveInt
@@ -16,19 +16,37 @@ from telic.sim import Simulation
 Read = Callable[[str], Tensor]
 """gives a field of the simulation, or "action", as it was at the end of the transition"""
 
+# Argument types that several tasks share, each with the description that is its help text.
+Range = tuple[float, float]
+Camera = dict[str, float | tuple[float, float, float]]
+
+FrameSkip = Annotated[PositiveInt, Field(description="physics steps per control step")]
+ForwardWeight = Annotated[float, Field(description="reward per m/s forward")]
+ControlWeight = Annotated[float, Field(description="cost per squared action")]
+ContactWeight = Annotated[float, Field(description="cost per squared contact force")]
+HealthyReward = Annotated[float, Field(description="reward per step while healthy")]
+TerminateWhenUnhealthy = Annotated[bool, Field(description="end the episode when unhealthy")]
+HealthyHeight = Annotated[Range, Field(description="heights of the torso that are healthy, m")]
+HealthyAngle = Annotated[Range, Field(description="angles of the torso that are healthy, rad")]
+NoiseScale = Annotated[float, Field(ge=0, description="noise of the initial pose and velocity")]
+HidePosition = Annotated[
+    bool, Field(description="leave the horizontal position out of what is seen")
+]
+IncludeBlock = Annotated[bool, Field(description="show this block of the observation")]
+
 
 class TaskArguments(Config):
     """Arguments every task takes; each task adds its own, named and preset as in Gymnasium."""
 
     xml_file: str = Field(description="model: the name of a Gymnasium asset, or a path")
-    frame_skip: PositiveInt = Field(description="physics steps per control step")
+    frame_skip: FrameSkip
     max_episode_steps: PositiveInt | None = Field(1000, description="time limit; None: unlimited")
-    default_camera_config: dict[str, float | tuple[float, float, float]] = Field(
+    default_camera_config: Camera = Field(
         default_factory=dict, description="camera for rendering, as MjvCamera fields"
     )
 
 
-Arguments = TypeVar("Arguments", bound=TaskArguments)
+ArgumentsT = TypeVar("ArgumentsT", bound=TaskArguments)
 
 
 class Outcome(NamedTuple):
@@ -39,7 +57,7 @@ class Outcome(NamedTuple):
     values: dict[str, Tensor]  # info values that came out on the way, fresh memory
 
 
-class Task(Generic[Arguments]):
+class Task(Generic[ArgumentsT]):
     """A task over the fields of a simulation, in batched torch; each of the ten derives from it.
 
     Fields taken in the constructor are live views: they show the present state, so a method reads
@@ -57,7 +75,7 @@ class Task(Generic[Arguments]):
     readers: Mapping[str, Callable[[Read], Tensor]]
     """the info values of the task that are computed only when asked for"""
 
-    def __init__(self, arguments: Arguments, sim: Simulation) -> None:
+    def __init__(self, arguments: ArgumentsT, sim: Simulation) -> None:
         self.arguments = arguments
         self.readers = {}
         self._amounts: dict[float, Tensor] = {}
@@ -109,3 +127,7 @@ class Task(Generic[Arguments]):
 def between(value: Tensor, bounds: tuple[float, float]) -> Tensor:
     """Tell where a value lies strictly within bounds."""
     return (value > bounds[0]) & (value < bounds[1])
+
+
+AnyTask = Task[Any]
+"""a task whatever its arguments are"""

@@ -52,7 +52,7 @@ def offered(model: mujoco.MjModel) -> dict[str, str]:
     return {name: each for name, each in _FIELDS.items() if sizes.get(name, 1)} | _COMPUTED
 
 
-class Transition:
+class LatestTransition:
     """Computes info values of the latest transition.
 
     Nothing is read before it is asked for. What was asked once is watched: copied whenever new

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import mujoco
 import numpy as np
 
-from telic.envs.robot import Robot, Root
+from telic.envs.spec import Robot, Root
 from telic.judges.criteria import Motion
 
 _GRAVITY = 9.81

@@ -13,8 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from telic.envs.robot import Limb, Robot
-from telic.envs.spec import EnvSpec
+from telic.envs.spec import EnvSpec, Limb, Robot
 from telic.errors import UnknownName, UsageError
 from telic.quantities.quantity import (
     CONTINUOUS,

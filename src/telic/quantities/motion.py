@@ -12,7 +12,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from telic.envs.robot import Coordinate, Robot
+from telic.envs.spec import Coordinate, Robot
 from telic.quantities.quantity import (
     TRAVELS,
     Fields,

@@ -17,8 +17,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from telic.envs.robot import Robot
-from telic.envs.spec import EnvSpec
+from telic.envs.spec import EnvSpec, Robot
 from telic.errors import UnknownName, UsageError
 
 Fields = Mapping[str, Tensor]
