@@ -13,7 +13,7 @@ import torch
 from telic.envs import make
 from telic.envs.info import Info
 from telic.rewards.contract import RewardFunction
-from telic.rewards.recording import Recording, collect
+from telic.rewards.recording import TransitionRecording, collect
 
 MODEL = mujoco.MjModel.from_xml_path(
     str(Path(gymnasium.envs.mujoco.__file__).parent / "assets" / "half_cheetah.xml")
@@ -34,7 +34,7 @@ def recording():
 @pytest.fixture(scope="session")
 def small(recording):
     """The first four steps of it, for tests of messages."""
-    return Recording(recording.transitions[:4])
+    return TransitionRecording(recording.transitions[:4])
 
 
 def with_ends(recording, places):
@@ -50,7 +50,7 @@ def with_ends(recording, places):
         values["episode_start"] = begins
         info = Info.of(values, moment.info.schema)
         changed.append(moment._replace(ended=ended, info=info))
-    return Recording(changed)
+    return TransitionRecording(changed)
 
 
 def plain_evaluation(text, recording):

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from telic.errors import RewardError
-from telic.rewards import load_reward
+from telic.rewards.load import load_reward
 
 from .conftest import REFERENCE, run
 
@@ -40,7 +40,7 @@ def test_code_without_any_sign_is_batched_when_rows_are_kept_apart(small):
 
 def test_a_sum_over_everything_is_read_per_step_when_nothing_says_batched(small):
     decision = decide(per_step("v = -(action ** 2).sum(); return v, {'v': v}"), small)
-    assert decision.mode == "lifted"
+    assert decision.mode == "vectorised"
 
 
 @pytest.mark.parametrize(
@@ -104,9 +104,9 @@ def test_chance_and_the_clock_are_refused(text, small):
 
 def test_lifting_says_what_it_saves(small):
     decision = decide(per_step("v = float(obs[0]); return v, {'v': v}"), small)
-    message = finding(decision, "lifted").message
+    message = finding(decision, "vectorised").message
     assert "computed for all at once instead, with equal results on 32 transitions" in message
-    assert set(decision.microseconds) == {"lifted", "looped"}
+    assert set(decision.microseconds) == {"vectorised", "looped"}
 
 
 def test_looping_says_what_it_costs_and_why(small):
@@ -119,7 +119,7 @@ def test_looping_says_what_it_costs_and_why(small):
 
 
 def test_a_lift_that_gives_other_numbers_is_not_used(small):
-    # The view changes the array in numpy; a lifted slice is a copy.
+    # The view changes the array in numpy; a vectorised slice is a copy.
     text = per_step("x = np.array(obs); y = x[:2]; y[0] = 5.0; return float(x[0]), {}")
     decision = decide(text, small)
     assert decision.mode == "looped"

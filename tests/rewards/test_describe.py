@@ -1,5 +1,5 @@
-from telic.rewards import load_reward
-from telic.rewards.describe import parse_docstring
+from telic.rewards.contract import parse_docstring
+from telic.rewards.load import load_reward
 
 from .conftest import REFERENCE
 

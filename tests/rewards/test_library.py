@@ -1,7 +1,9 @@
 import pytest
 
 from telic.envs import make
-from telic.rewards import library_names, load_reward, probe
+from telic.rewards.library import library_names
+from telic.rewards.load import load_reward
+from telic.rewards.probe import probe
 
 MADE_FOR = {
     "ant_forward": ["Ant-v5"],

@@ -3,8 +3,9 @@ import pytest
 import torch
 
 from telic.errors import ConfigError, RefusedCode, RewardError
-from telic.rewards import RewardFunction, load_reward
-from telic.rewards.load import library_names
+from telic.rewards.contract import RewardFunction
+from telic.rewards.library import library_names
+from telic.rewards.load import load_reward
 
 GOOD = """
 class Good(RewardFunction):
@@ -166,7 +167,7 @@ def test_a_function_that_closes_over_values_is_lifted(small):
 
     reward = load_reward(function)
     reward.decide(small)
-    assert reward.mode == "lifted"
+    assert reward.mode == "vectorised"
     reward.start(8, "cpu")
     moment = small.transitions[0]
     got = reward(moment.obs, moment.action, moment.next_obs, moment.info).total

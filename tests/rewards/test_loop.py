@@ -3,7 +3,7 @@ import torch
 
 from telic.envs.info import Info
 from telic.errors import RewardError
-from telic.rewards import load_reward
+from telic.rewards.load import load_reward
 from telic.rewards.loop import LoopedRunner
 
 COUNTER = """

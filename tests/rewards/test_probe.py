@@ -3,7 +3,9 @@ import torch
 
 from telic.envs import make
 from telic.errors import RewardError
-from telic.rewards import Recording, load_reward, probe
+from telic.rewards.load import load_reward
+from telic.rewards.probe import probe
+from telic.rewards.recording import TransitionRecording
 
 HEADER = "class R(RewardFunction):\n    weights = {'a': 1.0}\n"
 
@@ -75,7 +77,7 @@ def test_bad_inputs_are_not_blamed_on_the_reward(small):
     moment = small.transitions[0]
     obs = moment.obs.clone()
     obs[2, 0] = float("nan")
-    recording = Recording([moment._replace(obs=obs)])
+    recording = TransitionRecording([moment._replace(obs=obs)])
     text = batched("v = torch.sqrt(obs[:, 0] + 9); return v, {'v': v}")
     with pytest.raises(RewardError, match="1 of 8 values are NaN") as caught:
         probe(load_reward(text), recording)
@@ -189,7 +191,7 @@ def test_a_single_environment_is_enough(tmp_path):
     report = probe(
         load_reward(per_step("v = float(obs[0]); return v, {'v': v}")), env, transitions=32
     )
-    assert report.mode == "lifted"
+    assert report.mode == "vectorised"
     env.close()
 
 
@@ -200,10 +202,10 @@ def test_a_probe_leaves_a_reward_ready_to_be_copied_and_started(small):
     twin.start(8, "cpu")
     moment = small.transitions[0]
     step = twin(moment.obs, moment.action, moment.next_obs, moment.info)
-    assert twin.mode == "lifted"
+    assert twin.mode == "vectorised"
     torch.testing.assert_close(step.total, moment.obs[:, 0])
 
 
 def test_the_report_is_a_record(small):
-    report = probe(load_reward("run_forward"), Recording(small.transitions[:1]))
+    report = probe(load_reward("run_forward"), TransitionRecording(small.transitions[:1]))
     assert type(report).model_validate(report.model_dump(mode="json")) == report

@@ -1,7 +1,7 @@
 import torch
 
 from telic.envs import make
-from telic.rewards import collect
+from telic.rewards.recording import collect
 
 
 def test_a_recording_has_several_episodes_and_no_action_at_its_end():

@@ -5,29 +5,29 @@ import dataclasses
 import numpy as np
 import pytest
 
-from telic.rewards import load_reward
+from telic.rewards.load import load_reward
 
 from .conftest import REFERENCE, plain_evaluation, run
 
 MODES = {
     "any_info": "looped",
     "attributes_history": "looped",
-    "branches": "lifted",
-    "class_with_properties": "lifted",
+    "branches": "vectorised",
+    "class_with_properties": "vectorised",
     "closure_nonlocal": "looped",
     "closure_progress": "looped",
-    "conditional_term": "lifted",
-    "early_return": "lifted",
-    "forward_bare": "lifted",
-    "helpers_and_constants": "lifted",
-    "legacy_six": "lifted",
-    "math_module": "lifted",
+    "conditional_term": "vectorised",
+    "early_return": "vectorised",
+    "forward_bare": "vectorised",
+    "helpers_and_constants": "vectorised",
+    "legacy_six": "vectorised",
+    "math_module": "vectorised",
     "module_state": "looped",
-    "numpy_heavy": "lifted",
-    "per_step_weights": "lifted",
-    "plain_class": "lifted",
-    "python_sums": "lifted",
-    "simulator": "lifted",
+    "numpy_heavy": "vectorised",
+    "per_step_weights": "vectorised",
+    "plain_class": "vectorised",
+    "python_sums": "vectorised",
+    "simulator": "vectorised",
     "sorted_values": "looped",
 }
 
@@ -60,13 +60,13 @@ def test_trusted_and_checked_code_run_alike(name, recording):
     np.testing.assert_array_equal(run(checked, recording)[0], run(trusted, recording)[0])
 
 
-@pytest.mark.parametrize("name", [name for name, mode in MODES.items() if mode == "lifted"])
+@pytest.mark.parametrize("name", [name for name, mode in MODES.items() if mode == "vectorised"])
 def test_lifted_and_looped_give_the_same(name, recording):
     reward = load_reward(REFERENCE / f"{name}.py")
     decision = reward.decide(recording)
-    lifted, lifted_terms = run(reward, recording)
+    vectorised, vectorised_terms = run(reward, recording)
     reward.adopt(dataclasses.replace(decision, mode="looped", whole_info=True))
     looped, looped_terms = run(reward, recording)
-    np.testing.assert_allclose(lifted, looped, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(vectorised, looped, rtol=1e-6, atol=1e-7)
     for term, values in looped_terms.items():
-        np.testing.assert_allclose(lifted_terms[term], values, rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(vectorised_terms[term], values, rtol=1e-6, atol=1e-7)

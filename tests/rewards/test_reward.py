@@ -5,7 +5,8 @@ import torch
 
 from telic.envs import make
 from telic.errors import RewardError
-from telic.rewards import collect, load_reward
+from telic.rewards.load import load_reward
+from telic.rewards.recording import collect
 
 from .conftest import REFERENCE, run
 
@@ -20,13 +21,16 @@ def test_a_reward_that_was_not_probed_decides_at_its_first_call(small):
     assert reward.term_names == ("speed", "stage", "bonus", "posture")
     reward.start(8, "cpu")
     call(reward, small.transitions[0])
-    assert reward.mode == "lifted"
+    assert reward.mode == "vectorised"
 
 
 def test_one_environment_can_tell_batched_from_per_step(small):
     one = small.rows(0, 1)
     for text, mode in (
-        ("def reward_fn(obs, action, next_obs, info):\n    return float(obs[0]), {}\n", "lifted"),
+        (
+            "def reward_fn(obs, action, next_obs, info):\n    return float(obs[0]), {}\n",
+            "vectorised",
+        ),
         ("def reward_fn(obs, action, next_obs, info):\n    return obs[:, 0], {}\n", "batched"),
     ):
         reward = load_reward(text)

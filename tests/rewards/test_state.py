@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from telic.rewards import load_reward
+from telic.rewards.load import load_reward
 from telic.rewards.state import CannotCapture, capture, restore, same
 
 EVERYTHING = """

@@ -23,7 +23,7 @@ from telic.envs.spec import EnvSpec
 from telic.judges.criteria import Motion
 from telic.judges.puppet import Poses, lead
 from telic.quantities import QUANTITIES
-from telic.rewards.recording import Recording, Transition, keep
+from telic.rewards.recording import Transition, TransitionRecording, keep
 from telic.storage.trajectories import Trajectory, TrajectoryFacts
 
 GOOD = "good"
@@ -54,7 +54,7 @@ class Examples:
     env_args: dict[str, Any]
     spec: EnvSpec
     names: tuple[str, ...]
-    recording: Recording
+    recording: TransitionRecording
     lengths: tuple[int, ...]
     """steps until each one's episode ends"""
 
@@ -277,4 +277,4 @@ def _examples(
     )
     spec = env.spec
     env.close()
-    return Examples(env_id, env_args, spec, names, Recording(moments), lengths)
+    return Examples(env_id, env_args, spec, names, TransitionRecording(moments), lengths)

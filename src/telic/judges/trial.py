@@ -20,7 +20,7 @@ from telic.judges.criteria import Motion
 from telic.judges.examples import Examples, bad_habits, good_examples
 from telic.judges.verdict import Verdict
 from telic.rewards.load import load_reward
-from telic.rewards.recording import Recording
+from telic.rewards.recording import TransitionRecording
 
 _RECOGNISED = 0.6
 """a good example led by hand must score this much: it is not perfect either"""
@@ -132,7 +132,7 @@ def _tried(examples: Examples, is_good: bool, reward: str, judge: JudgeCode) -> 
 def _pays(examples: Examples, source: str) -> dict[str, torch.Tensor]:
     """Return the sum of the reward ("") and of each term over every example, (K,) each."""
     reward = load_reward(source, label="reward_fn.py")
-    reward.decide(Recording(examples.recording.transitions[:_DECIDED_ON]))
+    reward.decide(TransitionRecording(examples.recording.transitions[:_DECIDED_ON]))
     reward.start(len(examples.names), "cpu")
     lengths = torch.tensor(examples.lengths)
     sums: dict[str, torch.Tensor] = {"": torch.zeros(len(lengths))}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ast
+import inspect
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple, Self
 
 import torch
@@ -12,8 +15,20 @@ from torch import Tensor
 from telic.core.config import Record
 from telic.envs.info import Info
 from telic.errors import RewardError
+from telic.rewards.source import Source
 
 Device = torch.device | str
+
+_HEADER = re.compile(
+    r"^\W*(latex|formula|equation|(?:reward )?terms|args|returns)\b\W*?:\W*(.*)$", re.I
+)
+_ITEM = re.compile(
+    r"^\s*(?:[-*•]\s*|\d+[.)]\s*)?[`*\"']*([A-Za-z_]\w*)[`*\"']*\s*(\([^)]*\))?\s*[:—–]\s*(.*)$"
+)
+_WEIGHT = re.compile(r"\b(?:weight|w)\s*[:=]\s*([-+]?\d*\.?\d+(?:e[-+]?\d+)?)", re.I)
+_MATH = re.compile(r"\$\$?(.+?)\$\$?|\\\[(.+?)\\\]|\\\((.+?)\\\)", re.S)
+_LONGEST = 5_000
+_SUM = re.compile(r"^\s*[rR](?:_\w+|_\{.*?\}|\(.*?\))?\s*=.+$", re.M)
 
 
 class RewardFunction:
@@ -87,6 +102,14 @@ class RewardSpec(Record):
     terms: tuple[TermSpec, ...] = ()
 
 
+class RewardFinding(Record):
+    """One thing worth knowing about a reward; training may start all the same."""
+
+    name: str = Field(description="stable name of the kind of finding, e.g. looped")
+    message: str = Field(description="what was seen, with numbers, and what to do")
+    values: dict[str, float] = Field(default_factory=dict, description="the numbers")
+
+
 def initial_memory(declared: Mapping[str, Any], device: Device) -> dict[str, Tensor]:
     """Return the initial values of declared memory, one row each: (1, ...) float32."""
     return {name: _initial_row(name, start).to(device) for name, start in declared.items()}
@@ -109,3 +132,146 @@ def _initial_row(name: str, start: Any) -> Tensor:
         f'The memory "{name}" is declared as {start!r}.',
         hint="Write a number, its initial value, or a shape such as (3,).",
     )
+
+
+def describe(owner: object, call: object, source: Source | None) -> RewardSpec:
+    """Return a reward's record, as complete as its author made it.
+
+    Args:
+        owner: the object or function itself.
+        call: the function of it that is called.
+        source: its text, where that can be found.
+    """
+    weights = getattr(owner, "weights", None) or {}
+    texts = (
+        _docstrings(source) if source else [inspect.getdoc(each) or "" for each in (owner, call)]
+    )
+    parsed = max(
+        map(parse_docstring, texts),
+        key=lambda spec: (len(spec.terms), bool(spec.latex), bool(spec.description)),
+        default=RewardSpec(),
+    )
+    terms = list(_terms(getattr(owner, "terms", None))) or list(parsed.terms)
+    return RewardSpec(
+        latex=str(getattr(owner, "latex", "") or parsed.latex),
+        description=str(getattr(owner, "description", "") or parsed.description),
+        terms=tuple(_with_weight(each, weights) for each in terms),
+    )
+
+
+def parse_docstring(text: str) -> RewardSpec:
+    """Read a docstring with a LaTeX line and a list of terms; what is not there stays empty."""
+    parts: dict[str, list[str]] = {"description": [], "latex": [], "terms": [], "other": []}
+    current = "description"
+    for line in inspect.cleandoc(text[:_LONGEST]).splitlines():
+        header = _HEADER.match(line)
+        inside_item = current == "terms" and line.startswith(" ")
+        if header and not inside_item:
+            word = header[1].lower()
+            current = (
+                "terms" if "terms" in word else "other" if word in ("args", "returns") else "latex"
+            )
+            parts[current].append(header[2])
+        elif not line.strip() and current == "latex" and any(parts["latex"]):
+            current = "other"
+        else:
+            parts[current].append(line)
+    description = "\n".join(parts["description"])
+    section = "\n".join(parts["latex"])
+    return RewardSpec(
+        latex=" ".join((_formula(section) or section).split()) or _first_formula(description),
+        description=" ".join(description.split("\n\n")[0].split()),
+        terms=tuple(map(_term, _items(parts["terms"]))),
+    )
+
+
+def _items(lines: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield (name, text) for each item of a list; other lines continue the item before."""
+    name, text, indent = "", "", 0
+    for line in lines:
+        item = _ITEM.match(line)
+        depth = len(line) - len(line.lstrip())
+        starts = item is not None and (not name or depth <= indent)
+        if starts and item and item[1].lower() not in ("latex", "equation", "formula"):
+            if name:
+                yield name, text
+            name, text, indent = item[1], f"{item[2] or ''} {item[3]}", depth
+        elif line.strip():
+            text += " " + line.strip()
+    if name:
+        yield name, text
+
+
+def _term(item: tuple[str, str]) -> TermSpec:
+    name, text = item
+    formula = _formula(text)
+    weight = _WEIGHT.search(text)
+    plain = re.sub(r"\b(?:latex|equation|formula)\s*:", "", _MATH.sub("", text), flags=re.I)
+    plain = re.sub(r"\((?:weight|w)\s*[:=][^)]*\)", "", plain, flags=re.I)
+    return TermSpec(
+        name=name,
+        description=" ".join(plain.split()).strip(" ,;:"),
+        latex=None if formula is None else formula.strip(),
+        weight=float(weight[1]) if weight else None,
+    )
+
+
+def _formula(text: str) -> str | None:
+    """Return what stands between the first pair of math delimiters."""
+    math = _MATH.search(text)
+    return next(filter(None, math.groups())) if math else None
+
+
+def _first_formula(text: str) -> str:
+    """Return the formula in a text: between delimiters, else a line such as r = a + b."""
+    formula = _formula(text)
+    if formula is not None:
+        return " ".join(formula.split())
+    line = _SUM.search(text)
+    return line[0].strip() if line else ""
+
+
+def _docstrings(source: Source) -> list[str]:
+    """Return the docstrings of a reward as they were typed: LaTeX is rarely escaped for Python."""
+    texts: list[str] = []
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body:
+            match node.body[0]:
+                case ast.Expr(value=ast.Constant(value=str()) as literal):
+                    texts.append(_as_typed(literal, source))
+                case _:
+                    pass
+    return texts
+
+
+def _as_typed(node: ast.expr, source: Source) -> str:
+    """Return the text between the quotes of a string literal, backslashes as they are."""
+    lines = source.text.splitlines()
+    first, last = node.lineno - source.first_line, (node.end_lineno or 0) - source.first_line
+    literal = "\n".join(lines[first : last + 1])
+    quoted = re.search(r"([rRuUbB]*)(\"\"\"|'''|\"|')(.*)\2", literal, re.S)
+    if quoted is None:
+        return ""
+    return quoted[3] if "r" in quoted[1].lower() else quoted[3].replace("\\\\", "\\")
+
+
+def _terms(declared: Any) -> Iterator[TermSpec]:
+    """Read terms declared as {name: text}, or as a list of names, pairs or dictionaries."""
+    if isinstance(declared, Mapping):
+        for name, value in declared.items():
+            yield from _terms(
+                [{"name": name, **value} if isinstance(value, Mapping) else (name, value)]
+            )
+        return
+    for each in declared if isinstance(declared, list | tuple) else ():
+        if isinstance(each, str):
+            yield TermSpec(name=each)
+        elif isinstance(each, Mapping):
+            yield TermSpec(**{k: v for k, v in each.items() if k in TermSpec.model_fields})
+        elif isinstance(each, tuple) and len(each) == 2:
+            yield TermSpec(name=each[0], description=str(each[1]))
+
+
+def _with_weight(term: TermSpec, weights: Mapping[str, float]) -> TermSpec:
+    weight = weights.get(term.name, term.weight)
+    return term if weight is None else term.model_copy(update={"weight": float(weight)})

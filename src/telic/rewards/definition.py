@@ -15,10 +15,8 @@ from typing import Any, Protocol
 import numpy
 
 from telic.errors import RewardError
-from telic.rewards.contract import RewardFunction
-from telic.rewards.findings import Finding
-from telic.rewards.kept import kept_state
-from telic.rewards.scan import Place, Scan, scan
+from telic.rewards.contract import RewardFinding, RewardFunction
+from telic.rewards.source import Source
 
 Call = Callable[[Any, Any, Any, Any], Any]
 """(obs, action, next_obs, info) -> (total, terms)"""
@@ -37,40 +35,12 @@ class Instance:
     """those global names that it did not make itself"""
 
 
-@dataclass(frozen=True)
-class Source:
-    """Text of a reward, and what can be read from it."""
-
-    text: str
-    label: str
-    """how messages call it, e.g. reward.py"""
-    filename: str
-    """what tracebacks call it; unique"""
-    first_line: int = 1
-    tree: ast.Module = field(init=False)
-    scan: Scan = field(init=False)
-    kept: list[Place] = field(init=False)
-
-    def __post_init__(self) -> None:
-        tree = ast.parse(self.text)
-        ast.increment_lineno(tree, self.first_line - 1)
-        object.__setattr__(self, "tree", tree)
-        object.__setattr__(self, "scan", scan(tree))
-        object.__setattr__(self, "kept", kept_state(tree))
-
-    def line(self, number: int) -> str:
-        """Return one line of the text, without its indentation."""
-        lines = self.text.splitlines()
-        index = number - self.first_line
-        return lines[index].strip() if 0 <= index < len(lines) else ""
-
-
 class Definition(Protocol):
     """Makes independent instances of one reward."""
 
     name: str
     source: Source | None
-    notes: list[Finding]
+    notes: list[RewardFinding]
 
     def create(self, weights: Mapping[str, float]) -> Instance:
         """Return a fresh instance that shares no state with any other."""
@@ -94,7 +64,7 @@ class SourceDefinition:
             names: gives the global names the text may use.
         """
         self.source: Source | None = source
-        self.notes: list[Finding] = []
+        self.notes: list[RewardFinding] = []
         self._text = source
         self._names = names()
         self._imported = {
@@ -149,7 +119,7 @@ class SourceDefinition:
     def _last(self, names: list[str]) -> str:
         if len(names) > 1:
             message = f"{self._text.label} defines {', '.join(names)}; the last one is used."
-            self.notes.append(Finding(name="several_rewards", message=message))
+            self.notes.append(RewardFinding(name="several_rewards", message=message))
         return names[-1]
 
 
@@ -160,7 +130,7 @@ class ObjectDefinition:
         self._target = target
         self.name: str = getattr(target, "__name__", type(target).__name__)
         self.source = _source_of(target)
-        self.notes: list[Finding] = []
+        self.notes: list[RewardFinding] = []
 
     def create(self, weights: Mapping[str, float]) -> Instance:
         """Return a new object of the class, or a copy of the object as it was given."""

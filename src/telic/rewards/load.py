@@ -17,18 +17,13 @@ from telic import quantities
 from telic.core.suggest import closest
 from telic.errors import ConfigError, RewardError, TelicError
 from telic.rewards.contract import RewardFunction
-from telic.rewards.definition import (
-    Definition,
-    ObjectDefinition,
-    Source,
-    SourceDefinition,
-)
+from telic.rewards.definition import Definition, ObjectDefinition, SourceDefinition
+from telic.rewards.library import LIBRARY, library_names
 from telic.rewards.mistakes import Circumstances, explain, explain_syntax
 from telic.rewards.reward import Reward
+from telic.rewards.source import Source
 from telic.sandbox.source import check_source, namespace
 
-LIBRARY = Path(__file__).parent / "library"
-"""hand-written rewards, loaded by their bare name"""
 _LONGEST = 200_000
 
 
@@ -80,11 +75,6 @@ def _first_instance(definition: Definition) -> Reward:
         raise
     except Exception as error:
         raise explain(error, definition.source, Circumstances()) from error
-
-
-def library_names() -> list[str]:
-    """Return the names of the library's rewards."""
-    return sorted(path.stem for path in LIBRARY.glob("*.py") if not path.stem.startswith("_"))
 
 
 def read_source(source: str | Path) -> tuple[str, str]:

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from types import TracebackType
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from telic.core.suggest import closest
 from telic.errors import RewardError, TelicError
-from telic.rewards.definition import Source
+from telic.rewards.source import Source
+
+if TYPE_CHECKING:  # they raise what is written here
+    from telic.rewards.recording import TransitionRecording
+    from telic.rewards.runners import Runner
 
 _LEAVE_OUT_FLOAT = (
     "Values hold one number per environment, shape (N,): leave out float(...) and .item()."
@@ -22,6 +34,17 @@ _TENSOR_MISTAKES = {
     "or add a dimension with [:, None].",
     "truth value of an array": "Compare single numbers: use np.any(...) or np.all(...).",
 }
+_NOT_FINITE = {
+    "sqrt rsqrt": "{module}.sqrt of a negative number? Clamp its argument at 0.",
+    "log log2 log10 log1p": "{module}.log of zero or less? Clamp its argument at a small positive "
+    "number.",
+    "div divide true_divide reciprocal remainder": "A division by zero? Add a small number to the "
+    "divisor, or clamp it.",
+    "acos asin arccos arcsin atanh": "{module}.{name} outside [-1, 1]? Clamp its argument.",
+    "exp expm1 exp2 cosh sinh": "{module}.exp of a large number? Clamp its argument.",
+    "pow power square float_power": "A power of a negative number, or an overflow? Clamp the base.",
+}
+"""what may be wrong, by the operations that gave a number that is not finite"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +74,22 @@ def place(source: Source | None, line: int | None) -> str:
     """Return how a message names a place, e.g. reward.py line 12."""
     label = source.label if source else "the reward"
     return label if line is None else f"{label} line {line}"
+
+
+def named(term: str) -> str:
+    """Return how a message names a term; nothing for the total."""
+    return f', term "{term}"' if term else ""
+
+
+def wrong_value(source: Source | None, term: str, what: str, hint: str) -> RewardError:
+    """Return the error for a term, or for the total where `term` is "", that cannot be used."""
+    line = source.scan.term_line(term) if source and term else None
+    return RewardError(
+        f"{place(source, line)}{named(term) or ', the total'} {what}.",
+        hint=hint,
+        line=line,
+        term=term or None,
+    )
 
 
 def explain(error: Exception, source: Source | None, when: Circumstances) -> RewardError:
@@ -106,3 +145,90 @@ def _diagnose(error: Exception, text: str, when: Circumstances) -> tuple[str, st
         if part in message:
             return what, hint
     return what, None
+
+
+# ---- the line that first makes a number that is not finite
+
+
+class Blame(NamedTuple):
+    """Where a number stopped being finite."""
+
+    line: int | None
+    advice: str
+
+
+def blame_batched(
+    runner: Runner, source: Source | None, recording: TransitionRecording, step: int
+) -> Blame:
+    """Run a batched reward up to a step in which it gave a bad number, and watch that step."""
+    watch = _FiniteWatch(source)
+    _run_to(runner, recording, step, watch)
+    return Blame(watch.line, _advice(watch.operation, "torch"))
+
+
+def blame_looped(runner: Runner, recording: TransitionRecording, step: int) -> Blame:
+    """Do the same for a reward that numpy computes; the runner makes numpy raise."""
+    try:
+        _run_to(runner, recording, step, None)
+    except RewardError as error:
+        cause = error.__cause__
+        if isinstance(cause, FloatingPointError):
+            operation = re.search(r"encountered in (?:scalar )?(\w+)", str(cause))
+            return Blame(error.line, _advice(operation[1] if operation else "", "np"))
+    return Blame(None, "")
+
+
+def _run_to(
+    runner: Runner, recording: TransitionRecording, step: int, watch: _FiniteWatch | None
+) -> None:
+    runner.start(recording.num_envs, recording.device)
+    for time, moment in enumerate(recording.transitions[: step + 1]):
+        if time == step and watch is not None:
+            with watch:
+                runner.run(moment.obs, moment.action, moment.next_obs, moment.info)
+        else:
+            runner.run(moment.obs, moment.action, moment.next_obs, moment.info)
+            runner.reset(moment.ended)
+
+
+def _advice(operation: str, module: str) -> str:
+    texts = (text for names, text in _NOT_FINITE.items() if operation in names.split())
+    return next(texts, "").format(module=module, name=operation)
+
+
+class _FiniteWatch(TorchDispatchMode):
+    """Remembers the first operation that makes a bad number of good ones, and its line."""
+
+    def __init__(self, source: Source | None) -> None:
+        super().__init__()
+        self._source = source
+        self.line: int | None = None
+        self.operation = ""
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if not self.operation and not _is_finite(result) and _is_finite((args, kwargs)):
+            self.operation = func._schema.name.split("::")[1]
+            self.line = self._line(sys._getframe())
+        return result
+
+    def _line(self, frame: FrameType | None) -> int | None:
+        while frame is not None and self._source is not None:
+            if frame.f_code.co_filename == self._source.filename:
+                return frame.f_lineno
+            frame = frame.f_back
+        return None
+
+
+def _is_finite(values: Any) -> bool:
+    return all(
+        bool(torch.isfinite(each).all())
+        for each in tree_leaves(values)
+        if isinstance(each, Tensor) and each.is_floating_point()
+    )

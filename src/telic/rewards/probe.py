@@ -2,30 +2,81 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
 
+from telic.core.config import Record
 from telic.envs.vector import VecEnv
 from telic.errors import RewardError
-from telic.rewards.blame import find_blame
-from telic.rewards.decide import Decision
-from telic.rewards.environment import EnvironmentRunner
-from telic.rewards.findings import Finding
-from telic.rewards.manners import check_manners
-from telic.rewards.mistakes import place, unknown_info
-from telic.rewards.recording import Recording, collect
-from telic.rewards.remarks import named
-from telic.rewards.replay import Outcome
-from telic.rewards.report import ProbeReport, Statistics, TermStatistics
+from telic.rewards.contract import RewardFinding, RewardSpec
+from telic.rewards.decide import Mode, RunnerChoice
+from telic.rewards.definition import Definition
+from telic.rewards.loop import LoopedRunner, RowReader, to_rows
+from telic.rewards.mistakes import (
+    Blame,
+    blame_batched,
+    blame_looped,
+    named,
+    place,
+    unknown_info,
+)
+from telic.rewards.recording import ReplayResult, Transition, TransitionRecording, collect
 from telic.rewards.reward import Reward
+from telic.rewards.runners import BatchedRunner, EnvironmentRunner
+from telic.rewards.source import Source
 
 _DOMINANT = 0.9
 _GAP = 1e-4
+_CALLS = 4
+_INPUTS = ("obs", "action", "next_obs")
+
+
+class Statistics(Record):
+    """How a number is spread over the probe's transitions."""
+
+    mean: float
+    std: float
+    min: float
+    max: float
+
+
+class TermStatistics(Statistics):
+    """One term of a reward."""
+
+    name: str
+    share: float | None = Field(
+        description="of the sum of all terms' mean absolute values; None: every term is 0"
+    )
+
+
+class ProbeReport(Record):
+    """What a reward does before any training; raised errors aside, it may be trained with."""
+
+    name: str
+    mode: Mode = Field(description="how the code is run")
+    transitions: int = Field(description="environment steps it was tried on")
+    total: Statistics
+    terms: tuple[TermStatistics, ...]
+    microseconds_per_step: float | None = Field(
+        description="per environment step with 64 environments; None: nothing is computed"
+    )
+    microseconds_looped: float | None = Field(
+        description="the same, called once per environment; None: the reward is batched"
+    )
+    memory_size: int = Field(description="numbers of memory per environment")
+    is_stateful: bool = Field(description="keeps state of its own for each environment")
+    is_resumable: bool = Field(description="a resumed run repeats the numbers of one that ran on")
+    spec: RewardSpec
+    findings: tuple[RewardFinding, ...] = ()
 
 
 def probe(
     reward: Reward,
-    env: VecEnv | Recording,
+    env: VecEnv | TransitionRecording,
     transitions: int = 256,
     seed: int = 0,
 ) -> ProbeReport:
@@ -42,14 +93,14 @@ def probe(
         RewardError: the reward fails, gives numbers that are not finite or wrongly shaped, mixes
             environments, or depends on chance or hidden state. Says where and how to mend it.
     """
-    recording = env if isinstance(env, Recording) else collect(env, transitions, seed)
+    recording = env if isinstance(env, TransitionRecording) else collect(env, transitions, seed)
     decision = reward.decide(recording)
     outcome = decision.outcome or _environment_outcome(decision, recording)
     _check_finite(reward, decision, outcome, recording)
     findings = [
         *(reward.definition.notes if reward.definition else ()),
         *decision.findings,
-        *check_manners(reward, decision, recording),
+        *_about_manners(reward, decision, recording),
         *_about_info(reward, recording),
         *_about_terms(reward, outcome),
     ]
@@ -70,11 +121,11 @@ def probe(
     )
 
 
-def _environment_outcome(decision: Decision, recording: Recording) -> Outcome:
+def _environment_outcome(decision: RunnerChoice, recording: TransitionRecording) -> ReplayResult:
     moments = recording.transitions
     runner = EnvironmentRunner(decision.term_names, parts_are_all=True)
     steps = [runner.split(moment.env_reward, moment.info) for moment in moments]
-    return Outcome(
+    return ReplayResult(
         torch.stack([step.total for step in steps]),
         {name: torch.stack([step.terms[name] for step in steps]) for name in decision.term_names},
         dict.fromkeys(decision.term_names, len(steps)),
@@ -85,7 +136,7 @@ def _environment_outcome(decision: Decision, recording: Recording) -> Outcome:
 
 
 def _check_finite(
-    reward: Reward, decision: Decision, outcome: Outcome, recording: Recording
+    reward: Reward, decision: RunnerChoice, outcome: ReplayResult, recording: TransitionRecording
 ) -> None:
     """Raise where a term or the total is not finite, with the line that makes it so."""
     for term, values in (*outcome.terms.items(), ("", outcome.total)):
@@ -98,14 +149,7 @@ def _check_finite(
         if reward.definition is None:
             raise RewardError(f"The environment's own reward{named(term)}: {message}", term=term)
         source = reward.definition.source
-        blame = find_blame(
-            reward.definition,
-            reward.new_weights,
-            recording,
-            step,
-            is_batched=decision.mode == "batched",
-            is_stateful=decision.is_stateful,
-        )
+        blame = _blame(reward.definition, reward.new_weights, decision, recording, step)
         line = blame.line or (source.scan.term_line(term) if source else None)
         raise RewardError(
             f"{place(source, line)}{named(term)}: {message}",
@@ -116,37 +160,55 @@ def _check_finite(
         )
 
 
+def _blame(
+    definition: Definition,
+    weights: dict[str, float],
+    decision: RunnerChoice,
+    recording: TransitionRecording,
+    step: int,
+) -> Blame:
+    """Run a reward again up to a step in which it gave a bad number, to find the line."""
+    if decision.mode == "batched":
+        runner = BatchedRunner(definition, weights, None)
+        return blame_batched(runner, definition.source, recording, step)
+    stateful = decision.is_stateful
+    looped = LoopedRunner(
+        definition, weights, None, is_stateful=stateful, whole_info=True, raises=True
+    )
+    return blame_looped(looped, recording, step)
+
+
 # ---- what is only said
 
 
-def _about_info(reward: Reward, recording: Recording) -> list[Finding]:
+def _about_info(reward: Reward, recording: TransitionRecording) -> list[RewardFinding]:
     source = reward.definition.source if reward.definition else None
     known = recording.transitions[0].info
     if source is None:
         return []
     offered = [*known, "mj_data", "mj_model"]
-    found: list[Finding] = []
+    found: list[RewardFinding] = []
     for asked in source.scan.optional_info:
         if asked.what not in known and asked.what not in offered:
             what, hint = unknown_info(asked.what, offered)
             message = f"{place(source, asked.line)}: {what}, so the default is always used. {hint}"
-            found.append(Finding(name="unknown_info", message=message))
+            found.append(RewardFinding(name="unknown_info", message=message))
     return found
 
 
-def _about_terms(reward: Reward, outcome: Outcome) -> list[Finding]:
-    findings: list[Finding] = []
+def _about_terms(reward: Reward, outcome: ReplayResult) -> list[RewardFinding]:
+    findings: list[RewardFinding] = []
     declared = {term.name for term in reward.spec.terms} if reward.definition else set()
     returned = outcome.terms.keys()
     source = reward.definition.source if reward.definition else None
     if declared and returned - declared:
         names = ", ".join(sorted(returned - declared))
         message = f"Not described: {names}. Add them to the terms of {reward.name}."
-        findings.append(Finding(name="undeclared_terms", message=message))
+        findings.append(RewardFinding(name="undeclared_terms", message=message))
     if declared - returned:
         names = ", ".join(sorted(declared - returned))
         message = f"Described but never returned: {names}. Return 0 while a term is inactive."
-        findings.append(Finding(name="missing_terms", message=message))
+        findings.append(RewardFinding(name="missing_terms", message=message))
     if reward.definition is not None:
         findings += _gap(outcome)
     shares = _shares(outcome)
@@ -158,20 +220,20 @@ def _about_terms(reward: Reward, outcome: Outcome) -> list[Finding]:
                 f"{where} was returned in {count} of {len(values)} steps and counts as 0 else."
             )
             message += " Return it always."
-            findings.append(Finding(name="irregular_term", message=message))
+            findings.append(RewardFinding(name="irregular_term", message=message))
         if not values.any():
             message = f"{where} was 0 on all {values.numel()} transitions of the probe."
-            findings.append(Finding(name="dead_term", message=message))
+            findings.append(RewardFinding(name="dead_term", message=message))
         share = shares.get(name)
         if share is not None and share > _DOMINANT and len(outcome.terms) > 1:
             message = f"{where} makes {share:.0%} of the reward's size: the others hardly count."
             findings.append(
-                Finding(name="dominating_term", message=message, values={"share": share})
+                RewardFinding(name="dominating_term", message=message, values={"share": share})
             )
     return findings
 
 
-def _gap(outcome: Outcome) -> list[Finding]:
+def _gap(outcome: ReplayResult) -> list[RewardFinding]:
     """Report a total that is not the sum of its terms."""
     if not outcome.terms:
         return []
@@ -187,7 +249,104 @@ def _gap(outcome: Outcome) -> list[Finding]:
         f"{summed[step, row]:.4g}, the total is {total[step, row]:.4g}. Return every summand, and "
         "only summands."
     )
-    return [Finding(name="terms_gap", message=message, values={"gap": largest})]
+    return [RewardFinding(name="terms_gap", message=message, values={"gap": largest})]
+
+
+# ---- the manners of single calls
+
+
+def _about_manners(
+    reward: Reward, decision: RunnerChoice, recording: TransitionRecording
+) -> list[RewardFinding]:
+    """Return findings about changed inputs and about single numbers where columns belong."""
+    definition = reward.definition
+    if definition is None:
+        return []
+    changed: dict[str, None] = {}
+    scalars: dict[str, None] = {}
+    if decision.mode == "batched":
+        runner = BatchedRunner(definition, reward.new_weights, None)
+        runner.start(recording.num_envs, recording.device)
+        for moment in recording.transitions[:_CALLS]:
+            names, result = _batched_call(runner, moment)
+            changed.update(dict.fromkeys(names))
+            values = {"total": result[0], **result[1]}
+            scalars.update(dict.fromkeys(k for k, v in values.items() if np.ndim(v) == 0))
+    else:
+        for moment in recording.transitions[:_CALLS]:
+            changed.update(dict.fromkeys(_row_call(reward, definition, moment)))
+    source = definition.source
+    found = [_changes_inputs(definition, list(changed))] if changed else []
+    if scalars and source and source.scan.batched:
+        found.append(_scalar_terms(source, list(scalars)))
+    return found
+
+
+def _batched_call(runner: BatchedRunner, moment: Transition) -> tuple[list[str], Any]:
+    """Return the inputs that a call changes, and its result."""
+    given = [getattr(moment, name).clone() for name in _INPUTS]
+    info = runner.lend(moment.info)
+    result = runner.instance.call(given[0], given[1], given[2], info)
+    changed = [
+        name
+        for name, value in zip(_INPUTS, given, strict=True)
+        if not torch.equal(value, getattr(moment, name))
+    ]
+    lent = {name: moment.info[name] for name in info.lent}
+    changed += [f'info["{k}"]' for k, v in lent.items() if not _equal(v, info[k])]
+    return changed, result
+
+
+def _row_call(reward: Reward, definition: Definition, moment: Transition) -> list[str]:
+    """Return the inputs of the first environment that a fresh instance changes."""
+    reader = RowReader(definition.source.scan if definition.source else None)
+    instance = definition.create(reward.new_weights)
+    given, kept = [
+        [_first_row(getattr(moment, name)) for name in _INPUTS]
+        + [reader.read(moment.info, len(moment.obs))[0]]
+        for _ in range(2)
+    ]
+    with np.errstate(all="ignore"):
+        instance.call(given[0], given[1], given[2], given[3])
+    changed = [
+        name
+        for name, one, other in zip(_INPUTS, given, kept, strict=False)
+        if not _equal(one, other)
+    ]
+    fields = {name: value for name, value in kept[-1].items() if not name.startswith("mj_")}
+    changed += [f'info["{k}"]' for k, v in fields.items() if not _equal(v, given[-1].get(k))]
+    return changed
+
+
+def _first_row(batch: torch.Tensor) -> Any:
+    return to_rows(batch)[0] if batch.is_floating_point() else batch[0].item()
+
+
+def _equal(one: Any, other: Any) -> bool:
+    one, other = _array(one), _array(other)
+    same_kind = one.shape == other.shape and other.dtype != object
+    return same_kind and bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))
+
+
+def _array(value: Any) -> np.ndarray:
+    return np.asarray(value.cpu() if isinstance(value, torch.Tensor) else value)
+
+
+def _changes_inputs(definition: Definition, names: list[str]) -> RewardFinding:
+    return RewardFinding(
+        name="changes_inputs",
+        message=f"{definition.name} changes {', '.join(names)}, which it is given to read. It gets "
+        "copies, so nothing is harmed; compute new values instead, e.g. x = x * 2 for x *= 2.",
+    )
+
+
+def _scalar_terms(source: Source, names: list[str]) -> RewardFinding:
+    line = next((source.scan.term_line(name) for name in names if name != "total"), None)
+    return RewardFinding(
+        name="scalar_terms",
+        message=f"{place(source, line)}: one number for all environments in {', '.join(names)}. It "
+        "is repeated for each; return tensors of shape (N,), e.g. torch.full_like(speed, 1.0).",
+    )
 
 
 # ---- numbers
@@ -203,13 +362,13 @@ def _spread(values: Tensor) -> dict[str, float]:
     }
 
 
-def _shares(outcome: Outcome) -> dict[str, float | None]:
+def _shares(outcome: ReplayResult) -> dict[str, float | None]:
     sizes = {name: values.double().abs().mean().item() for name, values in outcome.terms.items()}
     whole = sum(sizes.values())
     return {name: size / whole if whole > 0.0 else None for name, size in sizes.items()}
 
 
-def _statistics(outcome: Outcome, names: tuple[str, ...]) -> tuple[TermStatistics, ...]:
+def _statistics(outcome: ReplayResult, names: tuple[str, ...]) -> tuple[TermStatistics, ...]:
     shares = _shares(outcome)
     nothing = torch.zeros_like(outcome.total)
     return tuple(

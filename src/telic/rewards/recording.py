@@ -1,10 +1,11 @@
-"""Recorded transitions on which a reward is tried before training."""
+"""Recorded transitions on which a reward is tried before training, and its replay over them."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,9 +14,16 @@ from telic.core.seeds import uniform
 from telic.envs.info import Info
 from telic.envs.vector import VecEnv
 
+if TYPE_CHECKING:
+    from telic.rewards.contract import RewardStep
+    from telic.rewards.runners import Runner
+
 _ROWS = 16
 _UNRECORDED = 60
 """steps between the first part of a recording and the second, to get away from the start"""
+MEASURED_ENVS = 64
+_MEASURED_STEPS = 8
+_PASSES = 4
 
 
 class Transition(NamedTuple):
@@ -44,7 +52,7 @@ class Transition(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class TransitionRecording:
     """Consecutive transitions of the same environments."""
 
     transitions: list[Transition]
@@ -59,21 +67,23 @@ class Recording:
         """Where the tensors live."""
         return self.transitions[0].obs.device
 
-    def rows(self, first: int, end: int) -> Recording:
+    def rows(self, first: int, end: int) -> TransitionRecording:
         """Return the recording of some of the environments."""
-        return Recording([each.map(lambda x: x[first:end]) for each in self.transitions])
+        return TransitionRecording([each.map(lambda x: x[first:end]) for each in self.transitions])
 
-    def widened(self, num_envs: int, steps: int) -> Recording:
+    def widened(self, num_envs: int, steps: int) -> TransitionRecording:
         """Return the first steps with environments repeated up to `num_envs`, to measure speed."""
         index = torch.arange(num_envs, device=self.device) % self.num_envs
-        return Recording([each.map(lambda x: x[index]) for each in self.transitions[:steps]])
+        return TransitionRecording(
+            [each.map(lambda x: x[index]) for each in self.transitions[:steps]]
+        )
 
-    def folded(self, pieces: int) -> Recording:
+    def folded(self, pieces: int) -> TransitionRecording:
         """Return a long recording cut into pieces, laid side by side as further environments."""
         steps = len(self.transitions) // pieces
         if pieces == 1 or steps == 0:
             return self
-        return Recording(
+        return TransitionRecording(
             [
                 _side_by_side(
                     self.transitions[t::steps][:pieces], first=t == 0, last=t == steps - 1
@@ -83,7 +93,9 @@ class Recording:
         )
 
     @classmethod
-    def of_step(cls, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info) -> Recording:
+    def of_step(
+        cls, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info
+    ) -> TransitionRecording:
         """Return a recording of a single step, of at least two different environments."""
         never = torch.zeros(len(obs), dtype=torch.bool, device=obs.device)
         step = Transition(
@@ -101,7 +113,7 @@ def keep(info: Info) -> Info:
     return Info.of({name: info.exact(name).clone() for name in info}, info.schema)
 
 
-def collect(env: VecEnv, transitions: int = 256, seed: int = 0) -> Recording:
+def collect(env: VecEnv, transitions: int = 256, seed: int = 0) -> TransitionRecording:
     """Record transitions: random actions from the start and from later on, then no action at all.
 
     Give an environment of its own, with few copies (8 are plenty): it is reset and moved on, and
@@ -130,7 +142,7 @@ def collect(env: VecEnv, transitions: int = 256, seed: int = 0) -> Recording:
         )
         kept.append(_beginning(moment) if t == late else moment)
         obs = step.obs
-    return Recording(kept).folded(max(1, min(8 // rows, steps // 4)))
+    return TransitionRecording(kept).folded(max(1, min(8 // rows, steps // 4)))
 
 
 def _action(env: VecEnv, seed: int, counter: int) -> Tensor:
@@ -171,3 +183,84 @@ def _side_by_side(
         join(lambda x: x.env_reward),
     )
     return joined._replace(ended=torch.ones_like(joined.ended)) if last else joined
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult:
+    """What a reward gave for a recording of T steps of N environments."""
+
+    total: Tensor  # (T, N) float32
+    terms: dict[str, Tensor]  # each (T, N) float32, zero in steps that did not return it
+    returned: dict[str, int]  # in how many steps each term was returned
+
+
+class Difference(NamedTuple):
+    """Where two outcomes differ."""
+
+    term: str  # "" for the total
+    step: int
+    row: int
+    first: float
+    second: float
+
+
+def replay(runner: Runner, recording: TransitionRecording) -> ReplayResult:
+    """Start anew and reward every transition of a recording."""
+    runner.start(recording.num_envs, recording.device)
+    steps: list[RewardStep] = []
+    for moment in recording.transitions:
+        steps.append(runner.run(moment.obs, moment.action, moment.next_obs, moment.info))
+        runner.reset(moment.ended)
+    names = dict.fromkeys(name for step in steps for name in step.terms)
+    nothing = torch.zeros_like(steps[0].total)
+    return ReplayResult(
+        torch.stack([step.total for step in steps]),
+        {name: torch.stack([step.terms.get(name, nothing) for step in steps]) for name in names},
+        {name: sum(name in step.terms for step in steps) for name in names},
+    )
+
+
+def side_by_side(parts: list[ReplayResult]) -> ReplayResult:
+    """Return outcomes of single environments as one outcome of all."""
+    names = dict.fromkeys(name for part in parts for name in part.terms)
+    return ReplayResult(
+        torch.cat([part.total for part in parts], dim=1),
+        {
+            name: torch.cat(
+                [part.terms.get(name, torch.zeros_like(part.total)) for part in parts], dim=1
+            )
+            for name in names
+        },
+        {name: max(part.returned.get(name, 0) for part in parts) for name in names},
+    )
+
+
+def difference(first: ReplayResult, second: ReplayResult, tolerance: float) -> Difference | None:
+    """Return the first place where two outcomes differ by more than rounding; None: equal."""
+    for name in ("", *first.terms, *(second.terms.keys() - first.terms.keys())):
+        nothing = torch.zeros_like(first.total)
+        one = first.total if name == "" else first.terms.get(name, nothing)
+        other = second.total if name == "" else second.terms.get(name, nothing)
+        scale = one[one.isfinite()].abs().max().item() if one.isfinite().any() else 0.0
+        close = torch.isclose(
+            one, other, rtol=tolerance, atol=0.1 * tolerance * scale + 1e-9, equal_nan=True
+        )
+        if not close.all():
+            step, row = (~close).nonzero()[0].tolist()
+            return Difference(name, step, row, one[step, row].item(), other[step, row].item())
+    return None
+
+
+def microseconds(runner: Runner, recording: TransitionRecording) -> float:
+    """Measure what one step of one environment costs when 64 environments run together."""
+    wide = recording.widened(MEASURED_ENVS, _MEASURED_STEPS)
+    runner.start(MEASURED_ENVS, recording.device)
+    best = float("inf")
+    for _ in range(_PASSES):
+        begin = time.perf_counter()
+        for moment in wide.transitions:
+            runner.run(moment.obs, moment.action, moment.next_obs, moment.info)
+        if recording.device.type == "cuda":
+            torch.cuda.synchronize(recording.device)
+        best = min(best, time.perf_counter() - begin)
+    return best / len(wide.transitions) / MEASURED_ENVS * 1e6

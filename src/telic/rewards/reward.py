@@ -12,16 +12,13 @@ from torch import Tensor
 from telic.core.suggest import closest
 from telic.envs.info import Info
 from telic.errors import ConfigError, RewardError
-from telic.rewards.batched import BatchedRunner
-from telic.rewards.contract import Device, RewardSpec, RewardStep
-from telic.rewards.decide import Decision, Mode, decide
+from telic.rewards.contract import Device, RewardSpec, RewardStep, describe
+from telic.rewards.decide import Mode, RunnerChoice, decide
 from telic.rewards.definition import Definition
-from telic.rewards.describe import describe
-from telic.rewards.environment import EnvironmentRunner, parts, parts_are_all
-from telic.rewards.lifting import LiftedRunner
 from telic.rewards.loop import LoopedRunner
-from telic.rewards.recording import Recording
-from telic.rewards.runner import Runner
+from telic.rewards.recording import TransitionRecording
+from telic.rewards.runners import BatchedRunner, EnvironmentRunner, Runner, parts, parts_are_all
+from telic.rewards.vectorise import VectorisedRunner
 
 _SAVED = ("mode", "term_names", "is_stateful", "is_resumable", "whole_info", "parts_are_all")
 """what a resumed run must know of the decision"""
@@ -51,7 +48,7 @@ class Reward:
         self.term_names: tuple[str, ...] = ()
         self.memory_size = 0
         self.memory_to: Literal["critic", "actor"] = "critic"
-        self.decision: Decision | None = None
+        self.decision: RunnerChoice | None = None
         self._runner: Runner | None = None
         self._num_envs = 0
         self._device: Device = "cpu"
@@ -101,17 +98,19 @@ class Reward:
         """Return an independent reward, decided alike."""
         return self.with_weights({})
 
-    def decide(self, recording: Recording) -> Decision:
+    def decide(self, recording: TransitionRecording) -> RunnerChoice:
         """Find out on recorded transitions how to run the code; raises RewardError."""
         if self.definition is not None:
             self.adopt(decide(self.definition, self.new_weights, recording))
         else:
             info = recording.transitions[0].info
-            self.adopt(Decision("environment", parts(info), parts_are_all=parts_are_all(recording)))
+            self.adopt(
+                RunnerChoice("environment", parts(info), parts_are_all=parts_are_all(recording))
+            )
         assert self.decision is not None
         return self.decision
 
-    def adopt(self, decision: Decision) -> None:
+    def adopt(self, decision: RunnerChoice) -> None:
         """Run the code as decided before, for this reward or one that differs only in weights."""
         self.decision = decision
         self.term_names = decision.term_names
@@ -183,8 +182,7 @@ class Reward:
         if not state:
             return
         if self.decision is None:
-            saved = dict(state["decision"])
-            self.adopt(Decision(**{**saved, "term_names": tuple(saved["term_names"])}))
+            self.adopt(_saved_choice(state["decision"]))
         assert self.decision is not None
         if self._runner is None:
             self._begin(self.decision)
@@ -194,7 +192,7 @@ class Reward:
     def _read(self, definition: Definition) -> None:
         """Make one instance to see what it declares."""
         instance = definition.create(self.new_weights)
-        self.spec = describe(instance, definition.source)
+        self.spec = describe(instance.owner, instance.call, definition.source)
         owner = instance.owner
         weights = getattr(owner, "weights", None) or {}
         if not isinstance(weights, dict) or not all(
@@ -219,24 +217,24 @@ class Reward:
         if self._num_envs == 0:
             raise RewardError(f"{self.name} was called before start(num_envs, device).")
         if self.decision is None:
-            self.decide(Recording.of_step(obs, action, next_obs, info))
+            self.decide(TransitionRecording.of_step(obs, action, next_obs, info))
         assert self.decision is not None
         return self._begin(self.decision)
 
-    def _begin(self, decision: Decision) -> Runner:
+    def _begin(self, decision: RunnerChoice) -> Runner:
         runner = self._make_runner(decision)
         runner.start(self._num_envs, self._device)
         self._runner = runner
         return runner
 
-    def _make_runner(self, decision: Decision) -> Runner:
+    def _make_runner(self, decision: RunnerChoice) -> Runner:
         names, definition, weights = decision.term_names, self.definition, self.new_weights
         if definition is None:
             return EnvironmentRunner(names, parts_are_all=decision.parts_are_all)
         if decision.mode == "batched":
             return BatchedRunner(definition, weights, names)
-        if decision.mode == "lifted":
-            return LiftedRunner(definition, weights, names)
+        if decision.mode == "vectorised":
+            return VectorisedRunner(definition, weights, names)
         return LoopedRunner(
             definition,
             weights,
@@ -244,3 +242,9 @@ class Reward:
             is_stateful=decision.is_stateful,
             whole_info=decision.whole_info,
         )
+
+
+def _saved_choice(saved: dict[str, Any]) -> RunnerChoice:
+    """Read a decision from a checkpoint; those of earlier versions say lifted for vectorised."""
+    mode = "vectorised" if saved["mode"] == "lifted" else saved["mode"]
+    return RunnerChoice(**{**saved, "mode": mode, "term_names": tuple(saved["term_names"])})

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import telic
 from telic.core.verb import verb
 from telic.errors import ConfigError, RefusedCode, RewardError
+from telic.rewards.library import LIBRARY, library_names
 from telic.sandbox.source import check_source
 from telic.sim.choose import require_gpu
 from telic.storage.layout import file_name
@@ -22,7 +22,6 @@ from telic.training.presets import preset as find_preset
 from telic.training.request import JobRequest, Reward
 from telic.training.settings import MEMBER_FIELDS, PpoSettings
 
-LIBRARY = Path(telic.__file__).parent / "rewards" / "library"
 OWN = "default"
 """name of the environment's own reward"""
 _TAKEN_OVER = (
@@ -125,9 +124,8 @@ def read_reward(given: Reward, weights: Mapping[str, float] | None, trusted: boo
     if isinstance(given, str) and "\n" in given:
         return _checked("reward", given, chosen, trusted)
     path = Path(given).expanduser()
-    shipped = LIBRARY / f"{given}.py"
-    if not path.exists() and shipped.is_file():
-        path = shipped
+    if not path.exists() and str(given) in library_names():
+        path = LIBRARY / f"{given}.py"
     try:
         source = path.read_text()
     except FileNotFoundError:
@@ -138,11 +136,6 @@ def read_reward(given: Reward, weights: Mapping[str, float] | None, trusted: boo
     except (OSError, UnicodeDecodeError) as error:
         raise RewardError(f"{path} cannot be read as a reward: {error}.") from None
     return _checked(file_name(path.stem), source, chosen, trusted)
-
-
-def library_names() -> list[str]:
-    """Return the rewards that come with telic."""
-    return sorted(path.stem for path in LIBRARY.glob("[!_]*.py"))
 
 
 def _checked(name: str, source: str, weights: dict[str, float], trusted: bool) -> RewardSource:

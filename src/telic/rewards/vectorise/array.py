@@ -2,7 +2,7 @@
 
 Code written for one environment runs under `torch.vmap` on these. What depends on values that
 differ between environments (a Python `if`, an index, a float) cannot be answered for all at once
-and raises NotLiftable.
+and raises NotVectorisable.
 """
 
 from __future__ import annotations
@@ -16,36 +16,36 @@ import torch
 from torch import Tensor
 
 
-class NotLiftable(Exception):
+class NotVectorisable(Exception):
     """The code does something that cannot be done for all environments at once."""
 
 
-def lift(value: Any) -> Any:
+def as_array(value: Any) -> Any:
     """Return a tensor as an array, anything else as it is."""
-    return LiftedArray(value) if isinstance(value, Tensor) else value
+    return VectorArray(value) if isinstance(value, Tensor) else value
 
 
 def tensor_of(value: Any) -> Tensor:
     """Return an array, list or number as a tensor: float64, or bool."""
-    if isinstance(value, LiftedArray):
+    if isinstance(value, VectorArray):
         return value.tensor
     if isinstance(value, Tensor):
         return value
-    if isinstance(value, list | tuple) and any(map(is_lifted, value)):
+    if isinstance(value, list | tuple) and any(map(is_vectorised, value)):
         parts = [tensor_of(each) for each in value]
         if all(each.dtype is torch.bool for each in parts):
             return torch.stack(parts)
         return torch.stack([each.double() for each in parts])
     array = np.asarray(value)
-    # torch.tensor follows the device that is set while a reward is lifted
+    # torch.tensor follows the device that is set while a reward is vectorised
     return torch.tensor(array if array.dtype == bool else array.astype(np.float64))
 
 
-def is_lifted(value: Any) -> bool:
+def is_vectorised(value: Any) -> bool:
     """Say whether a value is, or contains, an array that differs between environments."""
     if isinstance(value, list | tuple):
-        return any(map(is_lifted, value))
-    return isinstance(value, LiftedArray)
+        return any(map(is_vectorised, value))
+    return isinstance(value, VectorArray)
 
 
 def is_number(value: Any) -> bool:
@@ -61,7 +61,7 @@ def numbers(*values: Any) -> tuple[Any, ...]:
     given = [each if is_number(each) else tensor_of(each) for each in values]
     truths = [isinstance(each, Tensor) and each.dtype is torch.bool for each in given]
     if all(truths):
-        raise NotLiftable("arithmetic with truth values; write float(...) around each")
+        raise NotVectorisable("arithmetic with truth values; write float(...) around each")
     return tuple(
         each.double() if isinstance(each, Tensor) and each.dtype is not torch.float64 else each
         for each in given
@@ -69,45 +69,45 @@ def numbers(*values: Any) -> tuple[Any, ...]:
 
 
 def _arithmetic(function: Callable[[Any, Any], Any], *, reflected: bool = False) -> Any:
-    def method(self: LiftedArray, other: Any) -> Any:
+    def method(self: VectorArray, other: Any) -> Any:
         if other is None or isinstance(other, str | dict):
             return NotImplemented
         if reflected and function is operator.add and type(other) is int and other == 0:
-            return LiftedArray(numbers(self, 0)[0])  # where sum() begins
+            return VectorArray(numbers(self, 0)[0])  # where sum() begins
         left, right = numbers(other, self) if reflected else numbers(self, other)
-        return LiftedArray(function(left, right))
+        return VectorArray(function(left, right))
 
     return method
 
 
 def _comparison(function: Callable[[Any, Any], Any]) -> Any:
-    def method(self: LiftedArray, other: Any) -> Any:
+    def method(self: VectorArray, other: Any) -> Any:
         if other is None or isinstance(other, str):
             return NotImplemented
         other = other if isinstance(other, int | float) else tensor_of(other)
-        return LiftedArray(function(self.tensor, other))
+        return VectorArray(function(self.tensor, other))
 
     return method
 
 
 def _logic(function: Callable[[Tensor, Tensor], Tensor]) -> Any:
-    def method(self: LiftedArray, other: Any) -> Any:
+    def method(self: VectorArray, other: Any) -> Any:
         left, right = self.tensor, tensor_of(other)
         if left.dtype is not torch.bool or right.dtype is not torch.bool:
-            raise NotLiftable("&, | or ^ on numbers")
-        return LiftedArray(function(left, right))
+            raise NotVectorisable("&, | or ^ on numbers")
+        return VectorArray(function(left, right))
 
     return method
 
 
 def _unknowable(what: str) -> Any:
-    def method(self: LiftedArray, *_: Any) -> Any:
-        raise NotLiftable(what)
+    def method(self: VectorArray, *_: Any) -> Any:
+        raise NotVectorisable(what)
 
     return method
 
 
-class LiftedArray:
+class VectorArray:
     """A numpy-like array of one environment, standing for those of all."""
 
     __slots__ = ("tensor",)
@@ -138,42 +138,42 @@ class LiftedArray:
     __float__ = __int__ = __index__ = _unknowable("a Python number made of a value")
     __format__ = _unknowable("a value written as text")
 
-    def __neg__(self) -> LiftedArray:
-        return LiftedArray(-numbers(self, 0.0)[0])
+    def __neg__(self) -> VectorArray:
+        return VectorArray(-numbers(self, 0.0)[0])
 
-    def __pos__(self) -> LiftedArray:
+    def __pos__(self) -> VectorArray:
         return self
 
-    def __abs__(self) -> LiftedArray:
-        return LiftedArray(numbers(self, 0.0)[0].abs())
+    def __abs__(self) -> VectorArray:
+        return VectorArray(numbers(self, 0.0)[0].abs())
 
-    def __invert__(self) -> LiftedArray:
+    def __invert__(self) -> VectorArray:
         if self.tensor.dtype is not torch.bool:
-            raise NotLiftable("~ on numbers")
-        return LiftedArray(~self.tensor)
+            raise NotVectorisable("~ on numbers")
+        return VectorArray(~self.tensor)
 
-    def __round__(self, digits: int | None = None) -> LiftedArray:
-        return LiftedArray(torch.round(self.tensor, decimals=digits or 0))
+    def __round__(self, digits: int | None = None) -> VectorArray:
+        return VectorArray(torch.round(self.tensor, decimals=digits or 0))
 
     def __len__(self) -> int:
         if not self.tensor.ndim:
             raise TypeError("object of type 'float' has no len()")
         return len(self.tensor)
 
-    def __iter__(self) -> Iterator[LiftedArray]:
+    def __iter__(self) -> Iterator[VectorArray]:
         return (self[i] for i in range(len(self)))
 
-    def __getitem__(self, index: Any) -> LiftedArray:
-        return LiftedArray(_take(self, index))
+    def __getitem__(self, index: Any) -> VectorArray:
+        return VectorArray(_take(self, index))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self.tensor = _put(self, index, value)
 
     def __getattr__(self, name: str) -> Any:
-        from telic.rewards.lifting.tables import METHODS
+        from telic.rewards.vectorise.tables import METHODS
 
         if name not in METHODS:
-            raise NotLiftable(f"the array method .{name}")
+            raise NotVectorisable(f"the array method .{name}")
         return lambda *args, **kwargs: METHODS[name](self, *args, **kwargs)
 
     @property
@@ -192,19 +192,19 @@ class LiftedArray:
         return self.tensor.numel()
 
     @property
-    def T(self) -> LiftedArray:  # noqa: N802 - numpy's name
+    def T(self) -> VectorArray:  # noqa: N802 - numpy's name
         """The transpose."""
-        return LiftedArray(self.tensor.permute(*range(self.ndim - 1, -1, -1)))
+        return VectorArray(self.tensor.permute(*range(self.ndim - 1, -1, -1)))
 
 
-def _take(array: LiftedArray, index: Any) -> Tensor:
+def _take(array: VectorArray, index: Any) -> Tensor:
     if _is_basic(index):
         return array.tensor[index]
     places = _places(array, index)
     return array.tensor.flatten()[places]
 
 
-def _put(array: LiftedArray, index: Any, value: Any) -> Tensor:
+def _put(array: VectorArray, index: Any, value: Any) -> Tensor:
     """Return the tensor with some places replaced; in-place writes do not exist under vmap."""
     old, places = array.tensor, _places(array, index)
     new = tensor_of(value).to(old.dtype).expand(places.shape).flatten()
@@ -222,9 +222,9 @@ def _is_basic(index: Any) -> bool:
     return index is None or index is Ellipsis or type(index) is int
 
 
-def _places(array: LiftedArray, index: Any) -> Tensor:
+def _places(array: VectorArray, index: Any) -> Tensor:
     """Return the flat places that numpy would take for an index: masks, lists and the like."""
-    if is_lifted(index):
-        raise NotLiftable("an index that differs between environments")
+    if is_vectorised(index):
+        raise NotVectorisable("an index that differs between environments")
     places = np.arange(array.size).reshape(array.shape)[index]
     return torch.as_tensor(np.ascontiguousarray(places), device=array.tensor.device)

@@ -1,4 +1,4 @@
-"""Which function of numpy, math and Python becomes which function on lifted arrays."""
+"""Which function of numpy, math and Python becomes which function on vectorised arrays."""
 
 from __future__ import annotations
 
@@ -8,8 +8,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from telic.rewards.lifting import functions as on
-from telic.rewards.lifting.array import LiftedArray, NotLiftable, is_lifted, lift, tensor_of
+from telic.rewards.vectorise import functions as on
+from telic.rewards.vectorise.array import (
+    NotVectorisable,
+    VectorArray,
+    as_array,
+    is_vectorised,
+    tensor_of,
+)
 
 Table = dict[str, on.Function]
 
@@ -52,13 +58,13 @@ _OTHER_NAME = {
     "rint": torch.round,
     "sort": lambda x: x.sort().values,
     "trace": torch.trace,
-    "transpose": lambda x: LiftedArray(x).T.tensor,
+    "transpose": lambda x: VectorArray(x).T.tensor,
 }
 _LOGIC = ("logical_and", "logical_or", "logical_not", "logical_xor")
 
 
 def _shape(value: Any) -> tuple[int, ...]:
-    return value.shape if isinstance(value, LiftedArray) else np.shape(value)
+    return value.shape if isinstance(value, VectorArray) else np.shape(value)
 
 
 NUMPY: Table = {
@@ -68,37 +74,37 @@ NUMPY: Table = {
     "all": on.reduction(lambda x, dims, keep: x.all(dims, keepdim=keep), on.truths),
     "any": on.reduction(lambda x, dims, keep: x.any(dims, keepdim=keep), on.truths),
     "append": on.join_flat,
-    "array": lambda x, *_, **__: LiftedArray(tensor_of(x).clone()),
-    "asarray": lambda x, *_, **__: LiftedArray(tensor_of(x)),
+    "array": lambda x, *_, **__: VectorArray(tensor_of(x).clone()),
+    "asarray": lambda x, *_, **__: VectorArray(tensor_of(x)),
     "average": on.average,
     "clip": on.clip,
     "concatenate": on.join(torch.cat),
     "count_nonzero": on.reduction(lambda x, dims, keep: x.sum(dims, keepdim=keep), on.truths),
-    "cumsum": lambda x, axis=0: LiftedArray(on.floats(x).cumsum(axis)),
+    "cumsum": lambda x, axis=0: VectorArray(on.floats(x).cumsum(axis)),
     "empty": lambda shape, *_, **__: on.full(shape, 0.0),
-    "expand_dims": lambda x, axis: LiftedArray(tensor_of(x).unsqueeze(axis)),
+    "expand_dims": lambda x, axis: VectorArray(tensor_of(x).unsqueeze(axis)),
     "full": lambda shape, value, *_, **__: on.full(shape, value),
     "full_like": lambda x, value, **_: on.full(_shape(x), value),
     "isclose": on.is_close,
     "hstack": lambda values: on.join_flat(*values),
     "max": on.reduction(lambda x, dims, keep: x.amax(dims, keepdim=keep)),
-    "maximum": lambda x, y: lift(on.floats(on.extreme(True, x, y))),
+    "maximum": lambda x, y: as_array(on.floats(on.extreme(True, x, y))),
     "mean": on.reduction(lambda x, dims, keep: x.mean(dims, keepdim=keep)),
     "min": on.reduction(lambda x, dims, keep: x.amin(dims, keepdim=keep)),
-    "minimum": lambda x, y: lift(on.floats(on.extreme(False, x, y))),
+    "minimum": lambda x, y: as_array(on.floats(on.extreme(False, x, y))),
     "ones": lambda shape, *_, **__: on.full(shape, 1.0),
     "ones_like": lambda x, *_, **__: on.full(_shape(x), 1.0),
     "prod": on.reduction(on.product),
-    "reshape": lambda x, *shape: LiftedArray(tensor_of(x).reshape(*shape)),
-    "roll": lambda x, shift: LiftedArray(tensor_of(x).roll(shift)),
-    "round": lambda x, decimals=0: LiftedArray(torch.round(on.floats(x), decimals=decimals)),
+    "reshape": lambda x, *shape: VectorArray(tensor_of(x).reshape(*shape)),
+    "roll": lambda x, shift: VectorArray(tensor_of(x).roll(shift)),
+    "round": lambda x, decimals=0: VectorArray(torch.round(on.floats(x), decimals=decimals)),
     "shape": _shape,
     "size": lambda x: x.size,
-    "squeeze": lambda x, *axis: LiftedArray(tensor_of(x).squeeze(*axis)),
+    "squeeze": lambda x, *axis: VectorArray(tensor_of(x).squeeze(*axis)),
     "stack": on.join(torch.stack),
     "std": on.reduction(on.spread(torch.std)),
     "sum": on.reduction(lambda x, dims, keep: x.sum(dims, keepdim=keep)),
-    "tile": lambda x, times: LiftedArray(tensor_of(x).tile(times)),
+    "tile": lambda x, times: VectorArray(tensor_of(x).tile(times)),
     "var": on.reduction(on.spread(torch.var)),
     "where": on.choose,
     "zeros": lambda shape, *_, **__: on.full(shape, 0.0),
@@ -132,7 +138,7 @@ pow fmod floor ceil trunc copysign isnan isfinite isinf degrees radians
 """
 MATH: Table = {
     **{name: NUMPY[name] for name in _MATH_NAMES.split()},
-    "dist": lambda p, q: on.norm(lift(on.floats(p)) - lift(on.floats(q))),
+    "dist": lambda p, q: on.norm(as_array(on.floats(p)) - as_array(on.floats(q))),
 }
 
 _METHOD_NAMES = """
@@ -146,12 +152,12 @@ METHODS: Table = {
     "tolist": list,
 }
 
-_ALWAYS_LIFTED = frozenset(("zeros", "ones", "empty", "full", "zeros_like", "ones_like"))
+_ALWAYS_VECTORISED = frozenset(("zeros", "ones", "empty", "full", "zeros_like", "ones_like"))
 """makers of arrays that code goes on to write values into"""
 
 
 class Shim:
-    """Stands in for numpy or math: lifted arrays go to our functions, everything else to theirs."""
+    """Stands in for numpy or math: our functions for vectorised arrays, theirs for all else."""
 
     def __init__(self, real: Any, name: str, table: Table) -> None:
         self._real = real
@@ -167,9 +173,13 @@ class Shim:
         return functools.partial(self._call, name, real)
 
     def _call(self, name: str, real: on.Function, /, *args: Any, **kwargs: Any) -> Any:
-        if name in _ALWAYS_LIFTED or is_lifted(args) or is_lifted(tuple(kwargs.values())):
+        if (
+            name in _ALWAYS_VECTORISED
+            or is_vectorised(args)
+            or is_vectorised(tuple(kwargs.values()))
+        ):
             if name not in self._table:
-                raise NotLiftable(f"{self._name}.{name}")
+                raise NotVectorisable(f"{self._name}.{name}")
             return self._table[name](*args, **kwargs)
         return real(*map(_plain, args), **{key: _plain(value) for key, value in kwargs.items()})
 

@@ -18,20 +18,20 @@ import ast
 import copy
 from typing import Any
 
-from telic.rewards.lifting import merging
+from telic.rewards.vectorise import functions as on
 
 HELPERS: dict[str, Any] = {
-    "__lift_truth__": merging.truth,
-    "__lift_either__": merging.either,
-    "__lift_both__": merging.both,
-    "__lift_any__": merging.any_of,
-    "__lift_not__": merging.negate,
-    "__lift_runs__": merging.runs,
-    "__lift_grab__": merging.grab,
-    "__lift_merge__": merging.merge,
+    "__vector_truth__": on.truth,
+    "__vector_either__": on.either,
+    "__vector_both__": on.both,
+    "__vector_any__": on.any_of,
+    "__vector_not__": on.negate,
+    "__vector_runs__": on.runs,
+    "__vector_grab__": on.grab,
+    "__vector_merge__": on.merge,
 }
-NUMPY_NAME, MATH_NAME = "__lift_numpy__", "__lift_math__"
-_RESULT = "__lift_result__"
+NUMPY_NAME, MATH_NAME = "__vector_numpy__", "__vector_math__"
+_RESULT = "__vector_result__"
 _STATEMENT_LIMIT = 1_000
 
 
@@ -40,7 +40,7 @@ class _Unchanged(Exception):
 
 
 def rewrite(tree: ast.Module) -> ast.Module:
-    """Return a copy of a module that can run on lifted arrays."""
+    """Return a copy of a module that can run on vectorised arrays."""
     rewritten = _Rewriter().visit(copy.deepcopy(tree))
     return ast.fix_missing_locations(rewritten)
 
@@ -118,19 +118,19 @@ class _Rewriter(ast.NodeTransformer):
         self.generic_visit(node)
         if not self._can_defer(node):
             return node
-        return _call("__lift_either__", node, node.test, _lazy(node.body), _lazy(node.orelse))
+        return _call("__vector_either__", node, node.test, _lazy(node.body), _lazy(node.orelse))
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         self.generic_visit(node)
         if not self._can_defer(node):
             return node
-        name = "__lift_both__" if isinstance(node.op, ast.And) else "__lift_any__"
+        name = "__vector_both__" if isinstance(node.op, ast.And) else "__vector_any__"
         return _call(name, node, *map(_lazy, node.values))
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         self.generic_visit(node)
         if self._depth and isinstance(node.op, ast.Not):
-            return _call("__lift_not__", node, node.operand)
+            return _call("__vector_not__", node, node.operand)
         return node
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
@@ -142,7 +142,7 @@ class _Rewriter(ast.NodeTransformer):
             _lazy(ast.copy_location(ast.Compare(left, [op], [copy.deepcopy(right)]), node))
             for left, op, right in zip(sides, node.ops, sides[1:], strict=False)
         ]
-        return _call("__lift_both__", node, *pairs)
+        return _call("__vector_both__", node, *pairs)
 
     def _can_defer(self, node: ast.AST) -> bool:
         unmovable = ast.NamedExpr | ast.Yield | ast.YieldFrom | ast.Await
@@ -157,7 +157,7 @@ class _Rewriter(ast.NodeTransformer):
             return node
         self._counter += 1
         condition, before, then = (
-            f"__lift_{word}_{self._counter}__" for word in ("condition", "before", "then")
+            f"__vector_{word}_{self._counter}__" for word in ("condition", "before", "then")
         )
         grabbed = [_load(condition), *(_lazy(_load(name)) for name in names)]
 
@@ -165,23 +165,23 @@ class _Rewriter(ast.NodeTransformer):
             return ast.Assign([ast.List([_store(name) for name in names], ast.Store())], value)
 
         def side(which: bool, body: list[ast.stmt]) -> list[ast.stmt]:
-            test = _call("__lift_runs__", node, _load(condition), ast.Constant(which))
+            test = _call("__vector_runs__", node, _load(condition), ast.Constant(which))
             return [ast.If(test, body, [])] if body else []
 
         statements = [
-            ast.Assign([_store(condition)], _call("__lift_truth__", node, node.test)),
-            ast.Assign([_store(before)], _call("__lift_grab__", node, *copy.deepcopy(grabbed))),
+            ast.Assign([_store(condition)], _call("__vector_truth__", node, node.test)),
+            ast.Assign([_store(before)], _call("__vector_grab__", node, *copy.deepcopy(grabbed))),
             *side(True, node.body),
-            ast.Assign([_store(then)], _call("__lift_grab__", node, *copy.deepcopy(grabbed))),
+            ast.Assign([_store(then)], _call("__vector_grab__", node, *copy.deepcopy(grabbed))),
             put(_load(before)),
             *side(False, node.orelse),
             put(
                 _call(
-                    "__lift_merge__",
+                    "__vector_merge__",
                     node,
                     _load(condition),
                     _load(then),
-                    _call("__lift_grab__", node, *grabbed),
+                    _call("__vector_grab__", node, *grabbed),
                 )
             ),
         ]

@@ -2,15 +2,15 @@ import numpy as np
 import pytest
 import torch
 
-from telic.rewards.lifting.array import LiftedArray, NotLiftable, lift
-from telic.rewards.lifting.functions import floats
+from telic.rewards.vectorise.array import NotVectorisable, VectorArray, as_array
+from telic.rewards.vectorise.functions import floats
 
 ROWS = np.random.default_rng(1).normal(size=(4, 6))
 CONSTANT = np.array([1.0, -2.0, 0.5, 3.0, 0.1, 2.0])
 
 
 def rows_of(function):
-    return torch.vmap(lambda x: floats(function(lift(x))))(torch.from_numpy(ROWS)).numpy()
+    return torch.vmap(lambda x: floats(function(as_array(x))))(torch.from_numpy(ROWS)).numpy()
 
 
 EXPRESSIONS = {
@@ -48,7 +48,7 @@ def test_items_can_be_written():
         return out
 
     expected = np.stack([use(np.copy, row) for row in ROWS])
-    got = rows_of(lambda x: use(lambda y: LiftedArray(y.tensor), x))
+    got = rows_of(lambda x: use(lambda y: VectorArray(y.tensor), x))
     np.testing.assert_allclose(got, expected, rtol=1e-12)
 
 
@@ -66,5 +66,5 @@ def test_items_can_be_written():
     ],
 )
 def test_what_differs_between_environments_cannot_be_known(use, what):
-    with pytest.raises(NotLiftable, match=what):
+    with pytest.raises(NotVectorisable, match=what):
         rows_of(use)

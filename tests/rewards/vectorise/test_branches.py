@@ -1,4 +1,4 @@
-"""Rewritten code on lifted arrays gives what the plain code gives on each row."""
+"""Rewritten code on vectorised arrays gives what the plain code gives on each row."""
 
 import ast
 
@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from telic.rewards.lifting.array import NotLiftable, lift
-from telic.rewards.lifting.branches import HELPERS, rewrite
-from telic.rewards.lifting.functions import floats
-from telic.rewards.lifting.tables import BUILTINS
+from telic.rewards.vectorise.array import NotVectorisable, as_array
+from telic.rewards.vectorise.branches import HELPERS, rewrite
+from telic.rewards.vectorise.functions import floats
+from telic.rewards.vectorise.tables import BUILTINS
 
 ROWS = np.random.default_rng(2).normal(size=(24, 3))
 
@@ -22,8 +22,8 @@ def one_by_one(text):
 
 def at_once(text):
     scope = {**HELPERS, **BUILTINS}
-    exec(compile(rewrite(ast.parse(text)), "lifted", "exec"), scope)
-    return torch.vmap(lambda x: floats(scope["f"](lift(x))))(torch.from_numpy(ROWS)).numpy()
+    exec(compile(rewrite(ast.parse(text)), "vectorised", "exec"), scope)
+    return torch.vmap(lambda x: floats(scope["f"](as_array(x))))(torch.from_numpy(ROWS)).numpy()
 
 
 CASES = {
@@ -73,7 +73,7 @@ def test_branches_are_merged(name):
     ],
 )
 def test_decisions_that_cannot_be_merged_are_refused(body):
-    with pytest.raises(NotLiftable):
+    with pytest.raises(NotVectorisable):
         at_once(f"def f(x):\n    {body}\n")
 
 
@@ -83,11 +83,11 @@ def test_imports_are_redirected():
     )
     code = ast.unparse(rewrite(ast.parse(text)))
     assert code.splitlines() == [
-        "np = __lift_numpy__",
-        "norm = __lift_numpy__.linalg.norm",
-        "math = __lift_math__",
+        "np = __vector_numpy__",
+        "norm = __vector_numpy__.linalg.norm",
+        "math = __vector_math__",
         "import ast",
-        "pi = __lift_math__.pi",
+        "pi = __vector_math__.pi",
     ]
 
 

@@ -1,4 +1,4 @@
-"""Every function on lifted arrays gives what numpy gives row by row."""
+"""Every function on vectorised arrays gives what numpy gives row by row."""
 
 import math
 
@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from telic.rewards.lifting.array import NotLiftable, lift
-from telic.rewards.lifting.functions import floats
-from telic.rewards.lifting.tables import BUILTINS, LINALG, MATH, METHODS, NUMPY, Shim
+from telic.rewards.vectorise.array import NotVectorisable, as_array
+from telic.rewards.vectorise.functions import floats
+from telic.rewards.vectorise.tables import BUILTINS, LINALG, MATH, METHODS, NUMPY, Shim
 
 ROWS = np.random.default_rng(0).uniform(0.05, 0.95, (5, 6))
 NP, PY = Shim(np, "np", NUMPY), Shim(math, "math", MATH)
@@ -62,8 +62,8 @@ power remainder subtract true_divide
 
 
 def rows_of(function):
-    """Compute all rows at once, as lifting does."""
-    return torch.vmap(lambda x: floats(function(lift(x))))(torch.from_numpy(ROWS)).numpy()
+    """Compute all rows at once, as vectorising does."""
+    return torch.vmap(lambda x: floats(function(as_array(x))))(torch.from_numpy(ROWS)).numpy()
 
 
 def call(name):
@@ -111,7 +111,7 @@ def test_norms(axis):
     expected = [np.linalg.norm(row.reshape(2, 3), axis=axis) for row in ROWS]
     got = rows_of(lambda x: shim.norm(NP.reshape(x, (2, 3)), axis=axis))
     np.testing.assert_allclose(got, expected, rtol=1e-12)
-    with pytest.raises(NotLiftable, match="ord=nuc"):
+    with pytest.raises(NotVectorisable, match="ord=nuc"):
         rows_of(lambda x: shim.norm(NP.reshape(x, (2, 3)), ord="nuc"))
 
 
@@ -137,9 +137,9 @@ def test_python_functions(use):
 
 
 def test_functions_that_are_not_known_are_named():
-    with pytest.raises(NotLiftable, match=r"np\.interp"):
+    with pytest.raises(NotVectorisable, match=r"np\.interp"):
         rows_of(lambda x: NP.interp(x, [0, 1], [0, 1]))
-    with pytest.raises(NotLiftable, match="isinstance of a value"):
+    with pytest.raises(NotVectorisable, match="isinstance of a value"):
         rows_of(lambda x: BUILTINS["isinstance"](x, float))
 
 

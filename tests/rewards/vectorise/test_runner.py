@@ -3,8 +3,8 @@ import torch
 
 from telic.envs.info import Info
 from telic.errors import RewardError
-from telic.rewards import load_reward
-from telic.rewards.lifting import LiftedRunner
+from telic.rewards.load import load_reward
+from telic.rewards.vectorise import VectorisedRunner
 
 
 class Watched(Info):
@@ -28,7 +28,7 @@ def inputs():
 
 
 def runner_of(text, names=("a",), weights=None):
-    runner = LiftedRunner(load_reward(text).definition, weights or {}, names)
+    runner = VectorisedRunner(load_reward(text).definition, weights or {}, names)
     runner.start(3, "cpu")
     return runner
 
@@ -79,8 +79,8 @@ def test_the_number_of_environments_may_change_at_a_start():
         ("return undefined, {'a': 0.0}", "NameError"),
     ],
 )
-def test_what_prevents_lifting_is_named_with_its_line(line, reason):
-    runner = LiftedRunner(load_reward(function(line), trusted=True).definition, {}, ("a",))
+def test_what_prevents_vectorising_is_named_with_its_line(line, reason):
+    runner = VectorisedRunner(load_reward(function(line), trusted=True).definition, {}, ("a",))
     runner.start(3, "cpu")
     with pytest.raises(RewardError, match=reason):
         runner.run(*inputs())

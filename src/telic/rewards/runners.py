@@ -1,11 +1,12 @@
-"""Run a reward that is written for all environments at once."""
+"""The seam between a reward's code and the trainer: ways to run it on N environments."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,8 +14,95 @@ from telic.envs.info import Info, InfoSchema
 from telic.errors import RewardError
 from telic.rewards.contract import Device, RewardFunction, RewardStep, initial_memory, reset_memory
 from telic.rewards.definition import Definition
-from telic.rewards.mistakes import Circumstances, explain, place
-from telic.rewards.runner import as_column, unpack
+from telic.rewards.mistakes import Circumstances, explain, place, wrong_value
+from telic.rewards.recording import TransitionRecording
+from telic.rewards.source import Source
+
+
+class Runner(Protocol):
+    """One way to run a reward on N environments; owns what is kept between steps."""
+
+    def start(self, num_envs: int, device: Device) -> None:
+        """Begin anew with N environments, all at the start of an episode."""
+        ...
+
+    def run(self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info) -> RewardStep:
+        """Reward one step. Raises RewardError with the line; changes none of its arguments."""
+        ...
+
+    def reset(self, mask: Tensor) -> None:
+        """Forget the episodes that ended, (N,) bool."""
+        ...
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what is kept between steps, as plain data and tensors."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Put it back, after `start`."""
+        ...
+
+
+class Stateless:
+    """The part of a runner that has nothing to do when nothing is kept."""
+
+    def reset(self, mask: Tensor) -> None:
+        """Do nothing."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return nothing."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Do nothing."""
+
+
+def unpack(result: Any, source: Source | None) -> tuple[Any, dict[str, Any]]:
+    """Return total and terms; raises RewardError for anything but a pair of them."""
+    if isinstance(result, tuple | list) and len(result) == 2 and isinstance(result[1], dict):
+        return result[0], result[1]
+    got = type(result).__name__
+    if isinstance(result, tuple | list):
+        got = f"{len(result)} values ({', '.join(type(each).__name__ for each in result)})"
+    raise RewardError(
+        f"{place(source, None)} returned {got}.",
+        hint='Return the total and a dictionary of its terms, e.g. total, {"speed": speed}.',
+    )
+
+
+def as_column(
+    value: Any, num_envs: int, device: Device, term: str, source: Source | None
+) -> Tensor:
+    """Return a batched value as (N,) float32; a single number serves every environment.
+
+    `term` is its name, or "" for the total. Raises RewardError for other shapes.
+    """
+    if isinstance(value, Tensor) and value.shape == (num_envs,):
+        return value if value.dtype is torch.float32 else value.float()
+    if isinstance(value, np.ndarray | np.generic):
+        value = torch.as_tensor(np.asarray(value), device=device)
+    if isinstance(value, bool | int | float):  # made there: nothing to send to the device
+        return torch.full((num_envs,), float(value), device=device)
+    if isinstance(value, Tensor) and value.ndim == 0:
+        return value.to(device, torch.float32).expand(num_envs)
+    if isinstance(value, Tensor) and value.shape == (num_envs,):
+        return value.float()
+    raise _wrong_shape(value, num_envs, term, source)
+
+
+def _wrong_shape(value: Any, num_envs: int, term: str, source: Source | None) -> RewardError:
+    if not isinstance(value, Tensor):
+        hint = "Return one number per environment: a tensor of shape (N,)."
+        return wrong_value(source, term, f"is a {type(value).__name__}, not a tensor", hint)
+    shape = tuple(value.shape)
+    if shape == (num_envs, 1):
+        hint = "Drop keepdim=True, or take [:, 0]."
+    elif len(shape) > 1 and shape[0] == num_envs:
+        hint = "Reduce the last dimension, e.g. with .sum(-1)."
+    else:
+        hint = "Index columns with x[:, 3]: the first dimension counts environments."
+    what = f"has shape {shape} for {num_envs} environments; it must be ({num_envs},)"
+    return wrong_value(source, term, what, hint)
 
 
 class PrivateInfo(Info):
@@ -189,3 +277,55 @@ class BatchedRunner:
             action.shape[-1] if action.ndim > 1 else 1,
         )
         return explain(error, self._source, when)
+
+
+_PREFIX = "reward_"
+_ROUNDING = 1e-4
+
+
+def parts(info: Info) -> tuple[str, ...]:
+    """Return the names of the environment's reward parts, without their common prefix."""
+    return tuple(name.removeprefix(_PREFIX) for name in info if name.startswith(_PREFIX))
+
+
+def parts_are_all(recording: TransitionRecording) -> bool:
+    """Say whether the parts in the infos sum to the environment's reward."""
+    return all(
+        torch.allclose(_sum(moment.info), moment.env_reward, rtol=_ROUNDING, atol=_ROUNDING)
+        for moment in recording.transitions
+        if parts(moment.info)
+    ) and bool(parts(recording.transitions[0].info))
+
+
+class EnvironmentRunner(Stateless):
+    """Passes the environment's own reward on. Implements `Runner`.
+
+    The total is what the caller gives, else info["reward"], else the sum of the parts where they
+    are known to be all of it.
+    """
+
+    def __init__(self, term_names: tuple[str, ...], *, parts_are_all: bool) -> None:
+        self._term_names = term_names
+        self._parts_are_all = parts_are_all
+
+    def start(self, num_envs: int, device: Device) -> None:
+        """Do nothing."""
+
+    def run(self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info) -> RewardStep:
+        """Reward one step; see `Runner.run`."""
+        if "reward" in info:
+            return self.split(info["reward"], info)
+        if self._parts_are_all:
+            return self.split(_sum(info), info)
+        raise RewardError(
+            "The environment's own reward is not in its infos, nor do its parts sum to it.",
+            hint="Give it to the call: reward(obs, action, next_obs, info, step.reward).",
+        )
+
+    def split(self, total: Tensor, info: Info) -> RewardStep:
+        """Return a known total with its parts as terms."""
+        return RewardStep(total.float(), {name: info[_PREFIX + name] for name in self._term_names})
+
+
+def _sum(info: Info) -> Tensor:
+    return torch.stack([info[_PREFIX + name] for name in parts(info)]).sum(0)

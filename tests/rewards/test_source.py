@@ -2,8 +2,7 @@ import ast
 
 import pytest
 
-from telic.rewards.kept import kept_state
-from telic.rewards.scan import scan
+from telic.rewards.source import kept_state, scan
 
 
 def of(text):
