@@ -31,7 +31,7 @@ def tensor_of(value: Any) -> Tensor:
         return value.tensor
     if isinstance(value, Tensor):
         return value
-    if isinstance(value, list | tuple) and any(map(is_vectorised, value)):
+    if isinstance(value, list | tuple) and any(map(varies, value)):
         parts = [tensor_of(each) for each in value]
         if all(each.dtype is torch.bool for each in parts):
             return torch.stack(parts)
@@ -41,10 +41,10 @@ def tensor_of(value: Any) -> Tensor:
     return torch.tensor(array if array.dtype == bool else array.astype(np.float64))
 
 
-def is_vectorised(value: Any) -> bool:
+def varies(value: Any) -> bool:
     """Say whether a value is, or contains, an array that differs between environments."""
     if isinstance(value, list | tuple):
-        return any(map(is_vectorised, value))
+        return any(map(varies, value))
     return isinstance(value, VectorArray)
 
 
@@ -224,7 +224,7 @@ def _is_basic(index: Any) -> bool:
 
 def _places(array: VectorArray, index: Any) -> Tensor:
     """Return the flat places that numpy would take for an index: masks, lists and the like."""
-    if is_vectorised(index):
+    if varies(index):
         raise NotVectorisable("an index that differs between environments")
     places = np.arange(array.size).reshape(array.shape)[index]
     return torch.as_tensor(np.ascontiguousarray(places), device=array.tensor.device)

@@ -1,4 +1,8 @@
-"""Functions on vectorised arrays with the meaning that numpy, math and Python give them."""
+"""Functions on vectorised arrays with the meaning that numpy, math and Python give them.
+
+The second half is what Python's branches become when both sides are computed: a choice per
+environment.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +21,8 @@ from telic.rewards.vectorise.array import (
     VectorArray,
     as_array,
     is_number,
-    is_vectorised,
     tensor_of,
+    varies,
 )
 
 Function = Callable[..., Any]
@@ -198,7 +202,7 @@ def extreme_of(largest: bool, plain: Function) -> Function:
     def call(*values: Any, **options: Any) -> Any:
         if len(values) == 1:
             values = tuple(values[0])
-        if not is_vectorised(values):
+        if not varies(values):
             return plain(values, **options)
         if options:
             raise NotVectorisable(f"{plain.__name__} with {', '.join(options)}")
@@ -212,7 +216,7 @@ def quantifier(plain: Function, function: Function) -> Function:
 
     def call(values: Any) -> Any:
         values = list(values)
-        if not is_vectorised(values):
+        if not varies(values):
             return plain(values)
         return VectorArray(function(torch.stack([truths(each) for each in values])))
 
@@ -231,6 +235,9 @@ def is_instance(value: Any, kinds: Any) -> bool:
     return builtins.isinstance(value, tuple(PLAIN.get(each, each) for each in kinds))
 
 
+# ---- branches
+
+
 class _Missing:
     """A name that has no value yet."""
 
@@ -241,7 +248,7 @@ Lazy = Callable[[], Any]
 
 def truth(value: Any) -> Any:
     """Return a condition: a plain bool where it is the same for all, else an array of one."""
-    if not is_vectorised(value):
+    if not varies(value):
         return bool(value)
     if value.size != 1:
         raise ValueError("The truth value of an array with more than one element is ambiguous")

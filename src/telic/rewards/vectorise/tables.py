@@ -13,8 +13,8 @@ from telic.rewards.vectorise.array import (
     NotVectorisable,
     VectorArray,
     as_array,
-    is_vectorised,
     tensor_of,
+    varies,
 )
 
 Table = dict[str, on.Function]
@@ -152,7 +152,7 @@ METHODS: Table = {
     "tolist": list,
 }
 
-_ALWAYS_VECTORISED = frozenset(("zeros", "ones", "empty", "full", "zeros_like", "ones_like"))
+_MAKERS = frozenset(("zeros", "ones", "empty", "full", "zeros_like", "ones_like"))
 """makers of arrays that code goes on to write values into"""
 
 
@@ -173,11 +173,7 @@ class Shim:
         return functools.partial(self._call, name, real)
 
     def _call(self, name: str, real: on.Function, /, *args: Any, **kwargs: Any) -> Any:
-        if (
-            name in _ALWAYS_VECTORISED
-            or is_vectorised(args)
-            or is_vectorised(tuple(kwargs.values()))
-        ):
+        if name in _MAKERS or varies(args) or varies(tuple(kwargs.values())):
             if name not in self._table:
                 raise NotVectorisable(f"{self._name}.{name}")
             return self._table[name](*args, **kwargs)
