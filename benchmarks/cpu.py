@@ -26,6 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 import telic
+from telic.core.events import EvalDone, Event, TrainProgress
 from telic.sim import CpuSimulation, load_model
 from telic.storage.layout import RunFolder
 from telic.storage.scalars import read_rows
@@ -150,9 +151,9 @@ def training_rate(env_id: str, seconds: float = 15.0, **settings: Any) -> dict[s
     with tempfile.TemporaryDirectory() as folder:
         marks: list[tuple[float, float, int]] = []
 
-        def listen(event: dict[str, Any]) -> None:
-            if event["event"] == "train.progress":
-                marks.append((time.perf_counter(), busy_seconds(), event["step"]))
+        def listen(event: Event) -> None:
+            if isinstance(event, TrainProgress):
+                marks.append((time.perf_counter(), busy_seconds(), event.step))
 
         def stop() -> bool:
             return bool(marks) and time.perf_counter() - marks[0][0] > seconds
@@ -228,14 +229,14 @@ def our_time(env_id: str, seed: int, target: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         found: list[dict[str, Any]] = []
 
-        def listen(event: dict[str, Any]) -> None:
-            if event["event"] == "eval.done":
-                (record,) = event["members"].values()
+        def listen(event: Event) -> None:
+            if isinstance(event, EvalDone):
+                (record,) = event.members.values()
                 found.append(
                     {
-                        "step": event["step"],
-                        "return": record["mean_return"],
-                        "evaluating": event["seconds"],
+                        "step": event.step,
+                        "return": record.mean_return,
+                        "evaluating": event.seconds,
                     }
                 )
 

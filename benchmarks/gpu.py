@@ -30,6 +30,7 @@ from rich.console import Console
 from rich.table import Table
 
 import telic
+from telic.core.events import EvalDone, Event, LogMessage, TrainFinding
 from telic.sim import load_model
 from telic.sim.gpu import GpuSimulation
 from telic.storage.layout import RunFolder
@@ -181,22 +182,22 @@ def train(target: float | None, *, env: str = "HalfCheetah-v5", **options: Any) 
     peak = [0.0]
     evaluating = 0.0
 
-    def listen(event: dict[str, Any]) -> None:
+    def listen(event: Event) -> None:
         nonlocal evaluating
         peak[0] = max(peak[0], used_gib())
-        if event["event"] == "log" or event["event"] == "train.finding":
-            console.print(f"  {event['message']}")
-        if event["event"] == "eval.done":
-            returns = [each["env_return"] for each in event["members"].values()]
+        if isinstance(event, LogMessage | TrainFinding):
+            console.print(f"  {event.message}")
+        if isinstance(event, EvalDone):
+            returns = [each.env_return for each in event.members.values()]
             points.append(
                 {
-                    "step": event["step"],
+                    "step": event.step,
                     "returns": returns,
                     "mean": statistics.fmean(returns),
                     "before": evaluating,
                 }
             )
-            evaluating += event["seconds"]
+            evaluating += event.seconds
 
     def reached() -> bool:
         return target is not None and bool(points) and points[-1]["mean"] >= target

@@ -1,6 +1,7 @@
 """A reward written for one environment at a time runs unchanged; telic says what it costs."""
 
 import telic
+from telic.core.events import ProbeDone
 
 SOURCE = '''
 import numpy as np
@@ -16,8 +17,8 @@ def reward_fn(obs, action, next_obs, info):
 
 
 def listen(event):
-    if event["event"] == "probe.done":
-        print(f"{event['mode']}: {event['microseconds_per_step']:.2f} µs per step")
+    if isinstance(event, ProbeDone):
+        print(f"{event.mode}: {event.microseconds_per_step:.2f} µs per step")
 
 
 if __name__ == "__main__":

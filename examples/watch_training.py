@@ -1,15 +1,16 @@
 """Follow training from Python, stop it when it is good enough, and go on later."""
 
 import telic
+from telic.core.events import EvalDone
 
 best = 0.0
 
 
 def listen(event):
     global best
-    if event["event"] == "eval.done":
-        best = max(record["mean_return"] for record in event["members"].values())
-        print(f"{event['step']:,} steps: {best:.0f}")
+    if isinstance(event, EvalDone):
+        best = max(record.mean_return for record in event.members.values())
+        print(f"{event.step:,} steps: {best:.0f}")
 
 
 if __name__ == "__main__":

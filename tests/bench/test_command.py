@@ -8,7 +8,6 @@ import pytest
 from typer.testing import CliRunner
 
 from telic.bench.suite import load_suite
-from telic.cli import bench
 from telic.cli.main import app
 
 GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "measure-with-the-benchmark.md"
@@ -62,8 +61,9 @@ def test_every_outcome_has_a_mark():
 
     from telic.bench.cards import WORDS
     from telic.bench.records import Outcome
+    from telic.cli.views import OUTCOMES
 
-    assert set(get_args(Outcome)) == set(bench._MARKS) == set(WORDS)
+    assert set(get_args(Outcome)) == set(OUTCOMES) == set(WORDS)
 
 
 @pytest.mark.long

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from telic.cli.output import console
-from telic.cli.steered import SteeredView
+from telic.cli.views import SessionView
+from telic.core.events import PersonNote, SessionAdmitted, SessionNotes, SessionResumed, decode
 from telic.session.admission import Admission
 from telic.session.control import Steering, Stopped
 from telic.session.forecast import forecast
@@ -151,7 +152,7 @@ def test_a_finished_session_points_to_a_branch(session, tmp_path):
 
 
 def test_what_a_session_takes_and_waits_for_is_said_in_words(session):
-    view = SteeredView()
+    view = SessionView()
     made = forecast(
         (30_000, 70_000),
         Allowance(steps=50_000),
@@ -162,13 +163,14 @@ def test_what_a_session_takes_and_waits_for_is_said_in_words(session):
         calls=7,
     )
     with console.capture() as said:
-        view({"event": "session.forecast", **made.model_dump()})
+        view(decode({"event": "session.forecast", **made.model_dump()}))
         Account(session, Allowance(steps=50_000, hours=2)).report(view, 1)
         for name in ("paused", "waiting"):
-            view({"event": f"session.{name}", "message": f"{name}: telic resume [x]"})
-        view({"event": "session.resumed"})
-        view({"event": "session.admitted", "waited_s": 75.0})
-        view({"event": "session.notes", "number": 2, "notes": [{"author": "ada", "text": "slow"}]})
+            text = f"{name}: telic resume [x]"
+            view(decode({"event": f"session.{name}", "reason": "cores", "message": text}))
+        view(SessionResumed())
+        view(SessionAdmitted(waited_s=75.0))
+        view(SessionNotes(number=2, notes=(PersonNote(author="ada", text="slow"),)))
     text = said.get()
     for words in (
         "30,000 steps if the first try passes, at most 100,000 steps",

@@ -6,6 +6,7 @@ from pydantic import Field
 from telic.core.config import Record
 from telic.llm import Limits, Models, Request
 from telic.llm.keys import KEY_NAMES
+from tests.heard import Heard
 
 
 class Plan(Record):
@@ -32,13 +33,13 @@ def _no_keys(monkeypatch):
 
 @pytest.fixture
 def events():
-    return []
+    return Heard()
 
 
 @pytest.fixture
 def models(tmp_path, events):
     def build(provider, **options):
-        options = {"limits": FAST, "on_event": events.append} | options
+        options = {"limits": FAST, "on_event": events} | options
         return Models(provider, tmp_path, **options)
 
     return build

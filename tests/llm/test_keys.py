@@ -7,6 +7,7 @@ from urllib.parse import quote
 import pytest
 
 import telic.llm
+from telic.core.events import encode
 from telic.errors import TelicError, UsageError
 from telic.llm import Host, ModelUnavailable, Outage, RawReply, Recorder, Scripted, keys, redact
 from telic.llm.orders import publish
@@ -58,7 +59,7 @@ ERRORS = [
 def test_a_key_in_an_error_reaches_nothing(models, tmp_path, error):
     provider = Leaky(error)
     with JsonLines(tmp_path / "events.jsonl") as log:
-        path = models(provider, on_event=log.append)
+        path = models(provider, on_event=lambda event: log.append(encode(event)))
         with pytest.raises(TelicError) as caught:
             path.ask(question(f"My key is {KEY}."))
     written = everything_written(tmp_path)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from telic.core.events import ModelRejected, ModelReply
 from telic.errors import UsageError
 from telic.llm import (
     Budget,
@@ -64,7 +65,7 @@ def test_a_crash_between_the_reply_and_its_use_loses_nothing(models):
         pass
 
     def die(event):
-        if event["event"] == "model.reply":
+        if isinstance(event, ModelReply):
             raise Crash
 
     with pytest.raises(Crash):
@@ -75,11 +76,12 @@ def test_a_crash_between_the_reply_and_its_use_loses_nothing(models):
 def test_a_killed_process_does_not_pay_again(models, tmp_path):
     code = """
 import os, pathlib, signal, sys
+from telic.core.events import ModelReply
 from telic.llm import Models, Scripted
 from tests.llm.conftest import GOOD, question
 
 def die(event):
-    if event["event"] == "model.reply":
+    if isinstance(event, ModelReply):
         os.kill(os.getpid(), signal.SIGKILL)
 
 Models(Scripted([GOOD]), pathlib.Path(sys.argv[1]), on_event=die).ask(question())
@@ -97,7 +99,7 @@ def test_a_crash_before_the_repair_pays_only_the_repair(models, tmp_path):
         return bool(stop)
 
     def notice(event):
-        if event["event"] == "model.rejected":
+        if isinstance(event, ModelRejected):
             stop.append(True)
 
     bad = PRICED.model_copy(update={"text": "{}"})

@@ -11,6 +11,7 @@ from telic.errors import ConfigError, TelicError, UnknownName
 from telic.rendering import RenderJob, backends, choose_backend, film_strip, render, render_one
 from telic.rendering.video import read_frames, read_video_facts
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
+from tests.heard import Heard
 
 SMALL = {"width": 96, "height": 72}
 
@@ -40,12 +41,12 @@ def test_a_backend_that_cannot_draw_says_why(monkeypatch):
 
 def test_rays_draw_a_video_and_a_strip_in_one_child(cheetah_file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    heard = []
+    heard = Heard()
     jobs = [
         RenderJob(trajectory=cheetah_file, output=Path("v.mp4"), **SMALL),
         RenderJob(trajectory=Path("cheetah.npz"), output=Path("s.png"), frames=3, **SMALL),
     ]
-    video, strip = render(jobs, backend="rays", listener=heard.append)
+    video, strip = render(jobs, backend="rays", listener=heard)
     assert (video.error, video.backend, video.frames, video.fps) == (None, "rays", 40, 20.0)
     facts = read_video_facts(tmp_path / "v.mp4")
     assert (facts.codec, facts.width, facts.height) == ("h264", 96, 72)
@@ -96,9 +97,9 @@ def test_a_backend_that_crashes_is_replaced_and_that_is_said(cheetah_file, tmp_p
 
     monkeypatch.setattr(backends, "command", crash_twice)
     monkeypatch.setattr(backends, "candidates", lambda: ("egl", "osmesa", "rays"))
-    heard = []
+    heard = Heard()
     job = RenderJob(trajectory=cheetah_file, output=tmp_path / "s.png", frames=1, **SMALL)
-    (done,) = render([job], backend="egl", listener=heard.append)
+    (done,) = render([job], backend="egl", listener=heard)
     assert (done.error, done.backend) == (None, "rays")
     said = [event["message"] for event in heard if event["event"] == "log"]
     assert len(said) == 2

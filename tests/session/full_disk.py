@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from telic.core.events import Event, TrainProgress
 from telic.errors import ResourceError
 from telic.session.api import run
 
@@ -21,8 +22,8 @@ def main(folder: Path) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={ROOM}", "tmpfs", folder], check=True)
     filler = folder / "filler"
 
-    def fill(event: dict) -> None:
-        if event["event"] == "train.progress" and not filler.exists():
+    def fill(event: Event) -> None:
+        if isinstance(event, TrainProgress) and not filler.exists():
             free = os.statvfs(folder)
             with filler.open("wb") as file:
                 os.posix_fallocate(file.fileno(), 0, free.f_bavail * free.f_frsize - 16_384)

@@ -7,6 +7,7 @@ from importlib import import_module
 import pytest
 
 from telic import llm
+from telic.core.events import ignore
 from telic.llm import Limits, Models, Request, Scripted
 from telic.rendering.jobs import Rendering
 from telic.sandbox import host
@@ -16,6 +17,7 @@ from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
 from telic.training.run import LocalChannel
 from tests.agents.scripts import REVISION, SCRIPT, STRICT
+from tests.heard import Heard
 
 FAST = Limits(deadline_s=20, attempt_s=10, attempts=2, first_wait_s=0.01, longest_wait_s=0.02)
 SMALL = {"seeds": (1, 2), "episodes": 4, "steps": 256, "vision": False, "model": "scripted"}
@@ -43,7 +45,8 @@ def at_home() -> Iterator[pytest.MonkeyPatch]:
 
 def _work_here(entry, payload, *, on_message=lambda message: None, should_stop=None, **_):
     module = import_module(entry)
-    channel = LocalChannel(on_message, should_stop or (lambda: False))
+    channel = LocalChannel(ignore, should_stop or (lambda: False))
+    channel.send = on_message
     return module.run(module.prepare(payload, channel), payload, channel)
 
 
@@ -58,7 +61,7 @@ class Asking:
     def __init__(self, patch: pytest.MonkeyPatch, runs_dir) -> None:
         self._patch = patch
         self.runs_dir = runs_dir
-        self.events: list[dict] = []
+        self.events = Heard()
         """of the last session"""
         self.requests: list[Request] = []
         """everything that was ever asked"""
@@ -76,13 +79,13 @@ class Asking:
     def run(self, script, *, until: str | None = None, limits: Limits = FAST, **changes):
         """Run a session, or the beginning of it; returns it and the roles that were asked."""
         self.connect(script, limits)
-        self.events, before = [], len(self.requests)
+        self.events, before = Heard(), len(self.requests)
         request = {**SMALL, "iterations": 1, "runs_dir": self.runs_dir, **changes}
 
         def should_stop() -> bool:
             return until is not None and until in self.kinds()
 
-        session = run("run", on_event=self.events.append, should_stop=should_stop, **request)
+        session = run("run", on_event=self.events, should_stop=should_stop, **request)
         return session, [each.role for each in self.requests[before:]]
 
     def kinds(self) -> list[str]:

@@ -40,7 +40,7 @@ def start(tmp_path):
 
 def visit(folder, name, cores, stay_s):
     def tell(event):
-        (folder / f"{name}.said").write_text(event.get("message", ""))
+        (folder / f"{name}.said").write_text(getattr(event, "message", ""))
 
     with Admission(folder / "door", cores=[0, 1]).admit(Need(cores, None), name, tell=tell):
         write(folder, name, "in")
@@ -153,7 +153,7 @@ def test_memory_promised_to_another_is_waited_for(tmp_path, monkeypatch):
         first.enter_context(door.admit(Need(1, 2 * GIB), "first"))
 
         def leave(event):
-            said.append(event.get("message"))
+            said.append(getattr(event, "message", None))
             first.close()
 
         with door.admit(Need(1, 2 * GIB), "second", tell=leave) as got:

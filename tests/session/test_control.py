@@ -18,6 +18,7 @@ from telic.storage.files import read_json, write_json
 from telic.storage.layout import RunFolder
 from telic.storage.locks import RunLock
 from telic.training.run import status_of
+from tests.heard import Heard
 from tests.session.sessions import CRITERIA, add_run, make_session, until
 from tests.training.small import small_job
 
@@ -29,12 +30,12 @@ class Sitting:
 
     def __init__(self, folder, work, runtime, **allowance):
         self.folder = folder
-        self.events = []
+        self.events = Heard()
         self.result = None
         self.error = None
         account = Account(folder, Allowance(**allowance))
         door = Admission(runtime, cores=[0, 1])
-        self.steering = Steering(folder, self.events.append, lambda: False, account, door)
+        self.steering = Steering(folder, self.events, lambda: False, account, door)
         self._work = work
         self.thread = threading.Thread(target=self._run)
         self.thread.start()

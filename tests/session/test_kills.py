@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from telic import llm
+from telic.core.events import TrainEnd, TrainStart
 from telic.errors import Refused
 from telic.llm import Models, Scripted
 from telic.session import loop
@@ -49,8 +50,8 @@ def work(folder: Path, intent: str = "run") -> None:
     log = JsonLines(folder / "trainings.jsonl")
 
     def note(event):
-        if event["event"] in ("train.start", "train.end"):
-            log.append({"pid": os.getpid(), "what": event["event"]})
+        if isinstance(event, TrainStart | TrainEnd):
+            log.append({"pid": os.getpid(), "what": event.NAME})
 
     with at_home() as patch:
         patch.setattr(llm, "connect", lambda name, where, **o: Models(provider, where, **o))

@@ -16,6 +16,7 @@ from telic.session.revise import revise
 from telic.session.weights import weights_in, with_weights
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
+from tests.heard import Heard
 from tests.training.small import SPEED
 
 JUDGE = """
@@ -60,8 +61,8 @@ def author(monkeypatch):
 def test_a_session_passes_and_leaves_a_report(author, tmp_path, monkeypatch):
     monkeypatch.setattr(api, "kept", kept)
     author(goal=1.0)
-    events = []
-    session = run("move", runs_dir=tmp_path, on_event=events.append, **SMALL)
+    events = Heard()
+    session = run("move", runs_dir=tmp_path, on_event=events, **SMALL)
     assert session.passed and session.summary.score == pytest.approx(1.0)
     assert session.summary.iterations == 1
     report = (session.path / "report.md").read_text()
@@ -100,11 +101,11 @@ def test_a_session_that_cannot_pass_revises_and_says_so(author, tmp_path):
 @pytest.mark.long  # test_kills shows it in less time
 def test_the_same_request_goes_on_and_asks_nobody_twice(author, tmp_path):
     asked = author(goal=1.0)
-    seen = []
+    seen = Heard()
     request = {**SMALL, "steps": 16_384, "runs_dir": tmp_path}
     stopped = run(
         "move",
-        on_event=seen.append,
+        on_event=seen,
         should_stop=lambda: any(each["event"] == "train.start" for each in seen),
         **request,
     )

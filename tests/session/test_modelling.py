@@ -17,6 +17,7 @@ from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
 from telic.training.presets import PRESETS, preset
 from tests.agents.scripts import JUDGE, REVISION, REWARD, SCRIPT, STRICT
+from tests.heard import Heard
 from tests.session.test_memory import learned
 from tests.training.small import SPEED
 
@@ -75,8 +76,8 @@ def judge(episode):
     script = {**SCRIPT, "reward_author": answers, "judge_author": {"reasoning": "", "source": runs}}
     script["elicitor"] = {**SCRIPT["elicitor"], "fine": []}
     provider = scripted(script)
-    told = []
-    run("run", runs_dir=tmp_path, iterations=1, on_event=told.append, **SMALL)
+    told = Heard()
+    run("run", runs_dir=tmp_path, iterations=1, on_event=told, **SMALL)
     [first, second] = [each.prompt for each in provider.requests if each.role == "reward_author"]
     assert "sent back" not in first and "sent back" in second and "pays a robot" in second
     tried = [each for each in told if each["event"] == "session.tried"]
@@ -99,10 +100,10 @@ def test_work_orders_can_be_answered_and_nothing_is_asked_twice(tmp_path):
     person = threading.Thread(target=play_the_model)
     person.start()
     request = {**SMALL, "model": "host", "runs_dir": tmp_path, "iterations": 1}
-    seen = []
+    seen = Heard()
     stopped = run(
         "run",
-        on_event=seen.append,
+        on_event=seen,
         should_stop=lambda: any(each["event"] == "train.start" for each in seen),
         **{**request, "steps": 16_384},
     )

@@ -14,6 +14,7 @@ from telic.llm import Models, Scripted
 from telic.session.api import run
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
+from tests.heard import Heard
 
 RECORDED = sorted((Path(__file__).parent / "recorded").glob("*.json"))
 LOOKING = ("vision_criteria", "vision_judge", "vision_again")
@@ -30,7 +31,7 @@ def test_what_a_model_wrote_then_is_still_accepted(path, tmp_path, monkeypatch):
     monkeypatch.setattr(
         llm, "connect", lambda name, folder, **more: Models(provider, folder, **more)
     )
-    told = []
+    told = Heard()
     session = run(
         recorded["intent"],
         env=recorded["env"],
@@ -41,7 +42,7 @@ def test_what_a_model_wrote_then_is_still_accepted(path, tmp_path, monkeypatch):
         steps=512,
         iterations=1,
         vision=False,
-        on_event=told.append,
+        on_event=told,
     )
     first = ("elicitor", "judge_author", "reviewer", "reward_author")
     asked = [each.role for each in provider.requests]

@@ -30,6 +30,7 @@ from telic.session.report.markdown import plain
 from telic.storage.files import JsonLines, read_json, write_json, write_text
 from telic.storage.layout import SessionFolder
 from telic.storage.scalars import ScalarLog
+from tests.heard import Heard
 from tests.session.test_spending import pay
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>|`**"
@@ -139,8 +140,8 @@ class Session:
 
     def report(self):
         """Write the report; return page, Markdown, and what was told."""
-        told = []
-        write_report(self.folder, self.config, self.author, self.history, self.summary, told.append)
+        told = Heard()
+        write_report(self.folder, self.config, self.author, self.history, self.summary, told)
         return self.folder.page.read_text(), self.folder.report.read_text(), told
 
 
@@ -342,8 +343,8 @@ def test_a_damaged_file_costs_one_section_only(tmp_path):
 def test_a_report_that_cannot_be_written_does_not_fail_the_session(tmp_path):
     session = Session(tmp_path, outcome="stopped")
     session.folder.page.mkdir()
-    told = []
-    write_report(session.folder, session.config, None, [], session.summary, told.append)
+    told = Heard()
+    write_report(session.folder, session.config, None, [], session.summary, told)
     assert "report.html" in told[0]["message"]
     assert "report.html" in session.folder.report.read_text()
 
@@ -390,8 +391,14 @@ def test_the_runner_up_is_the_reward_that_stands_second():
 
 def test_what_models_cost_is_what_was_paid_also_for_nothing(tmp_path):
     session = Session(tmp_path, iteration(1, score(0.9)), seeds=(1,))
+    call = {"role": "author", "key": "k", "model": "a:b"}
+    sent = {"event": "model.sent", **call, "attempt": 1, "system": "", "prompt": "?"}
     reply = {
         "event": "model.reply",
+        **call,
+        "answer": "{}",
+        "price_usd": 0.25,
+        "attempts": 1,
         "latency_s": 5.0,
         "cached": False,
         "tokens": {"input": 100, "output": 20},
@@ -400,7 +407,7 @@ def test_what_models_cost_is_what_was_paid_also_for_nothing(tmp_path):
     pay(session.folder, "useless", 0.5)
     Replies(session.folder.path / "replies").set_aside("useless")
     log = JsonLines(session.folder.events)
-    for each in ({"event": "model.sent", "model": "a:b"}, reply, {**reply, "cached": True}):
+    for each in (sent, reply, {**reply, "cached": True}):
         log.append(each)
     costs = read_costs(session.folder, session.history, session.summary)
     assert costs.model[:2] == (("a:b",), 2) and costs.model.tokens == 120

@@ -17,6 +17,7 @@ from telic.session.forecast import forecast, measured_rates, planned_steps
 from telic.session.spending import Account, Allowance, AllowanceUsedUp, steps_taken
 from telic.storage.files import write_json
 from telic.storage.layout import RunFolder
+from tests.heard import Heard
 from tests.session.sessions import add_iteration, add_run, make_session, until
 
 PROCESSES = multiprocessing.get_context("fork")
@@ -130,8 +131,8 @@ def test_what_is_left_is_never_negative_and_no_limit_stays_no_limit(tmp_path):
     pay(folder, "a", 3.0)
     left = Account(folder, Allowance(steps=100, usd=2.0)).left()
     assert (left.steps, left.usd, left.hours, left.calls) == (0, 0.0, None, None)
-    events = []
-    Account(folder, Allowance(calls=5)).report(events.append, 1)
+    events = Heard()
+    Account(folder, Allowance(calls=5)).report(events, 1)
     (event,) = events
     assert (event["event"], event["number"], event["steps"]) == ("session.spent", 1, 256)
     assert event["left"] == {"hours": None, "steps": None, "usd": None, "calls": 4}

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import telic
+from telic.core.events import TrainStart
 from telic.errors import ConfigError, ResourceError, TrainingFailed
 from telic.rewards.probe import probe
 from telic.sim.choose import why_no_gpu
@@ -18,6 +19,7 @@ from telic.training.plan import plan
 from telic.training.presets import GPU_ENVS, preset, share
 from telic.training.run import execute
 from telic.training.setup import build, load_rewards, make_environments
+from tests.heard import Heard
 from tests.training.small import SPEED, train_here
 
 GIB = 2**30
@@ -143,8 +145,8 @@ def test_a_recording_does_what_the_operations_do(reward):
 @needs_gpu
 @pytest.mark.gpu
 def test_a_reward_that_looks_at_values_runs_step_by_step_and_says_so(tmp_path):
-    events = []
-    train_here(gpu_job(reward=[LOOKS]), tmp_path, on_event=events.append)
+    events = Heard()
+    train_here(gpu_job(reward=[LOOKS]), tmp_path, on_event=events)
     told = [each["message"] for each in events if each["event"] == "log"]
     assert any("step by step" in each for each in told)
 
@@ -180,16 +182,16 @@ def test_a_confined_run_trains_and_both_devices_agree_on_the_policy(tmp_path):
 @pytest.mark.gpu
 def test_a_stopped_run_goes_on(tmp_path):
     job = gpu_job(steps=65536)
-    seen = []
+    seen = Heard()
     first = train_here(
         job,
         tmp_path,
-        on_event=seen.append,
+        on_event=seen,
         should_stop=lambda: any(each["event"] == "train.progress" for each in seen),
     )
     assert read_json(first.summary)["status"] == "stopped"
-    events = []
-    second = train_here(job, tmp_path, on_event=events.append)
+    events = Heard()
+    second = train_here(job, tmp_path, on_event=events)
     assert second.path == first.path and read_json(second.summary)["status"] == "completed"
     assert next(each for each in events if each["event"] == "train.start")["resumed"]
 
@@ -199,16 +201,16 @@ def test_a_stopped_run_goes_on(tmp_path):
 def test_out_of_memory_is_said_and_the_run_goes_on_once_there_is_room(tmp_path):
     large = {"num_envs": 2048, "horizon": 16, "minibatch_size": 8192, "hidden": (512, 512)}
     job = gpu_job(steps=1_000_000, settings=large)
-    seen, taken = [], []
+    seen, taken = Heard(), []
     execute(
         job,
         tmp_path,
-        on_event=seen.append,
+        on_event=seen,
         should_stop=lambda: any(each["event"] == "train.progress" for each in seen),
     )
 
     def take_the_rest(event):
-        if event["event"] == "train.start":
+        if isinstance(event, TrainStart):
             free, _ = torch.cuda.mem_get_info()
             taken.append(torch.empty(free - (96 << 20), dtype=torch.uint8, device="cuda"))
 
@@ -216,8 +218,8 @@ def test_out_of_memory_is_said_and_the_run_goes_on_once_there_is_room(tmp_path):
         execute(job, tmp_path, on_event=take_the_rest)
     taken.clear()
     torch.cuda.empty_cache()
-    events = []
-    run = execute(job, tmp_path, on_event=events.append)
+    events = Heard()
+    run = execute(job, tmp_path, on_event=events)
     assert run.status == "completed"
     assert next(each for each in events if each["event"] == "train.start")["resumed"]
 
@@ -243,9 +245,9 @@ def test_a_gpu_that_fails_ends_in_a_clear_error_with_the_run_kept(tmp_path):
     job = gpu_job(steps=1_000_000, reward=[BREAKS], settings={"num_envs": 64, "horizon": 8})
     with pytest.raises(TrainingFailed, match="The GPU failed"):
         execute(job, tmp_path)
-    events = []
+    events = Heard()
     with pytest.raises(TrainingFailed, match="The GPU failed"):
-        execute(job, tmp_path, on_event=events.append)
+        execute(job, tmp_path, on_event=events)
     assert next(each for each in events if each["event"] == "train.start")["resumed"]
 
 

@@ -22,6 +22,7 @@ from telic.training.sb3.policy import DEFAULTS, adopt, normalised, not_honoured,
 from telic.training.sb3.worker import _solo
 from telic.training.settings import PpoSettings
 from telic.training.setup import build, load_rewards, make_env
+from tests.heard import Heard
 
 SMALL = {"num_envs": 2, "horizon": 32, "minibatch_size": 32, "epochs": 1, "hidden": (8,)}
 
@@ -267,9 +268,9 @@ def test_a_policy_may_see_the_rewards_memory():
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """Two members trained one after another in the confined worker."""
-    events = []
+    events = Heard()
     job = small_job(seeds=(1, 2))
-    run = execute_sb3(job, tmp_path_factory.mktemp("runs"), name="peer", on_event=events.append)
+    run = execute_sb3(job, tmp_path_factory.mktemp("runs"), name="peer", on_event=events)
     return RunFolder(run.path), run, events
 
 
@@ -344,10 +345,10 @@ def test_in_this_process_it_trains_the_same_numbers(trained, tmp_path):
 
 
 def test_a_stopped_run_keeps_its_policy_and_is_not_gone_on_with(tmp_path):
-    seen = []
+    seen = Heard()
     job = small_job(seeds=(1, 2), steps=640, evaluations=1)
     run = execute_sb3(
-        job, tmp_path, confined=False, on_event=seen.append, should_stop=lambda: len(seen) > 2
+        job, tmp_path, confined=False, on_event=seen, should_stop=lambda: len(seen) > 2
     )
     folder = RunFolder(run.path)
     first, second = folder.members()
@@ -365,8 +366,8 @@ def test_a_member_whose_reward_breaks_stops_alone(tmp_path):
     job = small_job(
         "Pendulum-v1", [BREAKING, UPRIGHT], steps=192, evaluations=3, env_args={}, threads=None
     )
-    events = []
-    run = execute_sb3(job, tmp_path, confined=False, on_event=events.append)
+    events = Heard()
+    run = execute_sb3(job, tmp_path, confined=False, on_event=events)
     broken, sound = (read_json(each.summary) for each in RunFolder(run.path).members())
     assert (broken["status"], sound["status"]) == ("not_finite", "completed")
     assert "The reward became NaN" in broken["findings"][0]["message"]

@@ -6,6 +6,7 @@ from telic.storage.layout import RunFolder
 from telic.training.plan import plan
 from telic.training.policy import load_policy
 from telic.training.run import execute
+from tests.heard import Heard
 
 SMALL = {"num_envs": 4, "horizon": 16, "minibatch_size": 32, "hidden": (8,), "overlap": False}
 
@@ -44,10 +45,10 @@ def test_training_goes_on_from_the_policy_it_is_given(tmp_path):
 
 def test_a_policy_of_another_size_is_left_and_said_so(tmp_path):
     first = execute(job(64), tmp_path, name="first")
-    told = []
+    told = Heard()
     starts = {(0, 1): newest(first, 1)}
     bigger = job(64, settings={**SMALL, "hidden": (16,)}, starts=starts)
-    run = execute(bigger, tmp_path, name="second", on_event=told.append)
+    run = execute(bigger, tmp_path, name="second", on_event=told)
     assert run.status == "completed"
     assert any("begins anew" in str(event.get("message")) for event in told)
 

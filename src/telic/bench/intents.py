@@ -21,7 +21,15 @@ from telic.bench.page import write_page
 from telic.bench.records import FINAL, BenchConfig, CaseResult
 from telic.bench.suite import Case, Suite
 from telic.bench.tally import Tally, tally
-from telic.core.events import Event, Listener, ignore
+from telic.core.events import (
+    BenchCase,
+    BenchEvent,
+    BenchResult,
+    Event,
+    Listener,
+    from_facts,
+    ignore,
+)
 from telic.errors import BadEnvironment, Refused
 from telic.session.api import Session
 from telic.session.api import run as run_a_session
@@ -79,7 +87,7 @@ def bench_intents(
         with JsonLines(folder.attempts) as log:
             for result in _each(attempt, waiting, jobs):
                 log.append(result.model_dump(mode="json"))
-                on_event({"event": "bench.result", **result.model_dump(mode="json")})
+                on_event(from_facts(BenchResult, result.model_dump(mode="json")))
         return Benchmark(folder.path, _write(suite, chosen, config, folder))
 
 
@@ -119,11 +127,11 @@ def _attempt(
     """Run a case as far as it goes; None when nothing was started."""
     if should_stop():
         return None
-    on_event({"event": "bench.case", "case": case.id, "env": case.env, "intent": case.intent})
+    on_event(BenchCase(case=case.id, env=case.env, intent=case.intent))
     sessions, started = folder.case(case.id), time.monotonic()
 
     def tell(event: Event) -> None:
-        on_event({**event, "case": case.id})
+        on_event(BenchEvent(case=case.id, told=event))
 
     try:
         session = _finished(case, options, sessions) or run_session(

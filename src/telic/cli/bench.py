@@ -11,8 +11,6 @@ from rich.markup import escape
 from telic.cli.options import RUNS, AsJson, Debug, RunsDir, count, integers
 from telic.cli.output import command, console, duration, number, print_json, table
 from telic.cli.progress import interruptible
-from telic.cli.run import SessionView
-from telic.core.events import Event
 
 if TYPE_CHECKING:
     from telic.bench.judges import JudgeReport
@@ -29,14 +27,6 @@ telic bench intents --suite mine.toml --model host
 
 Run the same command again to go on with what is not finished.
 """
-_MARKS = {
-    "passed": "[green]✓ passed[/]",
-    "unconfirmed": "[yellow]? not confirmed[/]",
-    "not_passed": "[yellow]✗ did not pass[/]",
-    "refused": "[blue]– refused[/]",
-    "error": "[red]! error[/]",
-    "stopped": "[dim]… stopped[/]",
-}
 
 
 def register(app: typer.Typer) -> None:
@@ -81,6 +71,7 @@ def intents(
     """Run every intent of a suite as a session: pass rates with intervals, a page with videos."""
     from telic.bench.intents import bench_intents
     from telic.bench.suite import load_suite
+    from telic.cli.views import BenchView
 
     loaded = load_suite(suite)
     cases = loaded.select(
@@ -235,24 +226,3 @@ def _rate(rate: Rate) -> str:
         f"{rate.passed} of {rate.total} ({rate.share:.0%}; {rate.low:.0%} to {rate.high:.0%} with "
         "95 % confidence)"
     )
-
-
-class BenchView(SessionView):
-    """Shows a benchmark: a line per case, and its session unless several run at a time."""
-
-    def __init__(self, total: int, brief: bool, quiet: bool) -> None:
-        super().__init__(quiet=quiet)
-        self._total = total
-        self._brief = brief
-
-    def __call__(self, event: Event) -> None:
-        """Take in one event."""
-        if not self._brief or event["event"].startswith("bench."):
-            super().__call__(event)
-
-    def _bench_case(self, event: Event) -> None:
-        self.say(f"\n[bold]── {event['case']}[/] ({self._total} cases chosen)")
-
-    def _bench_result(self, event: Event) -> None:
-        why = f": {escape(event['reason'])}" if event["reason"] else ""
-        self.say(f"{_MARKS[event['outcome']]} {event['case']['id']}{why}")

@@ -228,7 +228,8 @@ def branch(
 def _carry_on(folder: SessionFolder, as_json: bool, changes: dict[str, Any]) -> None:
     """Go on with a session in this process."""
     from telic.cli.progress import interruptible
-    from telic.cli.run import SessionView, finish
+    from telic.cli.run import finish
+    from telic.cli.views import SessionView
     from telic.session.api import carry_on
     from telic.session.control import change_request
 

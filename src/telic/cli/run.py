@@ -11,8 +11,6 @@ from rich.markup import escape
 from telic.cli.options import RUNS, AsJson, Debug, RunsDir, count, integers
 from telic.cli.output import command, console, number, print_json
 from telic.cli.progress import interruptible
-from telic.cli.steered import SteeredView
-from telic.core.events import Event
 
 if TYPE_CHECKING:
     from telic.judges.criteria import Criterion
@@ -31,10 +29,6 @@ telic run "limp" --env Walker2d-v5 --model host     answer the requests yourself
 
 Run the same command again to go on with an interrupted session.
 """
-
-# A term that stays zero matters to who wrote the reward; here that is not the person who looks on,
-# and a composed cost that is never due is as it should be. The run's records keep the finding.
-_DEAD = "dead_term"
 
 
 def register(app: typer.Typer) -> None:
@@ -89,6 +83,7 @@ def run(
     debug: Debug = False,
 ) -> None:
     """Describe a behaviour; get a trained policy and the evidence that it does what you asked."""
+    from telic.cli.views import SessionView
     from telic.sandbox.interpreters import kept
     from telic.session import WORKERS
 
@@ -163,82 +158,3 @@ def _tell(session: Session) -> None:
     if session.run is not None:
         judged = f"--member {summary.best_member} --step {summary.best_step}"
         console.print(f"policy  telic export {session.run} {judged}")
-
-
-class SessionView(SteeredView):
-    """Shows a session: what was understood, each training, each judgement."""
-
-    def __init__(self, quiet: bool = False, asks: bool = False) -> None:
-        super().__init__(quiet)
-        self._asks = asks
-        self._path: Path | None = None
-
-    def _session_start(self, event: Event) -> None:
-        self._path = Path(event["path"])
-        again = " (goes on)" if event["resumed"] else ""
-        self.say(f"[bold]{escape(event['intent'])}[/] on {escape(event['env'])}{again}")
-
-    def _train_finding(self, event: Event) -> None:
-        if not event["name"].startswith(_DEAD):
-            super()._train_finding(event)
-
-    def _probe_done(self, event: Event) -> None:
-        kept = [each for each in event.get("findings", []) if not each["name"].startswith(_DEAD)]
-        super()._probe_done({**event, "findings": kept})
-
-    def _session_waiting(self, event: Event) -> None:
-        if event["reason"] != "approval" or not self._asks or self._path is None:
-            super()._session_waiting(event)
-            return
-        from telic.session.approval import approve
-        from telic.storage.layout import SessionFolder
-
-        folder = SessionFolder(self._path)
-        self._bar.stop()
-        if typer.confirm("Go on with these criteria?", default=True):
-            approve(folder)
-        else:
-            folder.stop.touch()
-        self._bar.start()
-
-    def _session_asked(self, event: Event) -> None:
-        self.say("what it means:")
-        for each in event["criteria"]:
-            self.say(f"  • {escape(each['title'])}")
-        for each in event["doubts"]:
-            self.say(f"  [dim]{escape(each)}[/]")
-        if event["not_understood"]:
-            self.say(f"  [yellow]not understood: {escape(', '.join(event['not_understood']))}[/]")
-
-    def _session_tried(self, event: Event) -> None:
-        problems = [*event["judge_problems"], *event["reward_problems"]]
-        tried = len(event["examples"])
-        if not problems:
-            self.say(f"reward and judge agree on {tried} examples")
-        for each in problems:
-            self.say(f"[yellow]![/] {escape(each)}")
-
-    def _session_selected(self, event: Event) -> None:
-        scores = ", ".join(number(each, 2) for each in event["scores"])
-        self.say(f"short trials scored {scores}; number {event['kept'] + 1} is trained on")
-
-    def _model_sent(self, event: Event) -> None:
-        self.say(f"asking {event['model']} as {event['role']} ({event['key'][:12]})")
-
-    def _model_rejected(self, event: Event) -> None:
-        self.say(f"[yellow]![/] its answer was not accepted: {event['error'].splitlines()[0]}")
-
-    def _session_iteration(self, event: Event) -> None:
-        self.say(f"\n[bold]iteration {event['number']}[/]: {escape(event['change'])}")
-
-    def _session_checkpoint(self, event: Event) -> None:
-        scores = ", ".join(number(each, 2) for each in event["scores"].values())
-        self.say(f"the judge at {event['step']:,} steps: {scores}")
-
-    def _session_judged(self, event: Event) -> None:
-        score = "unknown" if event["score"] is None else number(event["score"], 2)
-        verdict = "[green]passes[/]" if event["passed"] else "does not pass yet"
-        lacks = f"; lacking: {', '.join(event['tags'])}" if event["tags"] else ""
-        self.say(f"judged: score [bold]{score}[/], {verdict}{lacks}")
-        for each in event["alarms"]:
-            self.say(f"[yellow]![/] {escape(each)}")

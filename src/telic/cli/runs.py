@@ -57,7 +57,8 @@ def runs(
 
 def resume_run(folder: RunFolder, videos: str, as_json: bool) -> None:
     """Go on with an interrupted run, exactly where it was saved."""
-    from telic.cli.progress import TrainingView, interruptible
+    from telic.cli.progress import interruptible
+    from telic.cli.views import TrainingView
     from telic.storage.files import read_record
     from telic.training.job import TrainJob
     from telic.training.run import execute, is_resumable, status_of

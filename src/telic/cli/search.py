@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from telic.cli.options import RUNS, AsJson, Debug, RunsDir, pairs
 from telic.cli.output import command, console, duration, number, print_json, table
-from telic.cli.progress import TrainingView, interruptible
-from telic.core.events import Event
+from telic.cli.progress import interruptible
 from telic.errors import UsageError
 
 if TYPE_CHECKING:
@@ -100,6 +98,7 @@ def search(
         return
     if env is None:
         raise UsageError("Which task?", hint="Name one with --env; see: telic search envs")
+    from telic.cli.views import SearchView
     from telic.search.api import search as run_search
 
     with interruptible() as stop, SearchView(quiet=as_json) as view:
@@ -266,6 +265,7 @@ def labels(
     debug: Debug = False,
 ) -> None:
     """Ask a model whether the word "worst" makes it chase an episode: the label is moved."""
+    from telic.cli.views import SearchView
     from telic.llm import Budget
     from telic.search.analysis.labels import label_report
     from telic.search.analysis.load import load
@@ -355,32 +355,3 @@ def _runs_table(summary: dict[str, Any]) -> Any:
         )
     title = f"{summary['env']}: {summary['label']}, {duration(summary['seconds'])}"
     return table(title, columns, rows)
-
-
-class SearchView(TrainingView):
-    """Shows a search: its iterations while a model is asked, its runs as they end."""
-
-    def _search_start(self, event: Event) -> None:
-        left, runs = event["left"], event["runs"]
-        todo = f"{runs} run{'s' * (runs > 1)}" if left == runs else f"{left} of {runs} runs left"
-        self.say(f"[bold]{escape(event['env'])}[/]: {escape(event['label'])}, {todo}")
-
-    def _search_forecast(self, event: Event) -> None:
-        self.say(f"about {event['calls']:,} model calls in all, if no answer needs repair")
-
-    def _search_iteration(self, event: Event) -> None:
-        detail = f"selected {number(event['selected'])}, best {number(event['incumbent'])}"
-        self._update(f"run {event['run']}", event["episodes"], event["budget"], detail)
-        if event["note"]:
-            self.say(f"[yellow]![/] run {event['run']}: {escape(event['note'])}")
-
-    def _search_run(self, event: Event) -> None:
-        mean = number(event["fresh"]["mean"])
-        self.say(f"run {event['run']}: [bold]{mean}[/] on fresh episodes")
-
-    def _model_sent(self, event: Event) -> None:
-        self.say(f"asking {escape(event['model'])} as {event['role']} ({event['key'][:12]})")
-
-    def _model_rejected(self, event: Event) -> None:
-        reason = escape(event["error"].splitlines()[0])
-        self.say(f"[yellow]![/] its answer was not accepted: {reason}")

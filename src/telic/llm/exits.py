@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from telic.core.events import Event, Listener
+from telic.core.events import Listener, ModelEvent, from_facts
 from telic.errors import TelicError
 from telic.llm.errors import ModelUnavailable
 from telic.llm.keys import redact, redact_value
@@ -27,9 +27,9 @@ def save_picture(path: Path, data: bytes) -> None:
     write_bytes(path, data)
 
 
-def report(listener: Listener, event: Event) -> None:
+def report(listener: Listener, kind: type[ModelEvent], facts: dict[str, Any]) -> None:
     """Tell a listener what happened, without keys."""
-    listener(redact_value(plain(event)))
+    listener(from_facts(kind, redact_value(plain(facts))))
 
 
 def cleaned(error: Exception) -> TelicError:

@@ -1,13 +1,8 @@
 """The one call path for every use of a language model.
 
 Look on disk, reserve the budget, send with a deadline and retries, write the reply, check it
-against the record it must become, repair it once, return it. Every step is reported:
-
-    model.sent       role, key, model, system, prompt, images, effort, max_tokens, attempt
-    model.retry      role, key, model, error, failures, wait_s
-    model.reply      role, key, model, answer, tokens, price_usd, latency_s, attempts, cached
-    model.rejected   role, key, model, answer, error
-    model.failed     role, key, model, kind, error
+against the record it must become, repair it once, return it. Every step is reported
+(`telic.core.events.ModelEvent`).
 """
 
 from __future__ import annotations
@@ -20,7 +15,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from telic.core.config import Record
-from telic.core.events import Listener, ignore
+from telic.core.events import (
+    Listener,
+    ModelEvent,
+    ModelFailed,
+    ModelRejected,
+    ModelReply,
+    ModelSent,
+    ignore,
+)
 from telic.errors import UsageError
 from telic.llm.answers import InvalidAnswer, read_answer
 from telic.llm.budget import Budget
@@ -94,7 +97,7 @@ class Models:
         except Exception as error:
             failure = cleaned(error)
         # Outside the handler, so that the original error, which may hold a key, is not its context.
-        self._trace("model.failed", request, kind=type(failure).__name__, error=str(failure))
+        self._trace(ModelFailed, request, kind=type(failure).__name__, error=str(failure))
         raise failure
 
     async def _answer(self, request: Request[Answer]) -> Reply[Answer]:
@@ -144,18 +147,18 @@ class Models:
             cached=cached,
         )
         facts = reply.model_dump(exclude={"answer", "model"})
-        self._trace("model.reply", request, answer=raw.text, **facts)
+        self._trace(ModelReply, request, answer=raw.text, **facts)
         return reply
 
     def _rejected(
         self, request: Request[Answer], reply: StoredReply, error: InvalidAnswer
     ) -> Request[Answer]:
         """Report an answer that is not valid and return the request that says so."""
-        self._trace("model.rejected", request, answer=reply.raw.text, error=error.message)
+        self._trace(ModelRejected, request, answer=reply.raw.text, error=error.message)
         return request.repaired(reply.raw.text, error.message)
 
-    def _trace(self, event: str, request: Request[Any], **facts: Any) -> None:
-        if event == "model.sent":
+    def _trace(self, event: type[ModelEvent], request: Request[Any], **facts: Any) -> None:
+        if event is ModelSent:
             facts |= {
                 "system": request.system,
                 "prompt": request.prompt,
@@ -168,8 +171,8 @@ class Models:
                 "max_tokens": request.max_tokens,
             }
         name = self.provider.name
-        head = {"event": event, "role": request.role, "key": request.key(name), "model": name}
-        report(self._on_event, head | facts)
+        head = {"role": request.role, "key": request.key(name), "model": name}
+        report(self._on_event, event, head | facts)
 
     @asynccontextmanager
     async def _alone(self, key: str) -> AsyncIterator[None]:

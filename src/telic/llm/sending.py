@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from telic.core.events import ModelRetry, ModelSent
 from telic.llm.budget import Budget, Charge
 from telic.llm.errors import Cancelled, ModelUnavailable, Outage
 from telic.llm.prices import is_metered, most_charge
@@ -74,7 +75,7 @@ class Sender:
         reserved = self.budget.reserve(most_charge(self.provider.name, request))
         settled = False
         try:
-            self._trace("model.sent", request, attempt=attempt)
+            self._trace(ModelSent, request, attempt=attempt)
             work = self.provider.complete(request, limit_s)
             # The provider ends by itself at its limit and knows better what to say.
             raw = await finish(work, limit_s + _GRACE_S, self._should_stop)
@@ -107,7 +108,7 @@ class Sender:
         self, request: Request[Any], error: Outage, failures: int, deadline: Deadline
     ) -> None:
         wait_s = self.limits.wait_s(failures, error.retry_after_s, self._rng)
-        self._trace("model.retry", request, error=str(error), failures=failures, wait_s=wait_s)
+        self._trace(ModelRetry, request, error=str(error), failures=failures, wait_s=wait_s)
         if failures >= self.limits.attempts:
             raise ModelUnavailable(
                 f"{self.provider.name} is not available after {failures} attempts. "

@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from telic.core.events import Listener, ignore
+from telic.core.events import Listener, LogMessage, VideoProgress, ignore
 from telic.errors import ConfigError, TelicError
 from telic.rendering import backends
 from telic.rendering.backends import choose_backend
@@ -171,10 +171,10 @@ class _Crew:
     def _report(self, message: dict[str, Any], places: list[int]) -> None:
         path = str(self._jobs[places[message["job"]]].output)
         frame, frames = message["frame"], message["frames"]
-        self._listener({"event": "video.progress", "path": path, "frame": frame, "frames": frames})
+        self._listener(VideoProgress(path=path, frame=frame, frames=frames))
 
     def _say(self, message: str) -> None:
-        self._listener({"event": "log", "message": message})
+        self._listener(LogMessage(message=message))
 
 
 def _tell(process: subprocess.Popen[bytes], order: str) -> None:

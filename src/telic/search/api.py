@@ -11,7 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from telic.core.events import Listener, ignore
+from telic.core.events import (
+    Event,
+    Listener,
+    SearchForecast,
+    SearchRunEnd,
+    SearchStart,
+    encode,
+    from_facts,
+    ignore,
+)
 from telic.llm import Budget, Models
 from telic.search.asking import connect_model
 from telic.search.folder import SearchFolder, list_searches, new_search
@@ -95,8 +104,8 @@ def search(
     with RunLock(folder.lock, folder.name), JsonLines(folder.events) as log:
         folder.stop.unlink(missing_ok=True)
 
-        def tell(event: dict[str, Any]) -> None:
-            log.append(event)
+        def tell(event: Event) -> None:
+            log.append(encode(event))
             on_event(event)
 
         def stop() -> bool:
@@ -114,14 +123,13 @@ def _work(
     started, config = time.monotonic(), plan.config
     numbers = [n for n in range(1, config.runs + 1) if not folder.run(n).summary.exists()]
     tell(
-        {
-            "event": "search.start",
-            "search": folder.name,
-            "env": config.env,
-            "label": plan.label,
-            "runs": config.runs,
-            "left": len(numbers),
-        }
+        SearchStart(
+            search=folder.name,
+            env=config.env,
+            label=plan.label,
+            runs=config.runs,
+            left=len(numbers),
+        )
     )
     if config.model is not None:
         budget = Budget(usd=config.max_usd, calls=config.max_calls)
@@ -129,7 +137,7 @@ def _work(
             config.model, folder.path, budget=budget, on_event=tell, should_stop=stop
         )
         calls = config.runs * Run(plan, 1, models).expected_calls
-        tell({"event": "search.forecast", "calls": calls})
+        tell(SearchForecast(calls=calls))
         _with_model(plan, folder, numbers, models, tell, stop)
     else:
         _without_model(plan, folder, numbers, jobs or _cpus(), tell, stop)
@@ -189,7 +197,7 @@ def _without_model(
         parts = [list(numbers[job::jobs]) for job in range(jobs)]
         for job in [pool.submit(work, plan.config, folder.path, part) for part in parts]:
             for summary in job.result():
-                tell({"event": "search.run", **summary.model_dump(mode="json")})
+                tell(from_facts(SearchRunEnd, summary.model_dump(mode="json")))
 
 
 def _cpus() -> int:

@@ -18,7 +18,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from telic.core.events import Listener, ignore
+from telic.core.events import Listener, SearchRunEnd, from_facts, ignore
 from telic.core.seeds import derive
 from telic.errors import ConfigError, MissingExtra, UnknownName
 from telic.search.draws import Floats, rollout_seeds
@@ -64,7 +64,7 @@ def do_baselines(
         summary = summarise(plan, trained.player, number, trained.iterations, "completed", seconds)
         write_json(folder.run(number).summary, summary)
         summaries.append(summary)
-        tell({"event": "search.run", **summary.model_dump(mode="json")})
+        tell(from_facts(SearchRunEnd, summary.model_dump(mode="json")))
     return summaries
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from telic.core.events import Listener, ignore
+from telic.core.events import Listener, SearchIterationEnd, SearchRunEnd, from_facts, ignore
 from telic.llm import Cancelled, Models
 from telic.search.drive import drive
 from telic.search.folder import SearchFolder
@@ -74,17 +74,16 @@ class _Work:
         self._logs[number].append(iteration.model_dump(mode="json"))
         self.done[number].append(iteration)
         self._tell(
-            {
-                "event": "search.iteration",
-                "run": number,
-                "number": iteration.number,
-                "episodes": iteration.episodes,
-                "budget": self.plan.budget,
-                "selected": iteration.candidate(iteration.selected).mean,
-                "incumbent": iteration.incumbent_mean,
-                "winner": iteration.winner,
-                "note": iteration.note,
-            }
+            SearchIterationEnd(
+                run=number,
+                number=iteration.number,
+                episodes=iteration.episodes,
+                budget=self.plan.budget,
+                selected=iteration.candidate(iteration.selected).mean,
+                incumbent=iteration.incumbent_mean,
+                winner=iteration.winner,
+                note=iteration.note,
+            )
         )
 
     def end(self, number: int, outcome: Outcome) -> None:
@@ -95,7 +94,7 @@ class _Work:
         summary = summarise(self.plan, self.player, number, self.done[number], outcome, seconds)
         write_json(self.folder.run(number).summary, summary)
         self.summaries.append(summary)
-        self._tell({"event": "search.run", **summary.model_dump(mode="json")})
+        self._tell(from_facts(SearchRunEnd, summary.model_dump(mode="json")))
 
     def close(self) -> None:
         """Close the logs."""

@@ -23,7 +23,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from telic.core.config import Record
-from telic.core.events import Listener, ignore
+from telic.core.events import Listener, SessionAdmitted, SessionWaiting, ignore
 from telic.errors import Refused, ResourceError
 from telic.session.needs import Need, available_bytes, usable_cores
 from telic.storage.locks import try_hold
@@ -114,11 +114,11 @@ class Admission:
                 if taken:
                     if said:
                         waited_s = time.monotonic() - started
-                        tell({"event": "session.admitted", "waited_s": waited_s})
+                        tell(SessionAdmitted(waited_s=waited_s))
                     return taken
                 if reason and reason != said:
                     said = reason
-                    tell({"event": "session.waiting", "reason": "cores", "message": said})
+                    tell(SessionWaiting(reason="cores", message=said))
                 time.sleep(_POLL_S if reason else _DOOR_POLL_S)
         return []
 

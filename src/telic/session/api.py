@@ -6,7 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from telic.core.events import Listener, ignore
+from telic.core.events import (
+    Event,
+    Listener,
+    SessionStart,
+    TrainProgress,
+    VideoProgress,
+    encode,
+    ignore,
+)
 from telic.envs import make
 from telic.envs.spec import EnvSpec
 from telic.sandbox.interpreters import kept
@@ -23,7 +31,6 @@ from telic.storage.layout import SessionFolder, list_sessions, new_session
 from telic.storage.locks import RunLock, lock_holder
 from telic.training.kernels import compiling_ahead
 
-_QUIET = ("train.progress", "video.progress")
 _LIMITS = ("max_calls", "max_usd", "max_hours", "max_steps")
 
 
@@ -98,20 +105,19 @@ def carry_on(
         folder.stop.unlink(missing_ok=True)
         with JsonLines(folder.events) as log:
 
-            def tell(event: dict[str, Any]) -> None:
-                if event["event"] not in _QUIET:
-                    log.append(event)
+            def tell(event: Event) -> None:
+                if not isinstance(event, TrainProgress | VideoProgress):
+                    log.append(encode(event))
                 on_event(event)
 
             tell(
-                {
-                    "event": "session.start",
-                    "session": folder.name,
-                    "path": str(folder.path),
-                    "intent": config.intent,
-                    "env": config.env,
-                    "resumed": folder.asked.exists(),
-                }
+                SessionStart(
+                    session=folder.name,
+                    path=str(folder.path),
+                    intent=config.intent,
+                    env=config.env,
+                    resumed=folder.asked.exists(),
+                )
             )
             spec = _spec(config)
             account = Account(folder, allowance(config))

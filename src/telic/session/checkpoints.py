@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from telic.core.config import Record
-from telic.core.events import Event
+from telic.core.events import EvalDone, Event, LogMessage, SessionCheckpoint, TrainStart
 from telic.errors import TelicError
 from telic.judges.code import judge_files
 from telic.rendering.backends import choose_backend
@@ -55,10 +55,10 @@ class CheckpointJudge:
     def __call__(self, event: Event) -> None:
         """Pass an event on, and note a checkpoint; the last one is judged anyway, by more."""
         self._work.tell(event)
-        if event["event"] == "train.start":
-            self._end, self._since = event["total_steps"], time.monotonic()
-        elif event["event"] == "eval.done" and event["step"] < self._end and self._is_long():
-            self._steps.put(event["step"])
+        if isinstance(event, TrainStart):
+            self._end, self._since = event.total_steps, time.monotonic()
+        elif isinstance(event, EvalDone) and event.step < self._end and self._is_long():
+            self._steps.put(event.step)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -88,14 +88,12 @@ class CheckpointJudge:
             except TelicError as error:
                 with contextlib.suppress(TelicError):  # where not even the log can be written
                     message = f"the policies at {step:,} steps were not judged: {error}"
-                    self._work.tell({"event": "log", "message": message})
+                    self._work.tell(LogMessage(message=message))
 
     def _record(self, made: Checkpoint) -> None:
         with JsonLines(self._files.checkpoints) as log:
             log.append(made.model_dump(mode="json"))
-        self._work.tell(
-            {"event": "session.checkpoint", "number": self._number, **made.model_dump()}
-        )
+        self._work.tell(SessionCheckpoint(number=self._number, step=made.step, scores=made.scores))
 
     def _judge(self, step: int) -> Checkpoint:
         episodes = {

@@ -15,7 +15,16 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from telic.core.events import Event, Listener
+from telic.core.events import (
+    Event,
+    Listener,
+    PersonNote,
+    SessionNotes,
+    SessionPaused,
+    SessionResumed,
+    SessionWaiting,
+    from_facts,
+)
 from telic.envs.spec import EnvSpec
 from telic.errors import TelicError
 from telic.judges.criteria import Criterion
@@ -88,10 +97,10 @@ class Steering:
         self.check()
         if self.folder.pause.exists():
             message = f"paused; go on with: telic resume {self.folder.name}"
-            self._tell({"event": "session.paused", "message": message})
+            self._tell(SessionPaused(message=message))
             with self._waiting("pause", message):
                 self._wait_until(lambda: not self.folder.pause.exists())
-            self._tell({"event": "session.resumed"})
+            self._tell(SessionResumed())
 
     def check(self) -> None:
         """Raise Stopped if somebody asked the session to end."""
@@ -141,8 +150,8 @@ class Steering:
         """Hold processors for the block; yields False when training shall not start after all."""
 
         def tell(event: Event) -> None:
-            if event["event"] == "session.waiting":
-                self._show("cores", event["message"])
+            if isinstance(event, SessionWaiting):
+                self._show("cores", event.message)
             self._tell(event)
 
         door = self._admission.admit(
@@ -161,7 +170,7 @@ class Steering:
         propose(self.folder, criteria)
         if approved(self.folder) is None:
             message = f"waiting for: telic approve {self.folder.name}"
-            self._tell({"event": "session.waiting", "reason": "approval", "message": message})
+            self._tell(SessionWaiting(reason="approval", message=message))
             with self._waiting("approval", message):
                 self._wait_until(self.folder.approval.exists)
         return approved(self.folder) or criteria
@@ -170,8 +179,8 @@ class Steering:
         """Return the notes that the revision of this iteration answers."""
         notes = notes_for(self.folder, number)
         if notes:
-            said = [each.model_dump(exclude={"schema_version"}) for each in notes]
-            self._tell({"event": "session.notes", "number": number, "notes": said})
+            said = tuple(from_facts(PersonNote, note.model_dump()) for note in notes)
+            self._tell(SessionNotes(number=number, notes=said))
         return notes
 
     @contextmanager

@@ -9,6 +9,15 @@ import time
 from functools import partial
 
 from telic.composer.compose import Composition
+from telic.core.events import (
+    LogMessage,
+    SessionAsked,
+    SessionForecast,
+    SessionIterationStart,
+    SessionJudged,
+    SessionTried,
+    from_facts,
+)
 from telic.errors import RewardError, TelicError, TrainingFailed
 from telic.judges.trial import Trial, failure, try_out
 from telic.llm import BudgetExceeded, Cancelled
@@ -34,14 +43,14 @@ def run_loop(work: Work) -> SessionSummary:
     written: Composition | None = None
     try:
         asked = once(folder.asked, Asked, work.author.ask)
-        work.tell({"event": "session.asked", **asked.model_dump(mode="json")})
+        work.tell(from_facts(SessionAsked, asked.model_dump(mode="json")))
         if config.approve:
             agreed = steering.approved(asked.criteria)
             asked = asked.model_copy(update={"criteria": agreed})
         written = once(folder.author, Composition, partial(_write, work, asked))
         write_text(folder.judge, written.judge)
         expected = session_forecast(config, written.steps, folder, steering.account.allowance)
-        work.tell({"event": "session.forecast", **expected.model_dump()})
+        work.tell(from_facts(SessionForecast, expected.model_dump()))
         for number in range(1, config.iterations + 1):
             steering.safe_point()
             files = folder.iteration(number)
@@ -50,12 +59,10 @@ def run_loop(work: Work) -> SessionSummary:
             )
             write_text(files.reward, candidate.reward)
             if not files.judgment.exists():
-                begun = {"number": number, "change": candidate.change}
-                work.tell({"event": "session.iteration", **begun})
+                work.tell(SessionIterationStart(number=number, change=candidate.change))
             iteration = once(files.judgment, Iteration, partial(_attempt, work, number, candidate))
             history.append(iteration)
-            told = iteration.model_dump(exclude={"members", "trials"})
-            work.tell({"event": "session.judged", **told})
+            work.tell(from_facts(SessionJudged, iteration.model_dump()))
             steering.account.report(work.tell, number)
             if iteration.passed:
                 return _finish(work, written, history, "passed")
@@ -70,9 +77,7 @@ def _write(work: Work, asked: Asked) -> Composition:
     for _ in range(_REWRITES + 1):
         trial = _try(work, written)
         write_json(work.folder.trial, trial)
-        work.tell(
-            {"event": "session.tried", **trial.model_dump(mode="json", exclude={"schema_version"})}
-        )
+        work.tell(from_facts(SessionTried, trial.model_dump(mode="json")))
         better = work.author.improve(written, trial)
         if better is None:
             return written
@@ -117,7 +122,7 @@ def _attempt(work: Work, number: int, candidate: Candidate) -> Iteration:
     try:
         trained = train(work, number, candidate)
     except (RewardError, TrainingFailed) as error:
-        work.tell({"event": "log", "message": f"iteration {number} was not trained: {error}"})
+        work.tell(LogMessage(message=f"iteration {number} was not trained: {error}"))
         files, seconds = work.folder.iteration(number), time.monotonic() - began
         return untrained(files, number, candidate, error, seconds)
     return judge(work, number, trained)

@@ -12,7 +12,7 @@ from telic.agents.reviewer import review
 from telic.agents.reviser import Flaw, revise
 from telic.agents.watching import second_opinion
 from telic.composer.compose import Composition
-from telic.core.events import Listener
+from telic.core.events import Listener, LogMessage
 from telic.envs.spec import EnvSpec
 from telic.errors import RewardError, TelicError
 from telic.judges.trial import Trial, failure, try_out
@@ -137,7 +137,7 @@ class ModelAuthor:
         try:
             once(self._folder.analysis, Analysis, lambda: analyse(self._models, self._shown, told))
         except TelicError as error:
-            self._tell({"event": "log", "message": f"no analysis was written: {error}"})
+            self._tell(LogMessage(message=f"no analysis was written: {error}"))
 
     def _lessons(self) -> str:
         """Return what earlier sessions learned, as it was when this one began."""

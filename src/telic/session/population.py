@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from telic.core.events import SessionSelected
 from telic.session.checkpoints import CheckpointJudge
 from telic.session.judging import judge_policies
 from telic.session.records import Candidate, MemberScore, Selection
@@ -56,14 +57,7 @@ def _select(work: Work, number: int, candidate: Candidate) -> Selection:
     # What could not be judged is behind what is worth nothing; the first of equals is kept.
     worths = [-1.0 if each is None else each for each in means]
     kept = worths.index(max(worths))
-    work.tell(
-        {
-            "event": "session.selected",
-            "number": number,
-            "kept": kept,
-            "scores": means,
-        }
-    )
+    work.tell(SessionSelected(number=number, kept=kept, scores=tuple(means)))
     return Selection(
         kept=kept,
         members=tuple(scores),

@@ -18,7 +18,7 @@ from typing import Literal
 from pydantic import Field
 
 from telic.core.config import Config, Record
-from telic.core.events import Listener
+from telic.core.events import Listener, SessionSpent, from_facts
 from telic.errors import ResourceError
 from telic.llm.models import REPLIES
 from telic.llm.replies import Replies
@@ -169,7 +169,7 @@ class Account:
         """Tell what is spent and what is left after an iteration."""
         self.save()
         spent, left = self.spending().model_dump(), self.left().model_dump()
-        tell({"event": "session.spent", "number": number, **spent, "left": left})
+        tell(from_facts(SessionSpent, spent, number=number, left=left))
 
 
 def paid(folder: SessionFolder) -> tuple[float | None, int]:

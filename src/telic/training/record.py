@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from statistics import fmean, pstdev
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from telic.core.events import Event, Listener
+from telic.core.events import (
+    EvalDone,
+    Event,
+    Listener,
+    LogMessage,
+    MemberEvaluation,
+    TrainFinding,
+    TrainProgress,
+    TrainStart,
+    encode,
+    from_facts,
+)
 from telic.storage.files import JsonLines, replacing
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.storage.scalars import ScalarLog, read_rows
@@ -61,13 +73,14 @@ class Recorder:
                 for folder in self.folders
             ]
         self.emit(
-            "train.start",
-            run=self.run.name,
-            members=[member.name for member in self.job.members],
-            step=self.step,
-            total_steps=self.total_steps,
-            device=self.job.device,
-            resumed=progress.iteration > 0,
+            TrainStart(
+                run=self.run.name,
+                members=tuple(member.name for member in self.job.members),
+                step=self.step,
+                total_steps=self.total_steps,
+                device=self.job.device,
+                resumed=progress.iteration > 0,
+            )
         )
 
     @property
@@ -75,12 +88,12 @@ class Recorder:
         """Environment steps per member when done."""
         return self.job.iterations * self.job.settings.batch_size
 
-    def emit(self, event: str, **fields: Any) -> None:
+    def emit(self, event: Event) -> None:
         """Report to whoever listens, and keep what matters in events.jsonl."""
-        message: Event = {"event": event, "time": round(time.time(), 3), **fields}
-        if event != "train.progress":
-            self._events.append(message)
-        self._emit(message)
+        event = replace(event, time=round(time.time(), 3))
+        if not isinstance(event, TrainProgress):
+            self._events.append(encode(event))
+        self._emit(event)
 
     # ------------------------------------------------------------------ each iteration
 
@@ -158,23 +171,26 @@ class Recorder:
         self._last_progress = time.perf_counter()
         left = (self.total_steps - self.step) * len(self.job.members)
         recent = self._setup.tracker.recent
+        returns = {
+            member.name: fmean(each.total for each in recent[index]) if recent[index] else None
+            for index, member in enumerate(self.job.members)
+        }
         self.emit(
-            "train.progress",
-            step=self.step,
-            total_steps=self.total_steps,
-            seconds=seconds,
-            steps_per_second=rate,
-            seconds_left=left / rate if rate else None,
-            returns={
-                member.name: fmean(each.total for each in recent[index]) if recent[index] else None
-                for index, member in enumerate(self.job.members)
-            },
+            TrainProgress(
+                step=self.step,
+                total_steps=self.total_steps,
+                seconds=seconds,
+                steps_per_second=rate,
+                seconds_left=left / rate if rate else None,
+                returns=returns,
+            )
         )
 
     # ------------------------------------------------------------------ findings
 
     def _tell(self, member: int, finding: Finding) -> None:
-        self.emit("train.finding", member=self.job.members[member].name, **finding.model_dump())
+        name = self.job.members[member].name
+        self.emit(from_facts(TrainFinding, finding.model_dump(), member=name))
 
     def complaints(self, counts: dict[str, int]) -> None:
         """Tell, once per kind, that the simulation could not compute something exactly."""
@@ -194,7 +210,7 @@ class Recorder:
             text = "policy, physics and reward run as one recording on the GPU"
         else:
             text = f"step by step, because it cannot be recorded for the GPU: {replayed.obstacle}"
-        self.emit("log", message=text)
+        self.emit(LogMessage(message=text))
 
     def not_finite(self, setup: Setup, member: int, batch: Batch, what: str) -> None:
         """Save the batch and the weights of a member that stops."""
@@ -232,16 +248,12 @@ class Recorder:
             )
             self.evaluations[member].append(record)
             self._scalars[member].append({"type": "eval", **record.model_dump()})
-        self.emit(
-            "eval.done",
-            step=self.step,
-            seconds=seconds,
-            members={
-                member.name: self.evaluations[index][-1].model_dump(exclude={"all_returns"})
-                for index, member in enumerate(self.job.members)
-                if alive[index]
-            },
-        )
+        latest = {
+            member.name: from_facts(MemberEvaluation, self.evaluations[index][-1].model_dump())
+            for index, member in enumerate(self.job.members)
+            if alive[index]
+        }
+        self.emit(EvalDone(step=self.step, seconds=seconds, members=latest))
 
     def save_is_due(self) -> bool:
         """Say whether enough time has passed since the last resumable save."""

@@ -11,9 +11,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from telic.core.events import Event, Listener, ignore
-from telic.errors import Refused, TelicError, UsageError
+from telic.core.events import Listener, TrainingEvent, decode, ignore
+from telic.errors import Refused, TelicError, UsageError, WorkerDied
 from telic.sandbox.limits import Limits
+from telic.sandbox.wire import printable
 from telic.storage.disk import require_free
 from telic.storage.files import read_json, remove_unfinished, write_json
 from telic.storage.layout import MemberFolder, RunFolder, list_runs
@@ -123,7 +124,7 @@ def _work(
         devices=device_files() if is_gpu(job) else (),
         python_path=[Path.cwd()] if is_class(job.env) else [],
         limits=worker_limits(job),
-        on_message=on_event,
+        on_message=hearing(on_event),
         should_stop=should_stop,
     )
 
@@ -138,6 +139,21 @@ def worker_limits(job: TrainJob) -> Limits:
     )
 
 
+def hearing(listener: Listener) -> Callable[[dict[str, Any]], None]:
+    """Return what takes the messages of a confined training, trusts none, and passes them on."""
+
+    def hear(message: dict[str, Any]) -> None:
+        try:
+            event = decode(message, TrainingEvent)
+        except ValueError as error:
+            raise WorkerDied(
+                f"The confined process broke the protocol: {printable(error, 300)}."
+            ) from None
+        listener(event)
+
+    return hear
+
+
 class LocalChannel:
     """Stands in for the worker's connection when training happens in this process."""
 
@@ -145,9 +161,9 @@ class LocalChannel:
         self._listener = listener
         self._should_stop = should_stop
 
-    def send(self, message: Event) -> None:
+    def send(self, message: dict[str, Any]) -> None:
         """Pass an event on."""
-        self._listener(message)
+        self._listener(decode(message))
 
     def should_stop(self) -> bool:
         """Ask the caller."""

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from telic.core.events import Listener, ignore
+from telic.core.events import Listener, LogMessage, ignore
 from telic.errors import UnknownName, UsageError
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.training.run import best_member, best_step
@@ -37,7 +37,7 @@ def render_run(path: Path, *, which: str = "best", on_event: Listener = ignore) 
     missing = [job for job in jobs if not job.output.exists()]
     made = render(missing, processes=min(os.cpu_count() or 1, 4), listener=on_event)
     for reason in {each.error for each in made if each.error}:
-        on_event({"event": "log", "message": f"No video: {reason}"})
+        on_event(LogMessage(message=f"No video: {reason}"))
     return [job.output for job in jobs if job.output.exists()]
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 # Everything heavy is imported here, before the process confines itself.
 import torch
 
-from telic.core.events import Event
+from telic.core.events import EvalDone, Event, LogMessage, ProbeDone, TrainEnd, encode, from_facts
 from telic.envs.vector import VecEnv
 from telic.errors import ResourceError, TrainingFailed
 from telic.rewards.contract import RewardSpec, TermSpec
@@ -46,7 +46,7 @@ class Channel(Protocol):
     """What training needs of its connection to the host."""
 
     def send(self, message: dict[str, Any]) -> None:
-        """Report an event."""
+        """Report an event, encoded."""
         ...
 
     def beat(self, seconds: float, doing: str = "") -> None:
@@ -150,10 +150,10 @@ def _train_job(
     doing = f"training on {', '.join(each.name for each in job.rewards)}"
 
     def emit(event: Event) -> None:
-        if event["event"] == "eval.done":
+        if isinstance(event, EvalDone):
             seal.check()
         channel.beat(_STEP_S, doing)
-        channel.send(event)
+        channel.send(encode(event))
 
     recorder = Recorder(job, folder, emit, setup)
     for member in job.members:
@@ -168,7 +168,7 @@ def _train_job(
         finished = loop.train(setup, evaluator, recorder, should_stop)
         seal.check()
         summary = summarise(setup, recorder, finished, recorder.seconds, probes)
-        recorder.emit("train.end", **summary.model_dump())
+        recorder.emit(from_facts(TrainEnd, summary.model_dump()))
         return summary
     finally:
         recorder.close()
@@ -187,8 +187,8 @@ def _complete_spec(reward: Reward) -> RewardSpec:
     return reward.spec.model_copy(update={"terms": reward.spec.terms + missing})
 
 
-def _log(message: str) -> Event:
-    return {"event": "log", "message": message}
+def _log(message: str) -> dict[str, Any]:
+    return encode(LogMessage(message=message))
 
 
 def _require_memory(setup: Setup) -> None:
@@ -210,7 +210,7 @@ def probe_all(
         for source, reward in zip(job.rewards, rewards, strict=True):
             channel.beat(_PROBE_S, f"probing the reward {source.name}")
             report = probe(reward, env).model_dump(mode="json")
-            channel.send({"event": "probe.done", "reward": source.name, **report})
+            channel.send(encode(from_facts(ProbeDone, report, reward=source.name)))
             reports.append(report)
     finally:
         env.close()

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from telic.core.events import Event
+from telic.core.events import (
+    Event,
+    ModelFailed,
+    ModelReply,
+    ModelSent,
+    SessionSpent,
+    read_events,
+)
 from telic.session.records import Iteration, SessionSummary
 from telic.session.spending import paid
 from telic.storage.files import read_json_lines
@@ -58,7 +65,7 @@ class Costs(NamedTuple):
 
 def read_costs(folder: SessionFolder, history: list[Iteration], summary: SessionSummary) -> Costs:
     """Read what a session took from its records and events."""
-    events = list(read_json_lines(folder.events))
+    events = list(read_events(read_json_lines(folder.events)))
     return Costs(
         total_s=summary.seconds,
         training_s=sum(each.training_s for each in history),
@@ -73,8 +80,9 @@ def _after_each(events: list[Event]) -> tuple[Spent, ...]:
     found: dict[int, Spent] = {}
     for event in events:
         # A session that goes on tells of its finished iterations again: the first time counts.
-        if event["event"] == "session.spent" and event.get("number") not in (None, *found):
-            found[event["number"]] = Spent(**{name: event[name] for name in Spent._fields})
+        if isinstance(event, SessionSpent) and event.number is not None:
+            spent = Spent(event.number, event.seconds, event.steps, event.calls, event.usd)
+            found.setdefault(event.number, spent)
     return tuple(found[number] for number in sorted(found))
 
 
@@ -83,24 +91,20 @@ def _model_use(folder: SessionFolder, events: list[Event]) -> ModelUse:
     use = ModelUse(usd=usd, calls=calls)
     names: dict[str, None] = {}
     for event in events:
-        match event["event"]:
-            case "model.sent":
-                names[event["model"]] = None
-            case "model.failed":
+        match event:
+            case ModelSent():
+                names[event.model] = None
+            case ModelFailed():
                 use = use._replace(failed=use.failed + 1)
-            case "model.reply" if not event["cached"]:
+            case ModelReply(cached=False):
                 use = _with_reply(use, event)
             case _:
                 pass
     return use._replace(names=tuple(names))
 
 
-def _with_reply(use: ModelUse, event: Event) -> ModelUse:
-    tokens = event["tokens"]
-    known = tokens["input"] is not None and tokens["output"] is not None
-    return use._replace(
-        seconds=use.seconds + event["latency_s"],
-        tokens=use.tokens + tokens["input"] + tokens["output"]
-        if known and use.tokens is not None
-        else None,
-    )
+def _with_reply(use: ModelUse, reply: ModelReply) -> ModelUse:
+    tokens = use.tokens
+    for part in (reply.tokens.input, reply.tokens.output):
+        tokens = None if tokens is None or part is None else tokens + part
+    return use._replace(seconds=use.seconds + reply.latency_s, tokens=tokens)

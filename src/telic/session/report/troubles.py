@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from telic.core.events import Listener
+from telic.core.events import Listener, LogMessage
 
 
 class Troubles:
@@ -27,4 +27,4 @@ class Troubles:
         """Record that something is missing, and why."""
         line = " ".join(line.split())
         self.lines.append(line)
-        self._tell({"event": "log", "message": f"The report lacks {line}"})
+        self._tell(LogMessage(message=f"The report lacks {line}"))

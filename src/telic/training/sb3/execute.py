@@ -17,6 +17,7 @@ from telic.training.run import (
     LocalChannel,
     Run,
     create,
+    hearing,
     is_class,
     readable_paths,
     set_status,
@@ -126,6 +127,6 @@ def _work(
         readable=readable_paths(job),
         python_path=[Path.cwd()] if is_class(job.env) else [],
         limits=worker_limits(job),
-        on_message=on_event,
+        on_message=hearing(on_event),
         should_stop=should_stop,
     )

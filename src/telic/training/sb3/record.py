@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from telic.core.events import TrainStart
 from telic.training.health import Finding
 from telic.training.record import _PROGRESS_EVERY_S, Recorder
 
@@ -24,13 +25,14 @@ class Sb3Recorder(Recorder):
     def start(self) -> None:
         """Tell that the member begins."""
         self.emit(
-            "train.start",
-            run=self.run.name,
-            members=[member.name for member in self.job.members],
-            step=0,
-            total_steps=self.total_steps,
-            device="cpu",
-            resumed=False,
+            TrainStart(
+                run=self.run.name,
+                members=tuple(member.name for member in self.job.members),
+                step=0,
+                total_steps=self.total_steps,
+                device="cpu",
+                resumed=False,
+            )
         )
 
     def row(

@@ -11,7 +11,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
 
-from telic.core.events import Event
+from telic.core.events import Event, LogMessage, TrainEnd, encode, from_facts
 from telic.storage.files import read_record, replacing, write_json
 from telic.storage.layout import RunFolder
 from telic.training.evaluate import Evaluator
@@ -54,7 +54,7 @@ def train_members(
     missing = not_honoured(job.settings)
     if missing:
         text = f"{ALGORITHM} does not have: {', '.join(missing)}."
-        channel.send({"event": "log", "message": text})
+        channel.send(encode(LogMessage(message=text)))
     parts: list[RunSummary] = []
     for index, member in enumerate(job.members):
         channel.beat(_START_S)
@@ -76,7 +76,7 @@ def train_members(
         if parts[-1].status == "stopped":
             break
     summary = combine(job, folder, parts)
-    channel.send({"event": "train.end", **summary.model_dump()})
+    channel.send(encode(from_facts(TrainEnd, summary.model_dump())))
     return summary
 
 
@@ -127,7 +127,7 @@ class _Trainer:
 
     def _emit(self, event: Event) -> None:
         self.channel.beat(_STEP_S)
-        self.channel.send(event)
+        self.channel.send(encode(event))
 
     def train(self, probe: dict[str, Any] | None) -> RunSummary:
         """Train to the end, until asked to stop, or until something is not finite."""

@@ -1,0 +1,363 @@
+"""Show work as it happens: a live bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import typer
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
+
+from telic.cli.output import console, duration, number
+from telic.core.events import (
+    BenchCase,
+    BenchEvent,
+    BenchResult,
+    BudgetLeft,
+    EvalDone,
+    Event,
+    LogMessage,
+    ModelRejected,
+    ModelSent,
+    ProbeDone,
+    SearchForecast,
+    SearchIterationEnd,
+    SearchRunEnd,
+    SearchStart,
+    SessionAdmitted,
+    SessionAsked,
+    SessionCheckpoint,
+    SessionForecast,
+    SessionIterationStart,
+    SessionJudged,
+    SessionNotes,
+    SessionPaused,
+    SessionResumed,
+    SessionSelected,
+    SessionSpent,
+    SessionStart,
+    SessionTried,
+    SessionWaiting,
+    TrainFinding,
+    TrainProgress,
+    TrainStart,
+    VideoProgress,
+)
+
+OUTCOMES = {
+    "passed": "[green]✓ passed[/]",
+    "unconfirmed": "[yellow]? not confirmed[/]",
+    "not_passed": "[yellow]✗ did not pass[/]",
+    "refused": "[blue]– refused[/]",
+    "error": "[red]! error[/]",
+    "stopped": "[dim]… stopped[/]",
+}
+"""what became of a case of a benchmark"""
+_LINE_EVERY_S = 5.0
+# A term that stays zero matters to who wrote the reward; in a session that is not the person who
+# looks on, and a composed cost that is never due is as it should be. The run's records keep it.
+_DEAD = "dead_term"
+
+
+class TrainingView:
+    """Listens to events and prints what a person wants to know."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.quiet = quiet
+        self._live = console.is_terminal and not quiet
+        self._bar = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=30),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TextColumn("{task.fields[detail]}"),
+            console=console,
+            transient=True,
+            disable=not self._live,
+        )
+        self._task: TaskID | None = None
+        self._last_line = 0.0
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        self._task = self._bar.add_task("starting", total=None, detail="")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def __call__(self, event: Event) -> None:
+        """Take in one event."""
+        if not self.quiet:
+            self.show(event)
+
+    def show(self, event: Event) -> None:
+        """Print what an event says, if a person wants to know it."""
+        match event:
+            case ProbeDone():
+                self._probed(event)
+            case TrainStart(members=members):
+                what = members[0] if len(members) == 1 else f"{len(members)} members"
+                verb = f"resuming at {event.step:,}" if event.resumed else "training"
+                where = f"{event.total_steps:,} steps each on {event.device}"
+                self.say(f"{verb}: {escape(what)}, {where}")
+            case TrainProgress():
+                self._progress(event)
+            case TrainFinding():
+                self.say(f"[yellow]![/] {escape(event.member)}: {escape(event.message)}")
+            case EvalDone():
+                self._evaluated(event)
+            case VideoProgress():
+                name = event.path.rpartition("/")[2]
+                self._update("rendering", event.frame, event.frames, escape(name))
+            case LogMessage():
+                self.say(escape(event.message))
+            case _:
+                pass
+
+    def say(self, text: str) -> None:
+        """Print a line above the bar."""
+        if not self.quiet:
+            console.print(text, soft_wrap=True)
+
+    def _update(self, description: str, done: float, total: float, detail: str) -> None:
+        if self._task is not None:
+            self._bar.update(
+                self._task, description=description, completed=done, total=total, detail=detail
+            )
+
+    def _probed(self, event: ProbeDone) -> None:
+        cost = number(event.microseconds_per_step, 3)
+        self.say(f"probed [bold]{escape(event.reward)}[/]: {event.mode}, {cost} µs per step")
+        for finding in event.findings:
+            self.say(f"  [yellow]•[/] {escape(finding.message)}")
+
+    def _progress(self, event: TrainProgress) -> None:
+        returns = [value for value in event.returns.values() if value is not None]
+        mean = number(sum(returns) / len(returns)) if returns else "–"
+        rate, left = number(event.steps_per_second), duration(event.seconds_left)
+        detail = f"return {mean} · {rate} steps/s · {left} left"
+        self._update("training", event.step, event.total_steps, detail)
+        if not self._live and time.monotonic() - self._last_line > _LINE_EVERY_S:
+            self._last_line = time.monotonic()
+            self.say(f"{event.step:>12,} / {event.total_steps:,} steps  {detail}")
+
+    def _evaluated(self, event: EvalDone) -> None:
+        if not event.members:
+            return
+        name, best = max(event.members.items(), key=lambda each: each[1].mean_return or 0.0)
+        several = len(event.members)
+        who = "" if several == 1 else f" (best of {several}: {escape(name)})"
+        interval = best.interval
+        spread = f" [{number(interval[0])}, {number(interval[1])}]" if interval else ""
+        mean = f"[bold]{number(best.mean_return)}[/]"
+        self.say(f"evaluated at {event.step:,} steps: return {mean}{escape(spread)}{who}")
+
+
+class SessionView(TrainingView):
+    """Shows a session: what was understood, each training and judgement, money, time and people."""
+
+    def __init__(self, quiet: bool = False, asks: bool = False) -> None:
+        super().__init__(quiet)
+        self._asks = asks
+        self._path: Path | None = None
+
+    def show(self, event: Event) -> None:
+        """Print what an event says, if a person wants to know it."""
+        match event:
+            case SessionStart():
+                self._path = Path(event.path)
+                again = " (goes on)" if event.resumed else ""
+                self.say(f"[bold]{escape(event.intent)}[/] on {escape(event.env)}{again}")
+            case ProbeDone():
+                alive = (each for each in event.findings if not each.name.startswith(_DEAD))
+                super().show(replace(event, findings=tuple(alive)))
+            case TrainFinding(name=name) if name.startswith(_DEAD):
+                pass
+            case SessionAsked() | SessionTried() | SessionForecast():
+                self._before(event)
+            case SessionIterationStart() | SessionSelected() | SessionCheckpoint():
+                self._during(event)
+            case SessionJudged() | SessionSpent():
+                self._after(event)
+            case SessionPaused() | SessionResumed() | SessionAdmitted() | SessionNotes():
+                self._steered(event)
+            case SessionWaiting():
+                self._waiting(event)
+            case ModelSent():
+                self.say(f"asking {event.model} as {event.role} ({event.key[:12]})")
+            case ModelRejected():
+                reason = event.error.splitlines()[0]
+                self.say(f"[yellow]![/] its answer was not accepted: {reason}")
+            case _:
+                super().show(event)
+
+    def _before(self, event: SessionAsked | SessionTried | SessionForecast) -> None:
+        match event:
+            case SessionAsked():
+                self.say("what it means:")
+                for criterion in event.criteria:
+                    self.say(f"  • {escape(criterion['title'])}")
+                for doubt in event.doubts:
+                    self.say(f"  [dim]{escape(doubt)}[/]")
+                if event.not_understood:
+                    words = escape(", ".join(event.not_understood))
+                    self.say(f"  [yellow]not understood: {words}[/]")
+            case SessionTried():
+                problems = [*event.judge_problems, *event.reward_problems]
+                if not problems:
+                    self.say(f"reward and judge agree on {len(event.examples)} examples")
+                for problem in problems:
+                    self.say(f"[yellow]![/] {escape(problem)}")
+            case SessionForecast():
+                first = _amount(event.first_steps, event.first_seconds)
+                most = _amount(event.most_steps, event.most_seconds)
+                self.say(f"forecast: {first} if the first try passes, at most {most}")
+                if event.steps_per_second is None:
+                    why = "this was never trained on this machine"
+                    self.say(f"  [dim]how long is unknown: {why}[/]")
+                if event.calls:
+                    price = "at an unknown price" if event.usd is None else _dollars(event.usd)
+                    self.say(f"  at most about {event.calls} model calls, {price}")
+                for limit in event.short:
+                    self.say(f"  [yellow]the limit on {limit} may end it before[/]")
+
+    def _during(self, event: SessionIterationStart | SessionSelected | SessionCheckpoint) -> None:
+        match event:
+            case SessionIterationStart():
+                self.say(f"\n[bold]iteration {event.number}[/]: {escape(event.change)}")
+            case SessionSelected():
+                scores = ", ".join(number(score, 2) for score in event.scores)
+                self.say(f"short trials scored {scores}; number {event.kept + 1} is trained on")
+            case SessionCheckpoint():
+                scores = ", ".join(number(score, 2) for score in event.scores.values())
+                self.say(f"the judge at {event.step:,} steps: {scores}")
+
+    def _after(self, event: SessionJudged | SessionSpent) -> None:
+        match event:
+            case SessionJudged():
+                score = "unknown" if event.score is None else number(event.score, 2)
+                verdict = "[green]passes[/]" if event.passed else "does not pass yet"
+                lacks = f"; lacking: {', '.join(event.tags)}" if event.tags else ""
+                self.say(f"judged: score [bold]{score}[/], {verdict}{lacks}")
+                for alarm in event.alarms:
+                    self.say(f"[yellow]![/] {escape(alarm)}")
+            case SessionSpent():
+                parts = [duration(event.seconds), f"{event.steps:,} steps"]
+                if event.calls:
+                    price = "unknown price" if event.usd is None else _dollars(event.usd)
+                    parts.append(f"{event.calls} model calls ({price})")
+                left = _left(event.left)
+                self.say(f"[dim]spent: {', '.join(parts)}{f'; left: {left}' if left else ''}[/]")
+
+    def _steered(
+        self, event: SessionPaused | SessionResumed | SessionAdmitted | SessionNotes
+    ) -> None:
+        match event:
+            case SessionPaused():
+                self.say(f"[bold]{escape(event.message)}[/]")
+            case SessionResumed():
+                self.say("going on")
+            case SessionAdmitted():
+                self.say(f"going on after {duration(event.waited_s)}")
+            case SessionNotes():
+                for note in event.notes:
+                    self.say(f"heeding {escape(note.author)}: {escape(note.text)}")
+
+    def _waiting(self, event: SessionWaiting) -> None:
+        if event.reason != "approval" or not self._asks or self._path is None:
+            self.say(escape(event.message))
+            return
+        from telic.session.approval import approve
+        from telic.storage.layout import SessionFolder
+
+        folder = SessionFolder(self._path)
+        self._bar.stop()
+        if typer.confirm("Go on with these criteria?", default=True):
+            approve(folder)
+        else:
+            folder.stop.touch()
+        self._bar.start()
+
+
+class BenchView(SessionView):
+    """Shows a benchmark: a line per case, and its session unless several run at a time."""
+
+    def __init__(self, total: int, brief: bool, quiet: bool) -> None:
+        super().__init__(quiet=quiet)
+        self._total = total
+        self._brief = brief
+
+    def show(self, event: Event) -> None:
+        """Print what an event says, if a person wants to know it."""
+        match event:
+            case BenchCase():
+                self.say(f"\n[bold]── {event.case}[/] ({self._total} cases chosen)")
+            case BenchResult():
+                why = f": {escape(event.reason)}" if event.reason else ""
+                self.say(f"{OUTCOMES[event.outcome]} {event.case['id']}{why}")
+            case BenchEvent():
+                if not self._brief:
+                    super().show(event.told)
+            case _:
+                super().show(event)
+
+
+class SearchView(TrainingView):
+    """Shows a search: its iterations while a model is asked, its runs as they end."""
+
+    def show(self, event: Event) -> None:
+        """Print what an event says, if a person wants to know it."""
+        match event:
+            case SearchStart(left=left, runs=runs):
+                whole = f"{runs} run{'s' * (runs > 1)}"
+                todo = whole if left == runs else f"{left} of {runs} runs left"
+                self.say(f"[bold]{escape(event.env)}[/]: {escape(event.label)}, {todo}")
+            case SearchForecast():
+                self.say(f"about {event.calls:,} model calls in all, if no answer needs repair")
+            case SearchIterationEnd():
+                detail = f"selected {number(event.selected)}, best {number(event.incumbent)}"
+                self._update(f"run {event.run}", event.episodes, event.budget, detail)
+                if event.note:
+                    self.say(f"[yellow]![/] run {event.run}: {escape(event.note)}")
+            case SearchRunEnd():
+                mean = number(event.fresh.mean)
+                self.say(f"run {event.run}: [bold]{mean}[/] on fresh episodes")
+            case ModelSent():
+                self.say(f"asking {escape(event.model)} as {event.role} ({event.key[:12]})")
+            case ModelRejected():
+                reason = escape(event.error.splitlines()[0])
+                self.say(f"[yellow]![/] its answer was not accepted: {reason}")
+            case _:
+                super().show(event)
+
+
+def _amount(steps: int, seconds: float | None) -> str:
+    time = "" if seconds is None else f" (about {duration(seconds)} of training)"
+    return f"{steps:,} steps{time}"
+
+
+def _dollars(usd: float) -> str:
+    return f"{number(usd, 2)} USD"
+
+
+def _left(left: BudgetLeft) -> str:
+    parts: list[str] = []
+    if left.hours is not None:
+        parts.append(duration(left.hours * 3600))
+    if left.steps is not None:
+        parts.append(f"{left.steps:,} steps")
+    if left.usd is not None:
+        parts.append(_dollars(left.usd))
+    if left.calls is not None:
+        parts.append(f"{left.calls} calls")
+    return ", ".join(parts)
