@@ -19,16 +19,15 @@ from typing import NamedTuple
 
 import gymnasium
 import numpy as np
+from published import BEST_REWARD, MEAN_REWARD
 
-from telic.search.analysis.load import load
-from telic.search.analysis.published import BEST_REWARD, MEAN_REWARD
 from telic.search.analysis.tables import Table, markdown
 from telic.search.api import search
 from telic.search.environments.catalogue import TASKS, find_task
 from telic.search.folder import list_searches
 from telic.search.policies import make_policy
 from telic.search.records import SearchConfig, SearchSummary
-from telic.search.summarise import candidate_params, fresh_evaluation
+from telic.search.results import candidate_params, fresh_evaluation, load
 from telic.storage.files import read_record, write_text
 
 SLOW = ("InvertedPendulum-v5", "InvertedDoublePendulum-v5", "Swimmer-v5")

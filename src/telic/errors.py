@@ -10,6 +10,7 @@
     ├── Refused                   exit code 3: a gate, a limit or a safety rule said no
     │   ├── RefusedCode           the code allow-list refused a construct
     │   └── ResourceError         not enough disk, memory, money or time
+    │       └── BudgetExceeded    the next model call does not fit into what may still be spent
     ├── WorkerDied                the confined process ended without a result
     └── TrainingFailed            training stopped and says why
 
@@ -108,6 +109,10 @@ class RefusedCode(Refused):
 
 class ResourceError(Refused):
     """Not enough disk, memory or time to do this."""
+
+
+class BudgetExceeded(ResourceError):
+    """The next model call does not fit into what may still be spent; nothing was sent."""
 
 
 class WorkerDied(TelicError):

@@ -12,14 +12,14 @@ from telic.agents.watching import second_opinion, settle, watch
 from telic.errors import TelicError
 from telic.judges.criteria import score, total
 from telic.judges.verdict import WHOLE, judged
-from telic.llm import Budget, Cancelled, Fault, Limits, Models, Scripted
+from telic.llm import Budget, CallLimits, Cancelled, Fault, Models, Scripted
 from telic.llm.records import VIDEO
 from telic.session.episodes import record
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
 
 INTENT = "run forward"
 CRITERIA = ["runs forward", "stays upright"]
-FAST = Limits(deadline_s=20, attempt_s=10, attempts=2, first_wait_s=0.01, longest_wait_s=0.02)
+FAST = CallLimits(deadline_s=20, attempt_s=10, attempts=2, first_wait_s=0.01, longest_wait_s=0.02)
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from telic.core.events.reference import events_page
 from telic.judges.trial import Trial
 from telic.llm.records import Tokens
 from telic.rewards.probe import ProbeReport
-from telic.search.records import RunSummary as SearchRunSummary
+from telic.search.records import SearchRunSummary as SearchRunSummary
 from telic.session.forecast import Forecast
 from telic.session.records import Iteration
 from telic.session.spending import Left, Spending

@@ -4,7 +4,7 @@ import pytest
 from pydantic import Field
 
 from telic.core.config import Record
-from telic.llm import Limits, Models, Request
+from telic.llm import CallLimits, Models, Request
 from telic.llm.keys import KEY_NAMES
 from tests.heard import Heard
 
@@ -17,7 +17,7 @@ class Plan(Record):
 
 
 GOOD = Plan(title="run", weights={"speed": 1.0})
-FAST = Limits(deadline_s=20, attempt_s=10, attempts=3, first_wait_s=0.01, longest_wait_s=0.02)
+FAST = CallLimits(deadline_s=20, attempt_s=10, attempts=3, first_wait_s=0.01, longest_wait_s=0.02)
 
 
 def question(prompt="How?", **changes):

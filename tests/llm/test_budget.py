@@ -2,7 +2,7 @@ import pytest
 
 from telic.errors import Refused, ResourceError
 from telic.llm import Budget, BudgetExceeded, Charge, RawReply, Scripted, Tokens
-from telic.llm.prices import is_metered, most_charge, price_usd
+from telic.llm.budget import is_metered, most_charge, price_usd
 from telic.llm.records import VIDEO, Image
 
 from .conftest import GOOD, question

@@ -2,10 +2,10 @@ import typing
 from pathlib import Path
 
 import telic.llm
-from telic.llm import Limits, Request, Scripted, choose
+from telic.llm import CallLimits, Request, Scripted, choose
 from telic.llm.keys import KEY_NAMES
 from telic.llm.names import CLOUD, COMPATIBLE, SERVERS, parse_name
-from telic.llm.providers.scripted import FaultKind
+from telic.llm.providers.stand_ins import FaultKind
 
 DOCS = Path(__file__).parents[2] / "docs"
 GUIDE = (DOCS / "how-to" / "use-a-model.md").read_text()
@@ -20,10 +20,10 @@ def test_the_snippet_of_the_guide_runs(tmp_path, monkeypatch):
 
 
 def test_the_reference_names_every_field_limit_key_and_fault():
-    names = [*Request.model_fields, *Limits.model_fields, *typing.get_args(FaultKind)]
+    names = [*Request.model_fields, *CallLimits.model_fields, *typing.get_args(FaultKind)]
     names += [name for group in KEY_NAMES.values() for name in group]
     assert [name for name in names if name not in REFERENCE] == []
-    for name, field in Limits.model_fields.items():
+    for name, field in CallLimits.model_fields.items():
         assert f"| `{name}` | {field.default:g} |" in REFERENCE
 
 

@@ -18,8 +18,7 @@ from telic.llm import (
     list_orders,
     read_order,
 )
-from telic.llm.orders import publish
-from telic.llm.schema_check import complaints
+from telic.llm.work_orders import complaints, publish
 
 from .conftest import FAST, GOOD, Plan, question
 

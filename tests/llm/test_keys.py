@@ -9,8 +9,17 @@ import pytest
 import telic.llm
 from telic.core.events import encode
 from telic.errors import TelicError, UsageError
-from telic.llm import Host, ModelUnavailable, Outage, RawReply, Recorder, Scripted, keys, redact
-from telic.llm.orders import publish
+from telic.llm import (
+    Host,
+    ModelUnavailable,
+    Outage,
+    RawReply,
+    ReplyRecorder,
+    Scripted,
+    keys,
+    redact,
+)
+from telic.llm.work_orders import publish
 from telic.storage.files import JsonLines
 
 from .conftest import FAST, GOOD, Plan, question
@@ -70,7 +79,7 @@ def test_a_key_in_an_error_reaches_nothing(models, tmp_path, error):
 
 def test_a_key_that_a_model_repeats_is_removed_from_answers_files_and_recordings(models, tmp_path):
     leak = RawReply(text=Plan(title=f"use {KEY}").model_dump_json())
-    path = models(Recorder(Scripted([leak]), tmp_path / "tape"))
+    path = models(ReplyRecorder(Scripted([leak]), tmp_path / "tape"))
     assert path.ask(question()).answer.title == "use [key removed]"
     assert KEY.encode() not in everything_written(tmp_path)
 
@@ -132,7 +141,7 @@ def test_only_the_one_exit_writes_files():
         tree = ast.parse(path.read_text())
         named = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         called = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-        if path.name != "exits.py":
+        if path.name != "keys.py":
             assert not (named | called) & (writers | {"open"}), path
 
 

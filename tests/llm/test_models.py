@@ -14,9 +14,9 @@ from telic.core.events import ModelRejected, ModelReply
 from telic.errors import UsageError
 from telic.llm import (
     Budget,
+    CallLimits,
     Cancelled,
     Fault,
-    Limits,
     ModelAnswerError,
     Models,
     ModelUnavailable,
@@ -202,7 +202,7 @@ def test_an_outage_is_an_error_after_all_attempts_and_costs_nothing(models, even
 
 
 def test_waits_grow_with_full_jitter():
-    limits = Limits(first_wait_s=1, longest_wait_s=10)
+    limits = CallLimits(first_wait_s=1, longest_wait_s=10)
     rng = random.Random(0)
     longest = [max(limits.wait_s(n, None, rng) for _ in range(300)) for n in (1, 2, 3, 9)]
     assert longest == pytest.approx([1, 2, 4, 10], rel=0.05)
@@ -239,7 +239,7 @@ def test_a_lost_call_to_a_metered_model_is_counted_also_after_a_restart(models):
 def test_stopping_does_not_wait_for_the_answer(models, fault):
     asked = time.monotonic() + 0.3
     provider = Scripted([Fault(seconds=30, **fault)])
-    limits = Limits()
+    limits = CallLimits()
     with pytest.raises(Cancelled):
         models(provider, limits=limits, should_stop=lambda: time.monotonic() > asked).ask(
             question()

@@ -1,7 +1,7 @@
 import pytest
 
 from telic.errors import UsageError
-from telic.llm import Fault, RawReply, Recorder, Replay, Scripted, choose
+from telic.llm import Fault, RawReply, Replay, ReplyRecorder, Scripted, choose
 
 from .conftest import GOOD, question
 
@@ -9,7 +9,7 @@ PAID = RawReply(text=GOOD.model_dump_json(), price_usd=0.5)
 
 
 def record(models, folder, replies=(PAID,), name="acme:large"):
-    return models(Recorder(Scripted(list(replies), name=name), folder)).ask(question())
+    return models(ReplyRecorder(Scripted(list(replies), name=name), folder)).ask(question())
 
 
 def test_a_recording_answers_like_the_model_and_costs_nothing(models, tmp_path, monkeypatch):

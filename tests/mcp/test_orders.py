@@ -6,7 +6,7 @@ import pytest
 
 from telic.core.config import Record
 from telic.llm import Image, Request, list_orders
-from telic.llm.orders import ORDERS, publish
+from telic.llm.work_orders import ORDERS, publish
 from tests.mcp.host import Refusal
 
 pytestmark = pytest.mark.anyio

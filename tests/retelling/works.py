@@ -5,14 +5,14 @@ from pathlib import Path
 from telic.judges.criteria import Leaf
 from telic.judges.verdict import Verdict, judged, together
 from telic.search.folder import SearchFolder
-from telic.search.protocol import Protocol
 from telic.search.records import (
-    Candidate,
     Fresh,
-    Iteration,
-    RunSummary,
+    PolicyCandidate,
     SearchConfig,
-    Tried,
+    SearchIteration,
+    SearchProtocol,
+    SearchRunSummary,
+    TrialEpisodes,
 )
 from telic.session.records import MemberScore, SessionSummary
 from telic.storage.files import JsonLines, write_json
@@ -83,7 +83,7 @@ def begin_search(runs_dir: Path, runs: int = 2) -> SearchFolder:
     """Return a search that has begun, and tried nothing."""
     folder = SearchFolder(runs_dir / SEARCH)
     write_json(folder.config, SearchConfig(env="CartPole-v1", method="cma", runs=runs))
-    terms = Protocol(
+    terms = SearchProtocol(
         env="CartPole-v1",
         policy="linear",
         is_scaled=True,
@@ -106,9 +106,9 @@ def search_once(folder: SearchFolder, run: int, means: list[float]) -> None:
     lines = JsonLines(folder.run(run).iterations)
     before = len(list(folder.run(run).read()))
     for place, mean in enumerate(means, start=before):
-        tried = Tried(seed=1, returns=(mean, mean), lengths=(9, 9), ends="tt")
-        made = Candidate(number=place, params=(0.5, float(place)), origin="cma", tried=tried)
-        iteration = Iteration(
+        tried = TrialEpisodes(seed=1, returns=(mean, mean), lengths=(9, 9), ends="tt")
+        made = PolicyCandidate(number=place, params=(0.5, float(place)), origin="cma", tried=tried)
+        iteration = SearchIteration(
             number=place + 1,
             candidates=(made,),
             selected=place,
@@ -127,7 +127,7 @@ def end_run(folder: SearchFolder, run: int, mean: float) -> None:
     """Write what a run came to on fresh episodes."""
     log = list(folder.run(run).read())
     fresh = Fresh(mean=mean, low=mean - 5, high=min(mean + 5, 500), episodes=20, success=0.5)
-    summary = RunSummary(
+    summary = SearchRunSummary(
         run=run,
         outcome="completed",
         method="cma",

@@ -1,22 +1,23 @@
 """Analysis: statistics by hand, honest comparisons, control groups, files people can read."""
 
+import runpy
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from telic.core.significance import mann_whitney, student_tail, welch
 from telic.errors import Refused, UnknownName, UsageError
 from telic.llm import Budget, Models, Scripted
-from telic.search.analysis import edits, labels, salience
-from telic.search.analysis.compare import compare_searches, write_comparison
+from telic.search.analysis import labels, revisions
+from telic.search.analysis.compare import compare_pair, compare_searches, holm, write_comparison
 from telic.search.analysis.curves import curve, draw_curves
-from telic.search.analysis.load import load
-from telic.search.analysis.published import BEST_REWARD, MEAN_REWARD
-from telic.search.analysis.significance import compare_pair, holm
 from telic.search.analysis.tables import Table, comma_separated, latex, markdown, picture
 from telic.search.api import search
 from telic.search.environments.catalogue import TASKS
 from telic.search.page import page_data, project, write_page
-from telic.search.records import NO_MODEL, Candidate, Tried
+from telic.search.records import NO_MODEL, PolicyCandidate, TrialEpisodes
+from telic.search.results import load
 
 _MANY = {"gate": "off", "rollouts": 2, "confirm": 0}
 
@@ -118,8 +119,10 @@ def test_tables_keep_missing_numbers_missing():
 
 
 def _candidate(returns, params=(0.0,), place="first", why=""):
-    tried = Tried(seed=0, returns=tuple(returns), lengths=(1,) * len(returns), ends="t")
-    return Candidate(number=0, params=params, origin="x", place=place, explanation=why, tried=tried)
+    tried = TrialEpisodes(seed=0, returns=tuple(returns), lengths=(1,) * len(returns), ends="t")
+    return PolicyCandidate(
+        number=0, params=params, origin="x", place=place, explanation=why, tried=tried
+    )
 
 
 def test_vivid_episodes_and_reward_groups():
@@ -130,14 +133,14 @@ def test_vivid_episodes_and_reward_groups():
         (0, 1, 2): ("all different", True),
     }
     for returns, (name, vivid) in groups.items():
-        assert salience.reward_group(_candidate(returns)) == name
-        assert salience.is_vivid(_candidate(returns)) is vivid
+        assert revisions.reward_group(_candidate(returns)) == name
+        assert revisions.is_vivid(_candidate(returns)) is vivid
 
 
 def test_a_risk_ratio_has_an_interval_or_is_undefined():
-    ratio, low, high = salience.risk_ratio(20, 40, 10, 40)
+    ratio, low, high = revisions.risk_ratio(20, 40, 10, 40)
     assert ratio == 2.0 and low < 2 < high and low == pytest.approx(1.077, abs=0.01)
-    assert salience.risk_ratio(0, 40, 10, 40) == (None, None, None)
+    assert revisions.risk_ratio(0, 40, 10, 40) == (None, None, None)
 
 
 def test_label_pairs_differ_in_one_letter_and_name_the_true_worst_once(runs_dir):
@@ -188,29 +191,29 @@ def test_labels_need_episodes_that_differ_and_answers_that_are_valid(runs_dir, t
 
 def test_salience_and_edits_look_at_every_revision(runs_dir):
     result = read(runs_dir, "r2po")
-    report = salience.salience_report(result)
-    pairs = len(salience.revisions(result))
+    report = revisions.salience_report(result)
+    pairs = len(revisions.revisions(result))
     groups = (report.regressions, report.improvements, report.unchanged)
     assert pairs > 0 and sum(each.cases for each in groups) == pairs
     assert sum(report.reward_groups.values()) == pairs and report.conclusion
-    found = edits.edit_report(result)
+    found = revisions.edit_report(result)
     sorted_ = sum(found.regressions.values()) + sum(found.improvements.values())
     assert sorted_ + found.equal_with_edit + found.equal_without_edit == pairs == found.revisions
 
 
 def test_edit_patterns_follow_their_rules():
-    levels = edits.Levels(20, 200, 450)
-    assert edits.regression(480, -50, 0, levels) == "chance alone"
-    assert edits.regression(480, -50, 9, levels) == "spoiled a nearly optimal policy"
-    assert edits.regression(300, -50, 2, levels) == "a small fix backfired"
-    assert edits.regression(10, -1, 9, levels) == "redesign without information"
-    assert edits.regression(100, -1, 5, levels) == "other"
-    assert edits.improvement(480, 2, levels) == "fine-tuning"
-    assert edits.improvement(300, 2, levels) == "a small fix hit the point"
-    assert edits.improvement(10, 9, levels) == "rescue guided by history"
-    assert edits.improvement(100, 5, levels) == "a fix of several numbers"
+    levels = revisions.Levels(20, 200, 450)
+    assert revisions.regression(480, -50, 0, levels) == "chance alone"
+    assert revisions.regression(480, -50, 9, levels) == "spoiled a nearly optimal policy"
+    assert revisions.regression(300, -50, 2, levels) == "a small fix backfired"
+    assert revisions.regression(10, -1, 9, levels) == "redesign without information"
+    assert revisions.regression(100, -1, 5, levels) == "other"
+    assert revisions.improvement(480, 2, levels) == "fine-tuning"
+    assert revisions.improvement(300, 2, levels) == "a small fix hit the point"
+    assert revisions.improvement(10, 9, levels) == "rescue guided by history"
+    assert revisions.improvement(100, 5, levels) == "a fix of several numbers"
     first, second = _candidate([1], (0.0, 1.0)), _candidate([1], (0.04, 1.2))
-    assert edits.edit_distance(first, second, is_table=False) == 1
+    assert revisions.edit_distance(first, second, is_table=False) == 1
 
 
 def test_the_page_holds_every_policy_and_plays_the_best(runs_dir, tmp_path):
@@ -256,4 +259,5 @@ def test_a_map_is_flat_whatever_the_rank():
 
 
 def test_published_numbers_exist_for_every_task():
-    assert set(MEAN_REWARD) == set(BEST_REWARD) == set(TASKS)
+    published = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "published.py"))
+    assert set(published["MEAN_REWARD"]) == set(published["BEST_REWARD"]) == set(TASKS)

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from telic.search.answers import answer_record, read_numbers
-from telic.search.space import Space
+from telic.search.policies import Space
 
 SPACE = Space(names=("a", "b", "c"), formula="", low=-6, high=6, decimals=1)
 TABLE = Space(names=("s0", "s1"), formula="", low=1, high=3, decimals=0, choices=(1, 2, 3))

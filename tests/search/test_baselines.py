@@ -4,11 +4,11 @@ import pytest
 
 from telic.errors import ConfigError, UnknownName, UsageError
 from telic.search.analysis.compare import compare_searches
-from telic.search.analysis.load import load
 from telic.search.api import search
-from telic.search.folder import RunFolder
+from telic.search.folder import SearchRunFolder
 from telic.search.page import write_page
 from telic.search.records import NO_MODEL
+from telic.search.results import load
 
 pytest.importorskip("sb3_contrib")
 SMALL = {"episodes": 20, "fresh_episodes": 3, "jobs": 1, "switches": {"rollouts": 2}}
@@ -24,7 +24,7 @@ SMALL = {"episodes": 20, "fresh_episodes": 3, "jobs": 1, "switches": {"rollouts"
 )
 def test_a_baseline_is_trained_for_its_episodes_and_measured_at_ten_points(env, method, tmp_path):
     found = search(env, method=method, runs_dir=tmp_path, **SMALL)
-    log = list(RunFolder(found.path / "run_01").read())
+    log = list(SearchRunFolder(found.path / "run_01").read())
     assert len(log) == 10 and log[-1].episodes == 20
     assert found.summary.label == f"{method} rollouts=2 ({NO_MODEL})"
     assert found.best.fresh.episodes == 3

@@ -6,11 +6,11 @@ import pytest
 
 import telic
 from telic.errors import UnknownName
-from telic.search.draws import rollout_seeds, uniform
-from telic.search.environments import grid
+from telic.search.environments import games as grid
 from telic.search.environments.catalogue import TASKS, find_task, make_world
+from telic.search.environments.task import rollout_seeds, uniform
 from telic.search.policies import make_policy
-from telic.search.rollouts import Player, Trial
+from telic.search.rollouts import Player, PolicyTrial
 
 SEEDS = rollout_seeds(3, 40)
 
@@ -68,14 +68,14 @@ def test_the_frozen_lake_has_gymnasiums_transitions():
 def test_the_shortest_way_through_the_maze_is_worth_0_9667():
     plays, _ = player("Maze-v0")
     table = np.array([[1, 0, 0, 1, 0, 0, 2, 2, 0]], dtype=float)
-    (rollouts,) = plays.play([Trial(table, SEEDS[None, :1])])
+    (rollouts,) = plays.play([PolicyTrial(table, SEEDS[None, :1])])
     assert rollouts.returns[0, 0] == pytest.approx(1 - 3 * 0.1 / 9)
     assert rollouts.lengths[0, 0] == 4 and rollouts.ends[0, 0] == "t"
 
 
 def test_a_maze_walked_in_circles_is_cut_and_says_so():
     plays, _ = player("Maze-v0", cap=20)
-    (rollouts,) = plays.play([Trial(np.zeros((1, 9)), SEEDS[None, :1])])
+    (rollouts,) = plays.play([PolicyTrial(np.zeros((1, 9)), SEEDS[None, :1])])
     assert rollouts.lengths[0, 0] == 20 and rollouts.ends[0, 0] == "c"
     assert rollouts.returns[0, 0] == pytest.approx(-20 * 0.1 / 9)
 
@@ -85,7 +85,7 @@ def test_nim_is_won_by_the_right_table_and_lost_by_a_wrong_first_move():
     right = [1, 1, 1, 2, 3, 1, 1, 2, 3, 1, 1]
     wrong = [*right[:10], 2]
     seeds = np.stack([rollout_seeds(1, 200)] * 2)
-    (rollouts,) = plays.play([Trial(np.array([right, wrong], dtype=float), seeds)])
+    (rollouts,) = plays.play([PolicyTrial(np.array([right, wrong], dtype=float), seeds)])
     assert rollouts.returns[0].min() == 1.0
     assert rollouts.returns[1].max() == -1.0
 
@@ -94,7 +94,7 @@ def test_nim_half_right_wins_as_often_as_its_shares_multiply():
     plays, _ = player("Nim-v0")
     # One of 8, 7, 6 right and two of 4, 3, 2: it wins 1/3 * 2/3 of its games.
     table = np.array([[1, 1, 1, 2, 1, 1, 2, 2, 1, 1, 1]], dtype=float)
-    (rollouts,) = plays.play([Trial(table, rollout_seeds(2, 4000)[None])])
+    (rollouts,) = plays.play([PolicyTrial(table, rollout_seeds(2, 4000)[None])])
     assert (rollouts.returns == 1).mean() == pytest.approx(2 / 9, abs=0.02)
 
 
@@ -112,7 +112,7 @@ def test_pong_allows_three_returns_at_the_steps_that_timing_allows():
     params = np.zeros((1, policy.space.rank))
     params[0, [0, 1]] = 6, -6  # own paddle: up, down
     params[0, [6, 7]] = -6, 6  # ball
-    trial = Trial(params, SEEDS[None, :], is_recorded=True)
+    trial = PolicyTrial(params, SEEDS[None, :], is_recorded=True)
     (rollouts,) = plays.play([trial])
     assert rollouts.returns[0].max() == 3.0
     row = int(rollouts.returns[0].argmax())
@@ -147,8 +147,8 @@ def test_an_episode_is_the_same_in_whatever_company(name):
     rng = np.random.default_rng(1)
     params = np.stack([policy.draw(rng) for _ in range(5)])
     seeds = np.stack([rollout_seeds(n, 3) for n in range(5)])
-    (together,) = plays.play([Trial(params, seeds)])
-    alone = [plays.play([Trial(params[i : i + 1], seeds[i : i + 1])])[0] for i in range(5)]
+    (together,) = plays.play([PolicyTrial(params, seeds)])
+    alone = [plays.play([PolicyTrial(params[i : i + 1], seeds[i : i + 1])])[0] for i in range(5)]
     assert np.array_equal(together.returns, np.concatenate([each.returns for each in alone]))
     assert np.array_equal(together.lengths, np.concatenate([each.lengths for each in alone]))
 
@@ -156,7 +156,7 @@ def test_an_episode_is_the_same_in_whatever_company(name):
 def test_recorded_steps_add_up_to_the_return():
     plays, policy = player("CartPole-v1")
     params = np.stack([policy.draw(np.random.default_rng(2)) for _ in range(3)])
-    trials = [Trial(params, np.stack([SEEDS[:4]] * 3), is_recorded=True) for _ in range(2)]
+    trials = [PolicyTrial(params, np.stack([SEEDS[:4]] * 3), is_recorded=True) for _ in range(2)]
     for rollouts in plays.play(trials):
         for candidate in range(3):
             for episode in range(4):
@@ -168,7 +168,9 @@ def test_recorded_steps_add_up_to_the_return():
 def test_continuous_actions_are_charged_as_clipped_or_as_given():
     params = np.array([[0.0, 0.0, 3.0]])
     clipped, raw = (
-        player("MountainCarContinuous-v0", clips=clips)[0].play([Trial(params, SEEDS[None, :1])])[0]
+        player("MountainCarContinuous-v0", clips=clips)[0].play(
+            [PolicyTrial(params, SEEDS[None, :1])]
+        )[0]
         for clips in (True, False)
     )
     assert clipped.returns[0, 0] == pytest.approx(-99.9)

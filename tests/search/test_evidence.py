@@ -5,8 +5,8 @@ import re
 import numpy as np
 
 from telic.search.environments.catalogue import find_task
-from telic.search.evidence import describe_trace
 from telic.search.rollouts import TERMINATED, Trace
+from telic.search.writer import describe_trace
 
 
 def walk(actions):

@@ -5,16 +5,15 @@ import pytest
 
 from telic.core.seeds import derive
 from telic.llm import Budget, Models, Scripted
-from telic.search import work
-from telic.search.api import search
-from telic.search.draws import rollout_seeds
+from telic.search.api import do_runs, search
 from telic.search.environments.catalogue import TASKS
-from telic.search.folder import RunFolder, SearchFolder
+from telic.search.environments.task import rollout_seeds
+from telic.search.folder import SearchFolder, SearchRunFolder
 from telic.search.history import History
+from telic.search.methods import PUBLISHED
 from telic.search.plan import make_plan
-from telic.search.records import NO_MODEL, Candidate, Check, SearchConfig, Tried
-from telic.search.rollouts import Player, Trial
-from telic.search.switches import PUBLISHED
+from telic.search.records import NO_MODEL, PolicyCandidate, Recheck, SearchConfig, TrialEpisodes
+from telic.search.rollouts import Player, PolicyTrial
 from telic.storage.files import read_json, read_json_lines
 
 FAULTS = ("", ":malformed", ":truncated", ":out_of_range", ":incomplete", ":failing", ":slow")
@@ -44,7 +43,7 @@ def params_of(iterations, number):
 
 
 def log(found, run=1):
-    return list(RunFolder(found.path / f"run_{run:02d}").read())
+    return list(SearchRunFolder(found.path / f"run_{run:02d}").read())
 
 
 @pytest.mark.parametrize("env", TASKS)
@@ -367,12 +366,14 @@ def test_finalists_are_told_apart_by_new_episodes_alone_and_measured_on_yet_othe
 def test_luck_before_the_final_does_not_decide_it():
     history = History(confirm=2, keeps_losers=True)
     for number, returns in enumerate([(9.0, 9.0), (5.0, 5.0)]):
-        tried = Tried(seed=number, returns=returns, lengths=(1, 1), ends="tt")
-        history.count(Candidate(number=number, params=(float(number),), origin="x", tried=tried))
+        tried = TrialEpisodes(seed=number, returns=returns, lengths=(1, 1), ends="tt")
+        history.count(
+            PolicyCandidate(number=number, params=(float(number),), origin="x", tried=tried)
+        )
     assert history.incumbent.number == 0
     for number, returns in enumerate([(4.0, 4.0), (6.0, 6.0)]):
-        tried = Tried(seed=9, returns=returns, lengths=(1, 1), ends="tt")
-        history.check(Check(candidate=number, tried=tried, is_final=True))
+        tried = TrialEpisodes(seed=9, returns=returns, lengths=(1, 1), ends="tt")
+        history.check(Recheck(candidate=number, tried=tried, is_final=True))
     assert history.incumbent.number == 1 and history.incumbent.mean == 6.0
     assert history.of(0).mean == 6.5, "all episodes stay in the history"
 
@@ -401,7 +402,7 @@ def test_random_parts_of_policies_are_drawn_per_run_and_drawn_again_on_resume(po
     first, second = (p.policy.act(p.policy.weights(point), seen) for p in plans)
     assert not np.allclose(first, second), "each run has its own"
     candidate = log(whole, 2)[0].candidates[0]
-    trial = Trial(np.array([candidate.params]), rollout_seeds(candidate.tried.seed, 2)[None])
+    trial = PolicyTrial(np.array([candidate.params]), rollout_seeds(candidate.tried.seed, 2)[None])
     (mine,), (other,) = (p.player().play([trial]) for p in (plans[1], plans[0]))
     assert mine.returns[0] == pytest.approx(candidate.tried.returns)
     assert other.returns[0] != pytest.approx(candidate.tried.returns)
@@ -427,8 +428,8 @@ def _run(path, request, answer):
     """Do one run with a model that answers as told, and return its log."""
     config = SearchConfig.parse({**request, "model": "scripted"})
     models = Models(Scripted(answer), path, budget=Budget())
-    work.do_runs(config, path, [1], models=models)
-    return list(RunFolder(path / "run_01").read())
+    do_runs(config, path, [1], models=models)
+    return list(SearchRunFolder(path / "run_01").read())
 
 
 def test_the_loop_fits_on_a_page():

@@ -4,27 +4,26 @@ import numpy as np
 import pytest
 
 from telic.search.api import search
-from telic.search.draws import generator
 from telic.search.environments.catalogue import find_task
+from telic.search.environments.task import generator
 from telic.search.history import History
 from telic.search.policies import make_policy
-from telic.search.proposers.cma import Cma
-from telic.search.proposers.numeric import Ars, Climb, Random
-from telic.search.proposers.proposer import View
-from telic.search.proposers.tabular import TabularModel
-from telic.search.records import Candidate, Tried
-from telic.search.rollouts import Recording
+from telic.search.proposers import Ars, Climb, Cma, Random, TabularModel, View
+from telic.search.records import PolicyCandidate, TrialEpisodes
+from telic.search.rollouts import BatchRecording
 
 POLICY = make_policy(None, find_task("CartPole-v1"), is_scaled=True, seed=0, decimals=2)
 
 
 def candidates(drafts, score):
     return [
-        Candidate(
+        PolicyCandidate(
             number=i,
             params=d.params,
             origin=d.origin,
-            tried=Tried(seed=0, returns=(score(np.array(d.params)),), lengths=(1,), ends="t"),
+            tried=TrialEpisodes(
+                seed=0, returns=(score(np.array(d.params)),), lengths=(1,), ends="t"
+            ),
         )
         for i, d in enumerate(drafts)
     ]
@@ -86,7 +85,7 @@ def test_the_model_of_a_small_world_finds_the_way_and_improves_a_table():
     task = find_task("Maze-v0")
     model = TabularModel(task)
     rng = generator(0, "walk")
-    from telic.search.environments.grid import maze
+    from telic.search.environments.games import maze
 
     world, steps = maze(), []
     state = 0
@@ -101,7 +100,7 @@ def test_the_model_of_a_small_world_finds_the_way_and_improves_a_table():
             )
         )
         state = 0 if done else following
-    model.learn(Recording(steps, 0, 1))
+    model.learn(BatchRecording(steps, 0, 1))
     table = model.best_table(generator(0, "x"))
     assert [table[s] for s in (0, 3, 6, 7)] == [1, 1, 2, 2]
     before = (1.0, 0, 0, 1.0, 0, 0, 2.0, 3.0, 0)  # right but for the last step
@@ -127,9 +126,9 @@ def test_the_offline_critic_takes_a_limited_step_and_leaves_good_policies_alone(
         fresh_episodes=2,
         switches={"rollouts": 2, "confirm": 0},
     )
-    from telic.search.folder import RunFolder
+    from telic.search.folder import SearchRunFolder
 
-    log = list(RunFolder(found.path / "run_01").read())
+    log = list(SearchRunFolder(found.path / "run_01").read())
     revised = [
         each for each in log if len(each.candidates) > 1 and each.candidates[-1].place == "second"
     ]

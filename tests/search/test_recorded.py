@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from telic.llm import Models, Scripted
-from telic.llm.providers.replay import Recorder, Replay
+from telic.llm.providers.stand_ins import Replay, ReplyRecorder
 from telic.search import api
-from telic.search.analysis.edits import edit_report
-from telic.search.analysis.load import load
-from telic.search.analysis.salience import salience_report
-from telic.search.folder import RunFolder
+from telic.search.analysis.revisions import edit_report, salience_report
+from telic.search.folder import SearchRunFolder
+from telic.search.results import load
 
 RECORDED = sorted((Path(__file__).parent / "recorded").glob("*.json"))
 
@@ -31,7 +30,7 @@ def search_again(recorded, provider, runs_dir, monkeypatch):
 
 
 def log(found):
-    return [each for each in RunFolder(found.path / "run_01").read() if each.number > 0]
+    return [each for each in SearchRunFolder(found.path / "run_01").read() if each.number > 0]
 
 
 def returns(iterations):
@@ -56,7 +55,7 @@ def run(request, tmp_path_factory):
     script = {}
     for each in recorded["answers"]:
         script.setdefault(each["role"], []).append(each["answer"])
-    provider = Recorder(Scripted(script, "host"), folder / "replies")
+    provider = ReplyRecorder(Scripted(script, "host"), folder / "replies")
     with pytest.MonkeyPatch.context() as monkeypatch:
         found = search_again(recorded, provider, folder / "runs", monkeypatch)
     return recorded, found, folder

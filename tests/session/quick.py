@@ -8,7 +8,7 @@ import pytest
 
 from telic import llm
 from telic.core.events import ignore
-from telic.llm import Limits, Models, Request, Scripted
+from telic.llm import CallLimits, Models, Request, Scripted
 from telic.rendering.jobs import Rendering
 from telic.sandbox import host
 from telic.session.api import Session, run
@@ -19,7 +19,7 @@ from telic.training.run import LocalChannel
 from tests.agents.scripts import REVISION, SCRIPT, STRICT
 from tests.heard import Heard
 
-FAST = Limits(deadline_s=20, attempt_s=10, attempts=2, first_wait_s=0.01, longest_wait_s=0.02)
+FAST = CallLimits(deadline_s=20, attempt_s=10, attempts=2, first_wait_s=0.01, longest_wait_s=0.02)
 SMALL = {"seeds": (1, 2), "episodes": 4, "steps": 256, "vision": False, "model": "scripted"}
 PASSING = {**SCRIPT, "elicitor": {**SCRIPT["elicitor"], "puppet": [], "seconds": 1.0}}
 """answers with which a session passes at once"""
@@ -66,7 +66,7 @@ class Asking:
         self.requests: list[Request] = []
         """everything that was ever asked"""
 
-    def connect(self, script, limits: Limits = FAST) -> None:
+    def connect(self, script, limits: CallLimits = FAST) -> None:
         """Let whoever asks for a model get this script."""
         provider = Scripted(script)
         provider.requests = self.requests
@@ -76,7 +76,7 @@ class Asking:
 
         self._patch.setattr(llm, "connect", connect)
 
-    def run(self, script, *, until: str | None = None, limits: Limits = FAST, **changes):
+    def run(self, script, *, until: str | None = None, limits: CallLimits = FAST, **changes):
         """Run a session, or the beginning of it; returns it and the roles that were asked."""
         self.connect(script, limits)
         self.events, before = Heard(), len(self.requests)

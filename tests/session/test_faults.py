@@ -19,7 +19,7 @@ from telic.cli.main import app
 from telic.errors import ResourceError, RewardError, TelicError, TrainingFailed, WorkerDied
 from telic.judges.trial import Trial, failure
 from telic.judges.verdict import judged, unknown
-from telic.llm import Fault, Limits, ModelAnswerError, ModelUnavailable, RawReply
+from telic.llm import CallLimits, Fault, ModelAnswerError, ModelUnavailable, RawReply
 from telic.sandbox import host
 from telic.session import judging, loop, population, spending
 from telic.session.find import state_of
@@ -133,7 +133,7 @@ def test_code_that_is_refused_again_and_again_says_how_to_ask_anew(asking):
 
 
 def test_a_model_that_is_too_slow_is_not_waited_for(asking):
-    limits = Limits(deadline_s=0.6, attempt_s=0.2, attempts=2, first_wait_s=0.01)
+    limits = CallLimits(deadline_s=0.6, attempt_s=0.2, attempts=2, first_wait_s=0.01)
     slow = Fault(kind="slow", seconds=30, answer=PASSING["elicitor"])
     began = time.monotonic()
     with pytest.raises(ModelUnavailable, match="did not answer within"):

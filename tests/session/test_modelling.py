@@ -9,7 +9,7 @@ import pytest
 from telic import llm
 from telic.agents.lessons import Lesson
 from telic.llm import Models, Scripted, answer_order, list_orders
-from telic.llm.orders import ORDERS
+from telic.llm.work_orders import ORDERS
 from telic.session.api import run
 from telic.session.bounds import bounds, within
 from telic.session.story import Story

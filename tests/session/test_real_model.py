@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from telic.llm.replies import Replies
+from telic.llm.answers import Replies
 from telic.storage.files import read_json, read_json_lines
 from telic.storage.layout import list_sessions
 

@@ -10,7 +10,7 @@ from telic.composer.compose import Composition
 from telic.core.pages.charts import Node, short, ticks, tree
 from telic.judges.criteria import Criterion, guard, leaf, total
 from telic.judges.verdict import Disagreement, Seen, judged, together, unknown
-from telic.llm.replies import Replies
+from telic.llm.answers import Replies
 from telic.rendering import Rendering
 from telic.session.approval import parse_criteria
 from telic.session.records import (

@@ -9,9 +9,9 @@ import time
 import pytest
 
 from telic.errors import ConfigError
+from telic.llm.answers import Replies, StoredReply
 from telic.llm.budget import Charge
 from telic.llm.records import RawReply, Tokens
-from telic.llm.replies import Replies, StoredReply
 from telic.session import forecast as forecasts
 from telic.session.forecast import forecast, measured_rates, planned_steps
 from telic.session.spending import Account, Allowance, AllowanceUsedUp, steps_taken

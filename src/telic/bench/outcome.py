@@ -9,7 +9,7 @@ from telic.bench.checks import hold
 from telic.bench.folder import BenchFolder
 from telic.bench.records import CaseResult, Measured, Outcome
 from telic.bench.suite import Case
-from telic.llm.models import REPLIES
+from telic.llm.client import REPLIES
 from telic.session.api import Session
 from telic.session.records import Iteration, MemberScore, SessionConfig, SessionSummary
 from telic.session.spending import steps_taken

@@ -53,7 +53,7 @@ def show(
 ) -> None:
     """Print a work order: instructions, request and the schema of the answer."""
     from telic.llm import read_order
-    from telic.llm.orders import describe
+    from telic.llm.work_orders import describe
 
     order = read_order(_folder(session, runs_dir), key)
     if as_json:
@@ -86,7 +86,7 @@ def answer(
 
 def _folder(session: Path | None, runs_dir: Path) -> Path:
     """Return the folder of orders that is meant."""
-    from telic.llm.orders import ORDERS
+    from telic.llm.work_orders import ORDERS
 
     if session is not None:
         found = session if session.name == ORDERS else session / ORDERS

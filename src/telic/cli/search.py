@@ -157,7 +157,7 @@ def methods(
     debug: Debug = False,
 ) -> None:
     """List the methods, as the switches they stand for."""
-    from telic.search.switches import METHODS, Switches, switches_of
+    from telic.search.methods import METHODS, Switches, switches_of
 
     found = {name: switches_of(name, is_faithful=faithful).model_dump() for name in METHODS}
     if as_json:
@@ -175,7 +175,7 @@ def show(
     name: Name = "latest", runs_dir: RunsDir = RUNS, as_json: AsJson = False, debug: Debug = False
 ) -> None:
     """Show what a search came to."""
-    from telic.search.analysis.load import load
+    from telic.search.results import load
 
     result = load(runs_dir, name)
     if as_json:
@@ -204,7 +204,7 @@ def compare(
 ) -> None:
     """Compare searches: means with intervals, curves, tests; refuses unequal terms."""
     from telic.search.analysis.compare import compare_searches, write_comparison
-    from telic.search.analysis.load import load
+    from telic.search.results import load
 
     comparison = compare_searches(
         [load(runs_dir, name) for name in names], metric, despite_differences=anyway
@@ -229,8 +229,8 @@ def page(
     debug: Debug = False,
 ) -> None:
     """Write the map of tried policies: score, explanation and animation of each, as one file."""
-    from telic.search.analysis.load import load
     from telic.search.page import write_page
+    from telic.search.results import load
 
     path = write_page(load(runs_dir, name), out)
     if as_json:
@@ -243,8 +243,8 @@ def salience(
     names: Names, runs_dir: RunsDir = RUNS, as_json: AsJson = False, debug: Debug = False
 ) -> None:
     """Ask whether revisions chase the worst episode: regressions against improvements."""
-    from telic.search.analysis.load import load
-    from telic.search.analysis.salience import salience_report
+    from telic.search.analysis.revisions import salience_report
+    from telic.search.results import load
 
     reports = [salience_report(load(runs_dir, name)) for name in names]
     if as_json:
@@ -268,8 +268,8 @@ def labels(
     from telic.cli.views import SearchView
     from telic.llm import Budget
     from telic.search.analysis.labels import label_report
-    from telic.search.analysis.load import load
-    from telic.search.asking import connect_model
+    from telic.search.answers import connect_model
+    from telic.search.results import load
 
     result = load(runs_dir, name)
     with interruptible() as stop, SearchView(quiet=as_json) as view:
@@ -292,8 +292,8 @@ def edits(
     names: Names, runs_dir: RunsDir = RUNS, as_json: AsJson = False, debug: Debug = False
 ) -> None:
     """Sort revisions by how much they changed and what came of it."""
-    from telic.search.analysis.edits import edit_report
-    from telic.search.analysis.load import load
+    from telic.search.analysis.revisions import edit_report
+    from telic.search.results import load
 
     reports = [edit_report(load(runs_dir, name)) for name in names]
     if as_json:

@@ -1,31 +1,36 @@
 """Language and vision models: one call path with budget, retries, cache, checks and trace."""
 
+from telic.errors import BudgetExceeded
 from telic.llm.answers import InvalidAnswer, read_answer
 from telic.llm.budget import Budget, Charge, Spent
-from telic.llm.choose import choose, connect
-from telic.llm.errors import (
-    BudgetExceeded,
+from telic.llm.client import Models, choose, connect
+from telic.llm.keys import redact
+from telic.llm.limits import CallLimits
+from telic.llm.providers.host import Host
+from telic.llm.providers.hosted import Hosted
+from telic.llm.providers.stand_ins import Fault, Replay, ReplyRecorder, Scripted
+from telic.llm.records import (
     Cancelled,
+    Effort,
+    Image,
     ModelAnswerError,
     ModelUnavailable,
     Outage,
+    Provider,
+    RawReply,
+    Reply,
+    Request,
     RequestRejected,
+    Tokens,
+    prompt_hash,
+    render,
 )
-from telic.llm.keys import redact
-from telic.llm.models import Models
-from telic.llm.orders import Order, OrderLine, answer_order, list_orders, read_order
-from telic.llm.prompts import prompt_hash, render
-from telic.llm.provider import Provider
-from telic.llm.providers.host import Host
-from telic.llm.providers.hosted import Hosted
-from telic.llm.providers.replay import Recorder, Replay
-from telic.llm.providers.scripted import Fault, Scripted
-from telic.llm.records import Effort, Image, RawReply, Reply, Request, Tokens
-from telic.llm.waiting import Limits
+from telic.llm.work_orders import WorkOrder, WorkOrderLine, answer_order, list_orders, read_order
 
 __all__ = [
     "Budget",
     "BudgetExceeded",
+    "CallLimits",
     "Cancelled",
     "Charge",
     "Effort",
@@ -34,23 +39,22 @@ __all__ = [
     "Hosted",
     "Image",
     "InvalidAnswer",
-    "Limits",
     "ModelAnswerError",
     "ModelUnavailable",
     "Models",
-    "Order",
-    "OrderLine",
     "Outage",
     "Provider",
     "RawReply",
-    "Recorder",
     "Replay",
     "Reply",
+    "ReplyRecorder",
     "Request",
     "RequestRejected",
     "Scripted",
     "Spent",
     "Tokens",
+    "WorkOrder",
+    "WorkOrderLine",
     "answer_order",
     "choose",
     "connect",

@@ -1,8 +1,9 @@
-"""API keys: where they come from, and keeping them out of everything that is written.
+"""API keys: where they come from, and the one way out, in which everything loses them.
 
 A key is read at the moment of a call, from an environment variable or from the system's keyring
 (optional package `keyring`, service "telic"). It is never kept in an object, so it cannot appear in
-a repr or in a file. `redact` removes every known key from a text.
+a repr or in a file. `redact` removes every known key from a text; everything this package writes,
+reports or raises passes here.
 """
 
 from __future__ import annotations
@@ -11,10 +12,14 @@ import importlib
 import importlib.util
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from telic.errors import UsageError
+from telic.core.events import Listener, ModelEvent, from_facts
+from telic.errors import TelicError, UsageError
+from telic.llm.records import ModelUnavailable
+from telic.storage.files import plain, write_bytes, write_json, write_text
 
 KEY_NAMES: Mapping[str, tuple[str, ...]] = {
     "anthropic": ("ANTHROPIC_API_KEY",),
@@ -73,6 +78,43 @@ def redact_value(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [redact_value(each) for each in value]
     return value
+
+
+def save_json(path: Path, value: Any) -> None:
+    """Write a record or plain data by rename, without keys."""
+    write_json(path, redact_value(plain(value)))
+
+
+def save_text(path: Path, text: str) -> None:
+    """Write a text by rename, without keys."""
+    write_text(path, redact(text))
+
+
+def save_picture(path: Path, data: bytes) -> None:
+    """Write a picture by rename."""
+    write_bytes(path, data)
+
+
+def report(listener: Listener, kind: type[ModelEvent], facts: dict[str, Any]) -> None:
+    """Tell a listener what happened, without keys."""
+    listener(from_facts(kind, redact_value(plain(facts))))
+
+
+def cleaned(error: Exception) -> TelicError:
+    """Return the error to raise instead of `error`: one of ours, without keys and without causes.
+
+    A cause or context would carry the original text into a traceback.
+    """
+    if isinstance(error, TelicError):
+        error.message = redact(error.message)
+        error.hint = None if error.hint is None else redact(error.hint)
+        error.args = (error.message,)
+        error.__cause__ = error.__context__ = None
+        return error
+    return ModelUnavailable(
+        redact(f"The provider failed with {type(error).__name__}: {error}"),
+        hint="This is not an outage of the service; it looks like a fault in the provider.",
+    )
 
 
 def _known() -> list[str]:

@@ -1,17 +1,28 @@
-"""What is asked of a model and what comes back."""
+"""What is asked of a model, who answers, what comes back, and what can go wrong.
+
+TelicError
+├── ModelUnavailable          an outage, after all retries; never a score, never an empty answer
+├── ModelAnswerError          the model answered, and the answer never became valid
+├── Cancelled                 somebody asked to stop while the model was being waited for
+├── Outage                    one failed attempt; providers raise it, the call path retries it
+├── UsageError
+│   └── RequestRejected       the service will never take this request: key, model name, size
+└── Refused › ResourceError
+    └── BudgetExceeded        the next call does not fit into what may still be spent
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Generic, Literal, Self, TypeVar
+from typing import Any, Generic, Literal, Protocol, Self, TypeVar
 
 from pydantic import Field
 
 from telic.core.config import Record
+from telic.errors import TelicError, UsageError
 
 Answer = TypeVar("Answer", bound=Record)
-
 Effort = Literal["minimal", "low", "medium", "high", "xhigh", "max"]
 VIDEO = "video/mp4"
 FRAMES_PER_SECOND = 10
@@ -21,12 +32,8 @@ Finish = Literal["complete", "length", "refusal"]
 
 _KEY_LENGTH = 32
 _QUOTED_CHARACTERS = 8_000
-
-
-def fingerprint(value: str | bytes, length: int = _KEY_LENGTH) -> str:
-    """Return the first hexadecimal digits of the SHA-256 of `value`."""
-    content = value.encode() if isinstance(value, str) else value
-    return hashlib.sha256(content).hexdigest()[:length]
+_OPEN, _CLOSE = "{{", "}}"
+_HASH_LENGTH = 12
 
 
 class Image(Record):
@@ -149,6 +156,101 @@ class Reply(Record, Generic[Answer]):
     """requests sent in all: 1, plus retries, plus one for a repair"""
     cached: bool
     """whether everything came from disk and nothing was sent now"""
+
+
+class Provider(Protocol):
+    """The one seam to language models: answers requests.
+
+    Everything else (budget, retries, cache, checks) is done by `Models`.
+    """
+
+    @property
+    def name(self) -> str:
+        """Return the model's full name, e.g. "anthropic:claude-sonnet-5-5"; part of every key."""
+        ...
+
+    async def complete(self, request: Request[Any], deadline_s: float) -> RawReply:
+        """Send the request once and return what came back, valid or not.
+
+        Must not block the event loop, must stop when its task is cancelled, must not retry, and
+        must not keep a key in the object. Raises Outage for a failure that may pass,
+        RequestRejected for one that will not. Never returns an empty answer to mean a failure.
+        """
+        ...
+
+
+class ModelUnavailable(TelicError):
+    """The model could not be reached, or did not answer in time, after all retries."""
+
+
+class ModelAnswerError(TelicError):
+    """The model answered, but neither its answer nor the repaired one became a valid record."""
+
+
+class Cancelled(TelicError):
+    """Somebody asked to stop; what was already paid for is on disk."""
+
+
+class RequestRejected(UsageError):
+    """The service refuses this request and would refuse it again: key, model name or size."""
+
+
+class Outage(TelicError):
+    """One attempt failed in a way that may pass: overload, rate limit, lost connection.
+
+    `may_be_paid` says that the service had the request and may charge for an answer nobody has.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        retry_after_s: float | None = None,
+        may_be_paid: bool = False,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_after_s = retry_after_s
+        self.may_be_paid = may_be_paid
+
+
+def prompt_hash(template: str) -> str:
+    """Return the version of a template: the start of its SHA-256."""
+    return fingerprint(template, _HASH_LENGTH)
+
+
+def render(template: str, **values: object) -> str:
+    """Return the template with every `{{name}}` replaced by its value.
+
+    Values are inserted as they are: placeholders inside a value stay text. Raises UsageError for a
+    name without a value and for a value without a place.
+    """
+    first, *rest = template.split(_OPEN)
+    parts, used = [first], set()
+    for piece in rest:
+        inside, closed, after = piece.partition(_CLOSE)
+        name = inside.strip()
+        if not closed or not name.isidentifier():
+            raise UsageError(
+                f'"{_OPEN}{inside[:40]}" in a template is not a placeholder.',
+                hint="Write {{name}}, with a name of letters, digits and underscores.",
+            )
+        if name not in values:
+            raise UsageError(
+                f"The template needs a value for {{{{{name}}}}}, and none was given.",
+                hint=f"Given: {', '.join(sorted(values)) or 'nothing'}.",
+            )
+        used.add(name)
+        parts += [str(values[name]), after]
+    if unused := sorted(set(values) - used):
+        raise UsageError(f"The template has no place for: {', '.join(unused)}.")
+    return "".join(parts)
+
+
+def fingerprint(value: str | bytes, length: int = _KEY_LENGTH) -> str:
+    """Return the first hexadecimal digits of the SHA-256 of `value`."""
+    content = value.encode() if isinstance(value, str) else value
+    return hashlib.sha256(content).hexdigest()[:length]
 
 
 def add_known(one: Any, other: Any) -> Any:

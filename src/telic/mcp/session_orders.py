@@ -10,10 +10,9 @@ from typing import Any
 
 from telic.core.config import Record
 from telic.errors import TelicError, UnknownName
-from telic.llm.orders import (
+from telic.llm.work_orders import (
     ORDERS,
-    Order,
-    OrderLine,
+    WorkOrderLine,
     answer_order,
     check_answer,
     list_orders,
@@ -84,7 +83,7 @@ class SessionOrders:
         held = _progress(folder, key) or _Progress(lease=new_lease(worker), issued_at=utc_now())
         _save(folder, key, held.model_copy(update={"declined": reason}))
 
-    def _open(self) -> Iterator[tuple[Path, OrderLine]]:
+    def _open(self) -> Iterator[tuple[Path, WorkOrderLine]]:
         for folder in sorted(self._runs_dir.glob(f"*/{ORDERS}")):
             for line in list_orders(folder):
                 if line.state != "answered":
@@ -111,8 +110,8 @@ def picture(runs_dir: Path, run: str, name: str) -> Path:
     return folder / name
 
 
-def _as_work_order(folder: Path, line: OrderLine, held: _Progress) -> WorkOrder:
-    order: Order = read_order(folder, line.key)
+def _as_work_order(folder: Path, line: WorkOrderLine, held: _Progress) -> WorkOrder:
+    order = read_order(folder, line.key)
     run = folder.parent.name
     left = max(0, ATTEMPTS - held.attempts)
     return WorkOrder(

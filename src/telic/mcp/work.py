@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from telic.core.config import Record
-from telic.llm.orders import ORDERS, list_orders
+from telic.llm.work_orders import ORDERS, list_orders
 from telic.mcp.adding import READS, Server, add_tool
 from telic.mcp.viewing import Limit
 from telic.mcp.workplace import Call, workplace

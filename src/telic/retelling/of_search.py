@@ -21,9 +21,9 @@ from telic.retelling.tale import (
     Tale,
 )
 from telic.retelling.trials import best_in_turn, model_calls, trial, trial_lines
-from telic.search.folder import RunFolder, SearchFolder, list_searches
-from telic.search.protocol import Protocol as Terms
-from telic.search.records import Iteration, RunSummary, SearchConfig, SearchSummary
+from telic.search.folder import SearchFolder, SearchRunFolder, list_searches
+from telic.search.records import SearchConfig, SearchIteration, SearchRunSummary, SearchSummary
+from telic.search.records import SearchProtocol as Terms
 from telic.storage.files import read_json, read_record
 from telic.studies.canonical import content_hash
 from telic.studies.documents.candidate import CheckResult, Expected, Hypothesis, Origin, Plan
@@ -98,7 +98,7 @@ class _Telling:
 
     # ------------------------------------------------------------------ one repetition
 
-    def _search(self, number: int, log: list[Iteration]) -> CandidateTale:
+    def _search(self, number: int, log: list[SearchIteration]) -> CandidateTale:
         config = self.config
         summary = _summary(self.folder.run(number))
         runs = () if summary is None else (self._search_run(number, log, summary),)
@@ -120,7 +120,9 @@ class _Telling:
             trials=tuple(trial_lines(log)),
         )
 
-    def _search_run(self, number: int, log: list[Iteration], summary: RunSummary) -> RunTale:
+    def _search_run(
+        self, number: int, log: list[SearchIteration], summary: SearchRunSummary
+    ) -> RunTale:
         curve: Curve = tuple((float(each.steps), each.incumbent_mean) for each in log)
         rows = [{"step": step, METRIC: value} for step, value in curve]
         facts = summary.model_dump(mode="json", exclude={"best", "fresh", "schema_version"})
@@ -152,7 +154,7 @@ class _Telling:
 
     # ------------------------------------------------------------------ the policies that are kept
 
-    def _promoted(self, logs: dict[int, list[Iteration]]) -> list[CandidateTale]:
+    def _promoted(self, logs: dict[int, list[SearchIteration]]) -> list[CandidateTale]:
         best: float | None = None
         made: list[CandidateTale] = []
         for number, log in logs.items():
@@ -166,7 +168,7 @@ class _Telling:
         return made
 
     def _policy(
-        self, number: int, log: list[Iteration], summary: RunSummary, *, is_best: bool
+        self, number: int, log: list[SearchIteration], summary: SearchRunSummary, *, is_best: bool
     ) -> CandidateTale:
         kept = trial(log, log[-1].incumbent)
         run = self._fresh_run(number, summary)
@@ -191,7 +193,7 @@ class _Telling:
             ruling=_keep_best(summary, claim, is_best=is_best),
         )
 
-    def _fresh_run(self, number: int, summary: RunSummary) -> RunTale:
+    def _fresh_run(self, number: int, summary: SearchRunSummary) -> RunTale:
         fresh = summary.fresh
         text = f"{fresh.mean:.4g} over {fresh.episodes} fresh episodes"
         return RunTale(
@@ -207,7 +209,7 @@ class _Telling:
             origin=self.folder.run(number).path,
         )
 
-    def _claim(self, run: RunTale, summary: RunSummary) -> Claim:
+    def _claim(self, run: RunTale, summary: SearchRunSummary) -> Claim:
         fresh, target = summary.fresh, self.terms.target
         low = fresh.mean if fresh.low is None else fresh.low
         interval = None if fresh.low is None or fresh.high is None else (fresh.low, fresh.high)
@@ -290,11 +292,11 @@ def _ended(folder: SearchFolder) -> str | None:
     return read_record(folder.summary, SearchSummary).outcome
 
 
-def _summary(run: RunFolder) -> RunSummary | None:
-    return read_record(run.summary, RunSummary) if run.summary.is_file() else None
+def _summary(run: SearchRunFolder) -> SearchRunSummary | None:
+    return read_record(run.summary, SearchRunSummary) if run.summary.is_file() else None
 
 
-def _keep_best(summary: RunSummary, claim: Claim, *, is_best: bool) -> Ruling | None:
+def _keep_best(summary: SearchRunSummary, claim: Claim, *, is_best: bool) -> Ruling | None:
     """Return the decision to keep the best; one that is as good as needed is left as it is."""
     text = f"{summary.fresh.mean:.4g} on {summary.fresh.episodes} fresh episodes"
     if is_best:

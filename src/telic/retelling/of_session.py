@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from telic.llm.models import REPLIES
+from telic.llm.client import REPLIES
 from telic.retelling.of_policies import run_of_training, run_of_trial
 from telic.retelling.passing import claim_of
 from telic.retelling.tale import CandidateTale, ModelCall, Ruling, RunTale, Sheet, Tale

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from telic.retelling.tale import ModelCall
-from telic.search.records import Candidate, Iteration
+from telic.search.records import PolicyCandidate, SearchIteration
 from telic.studies.canonical import content_hash
 
 _SHOWN = 6
 
 
-def trial_lines(log: list[Iteration]) -> list[dict[str, Any]]:
+def trial_lines(log: list[SearchIteration]) -> list[dict[str, Any]]:
     """Return a line per trial; a second try is the child of the first of its iteration."""
     rows: list[dict[str, Any]] = []
     for iteration in log:
@@ -34,12 +34,12 @@ def trial_lines(log: list[Iteration]) -> list[dict[str, Any]]:
     return rows
 
 
-def trial(log: list[Iteration], number: int) -> Candidate:
+def trial(log: list[SearchIteration], number: int) -> PolicyCandidate:
     """Return a trial by its number."""
     return next(each for entry in log for each in entry.candidates if each.number == number)
 
 
-def best_in_turn(log: list[Iteration]) -> str:
+def best_in_turn(log: list[SearchIteration]) -> str:
     """Return the means of the trials that were the best so far, first to last."""
     means = {each.incumbent: each.incumbent_mean for each in log}
     shown = [f"{mean:.4g}" for mean in means.values()]
@@ -48,7 +48,7 @@ def best_in_turn(log: list[Iteration]) -> str:
     return " → ".join(shown)
 
 
-def model_calls(logs: dict[int, list[Iteration]]) -> tuple[ModelCall, ...]:
+def model_calls(logs: dict[int, list[SearchIteration]]) -> tuple[ModelCall, ...]:
     """Return every question to a model; keys are the same whenever the search is told."""
     return tuple(
         ModelCall(

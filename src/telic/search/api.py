@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -15,24 +15,30 @@ from telic.core.events import (
     Event,
     Listener,
     SearchForecast,
+    SearchIterationEnd,
     SearchRunEnd,
     SearchStart,
     encode,
     from_facts,
     ignore,
 )
-from telic.llm import Budget, Models
-from telic.search.asking import connect_model
+from telic.llm import Budget, Cancelled, Models
+from telic.search.answers import connect_model
 from telic.search.folder import SearchFolder, list_searches, new_search
-from telic.search.plan import BASELINE, Plan, make_plan, versions
+from telic.search.loop import search_policy
+from telic.search.plan import BASELINE, SearchPlan, make_plan, versions
 from telic.search.records import (
     NO_MODEL,
-    RunSummary,
+    Outcome,
     SearchConfig,
+    SearchIteration,
+    SearchRunSummary,
     SearchSummary,
 )
-from telic.search.run import Run
-from telic.search.work import do_runs
+from telic.search.results import summarise
+from telic.search.rollouts import PolicyTrial, Rollouts
+from telic.search.run import SearchRun
+from telic.search.steps import Plays
 from telic.storage.files import JsonLines, read_record, write_json
 from telic.storage.locks import RunLock, lock_holder
 
@@ -46,7 +52,7 @@ class Search(NamedTuple):
     summary: SearchSummary
 
     @property
-    def best(self) -> RunSummary:
+    def best(self) -> SearchRunSummary:
         """The run whose policy did best on fresh episodes."""
         return max(self.summary.runs, key=lambda each: each.fresh.mean)
 
@@ -84,7 +90,7 @@ def search(
 
         find_algorithm(config.method, plan.task)
     elif config.model is None:
-        Run(plan, 1, None).require_room()
+        SearchRun(plan, 1, None).require_room()
     folder = None if fresh else _unfinished(config, Path(runs_dir))
     if folder is None:
         folder = new_search(Path(runs_dir))
@@ -117,7 +123,11 @@ def search(
 
 
 def _work(
-    plan: Plan, folder: SearchFolder, jobs: int | None, tell: Listener, stop: Callable[[], bool]
+    plan: SearchPlan,
+    folder: SearchFolder,
+    jobs: int | None,
+    tell: Listener,
+    stop: Callable[[], bool],
 ) -> SearchSummary:
     """Do what is left of all runs and put them together."""
     started, config = time.monotonic(), plan.config
@@ -136,13 +146,13 @@ def _work(
         models = connect_model(
             config.model, folder.path, budget=budget, on_event=tell, should_stop=stop
         )
-        calls = config.runs * Run(plan, 1, models).expected_calls
+        calls = config.runs * SearchRun(plan, 1, models).expected_calls
         tell(SearchForecast(calls=calls))
         _with_model(plan, folder, numbers, models, tell, stop)
     else:
         _without_model(plan, folder, numbers, jobs or _cpus(), tell, stop)
     done = [folder.run(n).summary for n in range(1, config.runs + 1)]
-    runs = tuple(read_record(path, RunSummary) for path in done if path.exists())
+    runs = tuple(read_record(path, SearchRunSummary) for path in done if path.exists())
     is_whole = len(runs) == config.runs and all(each.outcome == "completed" for each in runs)
     return SearchSummary(
         search=folder.name,
@@ -160,7 +170,7 @@ def _work(
 
 
 def _with_model(
-    plan: Plan,
+    plan: SearchPlan,
     folder: SearchFolder,
     numbers: Sequence[int],
     models: Models,
@@ -175,7 +185,7 @@ def _with_model(
 
 
 def _without_model(
-    plan: Plan,
+    plan: SearchPlan,
     folder: SearchFolder,
     numbers: Sequence[int],
     jobs: int,
@@ -198,6 +208,116 @@ def _without_model(
         for job in [pool.submit(work, plan.config, folder.path, part) for part in parts]:
             for summary in job.result():
                 tell(from_facts(SearchRunEnd, summary.model_dump(mode="json")))
+
+
+def do_runs(
+    config: SearchConfig,
+    path: Path,
+    numbers: Sequence[int],
+    *,
+    models: Models | None = None,
+    tell: Listener = ignore,
+    should_stop: Callable[[], bool] | None = None,
+) -> list[SearchRunSummary]:
+    """Do runs of a search, or go on with them, and return what those came to that ended.
+
+    Without `should_stop` only the folder's stop file ends them: so it is in a process of its own.
+    """
+    folder, plan = SearchFolder(path), make_plan(config)
+    stop = should_stop or folder.stop.exists
+    groups = [numbers] if plan.is_shared else [[number] for number in numbers]
+    summaries: list[SearchRunSummary] = []
+    for group in groups:
+        together = _Together(plan.of_run(group[0]), folder, group, tell)
+        summaries += together.play(models, stop)
+    return summaries
+
+
+class _Together:
+    """Runs whose episodes are played in one batch, and their open logs.
+
+    The numbers of a run do not depend on the company it is played in.
+    """
+
+    def __init__(
+        self, plan: SearchPlan, folder: SearchFolder, numbers: Sequence[int], tell: Listener
+    ) -> None:
+        self._plan, self._folder, self._tell = plan, folder, tell
+        self._player = plan.player()
+        self._started = time.monotonic()
+        self._logs = {number: JsonLines(folder.run(number).iterations) for number in numbers}
+        self._done: dict[int, list[SearchIteration]] = {
+            number: list(folder.run(number).read()) for number in numbers
+        }
+        self._summaries: list[SearchRunSummary] = []
+
+    def play(self, models: Models | None, stop: Callable[[], bool]) -> list[SearchRunSummary]:
+        """Advance every run as far as it gets, and return what those came to that ended."""
+        runs = {
+            number: search_policy(
+                SearchRun(self._plan, number, models),
+                list(done),
+                partial(self._record, number),
+                stop,
+            )
+            for number, done in self._done.items()
+        }
+        try:
+            self._advance(runs)
+        except Cancelled:
+            pass  # somebody asked to stop while a model was waited for; the logs have the rest
+        finally:
+            for log in self._logs.values():
+                log.close()
+        return self._summaries
+
+    def _advance(self, runs: Mapping[int, Plays[Outcome]]) -> None:
+        """Play what all runs wait for in one batch, until none waits for anything."""
+        waiting: dict[int, PolicyTrial] = {}
+
+        def send(number: int, rollouts: Rollouts | None) -> None:
+            try:
+                # A generator that has not begun is sent None.
+                waiting[number] = runs[number].send(rollouts)  # type: ignore[arg-type]
+            except StopIteration as end:
+                waiting.pop(number, None)
+                self._end(number, end.value)
+
+        for number in runs:
+            send(number, None)
+        while waiting:
+            numbers = list(waiting)
+            played = self._player.play(list(waiting.values()))
+            for number, rollouts in zip(numbers, played, strict=True):
+                send(number, rollouts)
+
+    def _record(self, number: int, iteration: SearchIteration) -> None:
+        """Write down a finished iteration."""
+        self._logs[number].append(iteration.model_dump(mode="json"))
+        self._done[number].append(iteration)
+        self._tell(
+            SearchIterationEnd(
+                run=number,
+                number=iteration.number,
+                episodes=iteration.episodes,
+                budget=self._plan.budget,
+                selected=iteration.candidate(iteration.selected).mean,
+                incumbent=iteration.incumbent_mean,
+                winner=iteration.winner,
+                note=iteration.note,
+            )
+        )
+
+    def _end(self, number: int, outcome: Outcome) -> None:
+        """Measure the best policy of a run that came to its end."""
+        done = self._done[number]
+        if outcome != "completed" or not done:
+            return
+        seconds = time.monotonic() - self._started
+        summary = summarise(self._plan, self._player, number, done, outcome, seconds)
+        write_json(self._folder.run(number).summary, summary)
+        self._summaries.append(summary)
+        self._tell(from_facts(SearchRunEnd, summary.model_dump(mode="json")))
 
 
 def _cpus() -> int:

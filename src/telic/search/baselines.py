@@ -21,16 +21,21 @@ from numpy.typing import NDArray
 from telic.core.events import Listener, SearchRunEnd, from_facts, ignore
 from telic.core.seeds import derive
 from telic.errors import ConfigError, MissingExtra, UnknownName
-from telic.search.draws import Floats, rollout_seeds
 from telic.search.environments.catalogue import make_world
-from telic.search.environments.task import Task
+from telic.search.environments.task import Floats, SearchTask, rollout_seeds
 from telic.search.folder import SearchFolder
-from telic.search.plan import Plan, make_plan
-from telic.search.policies import Policy, Weights
-from telic.search.records import NO_MODEL, Candidate, Iteration, RunSummary, SearchConfig
-from telic.search.rollouts import Player, Trial
+from telic.search.plan import SearchPlan, make_plan
+from telic.search.policies import PolicyFamily, Weights
+from telic.search.records import (
+    NO_MODEL,
+    PolicyCandidate,
+    SearchConfig,
+    SearchIteration,
+    SearchRunSummary,
+)
+from telic.search.results import summarise
+from telic.search.rollouts import Player, PolicyTrial
 from telic.search.run import tried_of
-from telic.search.summarise import summarise
 from telic.storage.files import JsonLines, write_json
 
 CHOICES, NUMBERS = ("dqn", "a2c", "ppo", "trpo"), ("ddpg", "td3", "sac", "a2c", "ppo", "trpo")
@@ -45,7 +50,7 @@ def do_baselines(
     *,
     tell: Listener = ignore,
     should_stop: Callable[[], bool] | None = None,
-) -> list[RunSummary]:
+) -> list[SearchRunSummary]:
     """Train the runs of a baseline one after the other and return what they came to."""
     folder, plan = SearchFolder(path), make_plan(config)
     stop = should_stop or folder.stop.exists
@@ -68,33 +73,33 @@ def do_baselines(
     return summaries
 
 
-class Trained(NamedTuple):
+class TrainedBaseline(NamedTuple):
     """A trained network, who plays it, and how it came about."""
 
     player: Player
-    iterations: list[Iteration]
+    iterations: list[SearchIteration]
 
 
-def train(plan: Plan, number: int, should_stop: Callable[[], bool]) -> Trained | None:
+def train(plan: SearchPlan, number: int, should_stop: Callable[[], bool]) -> TrainedBaseline | None:
     """Train one run; None when somebody asked to stop."""
     seed = derive(plan.config.seed, plan.task.id, "run", number)
     env = TaskEnv(plan.task, plan.terms.cap, seed)
     algorithm = find_algorithm(plan.config.method, plan.task)
     model = algorithm("MlpPolicy", env, seed=seed, device="cpu")
-    network = Network(model, plan.policy, env)
+    network = TrainedNetwork(model, plan.policy, env)
     player = Player(plan.task, make_world(plan.task), network, cap=plan.terms.cap, clips=True)
     watch = _watcher(plan, seed, player, env, network, should_stop)
     model.learn(_FOREVER, callback=watch)
     if len(watch.iterations) < _POINTS:
         return None
     network.restore()
-    return Trained(player, watch.iterations)
+    return TrainedBaseline(player, watch.iterations)
 
 
 class TaskEnv(gymnasium.Env):
     """One episode at a time, as Gymnasium has it; states of a table are shown one-hot."""
 
-    def __init__(self, task: Task, cap: int | None, seed: int) -> None:
+    def __init__(self, task: SearchTask, cap: int | None, seed: int) -> None:
         self._task, self._world, self._seed = task, make_world(task), seed
         self._limit = min(cap or task.time_limit, task.time_limit)
         self.episodes = self._steps = 0
@@ -134,10 +139,10 @@ class TaskEnv(gymnasium.Env):
         return self.seen(moved.obs)[0], float(moved.reward[0]), terminated, is_late, {}
 
 
-class Network:
+class TrainedNetwork:
     """A trained network in the place of a searched policy; it has no numbers to search."""
 
-    def __init__(self, model: Any, family: Policy, env: TaskEnv) -> None:
+    def __init__(self, model: Any, family: PolicyFamily, env: TaskEnv) -> None:
         self.space = family.space
         self._model, self._env = model, env
         self._best: tuple[float, Any] = (-np.inf, None)
@@ -165,7 +170,7 @@ class Network:
         return action if self._env._task.is_continuous else action + self._env._task.first_action
 
 
-def find_algorithm(method: str, task: Task) -> Any:
+def find_algorithm(method: str, task: SearchTask) -> Any:
     """Return the class that a method like sb3:ppo means; raises UsageError when it does not fit."""
     name = method.partition(":")[2]
     known = NUMBERS if task.is_continuous else CHOICES
@@ -186,18 +191,18 @@ def find_algorithm(method: str, task: Task) -> Any:
 
 
 def _watcher(
-    plan: Plan,
+    plan: SearchPlan,
     seed: int,
     player: Player,
     env: TaskEnv,
-    network: Network,
+    network: TrainedNetwork,
     should_stop: Callable[[], bool],
 ) -> Any:
     """Return a callback that evaluates at fixed points and ends training with the budget."""
     from stable_baselines3.common.callbacks import BaseCallback
 
     class Watcher(BaseCallback):
-        iterations: list[Iteration]
+        iterations: list[SearchIteration]
 
         def __init__(self) -> None:
             super().__init__()
@@ -214,16 +219,18 @@ def _watcher(
             number = len(self.iterations) + 1
             root = derive(seed, "evaluate", number)
             seeds = rollout_seeds(root, plan.rollouts)[None, :]
-            (rollouts,) = player.play([Trial(np.empty((1, 0)), seeds)])
+            (rollouts,) = player.play([PolicyTrial(np.empty((1, 0)), seeds)])
             tried = tried_of(root, rollouts, 0)
-            candidate = Candidate(number=number, params=(), origin=plan.config.method, tried=tried)
+            candidate = PolicyCandidate(
+                number=number, params=(), origin=plan.config.method, tried=tried
+            )
             network.keep(candidate.mean)
             best = max(
                 [candidate, *(each.candidates[0] for each in self.iterations)],
                 key=lambda each: each.mean,
             )
             self.iterations.append(
-                Iteration(
+                SearchIteration(
                     number=number,
                     candidates=(candidate,),
                     selected=number,

@@ -20,13 +20,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from telic.errors import UnknownName, UsageError
-from telic.search.records import Iteration
+from telic.search.records import SearchIteration
 from telic.storage.files import read_json_lines
 from telic.storage.layout import LATEST, WorkFolder
 
 
 @dataclass(frozen=True, slots=True)
-class RunFolder:
+class SearchRunFolder:
     """The files of one run."""
 
     path: Path
@@ -41,10 +41,10 @@ class RunFolder:
         """Return the path of the result."""
         return self.path / "summary.json"
 
-    def read(self) -> Iterator[Iteration]:
+    def read(self) -> Iterator[SearchIteration]:
         """Yield the finished iterations."""
         for row in read_json_lines(self.iterations):
-            yield Iteration.model_validate(row)
+            yield SearchIteration.model_validate(row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +66,9 @@ class SearchFolder(WorkFolder):
         """Return the path of the map of tried policies."""
         return self.path / "page.html"
 
-    def run(self, number: int) -> RunFolder:
+    def run(self, number: int) -> SearchRunFolder:
         """Return the folder of a run, counted from 1."""
-        return RunFolder(self.path / f"run_{number:02d}")
+        return SearchRunFolder(self.path / f"run_{number:02d}")
 
 
 def new_search(runs_dir: Path) -> SearchFolder:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from telic.search.records import Candidate, Check, Iteration
+from telic.search.records import PolicyCandidate, Recheck, SearchIteration
 
 Params = tuple[float, ...]
 
@@ -55,7 +55,7 @@ class History:
         self._params: dict[int, Params] = {}
         self._finals: dict[Params, tuple[float, ...]] = {}
 
-    def add(self, iteration: Iteration) -> None:
+    def add(self, iteration: SearchIteration) -> None:
         """Take in a finished iteration."""
         for candidate in iteration.candidates:
             self.count(candidate)
@@ -63,14 +63,14 @@ class History:
             self.check(check)
         self.show(iteration)
 
-    def show(self, iteration: Iteration) -> None:
+    def show(self, iteration: SearchIteration) -> None:
         """Let proposers see an iteration's candidates, or only the selected one."""
         for candidate in iteration.candidates:
             is_warmup = candidate.place == "warm-up"
             if self._keeps_losers or is_warmup or candidate.number == iteration.selected:
                 self._shown.add(candidate.params)
 
-    def count(self, candidate: Candidate) -> None:
+    def count(self, candidate: PolicyCandidate) -> None:
         """Pool a candidate's episodes with earlier ones of the same policy."""
         is_warmup = candidate.place == "warm-up"
         tried = candidate.tried
@@ -83,7 +83,7 @@ class History:
             number, candidate.params, returns, still, tried.seed
         )
 
-    def check(self, check: Check) -> None:
+    def check(self, check: Recheck) -> None:
         """Pool further episodes of a candidate."""
         entry = self.of(check.candidate)
         self._entries[entry.params] = entry._replace(returns=entry.returns + check.tried.returns)

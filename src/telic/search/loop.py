@@ -1,8 +1,8 @@
 """THE MAIN FLOW of a search: propose, evaluate, reflect, select, record.
 
 A run is a generator. It yields trials and is sent back their rollouts, so that whoever drives it
-can play the episodes of many runs in one batch; see `drive.py`. An iteration that is on disk is
-taken up instead of done again, so resuming is running again.
+can play the episodes of many runs in one batch; see `api.do_runs`. An iteration that is on disk
+is taken up instead of done again, so resuming is running again.
 """
 
 from __future__ import annotations
@@ -10,24 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from telic.search.confirming import Plays, confirm, race
-from telic.search.critics import Watched
-from telic.search.draws import generator
-from telic.search.evidence import describe_behaviour
-from telic.search.proposers.proposer import Draft, Proposed, View
-from telic.search.recall import remember, take_up
-from telic.search.records import Candidate, Iteration, Outcome, Place
+from telic.search.critics import WatchedCandidate
+from telic.search.environments.task import generator
+from telic.search.proposers import PolicyDraft, PolicyProposal, View
+from telic.search.records import Outcome, Place, PolicyCandidate, SearchIteration
 from telic.search.rollouts import Rollouts
-from telic.search.run import Run
-from telic.search.selecting import Choice, choose, gate_value, limited
+from telic.search.run import Choice, SearchRun
+from telic.search.steps import Plays, choose, confirm, gate_value, limited, race, remember, take_up
+from telic.search.writer import describe_behaviour
 
-Tested = tuple[list[Candidate], Rollouts | None]
+Tested = tuple[list[PolicyCandidate], Rollouts | None]
 
 
-def search(
-    run: Run,
-    done: Iterable[Iteration],
-    record: Callable[[Iteration], None],
+def search_policy(
+    run: SearchRun,
+    done: Iterable[SearchIteration],
+    record: Callable[[SearchIteration], None],
     should_stop: Callable[[], bool],
 ) -> Plays[Outcome]:
     """Do a run, or go on with it after the iterations that are done; return how it ended."""
@@ -55,19 +53,19 @@ def search(
     return "completed"
 
 
-def _warm_up(run: Run) -> Plays[Iteration]:
+def _warm_up(run: SearchRun) -> Plays[SearchIteration]:
     """Try random policies on one episode each, for a model to see."""
     rng = generator(run.seed, "warm-up")
     policy = run.plan.policy
     points = [policy.space.fit(policy.draw(rng)).params for _ in range(run.warmup)]
-    drafts = [Draft(each, "warm-up") for each in points]
+    drafts = [PolicyDraft(each, "warm-up") for each in points]
     candidates, _ = yield from _evaluate(run, "warm-up", drafts, count=1)
     best = max(candidates, key=lambda each: each.mean)
     return run.finish(candidates, Choice(best, "warm-up"))
 
 
 def _evaluate(
-    run: Run, place: Place, drafts: Sequence[Draft], count: int | None = None
+    run: SearchRun, place: Place, drafts: Sequence[PolicyDraft], count: int | None = None
 ) -> Plays[Tested]:
     """Try drafts, on the same episodes for all of an iteration where starts are common."""
     if not drafts:
@@ -88,12 +86,12 @@ def _evaluate(
 
 
 def _reflect(
-    run: Run, view: View, tried: Sequence[Candidate], rollouts: Rollouts | None
-) -> Proposed:
+    run: SearchRun, view: View, tried: Sequence[PolicyCandidate], rollouts: Rollouts | None
+) -> PolicyProposal:
     """Return the second candidate of an iteration, where there is to be one."""
     switches = run.plan.switches
     if switches.second == "none" or rollouts is None:
-        return Proposed([])
+        return PolicyProposal([])
     row = max(range(len(tried)), key=lambda each: tried[each].mean)
     first = tried[row]
     if run.critic is None:
@@ -101,12 +99,12 @@ def _reflect(
     gate = gate_value(switches, run.plan.task, run.history)
     is_good = gate is not None and first.mean >= gate
     if switches.gate == "skip" and is_good:
-        return Proposed([], note="good enough: the revision was skipped")
+        return PolicyProposal([], note="good enough: the revision was skipped")
     evidence = describe_behaviour(
         switches.evidence, run.plan.task, rollouts, row, switches.trace_steps
     )
     memories: Any = run.model.memories if run.model else {}
-    revised = run.critic.revise(view, Watched(first, evidence, gate, memories))
+    revised = run.critic.revise(view, WatchedCandidate(first, evidence, gate, memories))
     if switches.gate == "limit" and is_good:
         drafts = [limited(each, first, switches.max_edit) for each in revised.drafts]
         return revised._replace(drafts=drafts)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from telic.errors import UsageError
-from telic.search.analysis.load import Result
-from telic.search.draws import Floats, rollout_seeds
-from telic.search.environments.grid import DOORS, MAZE
+from telic.search.environments.games import DOORS, MAZE
+from telic.search.environments.task import Floats, rollout_seeds
 from telic.search.history import Params
 from telic.search.plan import BASELINE
-from telic.search.records import Candidate
-from telic.search.rollouts import Trace, Trial
+from telic.search.records import PolicyCandidate
+from telic.search.results import Result
+from telic.search.rollouts import PolicyTrial, Trace
 from telic.storage.files import plain, write_text
 
 _TEMPLATE = Path(__file__).parent / "page.html"
@@ -114,7 +114,9 @@ def project(points: Floats) -> Floats:
     return (2 * flat - low - high) / np.maximum(high - low, 1e-9)
 
 
-def _movies(result: Result, candidates: list[tuple[int, Candidate]]) -> dict[Key, dict[str, Any]]:
+def _movies(
+    result: Result, candidates: list[tuple[int, PolicyCandidate]]
+) -> dict[Key, dict[str, Any]]:
     """Play an episode of the best, and of others from all over the scale, once more."""
     tried = {(run, c.params): c for run, c in candidates}
     ranked = sorted(tried, key=lambda key: -tried[key].mean)
@@ -131,7 +133,7 @@ def _movies(result: Result, candidates: list[tuple[int, Candidate]]) -> dict[Key
     )
     for group in groups:
         seeds = np.stack([rollout_seeds(tried[key].tried.seed, 1) for key in group])
-        trial = Trial(np.array([params for _, params in group]), seeds, is_recorded=True)
+        trial = PolicyTrial(np.array([params for _, params in group]), seeds, is_recorded=True)
         (rollouts,) = result.plan.of_run(group[0][0]).player().play([trial])
         for row, key in enumerate(group):
             out[key] = {"index": len(out), "frames": _frames(rollouts.trace(row, 0))}

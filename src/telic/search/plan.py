@@ -8,12 +8,11 @@ from typing import NamedTuple
 from telic.core.seeds import derive
 from telic.errors import ConfigError
 from telic.search.environments.catalogue import find_task, make_world
-from telic.search.environments.task import Task
-from telic.search.policies import WITH_RANDOM_PARTS, Policy, make_policy
-from telic.search.protocol import NETWORK, Protocol, Terms, terms_of
-from telic.search.records import NO_MODEL, SearchConfig
+from telic.search.environments.task import SearchTask
+from telic.search.methods import NUMERIC, Switches, Terms, switches_of, terms_of
+from telic.search.policies import WITH_RANDOM_PARTS, PolicyFamily, make_policy
+from telic.search.records import NETWORK, NO_MODEL, SearchConfig, SearchProtocol
 from telic.search.rollouts import Player
-from telic.search.switches import NUMERIC, Switches, switches_of
 
 BASELINE = "sb3:"
 _PACKAGES = ("telic", "numpy", "cma", "gymnasium", "mujoco", "torch")
@@ -21,14 +20,14 @@ _RESERVE = 0.1  # share of the budget
 _CONFIRM = 4  # times its usual episodes that a numeric candidate needs to be believed
 
 
-class Plan(NamedTuple):
+class SearchPlan(NamedTuple):
     """A request, resolved."""
 
     config: SearchConfig
-    task: Task
+    task: SearchTask
     switches: Switches
     terms: Terms
-    policy: Policy
+    policy: PolicyFamily
     rollouts: int
     """episodes per candidate"""
     confirm: int
@@ -51,10 +50,10 @@ class Plan(NamedTuple):
         return round(_RESERVE * self.budget) if self.confirm else 0
 
     @property
-    def protocol(self) -> Protocol:
+    def protocol(self) -> SearchProtocol:
         """The terms under which returns can be compared."""
         space, limit = self.policy.space, self.task.time_limit
-        return Protocol(
+        return SearchProtocol(
             env=self.task.id,
             policy=self._policy_name,
             is_scaled=not self.config.faithful and not self.task.is_table,
@@ -97,7 +96,7 @@ class Plan(NamedTuple):
         """Whether the runs search one family of policies, so that one player serves them all."""
         return self.config.policy not in WITH_RANDOM_PARTS
 
-    def of_run(self, number: int) -> Plan:
+    def of_run(self, number: int) -> SearchPlan:
         """Return the plan of a run: the random parts of a family are drawn for each run anew."""
         return self._replace(policy=_policy(self.config, self.task, number))
 
@@ -112,7 +111,7 @@ class Plan(NamedTuple):
         )
 
 
-def make_plan(config: SearchConfig) -> Plan:
+def make_plan(config: SearchConfig) -> SearchPlan:
     """Resolve a request; raises UsageError for what does not exist or does not fit together."""
     task = find_task(config.env)
     method = config.method.lower()
@@ -135,7 +134,7 @@ def make_plan(config: SearchConfig) -> Plan:
     _check_fit(switches.proposer, task)
     rollouts, confirm = _episodes(config, task, switches)
     terms = terms_of(task, method, is_faithful=config.faithful)
-    plan = Plan(config, task, switches, terms, policy, rollouts, confirm)
+    plan = SearchPlan(config, task, switches, terms, policy, rollouts, confirm)
     if config.episodes < rollouts * switches.evaluations:
         raise ConfigError(
             f"A budget of {config.episodes} episodes has no room for one iteration, which takes "
@@ -145,7 +144,7 @@ def make_plan(config: SearchConfig) -> Plan:
     return plan
 
 
-def _policy(config: SearchConfig, task: Task, run: int) -> Policy:
+def _policy(config: SearchConfig, task: SearchTask, run: int) -> PolicyFamily:
     return make_policy(
         config.policy,
         task,
@@ -155,7 +154,7 @@ def _policy(config: SearchConfig, task: Task, run: int) -> Policy:
     )
 
 
-def _check_fit(proposer: str, task: Task) -> None:
+def _check_fit(proposer: str, task: SearchTask) -> None:
     if proposer in ("cma", "ars") and task.is_table:
         raise ConfigError(
             f"{proposer} searches real numbers, and a policy of {task.id} is a table of choices.",
@@ -183,7 +182,7 @@ def _changed(base: Switches, changes: dict[str, object]) -> Switches:
     return base.replace(**values)
 
 
-def _episodes(config: SearchConfig, task: Task, switches: Switches) -> tuple[int, int]:
+def _episodes(config: SearchConfig, task: SearchTask, switches: Switches) -> tuple[int, int]:
     """Return the episodes per candidate, and those it takes to be the incumbent."""
     is_numeric = config.model is None and not config.faithful
     if task.is_deterministic and not config.faithful:

@@ -8,24 +8,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from telic.core.config import Record
 from telic.errors import ConfigError, UnknownName
-from telic.search.draws import Floats, generator
-from telic.search.environments.task import Task
-from telic.search.space import Space
+from telic.search.environments.task import Floats, SearchTask, generator
 
+_EXACT = 6  # decimals kept of numbers that no model reads
 Weights = tuple[NDArray[Any], ...]  # each with one row per episode
-
 KINDS = ("linear", "linear-without-bias", "table", "projected-mlp", "random-features")
 WITH_RANDOM_PARTS = ("projected-mlp", "random-features")
 _BOUND = 6.0
 
 
-class Policy(Protocol):
+class PolicyFamily(Protocol):
     """A family of policies with named numbers."""
 
     space: Space
@@ -43,10 +42,82 @@ class Policy(Protocol):
         ...
 
 
+class FittedParams(NamedTuple):
+    """Numbers that lie in a space, and what had to be changed for it."""
+
+    params: tuple[float, ...]
+    warnings: tuple[str, ...]
+
+
+class Space(Record):
+    """Where the parameters of a policy lie."""
+
+    names: tuple[str, ...]
+    """what each number means"""
+    formula: str
+    """how the numbers become actions, in words"""
+    low: float
+    high: float
+    decimals: int
+    """digits after the point that a model is asked for"""
+    choices: tuple[int, ...] | None = None
+    """allowed whole numbers, where the policy is a table"""
+
+    @property
+    def rank(self) -> int:
+        """How many numbers a policy has."""
+        return len(self.names)
+
+    @property
+    def is_table(self) -> bool:
+        """Whether each number is one of the choices."""
+        return self.choices is not None
+
+    def fit(self, params: Floats | tuple[float, ...], *, is_rounded: bool = True) -> FittedParams:
+        """Return the numbers clipped to the bounds and rounded, and say what was changed."""
+        given = np.asarray(params, dtype=np.float64)
+        fitted = np.round(
+            np.clip(given, self.low, self.high), self.decimals if is_rounded else _EXACT
+        )
+        outside = np.flatnonzero((given < self.low) | (given > self.high))
+        warnings = [
+            f"params[{i}] = {given[i]:g} lies outside [{self.low:g}, {self.high:g}] and was clipped"
+            for i in outside
+        ]
+        if is_rounded and np.any(np.abs(fitted - np.clip(given, self.low, self.high)) > 1e-9):
+            warnings.append(f"rounded to {self.decimals} decimals")
+        # Adding 0 turns -0.0 into 0.0, so that equal policies look equal.
+        return FittedParams(tuple((fitted + 0.0).tolist()), tuple(warnings))
+
+
+def make_policy(
+    kind: str | None, task: SearchTask, *, is_scaled: bool, seed: int, decimals: int
+) -> PolicyFamily:
+    """Return a family of policies by name; None takes the table or the linear one.
+
+    `seed` fixes the random parts of the families that have some.
+    """
+    kind = kind or ("table" if task.is_table else "linear")
+    if kind not in KINDS:
+        raise UnknownName("policy", kind, list(KINDS))
+    if kind == "table":
+        return TablePolicy(task)
+    if task.is_table:
+        raise ConfigError(
+            f"{task.id} shows a policy the number of a state, so it must be a table, not {kind}.",
+            hint="Leave --policy out.",
+        )
+    if kind.startswith("linear"):
+        has_bias = kind == "linear"
+        return Linear(task, is_scaled=is_scaled, has_bias=has_bias, decimals=decimals)
+    family = ProjectedMlp if kind == "projected-mlp" else RandomFeatures
+    return family(task, is_scaled=is_scaled, seed=seed, decimals=decimals)
+
+
 class _Eyes:
     """How observations enter a policy: as they are, or centred and divided by their half-range."""
 
-    def __init__(self, task: Task, is_scaled: bool) -> None:
+    def __init__(self, task: SearchTask, is_scaled: bool) -> None:
         self.names = [each.name for each in task.observations]
         self._scale: Floats | None = None
         if is_scaled:
@@ -68,7 +139,7 @@ class _Eyes:
         return (obs - self._centre) * self._scale
 
 
-def _choose(task: Task) -> Callable[[Floats], NDArray[Any]]:
+def _choose(task: SearchTask) -> Callable[[Floats], NDArray[Any]]:
     """Return how a policy's outputs become an action."""
     if task.is_continuous:
         return lambda outputs: outputs
@@ -77,7 +148,7 @@ def _choose(task: Task) -> Callable[[Floats], NDArray[Any]]:
     return lambda outputs: outputs.argmax(1)
 
 
-def _rule(task: Task) -> str:
+def _rule(task: SearchTask) -> str:
     low, high = task.action_low, task.action_high
     if task.is_continuous:
         return f"The outputs are the action, cut to [{low:g}, {high:g}]."
@@ -87,7 +158,7 @@ def _rule(task: Task) -> str:
 class Linear:
     """Outputs = observations @ W + b; one row of W per observation, then the biases."""
 
-    def __init__(self, task: Task, *, is_scaled: bool, has_bias: bool, decimals: int) -> None:
+    def __init__(self, task: SearchTask, *, is_scaled: bool, has_bias: bool, decimals: int) -> None:
         self._eyes, self._choose = _Eyes(task, is_scaled), _choose(task)
         self._shape = (len(task.observations), len(task.actions))
         self._has_bias = has_bias
@@ -126,10 +197,10 @@ class Linear:
         return self._choose(np.einsum("no,noa->na", self._eyes(obs), matrix) + bias)
 
 
-class Table:
+class TablePolicy:
     """One action per state."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: SearchTask) -> None:
         if task.states is None:
             raise ConfigError(
                 f"{task.id} has no numbered states, so a policy cannot be a table.",
@@ -166,7 +237,7 @@ class ProjectedMlp:
 
     hidden, latent = 4, 5
 
-    def __init__(self, task: Task, *, is_scaled: bool, seed: int, decimals: int) -> None:
+    def __init__(self, task: SearchTask, *, is_scaled: bool, seed: int, decimals: int) -> None:
         self._eyes, self._choose = _Eyes(task, is_scaled), _choose(task)
         self._sizes = (len(task.observations), self.hidden, len(task.actions))
         seen, hidden, outputs = self._sizes
@@ -211,7 +282,7 @@ class RandomFeatures:
 
     hidden, clip, gain = 8, 5.0, 0.5
 
-    def __init__(self, task: Task, *, is_scaled: bool, seed: int, decimals: int) -> None:
+    def __init__(self, task: SearchTask, *, is_scaled: bool, seed: int, decimals: int) -> None:
         self._eyes, self._choose = _Eyes(task, is_scaled), _choose(task)
         # Unscaled observations are divided by 3 instead.
         self._divisor = 1.0 if is_scaled else 3.0
@@ -252,30 +323,6 @@ class RandomFeatures:
         seen = np.clip(self._eyes(obs) / self._divisor, -self.clip, self.clip)
         features = np.tanh(seen @ self._mix + self._offset)
         return self._choose(self.gain * (np.einsum("nh,nah->na", features, readout) + bias))
-
-
-def make_policy(
-    kind: str | None, task: Task, *, is_scaled: bool, seed: int, decimals: int
-) -> Policy:
-    """Return a family of policies by name; None takes the table or the linear one.
-
-    `seed` fixes the random parts of the families that have some.
-    """
-    kind = kind or ("table" if task.is_table else "linear")
-    if kind not in KINDS:
-        raise UnknownName("policy", kind, list(KINDS))
-    if kind == "table":
-        return Table(task)
-    if task.is_table:
-        raise ConfigError(
-            f"{task.id} shows a policy the number of a state, so it must be a table, not {kind}.",
-            hint="Leave --policy out.",
-        )
-    if kind.startswith("linear"):
-        has_bias = kind == "linear"
-        return Linear(task, is_scaled=is_scaled, has_bias=has_bias, decimals=decimals)
-    family = ProjectedMlp if kind == "projected-mlp" else RandomFeatures
-    return family(task, is_scaled=is_scaled, seed=seed, decimals=decimals)
 
 
 def _orthonormal(rng: np.random.Generator, rows: int, columns: int) -> Floats:

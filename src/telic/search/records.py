@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from telic.core.config import Config, Record
-from telic.search.protocol import Protocol
-from telic.search.switches import Switches
+from telic.search.methods import Switches
 
 NO_MODEL = "no language model used"
 Outcome = Literal["completed", "stopped", "failed"]
 Place = Literal["warm-up", "first", "second"]
 Winner = Literal["first", "second", "warm-up"]
+NETWORK = "network"
+
+_OF_THE_POLICY = ("policy", "is_scaled", "low", "high", "decimals")
 
 
 class SearchConfig(Config):
@@ -44,7 +48,7 @@ class SearchConfig(Config):
     max_usd: float | None = Field(default=None, gt=0, description="dollars at most, all runs")
 
 
-class Call(Record):
+class ModelQuestion(Record):
     """One question to a model."""
 
     role: str
@@ -58,7 +62,7 @@ class Call(Record):
     attempts: int
 
 
-class Tried(Record):
+class TrialEpisodes(Record):
     """Episodes that candidates were tried on; all of them follow from one seed."""
 
     seed: int
@@ -68,7 +72,7 @@ class Tried(Record):
     """a letter per episode: t terminated, l time limit, c a shorter cap"""
 
 
-class Candidate(Record):
+class PolicyCandidate(Record):
     """A policy that was tried, and everything that is known about it."""
 
     number: int
@@ -79,7 +83,7 @@ class Candidate(Record):
     """when in its iteration it was made"""
     explanation: str = ""
     warnings: tuple[str, ...] = ()
-    tried: Tried
+    tried: TrialEpisodes
 
     @property
     def mean(self) -> float:
@@ -93,26 +97,26 @@ class Candidate(Record):
         return float(np.std(self.tried.returns, ddof=1) / count**0.5) if count > 1 else None
 
 
-class Check(Record):
+class Recheck(Record):
     """More episodes of a candidate that may become, or is, the best so far."""
 
     candidate: int
-    tried: Tried
+    tried: TrialEpisodes
     is_final: bool = False
     """whether these episodes, and no earlier ones, decided among the finalists"""
 
 
-class Iteration(Record):
+class SearchIteration(Record):
     """One pass of the loop."""
 
     schema_version: Literal[1] = 1
     number: int
     """0 is the warm-up"""
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[PolicyCandidate, ...]
     selected: int
     """number of the candidate that counts"""
     winner: Winner
-    checks: tuple[Check, ...] = ()
+    checks: tuple[Recheck, ...] = ()
     incumbent: int
     """number of the best candidate so far"""
     incumbent_mean: float
@@ -122,11 +126,11 @@ class Iteration(Record):
     """environment steps used so far"""
     model: str
     """who was asked, or that nobody was"""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ModelQuestion, ...] = ()
     note: str | None = None
     """why the iteration went another way than the switches say"""
 
-    def candidate(self, number: int) -> Candidate:
+    def candidate(self, number: int) -> PolicyCandidate:
         """Return one of its candidates."""
         return next(each for each in self.candidates if each.number == number)
 
@@ -143,7 +147,7 @@ class Fresh(Record):
     """share of episodes that count as solved"""
 
 
-class RunSummary(Record):
+class SearchRunSummary(Record):
     """What one run came to."""
 
     schema_version: Literal[1] = 1
@@ -180,6 +184,54 @@ class RunSummary(Record):
     seconds: float
 
 
+class SearchProtocol(Record):
+    """Everything besides the method that decides what a return is worth."""
+
+    env: str
+    policy: str
+    is_scaled: bool
+    """whether observations are scaled before they enter the policy"""
+    low: float
+    high: float
+    decimals: int
+    clips: bool
+    """whether continuous actions are cut to their range before they are used and charged"""
+    limit: int
+    """steps after which an episode ends"""
+    target: float
+    """return told to a model as the goal"""
+    episodes: int
+    """episodes of the budget"""
+    warmup: int | None = None
+    """random policies that a model is shown first; None: not written down, in old files"""
+    warmup_is_extra: bool
+    """whether warm-up episodes come on top of the budget"""
+    is_faithful: bool
+    stops_when_solved: bool = False
+    """whether a run may end before its budget is spent"""
+
+    @property
+    def key(self) -> str:
+        """Return a short hash of the terms."""
+        text = json.dumps(self.model_dump(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    def differences(self, other: SearchProtocol) -> list[str]:
+        """Return in words how two protocols differ.
+
+        A network trained as a baseline has no box of numbers, so that part is not held against it.
+        """
+        mine, theirs = self.model_dump(), other.model_dump()
+        left_out = _OF_THE_POLICY if NETWORK in (self.policy, other.policy) else ()
+        return [
+            f"{name}: {mine[name]} against {theirs[name]}"
+            for name in mine
+            if mine[name] != theirs[name]
+            and name not in left_out
+            and not (name == "warmup" and None in (mine[name], theirs[name]))
+        ]
+
+
 class SearchSummary(Record):
     """What a search came to."""
 
@@ -190,8 +242,8 @@ class SearchSummary(Record):
     label: str
     model: str
     outcome: Outcome
-    protocol: Protocol
+    protocol: SearchProtocol
     switches: Switches
-    runs: tuple[RunSummary, ...]
+    runs: tuple[SearchRunSummary, ...]
     versions: dict[str, str]
     seconds: float

@@ -8,15 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from telic.search.draws import Floats, Seeds
-from telic.search.environments.task import Moved, Task, World
-from telic.search.policies import Policy
+from telic.search.environments.task import Floats, SearchTask, Seeds, StepResult, World
+from telic.search.policies import PolicyFamily
 
 TERMINATED, TIME_LIMIT, CAP = "t", "l", "c"
 _COMPACT_BELOW = 0.8  # share of rows still alive from which the dead ones are left out
 
 
-class Trial(NamedTuple):
+class PolicyTrial(NamedTuple):
     """A wish to see how candidates do."""
 
     params: Floats  # (C, rank)
@@ -34,7 +33,7 @@ class Trace(NamedTuple):
     end: str
 
 
-class Recording:
+class BatchRecording:
     """Everything that happened in a batch, in the order of time."""
 
     def __init__(self, steps: list[tuple[NDArray[Any], ...]], first: int, count: int) -> None:
@@ -61,7 +60,7 @@ class Rollouts(NamedTuple):
     returns: Floats  # (C, K)
     lengths: NDArray[np.int64]  # (C, K)
     ends: NDArray[np.str_]  # (C, K) "t" terminated, "l" time limit, "c" a shorter cap
-    recording: Recording | None
+    recording: BatchRecording | None
 
     def trace(self, candidate: int, rollout: int) -> Trace:
         """Return one recorded episode."""
@@ -74,7 +73,7 @@ class Player:
     """Plays trials; the numbers of a rollout depend on its parameters and its seed alone."""
 
     def __init__(
-        self, task: Task, world: World, policy: Policy, *, cap: int | None, clips: bool
+        self, task: SearchTask, world: World, policy: PolicyFamily, *, cap: int | None, clips: bool
     ) -> None:
         """Play episodes of a task.
 
@@ -90,7 +89,7 @@ class Player:
         self._late = TIME_LIMIT if self._limit == task.time_limit else CAP
         self._clip = clips and task.is_continuous
 
-    def play(self, trials: list[Trial]) -> list[Rollouts]:
+    def play(self, trials: list[PolicyTrial]) -> list[Rollouts]:
         """Return the results of several trials, played together."""
         shapes = [trial.seeds.shape for trial in trials]
         params = np.concatenate(
@@ -111,7 +110,7 @@ class Player:
         for trial, shape in zip(trials, shapes, strict=True):
             rows = slice(first, first + trial.seeds.size)
             recording = (
-                Recording(log, first, trial.seeds.size) if log and trial.is_recorded else None
+                BatchRecording(log, first, trial.seeds.size) if log and trial.is_recorded else None
             )
             returns, lengths = total[rows].reshape(shape), length[rows].reshape(shape)
             out.append(Rollouts(returns, lengths, ends[rows].reshape(shape), recording))
@@ -137,7 +136,7 @@ class Player:
             action = policy.act(weights, obs)
             if self._clip:
                 action = np.clip(action, self._task.action_low, self._task.action_high)
-            moved: Moved = world.step(action)
+            moved: StepResult = world.step(action)
             total[rows] += np.where(alive, moved.reward, 0.0)
             if log is not None:
                 facts = (rows, obs, action, moved.reward, moved.obs, moved.terminated)

@@ -3,47 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from telic.core.seeds import derive
 from telic.errors import ConfigError
 from telic.llm import Models
-from telic.search.asking import Asker
-from telic.search.critics import Critic, ModelCritic, RidgeCritic, TableCritic
-from telic.search.draws import rollout_seeds
+from telic.search.answers import Asker
+from telic.search.critics import Critic, RidgeCritic, TableCritic
+from telic.search.environments.task import rollout_seeds
 from telic.search.history import History
-from telic.search.plan import Plan
-from telic.search.proposers.cma import Cma
-from telic.search.proposers.hybrid import Hybrid
-from telic.search.proposers.model import Model
-from telic.search.proposers.numeric import Ars, Climb, Random
-from telic.search.proposers.proposer import Draft, Proposer, View
-from telic.search.proposers.tabular import Tabular
+from telic.search.language_model import Hybrid, ModelCritic, ModelProposer
+from telic.search.plan import SearchPlan
+from telic.search.proposers import Ars, Climb, Cma, PolicyDraft, Proposer, Random, Tabular, View
 from telic.search.records import (
     NO_MODEL,
-    Call,
-    Candidate,
-    Check,
-    Iteration,
+    ModelQuestion,
     Place,
-    Tried,
+    PolicyCandidate,
+    Recheck,
+    SearchIteration,
+    TrialEpisodes,
+    Winner,
 )
-from telic.search.rollouts import Rollouts, Trial
-from telic.search.selecting import Choice
+from telic.search.rollouts import PolicyTrial, Rollouts
 from telic.search.writer import Writer
 
 
-class Run:
+class Choice(NamedTuple):
+    """The candidate that counts in an iteration, and where it came from."""
+
+    selected: PolicyCandidate
+    winner: Winner
+
+
+class SearchRun:
     """The state of one run; everything in it follows from the plan, the number and the log."""
 
-    def __init__(self, plan: Plan, number: int, models: Models | None) -> None:
+    def __init__(self, plan: SearchPlan, number: int, models: Models | None) -> None:
         self.plan, self.number = plan, number
         self.seed = derive(plan.config.seed, plan.task.id, "run", number)
         switches = plan.switches
         self.history = History(confirm=plan.confirm, keeps_losers=switches.keeps_losers)
         self.episodes = self.steps = self.candidates = self.iteration = 0
-        self.model: Model | None = None
+        self.model: ModelProposer | None = None
         self.model_name: str | None = None
         self.critic: Critic | None = None
         if models is not None:
@@ -121,10 +125,12 @@ class Run:
         total = self.iteration + max(1, (self.budget_left - self.plan.reserve) // self.cost)
         return View(self.history, self.iteration + 1, total, self.seed, self.number)
 
-    def trial(self, params: Sequence[tuple[float, ...]], seeds: Sequence[int], count: int) -> Trial:
+    def trial(
+        self, params: Sequence[tuple[float, ...]], seeds: Sequence[int], count: int
+    ) -> PolicyTrial:
         """Return a wish to try policies, each on `count` episodes that follow from its seed."""
         rows = np.stack([rollout_seeds(seed, count) for seed in seeds])
-        return Trial(np.array(params, dtype=np.float64), rows)
+        return PolicyTrial(np.array(params, dtype=np.float64), rows)
 
     def seeds_for(self, purpose: str, count: int) -> list[int]:
         """Return the seeds of the next `count` policies; equal ones where starts are common."""
@@ -134,14 +140,14 @@ class Run:
         return [derive(self.seed, purpose, self.iteration, first + i) for i in range(count)]
 
     def take_in(
-        self, drafts: Sequence[Draft], place: Place, seeds: Sequence[int], rollouts: Rollouts
-    ) -> list[Candidate]:
+        self, drafts: Sequence[PolicyDraft], place: Place, seeds: Sequence[int], rollouts: Rollouts
+    ) -> list[PolicyCandidate]:
         """Return drafts that were tried as numbered candidates, and count what they took."""
         out = []
         for row, draft in enumerate(drafts):
             tried = tried_of(seeds[row], rollouts, row)
             out.append(
-                Candidate(
+                PolicyCandidate(
                     number=self.candidates,
                     params=draft.params,
                     origin=draft.origin,
@@ -160,7 +166,7 @@ class Run:
         self.episodes += rollouts.returns.size
         self.steps += int(rollouts.lengths.sum())
 
-    def take_up(self, iteration: Iteration) -> None:
+    def take_up(self, iteration: SearchIteration) -> None:
         """Come to the state after an iteration that is on disk."""
         self.history.add(iteration)
         self.episodes, self.steps = iteration.episodes, iteration.steps
@@ -169,16 +175,16 @@ class Run:
 
     def finish(
         self,
-        candidates: Sequence[Candidate],
+        candidates: Sequence[PolicyCandidate],
         choice: Choice,
-        checks: Sequence[Check] = (),
-        calls: tuple[Call, ...] = (),
+        checks: Sequence[Recheck] = (),
+        calls: tuple[ModelQuestion, ...] = (),
         note: str | None = None,
-    ) -> Iteration:
+    ) -> SearchIteration:
         """Return the record of an iteration."""
         incumbent = self.history.incumbent
         assert incumbent is not None, "something was tried"
-        iteration = Iteration(
+        iteration = SearchIteration(
             number=self.iteration,
             candidates=tuple(candidates),
             selected=choice.selected.number,
@@ -200,7 +206,7 @@ class Run:
         plan, switches = self.plan, self.plan.switches
         asker = Asker(models, plan.policy.space, self.number)
         writer = Writer(plan.task, plan.policy.space, switches, plan.terms)
-        self.model = Model(asker, writer, plan.policy, switches)
+        self.model = ModelProposer(asker, writer, plan.policy, switches)
         self.model_name = asker.model
         if switches.second == "critic":
             self.critic = ModelCritic(asker, writer, plan.policy.space, switches)
@@ -229,9 +235,9 @@ class Run:
         return self.model
 
 
-def tried_of(seed: int, rollouts: Rollouts, row: int) -> Tried:
+def tried_of(seed: int, rollouts: Rollouts, row: int) -> TrialEpisodes:
     """Return the record of one policy's episodes."""
-    return Tried(
+    return TrialEpisodes(
         seed=seed,
         returns=tuple(np.round(rollouts.returns[row], 9).tolist()),
         lengths=tuple(rollouts.lengths[row].tolist()),

@@ -14,9 +14,9 @@ from pathlib import Path
 from statistics import median
 
 from telic.core.config import Record
-from telic.llm.models import REPLIES
-from telic.llm.prices import is_metered, price_usd
-from telic.llm.replies import Replies
+from telic.llm.answers import Replies
+from telic.llm.budget import is_metered, price_usd
+from telic.llm.client import REPLIES
 from telic.session.population import SHORT
 from telic.session.records import SessionConfig
 from telic.session.revise import LONGER, VARIANTS

@@ -20,8 +20,8 @@ from pydantic import Field
 from telic.core.config import Config, Record
 from telic.core.events import Listener, SessionSpent, from_facts
 from telic.errors import ResourceError
-from telic.llm.models import REPLIES
-from telic.llm.replies import Replies
+from telic.llm.answers import Replies
+from telic.llm.client import REPLIES
 from telic.storage.files import read_json, read_record, write_json
 from telic.storage.layout import IterationFolder, RunFolder, SessionFolder, is_run
 

@@ -6,11 +6,10 @@ import asyncio
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from telic.llm import orders
+from telic.llm import work_orders
 from telic.llm.answers import InvalidAnswer, read_answer, read_json_object
-from telic.llm.errors import ModelUnavailable
-from telic.llm.records import RawReply, Request
-from telic.llm.waiting import Deadline
+from telic.llm.limits import Deadline
+from telic.llm.records import ModelUnavailable, RawReply, Request
 
 HOST_DEADLINE_S = 7 * 24 * 3600.0
 _POLL_S = 0.2
@@ -41,8 +40,8 @@ class Host:
         """Publish the order and return its first valid answer; raises ModelUnavailable."""
         key = request.key(self.name)
         deadline = Deadline(deadline_s)
-        orders.publish(self.folder, key, request)
-        path = orders.answer_path(self.folder, key)
+        work_orders.publish(self.folder, key, request)
+        path = work_orders.answer_path(self.folder, key)
         while deadline.left_s > 0:
             text = await self._written(path)
             if text is None:
@@ -51,9 +50,9 @@ class Host:
             try:
                 read_answer(text, request.answer)
             except InvalidAnswer as error:
-                orders.reject(self.folder, key, error.message)
+                work_orders.reject(self.folder, key, error.message)
                 continue
-            orders.accept(self.folder, key)
+            work_orders.accept(self.folder, key)
             return RawReply(text=text)
         raise ModelUnavailable(
             f"Nobody answered the work order {key} ({request.role}) within {deadline_s:g} s.",

@@ -1,4 +1,4 @@
-"""Put searches side by side; searches under different terms are refused, and told why."""
+"""Put searches side by side, with tests; unequal terms are refused, and told why."""
 
 from __future__ import annotations
 
@@ -9,20 +9,70 @@ from typing import NamedTuple
 import numpy as np
 
 from telic.core.config import Record
+from telic.core.significance import holm as corrected
+from telic.core.significance import mann_whitney, probability_of_improvement, welch
 from telic.core.stats import bootstrap, interquartile_mean
 from telic.errors import ConfigError, Refused, UnknownName
 from telic.search.analysis.curves import curve, draw_curves
-from telic.search.analysis.load import Result
-from telic.search.analysis.significance import Test, compare_pair, holm
 from telic.search.analysis.tables import Table, write_tables
-from telic.search.asking import SCRIPTED
-from telic.search.records import RunSummary
+from telic.search.answers import SCRIPTED
+from telic.search.records import SearchRunSummary
+from telic.search.results import Result
 from telic.storage.files import write_text
 
+_RESAMPLES = 2000
 METRICS = ("fresh", "final", "mean", "mean_all", "mean_selected", "best_seen", "incumbent_area")
 
 
-class Line(Record):
+class Test(Record):
+    """Two methods on one task."""
+
+    __test__ = False  # not one for pytest
+
+    one: str
+    other: str
+    difference: float
+    """mean of one minus mean of the other"""
+    low: float | None
+    """lower end of the 95 % bootstrap interval of the difference"""
+    high: float | None
+    welch_p: float | None
+    mann_whitney_p: float | None
+    holm_p: float | None = None
+    """the Welch p, corrected for the number of comparisons that were asked for"""
+    improvement: float
+    """chance that a run of one beats a run of the other; ties count half"""
+
+
+def compare_pair(
+    one: str, ones: Sequence[float], other: str, others: Sequence[float], seed: int = 0
+) -> Test:
+    """Return what can be said about two lists of results, one value per run."""
+    a, b = np.asarray(ones, dtype=np.float64), np.asarray(others, dtype=np.float64)
+    low = high = None
+    if len(a) > 1 and len(b) > 1:
+        rng = np.random.default_rng(seed)
+        draws = [x[rng.integers(0, len(x), (_RESAMPLES, len(x)))].mean(1) for x in (a, b)]
+        low, high = np.quantile(draws[0] - draws[1], [0.025, 0.975]).tolist()
+    return Test(
+        one=one,
+        other=other,
+        difference=float(a.mean() - b.mean()),
+        low=low,
+        high=high,
+        welch_p=welch(a, b),
+        mann_whitney_p=mann_whitney(a, b),
+        improvement=probability_of_improvement(a, b),
+    )
+
+
+def holm(tests: Sequence[Test]) -> list[Test]:
+    """Return the tests with Holm's correction over all that have a p."""
+    adjusted = corrected([each.welch_p for each in tests])
+    return [each.model_copy(update={"holm_p": p}) for each, p in zip(tests, adjusted, strict=True)]
+
+
+class MethodLine(Record):
     """One method on one task."""
 
     env: str
@@ -39,27 +89,27 @@ class Line(Record):
     values: tuple[float, ...]
 
 
-class Report(Record):
+class ComparisonReport(Record):
     """A comparison as data."""
 
     metric: str
-    lines: tuple[Line, ...]
+    lines: tuple[MethodLine, ...]
     tests: tuple[Test, ...]
     differences: tuple[str, ...]
     """how the terms differ, where the comparison was wanted anyway"""
 
 
-class Comparison(NamedTuple):
+class SearchComparison(NamedTuple):
     """A comparison, its tables, and the searches behind it."""
 
-    report: Report
+    report: ComparisonReport
     tables: list[Table]
     results: list[Result]
 
 
 def compare_searches(
     results: Sequence[Result], metric: str = "fresh", *, despite_differences: bool = False
-) -> Comparison:
+) -> SearchComparison:
     """Compare searches on each task they share; the first one named is tested against the others.
 
     Raises Refused when terms differ (task settings, budget, policy, ...) or a scripted model was
@@ -78,10 +128,10 @@ def compare_searches(
             compare_pair(f"{env}: {first.label}", first.values, other.label, other.values)
             for other in others
         ]
-    report = Report(
+    report = ComparisonReport(
         metric=metric, lines=tuple(lines), tests=tuple(holm(tests)), differences=tuple(differences)
     )
-    return Comparison(report, _tables(report, results), list(results))
+    return SearchComparison(report, _tables(report, results), list(results))
 
 
 def check_terms(results: Sequence[Result], *, despite_differences: bool = False) -> list[str]:
@@ -108,7 +158,7 @@ def check_terms(results: Sequence[Result], *, despite_differences: bool = False)
     return found
 
 
-def write_comparison(comparison: Comparison, folder: Path) -> None:
+def write_comparison(comparison: SearchComparison, folder: Path) -> None:
     """Write tables in four forms, and a picture of curves per task."""
     write_tables(comparison.tables, folder)
     for env in dict.fromkeys(each.summary.env for each in comparison.results):
@@ -122,7 +172,7 @@ def write_comparison(comparison: Comparison, folder: Path) -> None:
             write_text(folder / f"{env}-{kind}.svg", draw_curves(title, curves))
 
 
-def value(run: RunSummary, metric: str) -> float | None:
+def value(run: SearchRunSummary, metric: str) -> float | None:
     """Return a run's number by the metric's name; None where it was not kept."""
     if metric in ("fresh", "final"):
         measured = run.fresh if metric == "fresh" else run.final
@@ -135,14 +185,14 @@ def _values(result: Result, metric: str) -> list[float]:
     return [each for each in found if each is not None]
 
 
-def _line(result: Result, metric: str) -> Line:
+def _line(result: Result, metric: str) -> MethodLine:
     values = _values(result, metric)
     if not values:
         raise ConfigError(
             f"{result.folder.name} has no {metric} number.", hint="Compare by another metric."
         )
     interval = bootstrap(values)
-    return Line(
+    return MethodLine(
         env=result.summary.env,
         label=result.summary.label,
         model=result.summary.model,
@@ -156,7 +206,7 @@ def _line(result: Result, metric: str) -> Line:
     )
 
 
-def _tables(report: Report, results: Sequence[Result]) -> list[Table]:
+def _tables(report: ComparisonReport, results: Sequence[Result]) -> list[Table]:
     main = Table(
         f"{report.metric}, over runs" + (" (terms differ)" if report.differences else ""),
         ["env", "method", "runs", "mean", "std", "95 % low", "95 % high", "middle half"],

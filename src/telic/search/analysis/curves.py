@@ -8,8 +8,8 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from telic.search.draws import Floats
-from telic.search.records import Iteration
+from telic.search.environments.task import Floats
+from telic.search.records import SearchIteration
 
 _POINTS = 100
 _WIDTH, _HEIGHT = 760, 360
@@ -25,7 +25,7 @@ class Curve(NamedTuple):
     spread: Floats
 
 
-def curve(runs: Sequence[Sequence[Iteration]], kind: str = "incumbent") -> Curve:
+def curve(runs: Sequence[Sequence[SearchIteration]], kind: str = "incumbent") -> Curve:
     """Return the curve of several runs, which need not have tried at the same episodes.
 
     Args:

@@ -1,6 +1,6 @@
 """Does the word "worst" make a critic chase an episode? Two questions that differ in one letter.
 
-`salience` finds what goes together; this finds what causes what. A critic is shown three episodes
+`revisions` finds what goes together; this finds what causes what. A critic is shown three episodes
 of a policy, the worst, the median and the best, as A, B and C in an order drawn by lot, and is told
 which one is the worst: once truly, once falsely, of the median one. Nothing else differs, so what
 differs between the two revisions is the label's doing, and chance. It needs a model to ask.
@@ -18,17 +18,16 @@ from telic.core.seeds import derive
 from telic.core.stats import bootstrap
 from telic.errors import UsageError
 from telic.llm import ModelAnswerError, Models
-from telic.search.analysis.load import Result
-from telic.search.analysis.salience import is_vivid
-from telic.search.asking import Asker
-from telic.search.draws import Floats, generator, rollout_seeds
-from telic.search.evidence import describe_trace, nearest
+from telic.search.analysis.revisions import is_vivid
+from telic.search.answers import Asker
+from telic.search.environments.task import Floats, generator, rollout_seeds
 from telic.search.history import History
-from telic.search.plan import Plan
-from telic.search.proposers.model import objection
-from telic.search.records import Candidate
-from telic.search.rollouts import Trial
-from telic.search.writer import Prompt, Writer
+from telic.search.language_model import objection
+from telic.search.plan import SearchPlan
+from telic.search.records import PolicyCandidate
+from telic.search.results import Result
+from telic.search.rollouts import PolicyTrial
+from telic.search.writer import Prompt, Writer, describe_trace, nearest
 
 _LETTERS = "ABC"
 _NEW_STARTS = 50
@@ -38,14 +37,14 @@ class LabelPair(NamedTuple):
     """A policy, and two prompts about it that differ in which episode is called the worst."""
 
     run: int
-    candidate: Candidate
+    candidate: PolicyCandidate
     worst: int
     """the episode that is the worst, by its place among the candidate's"""
     honest: Prompt
     moved: Prompt
 
 
-class Effect(Record):
+class LabelEffect(Record):
     """Honest label minus moved label, over pairs."""
 
     mean: float
@@ -65,9 +64,9 @@ class LabelReport(Record):
     regressed_honest: int
     """revisions worse than the policy they revise, on the same new starts"""
     regressed_moved: int
-    on_worst: Effect
+    on_worst: LabelEffect
     """return on the start of the truly worst episode: above 0, the label draws revisions there"""
-    overall: Effect
+    overall: LabelEffect
     """return on new starts: below 0, that harms the policy"""
 
     @property
@@ -149,9 +148,9 @@ class _Played(NamedTuple):
     on_worst: Floats  # (3,)
 
 
-def _pair(plan: Plan, run: int, candidate: Candidate) -> LabelPair:
+def _pair(plan: SearchPlan, run: int, candidate: PolicyCandidate) -> LabelPair:
     seeds = rollout_seeds(candidate.tried.seed, len(candidate.tried.returns))
-    trial = Trial(np.array([candidate.params]), seeds[None, :], is_recorded=True)
+    trial = PolicyTrial(np.array([candidate.params]), seeds[None, :], is_recorded=True)
     (rollouts,) = plan.player().play([trial])
     returns = rollouts.returns[0]
     worst, best = int(returns.argmin()), int(returns.argmax())
@@ -174,7 +173,7 @@ def _pair(plan: Plan, run: int, candidate: Candidate) -> LabelPair:
     return LabelPair(run, candidate, worst, prompt(worst), prompt(median))
 
 
-def _ask(plan: Plan, models: Models, pair: LabelPair) -> list[tuple[float, ...]] | None:
+def _ask(plan: SearchPlan, models: Models, pair: LabelPair) -> list[tuple[float, ...]] | None:
     """Return the revisions by the honest and by the moved label; None when one never is valid."""
     space = plan.policy.space
     asker = Asker(models, space, pair.run)
@@ -186,23 +185,23 @@ def _ask(plan: Plan, models: Models, pair: LabelPair) -> list[tuple[float, ...]]
     return [space.fit(each.answers[0].params).params for each in asked]
 
 
-def _play(plan: Plan, pair: LabelPair, revisions: Sequence[tuple[float, ...]]) -> _Played:
+def _play(plan: SearchPlan, pair: LabelPair, revisions: Sequence[tuple[float, ...]]) -> _Played:
     params = np.array([pair.candidate.params, *revisions])
     seed, count = pair.candidate.tried.seed, len(pair.candidate.tried.returns)
     worst = rollout_seeds(seed, count)[[pair.worst]]
     seeds = np.concatenate((worst, rollout_seeds(derive(seed, "label"), _NEW_STARTS)))
-    (rollouts,) = plan.player().play([Trial(params, np.stack([seeds] * len(params)))])
+    (rollouts,) = plan.player().play([PolicyTrial(params, np.stack([seeds] * len(params)))])
     return _Played(rollouts.returns[:, 1:].mean(1), rollouts.returns[:, 0])
 
 
-def _effect(differences: Floats) -> Effect:
+def _effect(differences: Floats) -> LabelEffect:
     interval = bootstrap(differences.tolist())
-    return Effect(
+    return LabelEffect(
         mean=float(differences.mean()),
         low=interval.low if interval else None,
         high=interval.high if interval else None,
     )
 
 
-def _interval(effect: Effect) -> str:
+def _interval(effect: LabelEffect) -> str:
     return f"{effect.mean:+.3g}, 95 % interval [{effect.low:.3g}, {effect.high:.3g}]"

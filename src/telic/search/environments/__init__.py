@@ -1,1 +1,1 @@
-"""The ten tasks of policy search, each in a file of its own, stepped in batches."""
+"""The ten tasks of policy search, stepped in batches."""

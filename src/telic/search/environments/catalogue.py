@@ -6,37 +6,29 @@ from collections.abc import Callable
 from functools import partial
 
 from telic.errors import UnknownName
-from telic.search.environments import (
-    cart_pole,
-    grid,
-    mountain_car,
-    mountain_car_continuous,
-    nim,
-    physics,
-    pong,
-)
-from telic.search.environments.task import Task, World
+from telic.search.environments import classic, games, physics
+from telic.search.environments.task import SearchTask, World
 
-_TASKS: dict[str, tuple[Task, Callable[[], World]]] = {
+_TASKS: dict[str, tuple[SearchTask, Callable[[], World]]] = {
     task.id: (task, make)
     for task, make in (
-        (cart_pole.TASK, cart_pole.CartPole),
-        (mountain_car.TASK, mountain_car.MountainCar),
-        (mountain_car_continuous.TASK, mountain_car_continuous.MountainCarContinuous),
+        (classic.CART_POLE, classic.CartPole),
+        (classic.MOUNTAIN_CAR, classic.MountainCar),
+        (classic.MOUNTAIN_CAR_CONTINUOUS, classic.MountainCarContinuous),
         (physics.PENDULUM, partial(physics.Physics, physics.PENDULUM)),
         (physics.DOUBLE_PENDULUM, partial(physics.Physics, physics.DOUBLE_PENDULUM)),
         (physics.SWIMMER, partial(physics.Physics, physics.SWIMMER)),
-        (grid.FROZEN_LAKE, grid.frozen_lake),
-        (grid.MAZE, grid.maze),
-        (nim.TASK, nim.Nim),
-        (pong.TASK, pong.Pong),
+        (games.FROZEN_LAKE, games.frozen_lake),
+        (games.MAZE, games.maze),
+        (games.NIM, games.Nim),
+        (games.PONG, games.Pong),
     )
 }
 
 TASKS = tuple(_TASKS)
 
 
-def find_task(name: str) -> Task:
+def find_task(name: str) -> SearchTask:
     """Return the task of that id; raises UnknownName with the closest ids."""
     if name not in _TASKS:
         raise UnknownName(
@@ -45,6 +37,6 @@ def find_task(name: str) -> Task:
     return _TASKS[name][0]
 
 
-def make_world(task: Task) -> World:
+def make_world(task: SearchTask) -> World:
     """Return a world in which episodes of the task are stepped together."""
     return _TASKS[task.id][1]()

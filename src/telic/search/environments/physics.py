@@ -7,20 +7,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from telic.search.draws import Seeds
-from telic.search.environments.task import Moved, Quantity, Task
+from telic.search.environments.task import ObservedNumber, SearchTask, Seeds, StepResult
 
-PENDULUM = Task(
+PENDULUM = SearchTask(
     id="InvertedPendulum-v5",
     story="A pole stands on a cart that is pushed along a rail with a force from -3 to 3. Keep the "
     "pole upright.",
     rewards="1 for every step. The episode ends when the pole leans more than 0.2 rad, or after "
     "1000 steps.",
     observations=(
-        Quantity("cart position", 0.0, 1.0),
-        Quantity("pole angle", 0.0, 0.2),
-        Quantity("cart velocity", 0.0, 1.5),
-        Quantity("pole angular velocity", 0.0, 1.5),
+        ObservedNumber("cart position", 0.0, 1.0),
+        ObservedNumber("pole angle", 0.0, 0.2),
+        ObservedNumber("cart velocity", 0.0, 1.5),
+        ObservedNumber("pole angular velocity", 0.0, 1.5),
     ),
     actions=("force",),
     action_low=-3.0,
@@ -32,22 +31,22 @@ PENDULUM = Task(
     rollouts=3,
     excerpts=3,
 )
-DOUBLE_PENDULUM = Task(
+DOUBLE_PENDULUM = SearchTask(
     id="InvertedDoublePendulum-v5",
     story="A pole stands on a pole that stands on a cart, which is pushed along a rail with a "
     "force from -1 to 1. Keep both poles upright.",
     rewards="about 10 for every step, less when the tip is away from its place or the poles turn. "
     "The episode ends when the tip is lower than 1 m, or after 1000 steps.",
     observations=(
-        Quantity("cart position", 0.0, 5.0),
-        Quantity("sine of the lower pole's angle", 0.0, 0.5),
-        Quantity("sine of the upper pole's angle", 0.0, 0.5),
-        Quantity("cosine of the lower pole's angle", 1.0, 0.5),
-        Quantity("cosine of the upper pole's angle", 1.0, 0.5),
-        Quantity("cart velocity", 0.0, 5.0),
-        Quantity("lower pole's angular velocity", 0.0, 5.0),
-        Quantity("upper pole's angular velocity", 0.0, 5.0),
-        Quantity("force of the rail's end", 0.0, 50.0),
+        ObservedNumber("cart position", 0.0, 5.0),
+        ObservedNumber("sine of the lower pole's angle", 0.0, 0.5),
+        ObservedNumber("sine of the upper pole's angle", 0.0, 0.5),
+        ObservedNumber("cosine of the lower pole's angle", 1.0, 0.5),
+        ObservedNumber("cosine of the upper pole's angle", 1.0, 0.5),
+        ObservedNumber("cart velocity", 0.0, 5.0),
+        ObservedNumber("lower pole's angular velocity", 0.0, 5.0),
+        ObservedNumber("upper pole's angular velocity", 0.0, 5.0),
+        ObservedNumber("force of the rail's end", 0.0, 50.0),
     ),
     actions=("force",),
     action_low=-1.0,
@@ -59,21 +58,21 @@ DOUBLE_PENDULUM = Task(
     step_size=0.5,
     rollouts=3,
 )
-SWIMMER = Task(
+SWIMMER = SearchTask(
     id="Swimmer-v5",
     story="A chain of three links lies in a viscous fluid; two motors bend its joints with torques "
     "from -1 to 1. Swim forward, along x.",
     rewards="the forward velocity, minus 0.0001 times the squared torques. The episode ends after "
     "1000 steps.",
     observations=(
-        Quantity("angle of the front link", 0.0, 1.0),
-        Quantity("angle of the first joint", 0.0, 1.75),
-        Quantity("angle of the second joint", 0.0, 1.75),
-        Quantity("velocity x", 0.0, 1.0),
-        Quantity("velocity y", 0.0, 1.0),
-        Quantity("angular velocity of the front link", 0.0, 3.0),
-        Quantity("angular velocity of the first joint", 0.0, 5.0),
-        Quantity("angular velocity of the second joint", 0.0, 5.0),
+        ObservedNumber("angle of the front link", 0.0, 1.0),
+        ObservedNumber("angle of the first joint", 0.0, 1.75),
+        ObservedNumber("angle of the second joint", 0.0, 1.75),
+        ObservedNumber("velocity x", 0.0, 1.0),
+        ObservedNumber("velocity y", 0.0, 1.0),
+        ObservedNumber("angular velocity of the front link", 0.0, 3.0),
+        ObservedNumber("angular velocity of the first joint", 0.0, 5.0),
+        ObservedNumber("angular velocity of the second joint", 0.0, 5.0),
     ),
     actions=("torque at the first joint", "torque at the second joint"),
     action_low=-1.0,
@@ -94,7 +93,7 @@ class Physics:
 
     most_rows = 64
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: SearchTask) -> None:
         self._id = task.id
         self._can_fall = task.id != SWIMMER.id
         self._envs: dict[int, Any] = {}
@@ -110,7 +109,7 @@ class Physics:
         self._env.reset(seed=numbers)
         return self._env.exact_obs.numpy()[self._rows]
 
-    def step(self, action: NDArray[Any]) -> Moved:
+    def step(self, action: NDArray[Any]) -> StepResult:
         """Make one control step."""
         self._action[self._rows] = action
         moved = self._env.step(self._torch.from_numpy(self._action))
@@ -119,7 +118,7 @@ class Physics:
         if self._can_fall:
             fallen = (moved.info["reward_survive"] == 0).numpy()[rows]
         obs, reward = self._env.exact_final_obs, self._env.exact_reward
-        return Moved(obs.numpy()[rows], reward.numpy()[rows], fallen)
+        return StepResult(obs.numpy()[rows], reward.numpy()[rows], fallen)
 
     def keep(self, rows: NDArray[np.int64]) -> None:
         """Go on with these rows only, in a smaller batch where they fit into one."""

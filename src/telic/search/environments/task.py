@@ -1,4 +1,7 @@
-"""What a task of policy search is: the settings no method may change, and N episodes of it."""
+"""What a task of policy search is: its settings, N episodes of it, and their random numbers.
+
+Random numbers are pure functions of (seed, place), alone or in any batch.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,43 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from telic.core.config import Record
-from telic.search.draws import Floats, Seeds
+from telic.core.seeds import derive
 
+Seeds = NDArray[np.uint64]  # (N,), one per rollout
+Floats = NDArray[np.float64]
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 Flags = NDArray[np.bool_]
 
 
-class Quantity(NamedTuple):
+def rollout_seeds(root: int, count: int) -> Seeds:
+    """Return `count` seeds of rollouts that belong to one root seed."""
+    return _mix(np.full(count, root, np.uint64) * _GOLDEN, np.arange(count, dtype=np.uint64))
+
+
+def uniform(seeds: Seeds, size: int) -> Floats:
+    """Return numbers in [0, 1), shape (N, size); the same for a seed in whatever company."""
+    place = np.arange(1, size + 1, dtype=np.uint64)
+    bits = _mix(seeds[:, None], place[None, :])
+    # 53 bits, as a float64 mantissa holds
+    return (bits >> np.uint64(11)).astype(np.float64) * (1.0 / 9007199254740992.0)
+
+
+def generator(*path: int | str) -> np.random.Generator:
+    """Return a generator for a path of names, e.g. (seed, "propose", 3)."""
+    return np.random.default_rng(derive(*path))
+
+
+def _mix(state: Seeds, place: Seeds) -> Seeds:
+    """Mix two 64-bit numbers (the finaliser of SplitMix64: Steele, Lea, Flood, 2014)."""
+    x = state + (place + np.uint64(1)) * _GOLDEN
+    x = (x ^ (x >> np.uint64(30))) * _FIRST
+    x = (x ^ (x >> np.uint64(27))) * _SECOND
+    return x ^ (x >> np.uint64(31))
+
+
+class ObservedNumber(NamedTuple):
     """One number a policy sees, and the range that matters, for scaling."""
 
     name: str
@@ -22,7 +56,7 @@ class Quantity(NamedTuple):
     half_range: float
 
 
-class Task(Record):
+class SearchTask(Record):
     """A task and everything about it that holds for every method."""
 
     id: str
@@ -30,7 +64,7 @@ class Task(Record):
     """what happens, in words for a person or a model"""
     rewards: str
     """how it is rewarded and when it ends, in words"""
-    observations: tuple[Quantity, ...] = ()
+    observations: tuple[ObservedNumber, ...] = ()
     """what a policy sees; empty where it sees one of `states`"""
     states: int | None = None
     """number of states, where a policy is a table"""
@@ -82,7 +116,7 @@ class Task(Record):
         return tuple(range(self.first_action, self.first_action + len(self.actions)))
 
 
-class Moved(NamedTuple):
+class StepResult(NamedTuple):
     """What one step of N episodes gave."""
 
     obs: NDArray[Any]  # (N, quantities) float32, or (N,) int64 states
@@ -100,7 +134,7 @@ class World(Protocol):
         """Begin one episode per seed and return what is seen first."""
         ...
 
-    def step(self, action: NDArray[Any]) -> Moved:
+    def step(self, action: NDArray[Any]) -> StepResult:
         """Make one step everywhere: actions (N,) int64, or (N, components) float64."""
         ...
 

@@ -6,32 +6,43 @@
     <key>-image-<n>.png    pictures that belong to it
     <key>.answer.json      the answer; writing this file is answering
     <key>.rejected.txt     why the last answer was not accepted; it is in <key>.rejected.json
+
+Whoever holds only an order and no record checks an answer against its JSON schema. That covers what
+pydantic writes for records, not all of JSON Schema; the record itself has the last word.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 from telic.core.config import Record
 from telic.errors import UnknownName, UsageError
 from telic.llm.answers import InvalidAnswer, read_answer, read_json_object, without_fence
-from telic.llm.exits import save_json, save_picture, save_text
+from telic.llm.keys import save_json, save_picture, save_text
 from telic.llm.records import Request
-from telic.llm.schema_check import complaints
 from telic.storage.files import read_record
 
 ORDERS = "orders"
 _ANSWER = ".answer.json"
 _REJECTED, _REASON = ".rejected.json", ".rejected.txt"
 _OURS = "telic."
-
 State = Literal["open", "rejected", "answered"]
+_TYPES: dict[str, tuple[type, ...]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "null": (type(None),),
+}
 
 
-class Order(Record):
+class WorkOrder(Record):
     """A request as it lies on disk."""
 
     schema_version: int = 1
@@ -49,7 +60,7 @@ class Order(Record):
     """name of the file to write"""
 
 
-class OrderLine(Record):
+class WorkOrderLine(Record):
     """An order in a list."""
 
     key: str
@@ -64,14 +75,14 @@ def answer_path(folder: Path, key: str) -> Path:
     return folder / f"{key}{_ANSWER}"
 
 
-def publish(folder: Path, key: str, request: Request[Any]) -> Order:
+def publish(folder: Path, key: str, request: Request[Any]) -> WorkOrder:
     """Write the files of an order and return it; writing it again changes nothing."""
     images = []
     for number, image in enumerate(request.images, 1):
         images.append(f"{key}-image-{number}{image.suffix}")
         save_picture(folder / images[-1], image.data)
     record = request.answer
-    order = Order(
+    order = WorkOrder(
         key=key,
         role=request.role,
         system=request.system,
@@ -88,7 +99,7 @@ def publish(folder: Path, key: str, request: Request[Any]) -> Order:
     return order
 
 
-def describe(order: Order) -> str:
+def describe(order: WorkOrder) -> str:
     """Return the order as Markdown, to read."""
     images = "".join(f"\n- ![{name}]({name})" for name in order.images)
     sections = [
@@ -106,14 +117,14 @@ def describe(order: Order) -> str:
     return "\n\n".join(each for each in sections if each) + "\n"
 
 
-def list_orders(folder: Path) -> list[OrderLine]:
+def list_orders(folder: Path) -> list[WorkOrderLine]:
     """Return the orders in a folder, those that wait for an answer first, then oldest first."""
-    orders = [(path, read_record(path, Order)) for path in _order_files(folder)]
+    orders = [(path, read_record(path, WorkOrder)) for path in _order_files(folder)]
     lines = [(path.stat().st_mtime, _line(folder, order)) for path, order in orders]
     return [line for _, line in sorted(lines, key=lambda e: (e[1].state == "answered", e[0]))]
 
 
-def read_order(folder: Path, key: str) -> Order:
+def read_order(folder: Path, key: str) -> WorkOrder:
     """Return the order with this key, or the start of one; raises UnknownName or UsageError."""
     keys = [path.stem for path in _order_files(folder)]
     found = [each for each in keys if key and each.startswith(key)]
@@ -124,7 +135,7 @@ def read_order(folder: Path, key: str) -> Order:
             f'"{key}" is the start of {len(found)} work orders: {", ".join(found)}.',
             hint="Add a few letters.",
         )
-    return read_record(folder / f"{found[0]}.json", Order)
+    return read_record(folder / f"{found[0]}.json", WorkOrder)
 
 
 def answer_order(folder: Path, key: str, text: str) -> Path:
@@ -136,7 +147,7 @@ def answer_order(folder: Path, key: str, text: str) -> Path:
     return path
 
 
-def check_answer(order: Order, text: str) -> None:
+def check_answer(order: WorkOrder, text: str) -> None:
     """Raise InvalidAnswer when a text does not answer an order."""
     value = read_json_object(text)
     record = _find_record(order.answer_record)
@@ -157,14 +168,14 @@ def accept(folder: Path, key: str) -> None:
     (folder / f"{key}{_REASON}").unlink(missing_ok=True)
 
 
-def _line(folder: Path, order: Order) -> OrderLine:
+def _line(folder: Path, order: WorkOrder) -> WorkOrderLine:
     reason_file = folder / f"{order.key}{_REASON}"
     if answer_path(folder, order.key).exists():
-        return OrderLine(key=order.key, role=order.role, state="answered")
+        return WorkOrderLine(key=order.key, role=order.role, state="answered")
     if reason_file.exists():
         reason = reason_file.read_text().strip()
-        return OrderLine(key=order.key, role=order.role, state="rejected", reason=reason)
-    return OrderLine(key=order.key, role=order.role, state="open")
+        return WorkOrderLine(key=order.key, role=order.role, state="rejected", reason=reason)
+    return WorkOrderLine(key=order.key, role=order.role, state="open")
 
 
 def _order_files(folder: Path) -> list[Path]:
@@ -182,3 +193,102 @@ def _find_record(name: str) -> type[Record] | None:
     except ImportError:
         return None
     return found if isinstance(found, type) and issubclass(found, Record) else None
+
+
+def complaints(value: Any, schema: dict[str, Any]) -> list[str]:
+    """Return one line for everything in `value` that does not fit the schema."""
+    return [f"- {where or 'the answer'}: {what}" for where, what in _check(value, schema, schema)]
+
+
+def _check(
+    value: Any, schema: dict[str, Any], root: dict[str, Any], where: str = ""
+) -> Iterator[tuple[str, str]]:
+    if "$ref" in schema:
+        schema = _resolve(schema["$ref"], root) | {k: v for k, v in schema.items() if k != "$ref"}
+    if "anyOf" in schema:
+        options = [list(_check(value, each, root, where)) for each in schema["anyOf"]]
+        if all(options):
+            yield min(options, key=len)[0]
+            return
+    if "enum" in schema and value not in schema["enum"]:
+        yield where, f"must be one of {', '.join(map(repr, schema['enum']))}"
+    if "const" in schema and value != schema["const"]:
+        yield where, f"must be {schema['const']!r}"
+    kind = schema.get("type")
+    if kind is not None and not _is(value, kind):
+        yield where, f"must be of type {kind}, not {type(value).__name__}"
+    elif isinstance(value, dict):
+        yield from _check_object(value, schema, root, where)
+    elif isinstance(value, list):
+        yield from _check_array(value, schema, root, where)
+    elif isinstance(value, str):
+        yield from _check_size(len(value), schema, "Length", "characters", where)
+    elif isinstance(value, int | float):
+        yield from _check_number(value, schema, where)
+
+
+def _check_object(
+    value: dict[str, Any], schema: dict[str, Any], root: dict[str, Any], where: str
+) -> Iterator[tuple[str, str]]:
+    properties, others = schema.get("properties", {}), schema.get("additionalProperties", True)
+    for name in schema.get("required", []):
+        if name not in value:
+            yield _join(where, name), "is missing"
+    for name, each in value.items():
+        if name in properties:
+            yield from _check(each, properties[name], root, _join(where, name))
+        elif others is False:
+            yield _join(where, name), "is not a known field"
+        elif isinstance(others, dict):
+            yield from _check(each, others, root, _join(where, name))
+    yield from _check_size(len(value), schema, "Properties", "entries", where)
+
+
+def _check_array(
+    value: list[Any], schema: dict[str, Any], root: dict[str, Any], where: str
+) -> Iterator[tuple[str, str]]:
+    fixed = schema.get("prefixItems", [])
+    for index, each in enumerate(value):
+        item = fixed[index] if index < len(fixed) else schema.get("items", {})
+        if isinstance(item, dict):
+            yield from _check(each, item, root, _join(where, str(index)))
+    yield from _check_size(len(value), schema, "Items", "items", where)
+
+
+def _check_size(
+    size: int, schema: dict[str, Any], word: str, unit: str, where: str
+) -> Iterator[tuple[str, str]]:
+    if size < schema.get(f"min{word}", 0):
+        yield where, f"has {size} {unit}, at least {schema[f'min{word}']} are needed"
+    if size > schema.get(f"max{word}", size):
+        yield where, f"has {size} {unit}, at most {schema[f'max{word}']} are allowed"
+
+
+def _check_number(value: float, schema: dict[str, Any], where: str) -> Iterator[tuple[str, str]]:
+    if value < schema.get("minimum", value):
+        yield where, f"must be at least {schema['minimum']}"
+    if value > schema.get("maximum", value):
+        yield where, f"must be at most {schema['maximum']}"
+    if "exclusiveMinimum" in schema and value <= schema["exclusiveMinimum"]:
+        yield where, f"must be greater than {schema['exclusiveMinimum']}"
+    if "exclusiveMaximum" in schema and value >= schema["exclusiveMaximum"]:
+        yield where, f"must be less than {schema['exclusiveMaximum']}"
+
+
+def _is(value: Any, kind: str) -> bool:
+    if isinstance(value, bool):  # a bool is an int to Python, not to JSON
+        return kind == "boolean"
+    if kind == "integer" and isinstance(value, float):
+        return value.is_integer()
+    return isinstance(value, _TYPES.get(kind, (object,)))
+
+
+def _resolve(reference: str, root: dict[str, Any]) -> dict[str, Any]:
+    found: Any = root
+    for name in reference.removeprefix("#/").split("/"):
+        found = found[name]
+    return found
+
+
+def _join(where: str, name: str) -> str:
+    return f"{where}.{name}" if where else name

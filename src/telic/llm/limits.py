@@ -1,4 +1,4 @@
-"""Wait for a model without ever being stuck: limits, retries with jitter, stopping at once."""
+"""How long to wait for a model: limits, retries with jitter, and stopping at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pydantic import Field
 
 from telic.core.config import Config
-from telic.llm.errors import Cancelled
+from telic.llm.records import Cancelled
 
 Result = TypeVar("Result")
 StopCheck = Callable[[], bool]
@@ -20,7 +20,7 @@ _TICK_S = 0.1
 _GRACE_S = 0.3
 
 
-class Limits(Config):
+class CallLimits(Config):
     """How long and how often to try."""
 
     deadline_s: float = Field(default=1200.0, gt=0)

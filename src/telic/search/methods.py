@@ -1,4 +1,7 @@
-"""The independent choices of policy search, and the published methods as values of them."""
+"""The independent choices of policy search, and the published methods as values of them.
+
+A method also has terms: cap, warm-up and goal as its task or its published set-up has them.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,9 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from telic.core.config import Config
+from telic.core.config import Config, Record
 from telic.errors import UnknownName
+from telic.search.environments.task import SearchTask
 
 Proposing = Literal["llm", "hybrid", "cma", "ars", "climb", "random", "tabular", "none"]
 Evidence = Literal[
@@ -179,3 +183,54 @@ def switches_of(method: str, *, is_faithful: bool = False) -> Switches:
         if name == "threetraj":
             values["trace_steps"] = 50
     return Switches.parse(values)
+
+
+_STATED = 400
+_CAP = 1000
+
+
+class Terms(Record):
+    """What a run takes from its task, or from the published set-up of its method."""
+
+    cap: int | None = None
+    """steps after which an episode is cut, if sooner than the task's own limit"""
+    warmup: int
+    target: float
+    stated_iterations: int | None = None
+    """number of iterations told to a model; None is the true one"""
+
+
+def terms_of(task: SearchTask, method: str, *, is_faithful: bool) -> Terms:
+    """Return the terms of a run.
+
+    By default they are the task's, for every method. The published runs differed between methods in
+    cap, warm-up and stated goal; faithful ones repeat that.
+    """
+    if not is_faithful:
+        return Terms(cap=task.cap, warmup=task.warmup, target=task.target)
+    values: dict[str, Any] = {"cap": _CAP, "warmup": 20, "target": _published_target(task, method)}
+    later = method in ("props+", "r2po", "threetraj")
+    if later and task.id in ("Nim-v0", "FrozenLake-v1", "MountainCar-v0"):
+        values["warmup"] = 0
+    if task.id == "MountainCarContinuous-v0" and method in ("props+", "threetraj"):
+        values["warmup"] = 0
+    if task.id == "Swimmer-v5" and method in ("props+", "r2po"):
+        values["warmup"] = 100
+    if task.id == "Maze-v0":
+        values["cap"] = 20 if later else 100
+    values["stated_iterations"] = None if method == "r2po" else _STATED
+    return Terms(**values)
+
+
+def _published_target(task: SearchTask, method: str) -> float:
+    if task.id == "InvertedDoublePendulum-v5":
+        return {"r2po": 500.0, "threetraj": 200.0}.get(method, 10_000.0)
+    if task.id == "Maze-v0":
+        return 0.9 if method in ("props+", "r2po", "threetraj") else 1.0
+    stated = {
+        "MountainCar-v0": -120.0,
+        "MountainCarContinuous-v0": 100.0,
+        "Swimmer-v5": 250.0,
+        "FrozenLake-v1": 1.0,
+    }
+    return stated.get(task.id, task.target)

@@ -1,21 +1,29 @@
-"""Do revisions chase the vivid worst episode? Regressions beside a control group: improvements."""
+"""How revisions behave: what they change, what comes of it, do they chase the worst episode.
+
+Regressions stand beside a control group, improvements.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from typing import Any
+from collections import Counter
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from telic.core.config import Record
-from telic.search.analysis.load import Result
-from telic.search.records import Candidate, Iteration
+from telic.search.environments.task import SearchTask
+from telic.search.records import PolicyCandidate, SearchIteration
+from telic.search.results import Result
 
 _WORST = re.compile(r"\bworst\b", re.IGNORECASE)
+_SAME = 0.05  # a change of a number up to here is none
+_SURGICAL, _REDESIGN, _SEVERAL = 3, 8, 4
+_MEANINGFUL = 0.1
 
 
-class Group(Record):
+class RevisionGroup(Record):
     """Revisions with one outcome."""
 
     name: str
@@ -35,9 +43,9 @@ class SalienceReport(Record):
     """How often a vivid worst episode went before regressions, and before improvements."""
 
     title: str
-    regressions: Group
-    improvements: Group
-    unchanged: Group
+    regressions: RevisionGroup
+    improvements: RevisionGroup
+    unchanged: RevisionGroup
     risk_ratio: float | None
     """chance to regress with a vivid worst episode, over the chance without; None: undefined"""
     low: float | None
@@ -90,19 +98,19 @@ def salience_report(result: Result) -> SalienceReport:
     )
 
 
-def revisions(result: Result) -> list[tuple[Candidate, Candidate]]:
+def revisions(result: Result) -> list[tuple[PolicyCandidate, PolicyCandidate]]:
     """Return every pair of a candidate and its revision."""
     found = [_pair(each) for log in result.iterations.values() for each in log]
     return [pair for pair in found if pair is not None]
 
 
-def is_vivid(candidate: Candidate) -> bool:
+def is_vivid(candidate: PolicyCandidate) -> bool:
     """Whether the worst episode was worse than the median one."""
     returns = candidate.tried.returns
     return min(returns) < float(np.median(returns))
 
 
-def reward_group(candidate: Candidate) -> str:
+def reward_group(candidate: PolicyCandidate) -> str:
     """Say how the worst, the median and the best episode compare."""
     returns = candidate.tried.returns
     worst, median, best = min(returns), float(np.median(returns)), max(returns)
@@ -124,20 +132,120 @@ def risk_ratio(
     return ratio, ratio * math.exp(-1.96 * error), ratio * math.exp(1.96 * error)
 
 
-def _change(first: Candidate, second: Candidate) -> float:
+def _change(first: PolicyCandidate, second: PolicyCandidate) -> float:
     """Return what a revision brought; a policy left as it is brings nothing but luck."""
     return 0.0 if first.params == second.params else second.mean - first.mean
 
 
-def _group(name: str, pairs: list[tuple[Candidate, Candidate]]) -> Group:
+def _group(name: str, pairs: list[tuple[PolicyCandidate, PolicyCandidate]]) -> RevisionGroup:
     vivid = [pair for pair in pairs if is_vivid(pair[0])]
     spoken = sum(bool(_WORST.search(second.explanation)) for _, second in vivid)
-    return Group(name=name, cases=len(pairs), worst_below_median=len(vivid), mentions_worst=spoken)
+    return RevisionGroup(
+        name=name, cases=len(pairs), worst_below_median=len(vivid), mentions_worst=spoken
+    )
 
 
-def _pair(iteration: Iteration) -> tuple[Candidate, Candidate] | None:
+def _pair(iteration: SearchIteration) -> tuple[PolicyCandidate, PolicyCandidate] | None:
     first = [each for each in iteration.candidates if each.place == "first"]
     second = [each for each in iteration.candidates if each.place == "second"]
     if not first or not second:
         return None
     return max(first, key=lambda each: each.mean), second[0]
+
+
+class Levels(NamedTuple):
+    """Returns of a task that count as next to nothing, part of the way, and nearly done."""
+
+    near_zero: float
+    partial: float
+    high: float
+
+
+class EditReport(Record):
+    """How many revisions of each pattern, by outcome."""
+
+    title: str
+    regressions: dict[str, int]
+    improvements: dict[str, int]
+    equal_with_edit: int
+    equal_without_edit: int
+    won: int
+    """revisions that were selected"""
+    revisions: int
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Return the patterns as rows of a table, with their share of the outcome."""
+        out: list[tuple[Any, ...]] = []
+        for name, counts in (("worse", self.regressions), ("better", self.improvements)):
+            total = sum(counts.values())
+            out += [(name, p, n, n / total) for p, n in sorted(counts.items(), key=lambda e: -e[1])]
+        out.append(("equal", "with an edit", self.equal_with_edit, None))
+        out.append(("equal", "without an edit", self.equal_without_edit, None))
+        return out
+
+
+def edit_report(result: Result) -> EditReport:
+    """Sort every revision of a search."""
+    levels = levels_of(result.plan.task)
+    worse: Counter[str] = Counter()
+    better: Counter[str] = Counter()
+    equal = {True: 0, False: 0}
+    pairs = revisions(result)
+    for first, second in pairs:
+        edits = edit_distance(first, second, is_table=result.plan.task.is_table)
+        change = second.mean - first.mean
+        if change < 0:
+            worse[regression(first.mean, change, edits, levels)] += 1
+        elif change > 0:
+            better[improvement(first.mean, edits, levels)] += 1
+        else:
+            equal[edits > 0] += 1
+    won = sum(each.winner == "second" for log in result.iterations.values() for each in log)
+    return EditReport(
+        title=f"{result.summary.env}: {result.summary.label}",
+        regressions=dict(worse),
+        improvements=dict(better),
+        equal_with_edit=equal[True],
+        equal_without_edit=equal[False],
+        won=won,
+        revisions=len(pairs),
+    )
+
+
+def levels_of(task: SearchTask) -> Levels:
+    """Return the levels of a task, from its shares of the way to the target."""
+    return Levels(*(task.worst + s * (task.target - task.worst) for s in task.edit_levels))
+
+
+def edit_distance(first: PolicyCandidate, second: PolicyCandidate, *, is_table: bool) -> int:
+    """Return how many numbers a revision changed."""
+    change = np.abs(np.array(first.params) - np.array(second.params))
+    return int((change > (0.0 if is_table else _SAME)).sum())
+
+
+def regression(before: float, change: float, edits: int, levels: Levels) -> str:
+    """Name a revision that made things worse; the first pattern that fits."""
+    if edits == 0:
+        return "chance alone"
+    if before > levels.high and -change > _MEANINGFUL:
+        return "spoiled a nearly optimal policy"
+    if before > levels.partial and edits <= _SURGICAL:
+        return "a small fix backfired"
+    if before <= levels.near_zero and edits >= _REDESIGN:
+        return "redesign without information"
+    return "other"
+
+
+def improvement(before: float, edits: int, levels: Levels) -> str:
+    """Name a revision that made things better; the first pattern that fits."""
+    if edits == 0:
+        return "chance alone"
+    if before > levels.high and edits <= _SURGICAL:
+        return "fine-tuning"
+    if before > levels.partial and edits <= _SURGICAL:
+        return "a small fix hit the point"
+    if before <= levels.near_zero and edits >= _REDESIGN:
+        return "rescue guided by history"
+    if before > levels.near_zero and edits >= _SEVERAL:
+        return "a fix of several numbers"
+    return "other"

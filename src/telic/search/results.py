@@ -1,24 +1,39 @@
-"""From the log of a run to what it came to."""
+"""What a run came to, from its log; and a finished search, read back."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from telic.core.seeds import derive
 from telic.core.stats import bootstrap
-from telic.search.draws import rollout_seeds
-from telic.search.plan import Plan
-from telic.search.records import NO_MODEL, Fresh, Iteration, Outcome, RunSummary
-from telic.search.rollouts import Player, Trial
+from telic.errors import UsageError
+from telic.search.environments.task import rollout_seeds
+from telic.search.folder import SearchFolder, find_search
+from telic.search.plan import SearchPlan, make_plan
+from telic.search.records import (
+    NO_MODEL,
+    Fresh,
+    Outcome,
+    SearchConfig,
+    SearchIteration,
+    SearchRunSummary,
+    SearchSummary,
+)
+from telic.search.rollouts import Player, PolicyTrial
+from telic.storage.files import read_record
 
 
-def fresh_evaluation(plan: Plan, player: Player, params: tuple[float, ...], run: int) -> Fresh:
+def fresh_evaluation(
+    plan: SearchPlan, player: Player, params: tuple[float, ...], run: int
+) -> Fresh:
     """Play a policy on new episodes, the same ones for every method and run of a task."""
     count = 1 if plan.task.is_deterministic else plan.config.fresh_episodes
     seeds = rollout_seeds(derive("fresh", plan.task.id, plan.config.seed, run), count)
-    (rollouts,) = player.play([Trial(np.array([params]), seeds[None, :])])
+    (rollouts,) = player.play([PolicyTrial(np.array([params]), seeds[None, :])])
     returns = rollouts.returns[0]
     interval = bootstrap(returns.tolist())
     return Fresh(
@@ -31,13 +46,13 @@ def fresh_evaluation(plan: Plan, player: Player, params: tuple[float, ...], run:
 
 
 def summarise(
-    plan: Plan,
+    plan: SearchPlan,
     player: Player,
     run: int,
-    iterations: Sequence[Iteration],
+    iterations: Sequence[SearchIteration],
     outcome: Outcome,
     seconds: float,
-) -> RunSummary:
+) -> SearchRunSummary:
     """Return what a run came to; its best policy is measured on fresh episodes."""
     loop = [each for each in iterations if each.number > 0] or list(iterations)
     best = candidate_params(iterations, iterations[-1].incumbent)
@@ -51,7 +66,7 @@ def summarise(
         "selected": float(np.mean([each.candidate(each.selected).mean for each in loop])),
         "incumbent": incumbent_area(loop),
     }
-    return RunSummary(
+    return SearchRunSummary(
         run=run,
         outcome=outcome,
         method=plan.config.method,
@@ -79,7 +94,12 @@ def summarise(
 
 
 def _final(
-    plan: Plan, player: Player, run: int, last: Iteration, best: tuple[float, ...], fresh: Fresh
+    plan: SearchPlan,
+    player: Player,
+    run: int,
+    last: SearchIteration,
+    best: tuple[float, ...],
+    fresh: Fresh,
 ) -> Fresh | None:
     """Measure the policy selected last; of a trained network only the best one was kept."""
     params = last.candidate(last.selected).params
@@ -88,7 +108,7 @@ def _final(
     return fresh if params == best else fresh_evaluation(plan, player, params, run)
 
 
-def incumbent_area(iterations: Sequence[Iteration]) -> float:
+def incumbent_area(iterations: Sequence[SearchIteration]) -> float:
     """Return the mean over the budget of what was the best policy's mean at the time."""
     episodes = np.array([0, *(each.episodes for each in iterations)], dtype=np.float64)
     height = np.array([each.incumbent_mean for each in iterations])
@@ -96,7 +116,7 @@ def incumbent_area(iterations: Sequence[Iteration]) -> float:
     return float((height * width).sum() / max(width.sum(), 1.0))
 
 
-def candidate_params(iterations: Sequence[Iteration], number: int) -> tuple[float, ...]:
+def candidate_params(iterations: Sequence[SearchIteration], number: int) -> tuple[float, ...]:
     """Return the numbers of the policy that a candidate's number stands for."""
     for iteration in iterations:
         for candidate in iteration.candidates:
@@ -105,5 +125,31 @@ def candidate_params(iterations: Sequence[Iteration], number: int) -> tuple[floa
     raise AssertionError("the incumbent was tried")
 
 
-def _calls_until(iterations: Sequence[Iteration], end: Iteration) -> int:
+def _calls_until(iterations: Sequence[SearchIteration], end: SearchIteration) -> int:
     return sum(len(each.calls) for each in iterations if each.number <= end.number)
+
+
+class Result(NamedTuple):
+    """A search and everything that was tried in it."""
+
+    folder: SearchFolder
+    plan: SearchPlan
+    summary: SearchSummary
+    iterations: dict[int, list[SearchIteration]]
+    """by run"""
+
+
+def load(runs_dir: Path, name: str) -> Result:
+    """Return a search by its name; raises UsageError when it has not come to a result."""
+    folder = find_search(runs_dir, name)
+    if not folder.summary.exists():
+        raise UsageError(
+            f"{folder.name} has not come to a result yet.",
+            hint="Run its command again to go on with it.",
+        )
+    summary = read_record(folder.summary, SearchSummary)
+    if not summary.runs:
+        raise UsageError(f"No run of {folder.name} came to its end.")
+    plan = make_plan(read_record(folder.config, SearchConfig))
+    logs = {run.run: list(folder.run(run.run).read()) for run in summary.runs}
+    return Result(folder, plan, summary, logs)

@@ -1,0 +1,368 @@
+"""Who proposes policies: the contract, and the proposers that never ask a model."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from telic.search.environments.task import Floats, SearchTask, generator
+from telic.search.history import History
+from telic.search.policies import PolicyFamily, Space
+from telic.search.records import ModelQuestion, PolicyCandidate
+from telic.search.rollouts import BatchRecording
+
+_RANDOM_AT_ONCE = 10
+_STEPS_AT_ONCE = 4
+_MOST_DOUBLINGS = 3
+_SWEEPS = 500
+_ENOUGH = 5  # visits after which a pair of state and action is believed
+_TIE = 1e-7
+_DISCOUNT = 0.9999  # so that a walk in circles is worth less than an end
+
+
+class View(NamedTuple):
+    """What is known when something is to be proposed."""
+
+    history: History
+    iteration: int
+    iterations: int
+    """how many there will be in all, as far as is known"""
+    seed: int
+    """of the run"""
+    run: int
+
+
+class PolicyDraft(NamedTuple):
+    """A policy to try."""
+
+    params: tuple[float, ...]
+    origin: str
+    explanation: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+class PolicyProposal(NamedTuple):
+    """What was proposed, and what it took."""
+
+    drafts: list[PolicyDraft]
+    calls: tuple[ModelQuestion, ...] = ()
+    note: str | None = None
+
+
+class Proposer(Protocol):
+    """Makes candidates; a pure function of its seed and of what it was told, so runs can resume."""
+
+    name: str
+    needs_transitions: bool
+    """whether `observe` must be given the recorded steps of the episodes"""
+
+    @property
+    def at_once(self) -> int:
+        """How many candidates the next proposal will have."""
+        ...
+
+    def propose(self, view: View) -> PolicyProposal:
+        """Return one or more candidates."""
+        ...
+
+    def observe(
+        self, candidates: Sequence[PolicyCandidate], recording: BatchRecording | None
+    ) -> None:
+        """Learn how the candidates of the latest proposal did, in order."""
+        ...
+
+    def replay(
+        self, view: View, candidates: Sequence[PolicyCandidate], recording: BatchRecording | None
+    ) -> None:
+        """Come to the state after an iteration that is on disk, without asking anybody."""
+        ...
+
+
+def drafts(space: Space, points: Sequence[Floats], origin: str) -> list[PolicyDraft]:
+    """Return points as candidates within the bounds."""
+    return [PolicyDraft(space.fit(each, is_rounded=False).params, origin) for each in points]
+
+
+class HistoryProposer:
+    """What proposers share that look at the history only."""
+
+    needs_transitions = False
+
+    def observe(
+        self, candidates: Sequence[PolicyCandidate], recording: BatchRecording | None
+    ) -> None:
+        """Learn nothing: the history knows."""
+
+    def replay(
+        self, view: View, candidates: Sequence[PolicyCandidate], recording: BatchRecording | None
+    ) -> None:
+        """Do nothing: the history knows."""
+
+
+class Random(HistoryProposer):
+    """Draws policies from the family's own distribution."""
+
+    name = "random"
+    at_once = _RANDOM_AT_ONCE
+
+    def __init__(self, policy: PolicyFamily) -> None:
+        self._policy = policy
+
+    def propose(self, view: View) -> PolicyProposal:
+        """Draw."""
+        rng = generator(view.seed, self.name, view.iteration)
+        points = [self._policy.draw(rng) for _ in range(self.at_once)]
+        return PolicyProposal(drafts(self._policy.space, points, self.name))
+
+
+class Climb(HistoryProposer):
+    """Changes some numbers of the best policy so far, by small and by large amounts."""
+
+    name = "climb"
+
+    def __init__(self, policy: PolicyFamily, count: int = _STEPS_AT_ONCE) -> None:
+        self._policy, self.at_once = policy, count
+
+    def propose(self, view: View) -> PolicyProposal:
+        """Step away from the incumbent."""
+        rng = generator(view.seed, self.name, view.iteration)
+        best = view.history.incumbent
+        space = self._policy.space
+        points = [
+            self._policy.draw(rng) if best is None else _neighbour(space, best.params, rng)
+            for _ in range(self.at_once)
+        ]
+        return PolicyProposal(drafts(space, points, self.name))
+
+
+def _neighbour(space: Space, params: tuple[float, ...], rng: np.random.Generator) -> Floats:
+    point = np.array(params)
+    share = rng.uniform(1.0 / space.rank, 1.0)
+    chosen = rng.random(space.rank) < share
+    chosen[rng.integers(space.rank)] = True
+    if space.choices is not None:
+        # A table has no small steps, so change few of its entries.
+        few = rng.permutation(space.rank)[: 1 + rng.integers(2)]
+        point[few] = rng.choice(np.array(space.choices, dtype=np.float64), len(few))
+        return point
+    half = (space.high - space.low) / 2
+    size = half * 10.0 ** rng.uniform(-2.0, -0.3)
+    return point + chosen * rng.normal(0.0, size, space.rank)
+
+
+class Ars:
+    """Augmented random search (Mania, Guy, Recht, 2018): follow the best of random directions."""
+
+    name = "ars"
+    needs_transitions = False
+
+    def __init__(self, space: Space, seed: int) -> None:
+        self._space, self._seed = space, seed
+        self._centre = np.zeros(space.rank)
+        half = (space.high - space.low) / 2
+        self._spread, self._rate = half / 6, half / 6
+        self._count = max(4, round(2 + 1.5 * np.log(space.rank)))
+        self.at_once = 2 * self._count
+        self._directions = np.empty((0, space.rank))
+
+    def propose(self, view: View) -> PolicyProposal:
+        """Look both ways along random directions."""
+        rng = generator(self._seed, self.name, view.iteration)
+        self._directions = rng.normal(size=(self._count, self._space.rank))
+        steps = self._spread * self._directions
+        points = [*(self._centre + steps), *(self._centre - steps)]
+        return PolicyProposal(drafts(self._space, points, self.name))
+
+    def observe(
+        self, candidates: Sequence[PolicyCandidate], recording: BatchRecording | None
+    ) -> None:
+        """Move along the directions that mattered most."""
+        means = np.array([each.mean for each in candidates])
+        ahead, behind = means[: self._count], means[self._count :]
+        top = np.argsort(np.maximum(ahead, behind))[-max(2, self._count // 2) :]
+        spread = np.concatenate((ahead[top], behind[top])).std()
+        if spread > 0:
+            gain = ((ahead[top] - behind[top])[:, None] * self._directions[top]).mean(0)
+            # theta <- theta + rate / sigma_R * mean((r+ - r-) delta)
+            self._centre = self._centre + self._rate / spread * gain
+        self._centre = np.clip(self._centre, self._space.low, self._space.high)
+
+    def replay(
+        self, view: View, candidates: Sequence[PolicyCandidate], recording: BatchRecording | None
+    ) -> None:
+        """Draw the same directions again."""
+        self.propose(view)
+        self.observe(candidates, recording)
+
+
+class Cma:
+    """A population around a mean; begins at zero, and anew with twice as many when it is stuck."""
+
+    name = "cma"
+    needs_transitions = False
+
+    def __init__(self, space: Space, seed: int) -> None:
+        self._space, self._seed = space, seed
+        self._half = (space.high - space.low) / 2
+        self._restarts = self._doublings = 0
+        self._best, self._worst = -np.inf, np.inf
+        self._begin(np.full(space.rank, (space.low + space.high) / 2))
+
+    @property
+    def at_once(self) -> int:
+        """Return the size of the population."""
+        return self._strategy.popsize
+
+    def propose(self, view: View) -> PolicyProposal:
+        """Sample the population."""
+        self._sample(view.iteration)
+        return PolicyProposal(drafts(self._space, self._asked, self.name))
+
+    def inject(self, points: Sequence[Floats]) -> None:
+        """Let the next population contain these points, as they are."""
+        inside = [np.clip(p, self._space.low + 1e-6, self._space.high - 1e-6) for p in points]
+        self._strategy.inject(inside, force=True)
+
+    def observe(
+        self, candidates: Sequence[PolicyCandidate], recording: BatchRecording | None
+    ) -> None:
+        """Move towards the better half."""
+        means = [each.mean for each in candidates]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about flat returns, which are handled below
+            self._strategy.tell(self._asked, [-each for each in means])
+            is_stuck = bool(self._strategy.stop())
+        self._best, self._worst = max(self._best, *means), min(self._worst, *means)
+        # Most of them as good as the best ever: this is the top, unless all were ever equal.
+        is_at_top = float(np.median(means)) >= self._best > self._worst
+        if is_stuck and not is_at_top:
+            self._restarts += 1
+            # More of the same helps against a rugged landscape, not where there is none yet.
+            self._doublings += self._best > self._worst
+            rng = generator(self._seed, "restart", self._restarts)
+            self._begin(rng.uniform(-0.5, 0.5, self._space.rank) * self._half)
+
+    def replay(
+        self, view: View, candidates: Sequence[PolicyCandidate], recording: BatchRecording | None
+    ) -> None:
+        """Sample the same population again."""
+        self._sample(view.iteration)
+        self.observe(candidates, recording)
+
+    def _sample(self, iteration: int) -> None:
+        self._random = generator(self._seed, self.name, iteration)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._asked: list[Floats] = self._strategy.ask()
+
+    def _begin(self, centre: Floats) -> None:
+        size = 4 + int(3 * np.log(self._space.rank))
+        options: dict[str, Any] = {
+            "bounds": [self._space.low, self._space.high],
+            "popsize": size * 2 ** min(self._doublings, _MOST_DOUBLINGS),
+            "randn": lambda *shape: self._random.standard_normal(shape),
+            "seed": np.nan,  # numbers come from `randn` alone
+            "verbose": -9,
+            "verb_log": 0,
+        }
+        self._random = generator(self._seed, self.name, "begin", self._restarts)
+        self._strategy = _library().CMAEvolutionStrategy(centre, self._half / 3, options)
+
+
+def _library() -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it would like to plot
+        import cma
+    return cma
+
+
+class TabularModel:
+    """Counts of what followed what."""
+
+    def __init__(self, task: SearchTask) -> None:
+        assert task.states is not None, "the plan allows this for tables only"
+        self._first = task.first_action
+        self._enough = 1 if task.is_deterministic else _ENOUGH
+        shape = (task.states, len(task.actions))
+        self._visits = np.zeros(shape)
+        self._rewards = np.zeros(shape)
+        self._followed = np.zeros((*shape, task.states))
+        self._most = 1.0  # largest return any of these tasks has
+
+    def learn(self, recording: BatchRecording) -> None:
+        """Count the steps of episodes."""
+        _, state, action, reward, following, terminated = recording.transitions
+        action = action - self._first
+        # A table may name an action the task does not have.
+        fine = (action >= 0) & (action < self._visits.shape[1])
+        state, action, reward = state[fine], action[fine], reward[fine]
+        following, goes_on = following[fine], ~terminated[fine]
+        np.add.at(self._visits, (state, action), 1.0)
+        np.add.at(self._rewards, (state, action), reward)
+        np.add.at(self._followed, (state[goes_on], action[goes_on], following[goes_on]), 1.0)
+
+    def best_table(self, rng: np.random.Generator) -> Floats:
+        """Return the best action per state; what was hardly tried counts as perfect."""
+        worth = self._worth(np.zeros(len(self._visits)), unknown=self._most)
+        for _ in range(_SWEEPS):
+            before, worth = worth, self._worth(worth.max(1), unknown=self._most)
+            if np.abs(worth - before).max() < 1e-9:
+                break
+        # Equal actions are told apart by chance, so that runs do not all walk the same way.
+        worth = worth + rng.uniform(0.0, _TIE, worth.shape)
+        return worth.argmax(1).astype(np.float64) + self._first
+
+    def improve(self, params: tuple[float, ...]) -> Floats:
+        """Return the table after one step of policy iteration on the states that were visited."""
+        table = np.array(params, dtype=np.int64) - self._first
+        value = np.zeros(len(self._visits))
+        states = np.arange(len(value))
+        for _ in range(_SWEEPS):
+            following = self._worth(value, unknown=0.0)[states, table]
+            if np.abs(following - value).max() < 1e-9:
+                break
+            value = following
+        worth = self._worth(value, unknown=-np.inf)
+        seen = self._visits.sum(1) > 0
+        better = worth.max(1) > worth[states, table] + 1e-9
+        table = np.where(seen & better, worth.argmax(1), table)
+        return table.astype(np.float64) + self._first
+
+    def _worth(self, value: Floats, unknown: float) -> Floats:
+        """Return Q(s, a) = mean reward + sum_s' P(s' | s, a) V(s'), (states, actions)."""
+        known = self._visits >= self._enough
+        count = np.maximum(self._visits, 1.0)
+        worth = (self._rewards + _DISCOUNT * (self._followed @ value)) / count
+        return np.where(known, worth, unknown)
+
+
+class Tabular:
+    """Proposes the table that is best in the model learned so far."""
+
+    name = "tabular"
+    at_once = 1
+    needs_transitions = True
+
+    def __init__(self, task: SearchTask, space: Space) -> None:
+        self._model, self._space = TabularModel(task), space
+
+    def propose(self, view: View) -> PolicyProposal:
+        """Solve the model."""
+        rng = generator(view.seed, self.name, view.iteration)
+        return PolicyProposal(drafts(self._space, [self._model.best_table(rng)], self.name))
+
+    def observe(
+        self, candidates: Sequence[PolicyCandidate], recording: BatchRecording | None
+    ) -> None:
+        """Count."""
+        assert recording is not None, "a tabular model learns from steps"
+        self._model.learn(recording)
+
+    def replay(
+        self, view: View, candidates: Sequence[PolicyCandidate], recording: BatchRecording | None
+    ) -> None:
+        """Count the same steps again."""
+        self.observe(candidates, recording)

@@ -1,1 +1,0 @@
-"""Who makes the first candidate: a model, an optimiser, or both."""
