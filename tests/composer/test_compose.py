@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from telic.composer.behaviours import BEHAVIOURS
-from telic.composer.compose import compose
+from telic.composer.compose import BEHAVIOURS, compose
 from telic.composer.scene import calibrations
 from telic.envs import make
 from telic.envs.tasks import TASKS

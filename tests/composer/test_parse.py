@@ -12,15 +12,13 @@ from telic.composer.frames import (
     Direction,
     Frame,
     LimitKind,
-    Parsed,
+    ParsedIntent,
     Posture,
     Style,
     Verb,
 )
 from telic.composer.parse import parse
-from telic.composer.spelling import inflections, is_one_edit
-from telic.composer.tokens import read_tokens
-from telic.composer.words import TABLES, table, vocabulary
+from telic.composer.words import TABLES, inflections, is_one_edit, read_tokens, table, vocabulary
 from telic.envs import EnvSpec, make
 
 SIGN = {"about": "", "at_least": ">=", "at_most": "<="}
@@ -481,7 +479,7 @@ def only(sentence, robot="Humanoid") -> Frame:
     return frame
 
 
-def assert_every_word_is_accounted_for(parsed: Parsed):
+def assert_every_word_is_accounted_for(parsed: ParsedIntent):
     groups = Counter((*parsed.used, *parsed.ignored, *parsed.not_understood))
     assert groups == Counter(t.text for t in read_tokens(parsed.intent) if not t.silent)
 

@@ -8,7 +8,7 @@ import torch
 
 from telic.composer.compose import compose
 from telic.composer.parse import parse
-from telic.composer.sequences import arrange
+from telic.composer.phases import arrange
 from telic.envs import make
 from telic.errors import Refused
 from telic.judges.code import JudgeCode

@@ -5,8 +5,7 @@ from functools import lru_cache
 import pytest
 import torch
 
-from telic.composer.behaviours import BEHAVIOURS
-from telic.composer.compose import compose
+from telic.composer.compose import BEHAVIOURS, compose
 from telic.composer.frames import LimitKind, Posture, Style, Verb
 from telic.composer.parse import parse
 from telic.envs import make

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from telic.composer.frames import Amount, Rule, Unit
-from telic.composer.tokens import Token
-from telic.composer.words import determiners, number_rules, table, units
+from telic.composer.words import Token, determiners, number_rules, table, units
 
 _BEFORE = ("at", "for", "by", "of", "in", "from")
 _BETWEEN_NUMBERS = ("and", "to", "or")
@@ -72,7 +71,7 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
         return _bare(tokens, start, place, value, rule)
     at = (*range(start, place), *unit.at)
     value = round(value * unit.senses[0].says["factor"], 9)
-    return _with_unit(at, value, cast(Unit, unit.senses[0].value), rule, before)
+    return _with_unit(at, value, cast("Unit", unit.senses[0].value), rule, before)
 
 
 def _with_unit(
@@ -108,7 +107,7 @@ def _read_rule(tokens: Sequence[Token], place: int) -> tuple[set[str], int, Rule
     while place < len(tokens):
         found = number_rules().find(tokens, place)
         if found is not None:
-            rule = rule or cast(Rule, found.senses[0].value)
+            rule = rule or cast("Rule", found.senses[0].value)
             place = found.end
         elif tokens[place].word in _BEFORE:
             before.add(tokens[place].word)

@@ -1,37 +1,75 @@
-"""From an intent to everything a session needs: criteria, reward, judge and settings."""
+"""From an intent to everything a session needs: criteria, reward, judge and settings.
+
+Each verb is a behaviour: terms that teach it, and leaves that recognise it. Terms are about 1 in
+size when the behaviour is right, so that weights near 1 are sensible. Every behaviour brings guards
+against its look-alikes (falling forward is not running) and says when it is done, for what comes
+after it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pydantic import Field
 
-from telic.composer.behaviours import BEHAVIOURS, able
-from telic.composer.draft import Draft, Part, edit
-from telic.composer.frames import Frame, Limit, Parsed, Verb
-from telic.composer.going import go
-from telic.composer.ideal import ideal, right_habits
-from telic.composer.limits import respect
-from telic.composer.manners import be_quiet
+from telic.composer.draft import Draft, JudgePart, edit
+from telic.composer.frames import Frame, Limit, ParsedIntent, Verb
+from telic.composer.jumps import hop, jump
+from telic.composer.limbs import kick, lift, reach, swing
+from telic.composer.manners import be_quiet, respect
 from telic.composer.parse import parse
-from telic.composer.postures import hold
+from telic.composer.phases import arrange, goes_low, ideal, right_habits
+from telic.composer.postures import do_it, hold
 from telic.composer.scene import Scene
-from telic.composer.sequences import arrange, goes_low
-from telic.composer.styles import do_it
-from telic.composer.write import (
-    ORDINALS,
-    judge_file,
-    reward_file,
-    sequence_judge,
-    sequence_reward,
-)
+from telic.composer.stances import balance, lie, sit, stand, stand_up
+from telic.composer.travel import circle, go
+from telic.composer.turns import flip, roll, turn
+from telic.composer.write import ORDINALS, judge_file, reward_file, sequence_judge, sequence_reward
 from telic.core.config import Record
 from telic.envs.spec import EnvSpec
 from telic.errors import BadEnvironment, Refused
 from telic.judges.criteria import Criterion, Motion
 
+BEHAVIOURS: dict[Verb, Callable[[Frame, Scene, Draft], None]] = {
+    Verb.GO: go,
+    Verb.CIRCLE: circle,
+    Verb.JUMP: jump,
+    Verb.HOP: hop,
+    Verb.FLIP: flip,
+    Verb.ROLL: roll,
+    Verb.TURN: turn,
+    Verb.STAND: stand,
+    Verb.STOP: stand,
+    Verb.BALANCE: balance,
+    Verb.SIT: sit,
+    Verb.LIE: lie,
+    Verb.STAND_UP: stand_up,
+    Verb.REACH: reach,
+    Verb.SWING: swing,
+    Verb.LIFT: lift,
+    Verb.KICK: kick,
+}
+
+_EXAMPLES = {
+    Verb.GO: "run forward fast",
+    Verb.STAND: "stand still",
+    Verb.JUMP: "jump as high as possible",
+    Verb.FLIP: "do a backflip",
+    Verb.BALANCE: "balance the pole",
+    Verb.REACH: "reach the target",
+    Verb.TURN: "turn 90 degrees left",
+    Verb.CIRCLE: "walk in a circle",
+    Verb.HOP: "hop in place",
+    Verb.ROLL: "roll over",
+    Verb.SIT: "crouch",
+    Verb.LIE: "lie down",
+    Verb.STAND_UP: "stand up",
+    Verb.SWING: "wave",
+    Verb.LIFT: "lift a foot",
+    Verb.KICK: "kick",
+}
 _LONGEST_S = 40.0
 
 
@@ -93,6 +131,20 @@ def compose(intent: str, spec: EnvSpec, criteria: Sequence[Criterion] | None = N
     )
 
 
+def able(scene: Scene) -> list[str]:
+    """Return an example of each thing this robot can be asked to do."""
+    found: list[str] = []
+    for verb, example in _EXAMPLES.items():
+        if verb is Verb.BALANCE and not scene.has("pole_angle"):
+            continue  # without a pole it is standing
+        try:
+            BEHAVIOURS[verb](Frame(verb=verb, word=verb.value), scene, Draft())
+        except BadEnvironment:
+            continue
+        found.append(example)
+    return found
+
+
 def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
     """Return the draft of what is done at the same time."""
     draft = Draft()
@@ -134,7 +186,7 @@ def _put_in_order(drafts: Sequence[Draft]) -> None:
         if index == len(drafts) - 1:
             break
         needed = round(0.4 * sum(each.seconds for each in drafts[index + 1 :]), 2)
-        gate = Part(
+        gate = JudgePart(
             f"{name}: is done with {needed:g} s left",
             "time left for what comes next",
             "part.left(done)",
@@ -159,7 +211,7 @@ def _weigh_alike(drafts: Sequence[Draft]) -> None:
 
 
 def _composition(
-    parsed: Parsed, scene: Scene, drafts: list[Draft], always: Draft, everything: list[Draft]
+    parsed: ParsedIntent, scene: Scene, drafts: list[Draft], always: Draft, everything: list[Draft]
 ) -> Composition:
     spec, intent = scene.spec, parsed.intent
     dt = spec.dt_s or 1.0
@@ -194,7 +246,7 @@ def _composition(
     )
 
 
-def _refuse(parsed: Parsed, phases: Sequence[Sequence[Frame]], scene: Scene) -> None:
+def _refuse(parsed: ParsedIntent, phases: Sequence[Sequence[Frame]], scene: Scene) -> None:
     if not phases:
         raise Refused(
             f'Nothing in "{parsed.intent}" is a movement the composer knows.', hint=_can(scene)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 from telic.errors import UnknownName, UsageError
 from telic.judges.criteria import Criterion, Kind
@@ -25,8 +25,17 @@ class Term(NamedTuple):
     latex: str
 
 
+class Credit(TypedDict, total=False):
+    """What a leaf may say besides its range."""
+
+    unit: str
+    weight: float
+    tag: str | None
+    kind: Kind
+
+
 @dataclass(frozen=True, slots=True)
-class Part:
+class JudgePart:
     """One leaf or guard of a judge."""
 
     title: str
@@ -62,7 +71,7 @@ class Part:
             tag=self.tag,
         )
 
-    def edited(self, by: Criterion) -> Part:
+    def edited(self, by: Criterion) -> JudgePart:
         """Return it with the numbers of a criterion that a person changed."""
         return replace(
             self,
@@ -72,7 +81,7 @@ class Part:
         )
 
 
-class Reached(NamedTuple):
+class PhaseEnd(NamedTuple):
     """When a phase is over: what must hold, and for how long in all."""
 
     reward: str
@@ -91,9 +100,9 @@ class Draft:
     """statements of the reward before the terms"""
     memory: dict[str, int | None] = field(default_factory=dict)
     """by name, its width; None: one number. All memory starts at 0"""
-    parts: list[Part] = field(default_factory=list)
+    parts: list[JudgePart] = field(default_factory=list)
     judge_lines: list[str] = field(default_factory=list)
-    reached: list[Reached] = field(default_factory=list)
+    reached: list[PhaseEnd] = field(default_factory=list)
     env_args: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     """changes of the trainer's settings that this behaviour needs"""
@@ -124,42 +133,64 @@ class Draft:
         self.judge_lines += [line for line in lines if line not in self.judge_lines]
 
     def leaf(
-        self, title: str, quantity: str, value: str, zero: float, goal: float, **more: Any
+        self,
+        title: str,
+        quantity: str,
+        value: str,
+        zero: float,
+        goal: float,
+        **more: Unpack[Credit],
     ) -> None:
         """Add a leaf unless one of that title is there: nothing at `zero`, all from `goal` on."""
-        self._judge(Part(title, quantity, value, _short(zero), _short(goal), **more))
+        self._judge(JudgePart(title, quantity, value, _short(zero), _short(goal), **more))
+
+    def total(
+        self,
+        title: str,
+        quantity: str,
+        value: str,
+        zero: float,
+        goal: float,
+        **more: Unpack[Credit],
+    ) -> None:
+        """Add a leaf about what the whole episode comes to."""
+        more["kind"] = "cumulative"
+        self.leaf(title, quantity, value, zero, goal, **more)
 
     def near(
-        self, title: str, quantity: str, value: str, target: float, tolerance: float, **more: Any
+        self,
+        title: str,
+        quantity: str,
+        value: str,
+        target: float,
+        tolerance: float,
+        **more: Unpack[Credit],
     ) -> None:
         """Add a leaf for closeness: all within the tolerance, nothing at four times it."""
         zero, goal = _short(target - 4.0 * tolerance), _short(target)
-        self._judge(Part(title, quantity, value, zero, goal, is_about=True, **more))
+        self._judge(JudgePart(title, quantity, value, zero, goal, is_about=True, **more))
 
     def guard(
-        self, title: str, quantity: str, value: str, zero: float, goal: float, **more: Any
+        self,
+        title: str,
+        quantity: str,
+        value: str,
+        zero: float,
+        goal: float,
+        **more: Unpack[Credit],
     ) -> None:
         """Add what must hold for anything else to count."""
-        self._judge(
-            Part(
-                title,
-                quantity,
-                value,
-                _short(zero),
-                _short(goal),
-                weight=0.0,
-                is_guard=True,
-                **more,
-            )
-        )
+        more["weight"] = 0.0
+        zero, goal = _short(zero), _short(goal)
+        self._judge(JudgePart(title, quantity, value, zero, goal, is_guard=True, **more))
 
-    def _judge(self, part: Part) -> None:
+    def _judge(self, part: JudgePart) -> None:
         if all(each.title != part.title for each in self.parts):
             self.parts.append(part)
 
     def ends_when(self, reward: str, judge: str, seconds: float = 0.0) -> None:
         """Say when this is done, for what comes after it."""
-        self.reached.append(Reached(reward, judge, seconds))
+        self.reached.append(PhaseEnd(reward, judge, seconds))
 
     def doubt(self, text: str) -> None:
         """Say what the words left open, once."""
@@ -198,7 +229,7 @@ def edit(drafts: Sequence[Draft], criteria: Sequence[Criterion]) -> None:
             )
 
 
-def _stays(part: Part) -> bool:
+def _stays(part: JudgePart) -> bool:
     """Return whether a part is there for the others: a guard, or the end of a phase."""
     return part.is_guard or part.is_gate
 

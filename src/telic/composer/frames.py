@@ -151,7 +151,7 @@ class Limit(Record):
     words: str = Field(description="the words of the intent it was read from")
 
 
-class Parsed(Record):
+class ParsedIntent(Record):
     """An intent as understood; every word is in exactly one of used, ignored, not_understood."""
 
     intent: str

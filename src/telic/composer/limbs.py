@@ -5,8 +5,8 @@ from __future__ import annotations
 from telic.composer.draft import Draft
 from telic.composer.frames import Degree, Direction, Frame
 from telic.composer.manners import do_it_on_purpose, stay_on_feet
-from telic.composer.resting import swing_up
 from telic.composer.scene import Scene
+from telic.composer.stances import swing_up
 
 _RAISE_M = 0.3
 _WAVE_M = 0.15
@@ -22,26 +22,13 @@ def reach(frame: Frame, scene: Scene, draft: Draft) -> None:
         "near", "torch.exp(-10.0 * away) - away", 1.0, "close to the target", r"(e^{-10 d}-d)"
     )
     draft.measure('away = episode["distance_to_target"]')
-    draft.leaf(
-        "gets to the target",
-        "least distance to the target",
-        "float(np.min(away))",
-        zero=0.12,
-        goal=0.03,
-        weight=2.0,
-        unit="m",
-        kind="cumulative",
-        tag="too_far",
-    )
-    draft.leaf(
-        "stays there",
-        "share of the time within 0.04 m",
-        "episode.share(away < 0.04)",
-        zero=0.1,
-        goal=0.5,
-        weight=1.0,
-        tag="drifts",
-    )
+    title = "gets to the target"
+    meaning = "least distance to the target"
+    value = "float(np.min(away))"
+    draft.total(title, meaning, value, 0.12, 0.03, weight=2.0, unit="m", tag="too_far")
+    meaning = "share of the time within 0.04 m"
+    value = "episode.share(away < 0.04)"
+    draft.leaf("stays there", meaning, value, 0.1, 0.5, weight=1.0, tag="drifts")
     draft.ends_when("away < 0.04", "away < 0.04")
     draft.seconds = 1.0
 
@@ -77,34 +64,18 @@ def _lift_feet(frame: Frame, scene: Scene, draft: Draft, feet: tuple[str, ...]) 
         'contact = episode["foot_contact"] > 0',
         f"held = ~contact[:, {mine}].any(-1) & contact[:, {others}].any(-1)",
     )
+    meaning = "share of the time it is off the ground and another foot is not"
+    value = "episode.share(held)"
+    draft.leaf(f"holds its {name} up", meaning, value, 0.3, 0.8, weight=4.0, tag="too_low")
+    title = f"keeps its {name} up"
+    meaning = "longest time off the ground, standing on another foot"
+    value = "episode.longest(held)"
     draft.leaf(
-        f"holds its {name} up",
-        "share of the time it is off the ground and another foot is not",
-        "episode.share(held)",
-        zero=0.3,
-        goal=0.8,
-        weight=4.0,
-        tag="too_low",
+        title, meaning, value, 0.3, frame.duration_s or 1.5, weight=2.0, unit="s", tag="jitters"
     )
-    draft.leaf(
-        f"keeps its {name} up",
-        "longest time off the ground, standing on another foot",
-        "episode.longest(held)",
-        zero=0.3,
-        goal=frame.duration_s or 1.5,
-        weight=2.0,
-        unit="s",
-        tag="jitters",
-    )
-    draft.leaf(
-        "stays where it is",
-        "share of the time slower than 0.5 m/s",
-        'episode.share(episode["speed"] < 0.5)',
-        zero=0.3,
-        goal=0.8,
-        weight=1.0,
-        tag="drifts",
-    )
+    meaning = "share of the time slower than 0.5 m/s"
+    value = 'episode.share(episode["speed"] < 0.5)'
+    draft.leaf("stays where it is", meaning, value, 0.3, 0.8, weight=1.0, tag="drifts")
     draft.ends_when("off * rests > 0.5", "held", frame.duration_s or 0.5)
 
 
@@ -136,33 +107,18 @@ def _raise(frame: Frame, scene: Scene, draft: Draft, ends: tuple[str, ...]) -> N
     if not is_said:
         draft.doubt(f'"{frame.word}" is taken as {target:g} m above where the {name} began')
     _rise(scene, draft, ends, "amin")
-    draft.add(
-        "raise",
-        f"(rise / {target:.4g}).clamp(-0.5, 1.0)",
-        1.0,
-        f"{name} above where it began, in parts of {target:.2g} m",
-        r"\min(\Delta z / z^*, 1)",
+    code = f"(rise / {target:.4g}).clamp(-0.5, 1.0)"
+    meaning = f"{name} above where it began, in parts of {target:.2g} m"
+    draft.add("raise", code, 1.0, meaning, r"\min(\Delta z / z^*, 1)")
+    title = f"raises its {name} {target:.2g} m"
+    meaning = "highest point, seen from the torso"
+    value = "float(np.max(rise))"
+    draft.total(
+        title, meaning, value, 0.2 * target, 0.9 * target, weight=1.5, unit="m", tag="too_low"
     )
-    draft.leaf(
-        f"raises its {name} {target:.2g} m",
-        "highest point, seen from the torso",
-        "float(np.max(rise))",
-        zero=0.2 * target,
-        goal=0.9 * target,
-        weight=1.5,
-        unit="m",
-        kind="cumulative",
-        tag="too_low",
-    )
-    draft.leaf(
-        f"keeps its {name} up",
-        f"share of the time {0.7 * target:.2g} m or more up",
-        f"episode.share(rise > {0.7 * target:.4g})",
-        zero=0.2,
-        goal=0.7,
-        weight=3.0,
-        tag="too_low",
-    )
+    meaning = f"share of the time {0.7 * target:.2g} m or more up"
+    value = f"episode.share(rise > {0.7 * target:.4g})"
+    draft.leaf(f"keeps its {name} up", meaning, value, 0.2, 0.7, weight=3.0, tag="too_low")
     up = f"rise > {0.8 * target:.4g}"
     draft.ends_when(up, up, frame.duration_s or 0.3)
 
@@ -185,13 +141,8 @@ def swing(frame: Frame, scene: Scene, draft: Draft) -> None:
         'self.memory["waves"] = self.memory["waves"] + down',
     )
     draft.add("wave", "5.0 * down", 1.0, f"once per wave of the {name}", r"[\text{down}]")
-    draft.add(
-        "next",
-        f"(torch.where(up > 0.5, -rise, rise) / {reach_m:.4g}).clamp(-1.0, 1.0)",
-        0.5,
-        "on the way up, then down",
-        r"\pm\Delta z",
-    )
+    code = f"(torch.where(up > 0.5, -rise, rise) / {reach_m:.4g}).clamp(-1.0, 1.0)"
+    draft.add("next", code, 0.5, "on the way up, then down", r"\pm\Delta z")
     draft.measure(f"waves = episode.count(rise > {reach_m:.4g}, rise < {0.3 * reach_m:.4g})")
     if frame.count:
         draft.near(
@@ -205,26 +156,13 @@ def swing(frame: Frame, scene: Scene, draft: Draft) -> None:
             tag="too_low",
         )
     else:
-        draft.leaf(
-            f"waves its {name}",
-            f"times up {reach_m:.2g} m and down again, per second",
-            "float(waves[-1]) / episode.full_seconds",
-            zero=0.1,
-            goal=0.7,
-            weight=3.0,
-            unit="1/s",
-            kind="cumulative",
-            tag="too_low",
-        )
-    draft.leaf(
-        "stays where it is",
-        "share of the time slower than 0.5 m/s",
-        'episode.share(episode["speed"] < 0.5)',
-        zero=0.3,
-        goal=0.8,
-        weight=1.0,
-        tag="drifts",
-    )
+        title = f"waves its {name}"
+        meaning = f"times up {reach_m:.2g} m and down again, per second"
+        value = "float(waves[-1]) / episode.full_seconds"
+        draft.total(title, meaning, value, 0.1, 0.7, weight=3.0, unit="1/s", tag="too_low")
+    meaning = "share of the time slower than 0.5 m/s"
+    value = 'episode.share(episode["speed"] < 0.5)'
+    draft.leaf("stays where it is", meaning, value, 0.3, 0.8, weight=1.0, tag="drifts")
     do_it_on_purpose(scene, draft)
     stay_on_feet(scene, draft)
     done = f"{(frame.count or 2) - 0.5:g}"
@@ -249,13 +187,9 @@ def kick(frame: Frame, scene: Scene, draft: Draft) -> None:
         " - quantities.forward_velocity(info))",
         f"free = (1.0 - contact[:, {mine}]) * contact[:, {others}].amax(-1)",
     )
-    draft.add(
-        "kick",
-        f"free * (swing / {speed:.4g}).clamp(0.0, 1.5)",
-        2.0,
-        "speed of the free foot, seen from the torso",
-        r"[f]\, v_\text{foot}",
-    )
+    code = f"free * (swing / {speed:.4g}).clamp(0.0, 1.5)"
+    meaning = "speed of the free foot, seen from the torso"
+    draft.add("kick", code, 2.0, meaning, r"[f]\, v_\text{foot}")
     draft.measure(
         f'ahead = {back}(episode.quantity("body_position", "{foot}")[:, 0]'
         ' - episode["x_position"])',
@@ -265,28 +199,14 @@ def kick(frame: Frame, scene: Scene, draft: Draft) -> None:
         f"kicks = episode.count(free & (swing > {0.6 * speed:.4g}), swing < 0.0)",
     )
     name = frame.part or "foot"
-    draft.leaf(
-        f"swings its {name} at {speed:.2g} m/s",
-        "fastest of the free foot, from the torso",
-        "float(np.max(np.where(free, swing, 0.0)))",
-        zero=0.2 * speed,
-        goal=speed,
-        weight=3.0,
-        unit="m/s",
-        kind="cumulative",
-        tag="too_slow",
-    )
+    title = f"swings its {name} at {speed:.2g} m/s"
+    meaning = "fastest of the free foot, from the torso"
+    value = "float(np.max(np.where(free, swing, 0.0)))"
+    draft.total(title, meaning, value, 0.2 * speed, speed, weight=3.0, unit="m/s", tag="too_slow")
     wanted = frame.count or 1
-    draft.leaf(
-        f"kicks {wanted} times" if frame.count else "kicks and takes the foot back",
-        f"swings faster than {0.6 * speed:.2g} m/s that come back",
-        "float(kicks[-1])",
-        zero=0.0,
-        goal=float(wanted),
-        weight=1.5,
-        kind="cumulative",
-        tag="too_slow",
-    )
+    title = f"kicks {wanted} times" if frame.count else "kicks and takes the foot back"
+    meaning = f"swings faster than {0.6 * speed:.2g} m/s that come back"
+    draft.total(title, meaning, "float(kicks[-1])", 0.0, float(wanted), weight=1.5, tag="too_slow")
     do_it_on_purpose(scene, draft)
     stay_on_feet(scene, draft)
     draft.ends_when(f"free * swing > {0.6 * speed:.4g}", f"free & (swing > {0.6 * speed:.4g})")

@@ -1,15 +1,21 @@
-"""What comes with other behaviours: staying on one's feet, going straight, being quiet."""
+"""What comes with other behaviours: staying on one's feet, going straight, being quiet.
+
+Limits hold throughout: they are guards, so that keeping to them never earns anything by itself.
+"""
 
 from __future__ import annotations
 
 import math
 
 from telic.composer.draft import Draft
+from telic.composer.frames import Limit, LimitKind
+from telic.composer.parts import bodies_of
 from telic.composer.scene import Scene
 
 _RESTS_ON = 5.0
 """contact thresholds, of 1 % of the weight each, from which a body carries weight"""
 _TURNS = ("pitch_turns", "roll_turns", "heading_turns")
+_DRIFT_M, _TURN_RAD, _HEIGHT_M = 0.5, 0.5, 0.15
 
 
 def stay_straight(scene: Scene, draft: Draft, quantity: str) -> None:
@@ -51,23 +57,12 @@ def rest_height(scene: Scene, draft: Draft) -> None:
         return
     width = min(0.25, 0.4 * (scene.stands - scene.lies))
     draft.need(scene.lift())
-    draft.add(
-        "posture",
-        f"torch.exp(-((lift / {width:.4g}) ** 2))",
-        0.5,
-        "at its standing height",
-        r"e^{-(\Delta h/w)^2}",
-    )
+    code = f"torch.exp(-((lift / {width:.4g}) ** 2))"
+    draft.add("posture", code, 0.5, "at its standing height", r"e^{-(\Delta h/w)^2}")
     draft.measure(scene.lift(judged=True))
-    draft.leaf(
-        "keeps its height",
-        f"share of the time within {width:.2g} m of the standing height",
-        f"episode.share(np.abs(lift) < {width:.4g})",
-        zero=0.3,
-        goal=0.8,
-        weight=1.5,
-        tag="falls",
-    )
+    meaning = f"share of the time within {width:.2g} m of the standing height"
+    value = f"episode.share(np.abs(lift) < {width:.4g})"
+    draft.leaf("keeps its height", meaning, value, 0.3, 0.8, weight=1.5, tag="falls")
 
 
 def stay_on_feet(scene: Scene, draft: Draft) -> None:
@@ -76,14 +71,8 @@ def stay_on_feet(scene: Scene, draft: Draft) -> None:
         # What is tall falls by lunging, and lunging must not pay for the rest of the episode.
         weight = 1.0 if scene.is_tall else 0.3
         draft.add("alive", "torch.ones_like(action[:, 0])", weight, "still on its feet", "1")
-        draft.guard(
-            "does not end early",
-            "share of the full length",
-            "episode.seconds / episode.full_seconds",
-            zero=0.2,
-            goal=0.9,
-            tag="falls",
-        )
+        value = "episode.seconds / episode.full_seconds"
+        draft.guard("does not end early", "share of the full length", value, 0.2, 0.9, tag="falls")
     # An environment that looks only at the height does not end when the robot lies on its back.
     looks = scene.ends_fallen and "healthy_angle_range" in scene.spec.arguments
     if not looks and scene.has("uprightness", "height"):
@@ -100,67 +89,39 @@ def _keep_off_ground(scene: Scene, draft: Draft) -> None:
     least = _RESTS_ON * robot.contact_threshold
     draft.need(f'touching = (quantities.contact_force(info, "{torso}") > {least:.4g}).float()')
     draft.add("body", "-touching", 0.3, "body on the ground, as a cost", r"-[\text{body}]")
-    draft.guard(
-        "keeps its body off the ground",
-        "share of the time with weight on its torso",
-        f'episode.share(episode.quantity("contact_force", "{torso}") > {least:.4g})',
-        zero=0.4,
-        goal=0.1,
-        tag="falls",
-    )
+    meaning = "share of the time with weight on its torso"
+    value = f'episode.share(episode.quantity("contact_force", "{torso}") > {least:.4g})'
+    draft.guard("keeps its body off the ground", meaning, value, 0.4, 0.1, tag="falls")
 
 
 def _do_not_shake(scene: Scene, draft: Draft) -> None:
     """Guard against full force back and forth at every step, which is 2 here."""
     most = strongest(scene)
     draft.measure(f'pushed = np.clip(episode["action"], {-most:.4g}, {most:.4g}) / {most:.4g}')
-    draft.guard(
-        "does not just shake",
-        "mean change of the action from step to step, of its strength",
-        "float(np.mean(np.abs(np.diff(pushed, axis=0)))) if len(pushed) > 1 else 0.0",
-        zero=1.8,
-        goal=1.4,
-        tag="jitters",
-    )
+    meaning = "mean change of the action from step to step, of its strength"
+    value = "float(np.mean(np.abs(np.diff(pushed, axis=0)))) if len(pushed) > 1 else 0.0"
+    draft.guard("does not just shake", meaning, value, 1.8, 1.4, tag="jitters")
 
 
 def stay_there(scene: Scene, draft: Draft, is_first: bool) -> None:
     """Guard against moving first and resting then; what comes after a run may still brake."""
     if scene.has("height"):
         draft.measure(scene.leap(judged=True))
-        draft.guard(
-            "does not jump",
-            "highest point above standing",
-            "float(np.max(leap))",
-            zero=0.35,
-            goal=0.15,
-            unit="m",
-            tag="drifts",
-        )
+        meaning = "highest point above standing"
+        value = "float(np.max(leap))"
+        draft.guard("does not jump", meaning, value, 0.35, 0.15, unit="m", tag="drifts")
     turns = [each for each in _TURNS if scene.has(each)]
     if turns:
         sizes = ", ".join(f'np.ptp(episode["{each}"])' for each in turns)
-        draft.guard(
-            "does not turn",
-            "widest turn there was",
-            f"float(max([{sizes}]))",
-            zero=0.35,
-            goal=0.15,
-            unit="turns",
-            tag="drifts",
-        )
+        meaning = "widest turn there was"
+        value = f"float(max([{sizes}]))"
+        draft.guard("does not turn", meaning, value, 0.35, 0.15, unit="turns", tag="drifts")
     if is_first and scene.has("x_position"):
         axes = [each for each in ("x_position", "y_position") if scene.has(each)]
         sizes = ", ".join(f'np.ptp(episode["{each}"])' for each in axes)
-        draft.guard(
-            "stays where it is",
-            "width of the ground it covers",
-            f"float(max([{sizes}]))",
-            zero=1.5,
-            goal=0.6,
-            unit="m",
-            tag="drifts",
-        )
+        meaning = "width of the ground it covers"
+        value = f"float(max([{sizes}]))"
+        draft.guard("stays where it is", meaning, value, 1.5, 0.6, unit="m", tag="drifts")
 
 
 def stay_upright(scene: Scene, draft: Draft) -> None:
@@ -171,14 +132,8 @@ def stay_upright(scene: Scene, draft: Draft) -> None:
     if scene.is_tall:
         title = "is on its feet"
         holds = f'({holds}) & (episode["height"] > {0.5 * scene.stands:.4g})'
-    draft.guard(
-        title,
-        "share of the time with the torso the right way up",
-        f"episode.share({holds})",
-        zero=0.3,
-        goal=0.8,
-        tag="falls",
-    )
+    meaning = "share of the time with the torso the right way up"
+    draft.guard(title, meaning, f"episode.share({holds})", 0.3, 0.8, tag="falls")
 
 
 def hold_still(scene: Scene, draft: Draft, weight: float = 1.0) -> None:
@@ -186,37 +141,20 @@ def hold_still(scene: Scene, draft: Draft, weight: float = 1.0) -> None:
     draft.need("moving = quantities.speed(info)")
     draft.add("still", "torch.exp(-4.0 * moving)", weight, "not moving", r"e^{-4 v}")
     draft.measure('moving = episode["speed"]')
-    draft.leaf(
-        "stands still",
-        "share of the time slower than 0.25 m/s",
-        "episode.share(moving < 0.25)",
-        zero=0.5,
-        goal=0.9,
-        weight=2.0 * weight,
-        tag="drifts",
-    )
+    meaning = "share of the time slower than 0.25 m/s"
+    value = "episode.share(moving < 0.25)"
+    draft.leaf("stands still", meaning, value, 0.5, 0.9, weight=2.0 * weight, tag="drifts")
     # Whoever jumps now and then is at rest most of the time, too.
-    draft.leaf(
-        "rests without a break",
-        "longest time slower than 0.3 m/s, as a share",
-        "episode.longest(moving < 0.3) / episode.full_seconds",
-        zero=0.1,
-        goal=0.5,
-        weight=1.0 * weight,
-        tag="drifts",
-    )
+    title = "rests without a break"
+    meaning = "longest time slower than 0.3 m/s, as a share"
+    value = "episode.longest(moving < 0.3) / episode.full_seconds"
+    draft.leaf(title, meaning, value, 0.1, 0.5, weight=1.0 * weight, tag="drifts")
     if scene.has("joint_speed"):
         draft.need("shaking = quantities.joint_speed(info)")
         draft.add("calm", "torch.exp(-shaking)", 0.3 * weight, "joints at rest", r"e^{-|\dot q|}")
-        draft.leaf(
-            "does not shake",
-            "share of the time with joints slower than 1.5 rad/s",
-            'episode.share(episode["joint_speed"] < 1.5)',
-            zero=0.3,
-            goal=0.8,
-            weight=1.5 * weight,
-            tag="jitters",
-        )
+        meaning = "share of the time with joints slower than 1.5 rad/s"
+        value = 'episode.share(episode["joint_speed"] < 1.5)'
+        draft.leaf("does not shake", meaning, value, 0.3, 0.8, weight=1.5 * weight, tag="jitters")
 
 
 def cost_of_change(scene: Scene, draft: Draft, weight: float) -> float:
@@ -226,13 +164,8 @@ def cost_of_change(scene: Scene, draft: Draft, weight: float) -> float:
     draft.need(
         'self.memory["last"], jerk = quantities.action_change.update(self.memory["last"], info)'
     )
-    draft.add(
-        "smooth",
-        f"-(jerk / {square:.4g}).clamp(max=4.0)",
-        weight,
-        "change of the action, as a cost",
-        r"-\Delta a^2",
-    )
+    code = f"-(jerk / {square:.4g}).clamp(max=4.0)"
+    draft.add("smooth", code, weight, "change of the action, as a cost", r"-\Delta a^2")
     return square
 
 
@@ -242,14 +175,10 @@ def do_it_on_purpose(scene: Scene, draft: Draft) -> None:
         return
     square = cost_of_change(scene, draft, 0.2)
     # Actions drawn at random change by 2/3 of the squared strength on average.
-    draft.guard(
-        "does not thrash about",
-        "mean squared change of the action",
-        'float(np.mean(episode["action_change"]))',
-        zero=0.66 * square,
-        goal=0.45 * square,
-        tag="jitters",
-    )
+    title = "does not thrash about"
+    meaning = "mean squared change of the action"
+    value = 'float(np.mean(episode["action_change"]))'
+    draft.guard(title, meaning, value, 0.66 * square, 0.45 * square, tag="jitters")
 
 
 def strongest(scene: Scene) -> float:
@@ -260,13 +189,8 @@ def strongest(scene: Scene) -> float:
 def rest_after(scene: Scene, draft: Draft, done: str) -> None:
     """Reward rest once something is done, `done` being a float (N,) of the reward."""
     if scene.has("speed"):
-        draft.add(
-            "rest",
-            f"{done} * torch.exp(-quantities.speed(info))",
-            1.0,
-            "at rest once it is done",
-            r"[\text{done}] e^{-v}",
-        )
+        code = f"{done} * torch.exp(-quantities.speed(info))"
+        draft.add("rest", code, 1.0, "at rest once it is done", r"[\text{done}] e^{-v}")
 
 
 def allow_height(scene: Scene, draft: Draft, top: float) -> None:
@@ -288,12 +212,146 @@ def be_quieter(scene: Scene, draft: Draft) -> None:
     draft.add("control", "-effort", 0.4, "mean squared action, as a cost", r"-\overline{a^2}")
     square = strongest(scene) ** 2
     draft.measure('effort = (episode["action"] ** 2).mean(-1)')
-    draft.leaf(
-        "is gentle on its motors",
-        "mean squared action",
-        "float(np.mean(effort))",
-        zero=0.9 * square,
-        goal=0.45 * square,
-        weight=0.5,
-        tag="jitters",
+    title = "is gentle on its motors"
+    meaning = "mean squared action"
+    value = "float(np.mean(effort))"
+    draft.leaf(title, meaning, value, 0.9 * square, 0.45 * square, weight=0.5, tag="jitters")
+
+
+def change_slowly(scene: Scene, draft: Draft) -> None:
+    """Change the action little from step to step."""
+    if not scene.has("action_change"):
+        return
+    square = cost_of_change(scene, draft, 0.3)
+    title = "moves smoothly"
+    meaning = "mean squared change of the action"
+    value = 'float(np.mean(episode["action_change"]))'
+    draft.leaf(title, meaning, value, 0.6 * square, 0.2 * square, weight=0.5, tag="jitters")
+
+
+def respect(limit: Limit, scene: Scene, draft: Draft) -> None:
+    """Reward and judge keeping to a limit; one the robot cannot break asks for nothing."""
+    match limit.kind:
+        case LimitKind.NO_FALL:
+            stay_on_feet(scene, draft)
+        case LimitKind.UPRIGHT if scene.has("uprightness", "height"):
+            stay_upright(scene, draft)
+        case LimitKind.NO_DRIFT | LimitKind.NO_FORWARD if scene.has("displacement"):
+            _stay(limit, scene, draft)
+        case LimitKind.NO_TURN if scene.has("heading_turns"):
+            _face_ahead(limit, draft)
+        case LimitKind.NO_JUMP if scene.has("air_time"):
+            _stay_down(draft)
+        case LimitKind.LOW_HEIGHT | LimitKind.KEEP_HEIGHT if scene.has("height"):
+            _keep_height(limit, scene, draft)
+        case LimitKind.NO_HANDS:
+            _no_hands(scene, draft)
+        case LimitKind.LOW_ENERGY:
+            be_quieter(scene, draft)
+        case LimitKind.SMOOTH | LimitKind.QUIET:
+            be_quieter(scene, draft)
+            change_slowly(scene, draft)
+        case _:
+            draft.doubt(f'"{limit.words}" asks for nothing: this robot cannot do otherwise')
+
+
+def _stay(limit: Limit, scene: Scene, draft: Draft) -> None:
+    """Stay within a distance of the start; along x only, if just forward is forbidden."""
+    is_forward = limit.kind is LimitKind.NO_FORWARD
+    amount = limit.amount
+    most = amount.value if amount and amount.unit == "m" and amount.value > 0.0 else _DRIFT_M
+    if is_forward:
+        draft.need("ahead = quantities.forward_velocity(info)")
+        draft.add("stay", "-ahead.clamp(0.0, 2.0)", 0.3, "not going forward", r"-\max(v_x, 0)")
+        value = 'float(np.max(episode["displacement"]))'
+    else:
+        _know_the_way_back(scene, draft)
+        draft.need("drift = quantities.horizontal_speed(info)")
+        code = f"-drift.clamp(max=2.0) - (strayed / {most:.4g}).clamp(max=2.0)"
+        meaning = "not going anywhere, and not being elsewhere"
+        draft.add("stay", code, 0.3, meaning, r"-v_{xy} - d / d^*")
+        value = 'float(np.max(np.abs(episode["displacement"])))'
+        if scene.has("y_position"):
+            draft.measure(
+                'x, y = episode["x_position"], episode["y_position"]',
+                "strayed = np.hypot(x - x[0], y - y[0])",
+            )
+            value = "float(np.max(strayed))"
+    title = f"stays within {most:g} m" + (" ahead" if is_forward else "")
+    draft.guard(title, "farthest from the start", value, 3.0 * most, most, unit="m", tag="drifts")
+
+
+def _know_the_way_back(scene: Scene, draft: Draft) -> None:
+    """Remember where it began and how far away that is: observations leave the place out."""
+    axes = ["x", "y"] if scene.has("y_position") else ["x"]
+    width = len(axes)
+    draft.remember("spot", 1 + 2 * width)
+    places = ", ".join(f"quantities.{axis}_position(info)" for axis in axes)
+    draft.need(
+        f"here = torch.stack(({places},), -1)",
+        f'kept = self.memory["spot"][:, 1:{1 + width}]',
+        'spot = torch.where(self.memory["spot"][:, :1] > 0, kept, here)',
+        "gone = here - spot",
+        'self.memory["spot"] = torch.cat((torch.ones_like(here[:, :1]), spot, gone), -1)',
+        "strayed = gone.norm(dim=-1)",
     )
+
+
+def _face_ahead(limit: Limit, draft: Draft) -> None:
+    amount = limit.amount
+    most = amount.value if amount and amount.unit == "rad" and amount.value > 0.0 else _TURN_RAD
+    draft.need("veer = quantities.heading_rate(info)")
+    draft.add("ahead", "-veer.abs().clamp(max=3.0)", 0.2, "not turning", r"-|\omega|")
+    turns = most / (2.0 * math.pi)
+    meaning = "most turns of the heading from the start"
+    value = 'float(np.max(np.abs(episode["heading_turns"])))'
+    draft.guard("does not turn", meaning, value, 4.0 * turns, turns, unit="turns", tag="drifts")
+
+
+def _stay_down(draft: Draft) -> None:
+    draft.need("grounded = (quantities.feet_in_contact(info) > 0).float()")
+    draft.add("grounded", "grounded", 0.3, "a foot on the ground", r"[\text{foot}]")
+    draft.measure(
+        'flying = episode["air_time"]',
+        'rise = episode.since(episode["height"], flying == 0)',
+    )
+    meaning = "share of the time in flights of over 0.1 s that rise 0.05 m"
+    value = "float(np.mean((flying > 0.1) & (rise > 0.05)))"
+    draft.guard("stays on the ground", meaning, value, 0.3, 0.05, tag="too_high")
+
+
+def _keep_height(limit: Limit, scene: Scene, draft: Draft) -> None:
+    """Keep the torso below, above or about a height."""
+    amount = limit.amount
+    said = amount.value if amount and amount.unit == "m" and amount.value > 0.0 else None
+    draft.need("tall = quantities.height(info)")
+    draft.measure('tall = episode["height"]')
+    if limit.kind is LimitKind.LOW_HEIGHT:
+        most = said or scene.lies + 0.7 * (scene.stands - scene.lies)
+        reward, holds = f"-(tall - {most:.4g}).clamp(0.0, 1.0)", f"tall < {most:.4g}"
+        title, tag = f"keeps its torso below {most:.2g} m", "too_high"
+    elif amount is not None and amount.rule == "at_least":
+        reward, holds = f"(tall - {said:.4g}).clamp(-1.0, 0.0)", f"tall > {said:.4g}"
+        title, tag = f"keeps its torso above {said:.2g} m", "too_low"
+    else:
+        about = said or scene.stands
+        reward = f"-(tall - {about:.4g}).abs().clamp(max=1.0)"
+        holds = f"np.abs(tall - {about:.4g}) < {_HEIGHT_M:g}"
+        title, tag = f"keeps its torso about {about:.2g} m high", "too_low"
+    draft.add("tall", reward, 2.0, title, r"-|\Delta h|")
+    draft.guard(title, "share of the time", f"episode.share({holds})", 0.2, 0.75, tag=tag)
+
+
+def _no_hands(scene: Scene, draft: Draft) -> None:
+    hands = bodies_of(frozenset({"hand"}), "hand", scene.spec) or scene.feet("front")
+    if not hands or scene.spec.robot is None:
+        draft.doubt("this robot has no hands to keep off the ground")
+        return
+    least = scene.spec.robot.contact_threshold
+    on = ", ".join(f'quantities.contact_force(info, "{each}")' for each in hands)
+    judged = ", ".join(f'episode.quantity("contact_force", "{each}")' for each in hands)
+    draft.need(f"handed = (torch.stack(({on},), -1).amax(-1) > {least:.4g}).float()")
+    draft.add("handed", "-handed", 0.5, "hands on the ground, as a cost", r"-[\text{hands}]")
+    meaning = "share of the time with a hand on the ground"
+    value = f"float(np.mean(np.stack(({judged},), -1).max(-1) > {least:.4g}))"
+    draft.guard("keeps its hands off the ground", meaning, value, 0.4, 0.05, tag="falls")

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from telic.composer.tokens import Token
-from telic.composer.words import determiners, table, vocabulary
+from telic.composer.words import Token, determiners, table, vocabulary
 from telic.envs.spec import EnvSpec
 
 _PAIRED = ("leg", "foot", "arm", "hand", "thigh", "shin", "upper arm")
@@ -18,7 +17,7 @@ Rows = tuple[tuple[frozenset[str], tuple[str, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BodyPart:
     """A body part named in the text, and the bodies it is here (none: this robot lacks it)."""
 
     at: tuple[int, ...]
@@ -31,25 +30,25 @@ class Part:
         return self.at[-1] + 1
 
 
-def find_part(tokens: Sequence[Token], start: int, spec: EnvSpec) -> Part | None:
+def find_part(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPart | None:
     """Return the body part whose name begins at a place."""
     if start >= len(tokens) or tokens[start].silent:
         return None
     return _own_name(tokens, start, spec) or _everyday_name(tokens, start, spec)
 
 
-def _own_name(tokens: Sequence[Token], start: int, spec: EnvSpec) -> Part | None:
+def _own_name(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPart | None:
     """Read a body's name as the model has it, unless it is a word with another meaning."""
     word = tokens[start].word
     if word in vocabulary():
         return None
     for name in spec.body_names:
         if name.lower() == word and name != "world":
-            return Part((start,), name, (name,))
+            return BodyPart((start,), name, (name,))
     return None
 
 
-def _everyday_name(tokens: Sequence[Token], start: int, spec: EnvSpec) -> Part | None:
+def _everyday_name(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPart | None:
     place, places = start, []
     while place < len(tokens):
         noun = _find_noun(tokens, place)
@@ -66,7 +65,7 @@ def _everyday_name(tokens: Sequence[Token], start: int, spec: EnvSpec) -> Part |
 
 def _named(
     tokens: Sequence[Token], start: int, noun: _Noun, places: list[str], spec: EnvSpec
-) -> Part:
+) -> BodyPart:
     end = noun.at[-1] + 1
     after = end + (end < len(tokens) and tokens[end].word == "number")
     number = table("parts")["numbers"].get(tokens[after].word) if after < len(tokens) else None
@@ -75,7 +74,7 @@ def _named(
     query = frozenset((*places, noun.name))
     bodies = bodies_of(query, noun.name, spec)
     name = _canonical(noun, places)
-    return Part(tuple(range(start, end)), name, bodies)
+    return BodyPart(tuple(range(start, end)), name, bodies)
 
 
 @dataclass(frozen=True, slots=True)

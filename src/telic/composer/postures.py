@@ -1,9 +1,10 @@
-"""How the body is held while something is done."""
+"""How the body is held while something is done, and in what manner."""
 
 from __future__ import annotations
 
 from telic.composer.draft import Draft
-from telic.composer.frames import Frame, Posture, Verb
+from telic.composer.frames import Frame, Posture, Style, Verb
+from telic.composer.manners import be_quieter, change_slowly
 from telic.composer.parts import bodies_of
 from telic.composer.scene import Scene
 
@@ -14,6 +15,7 @@ _OWN = {
     Verb.STAND_UP: {Posture.UPRIGHT},
 }
 """postures a verb has by itself"""
+_STYLE_WEIGHT = 1.5
 
 
 def hold(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -35,36 +37,45 @@ def hold(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
             _legs(posture, frame, scene, draft)
 
 
+def do_it(style: Style, frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Reward and judge one style."""
+    match style:
+        case Style.EFFICIENT:
+            be_quieter(scene, draft)
+        case Style.SMOOTH | Style.GENTLE:
+            be_quieter(scene, draft)
+            change_slowly(scene, draft)
+        case Style.ALTERNATING:
+            _alternate(scene, draft)
+        case Style.SYMMETRIC:
+            _symmetric(scene, draft)
+        case Style.STEADY:
+            _steady(frame, scene, draft)
+        case Style.EXPLOSIVE:
+            _explosive(scene, draft)
+        case Style.NATURAL:
+            _natural(frame, scene, draft)
+
+
 def _tilt(scene: Scene, draft: Draft, posture: Posture) -> None:
     what = "keep its torso level" if posture is Posture.LEVEL else "be upright"
     scene.require("uprightness", what)
     draft.need("upright = quantities.uprightness(info)")
     draft.add("upright", "upright.clamp(-1.0, 1.0)", 0.5, "the right way up", r"\cos\theta")
     least = 0.95 if posture is Posture.LEVEL else 0.85
-    draft.leaf(
-        "keeps its torso level" if posture is Posture.LEVEL else "is upright",
-        f"share of the time with uprightness over {least:g}",
-        f'episode.share(episode["uprightness"] > {least:g})',
-        zero=0.3,
-        goal=0.8,
-        weight=_WEIGHT,
-        tag="falls",
-    )
+    title = "keeps its torso level" if posture is Posture.LEVEL else "is upright"
+    meaning = f"share of the time with uprightness over {least:g}"
+    value = f'episode.share(episode["uprightness"] > {least:g})'
+    draft.leaf(title, meaning, value, 0.3, 0.8, weight=_WEIGHT, tag="falls")
 
 
 def _upside_down(scene: Scene, draft: Draft) -> None:
     scene.require("uprightness", "be upside down")
     draft.need("upright = quantities.uprightness(info)")
     draft.add("upside", "-upright", 1.5, "upside down", r"-\cos\theta")
-    draft.leaf(
-        "is upside down",
-        "share of the time with uprightness below -0.7",
-        'episode.share(episode["uprightness"] < -0.7)',
-        zero=0.1,
-        goal=0.6,
-        weight=2 * _WEIGHT,
-        tag="under_rotates",
-    )
+    meaning = "share of the time with uprightness below -0.7"
+    value = 'episode.share(episode["uprightness"] < -0.7)'
+    draft.leaf("is upside down", meaning, value, 0.1, 0.6, weight=2 * _WEIGHT, tag="under_rotates")
 
 
 def _height(scene: Scene, draft: Draft, posture: Posture) -> None:
@@ -77,24 +88,14 @@ def _height(scene: Scene, draft: Draft, posture: Posture) -> None:
         limit, sign, tag = scene.lies + share * span, "-", "too_high"
         title = "keeps its torso low" if posture is Posture.LOW else "lies on the ground"
     draft.need("up = quantities.height(info)")
-    draft.add(
-        posture.value,
-        f"torch.sigmoid({sign}(up - {limit:.4g}) / {0.1 * span:.4g})",
-        1.0,
-        f"torso {'above' if not sign else 'below'} {limit:.2g} m",
-        r"\sigma(\Delta h)",
-    )
+    code = f"torch.sigmoid({sign}(up - {limit:.4g}) / {0.1 * span:.4g})"
+    meaning = f"torso {'above' if not sign else 'below'} {limit:.2g} m"
+    draft.add(posture.value, code, 1.0, meaning, r"\sigma(\Delta h)")
     draft.measure('up = episode["height"]')
     compare = ">" if not sign else "<"
-    draft.leaf(
-        title,
-        f"share of the time {compare} {limit:.2g} m",
-        f"episode.share(up {compare} {limit:.4g})",
-        zero=0.2,
-        goal=0.75,
-        weight=_WEIGHT,
-        tag=tag,
-    )
+    meaning = f"share of the time {compare} {limit:.2g} m"
+    value = f"episode.share(up {compare} {limit:.4g})"
+    draft.leaf(title, meaning, value, 0.2, 0.75, weight=_WEIGHT, tag=tag)
 
 
 def _straight(scene: Scene, draft: Draft) -> None:
@@ -103,15 +104,9 @@ def _straight(scene: Scene, draft: Draft) -> None:
     draft.need("aside = quantities.lateral_velocity(info)")
     draft.add("straight", "-aside.abs().clamp(max=2.0)", 0.4, "not going aside", r"-|v_y|")
     draft.measure('y = episode["y_position"]')
-    draft.leaf(
-        "goes straight",
-        "way aside for each metre travelled",
-        'float(np.ptp(y)) / max(1.0, float(episode["distance_travelled"][-1]))',
-        zero=0.5,
-        goal=0.15,
-        weight=1.0,
-        tag="drifts",
-    )
+    meaning = "way aside for each metre travelled"
+    value = 'float(np.ptp(y)) / max(1.0, float(episode["distance_travelled"][-1]))'
+    draft.leaf("goes straight", meaning, value, 0.5, 0.15, weight=1.0, tag="drifts")
 
 
 def _legs(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -165,13 +160,8 @@ def _only(posture: Posture, scene: Scene, draft: Draft, what: str) -> None:
         raise scene.cannot(what, "its feet are not in front and behind")
     draft.need("contact = quantities.foot_contact(info)")
     draft.measure('contact = episode["foot_contact"] > 0')
-    draft.add(
-        "legs",
-        f"contact[:, {mine}].amax(-1) * (1.0 - contact[:, {others}].amax(-1))",
-        1.5,
-        f"on its {place} feet only",
-        r"[\text{feet}]",
-    )
+    code = f"contact[:, {mine}].amax(-1) * (1.0 - contact[:, {others}].amax(-1))"
+    draft.add("legs", code, 1.5, f"on its {place} feet only", r"[\text{feet}]")
     holds = f"contact[:, {mine}].any(-1) & ~contact[:, {others}].any(-1)"
     _judge_feet(draft, f"is on its {place} feet only", holds, scene)
 
@@ -196,12 +186,76 @@ def _on_hands(scene: Scene, draft: Draft, what: str) -> None:
 
 
 def _judge_feet(draft: Draft, title: str, holds: str, scene: Scene) -> None:
-    draft.leaf(
-        title,
-        "share of the time, the torso off the ground",
-        f"episode.share({holds})",
-        zero=0.25,
-        goal=0.7,
-        weight=2.0 * _WEIGHT,
-        tag="too_low",
+    meaning = "share of the time, the torso off the ground"
+    value = f"episode.share({holds})"
+    draft.leaf(title, meaning, value, 0.25, 0.7, weight=2.0 * _WEIGHT, tag="too_low")
+
+
+def _alternate(scene: Scene, draft: Draft) -> None:
+    scene.require("stride_alternation", "alternate between its feet")
+    draft.remember("strides", 5)
+    draft.need(
+        'self.memory["strides"], alternation = quantities.stride_alternation.update('
+        'self.memory["strides"], info)'
     )
+    draft.add("alternate", "alternation", 0.3, "one side after the other", r"a")
+    meaning = "share of touchdowns that follow one of the other side"
+    value = 'float(episode["stride_alternation"][-1])'
+    draft.total(
+        "alternates its feet", meaning, value, 0.3, 0.75, weight=_STYLE_WEIGHT, tag="one_sided"
+    )
+
+
+def _symmetric(scene: Scene, draft: Draft) -> None:
+    scene.require("stride_alternation", "be symmetric")
+    robot = scene.spec.robot
+    assert robot is not None and robot.sides is not None  # the quantity says so
+    one, other = (list(each) for each in robot.sides)
+    width = 1 + len(scene.spec.feet)
+    draft.remember("duty", width)
+    draft.need(
+        'self.memory["duty"], duty = quantities.foot_duty_factor.update(self.memory["duty"], info)',
+        f"skew = (duty[:, {one}].mean(-1) - duty[:, {other}].mean(-1)).abs()",
+    )
+    draft.add("symmetric", "-skew", 0.5, "both sides used alike", r"-|d_l - d_r|")
+    draft.measure(
+        'duty = episode["foot_duty_factor"][-1]',
+        f"skew = float(abs(duty[{one}].mean() - duty[{other}].mean()))",
+    )
+    meaning = "difference of the sides' share of time on the ground"
+    draft.total("uses both sides alike", meaning, "skew", 0.5, 0.15, weight=1.0, tag="one_sided")
+
+
+def _steady(frame: Frame, scene: Scene, draft: Draft) -> None:
+    if frame.verb is not Verb.GO or not scene.has("horizontal_speed"):
+        change_slowly(scene, draft)
+        return
+    draft.measure(
+        'pace = episode["horizontal_speed"][len(episode) // 4 :]',
+        "spread = float(np.std(pace) / max(float(np.mean(pace)), 1e-6))",
+    )
+    meaning = "spread of the speed over its mean, after the start"
+    draft.leaf("keeps its pace", meaning, "spread", 1.0, 0.4, weight=1.0, tag="jitters")
+    change_slowly(scene, draft)
+
+
+def _explosive(scene: Scene, draft: Draft) -> None:
+    scene.require("speed", "be explosive")
+    fast = max(0.5 * float(scene.known["top_speed"]), 0.2)
+    draft.need("burst = quantities.speed(info)")
+    draft.add(
+        "burst", f"(burst / {fast:.4g}).clamp(0.0, 2.0)", 0.3, "fast, whatever the direction", "v"
+    )
+    title = "bursts into motion"
+    meaning = "fastest moment of the torso"
+    value = 'float(np.max(episode["speed"]))'
+    draft.total(title, meaning, value, 0.3 * fast, fast, weight=1.0, unit="m/s", tag="too_slow")
+
+
+def _natural(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Move without haste or waste, and on one foot after the other where it walks."""
+    be_quieter(scene, draft)
+    change_slowly(scene, draft)
+    if frame.verb is Verb.GO and scene.has("stride_alternation"):
+        _alternate(scene, draft)
+    draft.doubt("natural is taken as smooth, gentle on the motors and with alternating feet")

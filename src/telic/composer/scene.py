@@ -1,4 +1,4 @@
-"""What a behaviour may use: the robot, and what plain training reaches with it."""
+"""What a behaviour may use: the robot, what plain training reaches with it, what fast means."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from telic.composer.frames import Degree
 from telic.composer.parts import bodies_of
 from telic.envs.spec import EnvSpec
 from telic.errors import BadEnvironment
@@ -135,3 +136,19 @@ class Scene(NamedTuple):
     def foot_places(self, bodies: tuple[str, ...]) -> list[int]:
         """Return the places of these feet in `foot_contact`."""
         return [index for index, foot in enumerate(self.spec.feet) if foot in bodies]
+
+
+SHARE_OF_TOP = {
+    Degree.VERY_SLOW: 0.08,
+    Degree.SLOW: 0.2,
+    Degree.LITTLE: 0.2,
+    Degree.MODERATE: 0.4,
+    Degree.MUCH: 0.6,
+    Degree.FAST: 0.6,
+    Degree.VERY_FAST: 0.8,
+    Degree.MOST: 0.8,
+}
+"""speed as a share of the top speed"""
+GAIT = {"walk": Degree.MODERATE, "crawl": Degree.SLOW, "sprint": Degree.VERY_FAST}
+QUICK = (Degree.FAST, Degree.VERY_FAST, Degree.MOST, Degree.MUCH)
+GENTLE = (Degree.VERY_SLOW, Degree.SLOW, Degree.LITTLE)

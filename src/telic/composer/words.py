@@ -1,4 +1,4 @@
-"""The tables of synonyms the words of an intent are looked up in.
+"""The words of an intent: split, spelled right, and looked up in the tables of synonyms.
 
 A table is a file of `tables/`: rows under a heading (the value), each with `words` (phrases) and
 what they say besides. To teach the parser a word, add it to a row; no code changes.
@@ -6,16 +6,25 @@ what they say besides. To teach the parser a word, add it to a row; no code chan
 
 from __future__ import annotations
 
+import re
 import tomllib
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from telic.composer.spelling import inflections, is_one_edit
-from telic.composer.tokens import Token
+LARGEST = 1e9
 
+_TOKEN = re.compile(
+    r"(?P<number>(?:(?<!\S)-)?\d+(?:[.,]\d+)*|(?<!\w)\.\d+)"
+    r"|(?P<word>[^\W\d_]\w*(?:\.\d+(?!\w))?(?:'[^\W\d_]+)?)"
+    r"|(?P<mark>\n+|>=|<=|\S)"
+)
+_SPELLINGS = {"&": "and", "+": "and", "%": "percent", "°": "degrees"}
+_SILENT = set(",;.:!?()[]{}\"'/-‐‑–—…*`“”")
+_QUOTES = str.maketrans({"’": "'", "‘": "'", "´": "'", "−": "-"})
 TABLES = Path(__file__).parent / "tables"
 # File of a table: name of the slot its words fill.
 SLOTS = {
@@ -29,6 +38,70 @@ SLOTS = {
     "joins": "join",
 }
 SHORTEST_TYPO = 5
+
+_LAST_VERBS = {"flip", "somersault", "roll", "jump", "walk", "tuck", "wheel", "step", "turn"}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One word, number or sign of an intent."""
+
+    text: str
+    """as it was typed"""
+    word: str
+    """lower case, typing errors corrected; "," and "." for anything that separates"""
+    silent: bool = False
+    """punctuation: it separates, but is not a word to account for"""
+
+    @property
+    def number(self) -> float | None:
+        """The value, if it is written in digits."""
+        return _number(self.word) if self.word[-1:].isdigit() else None
+
+
+def read_tokens(text: str) -> list[Token]:
+    """Split a text into words, numbers and signs; nothing but white space is lost."""
+    text = unicodedata.normalize("NFKC", readable(text)).translate(_QUOTES)
+    found = []
+    for match in _TOKEN.finditer(text):
+        typed = match.group()
+        if match.lastgroup != "mark":
+            found.append(Token(typed, typed.lower()))
+        elif typed in _SILENT or typed.startswith("\n"):
+            word = _separator(text, match.start(), typed)
+            if word:
+                found.append(Token(typed, word, silent=True))
+        else:
+            found.append(Token(typed, _SPELLINGS.get(typed, typed)))
+    return found
+
+
+def readable(text: str) -> str:
+    """Return a text that can be stored: half characters are replaced."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _separator(text: str, place: int, sign: str) -> str:
+    before, after = text[place - 1 : place], text[place + 1 : place + 2]
+    if sign == "/":
+        return "per"
+    if sign in "'*`\"“”":
+        return ""
+    if sign in "-‐‑–—":
+        if before.isdigit() and after[:1].isdigit():
+            return "to"
+        return "" if before.isalnum() or after.isalnum() else ","
+    return "," if sign in ",()[]{}" else "."
+
+
+def _number(word: str) -> float | None:
+    if re.fullmatch(r"-?\d{1,3}(,\d{3})+(\.\d+)?", word):
+        word = word.replace(",", "")
+    try:
+        value = float(word.replace(",", "."))
+    except ValueError:
+        return None
+    return value if abs(value) < LARGEST else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +165,31 @@ class Lexicon:
 def table(name: str) -> dict[str, Any]:
     """Return a table as it is on disk."""
     return tomllib.loads((TABLES / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def inflections(verb: str) -> list[str]:
+    """Return the regular forms of an English verb, the plain one first."""
+    if verb.endswith("ie"):
+        return [verb, f"{verb}s", f"{verb[:-2]}ying", f"{verb}d"]
+    stem = verb[:-1] if verb.endswith("e") else verb
+    if re.fullmatch(r"[^aeiou]*(?:qu)?[aeiou][^aeiouwxy]", verb):
+        stem = verb + verb[-1]
+    plural = f"{verb}es" if verb.endswith(("s", "x", "ch", "sh")) else f"{verb}s"
+    return [verb, plural, f"{stem}ing", f"{stem}ed"]
+
+
+def is_one_edit(one: str, other: str) -> bool:
+    """Return whether a letter changed, added, left out or swapped with the next makes the other."""
+    if len(one) < len(other):
+        one, other = other, one
+    if len(one) - len(other) > 1 or one == other:
+        return False
+    pairs = zip(one, other, strict=False)
+    i = next((k for k, (a, b) in enumerate(pairs) if a != b), len(other))
+    if len(one) > len(other):
+        return one[i + 1 :] == other[i:]
+    swapped = one[:i] + one[i + 1 : i + 2] + one[i : i + 1] + one[i + 2 :]
+    return one[i + 1 :] == other[i + 1 :] or swapped == other
 
 
 @lru_cache(maxsize=1)
@@ -230,6 +328,3 @@ def _forms(words: Iterable[str], inflect: bool) -> list[str]:
         if inflect and rest and " " not in rest and rest in _LAST_VERBS:
             found += [f"{first} {each}" for each in inflections(rest)]
     return found
-
-
-_LAST_VERBS = {"flip", "somersault", "roll", "jump", "walk", "tuck", "wheel", "step", "turn"}

@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 
-from telic.composer.draft import Draft, Part, Term
+from telic.composer.draft import Draft, JudgePart, Term
 
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 _STAGE, _FINISH = 1.5, 10.0
@@ -79,7 +79,7 @@ def sequence_judge(intent: str, env: str, phases: Sequence[Draft], always: Draft
     """
     functions: list[str] = []
     body = ["part = episode", "leaves = []", "gate = None"]
-    parts: list[Part] = [*always.parts]
+    parts: list[JudgePart] = [*always.parts]
     for index, draft in enumerate(phases):
         name, own = ORDINALS[index], [each for each in draft.parts if not each.is_gate]
         parts += draft.parts
@@ -201,7 +201,7 @@ def _zeros(width: int | None) -> str:
 # ---------------------------------------------------------------------------------------- judges
 
 
-def _judge(intent: str, env: str, parts: Sequence[Part], functions: str) -> str:
+def _judge(intent: str, env: str, parts: Sequence[JudgePart], functions: str) -> str:
     names = sorted({_name(each) for each in parts})
     return (
         f'"""Judge of: {_plain(intent)} ({env}). Written by the composer."""\n\n'
@@ -209,11 +209,11 @@ def _judge(intent: str, env: str, parts: Sequence[Part], functions: str) -> str:
     )
 
 
-def _name(part: Part) -> str:
+def _name(part: JudgePart) -> str:
     return "require" if part.is_guard else "score_near" if part.is_about else "score"
 
 
-def _call(part: Part, after: str | None = None) -> str:
+def _call(part: JudgePart, after: str | None = None) -> str:
     """Return the call that judges a part."""
     given = [f'"{_plain(part.title)}"', part.value]
     if part.is_about:

@@ -54,15 +54,9 @@ def balance(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.need("angle = quantities.pole_angles(info).abs().amax(-1)")
     draft.add("upright", "torch.exp(-20.0 * angle**2)", 1.0, "poles upright", r"e^{-20\theta^2}")
     draft.measure('angle = np.abs(episode["pole_angles"]).max(-1)')
-    draft.leaf(
-        "keeps the pole up",
-        "share of the time within 0.15 rad of upright",
-        "episode.share(angle < 0.15)",
-        zero=0.2,
-        goal=0.95,
-        weight=3.0,
-        tag="falls",
-    )
+    meaning = "share of the time within 0.15 rad of upright"
+    value = "episode.share(angle < 0.15)"
+    draft.leaf("keeps the pole up", meaning, value, 0.2, 0.95, weight=3.0, tag="falls")
     draft.ends_when("angle < 0.15", "angle < 0.15", frame.duration_s or _SEQUEL_S)
     _last(frame, draft)
 
@@ -72,25 +66,13 @@ def swing_up(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.need("angle = quantities.pole_angles(info).abs().amax(-1)")
     draft.add("raise", "torch.cos(angle)", 1.0, "how far up the poles point", r"\cos\theta")
     draft.measure('angle = np.abs(episode["pole_angles"]).max(-1)')
-    draft.leaf(
-        "gets the pole up and keeps it there",
-        "share of the time within 0.3 rad of upright",
-        "episode.share(angle < 0.3)",
-        zero=0.15,
-        goal=0.5,
-        weight=3.0,
-        tag="too_low",
-    )
-    draft.leaf(
-        "it is up at the end",
-        "mean angle over the last second",
-        "float(np.mean(angle[-max(1, int(1.0 / episode.dt)):]))",
-        zero=1.0,
-        goal=0.3,
-        weight=2.0,
-        unit="rad",
-        tag="falls",
-    )
+    title = "gets the pole up and keeps it there"
+    meaning = "share of the time within 0.3 rad of upright"
+    draft.leaf(title, meaning, "episode.share(angle < 0.3)", 0.15, 0.5, weight=3.0, tag="too_low")
+    title = "it is up at the end"
+    meaning = "mean angle over the last second"
+    value = "float(np.mean(angle[-max(1, int(1.0 / episode.dt)):]))"
+    draft.leaf(title, meaning, value, 1.0, 0.3, weight=2.0, unit="rad", tag="falls")
     if scene.on_rail:
         draft.doubt("episodes start with the pole up: it must be caught again when it has fallen")
     draft.ends_when("angle < 0.3", "angle < 0.3")
@@ -106,34 +88,19 @@ def sit(frame: Frame, scene: Scene, draft: Draft) -> None:
     low, high = target - 0.6 * width, target + 0.6 * width
     draft.need("up = quantities.height(info)", "upright = quantities.uprightness(info)")
     draft.measure('up, upright = episode["height"], episode["uprightness"]')
-    draft.guard(
-        "keeps its torso upright",
-        "share of the time with uprightness over 0.6",
-        "episode.share(upright > 0.6)",
-        zero=0.2,
-        goal=0.7,
-        tag="falls",
-    )
+    meaning = "share of the time with uprightness over 0.6"
+    value = "episode.share(upright > 0.6)"
+    draft.guard("keeps its torso upright", meaning, value, 0.2, 0.7, tag="falls")
     draft.add("upright", "upright.clamp(-1.0, 1.0)", 0.4, "the right way up", r"\cos\theta")
     if frame.count:
         _squat(frame.count, scene, draft, high)
         return
-    draft.add(
-        "low",
-        f"torch.exp(-((up - {target:.4g}) / {width:.4g}) ** 2)",
-        1.0,
-        f"torso {target:.2g} m high",
-        r"e^{-((h - h^*)/w)^2}",
-    )
-    draft.leaf(
-        f"holds its torso {target:.2g} m high",
-        f"share of the time between {low:.2g} and {high:.2g} m",
-        f"episode.share((up > {low:.4g}) & (up < {high:.4g}))",
-        zero=0.2,
-        goal=0.7,
-        weight=5.0,
-        tag="too_high",
-    )
+    code = f"torch.exp(-((up - {target:.4g}) / {width:.4g}) ** 2)"
+    draft.add("low", code, 1.0, f"torso {target:.2g} m high", r"e^{-((h - h^*)/w)^2}")
+    title = f"holds its torso {target:.2g} m high"
+    meaning = f"share of the time between {low:.2g} and {high:.2g} m"
+    value = f"episode.share((up > {low:.4g}) & (up < {high:.4g}))"
+    draft.leaf(title, meaning, value, 0.2, 0.7, weight=5.0, tag="too_high")
     hold_still(scene, draft, weight=0.5)
     held = f"(up > {low:.4g}) & (up < {high:.4g})"
     draft.ends_when(held, held, frame.duration_s or _SEQUEL_S)
@@ -153,23 +120,14 @@ def _squat(count: int, scene: Scene, draft: Draft, low: float) -> None:
         f'left = (self.memory["squats"] < {count - 0.5:g}).float()',
     )
     draft.add("squat", "5.0 * risen * left", 1.0, "once per squat: up again", r"[\text{up}]")
-    draft.add(
-        "next",
-        f"left * torch.where(down > 0.5, up - {low:.4g}, {high:.4g} - up)",
-        2.0,
-        "on the way down, then up",
-        r"\pm\Delta h",
-    )
+    code = f"left * torch.where(down > 0.5, up - {low:.4g}, {high:.4g} - up)"
+    draft.add("next", code, 2.0, "on the way down, then up", r"\pm\Delta h")
     draft.measure(f"squats = episode.count(up < {low:.4g}, up > {high:.4g})")
+    title = f"goes down and up {count} times"
+    meaning = f"times below {low:.2g} m and then above {high:.2g} m"
+    value = "float(squats[-1])"
     draft.near(
-        f"goes down and up {count} times",
-        f"times below {low:.2g} m and then above {high:.2g} m",
-        "float(squats[-1])",
-        float(count),
-        0.25,
-        weight=3.0,
-        kind="cumulative",
-        tag="too_high",
+        title, meaning, value, float(count), 0.25, weight=3.0, kind="cumulative", tag="too_high"
     )
     do_it_on_purpose(scene, draft)
     draft.ends_when(f'self.memory["squats"] > {count - 0.5:g}', f"squats > {count - 0.5:g}")
@@ -188,22 +146,11 @@ def lie(frame: Frame, scene: Scene, draft: Draft) -> None:
         reward += " & (upright.abs() < 0.6)"
         judge += " & (np.abs(upright) < 0.6)"
         draft.add("flat", "1.0 - upright.abs()", 0.5, "torso level with the ground", r"1-|\cos|")
-    draft.add(
-        "low",
-        f"(({scene.stands:.4g} - up) / {scene.stands - scene.lies:.4g}).clamp(0.0, 1.0)",
-        1.0,
-        "torso close to the ground",
-        r"1 - h / h^*",
-    )
-    draft.leaf(
-        "lies on the ground",
-        f"share of the time with the torso below {top:.2g} m",
-        f"episode.share({judge})",
-        zero=0.2,
-        goal=0.7,
-        weight=5.0,
-        tag="too_high",
-    )
+    code = f"(({scene.stands:.4g} - up) / {scene.stands - scene.lies:.4g}).clamp(0.0, 1.0)"
+    draft.add("low", code, 1.0, "torso close to the ground", r"1 - h / h^*")
+    meaning = f"share of the time with the torso below {top:.2g} m"
+    value = f"episode.share({judge})"
+    draft.leaf("lies on the ground", meaning, value, 0.2, 0.7, weight=5.0, tag="too_high")
     hold_still(scene, draft, weight=0.5)
     draft.ends_when(reward, judge, frame.duration_s or _SEQUEL_S)
     _last(frame, draft)
@@ -221,25 +168,12 @@ def stand_up(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.need("up = quantities.height(info)")
     draft.add("height", f"up / {goal:.4g}", 1.0, "height of the torso", r"h / h^*")
     draft.measure('up = episode["height"]')
-    draft.leaf(
-        f"gets its torso {goal:.2g} m up",
-        "highest point of the torso",
-        "float(np.max(up))",
-        zero=0.3 * goal,
-        goal=0.95 * goal,
-        weight=2.0,
-        unit="m",
-        kind="cumulative",
-        tag="too_low",
-    )
-    draft.leaf(
-        "stays up",
-        f"share of the time above {0.8 * goal:.2g} m",
-        f"episode.share(up > {0.8 * goal:.4g})",
-        zero=0.05,
-        goal=0.4,
-        weight=1.0,
-        tag="falls",
-    )
+    title = f"gets its torso {goal:.2g} m up"
+    meaning = "highest point of the torso"
+    value = "float(np.max(up))"
+    draft.total(title, meaning, value, 0.3 * goal, 0.95 * goal, weight=2.0, unit="m", tag="too_low")
+    meaning = f"share of the time above {0.8 * goal:.2g} m"
+    value = f"episode.share(up > {0.8 * goal:.4g})"
+    draft.leaf("stays up", meaning, value, 0.05, 0.4, weight=1.0, tag="falls")
     draft.ends_when(f"up > {0.9 * goal:.4g}", f"up > {0.9 * goal:.4g}", frame.duration_s or 0.3)
     _last(frame, draft)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 
-from telic.composer.degrees import GAIT, GENTLE, SHARE_OF_TOP
 from telic.composer.draft import Draft
 from telic.composer.frames import Degree, Direction, Frame
 from telic.composer.manners import follow_heading, judge_travel, stay_on_feet, stay_straight
-from telic.composer.scene import Scene
+from telic.composer.scene import GAIT, GENTLE, SHARE_OF_TOP, Scene
 
 _ALONG = {
     Direction.FORWARD: ("forward_velocity", ""),
@@ -26,6 +25,7 @@ _SEQUEL_S = 2.0
 """how long to go before what comes next, where it was not said"""
 _SETTLED = 0.85
 """share of the time asked for that must be at speed: getting there takes some of it"""
+_WANDERED = 'float(np.max(np.abs(episode["displacement"])))'
 
 
 def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> None:
@@ -57,14 +57,9 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
     draft.need(f"along = {reward}")
     judge_travel(draft, judge)
     be_fast(draft, name, target, is_exact)
-    draft.leaf(
-        "keeps going",
-        f"share of the time faster than {0.3 * target:.2g} m/s, over half seconds",
-        f"episode.share(along > {0.3 * target:.4g})",
-        zero=0.3,
-        goal=0.75,
-        tag="stops",
-    )
+    meaning = f"share of the time faster than {0.3 * target:.2g} m/s, over half seconds"
+    value = f"episode.share(along > {0.3 * target:.4g})"
+    draft.leaf("keeps going", meaning, value, 0.3, 0.75, tag="stops")
     if aside is None:
         stay_straight(scene, draft, quantity)
     stay_on_feet(scene, draft)
@@ -86,14 +81,12 @@ def be_fast(draft: Draft, name: str, target: float, is_exact: bool) -> None:
     """Add the term and the leaf of a speed `along`."""
     title, words = f"moves {name} at {target:.2g} m/s", f"way made {name} in the full time"
     if is_exact:
-        draft.add(
-            "speed",
+        code = (
             f"torch.exp(-((along - {target:.4g}) / {0.5 * target:.4g}) ** 2)"
-            f" + 0.3 * (along / {target:.4g}).clamp(-1.0, 1.0)",
-            1.0,
-            f"speed {name}, best at {target:.2g} m/s",
-            r"e^{-((v - v^*)/w)^2}",
+            f" + 0.3 * (along / {target:.4g}).clamp(-1.0, 1.0)"
         )
+        meaning = f"speed {name}, best at {target:.2g} m/s"
+        draft.add("speed", code, 1.0, meaning, r"e^{-((v - v^*)/w)^2}")
         draft.near(
             title,
             words,
@@ -105,22 +98,11 @@ def be_fast(draft: Draft, name: str, target: float, is_exact: bool) -> None:
             tag="wrong_speed",
         )
     else:
-        draft.add(
-            "speed",
-            f"(along / {target:.4g}).clamp(-1.0, 1.5)",
-            1.0,
-            f"speed {name}, in parts of {target:.2g} m/s",
-            r"\min(v / v^*, 1.5)",
-        )
+        code = f"(along / {target:.4g}).clamp(-1.0, 1.5)"
+        meaning = f"speed {name}, in parts of {target:.2g} m/s"
+        draft.add("speed", code, 1.0, meaning, r"\min(v / v^*, 1.5)")
         draft.leaf(
-            title,
-            words,
-            "travelled",
-            zero=0.1 * target,
-            goal=target,
-            weight=3.0,
-            unit="m/s",
-            tag="too_slow",
+            title, words, "travelled", 0.1 * target, target, weight=3.0, unit="m/s", tag="too_slow"
         )
 
 
@@ -156,14 +138,12 @@ def travel(frame: Frame, scene: Scene, draft: Draft, direction: Direction) -> No
         "made = place - start",
     )
     width = max(0.2 * target, 0.1)
-    draft.add(
-        "way",
+    code = (
         f"1.0 - ((made - {target:.4g}).abs() / {target:.4g}).clamp(max=2.0)"
-        f" + torch.exp(-((made - {target:.4g}) / {width:.4g}) ** 2)",
-        1.0,
-        f"close to {target:.2g} m {direction.value}",
-        r"1 - |d - d^*| / d^*",
+        f" + torch.exp(-((made - {target:.4g}) / {width:.4g}) ** 2)"
     )
+    meaning = f"close to {target:.2g} m {direction.value}"
+    draft.add("way", code, 1.0, meaning, r"1 - |d - d^*| / d^*")
     draft.measure(f'place = {sign}episode["{place}"]', "made = place - place[0]")
     draft.near(
         f"ends {target:.3g} m {direction.value}",
@@ -176,27 +156,15 @@ def travel(frame: Frame, scene: Scene, draft: Draft, direction: Direction) -> No
         kind="cumulative",
         tag="too_far",
     )
-    draft.leaf(
-        f"gets {target:.3g} m {direction.value}",
-        "farthest way from the start",
-        "float(np.max(made))",
-        zero=0.1 * target,
-        goal=0.9 * target,
-        weight=1.5,
-        unit="m",
-        kind="cumulative",
-        tag="too_slow",
+    title = f"gets {target:.3g} m {direction.value}"
+    meaning = "farthest way from the start"
+    value = "float(np.max(made))"
+    draft.total(
+        title, meaning, value, 0.1 * target, 0.9 * target, weight=1.5, unit="m", tag="too_slow"
     )
-    draft.leaf(
-        "stops there",
-        "mean speed over the last second",
-        'float(np.mean(episode["speed"][-max(1, int(1.0 / episode.dt)):]))',
-        zero=0.8,
-        goal=0.3,
-        weight=1.5,
-        unit="m/s",
-        tag="drifts",
-    )
+    meaning = "mean speed over the last second"
+    value = 'float(np.mean(episode["speed"][-max(1, int(1.0 / episode.dt)):]))'
+    draft.leaf("stops there", meaning, value, 0.8, 0.3, weight=1.5, unit="m/s", tag="drifts")
     stay_straight(scene, draft, quantity)
     stay_on_feet(scene, draft)
     there = f"made > {0.88 * target:.4g}"
@@ -222,40 +190,17 @@ def step_in_place(frame: Frame, scene: Scene, draft: Draft) -> None:
         'touches = episode["foot_contact"] > 0',
         "landings = float(np.sum(touches[1:] & ~touches[:-1]))",
     )
-    draft.leaf(
-        "puts its feet down twice a second",
-        "touchdowns per second",
-        "landings / episode.full_seconds",
-        zero=0.3,
-        goal=2.0,
-        weight=2.0,
-        unit="1/s",
-        kind="cumulative",
-        tag="drags",
-    )
-    draft.leaf(
-        "one foot after the other",
-        "stride_alternation at the end",
-        'float(episode["stride_alternation"][-1])',
-        zero=0.3,
-        goal=0.8,
-        weight=1.5,
-        tag="one_sided",
-    )
-    draft.guard(
-        "stays on the spot",
-        "farthest distance from the start",
-        _WANDERED,
-        zero=2.0,
-        goal=0.7,
-        unit="m",
-        tag="drifts",
-    )
+    title = "puts its feet down twice a second"
+    meaning = "touchdowns per second"
+    value = "landings / episode.full_seconds"
+    draft.total(title, meaning, value, 0.3, 2.0, weight=2.0, unit="1/s", tag="drags")
+    meaning = "stride_alternation at the end"
+    value = 'float(episode["stride_alternation"][-1])'
+    draft.leaf("one foot after the other", meaning, value, 0.3, 0.8, weight=1.5, tag="one_sided")
+    meaning = "farthest distance from the start"
+    draft.guard("stays on the spot", meaning, _WANDERED, 2.0, 0.7, unit="m", tag="drifts")
     stay_on_feet(scene, draft)
     draft.ends_when("landed > 0", "touches.any(-1)", frame.duration_s or _SEQUEL_S)
-
-
-_WANDERED = 'float(np.max(np.abs(episode["displacement"])))'
 
 
 def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -275,21 +220,15 @@ def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.doubt(f"the circle is taken as one with a radius of {radius:.2g} m, to the {which}")
     draft.need(scene.ahead())
     follow_heading(scene, draft, sign)
-    draft.add(
-        "speed",
-        f"(ahead / {target:.4g}).clamp(-1.0, 1.2)",
-        1.0,
-        f"speed where it faces, in parts of {target:.2g} m/s",
-        r"\min(v / v^*, 1.2)",
-    )
-    draft.add(
-        "turn",
+    code = f"(ahead / {target:.4g}).clamp(-1.0, 1.2)"
+    meaning = f"speed where it faces, in parts of {target:.2g} m/s"
+    draft.add("speed", code, 1.0, meaning, r"\min(v / v^*, 1.2)")
+    code = (
         f"torch.exp(-((turning - {rate:.4g}) / {0.6 * rate:.4g}) ** 2)"
-        f" + 0.3 * (turning / {rate:.4g}).clamp(-1.0, 1.0)",
-        1.0,
-        f"turning {which} at {rate:.2g} rad/s",
-        r"e^{-((\omega - \omega^*)/w)^2}",
+        f" + 0.3 * (turning / {rate:.4g}).clamp(-1.0, 1.0)"
     )
+    meaning = f"turning {which} at {rate:.2g} rad/s"
+    draft.add("turn", code, 1.0, meaning, r"e^{-((\omega - \omega^*)/w)^2}")
     draft.measure(
         'x, y = episode["x_position"], episode["y_position"]',
         f'turned = {sign}episode["heading_turns"]',
@@ -298,40 +237,27 @@ def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
         "wound = (angle - angle[0]) / (2.0 * np.pi)",
     )
     times = "once" if laps == 1 else f"{laps:g} times"
-    draft.leaf(
-        f"goes round {times} to the {which}",
-        "turns of the path about its own middle",
-        "float(wound[-1])",
-        zero=0.2 * laps,
-        goal=0.9 * laps,
-        weight=2.0,
-        unit="turns",
-        kind="cumulative",
-        tag="under_rotates",
+    title = f"goes round {times} to the {which}"
+    meaning = "turns of the path about its own middle"
+    value = "float(wound[-1])"
+    draft.total(
+        title, meaning, value, 0.2 * laps, 0.9 * laps, weight=2.0, unit="turns", tag="under_rotates"
     )
-    draft.leaf(
+    draft.total(
         "faces where it goes",
         "turns of the heading",
         "float(turned[-1])",
-        zero=0.2 * laps,
-        goal=0.85 * laps,
+        0.2 * laps,
+        0.85 * laps,
         weight=1.0,
         unit="turns",
-        kind="cumulative",
         tag="under_rotates",
     )
     way = 2.0 * math.pi * radius * laps
-    draft.leaf(
-        f"goes {way:.2g} m",
-        "length of the path",
-        'float(episode["distance_travelled"][-1])',
-        zero=0.2 * way,
-        goal=0.75 * way,
-        weight=1.5,
-        unit="m",
-        kind="cumulative",
-        tag="too_slow",
-    )
+    title = f"goes {way:.2g} m"
+    meaning = "length of the path"
+    value = 'float(episode["distance_travelled"][-1])'
+    draft.total(title, meaning, value, 0.2 * way, 0.75 * way, weight=1.5, unit="m", tag="too_slow")
     draft.near(
         f"keeps {radius:.2g} m from the middle",
         "mean distance from the middle of the path",
@@ -342,24 +268,14 @@ def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
         unit="m",
         tag="drifts",
     )
-    draft.guard(
-        "really goes round",
-        "turns of the path about its own middle",
-        "float(wound[-1])",
-        zero=0.1 * laps,
-        goal=0.5 * laps,
-        unit="turns",
-        tag="never_moves",
-    )
+    title = "really goes round"
+    meaning = "turns of the path about its own middle"
+    value = "float(wound[-1])"
+    draft.guard(title, meaning, value, 0.1 * laps, 0.5 * laps, unit="turns", tag="never_moves")
     # Whoever walks there and back passes the middle of the path twice, too.
     slow = 0.2 * rate / (2.0 * math.pi)
-    draft.guard(
-        "goes round steadily",
-        "share of the time in which the path winds on, over half seconds",
-        f"episode.share(episode.pace(wound) > {slow:.4g})",
-        zero=0.3,
-        goal=0.65,
-        tag="stops",
-    )
+    meaning = "share of the time in which the path winds on, over half seconds"
+    value = f"episode.share(episode.pace(wound) > {slow:.4g})"
+    draft.guard("goes round steadily", meaning, value, 0.3, 0.65, tag="stops")
     stay_on_feet(scene, draft)
     draft.ends_when(f"{sign}turns > {0.9 * laps:.3g}", f"turned > {0.9 * laps:.3g}")

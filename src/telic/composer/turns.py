@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 
-from telic.composer.degrees import GENTLE, QUICK
 from telic.composer.draft import Draft
 from telic.composer.frames import Direction, Frame, Verb
 from telic.composer.manners import follow_heading, stay_on_feet
-from telic.composer.scene import Scene
+from telic.composer.scene import GENTLE, QUICK, Scene
 
 _FULL = 2.0 * math.pi
 _QUARTER = 0.25
@@ -48,34 +47,20 @@ def _spin(frame: Frame, draft: Draft, which: str) -> None:
     if frame.duration_s:
         draft.seconds = max(frame.duration_s + 1.0, 2.0)
     goal = 0.7 * rate * draft.seconds / _FULL
-    draft.add(
-        "turn",
-        f"(turning / {rate:.4g}).clamp(-1.0, 1.5)",
-        1.0,
-        f"turning to the {which}",
-        r"\min(\omega/\omega^*, 1.5)",
+    code = f"(turning / {rate:.4g}).clamp(-1.0, 1.5)"
+    draft.add("turn", code, 1.0, f"turning to the {which}", r"\min(\omega/\omega^*, 1.5)")
+    title = f"turns to the {which}"
+    meaning = "turns of the heading from start to end"
+    value = f"float(turned[-1]) * {draft.seconds:g} / episode.full_seconds"
+    draft.total(
+        title, meaning, value, 0.1 * goal, goal, weight=3.0, unit="turns", tag="under_rotates"
     )
-    draft.leaf(
-        f"turns to the {which}",
-        "turns of the heading from start to end",
-        f"float(turned[-1]) * {draft.seconds:g} / episode.full_seconds",
-        zero=0.1 * goal,
-        goal=goal,
-        weight=3.0,
-        unit="turns",
-        kind="cumulative",
-        tag="under_rotates",
-    )
-    draft.leaf(
-        "keeps turning",
-        f"share of the time turning faster than {0.3 * rate:.2g} rad/s",
+    meaning = f"share of the time turning faster than {0.3 * rate:.2g} rad/s"
+    value = (
         f"episode.share(np.gradient(turned) * {_FULL:.5g} / episode.dt > {0.3 * rate:.4g})"
-        " if len(turned) > 1 else 0.0",
-        zero=0.2,
-        goal=0.6,
-        weight=1.0,
-        tag="stops",
+        " if len(turned) > 1 else 0.0"
     )
+    draft.leaf("keeps turning", meaning, value, 0.2, 0.6, weight=1.0, tag="stops")
     if frame.duration_s:
         held = f"turning > {0.5 * rate:.4g}"
         judged = f"np.gradient(turned) * {_FULL:.5g} / episode.dt > {0.5 * rate:.4g}"
@@ -90,33 +75,21 @@ def _turn_by(frame: Frame, draft: Draft, which: str, turns: float) -> None:
     tolerance = min(0.06 + 0.05 * turns, turns / 4.0)
     slow = 1.0 if frame.degree not in GENTLE else 0.5
     draft.seconds = min(max(3.0, 1.5 * turns * _FULL / slow + 2.0), 30.0)
-    draft.add(
-        "turn",
-        f"(turned / {turns:.4g}).clamp(-1.0, 1.0)"
-        + ("" if is_least else f" - ((turned - {turns:.4g}) / {turns:.4g}).clamp(0.0, 2.0)"),
-        1.0,
-        f"turned to the {which}, in parts of {turns:.3g} turns",
-        r"\min(\psi / \psi^*, 1)",
+    code = f"(turned / {turns:.4g}).clamp(-1.0, 1.0)" + (
+        "" if is_least else f" - ((turned - {turns:.4g}) / {turns:.4g}).clamp(0.0, 2.0)"
     )
-    draft.add(
-        "there",
-        f"torch.exp(-((turned - {turns:.4g}) / {tolerance:.4g}) ** 2) * torch.exp(-turning.abs())",
-        1.0,
-        "there, and no longer turning",
-        r"e^{-(\Delta\psi/w)^2} e^{-|\omega|}",
+    meaning = f"turned to the {which}, in parts of {turns:.3g} turns"
+    draft.add("turn", code, 1.0, meaning, r"\min(\psi / \psi^*, 1)")
+    code = (
+        f"torch.exp(-((turned - {turns:.4g}) / {tolerance:.4g}) ** 2) * torch.exp(-turning.abs())"
     )
+    meaning = "there, and no longer turning"
+    draft.add("there", code, 1.0, meaning, r"e^{-(\Delta\psi/w)^2} e^{-|\omega|}")
     name, words = f"turns {turns:.3g} turns to the {which}", "turns of the heading"
     if is_least:
-        draft.leaf(
-            name,
-            words,
-            "float(np.max(turned))",
-            zero=0.2 * turns,
-            goal=turns,
-            weight=3.0,
-            unit="turns",
-            kind="cumulative",
-            tag="under_rotates",
+        value = "float(np.max(turned))"
+        draft.total(
+            name, words, value, 0.2 * turns, turns, weight=3.0, unit="turns", tag="under_rotates"
         )
     else:
         draft.near(
@@ -130,15 +103,9 @@ def _turn_by(frame: Frame, draft: Draft, which: str, turns: float) -> None:
             kind="cumulative",
             tag="under_rotates",
         )
-        draft.leaf(
-            "stops there",
-            f"share of the time within {2 * tolerance:.2g} turns of it",
-            f"episode.share(np.abs(turned - {turns:.4g}) < {2 * tolerance:.4g})",
-            zero=0.02,
-            goal=0.15,
-            weight=1.0,
-            tag="over_rotates",
-        )
+        meaning = f"share of the time within {2 * tolerance:.2g} turns of it"
+        value = f"episode.share(np.abs(turned - {turns:.4g}) < {2 * tolerance:.4g})"
+        draft.leaf("stops there", meaning, value, 0.02, 0.15, weight=1.0, tag="over_rotates")
     there = f"turned > {turns - tolerance:.4g}"
     draft.ends_when(there, there)
 
@@ -182,27 +149,16 @@ def _keep_rolling(draft: Draft, quantity: str, sign: str, which: str) -> None:
     draft.need("effort = action.square().mean(-1)")
     draft.add("control", "-effort", 0.02, "mean squared action, as a cost", r"-\overline{a^2}")
     draft.measure(f'turns = {sign}episode["{quantity}"]')
-    draft.leaf(
-        f"rolls {which} on and on",
-        f"{quantity.replace('_', ' ')} from start to end",
-        f"float(turns[-1]) * {seconds:g} / episode.full_seconds",
-        zero=0.3,
-        goal=2.0,
-        weight=3.0,
-        unit="turns",
-        kind="cumulative",
-        tag="under_rotates",
-    )
-    draft.leaf(
-        "does not stop rolling",
-        "share of the time turning faster than 0.8 rad/s",
+    title = f"rolls {which} on and on"
+    meaning = f"{quantity.replace('_', ' ')} from start to end"
+    value = f"float(turns[-1]) * {seconds:g} / episode.full_seconds"
+    draft.total(title, meaning, value, 0.3, 2.0, weight=3.0, unit="turns", tag="under_rotates")
+    meaning = "share of the time turning faster than 0.8 rad/s"
+    value = (
         f"episode.share(np.gradient(turns) * {_FULL:.5g} / episode.dt > 0.8)"
-        " if len(turns) > 1 else 0.0",
-        zero=0.2,
-        goal=0.6,
-        weight=1.0,
-        tag="stops",
+        " if len(turns) > 1 else 0.0"
     )
+    draft.leaf("does not stop rolling", meaning, value, 0.2, 0.6, weight=1.0, tag="stops")
     draft.ends_when("spin > 0.8", f"np.gradient(turns) * {_FULL:.5g} / episode.dt > 0.8", seconds)
     draft.seconds = seconds
     draft.settings |= {"log_std": 0.0, "entropy_coef": 0.002}  # small motions turn nobody over
@@ -237,35 +193,22 @@ def _somersault(
     # Spin pays until the turn is complete and costs from then on, when resting pays instead: so
     # there is one turn. Height and a cost for the torso on the ground make it a flip, not a roll.
     draft.add("turn", "25.0 * progress", 1.0, f"new progress of the {which} turn", r"\Delta b")
-    draft.add(
-        "spin",
-        "torch.where(done, -spin.abs(), spin.clamp(-4.0, 12.0)) / 6.0",
-        1.0,
-        "turning the right way before the turn is complete, calm after it",
-        r"\omega / 6",
-    )
+    code = "torch.where(done, -spin.abs(), spin.clamp(-4.0, 12.0)) / 6.0"
+    meaning = "turning the right way before the turn is complete, calm after it"
+    draft.add("spin", code, 1.0, meaning, r"\omega / 6")
     if is_flip and scene.has("height_above_start"):
         draft.need("lift = quantities.height_above_start(info)")
-        draft.add(
-            "lift",
-            "(~done).float() * lift.clamp(-0.3, 1.2)",
-            0.4,
-            "height before the turn is complete",
-            r"h",
-        )
+        code = "(~done).float() * lift.clamp(-0.3, 1.2)"
+        draft.add("lift", code, 0.4, "height before the turn is complete", r"h")
     if is_flip and scene.spec.torso and scene.has("contact_force"):
         draft.need(f'force = quantities.contact_force(info, "{scene.spec.torso}")')
         draft.add(
             "drag", "-(force > 5.0).float()", 0.3, "torso on the ground, as a cost", r"-[F > 5]"
         )
     draft.add("land", "15.0 * landing", 1.0, "once: on its feet after the turn", r"[\text{land}]")
-    draft.add(
-        "rest",
-        "done.float() * upright * (0.5 + 0.5 * torch.exp(-quantities.speed(info)))",
-        1.5,
-        "upright and slow after the turn",
-        r"\text{done}\cos\theta (1 + e^{-v}) / 2",
-    )
+    code = "done.float() * upright * (0.5 + 0.5 * torch.exp(-quantities.speed(info)))"
+    meaning = "upright and slow after the turn"
+    draft.add("rest", code, 1.5, meaning, r"\text{done}\cos\theta (1 + e^{-v}) / 2")
     draft.need("effort = action.square().mean(-1)")
     draft.add("control", "-effort", 0.02, "mean squared action, as a cost", r"-\overline{a^2}")
     draft.measure(
@@ -274,36 +217,28 @@ def _somersault(
         f'stands = over & (episode["uprightness"] > 0.7) & ({touches})',
     )
     times = "once" if count == 1 else f"{count} times"
-    draft.leaf(
+    draft.total(
         f"turns {which} {times}",
         f"most {quantity.replace('_', ' ')}",
         "float(np.max(turns))",
-        zero=0.2 * count,
-        goal=count - 0.15,
+        0.2 * count,
+        count - 0.15,
         weight=3.0,
         unit="turns",
-        kind="cumulative",
         tag="under_rotates",
     )
-    draft.leaf(
-        "lands on its feet",
-        "longest time on its feet after the turn",
-        "episode.longest(stands)",
-        zero=0.02,
-        goal=0.25,
-        weight=1.5,
-        unit="s",
-        tag="no_landing",
-    )
-    draft.leaf(
+    title = "lands on its feet"
+    meaning = "longest time on its feet after the turn"
+    value = "episode.longest(stands)"
+    draft.leaf(title, meaning, value, 0.02, 0.25, weight=1.5, unit="s", tag="no_landing")
+    draft.total(
         "does not turn on and on",
         f"most {quantity.replace('_', ' ')}",
         "float(np.max(turns))",
-        zero=count + 0.9,
-        goal=count + 0.4,
+        count + 0.9,
+        count + 0.4,
         weight=0.5,
         unit="turns",
-        kind="cumulative",
         tag="over_rotates",
     )
     draft.ends_when("landed > 0", "stands")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from telic.composer.degrees import GENTLE
 from telic.composer.draft import Draft
 from telic.composer.frames import Degree, Direction, Frame
-from telic.composer.going import PLACE, be_fast, speed_meant
 from telic.composer.manners import (
     allow_height,
     do_it_on_purpose,
@@ -13,7 +11,8 @@ from telic.composer.manners import (
     rest_after,
     stay_on_feet,
 )
-from telic.composer.scene import Scene
+from telic.composer.scene import GENTLE, Scene
+from telic.composer.travel import PLACE, be_fast, speed_meant
 
 _FLIGHT_S, _RISE_M = 0.11, 0.05
 """a flight shorter or lower than this is a foot that trembles"""
@@ -61,51 +60,29 @@ def _rise(scene: Scene, draft: Draft, target: float, count: int | None) -> None:
         draft.add(
             "land", f"5.0 * down * {left}", 1.0, "once per jump: down again", r"[\text{land}]"
         )
-    draft.add(
-        "height",
-        f"{left} * (leap / {target:.4g}).clamp(0.0, 2.0)",
-        1.0,
-        f"height above standing, in parts of {target:.2g} m",
-        r"\max(h, 0) / h^*",
-    )
+    code = f"{left} * (leap / {target:.4g}).clamp(0.0, 2.0)"
+    meaning = f"height above standing, in parts of {target:.2g} m"
+    draft.add("height", code, 1.0, meaning, r"\max(h, 0) / h^*")
     draft.add("rise", f"{left} * rising.clamp(0.0, 3.0)", 0.3, "upward velocity", r"\max(v_z, 0)")
     draft.measure(
         scene.leap(judged=True),
         f"jumps = episode.count(leap > {0.8 * target:.4g}, leap < {low:.4g})",
     )
-    draft.leaf(
-        f"gets {target:.2g} m above standing",
-        "highest point of the torso",
-        "float(np.max(leap))",
-        zero=0.15 * target,
-        goal=target,
-        weight=3.0,
-        unit="m",
-        kind="cumulative",
-        tag="too_low",
-    )
+    title = f"gets {target:.2g} m above standing"
+    meaning = "highest point of the torso"
+    value = "float(np.max(leap))"
+    draft.total(title, meaning, value, 0.15 * target, target, weight=3.0, unit="m", tag="too_low")
     if scene.has("air_time"):
-        draft.leaf(
-            "leaves the ground",
-            "longest time without a foot on the ground",
-            'float(np.max(episode["air_time"]))',
-            zero=0.03,
-            goal=0.15,
-            weight=1.0,
-            unit="s",
-            kind="cumulative",
-            tag="too_low",
-        )
+        title = "leaves the ground"
+        meaning = "longest time without a foot on the ground"
+        value = 'float(np.max(episode["air_time"]))'
+        draft.total(title, meaning, value, 0.03, 0.15, weight=1.0, unit="s", tag="too_low")
     if count is not None:
+        title = f"jumps {count} times"
+        meaning = f"times it rose {0.8 * target:.2g} m and came down again"
+        value = "float(jumps[-1])"
         draft.near(
-            f"jumps {count} times",
-            f"times it rose {0.8 * target:.2g} m and came down again",
-            "float(jumps[-1])",
-            float(count),
-            0.25,
-            weight=3.0,
-            kind="cumulative",
-            tag="too_low",
+            title, meaning, value, float(count), 0.25, weight=3.0, kind="cumulative", tag="too_low"
         )
     done = f"{(count or 1) - 0.5:g}"
     draft.ends_when(f'self.memory["jumps"] > {done}', f"jumps > {done}")
@@ -129,27 +106,17 @@ def _leap(frame: Frame, scene: Scene, draft: Draft) -> None:
         f"along = {sign}{scene.velocity(quantity)}",
         "airborne = (quantities.feet_in_contact(info) == 0).float()",
     )
-    draft.add(
-        "leap",
-        f"airborne * (along / {max(target / 0.4, 0.2):.4g}).clamp(-1.0, 2.0)",
-        1.0,
-        f"speed {way} in the air",
-        r"[\text{air}] v",
-    )
+    code = f"airborne * (along / {max(target / 0.4, 0.2):.4g}).clamp(-1.0, 2.0)"
+    draft.add("leap", code, 1.0, f"speed {way} in the air", r"[\text{air}] v")
     draft.measure(
         f'place = {sign}episode["{axis}_position"]',
         'flight = episode.since(place, episode["feet_in_contact"] > 0)',
     )
-    draft.leaf(
-        f"leaps {target:.2g} m {way}",
-        "longest way made in one flight",
-        "float(np.max(flight))",
-        zero=0.1 * target,
-        goal=0.9 * target,
-        weight=3.0,
-        unit="m",
-        kind="cumulative",
-        tag="too_slow",
+    title = f"leaps {target:.2g} m {way}"
+    meaning = "longest way made in one flight"
+    value = "float(np.max(flight))"
+    draft.total(
+        title, meaning, value, 0.1 * target, 0.9 * target, weight=3.0, unit="m", tag="too_slow"
     )
     do_it_on_purpose(scene, draft)
 
@@ -166,39 +133,22 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
         'self.memory["hops"] = self.memory["hops"] + landed',
         "rising = quantities.vertical_velocity(info)",
     )
-    draft.add(
-        "hop",
-        "landed * (flown / 0.2).clamp(0.0, 1.5)",
-        5.0,
-        "at each landing, for the time in the air before it",
-        r"[\text{land}]\, t_\text{air}",
-    )
+    code = "landed * (flown / 0.2).clamp(0.0, 1.5)"
+    meaning = "at each landing, for the time in the air before it"
+    draft.add("hop", code, 5.0, meaning, r"[\text{land}]\, t_\text{air}")
     draft.add("rise", "rising.clamp(0.0, 2.0)", 0.3, "upward velocity", r"\max(v_z, 0)")
     draft.measure(
         'air = episode["air_time"]',
         'rise = episode.since(episode["height"], air == 0)',
         f"hops = episode.count((air > {_FLIGHT_S:g}) & (rise > {_RISE_M:g}), air == 0)",
     )
-    draft.leaf(
-        "hops once a second",
-        f"flights of over {_FLIGHT_S:g} s that rise {_RISE_M:g} m and land, per second",
-        "float(hops[-1]) / episode.full_seconds",
-        zero=0.15,
-        goal=_HOPS_PER_S,
-        weight=3.0,
-        unit="1/s",
-        kind="cumulative",
-        tag="drags",
-    )
-    draft.leaf(
-        "is in the air a fifth of the time",
-        "share of the time without a foot on the ground",
-        "episode.share(air > 0)",
-        zero=0.05,
-        goal=0.2,
-        weight=1.0,
-        tag="too_low",
-    )
+    title = "hops once a second"
+    meaning = f"flights of over {_FLIGHT_S:g} s that rise {_RISE_M:g} m and land, per second"
+    value = "float(hops[-1]) / episode.full_seconds"
+    draft.total(title, meaning, value, 0.15, _HOPS_PER_S, weight=3.0, unit="1/s", tag="drags")
+    title = "is in the air a fifth of the time"
+    meaning = "share of the time without a foot on the ground"
+    draft.leaf(title, meaning, "episode.share(air > 0)", 0.05, 0.2, weight=1.0, tag="too_low")
     if frame.count:
         draft.near(
             f"hops {frame.count} times",
@@ -224,16 +174,10 @@ def _where(frame: Frame, scene: Scene, draft: Draft) -> None:
     if frame.direction is Direction.IN_PLACE:
         draft.need("away = quantities.horizontal_speed(info)")
         draft.add("stay", "torch.exp(-3.0 * away)", 0.5, "not going anywhere", r"e^{-3 v}")
-        draft.leaf(
-            "stays on the spot",
-            "farthest way from the start along x",
-            'float(np.max(np.abs(episode["displacement"])))',
-            zero=1.5,
-            goal=0.5,
-            weight=1.0,
-            unit="m",
-            tag="drifts",
-        )
+        title = "stays on the spot"
+        meaning = "farthest way from the start along x"
+        value = 'float(np.max(np.abs(episode["displacement"])))'
+        draft.leaf(title, meaning, value, 1.5, 0.5, weight=1.0, unit="m", tag="drifts")
     elif frame.direction in _AHEAD or frame.degree in (Degree.FAST, Degree.VERY_FAST, Degree.MOST):
         direction = frame.direction if frame.direction in _AHEAD else Direction.FORWARD
         assert direction is not None

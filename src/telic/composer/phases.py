@@ -1,0 +1,212 @@
+"""Put what an intent asks for in order, and show how a robot led by hand would do it.
+
+What is done together is a phase. Only the torso is led (`telic.judges.criteria.Motion`), so what
+is asked of limbs or postures has no ideal here; neither has reaching for a target.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from telic.composer.draft import Draft
+from telic.composer.frames import Direction, Frame, Limit, LimitKind, ParsedIntent, Posture, Verb
+from telic.composer.scene import Scene
+from telic.composer.travel import speed_meant
+from telic.judges.criteria import Motion
+
+_REST = (Verb.STAND, Verb.STOP, Verb.SIT, Verb.LIE)
+_LANDS = (Verb.FLIP, Verb.ROLL, Verb.JUMP, Verb.HOP)
+_KEEPS = (Verb.REACH, Verb.STAND_UP, Verb.LIFT, Verb.STAND, Verb.BALANCE)
+_LIMBS = (Verb.LIFT, Verb.KICK, Verb.SWING)
+_LOW_VERBS = {Verb.SIT, Verb.LIE, Verb.ROLL, Verb.FLIP, Verb.STAND_UP}
+_LOW_POSES = {
+    Posture.LOW,
+    Posture.LYING,
+    Posture.UPSIDE_DOWN,
+    Posture.REAR_LEGS,
+    Posture.FRONT_LEGS,
+}
+_AT_REST = (Verb.STAND, Verb.STOP, Verb.BALANCE)
+_PHASE_S = 3.0
+_TURN_RPS = 1.5
+_HOPS_PER_S = 1.6
+_STRIDE_HZ = 1.5
+_CIRCLE_RPS = 0.8
+
+
+def arrange(parsed: ParsedIntent) -> list[list[Frame]]:
+    """Return the phases in their order, each the frames that are done together."""
+    phases: list[list[Frame]] = []
+    for number in sorted({frame.phase for frame in parsed.frames}):
+        now: list[Frame] = []
+        for frame in (each for each in parsed.frames if each.phase == number):
+            before = now or (phases[-1] if phases else [])
+            if _is_done_anyway(frame, before):
+                _prolong(frame, now or phases[-1])
+            elif now and not _goes_with(frame, now):
+                phases.append(now)
+                now = [frame]
+            elif not _joined(frame, now):
+                now.append(frame)
+        if now:
+            phases.append(now)
+    return [[_placed(each, index) for each in phase] for index, phase in enumerate(phases)]
+
+
+def goes_low(frames: list[Frame], limits: tuple[Limit, ...]) -> bool:
+    """Say whether it asks for poses in which an environment takes the robot for fallen."""
+    return (
+        any(each.verb in _LOW_VERBS or _LOW_POSES & set(each.postures) for each in frames)
+        or any(each.verb is Verb.SWING and each.direction is Direction.UP for each in frames)
+        or any(each.kind is LimitKind.LOW_HEIGHT for each in limits)
+    )
+
+
+def _is_done_anyway(frame: Frame, before: list[Frame]) -> bool:
+    """Say whether it is part of what comes before: a flip lands, a reaching hand stays."""
+    verbs = {each.verb for each in before}
+    if frame.verb is Verb.BALANCE:
+        return Verb.SWING in verbs
+    if frame.verb not in (Verb.STAND, Verb.STOP):
+        return False
+    if verbs & {Verb.FLIP, Verb.ROLL, Verb.REACH}:
+        return frame.duration_s is None
+    is_landing = not frame.until_end and frame.duration_s is None and frame.verb is Verb.STAND
+    return bool(
+        verbs & {Verb.STAND_UP} or (is_landing and verbs & {*_LANDS, *_KEEPS}) or frame in before
+    )
+
+
+def _prolong(frame: Frame, before: list[Frame]) -> None:
+    """Give a duration to what already includes the rest."""
+    if frame.duration_s is not None:
+        before[-1] = before[-1].model_copy(update={"duration_s": frame.duration_s})
+
+
+def _goes_with(frame: Frame, now: list[Frame]) -> bool:
+    """Say whether it can be done at the same time; what cannot comes afterwards."""
+    verbs = {each.verb for each in now}
+    if frame.verb in _REST or verbs & {*_REST, Verb.STAND_UP}:
+        return False
+    if frame.verb in verbs:
+        return frame.verb in _LIMBS or (frame.verb is Verb.GO and _crosses(frame, now))
+    # "turn around and walk back"
+    return not (frame.verb is Verb.GO and any(_is_amount(each) for each in now))
+
+
+def _is_amount(frame: Frame) -> bool:
+    said = frame.amount is not None and frame.amount.unit in ("turns", "rad")
+    return frame.verb is Verb.TURN and (said or frame.count is not None)
+
+
+def _crosses(frame: Frame, now: list[Frame]) -> bool:
+    ahead = {Direction.FORWARD, Direction.BACKWARD}
+    others = [each for each in now if each.verb is Verb.GO]
+    return len(others) == 1 and (frame.direction in ahead) != (others[0].direction in ahead)
+
+
+def _joined(frame: Frame, now: list[Frame]) -> bool:
+    """Join limbs that do the same: "lift the left arm and the right arm"."""
+    for index, other in enumerate(now):
+        if other.verb is frame.verb and frame.verb in _LIMBS:
+            bodies = tuple(dict.fromkeys((*other.bodies, *frame.bodies)))
+            part = " and ".join(each for each in (other.part, frame.part) if each) or None
+            now[index] = other.model_copy(update={"bodies": bodies, "part": part})
+            return True
+    return False
+
+
+def _placed(frame: Frame, phase: int) -> Frame:
+    return frame.model_copy(update={"phase": phase})
+
+
+def ideal(phases: Sequence[Sequence[Frame]], scene: Scene, seconds: float) -> tuple[Motion, ...]:
+    """Return the motions one after another; empty when a part of it is not one of the torso."""
+    found: list[Motion] = []
+    for index, frames in enumerate(phases):
+        lasts = seconds if index == len(phases) - 1 else _lasts(frames)
+        values: dict[str, Any] = {"seconds": min(max(lasts, 0.1), 60.0)}
+        for frame in frames:
+            motion = None if frame.postures or frame.bodies else _motion(frame, scene, lasts)
+            if motion is None or set(motion) & set(values):
+                return ()
+            values |= motion
+        each = values.pop("seconds_each", None)
+        if each is not None:
+            values["seconds"] = each * values["jumps"]
+        found.append(Motion.model_validate(values))
+        if each is not None:
+            found.append(Motion(seconds=1.0))  # stands after its last landing
+    return tuple(found)
+
+
+def right_habits(phases: Sequence[Sequence[Frame]]) -> tuple[str, ...]:
+    """Return the bad habits that are just what is asked for."""
+    verbs = {frame.verb for frames in phases for frame in frames}
+    if verbs <= {Verb.LIE}:
+        return ("does nothing", "lies on its back", "topples over")
+    if verbs <= {Verb.STAND, Verb.STOP, Verb.SIT}:
+        return ("does nothing", "pushes", "pulls")  # constant force holds a pose, too
+    return ("does nothing",) if verbs <= {*_AT_REST, Verb.SIT} else ()
+
+
+def _lasts(frames: Sequence[Frame]) -> float:
+    return max((frame.duration_s or _PHASE_S for frame in frames), default=_PHASE_S)
+
+
+def _motion(frame: Frame, scene: Scene, seconds: float) -> dict[str, Any] | None:
+    """Return what a frame adds to a motion; None if the torso alone does not show it."""
+    if frame.verb in _AT_REST:
+        return {}
+    if frame.verb is Verb.GO:
+        return _going(frame, scene)
+    if frame.verb is Verb.CIRCLE:
+        speed = speed_meant(frame, scene, Draft())[0]
+        return {
+            "forward_mps": 1.05 * speed,
+            "turn_rps": _side(frame) * _CIRCLE_RPS,
+            "circle": True,
+            "stride_hz": _STRIDE_HZ,
+        }
+    if frame.verb is Verb.TURN and frame.amount is None and frame.count is None:
+        return {"turn_rps": _side(frame) * _TURN_RPS, "stride_hz": _STRIDE_HZ}
+    if frame.verb is Verb.JUMP and frame.dimension != "distance" and frame.direction is None:
+        asked = frame.amount.value if frame.amount and frame.amount.unit == "m" else None
+        height = 1.3 * (asked or float(scene.known["jump"])) + 0.1
+        return {"jumps": frame.count or 1, "height_m": height, "seconds_each": 1.5}
+    if frame.verb is Verb.FLIP:
+        count = float(frame.count or 1)
+        sign = 1.0 if frame.direction is Direction.FORWARD else -1.0
+        return {
+            "jumps": int(count),
+            "height_m": 1.0,
+            "pitch_turns": sign * count,
+            "seconds_each": 2.0,
+        }
+    if frame.verb is Verb.HOP:
+        hops = max(1, math.floor(_HOPS_PER_S * seconds))
+        going = {} if frame.direction in (None, Direction.IN_PLACE) else _going(frame, scene)
+        return None if going is None else {**going, "jumps": hops, "height_m": 0.12}
+    return None
+
+
+def _going(frame: Frame, scene: Scene) -> dict[str, Any] | None:
+    if frame.direction is Direction.IN_PLACE or (frame.amount and frame.amount.unit == "m"):
+        return None
+    speed, is_exact = speed_meant(frame, scene, Draft())
+    speed *= 1.0 if is_exact else 1.1
+    match frame.direction:
+        case Direction.LEFT | Direction.SIDEWAYS:
+            return {"left_mps": speed, "stride_hz": _STRIDE_HZ}
+        case Direction.RIGHT:
+            return {"left_mps": -speed, "stride_hz": _STRIDE_HZ}
+        case Direction.BACKWARD:
+            return {"forward_mps": -speed, "stride_hz": _STRIDE_HZ}
+        case _:
+            return {"forward_mps": speed, "stride_hz": _STRIDE_HZ}
+
+
+def _side(frame: Frame) -> float:
+    return -1.0 if frame.direction in (Direction.RIGHT, Direction.CLOCKWISE) else 1.0
