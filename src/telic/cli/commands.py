@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import shlex
 import sys
@@ -125,8 +126,10 @@ class Commands(MutableMapping[str, Any]):
 
 def find(path: str) -> Verb[..., Any, Any]:
     """Return a verb, in the form that the command line has of it."""
-    from telic.cli.terminal import ON_TERMINAL
-
+    if path.startswith("study"):
+        from telic.cli.study_terminal import ON_TERMINAL
+    else:
+        from telic.cli.terminal import ON_TERMINAL
     return ON_TERMINAL[path] if path in ON_TERMINAL else catalogue.load(path)
 
 
@@ -192,7 +195,7 @@ def call(verb: Verb[..., Any, Any], **values: Any) -> None:
     try:
         with ExitStack() as stack:
             request = verb.request(**_read(verb, values), **_inner(verb, values, as_json, stack))
-            result = verb.do(request)
+            result = verb.do(_agreed(verb, request))
     except TelicError as error:
         if debug:
             raise
@@ -203,6 +206,17 @@ def call(verb: Verb[..., Any, Any], **values: Any) -> None:
         show(result)
     if code := verb.exit_code(result):
         raise typer.Exit(code)
+
+
+def _agreed(verb: Verb[..., Any, Any], request: Any) -> Any:
+    """Have the person at the terminal agree to what the verb asks of them."""
+    question = verb.ask(request)
+    if question is None:
+        return request
+    from telic.studies.human import ask_on_terminal
+
+    consent = ask_on_terminal(question.text)
+    return dataclasses.replace(request, consent=consent, seen=question.seen)
 
 
 def _read(verb: Verb[..., Any, Any], values: dict[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from telic.cli import (
     search,
     sessions,
     show,
-    study,
 )
 from telic.cli.commands import Commands
 from telic.verbs.catalogue import PANELS, VERBS
@@ -69,7 +68,6 @@ for module in (
     envs,
     quantities,
     bench,
-    study,
     plugin,
     mcp,
     doctor,

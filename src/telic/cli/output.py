@@ -21,7 +21,7 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
 
 _PIPED_WIDTH = 120
 _VIEWS: dict[str, Callable[[Any], None]] = {}
-_VIEW_MODULES = ("run_views",)
+_VIEW_MODULES = ("run_views", "study_views", "study_run_views")
 
 console = Console(highlight=False)
 errors = Console(stderr=True, highlight=False)
@@ -53,6 +53,13 @@ def table(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[Any
     for row in rows:
         out.add_row(*(escape(number(cell) if not isinstance(cell, str) else cell) for cell in row))
     return out
+
+
+def print_rows(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None = None
+) -> None:
+    """Print a plain table."""
+    console.print(table(title, columns, rows))
 
 
 def number(value: float | int | None, digits: int = 4) -> str:

@@ -11,7 +11,8 @@
 In Python `envs("Ant-v5", every=True)` has the signature of the request, and type checkers know it.
 The command line, the MCP server and HTTP make their options, help and defaults from the fields; a
 field that only a program can fill in (a callback) is `inner`, and one that a server is started
-with rather than asked for (where the runs are) is a `place`.
+with rather than asked for (where the runs are) is a `place`. What a person has to agree to is a
+`Question`, which a door puts to them before the verb is done.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ Result = TypeVar("Result")
 
 Reader = Callable[[Any, str], Any]
 """turns words of the command line into a value; the second argument is the option, for errors"""
-Scope = Literal["argument", "option", "place", "inner"]
+Scope = Literal["argument", "option", "context", "place", "inner"]
 _KEY = "telic"
 
 
@@ -174,6 +175,11 @@ def option(help: str, *flags: str, default: Any = MISSING, kw_only: bool = True,
     return _field(FieldHelp(help, flags, "option", **how), default, kw_only)
 
 
+def context(help: str, *flags: str, default: Value, kw_only: bool = True) -> Value:
+    """Return a field that many verbs share, such as which study is meant; listed after theirs."""
+    return _field(FieldHelp(help, flags, "context"), default, kw_only)
+
+
 def place(
     help: str, *flags: str, default: Value, variable: str | None = None, kw_only: bool = True
 ) -> Value:
@@ -190,7 +196,9 @@ def _field(help: FieldHelp, default: Any, kw_only: bool) -> Any:
     return dataclasses.field(default=default, kw_only=kw_only, metadata={_KEY: help})
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(argument, option, place, inner))
+@dataclass_transform(
+    frozen_default=True, field_specifiers=(argument, option, context, place, inner)
+)
 @dataclass(frozen=True)
 class VerbRequest:
     """Base of all requests: frozen records whose fields carry their own help."""
@@ -247,7 +255,20 @@ def fields_of(request: type[Any]) -> list[RequestField]:
         out.append(
             RequestField(field.name, owner, str(field.type), field.default, field.metadata[_KEY])
         )
-    return sorted(out, key=lambda each: each.help.scope in ("place", "inner"))
+    last = ("context", "place", "inner")
+    return sorted(
+        out, key=lambda each: last.index(each.help.scope) if each.help.scope in last else -1
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a person is asked before a verb is done, and the command that asks it in a terminal."""
+
+    text: str
+    command: tuple[str, ...]
+    seen: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    """hashes of what is shown; a yes holds for nothing else"""
 
 
 class Verb(Generic[Given, Asked, Result]):
@@ -260,8 +281,10 @@ class Verb(Generic[Given, Asked, Result]):
         *,
         examples: str = "",
         exit_code: Callable[[Result], int] = lambda result: 0,
+        question: Callable[[Asked], Question | None] | None = None,
     ) -> None:
         self.request = cast(type[Asked], request)
+        self.question = question
         self.do = function
         self.examples = examples
         self.exit_code = exit_code
@@ -274,6 +297,10 @@ class Verb(Generic[Given, Asked, Result]):
     def __call__(self, *args: Given.args, **kwargs: Given.kwargs) -> Result:
         """Make the request and do it."""
         return self.do(self.request(*args, **kwargs))
+
+    def ask(self, request: Asked) -> Question | None:
+        """Return what a person has to agree to before the request is done; None: nothing."""
+        return None if self.question is None else self.question(request)
 
     def __repr__(self) -> str:
         return f"<verb {self.__name__}>"
@@ -294,6 +321,7 @@ def verb(
     *,
     examples: str = "",
     exit_code: Callable[[Any], int] = lambda result: 0,
+    question: Callable[[Asked], Question | None] | None = None,
 ) -> Callable[[Callable[[Asked], Result]], Verb[Given, Asked, Result]]:
     """Make a function of a request a verb.
 
@@ -301,10 +329,12 @@ def verb(
         request: the record that the function takes.
         examples: shown below the help on the command line.
         exit_code: of the command line, from the result.
+        question: what a person has to agree to first, or None where nobody has to; a door asks it
+            and does the request again with the `consent` and what was `seen`.
     """
 
     def make(function: Callable[[Asked], Result]) -> Verb[Given, Asked, Result]:
-        return Verb(request, function, examples=examples, exit_code=exit_code)
+        return Verb(request, function, examples=examples, exit_code=exit_code, question=question)
 
     return make
 

@@ -25,9 +25,88 @@ def load(path: str) -> Verb[..., Any, Any]:
     return getattr(import_module(f"telic.verbs.{module}"), name)
 
 
+STUDY = Group(
+    help="Experiments with a contract, a ledger and evidence, in any repository.",
+    examples="""
+telic study init --task g1-walk --study speed --says "walk at commanded speed"
+
+telic study contract check
+
+telic study approve budget hardware
+
+telic study state
+
+All commands but [bold]run[/] only read and write files under .telic/ of the repository.
+""",
+    verbs={
+        "init": "study:init",
+        "contract": Group(
+            help="What may be tried, and how it is judged.",
+            verbs={
+                "draft": "study_contract:draft",
+                "check": "study_contract:check",
+                "evaluator": "study_contract:evaluator",
+                "amend": "study_contract:amend",
+            },
+        ),
+        "approve": "study_approvals:approve",
+        "state": "study_state:state",
+        "pause": "study:pause",
+        "resume": "study:resume",
+        "close": "study:close",
+        "import-rlxp": "study:import_rlxp",
+        "ledger": Group(
+            help="The append-only record of the study.",
+            verbs={"verify": "study_approvals:verify", "anchor": "study_approvals:anchor"},
+        ),
+        "audit": "study_contract:audit",
+        "card": "study_contract:card",
+        "confirm": "study_contract:confirm",
+        "candidate": Group(
+            help="Ideas, one bounded change each.",
+            verbs={
+                "new": "study_candidates:draft_candidate",
+                "revise": "study_candidates:revise_candidate",
+                "validate": "study_candidates:validate",
+                "show": "study_candidates:show",
+                "similar": "study_candidates:similar",
+                "withdraw": "study_candidates:withdraw",
+            },
+        ),
+        "baseline": "study_candidates:baseline",
+        "queue": Group(
+            help="Jobs by phase; nothing here starts one.",
+            verbs={
+                "plan": "study_runs:plan",
+                "step": "study_runs:step",
+                "advance": "study_runs:advance",
+                "more-seeds": "study_runs:more_seeds",
+                "check-incumbent": "study_runs:check_incumbent",
+                "batch": "study_runs:batch",
+                "reorder": "study_runs:reorder",
+            },
+        ),
+        "next": "study_state:next_action",
+        "decide": "study_decisions:decide",
+        "revert": "study_decisions:revert",
+        "run": "study_runs:launch_candidate",
+        "metrics": "study_evidence:metrics",
+        "analyze": "study_evidence:analyze",
+        "monitor": "study_evidence:monitor",
+        "reflect": "study_evidence:reflect",
+        "review": "study_evidence:review",
+        "dr-plan": "study_evidence:dr_plan",
+        "dr-summary": "study_evidence:dr_summary",
+        "audit-result": "study_evidence:audit_result",
+        "report": "study_state:report",
+        "from": "study:from_source",
+    },
+)
+
 VERBS: dict[str, str | Group] = {
     "train": "train:train",
     "presets": "train:presets",
+    "study": STUDY,
 }
 
 PANELS: dict[str, tuple[str, ...]] = {

@@ -1,0 +1,346 @@
+"""What people write on a terminal about studies: options for a candidate, one word for all runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from telic.core.verb import Question, Verb, argument, option, verb
+from telic.core.words import integers, pairs, texts
+from telic.errors import ConfigError, UsageError
+from telic.studies.documents.runs import KilledBy
+from telic.verbs import study_approvals, study_runs
+from telic.verbs.study import PersonRequest, StudyRequest, study_verb
+
+if TYPE_CHECKING:
+    from telic.studies.candidate_files import Attachments
+    from telic.studies.documents.candidate import Candidate
+    from telic.studies.launch.launching import Launched
+
+_LOOK_EVERY_S = 0.5
+
+# ---------------------------------------------------------------------------- candidates
+
+
+class PlanOptions(StudyRequest):
+    """What running a candidate takes."""
+
+    steps: int | None = option("Steps of a full training.", default=None)
+    est: Sequence[str] = option("What it costs: gpu_h=2.", default=(), many=True)
+
+    def plan(self, seeds: Sequence[str] = ()) -> dict[str, Any]:
+        """Return the plan that the options say; what is left out is None."""
+        phases = {
+            phase: integers(text, "--seeds") for phase, text in texts(seeds, "--seeds").items()
+        }
+        cost = pairs(self.est, "--est")
+        return {"steps": self.steps, "est": cost or None, "seeds": phases or None}
+
+
+class ChangeOptions(PlanOptions):
+    """A change: a draft file, and options laid over it."""
+
+    draft: Path | None = option(
+        "YAML or JSON with parts of the candidate; options win.", default=None
+    )
+    sets: Sequence[str] = option("Parameter: path=value.", "--set", default=(), many=True)
+    was: Sequence[str] = option("Its value before: path=value.", "--was", default=(), many=True)
+    patch: Path | None = option("Unified diff against the base commit.", default=None)
+    files: Sequence[str] = option(
+        "New content: path/in/repo=path/of/file.", "--file", default=(), many=True
+    )
+    seeds: Sequence[str] = option("phase=1,2,3 or phase=1-5.", default=(), many=True)
+
+    def values(self) -> dict[str, Any]:
+        """Return the parts of the candidate that the file and the options hold."""
+        from telic.studies.yaml_files import read_yaml
+
+        found = {} if self.draft is None else read_yaml(self.draft)
+        if not isinstance(found, dict):
+            raise ConfigError(f"{self.draft} does not hold keys and values.")
+        new, old = pairs(self.sets, "--set"), pairs(self.was, "--was")
+        changed = {path: {"from": old.get(path), "to": value} for path, value in new.items()}
+        _lay_over(found, "change", {"overrides": changed or None})
+        _lay_over(found, "plan", self.plan(self.seeds))
+        return found
+
+    def attachments(self) -> Attachments:
+        """Return the files that come along."""
+        from telic.studies.candidate_files import Attachments
+
+        named = {path: Path(source) for path, source in texts(self.files, "--file").items()}
+        return Attachments(patch=self.patch, files=named)
+
+
+class NewOptions(ChangeOptions):
+    """A new idea, in options."""
+
+    title: str = argument("A few words; they become part of the id.")
+    kind: str | None = option("config, reward_tuning, code, …", default=None)
+    because: str = option("What you think will happen.", default="")
+    mechanism: str = option("Why it should.", default="")
+    expects: str | None = option("metric:max or metric:min:0.1.", default=None)
+    falsifier: str = option("What would show that it is wrong.", default="")
+    evidence: Sequence[str] | None = option(
+        "What motivated it.", "--evidence", default=None, many=True
+    )
+    parents: Sequence[str] | None = option(
+        "Candidate it comes from.", "--parent", default=None, many=True
+    )
+
+    def hypothesis(self) -> dict[str, Any]:
+        """Return the hypothesis that the options say; `expects` is metric:direction:size."""
+        expected = None
+        if self.expects is not None:
+            metric, _, rest = self.expects.partition(":")
+            direction, _, size = rest.partition(":")
+            magnitude = _number(size) if size else None
+            expected = {"metric": metric, "direction": direction or "max", "magnitude": magnitude}
+        return {
+            "statement": self.because,
+            "mechanism": self.mechanism,
+            "expected": expected,
+            "falsifier": self.falsifier,
+        }
+
+
+class ReviseOptions(ChangeOptions):
+    """A change of a candidate, in options."""
+
+    candidate: str = argument("Candidate, e.g. c-0003-more-tracking.")
+    base_revision: int | None = option(
+        "The revision you changed; refused if it is not the last.", default=None
+    )
+
+
+class WrittenCandidate(NamedTuple):
+    """A candidate that was written, and what comes next."""
+
+    candidate: Candidate
+    following: str
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the candidate."""
+        return self.candidate.as_data()
+
+
+_EXAMPLES = """
+telic study candidate new "more tracking" --kind reward_tuning --set reward.weight=2.0
+--was reward.weight=1.0 --because "..." --mechanism "..." --expects success:max
+--falsifier "success does not rise by 0.02" --evidence e-0123456789ab --est gpu_h=2
+
+telic study candidate new "new term" --draft idea.yaml --patch change.diff
+
+telic study candidate validate c-0003-more-tracking
+"""
+
+
+@study_verb(NewOptions, examples=_EXAMPLES)
+def new(request: NewOptions) -> WrittenCandidate:
+    """Write a new draft; what you leave open is filled in from the contract."""
+    from telic.studies.candidate import new_candidate
+
+    values = request.values()
+    given = {
+        "kind": request.kind,
+        "parents": request.parents,
+        "evidence_refs": request.evidence,
+    }
+    values |= {key: value for key, value in given.items() if value is not None}
+    _lay_over(values, "hypothesis", request.hypothesis())
+    candidate = new_candidate(
+        request.open().ledger, request.title, values, request.who, request.attachments()
+    )
+    return WrittenCandidate(candidate, f"Next: telic study candidate validate {candidate.id}")
+
+
+@study_verb(PlanOptions)
+def baseline(request: PlanOptions) -> WrittenCandidate:
+    """Write the baseline: the repository as it is, measured with the contract's seeds."""
+    from telic.studies.candidate import new_candidate
+
+    values: dict[str, Any] = {"kind": "baseline"}
+    _lay_over(values, "plan", request.plan())
+    candidate = new_candidate(request.open().ledger, "baseline", values, request.who)
+    return WrittenCandidate(candidate, f"Next: telic study candidate validate {candidate.id}")
+
+
+@study_verb(ReviseOptions)
+def revise(request: ReviseOptions) -> WrittenCandidate:
+    """Write a new revision of a draft, or mend a candidate in debug; earlier revisions stay."""
+    from telic.studies.candidate import revise_candidate
+
+    candidate = revise_candidate(
+        request.open().ledger,
+        request.candidate,
+        request.values(),
+        request.who,
+        base_revision=request.base_revision,
+        attachments=request.attachments(),
+    )
+    return WrittenCandidate(candidate, f"revision {candidate.revision}")
+
+
+def _lay_over(values: dict[str, Any], part: str, options: dict[str, Any]) -> None:
+    """Lay what the options say over a part of the draft; what is None or empty was not said."""
+    said = {key: value for key, value in options.items() if value not in (None, "")}
+    if said:
+        values[part] = {**(values.get(part) or {}), **said}
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigError(f'"{text}" is not a number.', hint="Write metric:max:0.1.") from None
+
+
+# ---------------------------------------------------------------------------- approvals
+
+
+class ApproveOptions(study_approvals.ApproveRequest):
+    """Approvals, also from and to other machines."""
+
+    file: Path | None = option("Approvals given on another machine.", "--import", default=None)
+    key_file: Path | None = option("The key that signed them there.", "--key", default=None)
+    export: Path | None = option(
+        "Write the approvals that hold to a file.", "--export", default=None
+    )
+
+    def importing(self) -> study_approvals.ImportApprovalsRequest:
+        """Return the request to take approvals over."""
+        assert self.file is not None
+        return study_approvals.ImportApprovalsRequest(
+            self.file, key_file=self.key_file, **_context(self), consent=self.consent
+        )
+
+
+def _approve_question(request: ApproveOptions) -> Question | None:
+    if request.export is not None:
+        return None
+    if request.file is not None:
+        return study_approvals.import_approvals.ask(request.importing())
+    return study_approvals.approve.ask(request)
+
+
+@study_verb(ApproveOptions, question=_approve_question)
+def approve(request: ApproveOptions) -> study_approvals.Approvals:
+    """Approve parts of the contract, or a candidate: a person types a code in a terminal."""
+    if request.export is not None:
+        return study_approvals.export_approvals(request.export, **_context(request))
+    if request.file is not None:
+        return study_approvals.import_approvals.do(request.importing())
+    return study_approvals.approve.do(request)
+
+
+def _context(request: StudyRequest) -> dict[str, Any]:
+    return {name: getattr(request, name) for name in ("root", "actor", "task", "study")}
+
+
+# ---------------------------------------------------------------------------- runs
+
+
+class RunOptions(PersonRequest):
+    """Everything about runs under one word."""
+
+    candidate: str | None = argument("Candidate to launch.", default=None)
+    phase: str | None = option("Phase; the one the candidate is in if left out.", default=None)
+    seed: int | None = option("Seed; the next one of the phase if left out.", default=None)
+    execute: bool = option("Really start it.", "--execute", default=False)
+    confirm: str | None = option("The word RUN_CANDIDATE.", default=None)
+    expect: str | None = option(
+        "First digits of the content hash that you have seen.", default=None
+    )
+    gpu: int | None = option("GPU to take, one of the contract's.", default=None)
+    retry_of: str | None = option("The lost or preempted run that this one repeats.", default=None)
+    wait: bool = option("Stay until the run has ended.", "--wait", default=False)
+    reconcile: bool = option(
+        "Start nothing; settle what ended or vanished.", "--reconcile", default=False
+    )
+    stop: str | None = option("Start nothing; end this run.", default=None)
+    stopped_by: KilledBy = option(
+        "With --stop: user, stop_rule, monitor, budget or preempted.",
+        default="user",
+        what="reason to stop",
+    )
+    because: str = option("With --stop: why.", default="asked to stop")
+
+
+class StartedRun(NamedTuple):
+    """A run that was started, and what it is now."""
+
+    launched: Launched
+    status: str
+    why: str
+    waited: bool
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the launch with how the run stands."""
+        return {**self.launched.model_dump(mode="json"), "status": self.status, "why": self.why}
+
+
+RunAnswer = StartedRun | study_runs.GateLook | study_runs.SettledRuns | study_runs.StoppedRun
+
+
+def _exit_code(answer: RunAnswer) -> int:
+    return 3 if isinstance(answer, study_runs.GateLook) and not answer.open else 0
+
+
+@verb(RunOptions, exit_code=_exit_code)
+def run(request: RunOptions) -> RunAnswer:
+    """Show what a launch would start and which gates are open; with --execute, start it.
+
+    To start: --execute --confirm RUN_CANDIDATE. Exit codes: 0 open or started, 2 wrong usage,
+    3 a gate is shut, 4 validation, 5 integrity, 7 budget, 8 this machine lacks something.
+    """
+    from telic.studies.launch.launching import look
+    from telic.studies.launch.planning import next_request
+    from telic.studies.launch.recovery import reconcile
+    from telic.studies.launch.request import check_words
+
+    check_words(request.execute, request.confirm)
+    if request.stop is not None:
+        how = {"because": request.because, "by": request.stopped_by, **_context(request)}
+        return study_runs.stop_run(request.stop, **how)
+    ledger = request.open().ledger
+    if request.reconcile:
+        return study_runs.SettledRuns(runs=tuple(reconcile(ledger, processes=True)))
+    if request.candidate is None:
+        raise UsageError("Which candidate?", hint="Name one, or use --reconcile or --stop RUN.")
+    launch_request = next_request(ledger, request.candidate, request.phase, request.seed)._replace(
+        execute=request.execute,
+        confirm=request.confirm,
+        expect=request.expect,
+        gpu=request.gpu,
+        retry_of=request.retry_of,
+    )
+    if not request.execute:
+        found = look(ledger, launch_request)
+        return study_runs.GateLook(open=found.is_open, look=found)
+    return _start(request, launch_request)
+
+
+def _start(request: RunOptions, launch_request: Any) -> StartedRun:
+    """Launch, and stay until the run has ended where that was asked for."""
+    from telic.studies.launch.launching import launch
+    from telic.studies.launch.recovery import reconcile
+
+    ledger = request.open().ledger
+    launched = launch(ledger, launch_request, request.who)
+    while request.wait and ledger.state().runs[launched.run].is_live:
+        time.sleep(_LOOK_EVERY_S)
+        reconcile(ledger, processes=True)
+    state = ledger.state().runs[launched.run]
+    return StartedRun(launched, str(state.status), state.why, request.wait)
+
+
+ON_TERMINAL: dict[str, Verb[..., Any, Any]] = {
+    "study_candidates:draft_candidate": new,
+    "study_candidates:baseline": baseline,
+    "study_candidates:revise_candidate": revise,
+    "study_approvals:approve": approve,
+    "study_runs:launch_candidate": run,
+}
+"""verbs of studies that the command line has in a form of its own"""

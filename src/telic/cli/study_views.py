@@ -1,0 +1,335 @@
+"""What verbs of studies come to, on a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+
+from telic.cli.output import console, errors, number, print_facts, print_rows, view
+
+if TYPE_CHECKING:
+    from telic.cli.study_terminal import WrittenCandidate
+    from telic.retelling.tale import Written
+    from telic.studies.deciding import Decided
+    from telic.studies.documents.candidate import Candidate
+    from telic.studies.next import NextAction
+    from telic.studies.scan.records import EntryPoint, RepositoryAudit, Sink
+    from telic.verbs.study import ImportedTrees, LedgerEntry, NewStudy
+    from telic.verbs.study_approvals import Anchor, Approvals, LedgerProof
+    from telic.verbs.study_candidates import (
+        CandidateTable,
+        SimilarCandidates,
+        ValidatedCandidate,
+        WithdrawnCandidate,
+    )
+    from telic.verbs.study_contract import (
+        Amendment,
+        ConfirmedField,
+        ContractView,
+        EvaluatorHashes,
+        TaskCard,
+    )
+    from telic.verbs.study_state import StudyReportFiles, StudyStanding
+
+_DONE = "[green]✓[/]"
+
+
+# ---------------------------------------------------------------------------- the study
+
+
+@view
+def show_new_study(study: NewStudy) -> None:
+    """Print where a new study is."""
+    console.print(f"{_DONE} {study.study} is the active study")
+    print_facts({"contract": study.contract, "ledger": study.ledger})
+    console.print("Next: telic study audit, then fill in the contract: telic study contract check")
+
+
+@view
+def show_imported(trees: ImportedTrees) -> None:
+    """Print what was taken over."""
+    print_rows(
+        ["study", "layout", "files", "ledger lines", "candidates", "new"],
+        [
+            (x.study, x.layout, x.files, x.ledger_lines, len(x.candidates), x.is_new)
+            for x in trees.studies
+        ],
+    )
+
+
+@view
+def show_told(told: Written) -> None:
+    """Print the study that a session or a search became."""
+    news = f"{told.events} new events" if told.events else "nothing new"
+    console.print(f"{_DONE} {told.study} is the active study: {news}")
+    print_facts(
+        {
+            "source": f"{told.source} ({told.ended or 'not ended'})",
+            "candidates": told.candidates,
+            "runs": told.runs,
+            "evidence": told.evidence,
+            "decisions": told.decisions,
+            "trusted": told.incumbent,
+            "folder": told.folder,
+        }
+    )
+    console.print("Next: telic study report")
+
+
+@view
+def show_standing(standing: StudyStanding) -> None:
+    """Print where a study stands and what to do now."""
+    state, following = standing
+    counts = ", ".join(f"{count} {name}" for name, count in state.counts.items() if count)
+    print_facts(
+        {
+            "study": f"{state.study} ({state.study_status})",
+            "ledger": f"{state.ledger_head.seq} events, head {state.ledger_head.hash[:12]}",
+            "contract": state.contract_version and f"version {state.contract_version}",
+            "incumbent": state.incumbent and state.incumbent.candidate,
+            "baseline": state.baseline,
+            "noise floor": state.noise_floor,
+            "candidates": counts or "none",
+            "running": ", ".join(state.active_runs) or None,
+            "not approved": ", ".join(state.pending_approvals) or None,
+            "stopped by": "; ".join(f"{x.rule}: {x.why}" for x in state.fired_stops) or None,
+        }
+    )
+    spent, reserved, left = state.budget.spent, state.budget.reserved, state.budget.left
+    rows = [
+        (name, number(value), number(getattr(reserved, name)), number(getattr(left, name)))
+        for name, value in spent
+        if value is not None or getattr(left, name) is not None
+    ]
+    if rows:
+        console.print()
+        print_rows(["budget", "spent", "reserved", "left"], rows)
+    console.print()
+    print_facts({"next": following.action, "why": following.why, "type": following.command})
+
+
+@view
+def show_next(following: NextAction) -> None:
+    """Print the next safe action."""
+    print_facts({"next": following.action, "why": following.why})
+    for blocking in following.blocking:
+        console.print(f"  [yellow]first:[/] {escape(blocking)}", soft_wrap=True)
+    if following.command:
+        console.print(f"  {escape(following.command)}", soft_wrap=True)
+
+
+@view
+def show_entry(entry: LedgerEntry) -> None:
+    """Print what an event means."""
+    console.print(f"{_DONE} {entry.says}")
+
+
+@view
+def show_report_files(files: StudyReportFiles) -> None:
+    """Print where the report is."""
+    print_facts({"markdown": files.markdown, "page": files.page})
+
+
+# ---------------------------------------------------------------------------- the contract
+
+
+@view
+def show_audit(audit: RepositoryAudit) -> None:
+    """Print what a repository does."""
+    console.print(f"[bold]{escape(audit.name)}[/]  {escape(audit.summary)}", soft_wrap=True)
+    config, reward = audit.config, audit.sources.reward
+    settings = ", ".join(filter(None, (config.primary, *config.secondary))) or "unknown"
+    files = "outside this repository" if reward.external else ", ".join(reward.files[:3])
+    evaluate = _argv(audit.evaluate) or audit.evaluation.style
+    print_rows(
+        ["what", "answer", "sure"],
+        [
+            ("archetype", audit.archetype.replace("_", " "), ""),
+            ("train", _argv(audit.train), _sure(audit.train)),
+            ("evaluate", evaluate, _sure(audit.evaluate)),
+            ("settings", settings, f"{config.confidence:.2f}"),
+            ("numbers", ", ".join(map(_sink, audit.sinks)), ""),
+            ("reward", files, f"{reward.confidence:.2f}"),
+            ("seed", audit.seeds.flag or "unknown", ""),
+        ],
+    )
+    if audit.hazards:
+        print_rows(["hazard", "why"], [(x.id, x.detail) for x in audit.hazards], "Hazards")
+    if audit.unignored:
+        places = escape(", ".join(audit.unignored))
+        console.print(f"[yellow]![/] git does not ignore {places}: add what runs write to")
+        console.print("  .gitignore, or gate G18 finds the tree changed after the first run")
+    console.print(f"[dim]{audit.python_files} Python files read in {audit.seconds:.1f} s[/]")
+
+
+def _sink(sink: Sink) -> str:
+    return sink.name if sink.default else f"{sink.name} (optional)"
+
+
+def _argv(entries: tuple[EntryPoint, ...]) -> str:
+    more = f" and {len(entries) - 1} more" if len(entries) > 1 else ""
+    return " ".join(entries[0].argv) + more if entries else ""
+
+
+def _sure(entries: tuple[EntryPoint, ...]) -> str:
+    return f"{entries[0].confidence:.2f}" if entries else ""
+
+
+@view
+def show_card(card: TaskCard) -> None:
+    """Print the task card."""
+    console.print(card.text, markup=False, soft_wrap=True)
+
+
+@view
+def show_confirmed(confirmed: ConfirmedField) -> None:
+    """Print which field a person stands for."""
+    console.print(f"{_DONE} {escape(confirmed.field)} is confirmed")
+
+
+@view
+def show_contract(contract: ContractView) -> None:
+    """Print what is wrong, what is to be asked, and which approvals hold."""
+    for text in contract.check.problems:
+        console.print(f"[red]✗[/] {escape(text)}", soft_wrap=True)
+    for text in contract.check.questions:
+        console.print(f"[yellow]?[/] {escape(text)}", soft_wrap=True)
+    if contract.ok:
+        console.print(f"{_DONE} version {contract.check.version} is the agreed one")
+    console.print()
+    print_rows(
+        ["approval", "status", "why"], [(x.name, x.status, x.why) for x in contract.approvals]
+    )
+
+
+@view
+def show_evaluator(hashes: EvaluatorHashes) -> None:
+    """Print the hashes of the files that measure."""
+    print_rows(["file", "sha256"], [(file, sha[:12]) for file, sha in hashes.files.items()])
+    console.print("Next: telic study contract amend --reason TEXT")
+
+
+@view
+def show_amendment(amendment: Amendment) -> None:
+    """Print what changed in the contract."""
+    console.print(f"{_DONE} version {amendment.event.data['version']} is agreed on")
+    for dotted, (before, after) in amendment.event.data["diff"].items():
+        console.print(f"  {escape(dotted)}: {escape(str(before))} → {escape(str(after))}")
+    if amendment.voided:
+        console.print(f"[yellow]void now:[/] {', '.join(amendment.voided)}")
+
+
+@view
+def show_approvals(approvals: Approvals) -> None:
+    """Print what was said about what."""
+    console.print(f"{_DONE} {approvals.said}: {', '.join(approvals.keys) or 'nothing'}")
+
+
+@view
+def show_proof(proof: LedgerProof) -> None:
+    """Print how the chain came out."""
+    check = proof.check
+    if not check.ok:
+        errors.print(
+            f"[bold red]✗[/] The ledger is not what was written: line {check.bad_seq} is bad, "
+            f"{escape(check.why)}. Launches and decisions are blocked.",
+            soft_wrap=True,
+        )
+        return
+    console.print(f"{_DONE} {check.events} events, head {check.head.hash[:12]}")
+    anchors = f"{check.anchors_proven} proven by your key"
+    if check.anchors_of_other_keys:
+        anchors += f", {check.anchors_of_other_keys} not checkable here (another key)"
+    console.print(f"anchors: {anchors}; {proof.git_notes} in git notes")
+    for path in proof.collected:
+        console.print(f"put aside: {path}")
+
+
+@view
+def show_anchor(anchor: Anchor) -> None:
+    """Print what was signed."""
+    console.print(f"{_DONE} line {anchor.event.data['head']['seq']} is anchored")
+    if anchor.commit is not None:
+        console.print(f"noted at commit {anchor.commit[:12]} (git push origin refs/notes/telic)")
+
+
+# ---------------------------------------------------------------------------- candidates
+
+
+@view
+def show_written(written: WrittenCandidate) -> None:
+    """Print the candidate's name and what comes next."""
+    candidate = written.candidate
+    console.print(f"{_DONE} {candidate.id}, content {(candidate.content_hash or '')[:12]}")
+    console.print(written.following)
+
+
+@view
+def show_candidate(candidate: Candidate) -> None:
+    """Print one candidate."""
+    said, phase = candidate.hypothesis, f" in {candidate.phase}" if candidate.phase else ""
+    changes = {
+        path: f"{change.from_value} → {change.to}"
+        for path, change in candidate.change.overrides.items()
+    }
+    print_facts(
+        {
+            "candidate": f"{candidate.id}, revision {candidate.revision}",
+            "kind": candidate.kind,
+            "status": f"{candidate.status}{phase}",
+            "hypothesis": said.statement,
+            "because": said.mechanism,
+            "wrong if": said.falsifier,
+            **changes,
+            "patch": candidate.change.patch,
+            "parents": ", ".join(candidate.parents) or None,
+            "content": (candidate.content_hash or "")[:12],
+        }
+    )
+
+
+@view
+def show_candidates(found: CandidateTable) -> None:
+    """Print a table of all candidates."""
+    print_rows(
+        ["candidate", "kind", "status", "phase", "revision"],
+        [
+            (name, x.kind, str(x.status), x.phase or "", x.revision)
+            for name, x in found.candidates.items()
+        ],
+    )
+
+
+@view
+def show_validated(found: ValidatedCandidate) -> None:
+    """Print how the checks went."""
+    outcome = found.outcome
+    rows = [(x.id, "✓" if x.passed else "✗", x.why) for x in outcome.checks]
+    print_rows(["check", "", "why not"], rows)
+    console.print(f"{outcome.candidate} is {outcome.status}")
+
+
+@view
+def show_similar(found: SimilarCandidates) -> None:
+    """Print what resembles a candidate."""
+    print_rows(
+        ["candidate", "alike", "status", "shares"],
+        [(x.candidate, x.likeness, str(x.status), ", ".join(x.shares)) for x in found.similar],
+    )
+
+
+@view
+def show_withdrawn(withdrawn: WithdrawnCandidate) -> None:
+    """Print that an idea was given up."""
+    console.print(f"{_DONE} {withdrawn.candidate.id} is withdrawn")
+
+
+@view
+def show_decision(decided: Decided) -> None:
+    """Print what was decided, or proposed."""
+    if decided.recorded:
+        console.print(f"{_DONE} {decided.decision}: {decided.candidate}, {decided.verdict}")
+        console.print(f"incumbent: {decided.incumbent or 'none'}")
+    else:
+        console.print(f"proposed: {decided.candidate}, {decided.verdict}. {decided.why}")

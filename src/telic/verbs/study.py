@@ -1,0 +1,325 @@
+"""Begin, look at, pause and end a study; and what every verb of a study shares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
+
+from telic.core.config import Record
+from telic.core.verb import (
+    Question,
+    RunsRequest,
+    Verb,
+    VerbRequest,
+    argument,
+    context,
+    inner,
+    option,
+    place,
+    verb,
+)
+from telic.studies.documents.ledger import LedgerEvent
+from telic.studies.documents.registry import StudyKind
+
+if TYPE_CHECKING:
+    from telic.retelling.tale import Written
+    from telic.studies.documents.base import Actor
+    from telic.studies.human import Consent
+    from telic.studies.importing import Imported
+    from telic.studies.study import Study
+
+Given = ParamSpec("Given")
+Asked = TypeVar("Asked")
+Result = TypeVar("Result")
+
+
+class RootRequest(VerbRequest):
+    """A request about a repository."""
+
+    root: Path = place("The repository.", "--root", default=Path())
+    actor: Actor | None = inner("Who asks; None: whoever runs this process.", default=None)
+
+    @property
+    def who(self) -> Actor:
+        """Who asks, as the ledger names them."""
+        from telic.studies.human import current_actor
+
+        return self.actor or current_actor()
+
+
+class StudyRequest(RootRequest):
+    """A request about one study of a repository."""
+
+    task: str | None = context("Task; the active one if left out.", "--task", default=None)
+    study: str | None = context("Study; the active one if left out.", "--study", default=None)
+
+    def open(self) -> Study:
+        """Return the study that is meant."""
+        from telic.studies.study import Study
+
+        return Study.find(self.root, self.task, self.study)
+
+    def terminal_command(self, *words: str) -> tuple[str, ...]:
+        """Return the command that asks a person for the same in a terminal."""
+        task = ("--task", self.task) if self.task else ()
+        study = ("--study", self.study) if self.study else ()
+        return ("telic", "study", *words, *task, *study)
+
+
+class PersonRequest(StudyRequest):
+    """A request that a person may have to agree to."""
+
+    consent: Consent | None = inner(
+        "The yes of a person, which a door has asked for.", default=None
+    )
+    seen: Mapping[str, Any] | None = inner("What the person was shown.", default=None)
+
+    @property
+    def person(self) -> Consent:
+        """The yes of a person; raises GateRefused E_NO_HUMAN without one."""
+        if self.consent is not None:
+            return self.consent
+        from telic.studies.errors import GateRefused
+
+        raise GateRefused(
+            "E_NO_HUMAN",
+            "This needs a person, and nobody was asked.",
+            hint="Run the same command in a terminal.",
+        )
+
+
+def study_verb(
+    request: Callable[Given, Asked],
+    *,
+    examples: str = "",
+    exit_code: Callable[[Any], int] = lambda result: 0,
+    question: Callable[[Asked], Question | None] | None = None,
+) -> Callable[[Callable[[Asked], Result]], Verb[Given, Asked, Result]]:
+    """Make a verb that can start no process and open no connection; see `verb`."""
+
+    def make(function: Callable[[Asked], Result]) -> Verb[Given, Asked, Result]:
+        asked = None if question is None else _offline(question)
+        how = verb(request, examples=examples, exit_code=exit_code, question=asked)
+        return how(_offline(function))
+
+    return make
+
+
+def _offline(function: Callable[[Asked], Result]) -> Callable[[Asked], Result]:
+    @wraps(function)
+    def guarded(request: Asked) -> Result:
+        from telic.studies.offline import offline
+
+        with offline(function.__name__.strip("_").replace("_", " ")):
+            return function(request)
+
+    return guarded
+
+
+# ---------------------------------------------------------------------------- beginning
+
+
+class InitRequest(RootRequest):
+    """A study to begin."""
+
+    task: str = option("Name of the task, e.g. g1-walk.", "--task")
+    study: str = option("Name of the study, e.g. speed.", "--study")
+    says: str = option("What the robot must do.", "--says", default="")
+    kind: StudyKind = option(
+        "external, reward_loop, policy_search, tracking or generic.",
+        "--kind",
+        default="external",
+        what="kind of study",
+    )
+
+
+class NewStudy(Record):
+    """A study that was begun."""
+
+    study: str
+    folder: str
+    contract: str
+    ledger: str
+
+
+@study_verb(InitRequest)
+def init(request: InitRequest) -> NewStudy:
+    """Begin a study: folders, a contract to fill in, a ledger. Twice is once."""
+    from telic.studies.creating import create_study
+
+    folder = create_study(
+        request.root,
+        request.task,
+        request.study,
+        request.who,
+        statement=request.says,
+        kind=request.kind,
+    )
+    return NewStudy(
+        study=folder.name,
+        folder=str(folder.path),
+        contract=str(folder.contract),
+        ledger=str(folder.ledger),
+    )
+
+
+class ImportRequest(RootRequest):
+    """An old tree to take over."""
+
+    source: Path | None = option("The old tree; .rlxp of the repository.", "--from", default=None)
+
+
+class ImportedTrees(NamedTuple):
+    """Studies that were taken over."""
+
+    studies: tuple[Imported, ...]
+
+    def as_data(self) -> list[Any]:
+        """Return the list alone."""
+        return list(self.studies)
+
+
+@study_verb(ImportRequest)
+def import_rlxp(request: ImportRequest) -> ImportedTrees:
+    """Take over an .rlxp tree as history: every byte is kept, the source stays as it is."""
+    from telic.studies.importing import import_rlxp as take_over
+
+    return ImportedTrees(tuple(take_over(request.root, request.who, request.source)))
+
+
+class FromRequest(RootRequest, RunsRequest):
+    """A session or a search to tell as a study."""
+
+    source: str = argument("Session or search: its folder, its id, the start of one, or 'latest'.")
+
+
+@study_verb(FromRequest)
+def from_source(request: FromRequest) -> Written:
+    """Tell a session or a search as a study; again, it adds only what is new.
+
+    The source is read and never written to. The study is made under .telic of --root and becomes
+    the active one: telic study report, state, candidate show and ledger verify work on it.
+    """
+    from telic.retelling.sources import find_source
+    from telic.retelling.writing import retell
+
+    found = find_source(Path(request.runs_dir), request.source)
+    return retell(request.root, found.source.tell(found.path))
+
+
+# ---------------------------------------------------------------------------- pausing and ending
+
+
+class LedgerEntry(NamedTuple):
+    """An event that was entered, and what it means."""
+
+    event: LedgerEvent
+    says: str
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the event."""
+        return self.event.as_data()
+
+
+class EnteredEvent(Record):
+    """An event of the ledger."""
+
+    seq: int
+    type: str
+
+
+class PauseRequest(StudyRequest):
+    """A study to pause."""
+
+    because: str = option("Why.", "--reason", default="asked for")
+
+
+@study_verb(PauseRequest)
+def pause(request: PauseRequest) -> LedgerEntry:
+    """Stop launches until a person resumes the study; running jobs go on."""
+    from telic.studies.pausing import pause_study
+
+    folder = request.open().folder
+    event = pause_study(folder, request.who, request.because)
+    return LedgerEntry(event, f"{folder.name} is paused: {request.because}")
+
+
+class ResumeRequest(PersonRequest):
+    """A study to open again."""
+
+    because: str = option("Why.", "--reason", default="asked for")
+
+
+def _resume_question(request: ResumeRequest) -> Question:
+    from telic.studies.pausing import fired
+
+    folder = request.open().folder
+    return Question(
+        f"Resume {folder.name}? It stopped because: {fired(folder)}",
+        request.terminal_command("resume", "--reason", request.because),
+    )
+
+
+@study_verb(ResumeRequest, question=_resume_question)
+def resume(request: ResumeRequest) -> LedgerEntry:
+    """Open a paused study again; a person has to say so in a terminal."""
+    from telic.studies.pausing import resume_study
+
+    folder = request.open().folder
+    event = resume_study(folder, request.person, request.because)
+    return LedgerEntry(event, f"{folder.name} is open again")
+
+
+class CloseRequest(PersonRequest):
+    """A study to end."""
+
+    because: str = option("Why.", "--reason")
+
+
+def _close_question(request: CloseRequest) -> Question:
+    name = request.open().name
+    return Question(
+        f"Close {name} for good? Nothing more is launched in it.",
+        request.terminal_command("close", "--reason", request.because),
+    )
+
+
+@study_verb(CloseRequest, question=_close_question)
+def close(request: CloseRequest) -> LedgerEntry:
+    """End a study for good and write its last report; a person has to say so in a terminal."""
+    from telic.studies.looking import next_step
+    from telic.studies.pausing import close_study
+    from telic.studies.report.write import write_report
+
+    study = request.open()
+    event = close_study(study.folder, request.person, request.because)
+    write_report(study.ledger, next_step(study.ledger))
+    return LedgerEntry(event, f"{study.name} is closed; its report: {study.folder.report}")
+
+
+class NoteRequest(StudyRequest):
+    """A note for the ledger."""
+
+    text: str = argument("What to remember.")
+    about: str | None = option("Candidate or run it is about.", default=None)
+    key: str | None = option(
+        "A name of your own for this request: sent again, it does nothing twice.", default=None
+    )
+
+
+@study_verb(NoteRequest)
+def add_note(request: NoteRequest) -> EnteredEvent:
+    """Add a note to the ledger, for people and for the next session."""
+    study = request.open()
+    with study.locked():
+        notes = (event for event in study.events if event.type == "note.added")
+        event = next(
+            (x for x in notes if request.key is not None and x.data["request_key"] == request.key),
+            None,
+        )
+        if event is None:
+            facts = {"text": request.text, "request_key": request.key}
+            event = study.append("note.added", request.about, facts, request.who)
+    return EnteredEvent(seq=event.seq, type=event.type)

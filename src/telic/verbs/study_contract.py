@@ -1,0 +1,285 @@
+"""Read a repository, agree on what may be tried and how it is judged, and keep the record of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from telic.core.config import Record, read_value
+from telic.core.verb import Question, argument, option
+from telic.core.words import pairs
+from telic.studies.approvals import Standing
+from telic.studies.contract import ContractCheck
+from telic.studies.documents.ledger import LedgerEvent
+from telic.studies.scan.records import RepositoryAudit
+from telic.verbs.study import PersonRequest, StudyRequest, study_verb
+
+if TYPE_CHECKING:
+    from telic.studies.folder import StudyFolder
+
+# ---------------------------------------------------------------------------- the repository
+
+
+class AuditRequest(StudyRequest):
+    """A repository to read."""
+
+    write: bool = option(
+        "Fill adapter.yaml and the task card of the study's task.", "--write", default=False
+    )
+
+
+@study_verb(AuditRequest)
+def audit(request: AuditRequest) -> RepositoryAudit:
+    """Read the repository: how it trains, evaluates, logs, rewards, and what is risky about it.
+
+    Nothing of the repository is run or imported.
+    """
+    from telic.studies.audit_files import write_audit
+    from telic.studies.scan import audit_repository
+
+    folder = request.open().folder if request.write else None
+    found = audit_repository(request.root)
+    if folder is not None:
+        write_audit(folder, found)
+    return found
+
+
+class TaskCard(Record):
+    """The task card, as it was written."""
+
+    path: str
+    text: str
+
+
+@study_verb(StudyRequest)
+def card(request: StudyRequest) -> TaskCard:
+    """Write the task card anew from the repository; people's own words in it stay."""
+    from telic.studies.audit_files import write_card
+    from telic.studies.scan import audit_repository
+
+    folder = request.open().folder
+    text = write_card(folder, audit_repository(request.root))
+    return TaskCard(path=str(folder.task_card), text=text)
+
+
+class ConfirmRequest(PersonRequest):
+    """A field of the adapter, and what it is."""
+
+    field: str = argument("E.g. commands.train, seeds, metrics.map.return.")
+    value: Any = argument(
+        "What it is; left out: what the adapter says is right.", default=None, metavar="[VALUE]"
+    )
+
+    def chosen(self) -> Any:
+        """Return the value: on a command line all but a command is read as JSON or a list."""
+        is_command = self.field.startswith("commands.") and self.field.count(".") == 1
+        return (
+            self.value if is_command or not isinstance(self.value, str) else read_value(self.value)
+        )
+
+
+class ConfirmedField(Record):
+    """A field of the adapter that a person stands for."""
+
+    field: str
+    value: Any
+    status: str = "confirmed"
+
+
+def _confirm_question(request: ConfirmRequest) -> Question:
+    from telic.studies.confirming import confirm_field
+    from telic.studies.dotted import value_at
+    from telic.studies.yaml_files import yaml_text
+
+    folder = request.open().folder
+    changed = confirm_field(folder.read_adapter(), request.field, request.chosen())
+    value = yaml_text(value_at(changed.as_data(), request.field))
+    given = () if request.value is None else (str(request.value),)
+    return Question(
+        f"{request.field} is\n{value}\nIs that right for {folder.task_id}?",
+        request.terminal_command("confirm", request.field, *given),
+    )
+
+
+@study_verb(ConfirmRequest, question=_confirm_question)
+def confirm(request: ConfirmRequest) -> ConfirmedField:
+    """Confirm or correct a field of adapter.yaml; a person types a code in a terminal."""
+    from telic.studies.confirming import confirm_field
+    from telic.studies.dotted import value_at
+    from telic.studies.yaml_files import rewrite_yaml
+
+    assert request.person
+    folder = request.open().folder
+    changed = confirm_field(folder.read_adapter(), request.field, request.chosen())
+    rewrite_yaml(folder.adapter, changed)
+    return ConfirmedField(field=request.field, value=value_at(changed.as_data(), request.field))
+
+
+# ---------------------------------------------------------------------------- the contract
+
+
+class ContractView(Record):
+    """What stands between the contract and a launch."""
+
+    check: ContractCheck
+    ok: bool
+    approvals: tuple[Standing, ...]
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the check with the approvals in it."""
+        rows = [standing.model_dump(mode="json") for standing in self.approvals]
+        return {**self.check.model_dump(mode="json"), "ok": self.ok, "approvals": rows}
+
+
+def contract_view(folder: StudyFolder) -> ContractView:
+    """Return what is wrong with the contract, what is to be asked, and which approvals hold."""
+    from telic.studies.approvals import standings
+    from telic.studies.contract import check_contract
+    from telic.studies.ledger import Ledger
+
+    found = check_contract(folder)
+    held = standings(folder, Ledger(folder).state())
+    return ContractView(check=found, ok=found.ok, approvals=tuple(held))
+
+
+class DraftContractRequest(StudyRequest):
+    """Answers for the contract."""
+
+    answers: Mapping[str, Any] | None = option(
+        "Dotted place to value, e.g. budget.gpu_h=96; repeatable.",
+        "--set",
+        default=None,
+        many=True,
+        read=pairs,
+    )
+
+
+@study_verb(DraftContractRequest)
+def draft(request: DraftContractRequest) -> ContractView:
+    """Write answers into contract.yaml and say what is still to be asked. Approves nothing."""
+    from telic.studies.contract import draft_contract
+
+    folder = request.open().folder
+    draft_contract(folder, dict(request.answers or {}))
+    return contract_view(folder)
+
+
+@study_verb(StudyRequest, exit_code=lambda found: 0 if found.ok else 4)
+def check(request: StudyRequest) -> ContractView:
+    """Say what is wrong with the contract, what is to be asked, and which approvals hold.
+
+    Approvals whose text has changed are recorded as void. Exit code 4 when something is wrong.
+    """
+    from telic.studies.approvals import void_changed
+
+    folder = request.open().folder
+    void_changed(folder)
+    return contract_view(folder)
+
+
+class EvaluatorRequest(StudyRequest):
+    """The files that measure."""
+
+    files: Sequence[str] = argument(
+        "Files that measure a result; those already named if left out.", default=(), many=True
+    )
+
+
+class EvaluatorHashes(NamedTuple):
+    """What the evaluator's files hold."""
+
+    files: dict[str, str]
+
+    def as_data(self) -> dict[str, str]:
+        """Return the hashes by file."""
+        return self.files
+
+
+@study_verb(EvaluatorRequest)
+def evaluator(request: EvaluatorRequest) -> EvaluatorHashes:
+    """Write the hashes of the evaluator's files into eval_protocol.yaml; then amend."""
+    from telic.studies.evaluator_files import hash_evaluator
+
+    return EvaluatorHashes(hash_evaluator(request.open().folder, request.files))
+
+
+class DraftMetricsRequest(StudyRequest):
+    """What is measured, and how."""
+
+    metric_spec: dict[str, Any] | None = option(
+        "The whole metric_spec.yaml, as JSON.", default=None
+    )
+    protocol: dict[str, Any] | None = option("The whole eval_protocol.yaml, as JSON.", default=None)
+    evaluator: Sequence[str] | None = option(
+        "Files that measure a result; their hashes go into the protocol.", default=None
+    )
+
+
+class WrittenFiles(Record):
+    """Files that were written."""
+
+    files: tuple[str, ...]
+
+
+@study_verb(DraftMetricsRequest)
+def draft_metrics(request: DraftMetricsRequest) -> WrittenFiles:
+    """Write what is measured and how; the contract has to be amended after that."""
+    from telic.studies.documents.metrics import MetricSpec, Protocol
+    from telic.studies.evaluator_files import hash_evaluator
+    from telic.studies.yaml_files import write_yaml
+
+    folder = request.open().folder
+    documents: dict[Path, Any] = {}
+    if request.metric_spec:
+        documents[folder.metric_spec] = MetricSpec.parse(request.metric_spec, "metric_spec")
+    if request.protocol:
+        documents[folder.protocol] = Protocol.parse(request.protocol, "protocol")
+    for path, document in documents.items():
+        write_yaml(path, document)
+    if request.evaluator:
+        hash_evaluator(folder, request.evaluator)
+        documents[folder.protocol] = folder.read_protocol()
+    return WrittenFiles(files=tuple(str(path.relative_to(folder.root)) for path in documents))
+
+
+class AmendRequest(PersonRequest):
+    """An agreement to record."""
+
+    because: str = option("Why it changes.", "--reason", default="")
+
+
+class Amendment(NamedTuple):
+    """A new version of the contract."""
+
+    event: LedgerEvent
+    voided: tuple[str, ...]
+
+    def as_data(self) -> dict[str, Any]:
+        """Return what the ledger says of it, and the approvals that no longer hold."""
+        return {**self.event.data, "voided": list(self.voided)}
+
+
+def _amend_question(request: AmendRequest) -> Question | None:
+    # Before anything is approved the contract is a draft, and whoever drafts it may record it.
+    study = request.open()
+    if not study.state.approvals:
+        return None
+    text = study.folder.contract.read_text("utf-8")
+    return Question(
+        f"{text}\nAmend the contract of {study.name}: {request.because}",
+        request.terminal_command("contract", "amend", "--reason", request.because),
+    )
+
+
+@study_verb(AmendRequest, question=_amend_question)
+def amend(request: AmendRequest) -> Amendment:
+    """Agree on contract.yaml as it is: a new version in the ledger, with what changed and why."""
+    from telic.studies.approvals import void_changed
+    from telic.studies.contract import amend as agree
+
+    study = request.open()
+    actor = request.person.actor if study.state.approvals else request.who
+    event = agree(study.folder, actor, request.because)
+    voided = tuple(str(void.data["key"]) for void in void_changed(study.folder))
+    return Amendment(event, voided)

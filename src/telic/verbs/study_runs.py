@@ -1,0 +1,377 @@
+"""Put runs in order, look at the gates, and start, settle and end runs: the one way to do that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from telic.core.config import Record
+from telic.core.verb import Question, argument, option, verb
+from telic.studies.documents.contract import Amounts
+from telic.studies.documents.runs import Batch, Job, KilledBy
+from telic.studies.launch.launching import Launched, Look
+from telic.studies.launch.recovery import Recovered
+from telic.studies.launch.request import LaunchRequest, check_words, reservation_of
+from telic.studies.queue import QueueStep
+from telic.studies.queueing import Advanced
+from telic.studies.state import BudgetState, RunState, StudyState
+from telic.studies.study import Study
+from telic.verbs.study import PersonRequest, StudyRequest, study_verb
+
+_NAME = "Candidate, e.g. c-0003-more-tracking."
+
+# ---------------------------------------------------------------------------- the queue
+
+
+class JobList(Record):
+    """Jobs that are in the queue now."""
+
+    jobs: tuple[Job, ...]
+
+    def as_data(self) -> list[Any]:
+        """Return the list alone."""
+        return [job.as_data() for job in self.jobs]
+
+
+class PlanRequest(StudyRequest):
+    """A candidate to queue."""
+
+    candidate: str = argument(_NAME)
+    priority: int = option("Higher goes first under that policy.", default=0)
+
+
+@study_verb(PlanRequest)
+def plan(request: PlanRequest) -> JobList:
+    """Queue every phase and seed of a validated candidate; twice is once."""
+    from telic.studies.queueing import plan_candidate
+
+    ledger = request.open().ledger
+    jobs = plan_candidate(ledger, request.candidate, request.who, priority=request.priority)
+    return JobList(jobs=tuple(jobs))
+
+
+@study_verb(StudyRequest)
+def step(request: StudyRequest) -> QueueStep:
+    """Show which jobs may start now and why the others wait; changes nothing."""
+    from telic.studies.queueing import queue_step
+
+    return queue_step(request.open().ledger)
+
+
+class Advances(Record):
+    """Completed candidates: where each goes, and why."""
+
+    candidates: tuple[Advanced, ...]
+
+    def as_data(self) -> list[Any]:
+        """Return the list alone."""
+        return [candidate.as_data() for candidate in self.candidates]
+
+
+@study_verb(StudyRequest)
+def advance(request: StudyRequest) -> Advances:
+    """Send completed candidates to their next phase where its rule allows; says why others stay."""
+    from telic.studies.queueing import advance as send_on
+
+    return Advances(candidates=tuple(send_on(request.open().ledger)))
+
+
+class MoreSeedsRequest(StudyRequest):
+    """An open question."""
+
+    candidate: str = argument(_NAME)
+    because: str = option("Why.", "--because", default="")
+
+
+@study_verb(MoreSeedsRequest)
+def more_seeds(request: MoreSeedsRequest) -> JobList:
+    """Give an open question another block of five fresh seeds, in both arms."""
+    from telic.studies.queueing import more_seeds as ask_for_seeds
+
+    ledger = request.open().ledger
+    jobs = ask_for_seeds(ledger, request.candidate, request.who, request.because)
+    return JobList(jobs=tuple(jobs))
+
+
+@study_verb(StudyRequest)
+def check_incumbent(request: StudyRequest) -> JobList:
+    """Queue held-out seeds for the incumbent and the one before it, side by side."""
+    from telic.studies.queueing import plan_incumbent_check
+
+    return JobList(jobs=tuple(plan_incumbent_check(request.open().ledger, request.who)))
+
+
+class BatchRequest(StudyRequest):
+    """Candidates to plan together."""
+
+    batch: str = argument("Name of the batch, e.g. weights.")
+    candidates: Sequence[str] = argument("Validated candidates.", many=True)
+    goal: str = option("What the batch is to find out.", default="")
+
+
+@study_verb(BatchRequest)
+def batch(request: BatchRequest) -> Batch:
+    """Plan candidates side by side, each with its GPU and worktree; written to experiments.yaml."""
+    from telic.studies.batches import plan_batch
+
+    ledger = request.open().ledger
+    return plan_batch(ledger, request.batch, request.goal, list(request.candidates), request.who)
+
+
+def _priorities(words: Sequence[str], flag: str) -> dict[str, int]:
+    from telic.core.words import integers, texts
+
+    return {name: integers(text, flag)[0] for name, text in texts(words, flag).items()}
+
+
+class ReorderRequest(StudyRequest):
+    """How jobs are put in order."""
+
+    order: Literal["fifo", "priority", "successive_halving"] | None = option(
+        "fifo, priority or successive_halving.", default=None
+    )
+    eta: int | None = option("One in so many goes on.", default=None, minimum=2)
+    priorities: Mapping[str, int] | None = option(
+        "candidate=number; higher goes first.",
+        "--priority",
+        default=None,
+        many=True,
+        read=_priorities,
+    )
+
+
+class QueueOrder(NamedTuple):
+    """The order that jobs become ready in."""
+
+    queue: Any
+
+    def as_data(self) -> Any:
+        """Return the queue."""
+        return self.queue.as_data()
+
+
+@study_verb(ReorderRequest)
+def reorder(request: ReorderRequest) -> QueueOrder:
+    """Change the order in which jobs become ready."""
+    from telic.studies.ordering import reorder as put_in_order
+
+    return QueueOrder(
+        put_in_order(
+            request.open().ledger,
+            request.who,
+            order=request.order,
+            eta=request.eta,
+            priorities=dict(request.priorities or {}),
+        )
+    )
+
+
+# ---------------------------------------------------------------------------- looking
+
+
+class RunLine(Record):
+    """A run in a list."""
+
+    id: str
+    run: RunState
+
+
+class RunList(Record):
+    """Runs of a study, the oldest first."""
+
+    runs: tuple[RunLine, ...]
+    left_out: int
+
+
+class QueryRequest(StudyRequest):
+    """Which runs to list."""
+
+    candidate: str | None = option("Only runs of this candidate.", default=None)
+    phase: str | None = option("Only runs of this phase.", default=None)
+    status: str | None = option("Only runs with this status.", default=None)
+    limit: int = option("At most so many, the newest.", default=100, minimum=1, maximum=1000)
+
+
+@study_verb(QueryRequest)
+def query_runs(request: QueryRequest) -> RunList:
+    """List runs; telic://TASK/STUDY/runs/RUN/metrics has the numbers of one."""
+    lines = [
+        RunLine(id=name, run=run)
+        for name, run in request.open().state.runs.items()
+        if request.candidate in (None, run.candidate)
+        and request.phase in (None, run.phase)
+        and request.status in (None, run.status)
+    ]
+    left_out = max(0, len(lines) - request.limit)
+    return RunList(runs=tuple(lines[-request.limit :]), left_out=left_out)
+
+
+class BudgetView(Record):
+    """What was spent, is held and is left."""
+
+    budget: BudgetState
+    exhausted: tuple[str, ...]
+    reservation: Amounts | None = None
+    """what one run of the named candidate would hold"""
+    shortfalls: tuple[str, ...] = ()
+    """why that would not fit"""
+
+
+class BudgetRequest(StudyRequest):
+    """What may still be spent."""
+
+    candidate: str | None = option("Would one run of it fit?", default=None)
+
+
+@study_verb(BudgetRequest)
+def budget_check(request: BudgetRequest) -> BudgetView:
+    """Say what was spent, is held and is left, and whether a run of a candidate would fit."""
+    from telic.studies.budget import exhausted, shortfalls
+    from telic.studies.launch.planning import next_request
+
+    study = request.open()
+    state: StudyState = study.state
+    view = BudgetView(budget=state.budget, exhausted=tuple(exhausted(state)))
+    if request.candidate is None:
+        return view
+    launch_next = next_request(study.ledger, request.candidate)
+    needed = reservation_of(study.candidate(request.candidate).plan, launch_next.phase)
+    missing = shortfalls(state, needed, request.candidate, launch_next.phase)
+    return view.model_copy(update={"reservation": needed, "shortfalls": tuple(missing)})
+
+
+class GatesRequest(StudyRequest):
+    """A launch to look at."""
+
+    candidate: str = argument(_NAME)
+    phase: str | None = option("Phase; the one the candidate is in if left out.", default=None)
+    seed: int | None = option("Seed; the next one of the phase if left out.", default=None)
+
+
+class GateLook(Record):
+    """What a launch would start, and which gates are open."""
+
+    open: bool
+    look: Look
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the gates and the start, with whether all are open."""
+        return {**self.look.model_dump(mode="json"), "open": self.open}
+
+
+@study_verb(GatesRequest)
+def check_gates(request: GatesRequest) -> GateLook:
+    """Evaluate the gates G01 to G24 and show what a launch would start; starts nothing."""
+    from telic.studies.launch.launching import look
+    from telic.studies.launch.planning import next_request
+
+    ledger = request.open().ledger
+    launch_next = next_request(ledger, request.candidate, request.phase, request.seed)
+    found = look(ledger, launch_next, processes=False)
+    return GateLook(open=found.is_open, look=found)
+
+
+# ---------------------------------------------------------------------------- starting and ending
+
+
+class StartRequest(PersonRequest):
+    """A run to start."""
+
+    candidate: str = argument(_NAME)
+    confirm: str = option("The word RUN_CANDIDATE.")
+    phase: str | None = option("Phase; the one the candidate is in if left out.", default=None)
+    seed: int | None = option("Seed; the next one of the phase if left out.", default=None)
+
+
+def _launch_question(request: StartRequest) -> Question | None:
+    from telic.studies.launch.planning import next_request
+
+    check_words(True, request.confirm)
+    study = request.open()
+    run = next_request(study.ledger, request.candidate, request.phase, request.seed)
+    content = study.candidate(request.candidate).compute_hash()
+    seen = {"phase": run.phase, "seed": run.seed, "content_hash": content}
+    words = ("run", request.candidate, "--phase", run.phase, "--seed", str(run.seed))
+    return Question(
+        f"Start {request.candidate} of {study.name} in phase {run.phase} with seed {run.seed}? "
+        f"Content {content[:12]}.",
+        request.terminal_command(*words, "--execute", "--confirm", request.confirm),
+        {**seen, "needs_nobody": _is_pre_approved(study, run)},
+    )
+
+
+def _is_pre_approved(study: Study, run: LaunchRequest) -> bool:
+    """Say whether the contract lets a run of this class start without a question."""
+    if study.contract.automation.launch != "pre_approved":
+        return False
+    return study.experiment_standing(run.candidate, run.phase).status == "approved"
+
+
+@verb(StartRequest, question=_launch_question)
+def launch_candidate(request: StartRequest) -> Launched:
+    """Start one run, if every gate is open; the person is asked unless it is pre-approved.
+
+    It goes on by itself: look at it with monitor_run, and end with settle_runs and analyze_run.
+    """
+    from telic.studies.launch.launching import launch
+
+    seen = dict(request.seen or {})
+    actor = request.who if seen.get("needs_nobody") else request.person.actor
+    run = LaunchRequest(
+        request.candidate,
+        seen["phase"],
+        seen["seed"],
+        execute=True,
+        confirm=request.confirm,
+        expect=seen["content_hash"],
+    )
+    return launch(request.open().ledger, run, actor)
+
+
+class SettledRuns(Record):
+    """What became of the runs that were active."""
+
+    runs: tuple[Recovered, ...]
+
+    def as_data(self) -> list[Any]:
+        """Return the list alone."""
+        return [run.model_dump(mode="json") for run in self.runs]
+
+
+@study_verb(StudyRequest)
+def settle_runs(request: StudyRequest) -> SettledRuns:
+    """Bring the ledger in line with runs that ended or vanished; starts and stops nothing.
+
+    Jobs of a scheduler are asked after by `telic study run --reconcile` in a terminal.
+    """
+    from telic.studies.launch.recovery import reconcile
+
+    return SettledRuns(runs=tuple(reconcile(request.open().ledger)))
+
+
+class StopRequest(StudyRequest):
+    """A run to end."""
+
+    run: str = argument("Run, e.g. r-20260801T090000Z-k3f9qa.")
+    because: str = option("Why; kept in the ledger.", default="asked to stop")
+    by: KilledBy = option("Who ends it.", default="user", what="reason to stop")
+
+
+class StoppedRun(Record):
+    """A run that was asked to end."""
+
+    run: str
+    next: str = "settle_runs"
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the run."""
+        return {"run": self.run, "asked_to_stop": True}
+
+
+@verb(StopRequest)
+def stop_run(request: StopRequest) -> StoppedRun:
+    """Ask a run to end."""
+    from telic.studies.launch.stopping import stop_run as ask_to_stop
+
+    ask_to_stop(request.open().ledger, request.run, request.by, request.because)
+    return StoppedRun(run=request.run)
