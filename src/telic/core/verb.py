@@ -20,7 +20,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -106,12 +106,14 @@ class RequestField:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The words of a Literal; empty for other types."""
-        return tuple(
-            word
+        """The words of a Literal, or of a sequence of them; empty for other types."""
+        items = [
+            item
             for part in self.alternatives
-            if get_origin(part) is Literal
-            for word in get_args(part)
+            for item in (get_args(part) if get_origin(part) is Sequence else (part,))
+        ]
+        return tuple(
+            word for item in items if get_origin(item) is Literal for word in get_args(item)
         )
 
 
@@ -211,9 +213,11 @@ class VerbRequest:
         """Refuse words that a field does not know."""
         for field, choices in _choices_of(type(self)):
             value = getattr(self, field.name)
-            if isinstance(value, str) and value not in choices:
-                what = field.help.what or field.name.replace("_", " ")
-                raise UnknownName(what, value, list(choices))
+            words = value if isinstance(value, tuple | list) else (value,)
+            for word in words:
+                if isinstance(word, str) and word not in choices:
+                    what = field.help.what or field.name.replace("_", " ")
+                    raise UnknownName(what, word, list(choices))
 
     def values(self) -> dict[str, Any]:
         """Return the fields by name."""
