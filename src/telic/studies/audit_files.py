@@ -5,15 +5,14 @@ from __future__ import annotations
 from telic.storage.files import write_text
 from telic.studies.card import render_card
 from telic.studies.folder import StudyFolder
-from telic.studies.scan.adapter import draft_adapter, keep_confirmed
-from telic.studies.scan.hints import matching_hints
+from telic.studies.scan.adapter import draft_adapter, keep_confirmed, matching_presets
 from telic.studies.scan.records import RepositoryAudit
 from telic.studies.yaml_files import rewrite_yaml, write_yaml
 
 
 def write_audit(folder: StudyFolder, found: RepositoryAudit) -> None:
     """Fill adapter.yaml and the task card; confirmed fields and people's comments stay."""
-    drafted = draft_adapter(found, folder.root, matching_hints(found.packages))
+    drafted = draft_adapter(found, folder.root, matching_presets(found.packages))
     if folder.adapter.exists():
         rewrite_yaml(folder.adapter, keep_confirmed(drafted, folder.read_adapter()))
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from telic.studies.scan.records import Evidence, RepositoryAudit, SourceFinding
+from telic.studies.scan.records import RepositoryAudit, SourceFinding, SourceLine
 
 BEGIN, END = "<!-- scan -->", "<!-- /scan -->"
 _BLOCK = re.compile(re.escape(BEGIN) + r".*?" + re.escape(END) + r"\n?", re.S)
@@ -47,7 +47,7 @@ def _size(audit: RepositoryAudit) -> str:
     return f"{audit.python_files} Python files, {audit.archetype.replace('_', ' ')}."
 
 
-def _place(evidence: tuple[Evidence, ...]) -> str:
+def _place(evidence: tuple[SourceLine, ...]) -> str:
     return f" ({evidence[0].path}:{evidence[0].line})" if evidence else ""
 
 

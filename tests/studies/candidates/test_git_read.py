@@ -4,8 +4,8 @@ import pytest
 
 from telic.errors import Refused
 from telic.studies import git_read
-from telic.studies.scan.ignoring import find_unignored
 from telic.studies.scan.records import OutputFinding, Sink
+from telic.studies.scan.runs import find_unignored
 
 GOOD = "--- a/reward.py\n+++ b/reward.py\n@@ -1 +1 @@\n-weight = 1\n+weight = 2\n"
 

@@ -12,8 +12,13 @@ from telic.studies.confirming import confirm_field
 from telic.studies.documents.adapter import Adapter
 from telic.studies.errors import InvalidDocument
 from telic.studies.scan import audit_repository
-from telic.studies.scan.adapter import draft_adapter, keep_confirmed
-from telic.studies.scan.hints import MOST_CONFIDENCE, load_hints, matching_hints
+from telic.studies.scan.adapter import (
+    MOST_CONFIDENCE,
+    draft_adapter,
+    keep_confirmed,
+    load_presets,
+    matching_presets,
+)
 
 
 @pytest.fixture
@@ -55,7 +60,7 @@ def test_network_sinks_come_with_what_silences_them(unpack):
 def test_hints_fill_only_what_the_tree_did_not_answer(unpack):
     root = unpack("library_only")
     found = audit_repository(root)
-    hints = matching_hints((*found.packages, "mjlab"))
+    hints = matching_presets((*found.packages, "mjlab"))
     adapter = draft_adapter(found, root, hints)
     assert adapter.commands.train is not None and adapter.commands.train.argv[0] == "train"
     held = adapter.provenance["commands.train"]
@@ -65,9 +70,9 @@ def test_hints_fill_only_what_the_tree_did_not_answer(unpack):
 
 
 def test_hints_apply_to_their_stack_only():
-    assert {hint.name for hint in load_hints()} == {"generic", "holosoma", "mjlab"}
-    assert [hint.name for hint in matching_hints(("torch",))] == ["generic"]
-    assert all(hint.confidence <= MOST_CONFIDENCE for hint in load_hints())
+    assert {hint.name for hint in load_presets()} == {"generic", "holosoma", "mjlab"}
+    assert [hint.name for hint in matching_presets(("torch",))] == ["generic"]
+    assert all(hint.confidence <= MOST_CONFIDENCE for hint in load_presets())
 
 
 def test_a_correction_confirms_and_survives_another_scan(drafted):

@@ -12,8 +12,8 @@ import pytest
 from telic.errors import UsageError
 from telic.studies.offline import offline
 from telic.studies.scan import audit_repository
-from telic.studies.scan.outline import outline
-from telic.studies.scan.signals import Signals
+from telic.studies.scan.records import Signals
+from telic.studies.scan.settings import outline
 from telic.studies.scan.syntax import ModuleFacts
 from telic.studies.scan.tree import RepositoryTree
 
@@ -99,7 +99,7 @@ def test_outline_reads_keys_by_indentation():
 
 
 def test_guards_follow_conditions_and_early_returns():
-    from telic.studies.scan.reading import read_module
+    from telic.studies.scan.reader import read_module
 
     facts: ModuleFacts = read_module(
         "m.py",

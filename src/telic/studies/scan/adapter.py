@@ -1,10 +1,19 @@
-"""An adapter from a scan: every field with how sure we are of it and the lines behind it."""
+"""An adapter from a scan: every field with how sure we are of it and the lines behind it.
+
+Presets of named stacks only pre-fill what the tree did not answer.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import tomllib
+from importlib import resources
 from pathlib import Path
+from typing import Any
 
+from pydantic import Field
+
+from telic.core.config import Record
 from telic.studies.documents.adapter import (
     Adapter,
     Commands,
@@ -23,21 +32,33 @@ from telic.studies.documents.adapter import (
     Seeds,
 )
 from telic.studies.dotted import put_at, value_at
-from telic.studies.scan.hints import Hint, apply_hints
 from telic.studies.scan.records import (
     SURE_ENOUGH,
     EntryPoint,
-    Evidence,
     RepositoryAudit,
     Sink,
     SourceFinding,
+    SourceLine,
 )
 from telic.studies.scan.vocabulary import VOCABULARY
 
+MOST_CONFIDENCE = 0.4
+"""a preset is a guess until the tree confirms it"""
 _PARTS = ("reward", "termination", "curriculum", "randomization", "policy", "evaluator")
 
 
-def draft_adapter(audit: RepositoryAudit, root: Path, hints: tuple[Hint, ...] = ()) -> Adapter:
+class AdapterPreset(Record):
+    """What a stack usually looks like."""
+
+    name: str
+    packages: tuple[str, ...] = Field(default=(), description="import names; empty: every stack")
+    confidence: float = Field(default=MOST_CONFIDENCE, ge=0, le=MOST_CONFIDENCE)
+    fields: dict[str, Any] = Field(description="adapter fields by dotted name")
+
+
+def draft_adapter(
+    audit: RepositoryAudit, root: Path, presets: tuple[AdapterPreset, ...] = ()
+) -> Adapter:
     """Turn a scan into an adapter; what is not sure enough stays empty and says so."""
     train = audit.train[0] if audit.train else None
     evaluate = audit.evaluate[0] if audit.evaluate else None
@@ -71,7 +92,7 @@ def draft_adapter(audit: RepositoryAudit, root: Path, hints: tuple[Hint, ...] = 
         ),
         provenance=_provenance(audit, root),
     )
-    return apply_hints(adapter, hints)
+    return apply_presets(adapter, presets)
 
 
 def _command(audit: RepositoryAudit, entry: EntryPoint | None) -> CommandSpec | None:
@@ -105,12 +126,12 @@ def _files(found: SourceFinding) -> FileSet:
     return FileSet(globs=() if found.external else found.files, external=found.external)
 
 
-def _places(evidence: tuple[Evidence, ...]) -> str:
+def _places(evidence: tuple[SourceLine, ...]) -> str:
     return ", ".join(f"{each.path}:{each.line}" for each in evidence[:3])
 
 
 def _provenance(audit: RepositoryAudit, root: Path) -> dict[str, Provenance]:
-    def stated(confidence: float, evidence: tuple[Evidence, ...]) -> Provenance:
+    def stated(confidence: float, evidence: tuple[SourceLine, ...]) -> Provenance:
         sure = confidence >= SURE_ENOUGH
         quotes = tuple(_quote(root, each) for each in evidence[:5])
         return Provenance(
@@ -139,7 +160,7 @@ def _provenance(audit: RepositoryAudit, root: Path) -> dict[str, Provenance]:
     return held
 
 
-def _quote(root: Path, evidence: Evidence) -> Quote:
+def _quote(root: Path, evidence: SourceLine) -> Quote:
     lines = (root / evidence.path).read_text("utf-8", errors="replace").splitlines()
     text = lines[evidence.line - 1] if 0 < evidence.line <= len(lines) else ""
     digest = hashlib.sha256(text.strip().encode()).hexdigest()
@@ -154,3 +175,43 @@ def keep_confirmed(drafted: Adapter, held: Adapter) -> Adapter:
             put_at(data, field, value_at(old, field))
             data["provenance"][field] = old["provenance"][field]
     return Adapter.parse(data, "adapter")
+
+
+def load_presets() -> tuple[AdapterPreset, ...]:
+    """Return every shipped preset; those for a named stack before the generic one."""
+    files = resources.files("telic.studies.scan").joinpath("presets").iterdir()
+    presets = [AdapterPreset.model_validate(tomllib.loads(f.read_text("utf-8"))) for f in files]
+    return tuple(sorted(presets, key=lambda preset: (not preset.packages, preset.name)))
+
+
+def matching_presets(packages: tuple[str, ...]) -> tuple[AdapterPreset, ...]:
+    """Return the presets that apply to a repository which holds or imports these packages."""
+    known = set(packages)
+    return tuple(p for p in load_presets() if not p.packages or known & set(p.packages))
+
+
+def apply_presets(adapter: Adapter, presets: tuple[AdapterPreset, ...]) -> Adapter:
+    """Fill fields whose provenance is unknown; they are inferred with low confidence."""
+    data = adapter.as_data()
+    for preset in presets:
+        for field, value in preset.fields.items():
+            held = data["provenance"].get(field)
+            if held is not None and held["status"] == "unknown" and not held["confidence"]:
+                _fill(data, field, value)
+                data["provenance"][field] = {
+                    "status": "inferred",
+                    "confidence": preset.confidence,
+                    "evidence": [],
+                    "x-hint": preset.name,
+                }
+    return Adapter.parse(data, "adapter")
+
+
+def _fill(data: dict[str, Any], field: str, value: Any) -> None:
+    *path, last = field.split(".")
+    for name in path:
+        data = data[name]
+    if isinstance(value, dict) and isinstance(data[last], dict):
+        data[last] = {**data[last], **value}
+    else:
+        data[last] = value

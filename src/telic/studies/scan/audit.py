@@ -7,22 +7,17 @@ import time
 from pathlib import Path
 
 from telic.studies.scan.config_system import find_config_system
-from telic.studies.scan.context import Scan
+from telic.studies.scan.entry_points import RepositoryScan
 from telic.studies.scan.evaluation import find_evaluation
-from telic.studies.scan.hazard_rules import Findings
-from telic.studies.scan.hazards_evaluation import EVALUATION
-from telic.studies.scan.hazards_harm import HARM
-from telic.studies.scan.hazards_packages import PACKAGES
+from telic.studies.scan.hazards import HARM, RESULTS, Findings, find_hazards
 from telic.studies.scan.hazards_running import RUNNING
-from telic.studies.scan.ignoring import find_unignored
 from telic.studies.scan.records import Archetype, RepositoryAudit
-from telic.studies.scan.runs import find_metrics, find_outputs, find_seeds
+from telic.studies.scan.runs import find_metrics, find_outputs, find_seeds, find_unignored
 from telic.studies.scan.sinks import find_sinks
 from telic.studies.scan.task_sources import find_task_sources
-from telic.studies.scan.training_calls import takes_gradient_steps
 from telic.studies.scan.tree import RepositoryTree
 
-RULES = (*HARM, *EVALUATION, *RUNNING, *PACKAGES)
+RULES = (*HARM, *RESULTS, *RUNNING)
 """every hazard rule; the name of each is the hazard it looks for"""
 _SINGLE_FILES = 3
 
@@ -39,7 +34,7 @@ def audit_repository(root: Path) -> RepositoryAudit:
 
 
 def _audit(tree: RepositoryTree, started: float) -> RepositoryAudit:
-    scan = Scan(tree)
+    scan = RepositoryScan(tree)
     found = Findings(
         scan,
         find_config_system(scan),
@@ -67,37 +62,30 @@ def _audit(tree: RepositoryTree, started: float) -> RepositoryAudit:
         outputs=found.outputs,
         unignored=find_unignored(tree.root, found.outputs, found.sinks),
         metrics=find_metrics(scan),
-        hazards=tuple(each for rule in RULES for each in rule(found)),
+        hazards=tuple(find_hazards(RULES, found)),
         packages=_packages(scan),
         unreadable=tuple(
-            path for path, facts in scan.repository.modules.items() if facts.broken is not None
+            facts.path for facts in scan.repository.modules.values() if facts.broken is not None
         ),
     )
 
 
-def _packages(scan: Scan) -> tuple[str, ...]:
-    held = {
-        path.rpartition("/")[0].rpartition("/")[2]
-        for path in scan.tree.python
-        if path.endswith("/__init__.py")
-    }
-    imported = {
-        origin.partition(".")[0]
-        for path in scan.source_files
-        for origin in scan.repository.modules[path].import_lines
-    }
-    return tuple(sorted(held | imported))
+def _packages(scan: RepositoryScan) -> tuple[str, ...]:
+    inits = (path for path in scan.tree.python if path.endswith("/__init__.py"))
+    own = {path.split("/")[-2] for path in inits}
+    origins = (origin for facts in scan.sources() for origin in facts.import_lines)
+    imported = {origin.partition(".")[0] for origin in origins}
+    return tuple(sorted(own | imported))
 
 
 def _archetype(found: Findings) -> Archetype:
     scan = found.scan
-    learners = {path for path, call in scan.source_calls() if takes_gradient_steps(call)}
     if not scan.train:
         own_reward = not found.sources.reward.external
-        return "environments" if own_reward and len(learners) < _SINGLE_FILES else "library"
+        return "environments" if own_reward and len(scan.learners) < _SINGLE_FILES else "library"
     if all(scan.tree.place(entry.path) == "example" for entry in scan.train):
         return "library_with_examples"
-    alone = [entry for entry in scan.train if entry.path in learners]
+    alone = [entry for entry in scan.train if entry.path in scan.learners]
     if len(alone) >= _SINGLE_FILES and 2 * len(alone) > len(scan.train):
         return "single_file_trainers"
     return "framework"

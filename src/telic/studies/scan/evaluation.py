@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from telic.studies.scan.context import Scan
-from telic.studies.scan.records import EvaluationFinding, Evidence
+from telic.studies.scan.entry_points import RepositoryScan
+from telic.studies.scan.records import EvaluationFinding, quote
 from telic.studies.scan.repository import Spot
 from telic.studies.scan.settings import Setting
 from telic.studies.scan.syntax import Assignment
@@ -28,122 +28,99 @@ _RANDOMISED = re.compile(
     r"(noise|rand|perturb|push|curriculum|corruption|disturb|friction|event|dropout|augment)", re.I
 )
 _DISPLAY = re.compile(r"headless|render|viewer|display|no_render|visualize", re.I)
+_EVALUATES = re.compile(r"\b(eval\w*|test|play|enjoy)\b")
+_PLAYS = re.compile(r"(play|eval|test)", re.I)
 _OFF = (False, None, 0, 0.0, "none", "off")
 
 
-def find_evaluation(scan: Scan) -> EvaluationFinding:
+def find_evaluation(scan: RepositoryScan) -> EvaluationFinding:
     """Return how evaluation happens: by a script, by a flag, inside training, or not at all."""
     if scan.evaluate:
-        return _by_script(scan)
+        entry, reach = scan.evaluate[0], scan.eval_reach
+        displays = [s for s in scan.settings.on_entry(entry.path) if _DISPLAY.search(s.name)]
+        return EvaluationFinding(
+            style="script",
+            emits_scalars=_emits(scan, reach),
+            headless=_is_headless(displays[0]) if displays else None,
+            needs_network=_needs_network(scan, reach),
+            turned_off=tuple(dict.fromkeys(each.target for each in turned_off(scan)))[:20],
+            evidence=entry.evidence[:4],
+        )
     flag = eval_flag(scan)
     if flag:
-        evidence = Evidence(path=flag.path, line=flag.line, note=f"flag {flag.flag or flag.name}")
         return EvaluationFinding(
             style="same_entry",
-            flag=flag.flag or flag.name,
-            evidence=(evidence,),
+            flag=flag.label,
+            evidence=(quote(flag, f"flag {flag.label}"),),
             emits_scalars=_emits(scan, scan.train_reach),
-            needs_network=_network(scan, scan.train_reach),
+            needs_network=_needs_network(scan, scan.train_reach),
         )
-    embedded = list(_embedded(scan))
+    embedded = tuple(
+        quote(call, f"{call.name}(…) while training")
+        for call in scan.calls(scan.any_train_reach)
+        if _EMBEDDED.match(call.last)
+    )
     if embedded:
-        return EvaluationFinding(style="embedded", emits_scalars=True, evidence=tuple(embedded[:4]))
+        return EvaluationFinding(style="embedded", emits_scalars=True, evidence=embedded[:4])
     return EvaluationFinding(style="none")
 
 
-def _by_script(scan: Scan) -> EvaluationFinding:
-    reach = scan.eval_reach
-    entry = scan.evaluate[0]
-    headless = next(
-        (each for each in scan.settings.on_entry(entry.path) if _DISPLAY.search(each.name)), None
-    )
-    return EvaluationFinding(
-        style="script",
-        emits_scalars=_emits(scan, reach),
-        headless=_is_headless(headless),
-        needs_network=_network(scan, reach),
-        turned_off=tuple(dict.fromkeys(each.target for _, each in turned_off(scan)))[:20],
-        evidence=entry.evidence[:4],
-    )
-
-
-def _is_headless(setting: Setting | None) -> bool | None:
-    if setting is None or not setting.known:
+def _is_headless(setting: Setting) -> bool | None:
+    if not setting.known:
         return None
-    shows = "headless" in setting.name or "no" in setting.name.lstrip("-").split("_")[0:1]
-    return bool(setting.default) if shows else not setting.default
+    hides = "headless" in setting.name or "no" in setting.name.lstrip("-").split("_")[0:1]
+    return bool(setting.default) if hides else not setting.default
 
 
-def eval_flag(scan: Scan) -> Setting | None:
+def eval_flag(scan: RepositoryScan) -> Setting | None:
     """Return the flag of the training command that makes it evaluate instead."""
-    near = scan.files(scan.train_reach)
     told = _told_flag(scan)
     if told:
         return told
-    for setting in scan.settings.flags + scan.settings.fields:
-        if setting.path not in near[:12] or not setting.flag:
+    near = [*scan.near][:12]
+    for setting in scan.declared():
+        if setting.path not in near or not setting.flag:
             continue
         bare = setting.name.rpartition(".")[2]
-        if _EVAL_FLAG.match(bare):
-            return setting
-        if _MODE_FLAG.match(bare) and re.search(
-            r"\b(eval\w*|test|play|enjoy)\b", scan.tree.line(setting.path, setting.line)
-        ):
+        line = scan.tree.line(setting.path, setting.line)
+        if _EVAL_FLAG.match(bare) or (_MODE_FLAG.match(bare) and _EVALUATES.search(line)):
             return setting
     return None
 
 
-def _told_flag(scan: Scan) -> Setting | None:
+def _told_flag(scan: RepositoryScan) -> Setting | None:
     """Return a word of a documented training command that asks for evaluation: `test=True`."""
     files = {entry.path for entry in scan.train[:3]}
-    for each in scan.documented:
-        for word in each.words if each.resolved in files else ():
+    for command in scan.documented:
+        for word in command.words if command.resolved in files else ():
             name, equals, value = word.partition("=")
             if _EVAL_FLAG.match(name) and (not equals or value.lower() == "true"):
-                return Setting(name, None, False, word, each.path, each.line)
+                return Setting(name, None, False, word, command.path, command.line)
     return None
 
 
-def _embedded(scan: Scan) -> Iterator[Evidence]:
-    for path, call in scan.calls(scan.any_train_reach):
-        if _EMBEDDED.match(call.last):
-            yield Evidence(path=path, line=call.line, note=f"{call.name}(…) while training")
-
-
-def _emits(scan: Scan, reach: dict[Spot, int]) -> bool:
+def _emits(scan: RepositoryScan, reach: dict[Spot, int]) -> bool:
     """Whether evaluation writes or prints a number that says how well the policy did."""
-    for path, call in scan.calls(reach):
+    for call in scan.calls(reach):
         if _SCALARS.match(call.last):
-            line = scan.tree.line(path, call.line)
+            line = scan.tree.line(call.path, call.line)
             if _MEASURES.search(line) and ("{" in line or "," in line or "%" in line):
                 return True
     return False
 
 
-def _network(scan: Scan, reach: dict[Spot, int]) -> bool:
-    downloads = VOCABULARY.table("downloads")
-    return any(
-        call.last in downloads["calls"] or call.name in downloads["roots"]
-        for _, call in scan.calls(reach)
-    )
+def _needs_network(scan: RepositoryScan, reach: dict[Spot, int]) -> bool:
+    return any(VOCABULARY.is_download(call.name) for call in scan.calls(reach))
 
 
-def turned_off(scan: Scan) -> Iterator[tuple[str, Assignment]]:
+def turned_off(scan: RepositoryScan) -> Iterator[Assignment]:
     """Return assignments in evaluation code that switch training randomisation off."""
-    for entry in scan.evaluate[:4]:
-        for each in scan.repository.modules[entry.path].assignments:
-            if "." in each.target and _RANDOMISED.search(each.target) and _is_off(each.value):
-                yield entry.path, each
-    for path, each in scan.repository.assignments(scan.source_files):
-        # a configuration for playing that derives from the one for training
-        in_play = re.search(r"(play|eval|test)", each.scope, re.I)
-        if (
-            in_play
-            and "." in each.target
-            and _RANDOMISED.search(each.target)
-            and _is_off(each.value)
-        ):
-            yield path, each
+    entries = [entry.path for entry in scan.evaluate[:4]]
+    # also a configuration for playing that derives from the one for training
+    playing = (each for each in scan.assignments(scan.source_files) if _PLAYS.search(each.scope))
+    for each in (*scan.assignments(entries), *playing):
+        if "." in each.target and _RANDOMISED.search(each.target) and _is_off(each.value):
+            yield each
 
 
 def _is_off(value: object) -> bool:

@@ -1,15 +1,19 @@
-"""Hazards of running at all: displays, simulators, devices, budgets, folders."""
+"""Hazards of running at all: displays, simulators, devices, budgets, folders, packages."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from telic.studies.scan.hazard_rules import Findings, at, hazard, imports, train_calls
-from telic.studies.scan.records import Evidence, HazardFinding
+from telic.studies.scan.documents import requirements
+from telic.studies.scan.entry_points import RepositoryScan
+from telic.studies.scan.hazards import Alarm, Findings, RuleBook, imported, imports, where
+from telic.studies.scan.records import SourceLine, quote
 from telic.studies.scan.repository import Spot
-from telic.studies.scan.settings import Setting
+from telic.studies.scan.settings import Setting, bare
+from telic.studies.scan.vocabulary import VOCABULARY
 
+RUNNING = RuleBook()
 _VIDEO = re.compile(r"^(capture_video|record_video|save_video|video|render|record|log_video\w*)$")
 _SAVE = re.compile(
     r"^(save_model|save_checkpoints?|checkpoint|save|upload_model|save_freq|save_interval"
@@ -30,216 +34,231 @@ _LATEST = re.compile(
     r"get_latest_checkpoint|get_checkpoint_path|last_checkpoint"
 )
 _UNIQUE = re.compile(r"time|date|uuid|seed|stamp|now|run_id|exp_id|\{.*id\}", re.I)
+_FIXED_BUDGETS = VOCABULARY.words("fixed_budgets")
+_ACTIVATES = re.compile(
+    r"conda activate|source \S*(activate|setup)\S*|isaaclab\.sh|python\.sh|module load"
+)
 
 
-def _settings(found: Findings, pattern: re.Pattern[str]) -> Iterator[Setting]:
+def _settings(found: Findings, pattern: str | re.Pattern[str]) -> Iterator[Setting]:
     """Settings of the training command with such a name, nearest first."""
     scan = found.scan
-    near = scan.files(scan.train_reach)
-    order = {path: index for index, path in enumerate(near)}
     matching = [
-        each
-        for each in (*scan.settings.flags, *scan.settings.fields)
-        if pattern.match(each.name.lstrip("-").rpartition(".")[2].replace("-", "_"))
-        and each.path in order
+        setting
+        for setting in scan.declared()
+        if setting.path in scan.near and re.match(pattern, bare(setting.name))
     ]
-    yield from sorted(matching, key=lambda each: (not each.flag, order[each.path]))
+    yield from sorted(matching, key=lambda setting: (not setting.flag, scan.near[setting.path]))
     if found.config.primary in ("hydra", "yaml"):
         roots = tuple(f"{root}/" for root in found.config.roots)
         for name, settings in scan.settings.by_name.items():
-            if pattern.match(name):
-                yield from (each for each in settings if each.path.startswith(roots))
+            if re.match(pattern, name):
+                yield from (setting for setting in settings if setting.path.startswith(roots))
 
 
-def display_by_default(found: Findings) -> Iterator[HazardFinding]:
+def _default(setting: Setting, detail: str) -> Alarm:
+    return Alarm(detail, [_quote(setting)])
+
+
+def _quote(setting: Setting) -> SourceLine:
+    return quote(setting, f"{setting.name} = {setting.default}")
+
+
+def _first_match(scan: RepositoryScan, path: str, pattern: re.Pattern[str]) -> list[SourceLine]:
+    """Return the first place of a file's text that matches."""
+    match = pattern.search(scan.tree.text(path))
+    if match is None:
+        return []
+    return [SourceLine(path=path, line=scan.tree.line_of(path, match.start()), note=match[0])]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+@RUNNING.rule
+def display_by_default(found: Findings) -> Alarm | None:
     """A window opens unless told otherwise."""
-    for each in _settings(found, re.compile(r"^headless$")):
-        if each.known and each.default is False:
-            yield hazard(
-                "display_by_default", "opens a window unless headless is set", [_place(each)]
-            )
-            return
-    for path, call in train_calls(found):
+    for setting in _settings(found, r"^headless$"):
+        if setting.known and setting.default is False:
+            return _default(setting, "opens a window unless headless is set")
+    for call in found.scan.training_calls():
         if call.keywords.get("render_mode") == "human":
-            yield hazard(
-                "display_by_default",
-                "renders for people",
-                [at(path, call.line, "render_mode=human")],
-            )
-            return
+            return Alarm("renders for people", [quote(call, "render_mode=human")])
+    return None
 
 
-def renders_by_default(found: Findings) -> Iterator[HazardFinding]:
+@RUNNING.rule
+def renders_by_default(found: Findings) -> Alarm | None:
     """Videos are made unless told otherwise."""
-    for each in _settings(found, _VIDEO):
-        if each.known and each.default is True:
-            yield hazard(
-                "renders_by_default", f"{each.flag or each.name} is on by default", [_place(each)]
-            )
-            return
+    for setting in _settings(found, _VIDEO):
+        if setting.known and setting.default is True:
+            return _default(setting, f"{setting.label} is on by default")
+    return None
 
 
-def proprietary_simulator(found: Findings) -> Iterator[HazardFinding]:
+@RUNNING.rule
+def proprietary_simulator(found: Findings) -> Alarm | None:
     """A simulator that cannot simply be installed."""
-    seen = imports(found, "simulators_proprietary")
-    if seen:
-        names = sorted({each.note.removeprefix("imports ") for each in seen})
-        yield hazard("proprietary_simulator", f"needs {', '.join(names)}", seen)
+    lines = imports(found, "simulators_proprietary")
+    return where(lines, f"needs {imported(lines)}")
 
 
-def gpu_required(found: Findings) -> Iterator[HazardFinding]:
+@RUNNING.rule
+def gpu_required(found: Findings) -> Alarm | None:
     """No run without a graphics card."""
-    seen = imports(found, "simulators_gpu")
-    for each in _settings(found, re.compile(r"^(device|rl_device|sim_device)$")):
-        if isinstance(each.default, str) and each.default.startswith(("cuda", "gpu")):
-            text = found.scan.tree.text(each.path)
-            if "is_available" not in text:
-                seen.append(_place(each))
-    if seen:
-        yield hazard("gpu_required", "expects a GPU by default", seen)
+    lines = imports(found, "simulators_gpu")
+    for setting in _settings(found, r"^(device|rl_device|sim_device)$"):
+        on_gpu = isinstance(setting.default, str) and setting.default.startswith(("cuda", "gpu"))
+        if on_gpu and "is_available" not in found.scan.tree.text(setting.path):
+            lines.append(_quote(setting))
+    return where(lines, "expects a GPU by default")
 
 
-def checkpoint_off_by_default(found: Findings) -> Iterator[HazardFinding]:
+@RUNNING.rule
+def checkpoint_off_by_default(found: Findings) -> Alarm | None:
     """Nothing is saved unless asked for."""
-    for each in _settings(found, _SAVE):
-        if each.known and (each.default is False or each.default in (-1, 0)):
-            yield hazard(
-                "checkpoint_off_by_default", f"{each.flag or each.name} is off", [_place(each)]
-            )
-            return
+    for setting in _settings(found, _SAVE):
+        if setting.known and (setting.default is False or setting.default in (-1, 0)):
+            return _default(setting, f"{setting.label} is off")
+    return None
 
 
-def config_not_cli_overridable(found: Findings) -> Iterator[HazardFinding]:
+@RUNNING.rule
+def config_not_cli_overridable(found: Findings) -> Alarm | None:
     """Settings that only an edit of the source changes."""
-    if found.scan.train and found.config.override_style in (None, "source_edit"):
-        entry = found.scan.train[0]
-        yield hazard(
-            "config_not_cli_overridable", f"{entry.path} takes no settings", entry.evidence[:1]
-        )
+    if not found.scan.train or found.config.override_style not in (None, "source_edit"):
+        return None
+    entry = found.scan.train[0]
+    return Alarm(f"{entry.path} takes no settings", entry.evidence[:1])
 
 
-def budget_hardcoded(found: Findings) -> Iterator[HazardFinding]:
+@RUNNING.rule
+def budget_hardcoded(found: Findings) -> Alarm | None:
     """A training length written into the call."""
-    names = {
-        "total_timesteps",
-        "num_timesteps",
-        "max_iterations",
-        "num_learning_iterations",
-        "n_steps",
-        "total_steps",
-        "timesteps",
-        "max_epoch",
-    }
     entries = {entry.path for entry in found.scan.train[:1]}
-    for path, call in found.scan.calls(found.scan.train_reach):
-        if path in entries and call.last in {"learn", "train", "fit"}:
-            fixed = [value for name, value in call.keywords.items() if name in names] or [
-                value for value in call.args[:1] if isinstance(value, int | float)
-            ]
-            if any(
-                isinstance(value, int | float) and not isinstance(value, bool) for value in fixed
-            ):
-                yield hazard(
-                    "budget_hardcoded", f"{call.name}({fixed[0]})", [at(path, call.line, call.name)]
-                )
-                return
+    for call in found.scan.calls(found.scan.train_reach):
+        if call.path in entries and call.last in {"learn", "train", "fit"}:
+            fixed = [value for name, value in call.keywords.items() if name in _FIXED_BUDGETS]
+            fixed = fixed or [value for value in call.args[:1] if isinstance(value, int | float)]
+            if any(map(_is_number, fixed)):
+                return Alarm(f"{call.name}({fixed[0]})", [quote(call, call.name)])
+    return None
 
 
-def long_default_budget(found: Findings) -> Iterator[HazardFinding]:
+@RUNNING.rule
+def long_default_budget(found: Findings) -> Alarm | None:
     """A default that runs for hours or days."""
     for pattern, most in ((_STEPS, _LONG_STEPS), (_ITERATIONS, _LONG_ITERATIONS)):
-        for each in _settings(found, pattern):
-            value = each.default
-            if isinstance(value, int | float) and not isinstance(value, bool) and value >= most:
-                yield hazard("long_default_budget", f"{each.name} = {value:g}", [_place(each)])
-                return
+        for setting in _settings(found, pattern):
+            if _is_number(setting.default) and setting.default >= most:
+                return _default(setting, f"{setting.name} = {setting.default:g}")
+    return None
 
 
-def nested_search(found: Findings) -> Iterator[HazardFinding]:
+@RUNNING.rule
+def nested_search(found: Findings) -> Alarm | None:
     """A search over settings inside the training command."""
-    paths = found.scan.files(found.scan.any_train_reach)
-    seen = imports(found, "search", paths)
-    if seen:
-        yield hazard("nested_search", "may start a search of its own", seen)
+    lines = imports(found, "search", found.scan.train_files)
+    return where(lines, "may start a search of its own")
 
 
-def multiple_trainers(found: Findings) -> Iterator[HazardFinding]:
+@RUNNING.rule
+def multiple_trainers(found: Findings) -> Alarm | None:
     """More than one command trains."""
     places: dict[tuple[str, int], str] = {}
     for entry in found.scan.train:
         training = found.scan.repository.nearest_training(Spot(entry.path, entry.function))
         if training:
-            places.setdefault((training.path, training.call.line), entry.path)
-    if len(places) > 1:
-        seen = [at(path, 1, "trains") for path in places.values()]
-        yield hazard("multiple_trainers", f"{len(places)} commands train; choose one", seen)
+            places.setdefault((training.call.path, training.call.line), entry.path)
+    if len(places) < 2:
+        return None
+    lines = [SourceLine(path=path, line=1, note="trains") for path in places.values()]
+    return Alarm(f"{len(places)} commands train; choose one", lines)
 
 
-def no_entrypoint(found: Findings) -> Iterator[HazardFinding]:
+@RUNNING.rule
+def no_entrypoint(found: Findings) -> Alarm | None:
     """A library: nothing here trains by itself."""
-    if not found.scan.train:
-        yield hazard("no_entrypoint", "no training command in this repository")
+    return None if found.scan.train else Alarm("no training command in this repository")
 
 
-def precision_changes_result(found: Findings) -> Iterator[HazardFinding]:
+@RUNNING.rule
+def precision_changes_result(found: Findings) -> Alarm | None:
     """Reduced or changed precision."""
-    seen: list[Evidence] = []
-    for path in found.scan.files(found.scan.any_train_reach):
-        match = _PRECISION.search(found.scan.tree.text(path))
-        if match:
-            line = found.scan.tree.text(path)[: match.start()].count("\n") + 1
-            seen.append(at(path, line, match[0]))
-    if seen:
-        yield hazard("precision_changes_result", "precision depends on settings or hardware", seen)
+    scan = found.scan
+    lines = [line for path in scan.train_files for line in _first_match(scan, path, _PRECISION)]
+    return where(lines, "precision depends on settings or hardware")
 
 
-def latest_run_default(found: Findings) -> Iterator[HazardFinding]:
+@RUNNING.rule
+def latest_run_default(found: Findings) -> Alarm | None:
     """The newest run is taken when none is named."""
-    paths = found.scan.files({**found.scan.any_train_reach, **found.scan.eval_reach})
-    for path in paths:
-        for call in found.scan.repository.modules[path].calls:
+    scan = found.scan
+    for path in scan.files({**scan.any_train_reach, **scan.eval_reach}):
+        for call in scan.repository.modules[path].calls:
             if _LATEST.search(call.last):
-                note = f"{call.name}(…)"
-                yield hazard(
-                    "latest_run_default",
-                    "takes the newest run when none is named",
-                    [at(path, call.line, note)],
-                )
-                return
-    for each in (*found.scan.settings.flags, *found.scan.settings.fields):
-        if each.name.endswith("load_run") and each.known and each.default in (-1, "-1", ".*"):
-            yield hazard(
-                "latest_run_default", "load_run defaults to the newest run", [_place(each)]
-            )
-            return
+                place = quote(call, f"{call.name}(…)")
+                return Alarm("takes the newest run when none is named", [place])
+    for setting in scan.declared():
+        is_latest = setting.known and setting.default in (-1, "-1", ".*")
+        if is_latest and setting.name.endswith("load_run"):
+            return _default(setting, "load_run defaults to the newest run")
+    return None
 
 
-def output_dir_collision(found: Findings) -> Iterator[HazardFinding]:
+@RUNNING.rule
+def output_dir_collision(found: Findings) -> Alarm | None:
     """Two runs with equal settings write into one folder."""
     template = found.outputs.run_dir_template
-    if found.scan.train and template and not _UNIQUE.search(template) and "{" not in template:
-        yield hazard(
-            "output_dir_collision", f"every run writes to {template}", found.outputs.evidence
-        )
+    if not found.scan.train or not template or "{" in template or _UNIQUE.search(template):
+        return None
+    return Alarm(f"every run writes to {template}", found.outputs.evidence)
 
 
-def _place(setting: Setting) -> Evidence:
-    return at(setting.path, setting.line, f"{setting.name} = {setting.default}")
+@RUNNING.rule
+def env_version_floats(found: Findings) -> Alarm | None:
+    """Environment packages without a version bound."""
+    names = VOCABULARY.table("environments")["packages"]
+    environments = {name.replace("_", "-").lower() for name in names}
+    lines = [
+        quote(each, f"{each.name} {each.bound}".strip())
+        for each in requirements(found.scan.tree)
+        if each.name in environments
+        and (not each.bound or (each.bound.startswith(("@", ">")) and "<" not in each.bound))
+    ]
+    return where(lines, "environment packages are not pinned")
 
 
-RUNNING = (
-    display_by_default,
-    renders_by_default,
-    proprietary_simulator,
-    gpu_required,
-    checkpoint_off_by_default,
-    config_not_cli_overridable,
-    budget_hardcoded,
-    long_default_budget,
-    nested_search,
-    multiple_trainers,
-    no_entrypoint,
-    precision_changes_result,
-    latest_run_default,
-    output_dir_collision,
-)
+@RUNNING.rule
+def unmaintained_part(found: Findings) -> Alarm | None:
+    """Packages nobody looks after any more."""
+    lines = imports(found, "unmaintained")
+    return where(lines, f"rests on {imported(lines)}")
+
+
+@RUNNING.rule
+def behaviour_depends_on_installed_packages(found: Findings) -> Alarm | None:
+    """Imports that are forgiven when missing."""
+    modules = found.scan.repository.modules
+    lines = [
+        SourceLine(path=path, line=modules[path].import_lines[origin], note=f"{origin} is optional")
+        for path in found.scan.train_files
+        for origin in sorted(modules[path].optional_imports)
+        if found.scan.repository.module(origin.partition(".")[0]) is None
+    ]
+    names = ", ".join(dict.fromkeys(line.note.split()[0] for line in lines[:6]))
+    return where(lines, f"changes with {names}")
+
+
+@RUNNING.rule
+def env_activation_required(found: Findings) -> Alarm | None:
+    """Something has to be entered before the command works."""
+    for path in found.scan.tree.paths:
+        name = path.rpartition("/")[2].lower()
+        is_doc = path.startswith("docs/") and name.endswith((".md", ".rst"))
+        if name.startswith("readme") or is_doc:
+            lines = _first_match(found.scan, path, _ACTIVATES)
+            if lines:
+                return Alarm(lines[0].note, lines)
+    return None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
 
 from pydantic import Field
 
@@ -19,12 +21,31 @@ Archetype = Literal[
 ]
 
 
-class Evidence(Record):
+class SourceLine(Record):
     """A line of the repository and what it says."""
 
     path: str
     line: int
     note: str
+
+
+class Placed(Protocol):
+    """Anything that stands on a line of a file."""
+
+    @property
+    def path(self) -> str:
+        """The file, relative to the root."""
+        ...
+
+    @property
+    def line(self) -> int:
+        """The line, counted from one."""
+        ...
+
+
+def quote(fact: Placed, note: str) -> SourceLine:
+    """Return where something stands, with what it says."""
+    return SourceLine(path=fact.path, line=fact.line, note=note)
 
 
 class EntryPoint(Record):
@@ -36,7 +57,7 @@ class EntryPoint(Record):
     """the file it comes down to"""
     function: str = ""
     confidence: float
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[SourceLine, ...] = ()
     hazardous: bool = False
     """drives hardware; never offered as a command"""
 
@@ -61,7 +82,7 @@ class ConfigFinding(Record):
     detail: str = ""
     roots: tuple[str, ...] = ()
     confidence: float = 0.0
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[SourceLine, ...] = ()
     defaults: dict[str, Default] = Field(default={})
     """effective defaults of the settings that matter: logger, seed, headless, device, steps"""
 
@@ -79,7 +100,7 @@ class Sink(Record):
     via: str | None = None
     """the dependency that writes it"""
     confidence: float
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[SourceLine, ...] = ()
 
 
 class RewardTerm(Record):
@@ -99,7 +120,7 @@ class SourceFinding(Record):
     files: tuple[str, ...] = ()
     external: bool = False
     confidence: float = 0.0
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[SourceLine, ...] = ()
 
 
 class TaskSources(Record):
@@ -135,7 +156,7 @@ class EvaluationFinding(Record):
     needs_network: bool | None = None
     turned_off: tuple[str, ...] = ()
     """training randomisation it switches off"""
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[SourceLine, ...] = ()
 
 
 class SeedFinding(Record):
@@ -145,7 +166,7 @@ class SeedFinding(Record):
     default: Any = None
     controllable: bool = False
     claims_determinism: bool = False
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[SourceLine, ...] = ()
 
 
 class OutputFinding(Record):
@@ -153,7 +174,7 @@ class OutputFinding(Record):
 
     run_dir_template: str | None = None
     checkpoint_glob: str | None = None
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[SourceLine, ...] = ()
 
 
 class HazardFinding(Record):
@@ -161,7 +182,7 @@ class HazardFinding(Record):
 
     id: str
     detail: str
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[SourceLine, ...] = ()
 
 
 class RepositoryAudit(Record):
@@ -191,3 +212,42 @@ class RepositoryAudit(Record):
     """top-level packages it holds or imports"""
     unreadable: tuple[str, ...] = ()
     """Python files that do not parse"""
+
+
+_CAP = 0.5
+_SHOWN = 8
+
+
+@dataclass(slots=True)
+class Signals:
+    """Evidence for one answer; a signal against it caps the confidence at one half."""
+
+    scale: float = 1.0
+    """how much the place of the answer counts"""
+    weights: list[float] = field(default_factory=list[float])
+    evidence: list[SourceLine] = field(default_factory=list[SourceLine])
+
+    def add(self, weight: float, path: str, line: int, note: str) -> None:
+        """Count a signal."""
+        self.weights.append(weight)
+        self.evidence.append(SourceLine(path=path, line=line, note=note))
+
+    @property
+    def confidence(self) -> float:
+        """One minus the chance that every signal misleads."""
+        sure = combined(weight * self.scale for weight in self.weights if weight > 0)
+        return round(min(sure, _CAP) if any(weight < 0 for weight in self.weights) else sure, 3)
+
+    @property
+    def strongest(self) -> tuple[SourceLine, ...]:
+        """The evidence worth showing, strongest first."""
+        order = sorted(range(len(self.weights)), key=lambda index: -abs(self.weights[index]))
+        return tuple(self.evidence[index] for index in order[:_SHOWN])
+
+
+def combined(confidences: Iterable[float]) -> float:
+    """Return how sure several independent signals are together: 1 - (1 - a)(1 - b)."""
+    doubt = 1.0
+    for confidence in confidences:
+        doubt *= 1 - confidence
+    return 1 - doubt

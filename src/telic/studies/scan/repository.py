@@ -8,18 +8,51 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-from telic.studies.scan.reading import read_module
-from telic.studies.scan.syntax import Assignment, Call, Class, Function, ModuleFacts
-from telic.studies.scan.training_calls import takes_gradient_steps, trains
+from telic.studies.scan.reader import read_module
+from telic.studies.scan.syntax import CallSite, Class, Function, is_symbol
 from telic.studies.scan.tree import RepositoryTree
+from telic.studies.scan.vocabulary import VOCABULARY
 
 REACH = 4
 """calls followed from an entry point"""
 TRAINING_METHODS = ("learn", "train", "fit", "run_experiment", "run_training")
+_ALWAYS_TRAIN = VOCABULARY.words("training_calls")
+_GRADIENT = VOCABULARY.words("gradient_calls")
+_TRAINER = re.compile(
+    r"(trainer|runner|agent|algo|algorithm|learner|experiment|solver|player|ppo|sac|td3|ddpg|dqn)\w*$",
+    re.I,
+)
+_RUNS_TRAINING = re.compile(r"(trainer|learner|experiment|algo)", re.I)
+_MODES = re.compile(
+    r"(model|net|network|actor|critic|policy|module|encoder|decoder|self|nn)\w*$", re.I
+)
 _RUNNER = re.compile(r"runner|trainer|learner|experiment", re.I)
 _COMMAND = re.compile(r"\.(main|automain|command)$")
 _REEXPORTS = 6
 _MOST_TRAINERS = 12
+
+
+def trains(call: CallSite) -> bool:
+    """Whether a call hands over to a trainer."""
+    owner = call.name.rpartition(".")[0]
+    if call.last in _ALWAYS_TRAIN:
+        return True
+    if call.last not in {"train", "run", "fit"} or not owner:
+        return False
+    receiver = owner.rpartition(".")[2].removesuffix("()")
+    if call.last == "run":
+        return bool(_RUNS_TRAINING.search(receiver))
+    # net.train(False) only switches a mode
+    if _TRAINER.search(receiver) and not isinstance(call.args[:1] and call.args[0], bool):
+        return True
+    values = [value for value in call.args if not isinstance(value, bool)]
+    return bool(values or call.keywords) and not _MODES.match(receiver)
+
+
+def takes_gradient_steps(call: CallSite) -> bool:
+    """Whether a call is part of a hand-written optimisation loop."""
+    owner = call.name.rpartition(".")[0].lower()
+    return call.last in _GRADIENT or (call.last in {"step", "update"} and "optim" in owner)
 
 
 class Spot(NamedTuple):
@@ -32,8 +65,7 @@ class Spot(NamedTuple):
 class Training(NamedTuple):
     """The nearest training call from an entry point."""
 
-    path: str
-    call: Call
+    call: CallSite
     distance: int
 
 
@@ -42,16 +74,14 @@ class Repository:
 
     def __init__(self, tree: RepositoryTree) -> None:
         self.tree = tree
-        self.modules: dict[str, ModuleFacts] = {}
         self._edges: dict[Spot, tuple[Spot, ...]] = {}
-        for path in tree.python:
-            self.modules[path] = read_module(path, tree.text(path))
+        self.modules = {path: read_module(path, tree.text(path)) for path in tree.python}
 
     @cached_property
     def _modules_by_name(self) -> dict[str, str]:
         """Dotted names to files, also without leading folders such as `src`."""
         names: dict[str, str] = {}
-        for path in sorted(self.modules, key=lambda each: each.count("/")):
+        for path in sorted(self.modules, key=lambda path: path.count("/")):
             parts = path.removesuffix(".py").removesuffix("/__init__").split("/")
             for start in range(len(parts)):
                 names.setdefault(".".join(parts[start:]), path)
@@ -61,52 +91,53 @@ class Repository:
     def functions(self) -> dict[Spot, Function]:
         """Every function by its place."""
         return {
-            Spot(path, f"{each.scope}.{each.name}".lstrip(".")): each
+            Spot(path, function.full_name): function
             for path, facts in self.modules.items()
-            for each in facts.functions
+            for function in facts.functions
         }
 
     @cached_property
-    def classes(self) -> dict[str, list[tuple[str, Class]]]:
+    def classes(self) -> dict[str, list[Class]]:
         """Every class by its bare name."""
-        found: dict[str, list[tuple[str, Class]]] = defaultdict(list)
-        for path, facts in self.modules.items():
+        by_name: dict[str, list[Class]] = defaultdict(list)
+        for facts in self.modules.values():
             for each in facts.classes:
-                found[each.name].append((path, each))
-        return found
+                by_name[each.name].append(each)
+        return by_name
 
     @cached_property
-    def _calls_by_spot(self) -> dict[Spot, list[Call]]:
-        found: dict[Spot, list[Call]] = defaultdict(list)
+    def _calls_by_spot(self) -> dict[Spot, list[CallSite]]:
+        by_spot: dict[Spot, list[CallSite]] = defaultdict(list)
         for path, facts in self.modules.items():
             for call in facts.calls:
-                found[Spot(path, call.scope)].append(call)
-        return found
+                by_spot[Spot(path, call.scope)].append(call)
+        return by_spot
 
     @cached_property
-    def calls_by_last(self) -> dict[str, list[tuple[str, Call]]]:
+    def calls_by_last(self) -> dict[str, list[CallSite]]:
         """Every call by the last part of its name."""
-        found: dict[str, list[tuple[str, Call]]] = defaultdict(list)
-        for path, facts in self.modules.items():
+        by_last: dict[str, list[CallSite]] = defaultdict(list)
+        for facts in self.modules.values():
             for call in facts.calls:
-                found[call.last].append((path, call))
-        return found
+                by_last[call.last].append(call)
+        return by_last
 
     @cached_property
-    def _made_from(self) -> dict[Spot, dict[str, str]]:
+    def _makers(self) -> dict[Spot, dict[str, str]]:
         """For each scope, which variables are made by calling what."""
-        found: dict[Spot, dict[str, str]] = defaultdict(dict)
+        makers: dict[Spot, dict[str, str]] = defaultdict(dict)
         for path, facts in self.modules.items():
-            for each in facts.assignments:
-                if isinstance(each.value, str) and each.value.startswith("<"):
-                    found[Spot(path, each.scope)][each.target] = each.value.strip("<>")
-        return found
+            for assignment in facts.assignments:
+                if is_symbol(assignment.value):
+                    scope = makers[Spot(path, assignment.scope)]
+                    scope[assignment.target] = assignment.value.strip("<>")
+        return makers
 
     def module(self, name: str) -> str | None:
         """Return the file of a dotted module name."""
         return self._modules_by_name.get(name)
 
-    def calls(self, spot: Spot) -> list[Call]:
+    def calls(self, spot: Spot) -> list[CallSite]:
         """Return the calls made directly in a scope."""
         return self._calls_by_spot.get(spot, [])
 
@@ -121,7 +152,7 @@ class Repository:
             tail = f"{last}.{tail}".rstrip(".")
         return None
 
-    def _in_module(self, path: str, name: str, depth: int) -> Spot | None:
+    def _in_module(self, path: str, name: str, depth: int = 0) -> Spot | None:
         spot = Spot(path, name)
         if not name or spot in self.functions or self._class_at(spot):
             return spot
@@ -131,37 +162,35 @@ class Repository:
             return self.find(f"{origin}.{rest}".rstrip("."), depth + 1)
         return None
 
+    def _seen_from(self, path: str, name: str | None) -> Spot | None:
+        """Where a name that a file uses is defined."""
+        return (self.find(name) or self._in_module(path, name)) if name else None
+
     def _class_at(self, spot: Spot) -> Class | None:
         scope, _, name = spot.scope.rpartition(".")
-        return next(
-            (
-                each
-                for path, each in self.classes.get(name, [])
-                if path == spot.path and each.scope == scope
-            ),
-            None,
-        )
+        for each in self.classes.get(name, ()):
+            if each.path == spot.path and each.scope == scope:
+                return each
+        return None
 
-    def resolve(self, path: str, call: Call) -> Spot | None:
+    def resolve(self, call: CallSite) -> Spot | None:
         """Return what a call runs, when that is in the repository."""
-        name = call.name
+        path, name = call.path, call.name
         head, _, rest = name.partition(".")
         if head in {"self", "cls"} and rest:
             return self._method(path, call.scope, rest)
         if rest and head not in self.modules[path].imports.values():
-            made = self._maker(path, call.scope, name.rpartition(".")[0])
-            if made:
-                spot = self.find(made) or self._in_module(path, made, 0)
-                if spot:
-                    return self._member(spot, call.last)
-        here = self._in_module(path, name, 0)
-        return self._enter(here or self.find(name))
+            maker = self._maker(path, call.scope, name.rpartition(".")[0])
+            owner = self._seen_from(path, maker)
+            if owner:
+                return self._member(owner, call.last)
+        return self._enter(self._in_module(path, name) or self.find(name))
 
     def _maker(self, path: str, scope: str, variable: str) -> str | None:
         while True:
-            made = self._made_from.get(Spot(path, scope), {}).get(variable)
-            if made:
-                head, dot, rest = made.partition(".")
+            maker = self._makers.get(Spot(path, scope), {}).get(variable)
+            if maker:
+                head, dot, rest = maker.partition(".")
                 return self.modules[path].imports.get(head, head) + dot + rest
             if not scope:
                 return None
@@ -175,15 +204,14 @@ class Repository:
 
     def _method(self, path: str, scope: str, rest: str) -> Spot | None:
         owner = scope.rpartition(".")[0]
-        if "." in rest:
-            attribute, _, method = rest.rpartition(".")
-            for init in (scope, f"{owner}.__init__"):
-                made = self._maker(path, init, f"self.{attribute}")
-                spot = made and (self.find(made) or self._in_module(path, made, 0))
-                if spot:
-                    return self._member(spot, method)
-            return None
-        return self._member(Spot(path, owner), rest)
+        if "." not in rest:
+            return self._member(Spot(path, owner), rest)
+        attribute, _, method = rest.rpartition(".")
+        for init in (scope, f"{owner}.__init__"):
+            spot = self._seen_from(path, self._maker(path, init, f"self.{attribute}"))
+            if spot:
+                return self._member(spot, method)
+        return None
 
     def _member(self, spot: Spot, method: str, depth: int = 0) -> Spot | None:
         wanted = Spot(spot.path, f"{spot.scope}.{method}".lstrip("."))
@@ -191,10 +219,10 @@ class Repository:
             return wanted
         owner = self._class_at(spot)
         for base in owner.bases if owner and depth < REACH else ():
-            parent = self.find(base) or self._in_module(spot.path, base, 0)
-            found = self._member(parent, method, depth + 1) if parent else None
-            if found:
-                return found
+            parent = self._seen_from(spot.path, base)
+            inherited = self._member(parent, method, depth + 1) if parent else None
+            if inherited:
+                return inherited
         return None
 
     def reach(self, start: Iterable[Spot], depth: int = REACH) -> dict[Spot, int]:
@@ -204,27 +232,27 @@ class Repository:
         for distance in range(1, depth + 1):
             following: list[Spot] = []
             for spot in frontier:
-                for found in self._callees(spot):
-                    if found not in reached:
-                        reached[found] = distance
-                        following.append(found)
+                for callee in self._callees(spot):
+                    if callee not in reached:
+                        reached[callee] = distance
+                        following.append(callee)
             frontier = following
         return reached
 
     def _callees(self, spot: Spot) -> tuple[Spot, ...]:
         if spot not in self._edges:
-            found = [each for call in self.calls(spot) for each in self._runs(spot.path, call)]
+            callees = [callee for call in self.calls(spot) for callee in self._runs(call)]
             if not spot.scope:
-                found += self.commands(spot.path)
-            self._edges[spot] = tuple(dict.fromkeys(found))
+                callees += self.commands(spot.path)
+            self._edges[spot] = tuple(dict.fromkeys(callees))
         return self._edges[spot]
 
     def commands(self, path: str) -> list[Spot]:
         """Return the functions of a file that a command-line framework runs by decoration."""
         return [
-            Spot(path, each.name)
-            for each in self.modules[path].functions
-            if not each.scope and any(_COMMAND.search(name) for name in each.decorators)
+            Spot(path, function.name)
+            for function in self.modules[path].functions
+            if not function.scope and any(_COMMAND.search(name) for name in function.decorators)
         ]
 
     def nearest_training(self, start: Spot) -> Training | None:
@@ -232,21 +260,21 @@ class Repository:
         for spot, distance in self.reach([start]).items():  # nearest first
             call = self._training.get(spot)
             if call:
-                return Training(spot.path, call, distance)
+                return Training(call, distance)
         return None
 
     @cached_property
-    def _training(self) -> dict[Spot, Call]:
-        found: dict[Spot, Call] = {}
+    def _training(self) -> dict[Spot, CallSite]:
+        first: dict[Spot, CallSite] = {}
         for path, facts in self.modules.items():
             for call in facts.calls:
                 if trains(call) or takes_gradient_steps(call):
-                    found.setdefault(Spot(path, call.scope), call)
-        return found
+                    first.setdefault(Spot(path, call.scope), call)
+        return first
 
-    def _runs(self, path: str, call: Call) -> Iterator[Spot]:
+    def _runs(self, call: CallSite) -> Iterator[Spot]:
         """What a call runs, and functions of the repository handed to it (`app.run(main)`)."""
-        direct = self.resolve(path, call)
+        direct = self.resolve(call)
         if direct:
             yield direct
         elif "." in call.name and (
@@ -254,9 +282,8 @@ class Repository:
         ):
             yield from self._any_trainer(call.last)
         for value in (*call.args, *call.keywords.values()):
-            if isinstance(value, str) and value.startswith("<"):
-                name = value.strip("<>")
-                spot = self._in_module(path, name, 0)
+            if is_symbol(value):
+                spot = self._in_module(call.path, value.strip("<>"))
                 if spot and spot in self.functions:
                     yield spot
 
@@ -270,38 +297,28 @@ class Repository:
 
     @cached_property
     def _trainers(self) -> dict[str, list[Spot]]:
-        found: dict[str, list[Spot]] = defaultdict(list)
+        trainers: dict[str, list[Spot]] = defaultdict(list)
         for spot, function in self.functions.items():
             is_method = function.scope and (
                 function.name in TRAINING_METHODS
                 or (function.name == "run" and _RUNNER.search(function.scope))
             )
-            if is_method and self.tree.weight(spot.path) >= 0.5:
-                found[function.name].append(spot)
-        return found
+            if is_method and self.tree.is_own(spot.path):
+                trainers[function.name].append(spot)
+        return trainers
 
     def is_trainer(self, path: str, owner: str) -> bool:
         """Whether a class has a method that trains."""
         runs = ("run",) if _RUNNER.search(owner) else ()
         return any(self._member(Spot(path, owner), each) for each in (*TRAINING_METHODS, *runs))
 
-    def assignments(self, paths: Iterable[str]) -> Iterator[tuple[str, Assignment]]:
-        """Return the assignments of some files."""
-        for path in paths:
-            for each in self.modules[path].assignments:
-                yield path, each
-
-    def descends(self, path: str, owner: Class, pattern: str, depth: int = 0) -> bool:
+    def descends(self, owner: Class, pattern: str, depth: int = 0) -> bool:
         """Whether a class has a base whose name contains this, directly or further up."""
         for base in owner.bases:
             last = base.rpartition(".")[2]
             if pattern in last:
                 return True
-            for where, parent in self.classes.get(last, [])[:3]:
-                if (
-                    depth < REACH
-                    and parent is not owner
-                    and self.descends(where, parent, pattern, depth + 1)
-                ):
+            for parent in self.classes.get(last, [])[:3] if depth < REACH else ():
+                if parent is not owner and self.descends(parent, pattern, depth + 1):
                     return True
         return False

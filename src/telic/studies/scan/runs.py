@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
-from telic.studies.scan.context import Scan
-from telic.studies.scan.records import Evidence, OutputFinding, SeedFinding
+from telic.studies import git_read
+from telic.studies.scan.entry_points import RepositoryScan
+from telic.studies.scan.records import OutputFinding, SeedFinding, Sink, SourceLine, quote
+from telic.studies.scan.settings import Setting, bare
+from telic.studies.scan.syntax import is_symbol, is_table
+from telic.studies.scan.vocabulary import VOCABULARY
 
 _SEED = re.compile(r"^(seed|random_seed|train_seed|rng_seed|env_seed|seeds|torch_seed)$")
 _SEEDING = re.compile(
@@ -16,27 +21,7 @@ _SEEDING = re.compile(
 _DETERMINISTIC = re.compile(
     r"use_deterministic_algorithms|cudnn\.deterministic|torch_deterministic|cudnn_deterministic"
 )
-_FOLDERS = (
-    "log_dir",
-    "logdir",
-    "run_dir",
-    "output_dir",
-    "save_dir",
-    "log_path",
-    "experiment_dir",
-    "train_dir",
-    "base_dir",
-    "log_folder",
-    "results_dir",
-    "checkpoint_dir",
-    "outdir",
-    "log_root_path",
-    "run_name",
-    "logger_dir",
-    "experiment_path",
-    "workdir",
-    "save_path",
-)
+_FOLDERS = VOCABULARY.words("run_folders")
 _CHECKPOINT = re.compile(
     r"(\.(pt|pth|ckpt|pkl|zip|safetensors|onnx|npz|cleanrl_model|params|msgpack|orbax|tar))$|^model_\{"
 )
@@ -65,125 +50,111 @@ _CANONICAL: dict[str, re.Pattern[str]] = {
     "clip_fraction": re.compile(r"clip_?frac(tion)?$", re.I),
     "sps": re.compile(r"(^|[/_])(SPS|fps|total_fps|steps_per_second|env_steps_per_sec\w*)$", re.I),
 }
-_WRITES = {
-    "add_scalar",
-    "log",
-    "record",
-    "logkv",
-    "scalar",
-    "write_scalar",
-    "log_scalar",
-    "add_metric",
-    "log_metrics",
-    "track_data",
-    "log_tabular",
-    "store",
-}
+_WRITES = VOCABULARY.words("metric_writers")
+_VARIABLE = frozenset("{}*<>$%~")
+_YAML = (".yaml", ".yml")
 
 
-def find_seeds(scan: Scan) -> SeedFinding:
+def find_seeds(scan: RepositoryScan) -> SeedFinding:
     """Return the seed flag, its default, and whether anything is seeded with it."""
-    near = scan.files(scan.train_reach)
-    order = {path: index for index, path in enumerate(near)}
-    known = [
-        each
-        for each in (*scan.settings.flags, *scan.settings.fields)
-        if _SEED.match(each.name.lstrip("-").rpartition(".")[2].replace("-", "_"))
-        and scan.tree.weight(each.path) >= 0.5
+    settings = [
+        setting
+        for setting in scan.declared()
+        if setting.flag and _SEED.match(bare(setting.name)) and scan.tree.is_own(setting.path)
     ]
-    known += [each for each in scan.settings.named("seed") if each.path.endswith((".yaml", ".yml"))]
-    flags = [each for each in known if each.flag or each.path.endswith((".yaml", ".yml"))]
-    best = min(
-        flags,
-        key=lambda each: (
-            each.path not in order,
-            not each.flag,
-            order.get(each.path, 0),
-            each.path,
-        ),
-        default=None,
-    )
-    calls = scan.calls(scan.any_train_reach) if scan.train else scan.source_calls()
-    seeding = next(((path, call) for path, call in calls if _SEEDING.match(call.last)), None)
-    evidence: list[Evidence] = []
-    if best:
-        evidence.append(Evidence(path=best.path, line=best.line, note=f"{best.flag or best.name}"))
+    settings += [each for each in scan.settings.named("seed") if each.path.endswith(_YAML)]
+    best = min(settings, key=lambda setting: _order(scan, setting), default=None)
+    seeding = next((call for call in scan.training_calls() if _SEEDING.match(call.last)), None)
+    evidence = [quote(best, best.label)] if best else []
     if seeding:
-        path, call = seeding
-        evidence.append(Evidence(path=path, line=call.line, note=f"{call.name}(…)"))
+        evidence.append(quote(seeding, f"{seeding.name}(…)"))
     value: Any = best.default if best and best.known else None
     return SeedFinding(
-        flag=(best.flag or best.name) if best else None,
+        flag=best.label if best else None,
         default=value if isinstance(value, int | float | str | bool) else None,
         controllable=best is not None,
-        claims_determinism=_claims_determinism(scan, near),
+        claims_determinism=any(
+            _DETERMINISTIC.search(scan.tree.text(path)) for path in scan.near or scan.source_files
+        ),
         evidence=tuple(evidence),
     )
 
 
-def _claims_determinism(scan: Scan, near: list[str]) -> bool:
-    return any(_DETERMINISTIC.search(scan.tree.text(path)) for path in near or scan.source_files)
+def _order(scan: RepositoryScan, setting: Setting) -> tuple[bool, bool, int, str]:
+    path = setting.path
+    return path not in scan.near, not setting.flag, scan.near.get(path, 0), path
 
 
-def find_outputs(scan: Scan) -> OutputFinding:
+def find_outputs(scan: RepositoryScan) -> OutputFinding:
     """Return where a run writes, and what its checkpoints are called."""
-    near = scan.files(scan.any_train_reach) or scan.source_files
-    folder, evidence = None, list[Evidence]()
-    for path, each in scan.repository.assignments(near):
+    near = list(scan.train_files) or scan.source_files
+    folder, evidence = None, list[SourceLine]()
+    for each in scan.assignments(near):
         name = each.target.rpartition(".")[2].lstrip("_")
         if name in _FOLDERS and _is_template(each.value):
             folder = each.value
-            evidence.append(Evidence(path=path, line=each.line, note=f'{name} = "{folder}"'))
+            evidence.append(quote(each, f'{name} = "{folder}"'))
             break
     checkpoint = None
-    for path in near:
-        for call in scan.repository.modules[path].calls:
-            found = (
-                _checkpoint(call.args) if _SAVES.match(call.last) or "join" in call.last else None
-            )
-            if found:
-                checkpoint = re.sub(r"\{[^}]*\}", "*", found)
-                evidence.append(Evidence(path=path, line=call.line, note=f"{call.name}(…)"))
+    for call in (call for path in near for call in scan.repository.modules[path].calls):
+        if _SAVES.match(call.last) or "join" in call.last:
+            texts = (value for value in call.args if isinstance(value, str))
+            checkpoint = next((text for text in texts if _CHECKPOINT.search(text)), None)
+            if checkpoint:
+                name = re.sub(r"\{[^}]*\}", "*", checkpoint).rpartition("/")[2]
+                checkpoint = f"**/{name}"
+                evidence.append(quote(call, f"{call.name}(…)"))
                 break
-        if checkpoint:
-            break
     return OutputFinding(
-        run_dir_template=folder, checkpoint_glob=_glob(checkpoint), evidence=tuple(evidence)
+        run_dir_template=folder, checkpoint_glob=checkpoint, evidence=tuple(evidence)
     )
 
 
 def _is_template(value: Any) -> bool:
-    return isinstance(value, str) and not value.startswith("<") and ("/" in value or "{" in value)
+    return isinstance(value, str) and not is_symbol(value) and ("/" in value or "{" in value)
 
 
-def _checkpoint(values: tuple[Any, ...]) -> str | None:
-    for value in values:
-        if isinstance(value, str) and _CHECKPOINT.search(value):
-            return value
-    return None
+def find_unignored(root: Path, outputs: OutputFinding, sinks: tuple[Sink, ...]) -> tuple[str, ...]:
+    """Return folders and files that runs write to, as far as the text says, and git would show.
+
+    After a run the tree would not be clean. Empty outside of git. What starts with a variable is
+    not known and left out.
+    """
+    if not git_read.is_repository(root):
+        return ()
+    templates = (
+        outputs.run_dir_template,
+        outputs.checkpoint_glob,
+        *(sink.path_template for sink in sinks),
+    )
+    places = dict.fromkeys(place for each in templates if each and (place := _fixed(each)))
+    # asked for something inside, since a pattern such as logs/ speaks of folders only
+    return tuple(place for place in places if not git_read.ignores(root, f"{place}/x"))
 
 
-def _glob(name: str | None) -> str | None:
-    return None if name is None else f"**/{name.rpartition('/')[2]}"
+def _fixed(template: str) -> str | None:
+    """Return the part of a path before its first variable; None when that is not in the tree."""
+    if template.startswith(("/", "..")):
+        return None
+    parts: list[str] = []
+    for part in template.removeprefix("./").rstrip("/").split("/"):
+        if not _VARIABLE.isdisjoint(part):
+            break
+        parts.append(part)
+    return "/".join(parts) or None
 
 
-def find_metrics(scan: Scan) -> dict[str, str]:
+def find_metrics(scan: RepositoryScan) -> dict[str, str]:
     """Return the logged key of each canonical metric, from what the code writes."""
-    near = scan.files(scan.any_train_reach)
-    found: dict[str, str] = {}
-    for path in dict.fromkeys([*near, *scan.source_files]):
+    metrics: dict[str, str] = {}
+    for path in dict.fromkeys([*scan.train_files, *scan.source_files]):
         facts = scan.repository.modules[path]
-        keys = [call.args[0] for call in facts.calls if call.last in _WRITES and call.args]
-        keys += [
-            key
-            for call in facts.calls
-            if call.last in _WRITES and call.args and isinstance(call.args[0], dict)
-            for key in call.args[0]
-        ]
+        logged = [call.args[0] for call in facts.calls if call.last in _WRITES and call.args]
+        keys = [*logged, *(key for value in logged if is_table(value) for key in value)]
         keys += [each.target.split(".", 1)[-1] for each in facts.assignments if "/" in each.target]
         for key in keys:
-            if isinstance(key, str) and not key.startswith("<"):
+            if isinstance(key, str) and not is_symbol(key):
                 for canonical, pattern in _CANONICAL.items():
                     if pattern.search(key):
-                        found.setdefault(canonical, key)
-    return dict(sorted(found.items()))
+                        metrics.setdefault(canonical, key)
+    return dict(sorted(metrics.items()))

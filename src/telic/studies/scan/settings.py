@@ -2,18 +2,76 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-from telic.studies.scan.outline import Key, outline
 from telic.studies.scan.repository import Repository
-from telic.studies.scan.syntax import Call, ModuleFacts, Unknown
+from telic.studies.scan.syntax import CallSite, ModuleFacts, Unknown, as_list, is_symbol, is_table
+from telic.studies.scan.vocabulary import VOCABULARY
 
-_CONFIG_FOLDERS = ("config", "configs", "conf", "cfg", "cfgs", "hyperparams", "presets", "params")
-_CLASS_WORDS = ("Args", "Config", "Cfg", "Params", "Options", "Settings", "Hyper", "cfg", "config")
+_CONFIG_FOLDERS = VOCABULARY.words("config_folders")
+_CONFIG_CLASS = re.compile(r"Args|Config|Cfg|Params|Options|Settings|Hyper|cfg|config")
+_DECLARES = re.compile(r"dataclass|configclass|define$")
 _LARGEST_YAML = 200_000
+_KEY = re.compile(r"^(\s*)(-\s+)?([\w./+-]+|\"[^\"]+\"|'[^']+')\s*:(?:\s+(.*?))?\s*$")
+_NUMBER = re.compile(r"^[+-]?(\d[\d_]*\.?\d*|\.\d+)([eE][+-]?\d+)?$")
+_YAML_WORDS: dict[str, bool | None] = {
+    **dict.fromkeys(("true", "yes", "on"), True),
+    **dict.fromkeys(("false", "no", "off"), False),
+    **dict.fromkeys(("null", "~", "none")),
+}
+
+
+class Key(NamedTuple):
+    """A key of a YAML file with its full path."""
+
+    path: str
+    value: Any
+    """None when nothing follows the colon or it says null"""
+    line: int
+
+    @property
+    def last(self) -> str:
+        """The key itself."""
+        return self.path.rpartition(".")[2]
+
+
+def outline(text: str) -> list[Key]:
+    """Return every key of a YAML text with its dotted path, plain value and line.
+
+    Read by indentation: quick, and never stopped by odd syntax.
+    """
+    keys: list[Key] = []
+    above: list[tuple[int, str]] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        match = _KEY.match(line.split(" #")[0]) if not line.lstrip().startswith("#") else None
+        if match is None:
+            continue
+        indent = len(match[1]) + len(match[2] or "")
+        while above and above[-1][0] >= indent:
+            above.pop()
+        name = match[3].strip("\"'")
+        keys.append(Key(".".join([*(key for _, key in above), name]), _scalar(match[4]), number))
+        above.append((indent, name))
+    return keys
+
+
+def _scalar(text: str | None) -> Any:
+    if text is None:
+        return None
+    text = text.strip()
+    if _NUMBER.match(text):
+        number = float(text.replace("_", ""))
+        return int(number) if number.is_integer() and "." not in text else number
+    return _YAML_WORDS.get(text.lower(), text.strip("\"'"))
+
+
+def bare(name: str) -> str:
+    """Return a setting's name without dashes and owners."""
+    return name.lstrip("-").rpartition(".")[2].replace("-", "_")
 
 
 class Setting(NamedTuple):
@@ -28,6 +86,11 @@ class Setting(NamedTuple):
     path: str
     line: int
 
+    @property
+    def label(self) -> str:
+        """How people give it: the flag, or the name where there is none."""
+        return self.flag or self.name
+
 
 class Settings:
     """All settings of a repository, by bare name."""
@@ -36,9 +99,9 @@ class Settings:
         self.repository = repository
         self.flags: list[Setting] = []
         self.fields: list[Setting] = []
-        for path, facts in repository.modules.items():
-            self.flags += _flags(path, facts)
-            self.fields += _fields(path, facts)
+        for facts in repository.modules.values():
+            self.flags += _flags(facts)
+            self.fields += _fields(facts)
 
     @cached_property
     def yaml(self) -> dict[str, list[Key]]:
@@ -53,51 +116,50 @@ class Settings:
     @cached_property
     def by_name(self) -> dict[str, list[Setting]]:
         """Settings by bare name: flags before fields before YAML keys."""
-        found: dict[str, list[Setting]] = defaultdict(list)
-        for each in (*self.flags, *self.fields, *self._from_yaml()):
-            found[_bare(each.name)].append(each)
-        return found
+        by_name: dict[str, list[Setting]] = defaultdict(list)
+        for setting in (*self.flags, *self.fields, *self._from_yaml()):
+            by_name[bare(setting.name).lower()].append(setting)
+        return by_name
 
     def _from_yaml(self) -> Iterator[Setting]:
         for path, keys in self.yaml.items():
-            if not set(_CONFIG_FOLDERS).isdisjoint(path.split("/")) or "config" in path:
+            if not _CONFIG_FOLDERS.isdisjoint(path.split("/")) or "config" in path:
                 for key in keys:
                     yield Setting(key.path, key.value, True, None, path, key.line)
 
     def named(self, name: str, paths: Iterable[str] = ()) -> list[Setting]:
         """Return the settings of a bare name; those in these files come first, tests last."""
         near = frozenset(paths)
-        found = self.by_name.get(_bare(name), [])
         weight = self.repository.tree.weight
-        return sorted(found, key=lambda each: (each.path not in near, -weight(each.path)))
+        return sorted(
+            self.by_name.get(bare(name).lower(), []),
+            key=lambda setting: (setting.path not in near, -weight(setting.path)),
+        )
 
     def on_entry(self, path: str) -> list[Setting]:
         """Return the flags declared in one file."""
-        return [each for each in self.flags if each.path == path]
+        return [setting for setting in self.flags if setting.path == path]
 
 
-def _bare(name: str) -> str:
-    return name.lstrip("-").rpartition(".")[2].replace("-", "_").lower()
-
-
-def _flags(path: str, facts: ModuleFacts) -> Iterator[Setting]:
+def _flags(facts: ModuleFacts) -> Iterator[Setting]:
     for call in facts.calls:
         if call.last == "add_argument" or call.name.endswith("click.option"):
-            yield from _argument(path, call)
+            yield from _argument(call)
         elif call.last.startswith("DEFINE_") and call.args and isinstance(call.args[0], str):
             name, *rest = call.args
             value = rest[0] if rest else call.keywords.get("default")
-            yield _setting(name, value, f"--{name}", path, call.line)
-    for each in facts.assignments:
+            yield _setting(name, value, f"--{name}", call.path, call.line)
+    for assignment in facts.assignments:
         # simulator helpers take flags as a list of dictionaries
-        items = cast("list[Any]", each.value) if isinstance(each.value, list) else []
-        for item in items:
-            if isinstance(item, dict) and str(item.get("name", "")).startswith("--"):
+        is_list = isinstance(assignment.value, list)
+        for item in as_list(assignment.value) if is_list else ():
+            if is_table(item) and str(item.get("name", "")).startswith("--"):
                 default = item.get("default", False if item.get("action") else None)
-                yield _setting(item["name"], default, item["name"], path, each.line)
+                name = item["name"]
+                yield _setting(name, default, name, facts.path, assignment.line)
 
 
-def _argument(path: str, call: Call) -> Iterator[Setting]:
+def _argument(call: CallSite) -> Iterator[Setting]:
     names = [each for each in call.args if isinstance(each, str)]
     long = next((each for each in names if each.startswith("--")), names[0] if names else None)
     if long is None:
@@ -106,29 +168,26 @@ def _argument(path: str, call: Call) -> Iterator[Setting]:
     action = str(call.keywords.get("action", ""))
     if "default" not in call.keywords and action in {"store_true", "store_false"}:
         default = action == "store_false"
-    yield _setting(long.split("/")[0], default, long.split("/")[0], path, call.line)
+    name = long.split("/")[0]
+    yield _setting(name, default, name, call.path, call.line)
 
 
-def _fields(path: str, facts: ModuleFacts) -> Iterator[Setting]:
+def _fields(facts: ModuleFacts) -> Iterator[Setting]:
     classes = {
-        f"{each.scope}.{each.name}".lstrip("."): each
+        each.full_name
         for each in facts.classes
-        if any(
-            "dataclass" in name or "configclass" in name or name.endswith("define")
-            for name in each.decorators
-        )
-        or any(word in each.name for word in _CLASS_WORDS)
+        if any(map(_DECLARES.search, each.decorators)) or _CONFIG_CLASS.search(each.name)
     }
     for each in facts.assignments:
         outer = each.scope.partition(".")[0]
         if (each.scope in classes or outer in classes) and "." not in each.target:
             flag = f"--{each.target.replace('_', '-')}" if each.annotation else None
-            yield _setting(f"{each.scope}.{each.target}", each.value, flag, path, each.line)
+            yield _setting(f"{each.scope}.{each.target}", each.value, flag, facts.path, each.line)
     for function in facts.functions:
         for name, value in function.defaults.items():
-            yield _setting(f"{function.name}.{name}", value, None, path, function.line)
+            yield _setting(f"{function.name}.{name}", value, None, facts.path, function.line)
 
 
 def _setting(name: str, value: Any, flag: str | None, path: str, line: int) -> Setting:
-    known = not (isinstance(value, Unknown) or (isinstance(value, str) and value.startswith("<")))
+    known = not (isinstance(value, Unknown) or is_symbol(value))
     return Setting(name, value, known, flag, path, line)

@@ -4,14 +4,148 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from telic.studies.scan.context import Scan
-from telic.studies.scan.records import Evidence, Sink, SinkKind
+from telic.studies.scan.entry_points import RepositoryScan
+from telic.studies.scan.records import Sink, SinkKind, SourceLine, combined, quote
 from telic.studies.scan.settings import Setting
-from telic.studies.scan.switches import by_default
-from telic.studies.scan.syntax import Call
+from telic.studies.scan.syntax import UNKNOWN, CallSite, Guard, Unknown, as_list, is_symbol
 from telic.studies.scan.vocabulary import VOCABULARY
+
+_SWITCH = re.compile(
+    r"wandb|track|logger|logging|log_to|tensorboard|\btb\b|use_|enable|disable|report|upload|sync|"
+    r"neptune|comet|mlflow|csv|json|record|capture|monitor|no_|debug|video|clear|overwrite|delete|"
+    r"resume|push|hub|download|online|offline|backend|writer_type|log_type|mode|save|eval|remove|force|"
+    r"clean|verbose",
+    re.I,
+)
+_NOT_A_SWITCH = re.compile(
+    r"(dir|path|folder|file|rank|step|iter|epoch|name|freq|interval|count)s?$|^self$"
+)
+_CONFIG_ENDING = re.compile(r"_?(cfg|config|type|kwargs|args)$", re.I)
+_HOLDERS = {"value", "enabled", "enable", "activate", "active"}
+"""attributes that stand for the thing they belong to"""
+_COMMON_METHODS = VOCABULARY.words("common_methods")
+_DEPTH = 4
+_MOST_CALLERS = 12
+
+
+class Switch(NamedTuple):
+    """Whether something happens by default, and the setting that decides it."""
+
+    on: bool
+    name: str | None
+
+
+def by_default(scan: RepositoryScan, call: CallSite, depth: int = 0) -> Switch:
+    """Say whether a call happens when nobody asks for it, from its conditions and callers."""
+    named: str | None = None
+    for guard in call.guards:
+        holds, name = _evaluate(scan, call.path, guard)
+        named = name or named
+        if holds is False:
+            return Switch(False, name)
+    if not call.scope or depth >= _DEPTH:
+        # what another script does when it is run is not what training does
+        return Switch(not scan.train or call.path in scan.train_files, named)
+    parts = call.scope.split(".")
+    owners = {each.name for each in scan.repository.modules[call.path].classes}
+    owner = next((part for part in reversed(parts) if part in owners), None)
+    # a method runs where its class is made, or where something of that name is called
+    sites = _callers(scan, call, owner or parts[-1])
+    if not sites and owner and parts[-1] not in _COMMON_METHODS:
+        sites = _callers(scan, call, parts[-1])
+    if not sites:
+        return Switch(_is_run(scan, call, parts, owner), named)
+    answers = [by_default(scan, site, depth + 1) for site in sites[:_MOST_CALLERS]]
+    best = next((answer for answer in answers if answer.on), answers[0])
+    return Switch(best.on, best.name or named)
+
+
+def _callers(scan: RepositoryScan, call: CallSite, called: str) -> list[CallSite]:
+    return [
+        site
+        for site in scan.repository.calls_by_last.get(called, [])
+        if scan.tree.is_own(site.path)
+        and not (site.path == call.path and site.scope == call.scope)
+        and not site.name.startswith("super()")
+    ]
+
+
+def _is_run(scan: RepositoryScan, call: CallSite, parts: list[str], owner: str | None) -> bool:
+    """Whether code that nothing calls is still run: an entry point, or a trainer's method."""
+    entries = {(entry.path, entry.function or "main") for entry in scan.train}
+    decorated = call.path in scan.train_files and any(
+        function.name == parts[-1] and function.decorators
+        for function in scan.repository.modules[call.path].functions
+    )
+    is_trainer = owner is not None and scan.repository.is_trainer(call.path, owner)
+    return (call.path, parts[0]) in entries or decorated or is_trainer
+
+
+def _evaluate(
+    scan: RepositoryScan, path: str, guard: Guard, depth: int = 0
+) -> tuple[bool | None, str | None]:
+    """Return whether a condition lets the code run by default, and the setting it reads."""
+    if guard.names in (("<True>",), ("<False>",)):
+        return (guard.names[0] == "<True>") == guard.holds, None
+    words = [each.lower() for each in guard.constants if isinstance(each, str) and each]
+    for name in guard.names:
+        for bare in _candidates(name, compared=bool(words)):
+            owner = name.split(".")[-2] if bare in _HOLDERS and "." in name else ""
+            value = _default_of(scan, path, bare, symbols=bool(words), owner=owner)
+            if isinstance(value, Unknown):
+                for inner in _condition(scan, path, name) if depth < 2 else ():
+                    holds, switch = _evaluate(scan, path, inner, depth + 1)
+                    if holds is not None:
+                        return holds == guard.holds, switch
+                continue
+            if words and (value is None or isinstance(value, bool)):
+                continue
+            truth = _matches(value, words) if words else bool(value)
+            return truth == guard.holds, bare
+    return None, None
+
+
+def _candidates(name: str, *, compared: bool) -> list[str]:
+    """Return the parts of a name that may be a setting; compared with a word, the owner may be."""
+    parts = [part.lstrip("_") for part in name.split(".")]
+    kept = parts[::-1] if compared or parts[-1] in _HOLDERS else parts[-1:]
+    both = dict.fromkeys(each for part in kept for each in (part, _CONFIG_ENDING.sub("", part)))
+    return [each for each in both if _SWITCH.search(each) and not _NOT_A_SWITCH.search(each)]
+
+
+def _matches(value: Any, words: list[str]) -> bool:
+    named = (str(each).strip("<>").rpartition(".")[2].lower() for each in as_list(value))
+    return any(name in words for name in named)
+
+
+def _condition(scan: RepositoryScan, path: str, name: str) -> tuple[Guard, ...]:
+    """Return what a variable such as `use_it = cfg.kind == "x"` stands for."""
+    for each in scan.repository.modules[path].assignments:
+        if each.target == name and each.condition and each.condition[0].names != (name,):
+            return each.condition
+    return ()
+
+
+def _default_of(scan: RepositoryScan, path: str, name: str, *, symbols: bool, owner: str) -> Any:
+    """Return a setting's default; UNKNOWN where the text does not give it.
+
+    With an owner, as in `wandb.enable`, only settings of something so named count.
+    """
+    for setting in scan.settings.named(name, [path, *scan.near]):
+        if not scan.tree.is_own(setting.path) or isinstance(setting.default, Unknown):
+            continue
+        if owner.lower() not in setting.name.lower():
+            continue
+        if setting.known or (symbols and "." in setting.default):
+            return setting.default
+    for each in scan.repository.modules[path].assignments:
+        is_plain = not is_symbol(each.value) and not isinstance(each.value, Unknown)
+        if is_plain and each.target.rpartition(".")[2].lstrip("_") == name:
+            return each.value
+    return UNKNOWN
+
 
 _METRIC = re.compile(
     r"log|metric|result|score|eval|progress|monitor|stat|record|reward|return|episode|history|scalar",
@@ -20,203 +154,168 @@ _METRIC = re.compile(
 _PRINTS = re.compile(
     r"^(print|tqdm(\.\w+)*|rich\.print)$|\b(log|logger|logging|console)\.(info|print)$"
 )
-_BOARDS = {
-    "SummaryWriter",
-    "TensorboardSummaryWriter",
-    "create_file_writer",
-    "FileWriter",
-    "TensorboardLogger",
-    "TensorBoardLogger",
-    "TBLogger",
-    "TensorBoardOutput",
-}
-_LOGGER_SETTING = {
-    "logger",
-    "log_backend",
-    "tracker",
-    "logger_type",
-    "loggers",
-    "logger_backend",
-    "experiment_logger",
-    "writer_type",
-    "log_with",
-}
-_CHOICES: dict[str, tuple[SinkKind, str, bool]] = {
-    "wandb": ("wandb", "wandb", True),
-    "tensorboard": ("tensorboard", "tensorboard", False),
-    "tb": ("tensorboard", "tensorboard", False),
-    "csv": ("csv", "csv", False),
-    "json": ("json", "json", False),
-    "neptune": ("custom", "neptune", True),
-    "comet": ("custom", "comet_ml", True),
-    "mlflow": ("custom", "mlflow", True),
-    "clearml": ("custom", "clearml", True),
-    "swanlab": ("custom", "swanlab", True),
-}
+_TRACKER_STARTS = VOCABULARY.words("tracker_starts")
+_BOARDS = VOCABULARY.words("tensorboard_writers")
+_LOGGER_SETTINGS = sorted(VOCABULARY.words("logger_settings"))
 
 
-class Found(NamedTuple):
-    """A sink seen in the code."""
+class _Target(NamedTuple):
+    """What a sink is: its kind, the tool's name, and whether it uses the network."""
 
     kind: SinkKind
     name: str
-    network: bool
-    on: bool
-    switch: str | None
-    template: str | None
-    via: str | None
+    network: bool = False
+
+
+_WANDB = _Target("wandb", "wandb", True)
+_TENSORBOARD = _Target("tensorboard", "tensorboard")
+_CSV = _Target("csv", "csv")
+_JSON = _Target("json", "json")
+_STDOUT = _Target("stdout", "stdout")
+_CHOICES: dict[str, _Target] = {
+    "wandb": _WANDB,
+    "tensorboard": _TENSORBOARD,
+    "tb": _TENSORBOARD,
+    "csv": _CSV,
+    "json": _JSON,
+    "neptune": _Target("custom", "neptune", True),
+    "comet": _Target("custom", "comet_ml", True),
+    "mlflow": _Target("custom", "mlflow", True),
+    "clearml": _Target("custom", "clearml", True),
+    "swanlab": _Target("custom", "swanlab", True),
+}
+
+
+class SinkSighting(NamedTuple):
+    """A sink seen in the code."""
+
+    target: _Target
     weight: float
-    evidence: Evidence
+    evidence: SourceLine
+    on: bool = True
+    switch: str | None = None
+    template: str | None = None
+    via: str | None = None
 
 
-def find_sinks(scan: Scan) -> tuple[Sink, ...]:
+def find_sinks(scan: RepositoryScan) -> tuple[Sink, ...]:
     """Return every sink, those that are on by default first."""
-    seen = [*_from_calls(scan), *_from_settings(scan), *_from_learners(scan)]
-    grouped: dict[tuple[SinkKind, str], list[Found]] = {}
+    chosen = list(_from_settings(scan))
+    seen = [*_from_calls(scan), *chosen, *_from_learners(scan, chosen), *_from_prints(scan)]
+    groups: dict[tuple[SinkKind, str], list[SinkSighting]] = {}
     for each in seen:
-        grouped.setdefault((each.kind, each.name), []).append(each)
-    decided = {each.kind: each.on for each in seen if each.switch == "logger"}
-    sinks = [_merged(group, decided.get(kind)) for (kind, _), group in grouped.items()]
+        groups.setdefault(each.target[:2], []).append(each)
+    decided = {each.target.kind: each.on for each in seen if each.switch == "logger"}
+    sinks = [_merged(group, decided.get(kind)) for (kind, _), group in groups.items()]
     return tuple(sorted(sinks, key=lambda sink: (not sink.default, -sink.confidence, sink.kind)))
 
 
-def _merged(group: list[Found], chosen: bool | None) -> Sink:
+def _merged(group: list[SinkSighting], chosen: bool | None) -> Sink:
     """One answer per sink: what a logger setting chooses outweighs what calls suggest."""
     best = max(group, key=lambda each: (each.on, each.weight))
-    doubt = 1.0
-    for each in group:
-        doubt *= 1 - each.weight
     return Sink(
-        kind=best.kind,
-        name=best.name,
+        kind=best.target.kind,
+        name=best.target.name,
         default=best.on if chosen is None else chosen,
-        network=best.network,
+        network=best.target.network,
         switch=next((each.switch for each in group if each.switch), None),
         path_template=next((each.template for each in group if each.template), None),
         via=best.via,
-        confidence=round(1 - doubt, 3),
+        confidence=round(combined(each.weight for each in group), 3),
         evidence=tuple(each.evidence for each in group[:4]),
     )
 
 
-def _from_calls(scan: Scan) -> Iterator[Found]:
-    near = scan.files(scan.train_reach)
-    reached = set(scan.files(scan.any_train_reach))
-    for path, call in scan.source_calls():
-        kind = _kind(call, path)
-        if kind is None:
+def _from_calls(scan: RepositoryScan) -> Iterator[SinkSighting]:
+    for call in scan.source_calls():
+        target = _target(call)
+        if target is None:
             continue
-        sink, name, network = kind
-        switch = by_default(scan, path, call, near)
-        on = switch.on
-        if sink == "json" and not (on and path in near):
+        on, switch = by_default(scan, call)
+        if target is _JSON and not (on and call.path in scan.near):
             continue
-        weight = 0.6 if path in reached else 0.3
-        note = f"{call.name}(…)" + (f" when {switch.name}" if switch.name else "")
-        yield Found(
-            sink,
-            name,
-            network,
-            on,
-            switch.name,
-            _template(call),
-            None,
-            weight,
-            Evidence(path=path, line=call.line, note=note),
-        )
+        weight = 0.6 if call.path in scan.train_files else 0.3
+        note = f"{call.name}(…)" + (f" when {switch}" if switch else "")
+        yield SinkSighting(target, weight, quote(call, note), on, switch, _template(call))
 
 
-def _kind(call: Call, path: str) -> tuple[SinkKind, str, bool] | None:
+def _target(call: CallSite) -> _Target | None:
     name, last = call.name, call.last
     tracker = VOCABULARY.package(name, "network_trackers")
-    if tracker and last in {
-        "init",
-        "init_run",
-        "Run",
-        "Experiment",
-        "Task",
-        "start_run",
-        "login",
-        "start",
-    }:
-        return ("wandb" if tracker == "wandb" else "custom", tracker, True)
+    if tracker and last in _TRACKER_STARTS:
+        return _WANDB if tracker == "wandb" else _Target("custom", tracker, True)
     if last in {"WandbLogger", "WandbCallback", "WandbSummaryWriter", "WandbWriter"}:
-        return ("wandb", "wandb", True)
+        return _WANDB
     if last in {"NeptuneLogger", "NeptuneSummaryWriter", "CometLogger", "MLFlowLogger"}:
-        return ("custom", last.removesuffix("Logger").removesuffix("SummaryWriter").lower(), True)
+        tool = last.removesuffix("Logger").removesuffix("SummaryWriter").lower()
+        return _Target("custom", tool, True)
     if last in _BOARDS:
-        return ("tensorboard", "tensorboard", False)
-    if name.startswith("csv.") and last in {"writer", "DictWriter"}:
-        return ("csv", "csv", False)
-    if last in {"CSVLogger", "CSVOutputFormat", "CsvOutput", "ResultsWriter"} or (
-        last in {"Monitor", "VecMonitor"} and "stable_baselines3" in name
-    ):
-        return ("csv", "csv", False)
-    if last in {"to_csv", "savetxt"} and _METRIC.search(f"{path} {call.scope} {call.args}"):
-        return ("csv", "csv", False)
-    if name in {"json.dump", "json.dumps", "jsonlines.open"} and _METRIC.search(call.scope):
-        return ("json", "json", False)
-    return None
+        return _TENSORBOARD
+    is_table = (
+        (name.startswith("csv.") and last in {"writer", "DictWriter"})
+        or last in {"CSVLogger", "CSVOutputFormat", "CsvOutput", "ResultsWriter"}
+        or (last in {"Monitor", "VecMonitor"} and "stable_baselines3" in name)
+        or (
+            last in {"to_csv", "savetxt"}
+            and _METRIC.search(f"{call.path} {call.scope} {call.args}")
+        )
+    )
+    if is_table:
+        return _CSV
+    is_json = name in {"json.dump", "json.dumps", "jsonlines.open"} and _METRIC.search(call.scope)
+    return _JSON if is_json else None
 
 
-def _template(call: Call) -> str | None:
+def _template(call: CallSite) -> str | None:
     for value in (*call.args[:1], call.keywords.get("log_dir"), call.keywords.get("logdir")):
-        if isinstance(value, str) and not value.startswith("<") and "/" in value:
+        if isinstance(value, str) and not is_symbol(value) and "/" in value:
             return value
     return None
 
 
-def _from_settings(scan: Scan) -> Iterator[Found]:
+def _from_settings(scan: RepositoryScan) -> Iterator[SinkSighting]:
     """A setting such as `logger = "wandb"` decides even when the writer is in a dependency."""
-    reached = set(scan.files(scan.any_train_reach))
-    for name in _LOGGER_SETTING:
+    for name in _LOGGER_SETTINGS:
         for setting in scan.settings.named(name):
-            if scan.tree.weight(setting.path) < 0.5:
+            if not scan.tree.is_own(setting.path):
                 continue
-            yield from _chosen(setting, setting.path in reached)
+            weight = 0.6 if setting.path in scan.train_files or setting.flag else 0.5
+            for word in _chosen(setting):
+                if word in _CHOICES:
+                    place = quote(setting, f"{setting.name} = {setting.default}")
+                    yield SinkSighting(_CHOICES[word], weight, place, switch="logger")
 
 
-def _chosen(setting: Setting, is_reached: bool) -> Iterator[Found]:
-    """The sinks that a setting names: one word, or a list of them."""
-    listed = setting.default if isinstance(setting.default, list) else [setting.default]
-    words = [str(each).strip("[] ").split(",") for each in listed if each]
-    for word in (each.strip(" \"'").lower() for group in words for each in group):
-        if word in _CHOICES:
-            kind, sink, network = _CHOICES[word]
-            note = f"{setting.name} = {setting.default}"
-            place = Evidence(path=setting.path, line=setting.line, note=note)
-            weight = 0.6 if is_reached or setting.flag else 0.5
-            yield Found(kind, sink, network, True, "logger", None, None, weight, place)
+def _chosen(setting: Setting) -> Iterator[str]:
+    """The words that a setting names: one, or a list of them."""
+    for value in as_list(setting.default):
+        for word in str(value).strip("[] ").split(",") if value else ():
+            yield word.strip(" \"'").lower()
 
 
-def _from_learners(scan: Scan) -> Iterator[Found]:
-    """Learning libraries that write by themselves, and printing."""
-    reached = scan.files(scan.any_train_reach)
-    chosen = {each.kind for each in _from_settings(scan)}
-    for path in reached:
+def _from_learners(scan: RepositoryScan, chosen: list[SinkSighting]) -> Iterator[SinkSighting]:
+    """Learning libraries that write by themselves."""
+    tracks = any(each.target is _WANDB for each in chosen)
+    for path in scan.train_files:
         for origin, line in scan.repository.modules[path].import_lines.items():
             learner = VOCABULARY.learner_sinks(origin)
             if learner is None or scan.repository.module(learner[0]):
                 continue
-            for sink in learner[1]:
-                if sink == "tensorboard" and "wandb" in chosen:
-                    continue
-                kind, name, network = _CHOICES.get(sink, ("stdout", "stdout", False))
-                place = Evidence(path=path, line=line, note=f"{learner[0]} writes it")
-                yield Found(kind, name, network, True, None, None, learner[0], 0.5, place)
-    places = scan.any_train_reach if scan.train else {}
-    for path, call in scan.calls(places):
-        if _PRINTS.search(call.name):
-            place = Evidence(path=path, line=call.line, note=f"{call.name}(…)")
-            yield Found("stdout", "stdout", False, True, None, None, None, 0.6, place)
-            return
-    if not scan.train:
-        yield from _library_prints(scan)
+            name, sinks = learner
+            place = SourceLine(path=path, line=line, note=f"{name} writes it")
+            for sink in sinks:
+                if not (sink == "tensorboard" and tracks):
+                    yield SinkSighting(_CHOICES.get(sink, _STDOUT), 0.5, place, via=name)
 
 
-def _library_prints(scan: Scan) -> Iterator[Found]:
-    for path, call in scan.source_calls():
-        if call.name == "print" and _METRIC.search(call.scope):
-            place = Evidence(path=path, line=call.line, note="print(…)")
-            yield Found("stdout", "stdout", False, True, None, None, None, 0.5, place)
-            return
+def _from_prints(scan: RepositoryScan) -> Iterator[SinkSighting]:
+    """The first line that prints while training; of a library, one that prints numbers."""
+    if scan.train:
+        calls = scan.calls(scan.any_train_reach)
+        prints, weight = (call for call in calls if _PRINTS.search(call.name)), 0.6
+    else:
+        calls = (call for call in scan.source_calls() if call.name == "print")
+        prints, weight = (call for call in calls if _METRIC.search(call.scope)), 0.5
+    for call in prints:
+        yield SinkSighting(_STDOUT, weight, quote(call, f"{call.name}(…)"))
+        return

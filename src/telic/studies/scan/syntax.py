@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard, cast
+
+from telic.studies.scan.vocabulary import VOCABULARY
 
 
 class Unknown:
@@ -16,15 +18,7 @@ class Unknown:
 
 UNKNOWN = Unknown()
 
-_MAPPINGS = {
-    "dict",
-    "create",
-    "ConfigDict",
-    "SimpleNamespace",
-    "Namespace",
-    "OrderedDict",
-    "DotMap",
-}
+_MAPPINGS = VOCABULARY.words("mapping_calls")
 
 
 class Guard(NamedTuple):
@@ -36,9 +30,10 @@ class Guard(NamedTuple):
     """False: the code runs when the condition does not hold"""
 
 
-class Call(NamedTuple):
+class CallSite(NamedTuple):
     """A call, with its name written out through the imports."""
 
+    path: str
     name: str
     line: int
     scope: str
@@ -55,6 +50,7 @@ class Call(NamedTuple):
 class Assignment(NamedTuple):
     """A name given a value."""
 
+    path: str
     target: str
     line: int
     scope: str
@@ -72,6 +68,7 @@ class Assignment(NamedTuple):
 class Function(NamedTuple):
     """A function or method."""
 
+    path: str
     name: str
     scope: str
     line: int
@@ -80,23 +77,34 @@ class Function(NamedTuple):
     defaults: dict[str, Any]
     decorators: tuple[str, ...]
 
+    @property
+    def full_name(self) -> str:
+        """The name with the scopes around it."""
+        return f"{self.scope}.{self.name}".lstrip(".")
+
 
 class Class(NamedTuple):
     """A class with the names of its bases."""
 
+    path: str
     name: str
     scope: str
     line: int
     bases: tuple[str, ...]
     decorators: tuple[str, ...]
 
+    @property
+    def full_name(self) -> str:
+        """The name with the scopes around it."""
+        return f"{self.scope}.{self.name}".lstrip(".")
+
 
 class Handler(NamedTuple):
     """An `except` block: what it catches, and whether the error goes no further."""
 
+    path: str
     caught: str
     line: int
-    scope: str
     swallows: bool
     tried: tuple[str, ...]
     """last names of the calls in the `try` body"""
@@ -112,7 +120,7 @@ class ModuleFacts:
     import_lines: dict[str, int] = field(default_factory=dict[str, int])
     optional_imports: set[str] = field(default_factory=set[str])
     """imported in a `try` that forgives the package's absence"""
-    calls: list[Call] = field(default_factory=list[Call])
+    calls: list[CallSite] = field(default_factory=list[CallSite])
     functions: list[Function] = field(default_factory=list[Function])
     classes: list[Class] = field(default_factory=list[Class])
     assignments: list[Assignment] = field(default_factory=list[Assignment])
@@ -121,9 +129,20 @@ class ModuleFacts:
     broken: str | None = None
     """why the file could not be parsed"""
 
-    def literals(self, scope: str) -> dict[str, Assignment]:
-        """Return the assignments made directly in a scope, by target."""
-        return {each.target: each for each in self.assignments if each.scope == scope}
+
+def is_symbol(value: Any) -> TypeGuard[str]:
+    """Whether a value is the name of what is called or read, not a plain one."""
+    return isinstance(value, str) and value.startswith("<")
+
+
+def as_list(value: Any) -> list[Any]:
+    """Return a list as it is, anything else as a list of one."""
+    return cast("list[Any]", value) if isinstance(value, list) else [value]
+
+
+def is_table(value: Any) -> TypeGuard[dict[str, Any]]:
+    """Whether a value is a dictionary that the text spells out."""
+    return isinstance(value, dict)
 
 
 def literal(node: ast.AST | None) -> Any:
@@ -168,13 +187,11 @@ def _constructed(node: ast.Call, func: ast.expr) -> Any:
         return literal(node.args[0])
     if last == "field":
         for keyword in node.keywords:
+            value = keyword.value
             if keyword.arg == "default":
-                return literal(keyword.value)
+                return literal(value)
             if keyword.arg == "default_factory":
-                made = (
-                    keyword.value.body if isinstance(keyword.value, ast.Lambda) else keyword.value
-                )
-                return literal(made)
+                return literal(value.body if isinstance(value, ast.Lambda) else value)
         return UNKNOWN
     if last in {"get", "pop", "getattr", "setdefault"} and len(node.args) > 1:
         return literal(node.args[-1])

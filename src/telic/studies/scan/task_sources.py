@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
-from telic.studies.scan.context import Scan
-from telic.studies.scan.records import SURE_ENOUGH, SourceFinding, TaskSources
-from telic.studies.scan.reward_terms import TERM_CALLS, find_terms
-from telic.studies.scan.signals import Signals
-from telic.studies.scan.surroundings import find_evaluator, find_policy, find_wrappers
-from telic.studies.scan.syntax import Class, Function, ModuleFacts
-from telic.studies.scan.training_calls import takes_gradient_steps
+from telic.studies.scan.entry_points import RepositoryScan
+from telic.studies.scan.records import (
+    SURE_ENOUGH,
+    RewardTerm,
+    Signals,
+    SourceFinding,
+    SourceLine,
+    TaskSources,
+    combined,
+    quote,
+)
+from telic.studies.scan.syntax import Assignment, Class, Function, ModuleFacts, is_symbol, is_table
 
 
-class Pattern(NamedTuple):
+class _Pattern(NamedTuple):
     """Names that speak for one part of the task."""
 
     function: re.Pattern[str]
@@ -24,8 +29,8 @@ class Pattern(NamedTuple):
     """a variable computed in an environment's step"""
 
 
-_PATTERNS: dict[str, Pattern] = {
-    "reward": Pattern(
+_PATTERNS: dict[str, _Pattern] = {
+    "reward": _Pattern(
         re.compile(
             r"^_?(compute|get|calc|calculate)_(\w+_)?rewards?$|^_reward_\w+|^_?rewards?(_fn|_func"
             r"|_function|_dense|_sparse)?$|^_?(compute|get)_rew$|^rew(ard)?_[a-z]\w+$|^\w+_reward$"
@@ -33,7 +38,7 @@ _PATTERNS: dict[str, Pattern] = {
         re.compile(r"(^|[/_])rewards?([_/.]|$)"),
         re.compile(r"^(self\.)?_?(\w+_)?(rewards?|rew_buf|rew)$"),
     ),
-    "termination": Pattern(
+    "termination": _Pattern(
         re.compile(
             r"^_?(check|get|compute|is|has)_?(\w+_)?(terminat\w*|dones?)$|^_?is_done$|^_get_dones$"
             r"|^_?terminations?$|^_?should_terminate$"
@@ -41,12 +46,12 @@ _PATTERNS: dict[str, Pattern] = {
         re.compile(r"(^|[/_])terminations?([_/.]|$)"),
         re.compile(r"^(self\.)?_?(terminated|terminations?|dones?|reset_buf)$"),
     ),
-    "curriculum": Pattern(
+    "curriculum": _Pattern(
         re.compile(r"curricul|^_?update_\w*level|difficulty_schedule|terrain_levels"),
         re.compile(r"curricul"),
         None,
     ),
-    "randomization": Pattern(
+    "randomization": _Pattern(
         re.compile(r"^_?(domain_)?randomi[sz]e\w*|domain_rand|^_?push_robots?|^_?apply_randomi"),
         re.compile(r"(^|[/_])(domain_)?randomi[sz]\w*|(^|[/_])events?\.py$"),
         None,
@@ -65,157 +70,312 @@ _YAML_KEYS = {
     "curriculum": re.compile(r"(^|\.)curriculum(\.|$)"),
     "randomization": re.compile(r"(^|\.)(domain_rand\w*|randomi[sz]ation\w*)(\.|$)"),
 }
+_STEPS = {"step", "_step", "step_env", "post_physics_step", "c_step", "_step_async"}
+_TERM_CALLS: dict[str, re.Pattern[str]] = {
+    "reward": re.compile(r"^Rew(ard)?s?_?Term(s?)(Cfg|Config)?$"),
+    "termination": re.compile(r"^(Done|Termination)s?_?Term(Cfg|Config)?$"),
+    "curriculum": re.compile(r"^Curr(iculum)?_?Term(Cfg|Config)?$"),
+    "randomization": re.compile(r"^(Event|Rand(omization)?)_?Term(Cfg|Config)?$"),
+}
+_REWARD_WRAPPER = re.compile(
+    r"^(Normalize|Clip|Transform|Scale|Sign|Vec)?\w*(NormalizeReward|ClipReward|TransformReward|"
+    r"VecNormalize|RewardScal\w*|ClipRewardEnv|RewardClip\w*|RewardSum)$|^NormalizeReward"
+)
+_POLICY = re.compile(r"(Actor|Policy|Critic|Agent|QNetwork|ActorCritic|Network)", re.I)
+_EVALUATOR = re.compile(r"^(evaluate|eval)(_policy|_agent|_model|_episodes?|_loop)?$")
+_WEIGHTS = re.compile(
+    r"(^|[._])(scales?|weights?|reward_scales|reward_weights|rewards?_coef\w*)$", re.I
+)
+_REWARD_SCOPE = re.compile(r"rew", re.I)
+_METHOD = re.compile(r"^_?reward_(\w+)$|^_?rew_(\w+)$")
 _MOST_FILES = 60
+_MOST_TERMS = 200
 _FEW = 3
 
 
-def find_task_sources(scan: Scan) -> TaskSources:
+def find_task_sources(scan: RepositoryScan) -> TaskSources:
     """Return the files of each part of the task, with the reward's terms."""
-    found: dict[str, dict[str, Signals]] = {name: {} for name in _PATTERNS}
-    for path in scan.source_files:
-        facts = scan.repository.modules[path]
+    found = _Parts(scan)
+    for facts in scan.sources():
+        classes = {each.full_name: each for each in facts.classes}
         for part, pattern in _PATTERNS.items():
-            for weight, line, note in _signals(scan, path, facts, part, pattern):
-                found[part].setdefault(path, Signals(scan.tree.weight(path))).add(
-                    weight, path, line, note
-                )
-    _from_yaml(scan, found)
+            for weight, line, note in _signals(scan, facts, classes, part, pattern):
+                found.add(part, weight, facts.path, line, note)
+    for path, keys in scan.settings.yaml.items():
+        for part, pattern in _YAML_KEYS.items() if scan.tree.is_own(path) else ():
+            key = next((each for each in keys if pattern.search(each.path.lower())), None)
+            if key or re.search(rf"(^|/){part}s?/", path):
+                found.add(part, 0.4, path, key.line if key else 1, f"{part} settings")
     terms = find_terms(scan)
     for term in terms:
         path, _, line = (term.code or "").rpartition(":")
         if path and term.weight:
-            signals = found["reward"].setdefault(path, Signals(scan.tree.weight(path)))
-            signals.add(0.4, path, int(line), f"code of the term {term.name}")
-    findings = {part: _finding(scan, part, files) for part, files in found.items()}
+            found.add("reward", 0.4, path, int(line), f"code of the term {term.name}")
+    reward = found.finding("reward")
     return TaskSources(
-        reward=findings["reward"],
-        termination=findings["termination"],
-        curriculum=findings["curriculum"],
-        randomization=findings["randomization"],
-        wrappers=find_wrappers(scan),
-        policy=find_policy(scan),
-        evaluator=find_evaluator(scan),
-        terms=terms if not findings["reward"].external else (),
+        reward=reward,
+        termination=found.finding("termination"),
+        curriculum=found.finding("curriculum"),
+        randomization=found.finding("randomization"),
+        wrappers=_wrappers(scan),
+        policy=_policy(scan),
+        evaluator=_evaluator(scan),
+        terms=() if reward.external else terms,
     )
 
 
+class _Parts:
+    """The signals of each part of the task, by file."""
+
+    def __init__(self, scan: RepositoryScan) -> None:
+        self.scan = scan
+        self.files: dict[str, dict[str, Signals]] = {part: {} for part in _PATTERNS}
+
+    def add(self, part: str, weight: float, path: str, line: int, note: str) -> None:
+        """Count a signal for a file."""
+        files = self.files[part]
+        if path not in files:
+            files[path] = Signals(self.scan.tree.weight(path))
+        files[path].add(weight, path, line, note)
+
+    def finding(self, part: str) -> SourceFinding:
+        """Return where one part of the task is written."""
+        files, reached = self.files[part], self.scan.train_files
+        sure = {path: signals.confidence for path, signals in files.items()}
+        ranked = sorted(files, key=lambda path: (path not in reached, -sure[path], path))
+        kept = [path for path in ranked if sure[path] >= 0.35]
+        confidence = round(combined(sure[path] for path in kept), 3)
+        configured = any(
+            _TERM_CALLS[part].search(each.note.removesuffix("(…)"))
+            for path in kept
+            for each in files[path].evidence
+        )
+        if part in ("reward", "termination") and not configured and self._is_side_matter(kept):
+            confidence = round(min(confidence, 0.45), 3)
+        return SourceFinding(
+            files=tuple(kept[:_MOST_FILES]),
+            external=confidence < SURE_ENOUGH,
+            confidence=confidence,
+            evidence=tuple(each for path in ranked[:8] for each in files[path].strongest[:2]),
+        )
+
+    def _is_side_matter(self, files: list[str]) -> bool:
+        """A learning library with a toy environment or two does not hold the task's reward."""
+        scan = self.scan
+        few = len(files) <= max(_FEW, 0.03 * len(scan.source_files))
+        return len(scan.learners) >= _FEW and few and scan.near.keys().isdisjoint(files)
+
+
 def _signals(
-    scan: Scan, path: str, facts: ModuleFacts, part: str, pattern: Pattern
+    scan: RepositoryScan,
+    facts: ModuleFacts,
+    classes: dict[str, Class],
+    part: str,
+    pattern: _Pattern,
 ) -> Iterator[tuple[float, int, str]]:
-    in_file = bool(pattern.file.search(path.lower()))
-    classes = {f"{each.scope}.{each.name}".lstrip("."): each for each in facts.classes}
+    in_file = bool(pattern.file.search(facts.path.lower()))
+    judged = part in ("reward", "termination")
     for function in facts.functions:
-        if not pattern.function.search(function.name):
-            continue
-        if part in ("reward", "termination") and _is_learners(
-            scan, path, function, classes, in_file
+        if pattern.function.search(function.name) and not (
+            judged and _is_learners(scan, function, classes, in_file)
         ):
-            continue
-        yield (0.5, function.line, f"def {function.name}")
+            yield 0.5, function.line, f"def {function.name}"
     for call in facts.calls:
-        if TERM_CALLS[part].search(call.last):
-            yield (0.5, call.line, f"{call.last}(…)")
+        if _TERM_CALLS[part].search(call.last):
+            yield 0.5, call.line, f"{call.last}(…)"
     if in_file and facts.functions and part != "termination":
-        yield (0.4, 1, "named after it")
+        yield 0.4, 1, "named after it"
     if pattern.assigned:
-        yield from _assembled(scan, path, facts, classes, pattern.assigned)
-    if part in ("curriculum", "randomization"):
+        yield from _assembled(scan, facts, classes, pattern.assigned)
+    if not judged:
         for each in facts.classes:
             if pattern.function.search(each.name.lower()):
-                yield (0.4, each.line, f"class {each.name}")
+                yield 0.4, each.line, f"class {each.name}"
 
 
 def _is_learners(
-    scan: Scan, path: str, function: Function, classes: dict[str, Class], in_file: bool
+    scan: RepositoryScan, function: Function, classes: dict[str, Class], in_file: bool
 ) -> bool:
     """Whether a reward-like name belongs to a learner's bookkeeping, not to a task."""
-    if function.name in {"reward", "rewards"} and "property" in function.decorators:
+    name = function.name
+    if name in {"reward", "rewards"} and "property" in function.decorators:
         return True
-    is_term = function.name.startswith(("_reward_", "_rew_"))
-    if not is_term and _LEARNER_NAMES.search(function.name):
+    if not name.startswith(("_reward_", "_rew_")) and _LEARNER_NAMES.search(name):
         return True
     owner = classes.get(function.scope)
     if owner is None:
-        return function.scope != "" or not (
-            in_file or function.name.startswith(("compute", "reward"))
-        )
-    return scan.repository.descends(path, owner, "Wrapper")
+        return function.scope != "" or not (in_file or name.startswith(("compute", "reward")))
+    return scan.repository.descends(owner, "Wrapper")
 
 
 def _assembled(
-    scan: Scan, path: str, facts: ModuleFacts, classes: dict[str, Class], assigned: re.Pattern[str]
+    scan: RepositoryScan,
+    facts: ModuleFacts,
+    classes: dict[str, Class],
+    assigned: re.Pattern[str],
 ) -> Iterator[tuple[float, int, str]]:
     """Reward or end computed inside an environment's own step."""
     steps = {
-        f"{each.scope}.{each.name}".lstrip("."): classes.get(each.scope)
-        for each in facts.functions
-        if each.name in {"step", "_step", "step_env", "post_physics_step", "c_step", "_step_async"}
+        function.full_name: classes.get(function.scope)
+        for function in facts.functions
+        if function.name in _STEPS
     }
     for each in facts.assignments:
         owner = steps.get(each.scope)
         if owner is None or not each.computed or not assigned.match(each.target):
             continue
-        made = str(each.value)
-        if (
-            _LEARNER_NAMES.search(each.target)
-            or ".step" in made
-            or "zeros" in made
-            or made.strip("<>") == "float"
-        ):
+        value = str(each.value)
+        is_plain = ".step" in value or "zeros" in value or value.strip("<>") == "float"
+        if is_plain or _LEARNER_NAMES.search(each.target) or "Wrapper" in owner.name:
             continue
-        named = _ENVIRONMENT.search(owner.name) or any(map(_ENVIRONMENT.search, owner.bases))
-        if (
-            named
-            and not scan.repository.descends(path, owner, "Wrapper")
-            and "Wrapper" not in owner.name
-        ):
-            yield (
-                0.5,
-                each.line,
-                f"{each.target} computed in {owner.name}.{each.scope.rpartition('.')[2]}",
-            )
+        is_environment = any(map(_ENVIRONMENT.search, (owner.name, *owner.bases)))
+        if is_environment and not scan.repository.descends(owner, "Wrapper"):
+            where = f"{owner.name}.{each.scope.rpartition('.')[2]}"
+            yield 0.5, each.line, f"{each.target} computed in {where}"
             return
 
 
-def _from_yaml(scan: Scan, found: dict[str, dict[str, Signals]]) -> None:
-    for path, keys in scan.settings.yaml.items():
-        if scan.tree.weight(path) < 0.5:
-            continue
-        for part, pattern in _YAML_KEYS.items():
-            key = next((each for each in keys if pattern.search(each.path.lower())), None)
-            folder = re.search(rf"(^|/){part}s?/", path)
-            if key or folder:
-                signals = found[part].setdefault(path, Signals(scan.tree.weight(path)))
-                signals.add(0.4, path, key.line if key else 1, f"{part} settings")
-
-
-def _finding(scan: Scan, part: str, files: dict[str, Signals]) -> SourceFinding:
-    reached = set(scan.files(scan.any_train_reach))
-    ranked = sorted(files, key=lambda path: (path not in reached, -files[path].confidence, path))
-    kept = [path for path in ranked if files[path].confidence >= 0.35]
-    doubt = 1.0
-    for path in kept:
-        doubt *= 1 - files[path].confidence
-    confidence = round(1 - doubt, 3)
-    configured = any(
-        TERM_CALLS[part].search(each.note.removesuffix("(…)"))
-        for path in kept
-        for each in files[path].evidence
+def _wrappers(scan: RepositoryScan) -> SourceFinding:
+    """Return where rewards are scaled, clipped or normalised before learning."""
+    reached = {*scan.train_files, *(() if scan.train else scan.source_files)}
+    calls = (call for call in scan.source_calls() if _REWARD_WRAPPER.search(call.last))
+    classes = (
+        each
+        for facts in scan.sources()
+        for each in facts.classes
+        if any(base.endswith("RewardWrapper") for base in each.bases)
     )
-    if part in ("reward", "termination") and not configured and _is_side_matter(scan, kept):
-        confidence = round(min(confidence, 0.45), 3)
-    evidence = tuple(each for path in ranked[:8] for each in files[path].strongest[:2])
+    places = [quote(call, f"{call.last}(…)") for call in calls if call.path in reached]
+    places += [quote(each, f"class {each.name}") for each in classes if each.path in reached]
+    first = {place.path: place for place in reversed(places)}
+    files = list(dict.fromkeys(place.path for place in places))
     return SourceFinding(
-        files=tuple(kept[:_MOST_FILES]),
-        external=confidence < SURE_ENOUGH,
-        confidence=confidence,
-        evidence=evidence,
+        files=tuple(files),
+        confidence=0.7 if files else 0.0,
+        evidence=tuple(first[path] for path in files[:8]),
     )
 
 
-def _is_side_matter(scan: Scan, files: list[str]) -> bool:
-    """A learning library with a toy environment or two does not hold the task's reward."""
-    learners = {path for path, call in scan.source_calls() if takes_gradient_steps(call)}
-    reached = set(scan.files(scan.train_reach))
-    few = len(files) <= max(_FEW, 0.03 * len(scan.source_files))
-    return len(learners) >= _FEW and few and reached.isdisjoint(files)
+def _policy(scan: RepositoryScan) -> SourceFinding:
+    """Return where the networks of policies and critics are written."""
+    networks: dict[str, SourceLine] = {}
+    for each in (each for facts in scan.sources() for each in facts.classes):
+        is_network = any(base.endswith(("Module", "Model", "Network")) for base in each.bases)
+        if is_network and _POLICY.search(each.name):
+            networks.setdefault(each.path, quote(each, f"class {each.name}"))
+    return _surrounding(networks, networks.values())
+
+
+def _evaluator(scan: RepositoryScan) -> SourceFinding:
+    """Return where trained policies are evaluated."""
+    files = dict.fromkeys(entry.path for entry in scan.evaluate)
+    evidence = [each for entry in scan.evaluate[:4] for each in entry.evidence[:1]]
+    for function in (each for facts in scan.sources() for each in facts.functions):
+        if _EVALUATOR.match(function.name):
+            files.setdefault(function.path)
+            evidence.append(quote(function, f"def {function.name}"))
+    return _surrounding(files, evidence)
+
+
+def _surrounding(files: Iterable[str], evidence: Iterable[SourceLine]) -> SourceFinding:
+    named = tuple(files)
+    return SourceFinding(
+        files=named[:_MOST_FILES],
+        external=not named,
+        confidence=0.7 if named else 0.0,
+        evidence=tuple(evidence)[:8],
+    )
+
+
+class _Weight(NamedTuple):
+    """A weight as it is written somewhere, and the function its configuration names."""
+
+    name: str
+    where: str
+    value: float | None
+    function: str
+
+
+def find_terms(scan: RepositoryScan) -> tuple[RewardTerm, ...]:
+    """Return every term with the place of its code and of its weight, whichever exist."""
+    codes: dict[str, str] = {}
+    methods: list[tuple[str, str]] = []
+    for function in (each for facts in scan.sources() for each in facts.functions):
+        where = f"{function.path}:{function.line}"
+        codes[function.name] = where
+        match = _METHOD.match(function.name)
+        if match:  # `_reward_x` also counts as `x`
+            name = match[1] or match[2]
+            codes[name] = where
+            if function.scope and function.name.startswith("_"):
+                methods.append((name, where))
+    terms: dict[str, RewardTerm] = {}
+    for name, place, value, function in _weights(scan):
+        code = codes.get(function) or codes.get(name)
+        terms.setdefault(name, RewardTerm(name=name, code=code, weight=place, value=value))
+    covered = {term.code for term in terms.values()}
+    for name, where in methods:
+        if name not in terms and where not in covered:
+            terms[name] = RewardTerm(name=name, code=where)
+    return tuple(terms[name] for name in sorted(terms))[:_MOST_TERMS]
+
+
+def _weights(scan: RepositoryScan) -> Iterator[_Weight]:
+    for facts in scan.sources():
+        yield from _from_term_objects(facts)
+        for assignment in facts.assignments:
+            yield from _from_scales(assignment)
+        for call in facts.calls:
+            if call.last in {"create", "dict", "ConfigDict"}:
+                yield from _from_table(call.scope, call.keywords, f"{call.path}:{call.line}")
+    for path, keys in scan.settings.yaml.items():
+        in_folder = re.search(r"(^|/)rewards?/", path)
+        for key in keys if scan.tree.is_own(path) else ():
+            owner = key.path.rpartition(".")[0]
+            speaks = _WEIGHTS.search(owner) and (in_folder or _REWARD_SCOPE.search(owner))
+            if speaks and _is_weight(key.value):
+                yield _Weight(key.last, f"{path}:{key.line}", float(key.value), key.last)
+
+
+def _from_term_objects(facts: ModuleFacts) -> Iterator[_Weight]:
+    named = {
+        each.line: each.target.rpartition(".")[2]
+        for each in facts.assignments
+        if is_symbol(each.value)
+    }
+    for call in facts.calls:
+        if not _TERM_CALLS["reward"].search(call.last):
+            continue
+        function = call.keywords.get("func", call.args[0] if call.args else "")
+        code = function.strip("<>").rpartition(".")[2] if isinstance(function, str) else ""
+        name = named.get(call.line) or code
+        weight = call.keywords.get("weight")
+        value = float(weight) if isinstance(weight, int | float) else None
+        if name:
+            yield _Weight(name, f"{call.path}:{call.line}", value, code)
+
+
+def _from_scales(each: Assignment) -> Iterator[_Weight]:
+    """`class rewards: class scales: x = 1.0`, and dictionaries called scales."""
+    where = f"{each.path}:{each.line}"
+    yield from _from_table(each.scope, {each.target: each.value}, where, nested=False)
+    table: dict[str, Any] = each.keywords or {}
+    if is_table(each.value):
+        table = each.value
+    yield from _from_table(f"{each.scope}.{each.target}", table, where)
+
+
+def _from_table(
+    owner: str, table: dict[str, Any], where: str, *, nested: bool = True
+) -> Iterator[_Weight]:
+    """Weights in nested dictionaries: the path must speak of rewards and end in weights."""
+    speaks = _WEIGHTS.search(owner) and _REWARD_SCOPE.search(owner)
+    for name, value in table.items():
+        if nested and is_table(value):
+            yield from _from_table(f"{owner}.{name}", value, where)
+        elif speaks and _is_weight(value):
+            yield _Weight(name, where, float(value), name)
+
+
+def _is_weight(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -7,103 +7,23 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Literal, cast
 
 from telic.errors import UsageError
+from telic.studies.scan.vocabulary import VOCABULARY
 
 Place = Literal["source", "example", "test", "docs", "vendored", "template", "generated"]
 
-PLACE_WEIGHT: dict[Place, float] = {
-    "source": 1.0,
-    "example": 0.8,
-    "test": 0.1,
-    "docs": 0.1,
-    "vendored": 0.1,
-    "template": 0.1,
-    "generated": 0.1,
-}
-"""how much a claim about the sources counts when it rests on a file of this place"""
+PLACE_WEIGHT: dict[Place, float] = {"source": 1.0, "example": 0.8}
+"""how much a claim about the sources counts when it rests on a file of this place; elsewhere 0.1"""
 
-_SKIPPED = {
-    ".git",
-    ".hg",
-    ".svn",
-    ".telic",
-    ".rlxp",
-    ".venv",
-    "venv",
-    "__pycache__",
-    "node_modules",
-    ".tox",
-    ".mypy_cache",
-    ".ruff_cache",
-    ".pytest_cache",
-    "site-packages",
-    "wandb",
-    ".idea",
-}
-_PLACES: tuple[tuple[Place, frozenset[str]], ...] = (
-    ("test", frozenset({"test", "tests", "testing"})),
-    ("docs", frozenset({"doc", "docs", "documentation", "website", "mkdocs"})),
-    (
-        "vendored",
-        frozenset(
-            {
-                "third_party",
-                "thirdparty",
-                "vendor",
-                "vendored",
-                "external",
-                "extern",
-                "submodules",
-                "deps",
-            }
-        ),
-    ),
-    ("template", frozenset({"template", "templates", "skeleton"})),
-    ("generated", frozenset({"build", "dist", "generated", "_pb2"})),
-    (
-        "example",
-        frozenset(
-            {
-                "example",
-                "examples",
-                "demo",
-                "demos",
-                "tutorial",
-                "tutorials",
-                "notebooks",
-                "benchmarks",
-                "benchmark",
-                "reproductions",
-            }
-        ),
-    ),
-)
+_PLACES = VOCABULARY.word_lists("places")
+_SKIPPED = VOCABULARY.words("skipped_folders")
+_TEXT = VOCABULARY.words("text_endings") | {""}
 _TEST_FILE = re.compile(r"(^test_.*|.*_test|conftest)\.py$")
 _TEST_TOOLS = re.compile(
     r"^\s*(import|from) (pytest|unittest|absl\.testing)\b|\bdef test_\w+\(", re.M
 )
-_TEXT = {
-    ".py",
-    ".pyi",
-    ".md",
-    ".rst",
-    ".txt",
-    ".toml",
-    ".cfg",
-    ".ini",
-    ".yaml",
-    ".yml",
-    ".json",
-    ".gin",
-    ".sh",
-    ".bash",
-    ".mk",
-    ".dockerfile",
-    ".config",
-    "",
-}
 _LARGEST_FILE = 1_500_000
 _MOST_FILES = 40_000
 
@@ -116,17 +36,17 @@ class RepositoryTree:
             raise UsageError(f"{root} is not a folder.", hint="Give the root of a repository.")
         self.root = root.resolve()
         self.paths: tuple[str, ...] = tuple(sorted(self._walk()))
-        self._known = frozenset(self.paths)
         self._texts: dict[str, str] = {}
         self._lines: dict[str, list[str]] = {}
+        self._places: dict[str, Place] = {}
 
     def _walk(self) -> Iterator[str]:
         count = 0
         for folder, folders, names in os.walk(self.root, followlinks=False):
             folders[:] = sorted(
-                each
-                for each in folders
-                if each not in _SKIPPED and not os.path.islink(os.path.join(folder, each))
+                name
+                for name in folders
+                if name not in _SKIPPED and not os.path.islink(os.path.join(folder, name))
             )
             for name in names:
                 full = os.path.join(folder, name)
@@ -148,7 +68,7 @@ class RepositoryTree:
     @cached_property
     def python(self) -> tuple[str, ...]:
         """Python files."""
-        return tuple(path for path in self.paths if path.endswith(".py"))
+        return tuple(self.with_suffix(".py"))
 
     @cached_property
     def folders(self) -> frozenset[str]:
@@ -161,7 +81,11 @@ class RepositoryTree:
 
     def has(self, path: str) -> bool:
         """Whether a file or folder of this relative path exists."""
-        return path in self._known or path in self.folders
+        return path in self._files or path in self.folders
+
+    @cached_property
+    def _files(self) -> frozenset[str]:
+        return frozenset(self.paths)
 
     def text(self, path: str) -> str:
         """Return the text of a file; bytes that are not UTF-8 are replaced."""
@@ -176,19 +100,30 @@ class RepositoryTree:
         lines = self._lines[path]
         return lines[number - 1].strip() if 0 < number <= len(lines) else ""
 
+    def line_of(self, path: str, position: int) -> int:
+        """Return the number of the line that holds a position of a file's text."""
+        return self.text(path).count("\n", 0, position) + 1
+
     def place(self, path: str) -> Place:
         """Say which kind of folder a file lies in."""
+        if path not in self._places:
+            self._places[path] = self._place(path)
+        return self._places[path]
+
+    def _place(self, path: str) -> Place:
         *folders, name = path.lower().split("/")
         if _TEST_FILE.match(name) and (
             not name.startswith("test_") or _TEST_TOOLS.search(self.text(path))
         ):
             return "test"
         words = {word for folder in folders for word in (folder, *folder.split("_"))}
-        for place, names in _PLACES:
-            if not names.isdisjoint(words):
-                return place
-        return "source"
+        places = (place for place, names in _PLACES.items() if not words.isdisjoint(names))
+        return cast("Place", next(places, "source"))
 
     def weight(self, path: str) -> float:
         """Say how much a claim about the sources counts when it rests on this file."""
-        return PLACE_WEIGHT[self.place(path)]
+        return PLACE_WEIGHT.get(self.place(path), 0.1)
+
+    def is_own(self, path: str) -> bool:
+        """Whether a file is the repository's own work: source or example."""
+        return self.weight(path) >= 0.5

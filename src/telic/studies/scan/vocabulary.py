@@ -1,4 +1,4 @@
-"""Packages the scan knows by name, kept as data: simulators, trackers, hardware, learners."""
+"""What the scan knows by name, kept as data: packages by group, and the usual words for things."""
 
 from __future__ import annotations
 
@@ -9,24 +9,32 @@ from typing import Any
 
 
 class Vocabulary:
-    """Look-ups in the data file of known packages."""
+    """Look-ups in the data file of known names."""
 
     def __init__(self) -> None:
         self._groups: dict[str, frozenset[str]] = {}
 
     @cached_property
     def _data(self) -> dict[str, Any]:
-        text = resources.files("telic.studies.hints").joinpath("packages.toml").read_text("utf-8")
+        text = resources.files("telic.studies.scan").joinpath("vocabulary.toml").read_text("utf-8")
         return tomllib.loads(text)
 
     def package(self, origin: str, group: str) -> str | None:
         """Return the known package that a dotted import belongs to, in one group."""
-        known = self._groups.setdefault(group, frozenset(self._data[group]["packages"]))
+        packages = self._groups.setdefault(group, frozenset(self._data[group]["packages"]))
         while origin:
-            if origin in known:
+            if origin in packages:
                 return origin
             origin = origin.rpartition(".")[0]
         return None
+
+    def words(self, name: str) -> frozenset[str]:
+        """Return one list of words."""
+        return frozenset(self._data["words"][name].split())
+
+    def word_lists(self, group: str) -> dict[str, tuple[str, ...]]:
+        """Return a group's lists of words, both in the order they are written."""
+        return {name: tuple(text.split()) for name, text in self._data[group].items()}
 
     def learner_sinks(self, origin: str) -> tuple[str, list[str]] | None:
         """Return a learning library and the sinks its trainers write by themselves."""
@@ -38,6 +46,11 @@ class Vocabulary:
     def table(self, group: str) -> dict[str, Any]:
         """Return one group of the data."""
         return self._data[group]
+
+    def is_download(self, name: str) -> bool:
+        """Whether a call of this name fetches something over the network."""
+        downloads = self._data["downloads"]
+        return name.rpartition(".")[2] in downloads["calls"] or name in downloads["roots"]
 
 
 VOCABULARY = Vocabulary()

@@ -9,7 +9,7 @@ from typing import Any
 from telic.studies.scan.syntax import (
     UNKNOWN,
     Assignment,
-    Call,
+    CallSite,
     Class,
     Function,
     Guard,
@@ -19,34 +19,11 @@ from telic.studies.scan.syntax import (
     guards,
     literal,
 )
+from telic.studies.scan.vocabulary import VOCABULARY
 
 _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {ast.Name: (), ast.Constant: ()}
 """fields of each kind of node that hold expressions; ast.iter_child_nodes takes twice as long"""
-_NO_EXPRESSION = frozenset(
-    {
-        "ctx",
-        "op",
-        "ops",
-        "attr",
-        "id",
-        "arg",
-        "kind",
-        "conversion",
-        "is_async",
-        "type_comment",
-        "name",
-        "names",
-        "annotation",
-        "simple",
-        "level",
-        "module",
-        "type_params",
-        "returns",
-        "rest",
-        "kwd_attrs",
-        "cls",
-    }
-)
+_NO_EXPRESSION = VOCABULARY.words("no_expression")
 _STATEMENTS = frozenset({"body", "orelse", "finalbody", "handlers", "cases"})
 _COMPUTING = (ast.BinOp, ast.Call, ast.UnaryOp, ast.IfExp, ast.Compare, ast.BoolOp)
 
@@ -73,8 +50,7 @@ class _Reader:
         self.scope: list[str] = []
         self.guards: list[Guard] = []
         self.tries = 0
-        package = facts.path.removesuffix(".py").split("/")
-        self.package = package[:-1]
+        self.package = facts.path.removesuffix(".py").split("/")[:-1]
 
     def block(self, statements: list[ast.stmt]) -> None:
         """Read statements; after `if x: return` the rest runs only when x does not hold."""
@@ -125,10 +101,9 @@ class _Reader:
                 base = ".".join([*up, base]).strip(".")
         for alias in node.names:
             origin = f"{base}.{alias.name}" if base else alias.name
-            local = alias.asname or (alias.name if base else alias.name.partition(".")[0])
-            self.facts.imports[local] = (
-                origin if alias.asname or base else alias.name.partition(".")[0]
-            )
+            top = alias.name.partition(".")[0]
+            local = alias.asname or (alias.name if base else top)
+            self.facts.imports[local] = origin if alias.asname or base else top
             self.facts.import_lines.setdefault(origin, node.lineno)
             if self.tries:
                 self.facts.optional_imports.add(origin)
@@ -147,6 +122,7 @@ class _Reader:
                 defaults[name.arg] = literal(value)
         self.facts.functions.append(
             Function(
+                self.facts.path,
                 node.name,
                 self._where(),
                 node.lineno,
@@ -161,6 +137,7 @@ class _Reader:
     def _class(self, node: ast.ClassDef) -> None:
         self.facts.classes.append(
             Class(
+                self.facts.path,
                 node.name,
                 self._where(),
                 node.lineno,
@@ -197,8 +174,9 @@ class _Reader:
         tried = tuple(call.last for call in self.facts.calls[before:])
         for handler in node.handlers:
             caught = dotted(handler.type) if handler.type else ""
+            swallows = not _raises(handler.body)
             self.facts.handlers.append(
-                Handler(caught, handler.lineno, self._where(), not _raises(handler.body), tried)
+                Handler(self.facts.path, caught, handler.lineno, swallows, tried)
             )
             self.block(handler.body)
         self.block(node.orelse)
@@ -206,28 +184,32 @@ class _Reader:
 
     def _assign(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> None:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        value = node.value
         keywords: dict[str, Any] = {}
-        if isinstance(node.value, ast.Call):
-            keywords = {k.arg: literal(k.value) for k in node.value.keywords if k.arg}
+        if isinstance(value, ast.Call):
+            keywords = {each.arg: literal(each.value) for each in value.keywords if each.arg}
         condition: tuple[Guard, ...] = ()
-        if isinstance(node.value, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Attribute):
-            condition = tuple(guards(node.value, holds=True))
+        if isinstance(value, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Attribute):
+            condition = tuple(guards(value, holds=True))
+        annotation = ast.unparse(node.annotation) if isinstance(node, ast.AnnAssign) else None
         for target in targets:
-            unpacked = isinstance(target, ast.Tuple | ast.List)
-            for name in target.elts if isinstance(target, ast.Tuple | ast.List) else [target]:
-                self.facts.assignments.append(
-                    Assignment(
-                        dotted(name),
-                        node.lineno,
-                        self._where(),
-                        UNKNOWN if unpacked or node.value is None else literal(node.value),
-                        isinstance(node, ast.AugAssign)
-                        or (not unpacked and isinstance(node.value, _COMPUTING)),
-                        _annotation(node),
-                        keywords,
-                        condition,
-                    )
+            names, written, computed = [target], literal(value), isinstance(value, _COMPUTING)
+            if isinstance(target, ast.Tuple | ast.List):
+                names, written, computed = target.elts, UNKNOWN, False
+            self.facts.assignments += [
+                Assignment(
+                    self.facts.path,
+                    dotted(name),
+                    node.lineno,
+                    self._where(),
+                    written,
+                    computed or isinstance(node, ast.AugAssign),
+                    annotation,
+                    keywords,
+                    condition,
                 )
+                for name in names
+            ]
 
     def _expressions(self, node: ast.AST) -> None:
         """Gather the calls of a statement, not those of statements inside it."""
@@ -251,7 +233,8 @@ class _Reader:
 
     def _call(self, node: ast.Call) -> None:
         self.facts.calls.append(
-            Call(
+            CallSite(
+                self.facts.path,
                 self._full(dotted(node.func)),
                 node.lineno,
                 self._where(),
@@ -280,10 +263,6 @@ class _Reader:
 def _expression_fields(kind: type[ast.AST]) -> tuple[str, ...]:
     skipped = _NO_EXPRESSION | _STATEMENTS if issubclass(kind, ast.stmt) else _NO_EXPRESSION
     return tuple(name for name in kind._fields if name not in skipped)
-
-
-def _annotation(node: ast.Assign | ast.AnnAssign | ast.AugAssign) -> str | None:
-    return ast.unparse(node.annotation) if isinstance(node, ast.AnnAssign) else None
 
 
 def _is_main_guard(test: ast.expr) -> bool:

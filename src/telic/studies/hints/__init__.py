@@ -1,1 +1,0 @@
-"""Data files: known packages, and adapter hints for named stacks."""

@@ -1,0 +1,370 @@
+"""Hazards that do harm or make a result say less than it seems to; one function a rule."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from telic.studies.scan.documents import missing_commands
+from telic.studies.scan.entry_points import RepositoryScan
+from telic.studies.scan.evaluation import eval_flag, turned_off
+from telic.studies.scan.records import (
+    ConfigFinding,
+    EvaluationFinding,
+    HazardFinding,
+    OutputFinding,
+    SeedFinding,
+    Sink,
+    SourceLine,
+    TaskSources,
+    quote,
+)
+from telic.studies.scan.repository import Spot
+from telic.studies.scan.sinks import by_default
+from telic.studies.scan.syntax import CallSite
+from telic.studies.scan.vocabulary import VOCABULARY
+
+_SHOWN = 5
+
+
+class Findings(NamedTuple):
+    """The answers that hazards build on."""
+
+    scan: RepositoryScan
+    config: ConfigFinding
+    sinks: tuple[Sink, ...]
+    sources: TaskSources
+    evaluation: EvaluationFinding
+    seeds: SeedFinding
+    outputs: OutputFinding
+
+
+class Alarm(NamedTuple):
+    """What a rule says, and the lines that show it."""
+
+    detail: str
+    evidence: Iterable[SourceLine] = ()
+
+
+HazardRule = Callable[[Findings], Alarm | None]
+
+
+class RuleBook(list[HazardRule]):
+    """Rules in the order of the report; the name of each is the hazard it looks for."""
+
+    def rule(self, rule: HazardRule) -> HazardRule:
+        """Enter a rule."""
+        self.append(rule)
+        return rule
+
+
+def find_hazards(rules: Iterable[HazardRule], found: Findings) -> Iterator[HazardFinding]:
+    """Return what the rules say, with the first few lines of evidence of each."""
+    for rule in rules:
+        hazard = rule(found)
+        if hazard:
+            lines = tuple(hazard.evidence)[:_SHOWN]
+            yield HazardFinding(id=rule.__name__, detail=hazard.detail, evidence=lines)
+
+
+def where(evidence: Iterable[SourceLine], detail: str) -> Alarm | None:
+    """Return a hazard when there are lines that show it."""
+    lines = list(evidence)
+    return Alarm(detail, lines) if lines else None
+
+
+def quote_calls(calls: Iterable[CallSite]) -> list[SourceLine]:
+    """Return where calls are made."""
+    return [quote(call, f"{call.name}(…)") for call in calls]
+
+
+def imports(found: Findings, group: str, paths: Iterable[str] | None = None) -> list[SourceLine]:
+    """Return the imports of known packages of one group that are not the repository itself."""
+    scan = found.scan
+    lines: list[SourceLine] = []
+    for path in scan.source_files if paths is None else paths:
+        for origin, line in scan.repository.modules[path].import_lines.items():
+            package = VOCABULARY.package(origin, group)
+            if package and scan.repository.module(package) is None:
+                lines.append(SourceLine(path=path, line=line, note=f"imports {package}"))
+    return lines
+
+
+def imported(lines: list[SourceLine], most: int | None = None) -> str:
+    """Return the names of the packages that some lines import."""
+    return ", ".join(sorted({line.note.removeprefix("imports ") for line in lines})[:most])
+
+
+# What acts on the world: hardware, network, deletion, installing, new code, cost.
+
+HARM = RuleBook()
+_INSTALLS = re.compile(r"\bpip3?\b.*\binstall\b|\bapt(-get)?\b.*\binstall\b|\bconda\b.*\binstall\b")
+_SHELLS = {"system", "run", "call", "check_call", "check_output", "Popen"}
+_DELETES = {"os.remove", "os.unlink", "os.removedirs", "os.rmdir"}
+_RESULTS = re.compile(
+    r"log|result|run|output|checkpoint|ckpt|save|experiment|model|train_dir|record|dir", re.I
+)
+_ASKED = re.compile(r"(overwrite|force|clear|clean|fresh|delete|remove|wipe|reset)", re.I)
+_NETWORK_FLAG = re.compile(
+    r"--?(track|use[-_]wandb|wandb|logger[ =]wandb|push[-_]to[-_]hub|hf[-_]repo)\b"
+    r"|wandb login|logger[=:]wandb|report[-_]to[ =]wandb"
+)
+
+
+@HARM.rule
+def actuates_hardware(found: Findings) -> Alarm | None:
+    """Code that may move a machine, wherever it is."""
+    lines = imports(found, "hardware", found.scan.repository.modules)
+    serious = [line for line in lines if found.scan.tree.is_own(line.path)] or lines
+    return where(serious, f"talks to real machines: {imported(serious, 6)}")
+
+
+@HARM.rule
+def network_by_default(found: Findings) -> Alarm | None:
+    """Sinks, downloads and uploads that happen when nobody asks for them."""
+    scan = found.scan
+    sinks = [sink for sink in found.sinks if sink.default and sink.network]
+    calls = [
+        call
+        for call in _downloads(scan, scan.any_train_reach if scan.train else ())
+        if not call.guards and by_default(scan, call).on
+    ]
+    names = dict.fromkeys([*(sink.name for sink in sinks), *(call.last for call in calls)])
+    evidence = [*(line for sink in sinks for line in sink.evidence[:2]), *quote_calls(calls)]
+    return where(evidence, f"uses the network unless told not to: {', '.join(names)}")
+
+
+def _downloads(scan: RepositoryScan, reach: Iterable[Spot]) -> Iterator[CallSite]:
+    return (call for call in scan.calls(reach) if VOCABULARY.is_download(call.name))
+
+
+@HARM.rule
+def network_via_documented_examples(found: Findings) -> Alarm | None:
+    """Documented commands that switch an upload on."""
+    commands = ((each, " ".join(each.words)) for each in found.scan.documented)
+    told = [quote(each, text[:120]) for each, text in commands if _NETWORK_FLAG.search(text)]
+    return where(told, "documented commands switch uploads on")
+
+
+@HARM.rule
+def dataset_needs_network(found: Findings) -> Alarm | None:
+    """Training that fetches data or models."""
+    scan = found.scan
+    if scan.train:
+        calls = _downloads(scan, scan.any_train_reach)
+    else:
+        roots = VOCABULARY.table("downloads")["roots"]
+        calls = (c for c in scan.source_calls() if c.name in roots or c.last == "urlretrieve")
+    return where(quote_calls(calls), "training may download data or models")
+
+
+@HARM.rule
+def eval_needs_network(found: Findings) -> Alarm | None:
+    """Evaluation that fetches checkpoints."""
+    reach = found.scan.eval_reach if found.scan.evaluate else ()
+    calls = quote_calls(_downloads(found.scan, reach))
+    return where(calls, "evaluation may download checkpoints")
+
+
+@HARM.rule
+def installs_packages_at_runtime(found: Findings) -> Alarm | None:
+    """Code that installs packages while it runs."""
+    calls = (
+        call
+        for call in found.scan.source_calls()
+        if call.name == "pip.main"
+        or (call.last in _SHELLS and _INSTALLS.search(" ".join(map(str, call.args))))
+    )
+    builds = {"setup.py", "noxfile.py"}
+    own = (call for call in calls if call.path.rpartition("/")[2] not in builds)
+    return where(quote_calls(own), "installs packages while running")
+
+
+@HARM.rule
+def deletes_results(found: Findings) -> Alarm | None:
+    """Deletion of folders that hold results, or a flag that asks for it."""
+    scan = found.scan
+    lines: list[SourceLine] = []
+    for call in scan.training_calls():
+        text = scan.tree.line(call.path, call.line)
+        if (
+            call.last == "rmtree"
+            or (call.name in _DELETES and _RESULTS.search(text.partition("(")[2]))
+            or (call.last in _SHELLS and "rm -rf" in " ".join(map(str, call.args)))
+        ):
+            lines.append(quote(call, text[:120]))
+    asked = [
+        setting.flag
+        for entry in scan.train[:3]
+        for setting in scan.settings.on_entry(entry.path)
+        if _ASKED.search(setting.name)
+    ]
+    flags = f"; flags: {', '.join(flag for flag in asked if flag)}" if asked else ""
+    return where(lines, f"removes folders or files of earlier runs{flags}")
+
+
+@HARM.rule
+def executes_generated_code(found: Findings) -> Alarm | None:
+    """Exec and eval of text."""
+    calls = (
+        call
+        for call in found.scan.training_calls()
+        if call.name in {"exec", "eval", "builtins.exec", "builtins.eval"}
+        and not _is_written_out(call.args[0] if call.args else None)
+    )
+    return where(quote_calls(calls), "turns text into running code")
+
+
+def _is_written_out(value: object) -> bool:
+    return isinstance(value, str) and not value.startswith(("<", "{"))
+
+
+@HARM.rule
+def unpriced_llm_calls(found: Findings) -> Alarm | None:
+    """Language models that cost money."""
+    lines = imports(found, "language_models")
+    return where(lines, "calls language models, which may cost money")
+
+
+@HARM.rule
+def documented_command_missing(found: Findings) -> Alarm | None:
+    """Commands in the documents whose file is not there."""
+    missing = missing_commands(found.scan.tree, found.scan.documented)
+    names = ", ".join(command.target for command in missing[:5])
+    lines = [quote(command, " ".join(command.words)[:120]) for command in missing]
+    return where(lines, f"documented but not in the tree: {names}")
+
+
+# What makes a result say less than it seems to: evaluation, rewards, logging, seeds.
+
+RESULTS = RuleBook()
+_EVERYTHING = {"", "Exception", "BaseException"}
+_TRAINING = {"learn", "train", "run_experiment", "fit"}
+_SEED_ANY = (None, -1, "", "None")
+_RANDOM = re.compile(r"time\.time|randint|urandom|getrandbits|time\(\)")
+
+
+@RESULTS.rule
+def exit_zero_on_crash(found: Findings) -> Alarm | None:
+    """A handler around training that swallows the error, or an exit that always says success."""
+    scan = found.scan
+    lines: list[SourceLine] = []
+    for path in sorted(scan.files(scan.reach(scan.train[:6], depth=2))):
+        facts = scan.repository.modules[path]
+        lines += [
+            quote(handler, f"except {handler.caught or 'anything'} around training")
+            for handler in facts.handlers
+            if handler.caught.rpartition(".")[2] in _EVERYTHING
+            and handler.swallows
+            and not _TRAINING.isdisjoint(handler.tried)
+        ]
+        exits = (call for call in facts.calls if call.name == "os._exit" and call.args[:1] == (0,))
+        lines += [quote(call, "os._exit(0)") for call in exits]
+    return where(lines, "a crash may end with exit code 0")
+
+
+@RESULTS.rule
+def eval_script_broken(found: Findings) -> Alarm | None:
+    """Evaluation code that does not parse or imports what the repository does not have."""
+    scan = found.scan
+    tops = {path.partition("/")[0] for path in scan.tree.python}
+    for entry in scan.evaluate[:6]:
+        for origin, line in scan.repository.modules[entry.path].import_lines.items():
+            head, parent = origin.partition(".")[0], origin.rpartition(".")[0]
+            inside = head in tops and scan.repository.module(head) is not None
+            if inside and not _exists(scan, origin) and not _exists(scan, parent):
+                place = SourceLine(path=entry.path, line=line, note=origin)
+                return Alarm(f"{entry.path} imports {origin}, which does not exist", [place])
+    return None
+
+
+def _exists(scan: RepositoryScan, name: str) -> bool:
+    folder = name.replace(".", "/")
+    return (
+        scan.repository.find(name) is not None
+        or scan.repository.module(name) is not None
+        or scan.tree.has(folder)
+        or any(path.endswith(f"/{folder}") for path in scan.tree.folders)
+    )
+
+
+@RESULTS.rule
+def eval_distribution_differs(found: Findings) -> Alarm | None:
+    """Evaluation that switches off what training had on."""
+    lines = [quote(each, f"{each.target} = {each.value}") for each in turned_off(found.scan)]
+    names = ", ".join(dict.fromkeys(line.note for line in lines[:6]))
+    return where(lines, f"evaluation differs from training: {names}")
+
+
+@RESULTS.rule
+def eval_no_metrics(found: Findings) -> Alarm | None:
+    """Evaluation that writes no number about how well the policy did."""
+    if found.evaluation.style != "script" or found.evaluation.emits_scalars is not False:
+        return None
+    return Alarm("evaluation prints or writes no score", found.evaluation.evidence)
+
+
+@RESULTS.rule
+def eval_not_held_out(found: Findings) -> Alarm | None:
+    """Evaluation on the very environment and seed of training."""
+    lines = [
+        quote(call, f"{call.name}({', '.join(map(str, call.args))})")
+        for call in found.scan.training_calls()
+        if call.last in {"evaluate_policy", "EvalCallback", "evaluate"}
+        and any(value in ("<env>", "<envs>", "<self.env>") for value in call.args[:2])
+    ]
+    return where(lines, "evaluates on the training environment")
+
+
+@RESULTS.rule
+def train_and_eval_share_entrypoint(found: Findings) -> Alarm | None:
+    """One command for both, told apart by a flag."""
+    scan = found.scan
+    flag = eval_flag(scan) if scan.train else None
+    if flag:
+        return Alarm(f"{flag.label} evaluates", [quote(flag, flag.label)])
+    shared = {entry.path for entry in scan.train[:3]} & {entry.path for entry in scan.evaluate[:3]}
+    return Alarm(f"{min(shared)} both trains and evaluates") if shared else None
+
+
+@RESULTS.rule
+def reward_transformed_for_training(found: Findings) -> Alarm | None:
+    """The logged return may not be the task's reward."""
+    scan = found.scan
+    signs = [
+        quote(call, "sign of the reward")
+        for path in [*scan.near][:40]
+        for call in scan.repository.modules[path].calls
+        if call.name.endswith(".sign") and "reward" in scan.tree.line(path, call.line)
+    ]
+    lines = [*found.sources.wrappers.evidence, *signs]
+    return where(lines, "rewards are scaled, clipped or normalised")
+
+
+@RESULTS.rule
+def no_local_metric_file(found: Findings) -> Alarm | None:
+    """Numbers that are nowhere on disk unless asked for."""
+    local = any(sink.default and not sink.network and sink.kind != "stdout" for sink in found.sinks)
+    is_missing = found.scan.train and not local
+    return Alarm("no metric file is written by default") if is_missing else None
+
+
+@RESULTS.rule
+def random_seed_by_default(found: Findings) -> Alarm | None:
+    """A seed that differs from run to run unless given."""
+    seeds = found.seeds
+    if not seeds.controllable or not found.scan.train:
+        return None
+    text = found.scan.tree.line(seeds.evidence[0].path, seeds.evidence[0].line)
+    is_any = seeds.default in _SEED_ANY and type(seeds.default) is not bool
+    if not is_any and not _RANDOM.search(text):
+        return None
+    return Alarm(f"{seeds.flag} has no fixed default", seeds.evidence)
+
+
+@RESULTS.rule
+def no_seed_control(found: Findings) -> Alarm | None:
+    """Nothing on the command line or in the settings sets a seed."""
+    is_missing = found.scan.train and not found.seeds.controllable
+    return Alarm("no seed setting was found") if is_missing else None
