@@ -7,6 +7,7 @@ from functools import lru_cache
 import pytest
 
 from telic.composer.frames import (
+    Act,
     Amount,
     Degree,
     Direction,
@@ -15,7 +16,6 @@ from telic.composer.frames import (
     ParsedIntent,
     Posture,
     Style,
-    Verb,
 )
 from telic.composer.parse import parse
 from telic.composer.words import TABLES, inflections, is_one_edit, read_tokens, table, vocabulary
@@ -613,17 +613,17 @@ def test_another_model_is_known_by_its_own_names(model, name, bodies):
 
 def test_a_task_without_bodies_can_be_talked_about():
     assert (
-        parse("swing up and hold the pole up", spec_of("Pendulum-v1")).frames[0].verb == Verb.SWING
+        parse("swing up and hold the pole up", spec_of("Pendulum-v1")).frames[0].verb == Act.SWING
     )
 
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
-        ("backflp", Verb.FLIP),
-        ("balanse", Verb.BALANCE),
-        ("cirlce", Verb.CIRCLE),
-        ("jummping", Verb.JUMP),
+        ("backflp", Act.FLIP),
+        ("balanse", Act.BALANCE),
+        ("cirlce", Act.CIRCLE),
+        ("jummping", Act.JUMP),
     ],
 )
 def test_one_wrong_letter_is_forgiven(typed, meant):
@@ -695,7 +695,7 @@ def test_british_and_american_spelling_mean_the_same():
 
 
 ENUMS = {
-    "verbs": Verb,
+    "verbs": Act,
     "directions": Direction,
     "degrees": Degree,
     "postures": Posture,
@@ -726,7 +726,7 @@ def test_every_row_of_a_table_can_be_used(name):
         assert value in known
         for row in rows:
             assert set(row) <= KEYS
-            assert set(row.get("verbs", ())) <= {each.value for each in Verb}
+            assert set(row.get("verbs", ())) <= {each.value for each in Act}
             assert {row.get("degree", "most")} <= {each.value for each in Degree}
             for phrase in (*row.get("words", ()), *row.get("forbidden", ())):
                 assert phrase == phrase.lower().strip()

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from telic.composer.compose import BEHAVIOURS, compose
-from telic.composer.frames import LimitKind, Posture, Style, Verb
+from telic.composer.frames import Act, LimitKind, Posture, Style
 from telic.composer.parse import parse
 from telic.envs import make
 from telic.envs.tasks import TASKS
@@ -18,23 +18,23 @@ from telic.rewards.probe import probe
 from telic.sandbox.source import check_source, compile_source
 
 ASKED = {
-    Verb.GO: ("run forward fast", "walk 2 m", "walk forward and to the left", "walk in place"),
-    Verb.JUMP: ("jump three times", "jump forward 1 m"),
-    Verb.HOP: ("hop forward", "hop in place five times"),
-    Verb.FLIP: ("do a backflip",),
-    Verb.ROLL: ("roll over", "do a cartwheel"),
-    Verb.TURN: ("turn 180 degrees left", "spin twice clockwise", "spin"),
-    Verb.CIRCLE: ("walk in a circle",),
-    Verb.STAND: ("stand still for 3 seconds", "stand on the rear legs", "do a handstand"),
-    Verb.SIT: ("crouch", "squat three times"),
-    Verb.LIE: ("lie down",),
-    Verb.STAND_UP: ("stand up",),
-    Verb.REACH: ("reach the target",),
-    Verb.BALANCE: ("balance",),
-    Verb.SWING: ("wave", "swing up the pole"),
-    Verb.LIFT: ("lift the front left leg", "raise your left arm", "lift a foot"),
-    Verb.KICK: ("kick twice",),
-    Verb.STOP: ("stop",),
+    Act.GO: ("run forward fast", "walk 2 m", "walk forward and to the left", "walk in place"),
+    Act.JUMP: ("jump three times", "jump forward 1 m"),
+    Act.HOP: ("hop forward", "hop in place five times"),
+    Act.FLIP: ("do a backflip",),
+    Act.ROLL: ("roll over", "do a cartwheel"),
+    Act.TURN: ("turn 180 degrees left", "spin twice clockwise", "spin"),
+    Act.CIRCLE: ("walk in a circle",),
+    Act.STAND: ("stand still for 3 seconds", "stand on the rear legs", "do a handstand"),
+    Act.SIT: ("crouch", "squat three times"),
+    Act.LIE: ("lie down",),
+    Act.STAND_UP: ("stand up",),
+    Act.REACH: ("reach the target",),
+    Act.BALANCE: ("balance",),
+    Act.SWING: ("wave", "swing up the pole"),
+    Act.LIFT: ("lift the front left leg", "raise your left arm", "lift a foot"),
+    Act.KICK: ("kick twice",),
+    Act.STOP: ("stop",),
 }
 MANNERS = """
 Ant: run forward steadily, gently and symmetrically with alternating legs
@@ -76,7 +76,7 @@ def habits(env):
 
 
 def test_every_verb_has_a_behaviour_and_is_asked_for():
-    assert set(BEHAVIOURS) == set(Verb) == set(ASKED)
+    assert set(BEHAVIOURS) == set(Act) == set(ASKED)
 
 
 def test_every_posture_style_and_limit_is_asked_for():

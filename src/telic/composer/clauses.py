@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from telic.composer.amounts import Reading, read_amount
-from telic.composer.frames import Amount, LimitKind, Verb
+from telic.composer.frames import Act, Amount, LimitKind
 from telic.composer.parts import BodyPart, find_part
 from telic.composer.words import Match, Sense, Token, forbidden, ignored_words, phrases
 from telic.envs.spec import EnvSpec
@@ -115,7 +115,7 @@ def is_acting(mark: Mark) -> bool:
     return mark.slot == "verb" and not _says(mark, "holder")
 
 
-def as_verb(mark: Mark, verb: Verb) -> Mark:
+def as_verb(mark: Mark, verb: Act) -> Mark:
     """Return a verb that keeps something as what it means there: "keep" a pole is balance it."""
     sense = replace(mark.senses[0], value=str(verb), says={"until_end": True})
     return replace(mark, senses=(sense,))
@@ -131,9 +131,9 @@ def merge(verbs: list[Mark]) -> tuple[list[Mark], list[Mark]]:
     kept = kept or [mark for mark in verbs if is_acting(mark)][:1]
     first, *others = kept
     rest = [mark for mark in others if mark.senses != first.senses]
-    if _verb(first) == Verb.STOP:
+    if _verb(first) == Act.STOP:
         rest = []
-    elif rest and _verb(rest[0]) == Verb.CIRCLE and _verb(first) in (Verb.GO, Verb.TURN):
+    elif rest and _verb(rest[0]) == Act.CIRCLE and _verb(first) in (Act.GO, Act.TURN):
         first, rest = _going_round(first, rest[0]), rest[1:]
     helping = [mark for mark in verbs if mark is not kept[0] and mark not in rest]
     return [_helped(first, helping), *rest], helping
@@ -193,14 +193,14 @@ def _helped(mark: Mark, helping: list[Mark]) -> Mark:
 
 def _going_round(going: Mark, circle: Mark) -> Mark:
     """Return "walk in a circle" as one verb; turning in a circle stays turning."""
-    value = circle.senses[0].value if _verb(going) == Verb.GO else going.senses[0].value
+    value = circle.senses[0].value if _verb(going) == Act.GO else going.senses[0].value
     says = {**circle.senses[0].says, **going.senses[0].says}
     sense = replace(circle.senses[0], value=value, says=says)
     return replace(circle, at=(*going.at, *circle.at), senses=(sense,))
 
 
-def _verb(mark: Mark) -> Verb:
-    return Verb(mark.senses[0].value)
+def _verb(mark: Mark) -> Act:
+    return Act(mark.senses[0].value)
 
 
 def _says(mark: Mark, key: str) -> bool:
@@ -208,7 +208,7 @@ def _says(mark: Mark, key: str) -> bool:
 
 
 def _is_landing(mark: Mark) -> bool:
-    return _verb(mark) == Verb.STAND and _says(mark, "sequel")
+    return _verb(mark) == Act.STAND and _says(mark, "sequel")
 
 
 def _at(tokens: Sequence[Token], place: int, names: Sequence[BodyPart | None]) -> list[Mark]:

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import Field
 
 from telic.composer.draft import Draft, JudgePart, edit
-from telic.composer.frames import Frame, Limit, ParsedIntent, Verb
+from telic.composer.frames import Act, Frame, Limit, ParsedIntent
 from telic.composer.jumps import hop, jump
 from telic.composer.limbs import kick, lift, reach, swing
 from telic.composer.manners import be_quiet, respect
@@ -32,43 +32,43 @@ from telic.envs.spec import EnvSpec
 from telic.errors import BadEnvironment, Refused
 from telic.judges.criteria import Criterion, Motion
 
-BEHAVIOURS: dict[Verb, Callable[[Frame, Scene, Draft], None]] = {
-    Verb.GO: go,
-    Verb.CIRCLE: circle,
-    Verb.JUMP: jump,
-    Verb.HOP: hop,
-    Verb.FLIP: flip,
-    Verb.ROLL: roll,
-    Verb.TURN: turn,
-    Verb.STAND: stand,
-    Verb.STOP: stand,
-    Verb.BALANCE: balance,
-    Verb.SIT: sit,
-    Verb.LIE: lie,
-    Verb.STAND_UP: stand_up,
-    Verb.REACH: reach,
-    Verb.SWING: swing,
-    Verb.LIFT: lift,
-    Verb.KICK: kick,
+BEHAVIOURS: dict[Act, Callable[[Frame, Scene, Draft], None]] = {
+    Act.GO: go,
+    Act.CIRCLE: circle,
+    Act.JUMP: jump,
+    Act.HOP: hop,
+    Act.FLIP: flip,
+    Act.ROLL: roll,
+    Act.TURN: turn,
+    Act.STAND: stand,
+    Act.STOP: stand,
+    Act.BALANCE: balance,
+    Act.SIT: sit,
+    Act.LIE: lie,
+    Act.STAND_UP: stand_up,
+    Act.REACH: reach,
+    Act.SWING: swing,
+    Act.LIFT: lift,
+    Act.KICK: kick,
 }
 
 _EXAMPLES = {
-    Verb.GO: "run forward fast",
-    Verb.STAND: "stand still",
-    Verb.JUMP: "jump as high as possible",
-    Verb.FLIP: "do a backflip",
-    Verb.BALANCE: "balance the pole",
-    Verb.REACH: "reach the target",
-    Verb.TURN: "turn 90 degrees left",
-    Verb.CIRCLE: "walk in a circle",
-    Verb.HOP: "hop in place",
-    Verb.ROLL: "roll over",
-    Verb.SIT: "crouch",
-    Verb.LIE: "lie down",
-    Verb.STAND_UP: "stand up",
-    Verb.SWING: "wave",
-    Verb.LIFT: "lift a foot",
-    Verb.KICK: "kick",
+    Act.GO: "run forward fast",
+    Act.STAND: "stand still",
+    Act.JUMP: "jump as high as possible",
+    Act.FLIP: "do a backflip",
+    Act.BALANCE: "balance the pole",
+    Act.REACH: "reach the target",
+    Act.TURN: "turn 90 degrees left",
+    Act.CIRCLE: "walk in a circle",
+    Act.HOP: "hop in place",
+    Act.ROLL: "roll over",
+    Act.SIT: "crouch",
+    Act.LIE: "lie down",
+    Act.STAND_UP: "stand up",
+    Act.SWING: "wave",
+    Act.LIFT: "lift a foot",
+    Act.KICK: "kick",
 }
 _LONGEST_S = 40.0
 
@@ -135,7 +135,7 @@ def able(scene: Scene) -> list[str]:
     """Return an example of each thing this robot can be asked to do."""
     found: list[str] = []
     for verb, example in _EXAMPLES.items():
-        if verb is Verb.BALANCE and not scene.has("pole_angle"):
+        if verb is Act.BALANCE and not scene.has("pole_angle"):
             continue  # without a pole it is standing
         try:
             BEHAVIOURS[verb](Frame(verb=verb, word=verb.value), scene, Draft())
@@ -148,10 +148,10 @@ def able(scene: Scene) -> list[str]:
 def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
     """Return the draft of what is done at the same time."""
     draft = Draft()
-    going = [each for each in frames if each.verb is Verb.GO]
+    going = [each for each in frames if each.verb is Act.GO]
     for frame in frames:
         draft.words.append(frame.word)
-        if frame.verb is Verb.GO:
+        if frame.verb is Act.GO:
             if frame is going[0]:
                 go(frame, scene, draft, aside=going[1] if len(going) > 1 else None)
         else:

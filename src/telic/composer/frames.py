@@ -13,7 +13,7 @@ Unit = Literal["m/s", "m", "turns", "times", "s", "share", "rad", "rad/s"]
 Rule = Literal["at_least", "at_most", "about"]
 
 
-class Verb(StrEnum):
+class Act(StrEnum):
     """What is done."""
 
     GO = "go"
@@ -120,7 +120,7 @@ class Amount(Record):
 class Frame(Record):
     """One thing to do. Frames of the same phase are done together, a later phase afterwards."""
 
-    verb: Verb
+    verb: Act
     word: str = Field(description="the word of the intent it was read from")
     gait: str | None = Field(default=None, description="run, walk, trot, ...; for ways of going")
     direction: Direction | None = None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from telic.composer.clauses import Clause, Mark, as_verb, is_acting, merge
-from telic.composer.frames import Amount, Direction, Limit, LimitKind, Posture, Verb
+from telic.composer.frames import Act, Amount, Direction, Limit, LimitKind, Posture
 from telic.composer.words import Token
 
 _HELD = {
@@ -16,7 +16,7 @@ _HELD = {
     Posture.HIGH: LimitKind.KEEP_HEIGHT,
 }
 _TRUNK = {None, "torso", "head", "pelvis", "waist", "cart"}
-_LASTING = {Verb.STAND, Verb.SIT, Verb.LIE, Verb.STAND_UP, Verb.BALANCE, Verb.REACH, Verb.LIFT}
+_LASTING = {Act.STAND, Act.SIT, Act.LIE, Act.STAND_UP, Act.BALANCE, Act.REACH, Act.LIFT}
 _OPPOSITE = {
     Direction.FORWARD: Direction.BACKWARD,
     Direction.LEFT: Direction.RIGHT,
@@ -31,7 +31,7 @@ _NEW = {"direction", "degree", "posture", "style", "number"}
 class Sketch:
     """A frame to be: its verb and the marks that belong to it."""
 
-    verb: Verb
+    verb: Act
     word: str
     phase: int
     says: dict[str, Any] = field(default_factory=dict)
@@ -138,7 +138,7 @@ class Outline:
         if "sequel" in sense.says and any(s.phase == self._phase for s in self.sketches):
             self._phase += 1
         word = " ".join(self._tokens[place].word for place in mark.at)
-        verb, says = Verb(sense.value), dict(sense.says)
+        verb, says = Act(sense.value), dict(sense.says)
         self.used.update(mark.at)
         self.sketches.append(Sketch(verb, word, self._phase, says, [*self._pending, *marks]))
         self._pending = []
@@ -178,11 +178,11 @@ class Outline:
         postures = postures_in(marks)
         last = self.sketches[-1] if self.sketches else None
         if any(mark.part is not None and mark.part.name == "target" for mark in marks):
-            self._start(as_verb(holder, Verb.REACH), marks)
+            self._start(as_verb(holder, Act.REACH), marks)
         elif part in _POLES or (self._has_pole and part is None and Posture.UPRIGHT in postures):
-            self._start(as_verb(holder, Verb.BALANCE), marks)
+            self._start(as_verb(holder, Act.BALANCE), marks)
         elif part not in _TRUNK and Posture.HIGH in postures:
-            self._start(as_verb(holder, Verb.LIFT), marks)
+            self._start(as_verb(holder, Act.LIFT), marks)
         elif acts:
             before = len(self.limits)
             rest = self._body_limits([holder, *marks], acts, held=True)
@@ -196,7 +196,7 @@ class Outline:
             self._last(last, holder, marks)
         else:
             rest = self._body_limits(marks, acts, held=True)
-            self._start(as_verb(holder, Verb.STAND), rest)
+            self._start(as_verb(holder, Act.STAND), rest)
 
     def _last(self, last: Sketch | None, holder: Mark, marks: list[Mark]) -> None:
         """Let the last frame go on: "lie down and stay there"; of a movement, end standing."""
@@ -205,7 +205,7 @@ class Outline:
             last.marks += marks
             self.used.update(holder.at)
         else:
-            self._start(as_verb(holder, Verb.STAND), marks)
+            self._start(as_verb(holder, Act.STAND), marks)
 
     def _body_limits(self, marks: list[Mark], acts: bool, held: bool) -> list[Mark]:
         """Turn "keeping the torso low" and "torso below 1 m" into limits; return what is left."""
@@ -240,7 +240,7 @@ class Outline:
                 return
         if self.limits:
             first = self.limits[0].words
-            self.sketches.append(Sketch(Verb.STAND, first, 0, {}, self._pending))
+            self.sketches.append(Sketch(Act.STAND, first, 0, {}, self._pending))
 
     def _is_known(self, marks: Sequence[Mark]) -> bool:
         """Return whether no word is left that could be the verb: not so in "lean forward"."""
@@ -273,7 +273,7 @@ def held_kind(mark: Mark, part: str | None, acts: bool) -> tuple[LimitKind | Non
     if is_height(mark, part) and mark.reading is not None and mark.reading.amount is not None:
         low = mark.reading.amount.rule == "at_most"
         return (LimitKind.LOW_HEIGHT if low else LimitKind.KEEP_HEIGHT), mark.reading.amount
-    sense = mark.sense() or mark.sense(Verb.STAND)
+    sense = mark.sense() or mark.sense(Act.STAND)
     if sense is None or not acts:
         return None, None
     if sense.slot == "posture":
@@ -291,21 +291,21 @@ def is_height(mark: Mark, part: str | None) -> bool:
     return amount is not None and amount.unit == "m" and (amount.rule != "about" or bool(part))
 
 
-def implied_verb(mark: Mark) -> Verb | None:
+def implied_verb(mark: Mark) -> Act | None:
     """Return the verb a word implies where there is none."""
     sense = mark.sense()
     if mark.reading is not None and mark.reading.amount is not None:
-        units = {"m/s": Verb.GO, "turns": Verb.TURN, "rad": Verb.TURN, "rad/s": Verb.TURN}
+        units = {"m/s": Act.GO, "turns": Act.TURN, "rad": Act.TURN, "rad/s": Act.TURN}
         return units.get(mark.reading.amount.unit)
     if sense is None:
         return None
     if sense.slot == "direction":
         turning = sense.value in (Direction.CLOCKWISE, Direction.COUNTERCLOCKWISE)
         still = sense.value in (Direction.IN_PLACE, Direction.UP, Direction.DOWN)
-        return Verb.TURN if turning else None if still else Verb.GO
+        return Act.TURN if turning else None if still else Act.GO
     if sense.slot == "posture":
-        return Verb.STAND
-    return Verb.GO if sense.says.get("dimension") == "speed" else None
+        return Act.STAND
+    return Act.GO if sense.says.get("dimension") == "speed" else None
 
 
 def _opposites(direction: Direction) -> set[Direction]:

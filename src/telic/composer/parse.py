@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from telic.composer.amounts import Numbers
 from telic.composer.clauses import Mark, cut, parts_at, scan
 from telic.composer.frames import (
+    Act,
     Amount,
     Degree,
     Direction,
@@ -23,7 +24,6 @@ from telic.composer.frames import (
     Posture,
     Style,
     Unit,
-    Verb,
 )
 from telic.composer.outline import Outline, Sketch
 from telic.composer.parts import BodyPart
@@ -41,17 +41,17 @@ from telic.envs.spec import EnvSpec
 
 # What "as much as possible" is about when only the verb says it.
 _VERBS_ABOUT = {
-    "speed": (Verb.GO, Verb.CIRCLE, Verb.STAND_UP, Verb.STOP),
-    "height": (Verb.JUMP, Verb.HOP, Verb.SWING, Verb.LIFT, Verb.KICK),
-    "turning": (Verb.FLIP, Verb.ROLL, Verb.TURN),
-    "distance": (Verb.REACH,),
-    "duration": (Verb.STAND, Verb.SIT, Verb.LIE, Verb.BALANCE),
+    "speed": (Act.GO, Act.CIRCLE, Act.STAND_UP, Act.STOP),
+    "height": (Act.JUMP, Act.HOP, Act.SWING, Act.LIFT, Act.KICK),
+    "turning": (Act.FLIP, Act.ROLL, Act.TURN),
+    "distance": (Act.REACH,),
+    "duration": (Act.STAND, Act.SIT, Act.LIE, Act.BALANCE),
 }
 _ABOUT = {verb: dimension for dimension, verbs in _VERBS_ABOUT.items() for verb in verbs}
-_TURNING = {Verb.TURN, Verb.FLIP, Verb.ROLL}
-_HIGH = {Verb.JUMP, Verb.HOP, Verb.LIFT, Verb.KICK, Verb.SWING, Verb.STAND, Verb.STAND_UP}
-_LIMB_VERBS = {Verb.KICK, Verb.LIFT, Verb.SWING}
-_COUNTED = {Verb.JUMP, Verb.HOP, Verb.CIRCLE, Verb.SIT, Verb.STAND_UP, *_TURNING, *_LIMB_VERBS}
+_TURNING = {Act.TURN, Act.FLIP, Act.ROLL}
+_HIGH = {Act.JUMP, Act.HOP, Act.LIFT, Act.KICK, Act.SWING, Act.STAND, Act.STAND_UP}
+_LIMB_VERBS = {Act.KICK, Act.LIFT, Act.SWING}
+_COUNTED = {Act.JUMP, Act.HOP, Act.CIRCLE, Act.SIT, Act.STAND_UP, *_TURNING, *_LIMB_VERBS}
 _STRONGER = {Degree.FAST: Degree.VERY_FAST, Degree.SLOW: Degree.VERY_SLOW}
 _DIMENSION_OF = {"m/s": "speed", "rad/s": "turning", "rad": "turning", "turns": "turning"}
 _UNIT_OF: dict[str, Unit] = {"speed": "m/s", "height": "m", "distance": "m", "turning": "rad/s"}
@@ -199,15 +199,15 @@ class _Slots:
             self._use(mark)
         return (others[0].part if others else None), bool(targets)
 
-    def _verb(self) -> Verb:
+    def _verb(self) -> Act:
         """Return what is meant: moving to a target is reaching, moving an arm is swinging it."""
         verb, weak = self.sketch.verb, self.sketch.says.get("weak")
-        if verb == Verb.GO and self.has_target:
-            return Verb.REACH
-        if verb == Verb.LIFT and self.part is not None and self.part.name == "torso":
-            return Verb.STAND  # tall: see _postures
+        if verb == Act.GO and self.has_target:
+            return Act.REACH
+        if verb == Act.LIFT and self.part is not None and self.part.name == "torso":
+            return Act.STAND  # tall: see _postures
         limb = self.part is not None and any(word in self.part.name for word in _LIMBS)
-        return Verb.SWING if verb == Verb.GO and weak and limb else verb
+        return Act.SWING if verb == Act.GO and weak and limb else verb
 
     def _direction(self) -> Direction | None:
         found = [(mark, Direction(sense.value)) for mark, sense in self._senses("direction")]
@@ -317,7 +317,7 @@ class _Slots:
                 return "height" if high else "distance"
             return _DIMENSION_OF.get(amount.unit)
         if dimension is None and degree in (Degree.LITTLE, Degree.MUCH):
-            return "distance" if self.verb in (Verb.GO, Verb.CIRCLE) else _ABOUT[self.verb]
+            return "distance" if self.verb in (Act.GO, Act.CIRCLE) else _ABOUT[self.verb]
         return dimension or (_ABOUT[self.verb] if degree else None)
 
     def _until_end(self, timed: bool) -> bool:
@@ -330,9 +330,9 @@ class _Slots:
     def _postures(self) -> tuple[Posture, ...]:
         found = {Posture(each) for each in self.sketch.says.get("postures", ())}
         one = self.part is not None and self.part.name in _ONE_LEG
-        if one and self.verb in (Verb.STAND, Verb.BALANCE, Verb.HOP):
+        if one and self.verb in (Act.STAND, Act.BALANCE, Act.HOP):
             found.add(Posture.ONE_LEG)
-        if self.sketch.verb == Verb.LIFT and self.verb == Verb.STAND:
+        if self.sketch.verb == Act.LIFT and self.verb == Act.STAND:
             found.add(Posture.HIGH)
         for mark, sense in self._senses("posture"):
             self._use(mark)

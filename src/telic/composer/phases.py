@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from telic.composer.draft import Draft
-from telic.composer.frames import Direction, Frame, Limit, LimitKind, ParsedIntent, Posture, Verb
+from telic.composer.frames import Act, Direction, Frame, Limit, LimitKind, ParsedIntent, Posture
 from telic.composer.scene import Scene
 from telic.composer.travel import speed_meant
 from telic.judges.criteria import Motion
 
-_REST = (Verb.STAND, Verb.STOP, Verb.SIT, Verb.LIE)
-_LANDS = (Verb.FLIP, Verb.ROLL, Verb.JUMP, Verb.HOP)
-_KEEPS = (Verb.REACH, Verb.STAND_UP, Verb.LIFT, Verb.STAND, Verb.BALANCE)
-_LIMBS = (Verb.LIFT, Verb.KICK, Verb.SWING)
-_LOW_VERBS = {Verb.SIT, Verb.LIE, Verb.ROLL, Verb.FLIP, Verb.STAND_UP}
+_REST = (Act.STAND, Act.STOP, Act.SIT, Act.LIE)
+_LANDS = (Act.FLIP, Act.ROLL, Act.JUMP, Act.HOP)
+_KEEPS = (Act.REACH, Act.STAND_UP, Act.LIFT, Act.STAND, Act.BALANCE)
+_LIMBS = (Act.LIFT, Act.KICK, Act.SWING)
+_LOW_VERBS = {Act.SIT, Act.LIE, Act.ROLL, Act.FLIP, Act.STAND_UP}
 _LOW_POSES = {
     Posture.LOW,
     Posture.LYING,
@@ -28,7 +28,7 @@ _LOW_POSES = {
     Posture.REAR_LEGS,
     Posture.FRONT_LEGS,
 }
-_AT_REST = (Verb.STAND, Verb.STOP, Verb.BALANCE)
+_AT_REST = (Act.STAND, Act.STOP, Act.BALANCE)
 _PHASE_S = 3.0
 _TURN_RPS = 1.5
 _HOPS_PER_S = 1.6
@@ -59,7 +59,7 @@ def goes_low(frames: list[Frame], limits: tuple[Limit, ...]) -> bool:
     """Say whether it asks for poses in which an environment takes the robot for fallen."""
     return (
         any(each.verb in _LOW_VERBS or _LOW_POSES & set(each.postures) for each in frames)
-        or any(each.verb is Verb.SWING and each.direction is Direction.UP for each in frames)
+        or any(each.verb is Act.SWING and each.direction is Direction.UP for each in frames)
         or any(each.kind is LimitKind.LOW_HEIGHT for each in limits)
     )
 
@@ -67,15 +67,15 @@ def goes_low(frames: list[Frame], limits: tuple[Limit, ...]) -> bool:
 def _is_done_anyway(frame: Frame, before: list[Frame]) -> bool:
     """Say whether it is part of what comes before: a flip lands, a reaching hand stays."""
     verbs = {each.verb for each in before}
-    if frame.verb is Verb.BALANCE:
-        return Verb.SWING in verbs
-    if frame.verb not in (Verb.STAND, Verb.STOP):
+    if frame.verb is Act.BALANCE:
+        return Act.SWING in verbs
+    if frame.verb not in (Act.STAND, Act.STOP):
         return False
-    if verbs & {Verb.FLIP, Verb.ROLL, Verb.REACH}:
+    if verbs & {Act.FLIP, Act.ROLL, Act.REACH}:
         return frame.duration_s is None
-    is_landing = not frame.until_end and frame.duration_s is None and frame.verb is Verb.STAND
+    is_landing = not frame.until_end and frame.duration_s is None and frame.verb is Act.STAND
     return bool(
-        verbs & {Verb.STAND_UP} or (is_landing and verbs & {*_LANDS, *_KEEPS}) or frame in before
+        verbs & {Act.STAND_UP} or (is_landing and verbs & {*_LANDS, *_KEEPS}) or frame in before
     )
 
 
@@ -88,22 +88,22 @@ def _prolong(frame: Frame, before: list[Frame]) -> None:
 def _goes_with(frame: Frame, now: list[Frame]) -> bool:
     """Say whether it can be done at the same time; what cannot comes afterwards."""
     verbs = {each.verb for each in now}
-    if frame.verb in _REST or verbs & {*_REST, Verb.STAND_UP}:
+    if frame.verb in _REST or verbs & {*_REST, Act.STAND_UP}:
         return False
     if frame.verb in verbs:
-        return frame.verb in _LIMBS or (frame.verb is Verb.GO and _crosses(frame, now))
+        return frame.verb in _LIMBS or (frame.verb is Act.GO and _crosses(frame, now))
     # "turn around and walk back"
-    return not (frame.verb is Verb.GO and any(_is_amount(each) for each in now))
+    return not (frame.verb is Act.GO and any(_is_amount(each) for each in now))
 
 
 def _is_amount(frame: Frame) -> bool:
     said = frame.amount is not None and frame.amount.unit in ("turns", "rad")
-    return frame.verb is Verb.TURN and (said or frame.count is not None)
+    return frame.verb is Act.TURN and (said or frame.count is not None)
 
 
 def _crosses(frame: Frame, now: list[Frame]) -> bool:
     ahead = {Direction.FORWARD, Direction.BACKWARD}
-    others = [each for each in now if each.verb is Verb.GO]
+    others = [each for each in now if each.verb is Act.GO]
     return len(others) == 1 and (frame.direction in ahead) != (others[0].direction in ahead)
 
 
@@ -145,11 +145,11 @@ def ideal(phases: Sequence[Sequence[Frame]], scene: Scene, seconds: float) -> tu
 def right_habits(phases: Sequence[Sequence[Frame]]) -> tuple[str, ...]:
     """Return the bad habits that are just what is asked for."""
     verbs = {frame.verb for frames in phases for frame in frames}
-    if verbs <= {Verb.LIE}:
+    if verbs <= {Act.LIE}:
         return ("does nothing", "lies on its back", "topples over")
-    if verbs <= {Verb.STAND, Verb.STOP, Verb.SIT}:
+    if verbs <= {Act.STAND, Act.STOP, Act.SIT}:
         return ("does nothing", "pushes", "pulls")  # constant force holds a pose, too
-    return ("does nothing",) if verbs <= {*_AT_REST, Verb.SIT} else ()
+    return ("does nothing",) if verbs <= {*_AT_REST, Act.SIT} else ()
 
 
 def _lasts(frames: Sequence[Frame]) -> float:
@@ -160,9 +160,9 @@ def _motion(frame: Frame, scene: Scene, seconds: float) -> dict[str, Any] | None
     """Return what a frame adds to a motion; None if the torso alone does not show it."""
     if frame.verb in _AT_REST:
         return {}
-    if frame.verb is Verb.GO:
+    if frame.verb is Act.GO:
         return _going(frame, scene)
-    if frame.verb is Verb.CIRCLE:
+    if frame.verb is Act.CIRCLE:
         speed = speed_meant(frame, scene, Draft())[0]
         return {
             "forward_mps": 1.05 * speed,
@@ -170,13 +170,13 @@ def _motion(frame: Frame, scene: Scene, seconds: float) -> dict[str, Any] | None
             "circle": True,
             "stride_hz": _STRIDE_HZ,
         }
-    if frame.verb is Verb.TURN and frame.amount is None and frame.count is None:
+    if frame.verb is Act.TURN and frame.amount is None and frame.count is None:
         return {"turn_rps": _side(frame) * _TURN_RPS, "stride_hz": _STRIDE_HZ}
-    if frame.verb is Verb.JUMP and frame.dimension != "distance" and frame.direction is None:
+    if frame.verb is Act.JUMP and frame.dimension != "distance" and frame.direction is None:
         asked = frame.amount.value if frame.amount and frame.amount.unit == "m" else None
         height = 1.3 * (asked or float(scene.known["jump"])) + 0.1
         return {"jumps": frame.count or 1, "height_m": height, "seconds_each": 1.5}
-    if frame.verb is Verb.FLIP:
+    if frame.verb is Act.FLIP:
         count = float(frame.count or 1)
         sign = 1.0 if frame.direction is Direction.FORWARD else -1.0
         return {
@@ -185,7 +185,7 @@ def _motion(frame: Frame, scene: Scene, seconds: float) -> dict[str, Any] | None
             "pitch_turns": sign * count,
             "seconds_each": 2.0,
         }
-    if frame.verb is Verb.HOP:
+    if frame.verb is Act.HOP:
         hops = max(1, math.floor(_HOPS_PER_S * seconds))
         going = {} if frame.direction in (None, Direction.IN_PLACE) else _going(frame, scene)
         return None if going is None else {**going, "jumps": hops, "height_m": 0.12}

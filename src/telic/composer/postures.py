@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from telic.composer.draft import Draft
-from telic.composer.frames import Frame, Posture, Style, Verb
+from telic.composer.frames import Act, Frame, Posture, Style
 from telic.composer.manners import be_quieter, change_slowly
 from telic.composer.parts import bodies_of
 from telic.composer.scene import Scene
 
 _WEIGHT = 2.0
 _OWN = {
-    Verb.SIT: {Posture.LOW, Posture.UPRIGHT},
-    Verb.LIE: {Posture.LYING, Posture.LOW},
-    Verb.STAND_UP: {Posture.UPRIGHT},
+    Act.SIT: {Posture.LOW, Posture.UPRIGHT},
+    Act.LIE: {Posture.LYING, Posture.LOW},
+    Act.STAND_UP: {Posture.UPRIGHT},
 }
 """postures a verb has by itself"""
 _STYLE_WEIGHT = 1.5
@@ -227,7 +227,7 @@ def _symmetric(scene: Scene, draft: Draft) -> None:
 
 
 def _steady(frame: Frame, scene: Scene, draft: Draft) -> None:
-    if frame.verb is not Verb.GO or not scene.has("horizontal_speed"):
+    if frame.verb is not Act.GO or not scene.has("horizontal_speed"):
         change_slowly(scene, draft)
         return
     draft.measure(
@@ -256,6 +256,6 @@ def _natural(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Move without haste or waste, and on one foot after the other where it walks."""
     be_quieter(scene, draft)
     change_slowly(scene, draft)
-    if frame.verb is Verb.GO and scene.has("stride_alternation"):
+    if frame.verb is Act.GO and scene.has("stride_alternation"):
         _alternate(scene, draft)
     draft.doubt("natural is taken as smooth, gentle on the motors and with alternating feet")

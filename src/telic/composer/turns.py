@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from telic.composer.draft import Draft
-from telic.composer.frames import Direction, Frame, Verb
+from telic.composer.frames import Act, Direction, Frame
 from telic.composer.manners import follow_heading, stay_on_feet
 from telic.composer.scene import GENTLE, QUICK, Scene
 
@@ -169,7 +169,7 @@ def _somersault(
     frame: Frame, scene: Scene, draft: Draft, quantity: str, sign: str, which: str
 ) -> None:
     """Turn over `count` times and come to stand."""
-    is_flip = frame.verb is Verb.FLIP
+    is_flip = frame.verb is Act.FLIP
     count = frame.count or 1
     rate = quantity.replace("turns", "rate")
     feet = "quantities.feet_in_contact(info) > 0" if scene.has("feet_in_contact") else "upright > 0"
