@@ -50,12 +50,12 @@ class Mark:
 
     def sense(self, verb: str | None = None) -> Sense | None:
         """Return what it means beside a verb; meanings for that verb alone come first."""
-        suited = [each for each in self.senses if each.suits(verb)]
+        suited = [sense for sense in self.senses if sense.suits(verb)]
         return max(suited, key=lambda each: "verbs" in each.says, default=None)
 
     def is_join(self, *values: str) -> bool:
         """Return whether it is one of these joining words."""
-        return any(each.slot == "join" and each.value in values for each in self.senses)
+        return any(sense.slot == "join" and sense.value in values for sense in self.senses)
 
 
 def scan(tokens: Sequence[Token], names: Sequence[BodyPart | None]) -> list[Mark]:

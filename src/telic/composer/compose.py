@@ -111,7 +111,7 @@ def compose(intent: str, spec: EnvSpec, criteria: Sequence[Criterion] | None = N
     scene = Scene.of(spec, may_fall=goes_low(frames, parsed.limits))
     _refuse(parsed, phases, scene)
     try:
-        drafts = [_phase(each, scene) for each in phases]
+        drafts = [_phase(phase, scene) for phase in phases]
         always = drafts[0] if len(drafts) == 1 else Draft()
         _throughout(parsed.limits, scene, always)
     except BadEnvironment as error:
@@ -171,7 +171,7 @@ def _throughout(limits: Sequence[Limit], scene: Scene, draft: Draft) -> None:
 
 def _leave_out_repeated(drafts: Sequence[Draft], always: Draft) -> None:
     """Judge throughout only what the phases do not all judge by themselves."""
-    own = [{part.title for part in each.parts} for each in drafts]
+    own = [{part.title for part in draft.parts} for draft in drafts]
     always.parts = [
         part for part in always.parts if not all(part.title in titles for titles in own)
     ]
@@ -181,8 +181,8 @@ def _put_in_order(drafts: Sequence[Draft]) -> None:
     """Name the parts by their phase, and add a gate from each phase to the next."""
     for index, draft in enumerate(drafts):
         name = ORDINALS[index]
-        main = max(draft.parts, key=lambda each: each.weight)
-        draft.parts = [replace(each, title=f"{name}: {each.title}") for each in draft.parts]
+        main = max(draft.parts, key=lambda part: part.weight)
+        draft.parts = [replace(part, title=f"{name}: {part.title}") for part in draft.parts]
         if index == len(drafts) - 1:
             break
         needed = round(0.4 * sum(each.seconds for each in drafts[index + 1 :]), 2)
@@ -204,10 +204,10 @@ def _put_in_order(drafts: Sequence[Draft]) -> None:
 
 def _weigh_alike(drafts: Sequence[Draft]) -> None:
     """Let every phase count the same: the last one has no gate, and must not matter less."""
-    weights = [sum(each.weight for each in draft.parts) for draft in drafts]
+    weights = [sum(part.weight for part in draft.parts) for draft in drafts]
     for draft, weight in zip(drafts, weights, strict=True):
         scale = max(weights) / weight
-        draft.parts = [replace(each, weight=round(scale * each.weight, 2)) for each in draft.parts]
+        draft.parts = [replace(part, weight=round(scale * part.weight, 2)) for part in draft.parts]
 
 
 def _composition(
@@ -224,7 +224,7 @@ def _composition(
     for draft in everything:
         env_args |= draft.env_args
         settings |= draft.settings
-        doubts += [each for each in draft.doubts if each not in doubts]
+        doubts += [doubt for doubt in draft.doubts if doubt not in doubts]
     env_args["max_episode_steps"] = max(10, round(seconds / dt))
     if len(drafts) == 1:
         reward = reward_file(intent, spec.id, always)

@@ -117,7 +117,7 @@ class Draft:
 
     def add(self, name: str, code: str, weight: float, words: str, latex: str) -> None:
         """Add a term unless one of that name is there."""
-        if all(each.name != name for each in self.terms):
+        if all(term.name != name for term in self.terms):
             self.terms.append(Term(name, code, weight, words, latex))
 
     def need(self, *lines: str) -> None:
@@ -211,12 +211,12 @@ def edit(drafts: Sequence[Draft], criteria: Sequence[Criterion]) -> None:
         if title not in known:
             raise UnknownName("criterion", title, list(known))
     for draft in drafts:
-        kept = [each for each in draft.parts if each.title in wanted or _stays(each)]
+        kept = [part for part in draft.parts if part.title in wanted or _stays(part)]
         draft.parts = [
             each.edited(wanted[each.title]) if each.title in wanted else each for each in kept
         ]
     parts = [part for draft in drafts for part in draft.parts]
-    if not any(each.weight > 0.0 for each in parts):
+    if not any(part.weight > 0.0 for part in parts):
         raise UsageError(
             "No criterion with a weight is left, so every episode would be worth the same.",
             hint=f"Keep one of: {', '.join(t for t, part in known.items() if not part.is_guard)}.",

@@ -36,7 +36,7 @@ def reach(frame: Frame, scene: Scene, draft: Draft) -> None:
 def lift(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Hold a foot off the ground, or a hand up."""
     ends = _ends(frame, scene, "lift")
-    if all(each in scene.spec.feet for each in ends):
+    if all(end in scene.spec.feet for end in ends):
         _lift_feet(frame, scene, draft, ends)
     else:
         _raise(frame, scene, draft, ends)
@@ -81,8 +81,8 @@ def _lift_feet(frame: Frame, scene: Scene, draft: Draft, feet: tuple[str, ...]) 
 
 def _rise(scene: Scene, draft: Draft, ends: tuple[str, ...], far: str) -> None:
     """Define `rise`: how far the lowest (or highest) of the ends is above where it began."""
-    rewarded = ", ".join(f'quantities.body_height(info, "{each}")' for each in ends)
-    judged = ", ".join(f'episode.quantity("body_height", "{each}")' for each in ends)
+    rewarded = ", ".join(f'quantities.body_height(info, "{end}")' for end in ends)
+    judged = ", ".join(f'episode.quantity("body_height", "{end}")' for end in ends)
     torso = scene.has("height")
     width = 1 + len(ends)
     draft.remember("began", width)
@@ -219,24 +219,24 @@ def _ends(frame: Frame, scene: Scene, what: str) -> tuple[str, ...]:
         raise scene.cannot(f"{what} anything", "it has no body parts")
     scene.require("height", f"{what} a limb")
     if frame.part and not frame.bodies:
-        names = ", ".join(each for each in scene.spec.body_names if each != "world")
+        names = ", ".join(name for name in scene.spec.body_names if name != "world")
         raise scene.cannot(f"{what} its {frame.part}", f"its bodies are {names}")
     if not frame.bodies:
         return _usual(frame, scene, what)
     if scene.spec.torso in frame.bodies:
         raise scene.cannot(f"{what} its {frame.part}", "that is what all else hangs on")
-    feet = tuple(each for each in frame.bodies if each in scene.spec.feet)
+    feet = tuple(body for body in frame.bodies if body in scene.spec.feet)
     if feet:
         # "a foot" may be any: of a name that all feet share, one is meant
         return feet[:1] if frame.part in ("foot", "leg") else feet
-    sides = [[each for each in frame.bodies if side in each] for side in _SIDES]
-    found = tuple(each[-1] for each in sides if each)
+    sides = [[body for body in frame.bodies if side in body] for side in _SIDES]
+    found = tuple(side[-1] for side in sides if side)
     return found or frame.bodies[-1:]
 
 
 def _usual(frame: Frame, scene: Scene, what: str) -> tuple[str, ...]:
     """Return the limb that is meant where none was named: a hand to wave, a foot to kick."""
-    hands = tuple(each for each in scene.spec.body_names if "lower_arm" in each or "hand" in each)
+    hands = tuple(name for name in scene.spec.body_names if "lower_arm" in name or "hand" in name)
     if what == "swing" and hands:
         return hands[:1]
     feet = scene.feet("front") or scene.feet("right") or scene.spec.feet

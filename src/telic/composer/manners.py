@@ -112,13 +112,13 @@ def stay_there(scene: Scene, draft: Draft, is_first: bool) -> None:
         draft.guard("does not jump", meaning, value, 0.35, 0.15, unit="m", tag="drifts")
     turns = [each for each in _TURNS if scene.has(each)]
     if turns:
-        sizes = ", ".join(f'np.ptp(episode["{each}"])' for each in turns)
+        sizes = ", ".join(f'np.ptp(episode["{turn}"])' for turn in turns)
         meaning = "widest turn there was"
         value = f"float(max([{sizes}]))"
         draft.guard("does not turn", meaning, value, 0.35, 0.15, unit="turns", tag="drifts")
     if is_first and scene.has("x_position"):
         axes = [each for each in ("x_position", "y_position") if scene.has(each)]
-        sizes = ", ".join(f'np.ptp(episode["{each}"])' for each in axes)
+        sizes = ", ".join(f'np.ptp(episode["{axis}"])' for axis in axes)
         meaning = "width of the ground it covers"
         value = f"float(max([{sizes}]))"
         draft.guard("stays where it is", meaning, value, 1.5, 0.6, unit="m", tag="drifts")
@@ -348,8 +348,8 @@ def _no_hands(scene: Scene, draft: Draft) -> None:
         draft.doubt("this robot has no hands to keep off the ground")
         return
     least = scene.spec.robot.contact_threshold
-    on = ", ".join(f'quantities.contact_force(info, "{each}")' for each in hands)
-    judged = ", ".join(f'episode.quantity("contact_force", "{each}")' for each in hands)
+    on = ", ".join(f'quantities.contact_force(info, "{hand}")' for hand in hands)
+    judged = ", ".join(f'episode.quantity("contact_force", "{hand}")' for hand in hands)
     draft.need(f"handed = (torch.stack(({on},), -1).amax(-1) > {least:.4g}).float()")
     draft.add("handed", "-handed", 0.5, "hands on the ground, as a cost", r"-[\text{hands}]")
     meaning = "share of the time with a hand on the ground"

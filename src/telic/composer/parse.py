@@ -254,7 +254,7 @@ class _Slots:
     def _follows_number(self, mark: Mark) -> bool:
         """Return whether it only says what a number measures: "1 m high"."""
         numbers = [each for each in self.sketch.marks if each.reading and each.reading.amount]
-        return any(each.end == mark.at[0] for each in numbers)
+        return any(number.end == mark.at[0] for number in numbers)
 
     def _is_about_manner(self, most: Mark) -> bool:
         """Return whether "as possible" belongs to a manner: "as smoothly as possible"."""

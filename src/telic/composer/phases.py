@@ -58,9 +58,9 @@ def arrange(parsed: ParsedIntent) -> list[list[Frame]]:
 def goes_low(frames: list[Frame], limits: tuple[Limit, ...]) -> bool:
     """Say whether it asks for poses in which an environment takes the robot for fallen."""
     return (
-        any(each.verb in _LOW_VERBS or _LOW_POSES & set(each.postures) for each in frames)
-        or any(each.verb is Act.SWING and each.direction is Direction.UP for each in frames)
-        or any(each.kind is LimitKind.LOW_HEIGHT for each in limits)
+        any(frame.verb in _LOW_VERBS or _LOW_POSES & set(frame.postures) for frame in frames)
+        or any(frame.verb is Act.SWING and frame.direction is Direction.UP for frame in frames)
+        or any(limit.kind is LimitKind.LOW_HEIGHT for limit in limits)
     )
 
 

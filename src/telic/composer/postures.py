@@ -127,7 +127,7 @@ def _legs(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
 def _so_many(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
     """Be on one or two feet; on one that was named, if one was."""
     most = 1 if posture is Posture.ONE_LEG else 2
-    mine = scene.foot_places(tuple(each for each in frame.bodies if each in scene.spec.feet))
+    mine = scene.foot_places(tuple(body for body in frame.bodies if body in scene.spec.feet))
     draft.need("contact = quantities.foot_contact(info)")
     draft.measure('contact = episode["foot_contact"] > 0')
     if mine and most == 1:
@@ -171,8 +171,8 @@ def _on_hands(scene: Scene, draft: Draft, what: str) -> None:
     if not hands or scene.spec.robot is None:
         raise scene.cannot(what, "it has neither front feet nor hands")
     least = scene.spec.robot.contact_threshold
-    on = ", ".join(f'quantities.contact_force(info, "{each}")' for each in hands)
-    judged = ", ".join(f'episode.quantity("contact_force", "{each}")' for each in hands)
+    on = ", ".join(f'quantities.contact_force(info, "{hand}")' for hand in hands)
+    judged = ", ".join(f'episode.quantity("contact_force", "{hand}")' for hand in hands)
     draft.need(
         f"hands = (torch.stack(({on},), -1).amax(-1) > {least:.4g}).float()",
         "feet = quantities.foot_contact(info).amax(-1)",
@@ -210,7 +210,7 @@ def _symmetric(scene: Scene, draft: Draft) -> None:
     scene.require("stride_alternation", "be symmetric")
     robot = scene.spec.robot
     assert robot is not None and robot.sides is not None  # the quantity says so
-    one, other = (list(each) for each in robot.sides)
+    one, other = (list(side) for side in robot.sides)
     width = 1 + len(scene.spec.feet)
     draft.remember("duty", width)
     draft.need(

@@ -131,7 +131,7 @@ class Scene(NamedTuple):
         if not places:
             return self.spec.feet
         found = bodies_of(frozenset((*places, "foot")), "foot", self.spec)
-        return tuple(each for each in self.spec.feet if each in found)
+        return tuple(foot for foot in self.spec.feet if foot in found)
 
     def foot_places(self, bodies: tuple[str, ...]) -> list[int]:
         """Return the places of these feet in `foot_contact`."""

@@ -326,5 +326,5 @@ def _forms(words: Iterable[str], inflect: bool) -> list[str]:
         found += [f"{each} {rest}".strip() for each in firsts]
         # Of a compound the last word is the verb: "back flips", "forward rolling".
         if inflect and rest and " " not in rest and rest in _LAST_VERBS:
-            found += [f"{first} {each}" for each in inflections(rest)]
+            found += [f"{first} {inflection}" for inflection in inflections(rest)]
     return found

@@ -25,7 +25,7 @@ def reward_file(intent: str, env: str, draft: Draft) -> str:
 
 def judge_file(intent: str, env: str, draft: Draft) -> str:
     """Return the text of a judge for one behaviour."""
-    body = [*draft.judge_lines, "return [", *(f"    {_call(each)}," for each in draft.parts), "]"]
+    body = [*draft.judge_lines, "return [", *(f"    {_call(part)}," for part in draft.parts), "]"]
     return _judge(intent, env, draft.parts, _function("judge(episode)", None, body))
 
 
@@ -39,7 +39,7 @@ def sequence_reward(
 
     The terms of a phase pay only while it is active, more in a later one; finishing pays once.
     """
-    numbered = [_numbered(each, index) for index, each in enumerate(phases)]
+    numbered = [_numbered(phase, index) for index, phase in enumerate(phases)]
     terms = [term for each in numbered for term in each.terms] + [*_STAGE_TERMS, *always.terms]
     memory: dict[str, int | None] = {"phase": None, "clock": None}
     for each in (*numbered, always):
@@ -56,7 +56,7 @@ def sequence_reward(
     body += [
         f"reached = {reached}",
         f'clock = self.memory["clock"] + {dt:g} * reached.float()',
-        f"needed = {_needed([_seconds(each) for each in phases[:-1]], dt)}",
+        f"needed = {_needed([_seconds(phase) for phase in phases[:-1]], dt)}",
         "done = reached & (clock >= needed)",
         'self.memory["phase"] = phase + done.float()',
         'self.memory["clock"] = torch.where(done, torch.zeros_like(clock), clock)',
@@ -81,7 +81,7 @@ def sequence_judge(intent: str, env: str, phases: Sequence[Draft], always: Draft
     body = ["part = episode", "leaves = []", "gate = None"]
     parts: list[JudgePart] = [*always.parts]
     for index, draft in enumerate(phases):
-        name, own = ORDINALS[index], [each for each in draft.parts if not each.is_gate]
+        name, own = ORDINALS[index], [part for part in draft.parts if not part.is_gate]
         parts += draft.parts
         lines = [*draft.judge_lines, "return ["]
         lines += [f"    {_call(each, after='gate')}," for each in own]
@@ -89,7 +89,7 @@ def sequence_judge(intent: str, env: str, phases: Sequence[Draft], always: Draft
         if index < len(phases) - 1:
             condition = " & ".join(f"({each.judge})" for each in draft.reached)
             ends = [*draft.judge_lines, f"return episode.when({condition}, {_seconds(draft):g})"]
-            gate = next(each for each in draft.parts if each.is_gate)
+            gate = next(part for part in draft.parts if part.is_gate)
             said = "Return the step by which it is done; None: never."
             functions.append(_function(f"{name}_done(episode)", said, ends))
             body += [
@@ -102,7 +102,7 @@ def sequence_judge(intent: str, env: str, phases: Sequence[Draft], always: Draft
         else:
             body.append(f"leaves += {name}(part, gate)")
         functions.append(_function(f"{name}(episode, gate)", title, [*lines, "]"]))
-    calls = [f"    {_call(each)}," for each in always.parts]
+    calls = [f"    {_call(part)}," for part in always.parts]
     body += [*always.judge_lines, "return [", "    *leaves,", *calls, "]"]
     functions.append(_function("judge(episode)", None, body))
     return _judge(intent, env, parts, "\n\n".join(functions))
@@ -119,10 +119,10 @@ def _reward(
     seen_by: str,
     methods: str,
 ) -> str:
-    weights = ", ".join(f'"{each.name}": {each.weight:g}' for each in terms)
+    weights = ", ".join(f'"{term.name}": {term.weight:g}' for term in terms)
     kept = "".join(f'        "{name}": {_zeros(width)},\n' for name, width in memory.items())
-    meanings = "".join(f'        "{each.name}": "{each.words}",\n' for each in terms)
-    latex = " + ".join(rf"w_{{\text{{{each.name}}}}} {_factor(each.latex)}" for each in terms)
+    meanings = "".join(f'        "{term.name}": "{term.words}",\n' for term in terms)
+    latex = " + ".join(rf"w_{{\text{{{term.name}}}}} {_factor(term.latex)}" for term in terms)
     return (
         f'"""{_plain(intent)} ({env}). Written by the composer."""\n\n'
         "import torch\n\nfrom telic import RewardFunction, quantities\n\n\n"
@@ -145,7 +145,7 @@ def _factor(latex: str) -> str:
 
 def _term_lines(terms: Sequence[Term], on: str = "") -> list[str]:
     sums = [
-        f'    "{each.name}": self.weights["{each.name}"] * {on}({each.code}),' for each in terms
+        f'    "{term.name}": self.weights["{term.name}"] * {on}({term.code}),' for term in terms
     ]
     return ["terms = {", *sums, "}"]
 
@@ -165,17 +165,17 @@ def _phase_method(name: str, draft: Draft, share: float) -> str:
 def _numbered(draft: Draft, index: int) -> Draft:
     """Return a draft whose terms and memory have names of their own: "speed_2"."""
     number = index + 1
-    own = {each.name for each in draft.terms} | set(draft.memory)
+    own = {term.name for term in draft.terms} | set(draft.memory)
 
     def rename(code: str) -> str:
         return _USES.sub(lambda m: f'self.{m[1]}["{m[2]}_{number}"]' if m[2] in own else m[0], code)
 
     return Draft(
         terms=[
-            each._replace(name=f"{each.name}_{number}", code=rename(each.code))
-            for each in draft.terms
+            term._replace(name=f"{term.name}_{number}", code=rename(term.code))
+            for term in draft.terms
         ],
-        lines=[rename(each) for each in draft.lines],
+        lines=[rename(line) for line in draft.lines],
         memory={f"{name}_{number}": width for name, width in draft.memory.items()},
         reached=[each._replace(reward=rename(each.reward)) for each in draft.reached],
         words=draft.words,
@@ -202,7 +202,7 @@ def _zeros(width: int | None) -> str:
 
 
 def _judge(intent: str, env: str, parts: Sequence[JudgePart], functions: str) -> str:
-    names = sorted({_name(each) for each in parts})
+    names = sorted({_name(part) for part in parts})
     return (
         f'"""Judge of: {_plain(intent)} ({env}). Written by the composer."""\n\n'
         f"import numpy as np\n\nfrom telic import {', '.join(names)}\n\n\n{functions}"

@@ -57,8 +57,8 @@ def _refuse_what_is_no_number(value: object) -> None:
     if isinstance(value, float) and not math.isfinite(value):
         raise InvalidAnswer(f"- the answer holds {value}: every number must be finite")
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    for each in parts:
-        _refuse_what_is_no_number(each)
+    for part in parts:
+        _refuse_what_is_no_number(part)
 
 
 def read_json_object(text: str) -> dict[str, object]:
@@ -93,7 +93,8 @@ def explain(error: ValidationError) -> str:
     """Return one line per complaint: where, and what is wrong."""
     problems = error.errors(include_url=False, include_context=False)
     lines = [
-        f"- {'.'.join(map(str, each['loc'])) or 'the answer'}: {each['msg']}" for each in problems
+        f"- {'.'.join(map(str, problem['loc'])) or 'the answer'}: {problem['msg']}"
+        for problem in problems
     ]
     if len(lines) > _LISTED:
         lines = [*lines[:_LISTED], f"- and {len(lines) - _LISTED} more"]
@@ -156,15 +157,15 @@ class Replies:
 
     def kept(self) -> list[StoredReply]:
         """Return every usable reply, by key."""
-        return [read_record(each, StoredReply) for each in self._files() if _is_usable(each)]
+        return [read_record(path, StoredReply) for path in self._files() if _is_usable(path)]
 
     def charges(self, model: str | None = None) -> list[Charge]:
         """Return what every call to a model, or to any, has cost so far, usable or not."""
         calls = [
-            read_record(each, LostCall if _LOST in each.name else StoredReply)
-            for each in self._files()
+            read_record(path, LostCall if _LOST in path.name else StoredReply)
+            for path in self._files()
         ]
-        return [each.charge for each in calls if model in (None, each.model)]
+        return [call.charge for call in calls if model in (None, call.model)]
 
     def _files(self) -> list[Path]:
         # A killed writer may have left an unfinished file; its name starts with a dot.

@@ -168,7 +168,7 @@ def is_metered(model: str) -> bool:
 def most_charge(model: str, request: Request[Any]) -> Charge:
     """Return the most one call may cost; `usd` is None where no price is known."""
     text = len(request.prompt) + len(request.system) + len(str(request.answer_schema))
-    seen = [each.media_type == VIDEO for each in request.images]
+    seen = [image.media_type == VIDEO for image in request.images]
     tokens_in = text // _CHARACTERS_PER_TOKEN + sum(
         _TOKENS_PER_VIDEO if is_video else _TOKENS_PER_IMAGE for is_video in seen
     )

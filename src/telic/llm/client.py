@@ -202,8 +202,8 @@ class Models:
         raw = parts[-1].raw
         answer = read_answer(raw.text, request.answer, raw.finish)
         tokens, price = Tokens(input=0, output=0, reasoning=0, cached=0), 0.0
-        for each in parts:
-            tokens, price = tokens + each.raw.tokens, add_known(price, each.raw.price_usd)
+        for part in parts:
+            tokens, price = tokens + part.raw.tokens, add_known(price, part.raw.price_usd)
         reply = Reply[Answer](
             answer=answer,
             model=self.provider.name,
@@ -231,8 +231,8 @@ class Models:
                 "prompt": request.prompt,
                 "prompt_hash": request.prompt_hash,
                 "images": [
-                    {"media_type": each.media_type, "sha256": fingerprint(each.data, 64)}
-                    for each in request.images
+                    {"media_type": image.media_type, "sha256": fingerprint(image.data, 64)}
+                    for image in request.images
                 ],
                 "effort": request.effort,
                 "max_tokens": request.max_tokens,

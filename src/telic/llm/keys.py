@@ -74,7 +74,7 @@ def redact_value(value: Any) -> Any:
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):
-        return {redact(str(name)): redact_value(each) for name, each in value.items()}
+        return {redact(str(name)): redact_value(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [redact_value(each) for each in value]
     return value

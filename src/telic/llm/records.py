@@ -86,7 +86,7 @@ class Request(Record, Generic[Answer]):
             "role": self.role,
             "system": self.system,
             "prompt": self.prompt,
-            "images": [[each.media_type, fingerprint(each.data)] for each in self.images],
+            "images": [[image.media_type, fingerprint(image.data)] for image in self.images],
             "answer": self.answer_schema,
             "effort": self.effort,
             "max_tokens": self.max_tokens,

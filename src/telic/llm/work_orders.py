@@ -114,7 +114,7 @@ def describe(order: WorkOrder) -> str:
         + json.dumps(order.answer_schema, indent=2)
         + "\n```",
     ]
-    return "\n\n".join(each for each in sections if each) + "\n"
+    return "\n\n".join(section for section in sections if section) + "\n"
 
 
 def list_orders(folder: Path) -> list[WorkOrderLine]:
@@ -234,13 +234,13 @@ def _check_object(
     for name in schema.get("required", []):
         if name not in value:
             yield _join(where, name), "is missing"
-    for name, each in value.items():
+    for name, item in value.items():
         if name in properties:
-            yield from _check(each, properties[name], root, _join(where, name))
+            yield from _check(item, properties[name], root, _join(where, name))
         elif others is False:
             yield _join(where, name), "is not a known field"
         elif isinstance(others, dict):
-            yield from _check(each, others, root, _join(where, name))
+            yield from _check(item, others, root, _join(where, name))
     yield from _check_size(len(value), schema, "Properties", "entries", where)
 
 

@@ -46,7 +46,7 @@ def read_numbers(value: Any, space: Space) -> Numbers:
     if isinstance(value, str):
         value = _from_text(value, space)
     if isinstance(value, dict):
-        value = _from_pairs([(_index(name), each) for name, each in value.items()], space)
+        value = _from_pairs([(_index(name), item) for name, item in value.items()], space)
     if not isinstance(value, list | tuple):
         raise ValueError(f"expected a list of {space.rank} numbers, not {type(value).__name__}")
     if len(value) != space.rank:
@@ -145,7 +145,9 @@ def _number(index: int, value: Any) -> float:
 
 
 def _check_choices(numbers: list[float], choices: tuple[int, ...]) -> None:
-    wrong = [f"params[{i}] = {each:g}" for i, each in enumerate(numbers) if each not in choices]
+    wrong = [
+        f"params[{i}] = {number:g}" for i, number in enumerate(numbers) if number not in choices
+    ]
     if wrong:
         more = f" and {len(wrong) - _LISTED} more" if len(wrong) > _LISTED else ""
         raise ValueError(f"{', '.join(wrong[:_LISTED])}{more}: allowed are {list(choices)}")

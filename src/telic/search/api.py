@@ -54,7 +54,7 @@ class Search(NamedTuple):
     @property
     def best(self) -> SearchRunSummary:
         """The run whose policy did best on fresh episodes."""
-        return max(self.summary.runs, key=lambda each: each.fresh.mean)
+        return max(self.summary.runs, key=lambda run: run.fresh.mean)
 
 
 def search(
@@ -153,7 +153,7 @@ def _work(
         _without_model(plan, folder, numbers, jobs or _cpus(), tell, stop)
     done = [folder.run(n).summary for n in range(1, config.runs + 1)]
     runs = tuple(read_record(path, SearchRunSummary) for path in done if path.exists())
-    is_whole = len(runs) == config.runs and all(each.outcome == "completed" for each in runs)
+    is_whole = len(runs) == config.runs and all(run.outcome == "completed" for run in runs)
     return SearchSummary(
         search=folder.name,
         env=config.env,

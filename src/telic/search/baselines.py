@@ -115,8 +115,8 @@ class TaskEnv(gymnasium.Env):
         """Return observations as the network gets them."""
         if self._task.states is not None:
             return np.eye(self._task.states, dtype=np.float32)[obs]
-        centre = [each.centre for each in self._task.observations]
-        half = [each.half_range for each in self._task.observations]
+        centre = [observation.centre for observation in self._task.observations]
+        half = [observation.half_range for observation in self._task.observations]
         return ((obs - np.array(centre)) / np.array(half)).astype(np.float32)
 
     def reset(
@@ -226,7 +226,7 @@ def _watcher(
             )
             network.keep(candidate.mean)
             best = max(
-                [candidate, *(each.candidates[0] for each in self.iterations)],
+                [candidate, *(iteration.candidates[0] for iteration in self.iterations)],
                 key=lambda each: each.mean,
             )
             self.iterations.append(

@@ -96,10 +96,10 @@ def _is_good(watched: WatchedCandidate) -> bool:
 
 def _slope(point: Floats, entries: list[Entry]) -> Floats | None:
     """Return the direction in which returns rise around a point; None when nothing is known."""
-    points = np.array([each.params for each in entries])
+    points = np.array([entry.params for entry in entries])
     if len(points) <= len(point):
         return None
-    means = np.array([each.mean for each in entries])
+    means = np.array([entry.mean for entry in entries])
     near = np.argsort(np.square(points - point).sum(1))[: _NEIGHBOURS * len(point)]
     offsets, heights = points[near] - points[near].mean(0), means[near] - means[near].mean()
     if heights.std() == 0:

@@ -117,7 +117,7 @@ class History:
         if not self._entries:
             return None
         if self._finals:
-            return max(self._finalists, key=lambda each: each.mean)
+            return max(self._finalists, key=lambda finalist: finalist.mean)
         return max(self._firm, key=_standing)
 
     @property
@@ -151,7 +151,7 @@ class History:
 
         The incumbent is always among them.
         """
-        entries = [each for each in self._entries.values() if each.params in self._shown]
+        entries = [entry for entry in self._entries.values() if entry.params in self._shown]
         if view == "full":
             return entries
         which, _, count = view.partition(":")
@@ -162,7 +162,7 @@ class History:
             chosen |= _numbers(entries[-int(count) :])
         if self.incumbent is not None:
             chosen.add(self.incumbent.number)
-        return [each for each in entries if each.number in chosen]
+        return [entry for entry in entries if entry.number in chosen]
 
 
 def _standing(entry: Entry) -> tuple[float, float]:
@@ -170,4 +170,4 @@ def _standing(entry: Entry) -> tuple[float, float]:
 
 
 def _numbers(entries: Iterable[Entry]) -> set[int]:
-    return {each.number for each in entries}
+    return {entry.number for entry in entries}

@@ -74,7 +74,7 @@ class ModelProposer(HistoryProposer):
             asked = self._asker.ask(role, prompt, refused, count=count, sample=sample)
         except ModelAnswerError as error:
             return self.fall_back(view, str(error))
-        drafts = [self._draft(each) for each in asked.answers]
+        drafts = [self._draft(answer) for answer in asked.answers]
         return PolicyProposal(drafts, (asked.call,))
 
     def fall_back(self, view: View, problem: str) -> PolicyProposal:
@@ -107,7 +107,7 @@ class Hybrid:
     def propose(self, view: View) -> PolicyProposal:
         """Ask the model, then the optimiser; each candidate says who made it."""
         asked = self.model.propose(view)
-        self._inject([np.array(each.params) for each in asked.drafts])
+        self._inject([np.array(draft.params) for draft in asked.drafts])
         own = self._numeric.propose(view).drafts
         count = len(asked.drafts) if isinstance(self._numeric, Cma) else 0
         return PolicyProposal([*asked.drafts, *own[count:]], asked.calls, asked.note)
@@ -122,7 +122,9 @@ class Hybrid:
         self, view: View, candidates: Sequence[PolicyCandidate], recording: BatchRecording | None
     ) -> None:
         """Inject what the model said then."""
-        self._inject([np.array(each.params) for each in candidates if each.origin in _ASKED])
+        self._inject(
+            [np.array(candidate.params) for candidate in candidates if candidate.origin in _ASKED]
+        )
         self._numeric.replay(view, candidates, recording)
 
     def _inject(self, points: list[np.ndarray]) -> None:

@@ -58,9 +58,9 @@ def _warm_up(run: SearchRun) -> Plays[SearchIteration]:
     rng = generator(run.seed, "warm-up")
     policy = run.plan.policy
     points = [policy.space.fit(policy.draw(rng)).params for _ in range(run.warmup)]
-    drafts = [PolicyDraft(each, "warm-up") for each in points]
+    drafts = [PolicyDraft(point, "warm-up") for point in points]
     candidates, _ = yield from _evaluate(run, "warm-up", drafts, count=1)
-    best = max(candidates, key=lambda each: each.mean)
+    best = max(candidates, key=lambda candidate: candidate.mean)
     return run.finish(candidates, Choice(best, "warm-up"))
 
 
@@ -71,10 +71,10 @@ def _evaluate(
     if not drafts:
         return [], None
     seeds = run.seeds_for("try", len(drafts))
-    if any(map(run.history.has_met, [each.params for each in drafts], seeds)):
+    if any(map(run.history.has_met, [draft.params for draft in drafts], seeds)):
         # A policy left as it is: the same episodes once more would tell nothing and count twice.
         seeds = run.seeds_for("again", len(drafts))
-    trial = run.trial([each.params for each in drafts], seeds, count or run.plan.rollouts)
+    trial = run.trial([draft.params for draft in drafts], seeds, count or run.plan.rollouts)
     is_watched = run.plan.switches.evidence != "none" or run.needs_transitions
     rollouts = yield trial._replace(is_recorded=is_watched)
     if run.critic is not None and place != "warm-up":
@@ -106,6 +106,6 @@ def _reflect(
     memories: Any = run.model.memories if run.model else {}
     revised = run.critic.revise(view, WatchedCandidate(first, evidence, gate, memories))
     if switches.gate == "limit" and is_good:
-        drafts = [limited(each, first, switches.max_edit) for each in revised.drafts]
+        drafts = [limited(draft, first, switches.max_edit) for draft in revised.drafts]
         return revised._replace(drafts=drafts)
     return revised

@@ -89,7 +89,7 @@ def page_data(result: Result) -> dict[str, Any]:
         "doors": DOORS if task.id == MAZE.id else None,
         "makers": _MAKERS,
         "candidates": rows,
-        "movies": [each["frames"] for each in movies.values()],
+        "movies": [movy["frames"] for movy in movies.values()],
         "runs": [
             {
                 "run": r.run,

@@ -118,16 +118,18 @@ class _Eyes:
     """How observations enter a policy: as they are, or centred and divided by their half-range."""
 
     def __init__(self, task: SearchTask, is_scaled: bool) -> None:
-        self.names = [each.name for each in task.observations]
+        self.names = [observation.name for observation in task.observations]
         self._scale: Floats | None = None
         if is_scaled:
-            self._centre = np.array([each.centre for each in task.observations])
-            self._scale = 1.0 / np.array([each.half_range for each in task.observations])
+            self._centre = np.array([observation.centre for observation in task.observations])
+            self._scale = 1.0 / np.array(
+                [observation.half_range for observation in task.observations]
+            )
             self.note = " Each observation is first scaled: " + ", ".join(
-                f"({each.name} - {each.centre:g}) / {each.half_range:g}"
-                if each.centre
-                else f"{each.name} / {each.half_range:g}"
-                for each in task.observations
+                f"({observation.name} - {observation.centre:g}) / {observation.half_range:g}"
+                if observation.centre
+                else f"{observation.name} / {observation.half_range:g}"
+                for observation in task.observations
             )
             self.note += "."
         else:

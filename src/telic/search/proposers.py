@@ -83,7 +83,7 @@ class Proposer(Protocol):
 
 def drafts(space: Space, points: Sequence[Floats], origin: str) -> list[PolicyDraft]:
     """Return points as candidates within the bounds."""
-    return [PolicyDraft(space.fit(each, is_rounded=False).params, origin) for each in points]
+    return [PolicyDraft(space.fit(point, is_rounded=False).params, origin) for point in points]
 
 
 class HistoryProposer:
@@ -180,7 +180,7 @@ class Ars:
         self, candidates: Sequence[PolicyCandidate], recording: BatchRecording | None
     ) -> None:
         """Move along the directions that mattered most."""
-        means = np.array([each.mean for each in candidates])
+        means = np.array([candidate.mean for candidate in candidates])
         ahead, behind = means[: self._count], means[self._count :]
         top = np.argsort(np.maximum(ahead, behind))[-max(2, self._count // 2) :]
         spread = np.concatenate((ahead[top], behind[top])).std()
@@ -230,10 +230,10 @@ class Cma:
         self, candidates: Sequence[PolicyCandidate], recording: BatchRecording | None
     ) -> None:
         """Move towards the better half."""
-        means = [each.mean for each in candidates]
+        means = [candidate.mean for candidate in candidates]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about flat returns, which are handled below
-            self._strategy.tell(self._asked, [-each for each in means])
+            self._strategy.tell(self._asked, [-mean for mean in means])
             is_stuck = bool(self._strategy.stop())
         self._best, self._worst = max(self._best, *means), min(self._worst, *means)
         # Most of them as good as the best ever: this is the top, unless all were ever equal.

@@ -132,7 +132,7 @@ class SearchIteration(Record):
 
     def candidate(self, number: int) -> PolicyCandidate:
         """Return one of its candidates."""
-        return next(each for each in self.candidates if each.number == number)
+        return next(candidate for candidate in self.candidates if candidate.number == number)
 
 
 class Fresh(Record):

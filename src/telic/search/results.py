@@ -54,12 +54,12 @@ def summarise(
     seconds: float,
 ) -> SearchRunSummary:
     """Return what a run came to; its best policy is measured on fresh episodes."""
-    loop = [each for each in iterations if each.number > 0] or list(iterations)
+    loop = [iteration for iteration in iterations if iteration.number > 0] or list(iterations)
     best = candidate_params(iterations, iterations[-1].incumbent)
-    calls = [call for each in iterations for call in each.calls]
+    calls = [call for iteration in iterations for call in iteration.calls]
     prices = [call.price_usd for call in calls]
     good = next((e for e in loop if e.incumbent_mean >= plan.task.good), None)
-    means = [each.mean for iteration in loop for each in iteration.candidates]
+    means = [candidate.mean for iteration in loop for candidate in iteration.candidates]
     fresh = fresh_evaluation(plan, player, best, run)
     headlines = {
         "all_candidates": float(np.mean(means)),
@@ -73,7 +73,7 @@ def summarise(
         proposer=plan.label,
         model=plan.config.model or NO_MODEL,
         iterations=len(loop),
-        candidates=sum(len(each.candidates) for each in iterations),
+        candidates=sum(len(iteration.candidates) for iteration in iterations),
         episodes=iterations[-1].episodes,
         steps=iterations[-1].steps,
         calls=len(calls),
@@ -110,8 +110,8 @@ def _final(
 
 def incumbent_area(iterations: Sequence[SearchIteration]) -> float:
     """Return the mean over the budget of what was the best policy's mean at the time."""
-    episodes = np.array([0, *(each.episodes for each in iterations)], dtype=np.float64)
-    height = np.array([each.incumbent_mean for each in iterations])
+    episodes = np.array([0, *(iteration.episodes for iteration in iterations)], dtype=np.float64)
+    height = np.array([iteration.incumbent_mean for iteration in iterations])
     width = np.diff(episodes)
     return float((height * width).sum() / max(width.sum(), 1.0))
 
@@ -126,7 +126,7 @@ def candidate_params(iterations: Sequence[SearchIteration], number: int) -> tupl
 
 
 def _calls_until(iterations: Sequence[SearchIteration], end: SearchIteration) -> int:
-    return sum(len(each.calls) for each in iterations if each.number <= end.number)
+    return sum(len(iteration.calls) for iteration in iterations if iteration.number <= end.number)
 
 
 class Result(NamedTuple):

@@ -140,7 +140,7 @@ class Player:
             total[rows] += np.where(alive, moved.reward, 0.0)
             if log is not None:
                 facts = (rows, obs, action, moved.reward, moved.obs, moved.terminated)
-                log.append(tuple(each[alive] for each in facts))
+                log.append(tuple(fact[alive] for fact in facts))
             obs = moved.obs
             finished = moved.terminated & alive
             if not finished.any():
@@ -154,5 +154,5 @@ class Player:
             if len(left) < _COMPACT_BELOW * len(alive):
                 world.keep(left)
                 rows, obs, alive = rows[left], obs[left], alive[left]
-                weights = tuple(each[left] for each in weights)
+                weights = tuple(weight[left] for weight in weights)
         length[rows[alive]] = self._limit

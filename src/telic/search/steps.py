@@ -31,8 +31,8 @@ _LEARNED_FROM = 10
 def take_up(run: SearchRun, iteration: SearchIteration) -> Plays[None]:
     """Come to the state after an iteration on disk, playing again what somebody learned from."""
     view = run.view()
-    first = [each for each in iteration.candidates if each.place == "first"]
-    second = [each for each in iteration.candidates if each.place == "second"]
+    first = [candidate for candidate in iteration.candidates if candidate.place == "first"]
+    second = [candidate for candidate in iteration.candidates if candidate.place == "second"]
     recording = yield from _play_again(run, first)
     yield from _play_again(run, second)
     if first:
@@ -131,7 +131,7 @@ def gate_value(switches: Switches, task: SearchTask, history: History) -> float 
         case "half":
             return task.worst + (task.good - task.worst) / 2
         case "learned":
-            means = [each.mean for each in history.everything]
+            means = [entry.mean for entry in history.everything]
             # A policy among the best few of many is not to be spoiled, whatever its task.
             return float(np.quantile(means, _LEARNED_AT)) if len(means) >= _LEARNED_FROM else None
     return float(switches.gate_at)
@@ -155,7 +155,7 @@ def _check(
     if count < 1:
         return []
     seeds = run.seeds_for(purpose, len(entries))
-    rollouts = yield run.trial([each.params for each in entries], seeds, count)
+    rollouts = yield run.trial([entry.params for entry in entries], seeds, count)
     run.spend(rollouts)
     checks = [
         Recheck(
@@ -176,8 +176,8 @@ def _play_again(
     if not candidates or not run.needs_transitions:
         return None
     trial = run.trial(
-        [each.params for each in candidates],
-        [each.tried.seed for each in candidates],
+        [candidate.params for candidate in candidates],
+        [candidate.tried.seed for candidate in candidates],
         len(candidates[0].tried.returns),
     )
     rollouts = yield trial._replace(is_recorded=True)

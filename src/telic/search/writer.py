@@ -162,7 +162,7 @@ class Writer:
         entries = history.shown(self._switches.history_view)
         if not entries:
             return "Nothing yet."
-        lines = [self._entry(each, memories.get(each.number)) for each in entries]
+        lines = [self._entry(entry, memories.get(entry.number)) for entry in entries]
         if hidden := len(history.shown("full")) - len(entries):
             lines.append(f"- {hidden} more that are not listed")
         return "\n".join(lines)
@@ -182,7 +182,7 @@ class Writer:
         if "trajectories" in self._switches.context:
             steps = describe_trace(self._task, memory, self._switches.trace_steps)
             return f"{line}\n  one of its episodes:\n" + "\n".join(
-                f"    {each}" for each in steps.splitlines()
+                f"    {splitline}" for splitline in steps.splitlines()
             )
         return f"{line}\n  an episode: {excerpt(self._task, memory)}"
 
@@ -230,7 +230,11 @@ def describe_trace(task: SearchTask, trace: Trace, most_steps: int) -> str:
     # To write a single step out takes no more room than to say that it is left out.
     between = [after - 1 for before, after in pairwise(chosen) if after - before == 2]
     steps = sorted([*chosen, *between])
-    head = "state" if task.is_table else ", ".join(each.name for each in task.observations)
+    head = (
+        "state"
+        if task.is_table
+        else ", ".join(observation.name for observation in task.observations)
+    )
     lines = [f"step: {head} -> action -> reward"]
     before = -1
     for step in steps:

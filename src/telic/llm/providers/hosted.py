@@ -156,8 +156,8 @@ async def _load(provider: str) -> None:
     def load() -> None:
         # What is missing is reported by the import that needs it, in the caller's thread.
         with contextlib.suppress(ImportError):
-            for each in modules:
-                importlib.import_module(each)
+            for module in modules:
+                importlib.import_module(module)
 
     if all(each in sys.modules for each in modules):
         return
@@ -221,7 +221,7 @@ def _message(request: Request[Any]) -> ModelRequest:
         pace = {"fps": FRAMES_PER_SECOND} if each.media_type == VIDEO else None
         return BinaryContent(data=each.data, media_type=each.media_type, vendor_metadata=pace)
 
-    images = [sent(each) for each in request.images]
+    images = [sent(image) for image in request.images]
     content = [request.prompt, *images] if images else request.prompt
     return ModelRequest(
         parts=[UserPromptPart(content=content)], instructions=request.system or None

@@ -68,8 +68,8 @@ def compare_pair(
 
 def holm(tests: Sequence[Test]) -> list[Test]:
     """Return the tests with Holm's correction over all that have a p."""
-    adjusted = corrected([each.welch_p for each in tests])
-    return [each.model_copy(update={"holm_p": p}) for each, p in zip(tests, adjusted, strict=True)]
+    adjusted = corrected([test.welch_p for test in tests])
+    return [test.model_copy(update={"holm_p": p}) for test, p in zip(tests, adjusted, strict=True)]
 
 
 class MethodLine(Record):
@@ -120,7 +120,7 @@ def compare_searches(
     if not results:
         raise ConfigError("There is nothing to compare.", hint="Name two or more searches.")
     differences = check_terms(results, despite_differences=despite_differences)
-    lines = [_line(each, metric) for each in results]
+    lines = [_line(result, metric) for result in results]
     tests: list[Test] = []
     for env in dict.fromkeys(line.env for line in lines):
         first, *others = [line for line in lines if line.env == env]
@@ -161,12 +161,12 @@ def check_terms(results: Sequence[Result], *, despite_differences: bool = False)
 def write_comparison(comparison: SearchComparison, folder: Path) -> None:
     """Write tables in four forms, and a picture of curves per task."""
     write_tables(comparison.tables, folder)
-    for env in dict.fromkeys(each.summary.env for each in comparison.results):
+    for env in dict.fromkeys(result.summary.env for result in comparison.results):
         for kind in ("incumbent", "selected"):
             curves = {
-                each.summary.label: curve(list(each.iterations.values()), kind)
-                for each in comparison.results
-                if each.summary.env == env
+                result.summary.label: curve(list(result.iterations.values()), kind)
+                for result in comparison.results
+                if result.summary.env == env
             }
             title = f"{env}: {kind} policy, mean ± std over runs"
             write_text(folder / f"{env}-{kind}.svg", draw_curves(title, curves))
@@ -215,7 +215,7 @@ def _tables(report: ComparisonReport, results: Sequence[Result]) -> list[Table]:
     every = Table(
         "all metrics, means over runs",
         ["env", "method", *METRICS, "episodes to good", "steps", "calls"],
-        [_every(each) for each in results],
+        [_every(result) for result in results],
     )
     tests = Table(
         f"{report.metric}: the first method against the others",

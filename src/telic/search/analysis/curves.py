@@ -88,15 +88,15 @@ def draw_curves(title: str, curves: Mapping[str, Curve]) -> str:
         f'<text x="{x(tick)}" y="{below}" text-anchor="middle">{tick:.0f}</text>'
         for tick in np.linspace(0, end, 5)
     ]
-    for number, (label, each) in enumerate(drawn.items()):
+    for number, (label, item) in enumerate(drawn.items()):
         colour = _COLOURS[number % len(_COLOURS)]
-        top, bottom = each.mean + each.spread, each.mean - each.spread
+        top, bottom = item.mean + item.spread, item.mean - item.spread
         outline = [
-            *zip(each.episodes, top, strict=True),
-            *zip(each.episodes[::-1], bottom[::-1], strict=True),
+            *zip(item.episodes, top, strict=True),
+            *zip(item.episodes[::-1], bottom[::-1], strict=True),
         ]
         band = " ".join(f"{x(a)},{y(b)}" for a, b in outline)
-        line = " ".join(f"{x(a)},{y(b)}" for a, b in zip(each.episodes, each.mean, strict=True))
+        line = " ".join(f"{x(a)},{y(b)}" for a, b in zip(item.episodes, item.mean, strict=True))
         place = _HEIGHT + 18 * number
         parts += [
             f'<polygon points="{band}" fill="{colour}" opacity="0.15"/>',

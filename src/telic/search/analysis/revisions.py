@@ -146,8 +146,8 @@ def _group(name: str, pairs: list[tuple[PolicyCandidate, PolicyCandidate]]) -> R
 
 
 def _pair(iteration: SearchIteration) -> tuple[PolicyCandidate, PolicyCandidate] | None:
-    first = [each for each in iteration.candidates if each.place == "first"]
-    second = [each for each in iteration.candidates if each.place == "second"]
+    first = [candidate for candidate in iteration.candidates if candidate.place == "first"]
+    second = [candidate for candidate in iteration.candidates if candidate.place == "second"]
     if not first or not second:
         return None
     return max(first, key=lambda each: each.mean), second[0]

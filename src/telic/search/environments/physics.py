@@ -151,5 +151,5 @@ def _size(count: int) -> int:
 def _sliced(state: Any, rows: Any) -> Any:
     """Return an environment's state with some of its rows."""
     if isinstance(state, dict):
-        return {name: _sliced(each, rows) for name, each in state.items()}
+        return {name: _sliced(item, rows) for name, item in state.items()}
     return state[rows] if hasattr(state, "dtype") else state
