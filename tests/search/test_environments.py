@@ -6,7 +6,7 @@ import pytest
 
 import telic
 from telic.errors import UnknownName
-from telic.search.environments import games as grid
+from telic.search.environments import worlds as grid
 from telic.search.environments.catalogue import TASKS, find_task, make_world
 from telic.search.environments.task import rollout_seeds, uniform
 from telic.search.policies import make_policy

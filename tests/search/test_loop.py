@@ -5,7 +5,7 @@ import pytest
 
 from telic.core.seeds import derive
 from telic.llm import Budget, Models, Scripted
-from telic.search.api import do_runs, search
+from telic.search.api import search
 from telic.search.environments.catalogue import TASKS
 from telic.search.environments.task import rollout_seeds
 from telic.search.folder import SearchFolder, SearchRunFolder
@@ -14,6 +14,7 @@ from telic.search.methods import PUBLISHED
 from telic.search.plan import make_plan
 from telic.search.records import NO_MODEL, PolicyCandidate, Recheck, SearchConfig, TrialEpisodes
 from telic.search.rollouts import Player, PolicyTrial
+from telic.search.runner import do_runs
 from telic.storage.files import read_json, read_json_lines
 
 FAULTS = ("", ":malformed", ":truncated", ":out_of_range", ":incomplete", ":failing", ":slow")

@@ -85,7 +85,7 @@ def test_the_model_of_a_small_world_finds_the_way_and_improves_a_table():
     task = find_task("Maze-v0")
     model = TabularModel(task)
     rng = generator(0, "walk")
-    from telic.search.environments.games import maze
+    from telic.search.environments.worlds import maze
 
     world, steps = maze(), []
     state = 0

@@ -12,7 +12,7 @@ import pytest
 
 from telic.llm import Models, Scripted
 from telic.llm.providers.stand_ins import Replay, ReplyRecorder
-from telic.search import api
+from telic.search import api, runner
 from telic.search.analysis.revisions import edit_report, salience_report
 from telic.search.folder import SearchRunFolder
 from telic.search.results import load
@@ -23,7 +23,7 @@ RECORDED = sorted((Path(__file__).parent / "recorded").glob("*.json"))
 def search_again(recorded, provider, runs_dir, monkeypatch):
     """Run a recorded request with another provider in the place of the host."""
     monkeypatch.setattr(
-        api, "connect_model", lambda name, folder, **more: Models(provider, folder, **more)
+        runner, "connect_model", lambda name, folder, **more: Models(provider, folder, **more)
     )
     asked = {name: recorded[name] for name in ("env", "method", "switches", "episodes", "seed")}
     return api.search(runs_dir=runs_dir, model="host", **asked)

@@ -76,8 +76,7 @@ def answer_record(space: Space, objection: Objection, count: int = 1) -> type[Re
         """A policy, and why."""
 
         params: tuple[float, ...] = Field(
-            description=told,
-            json_schema_extra={"minItems": space.rank, "maxItems": space.rank},
+            description=told, json_schema_extra={"minItems": space.rank, "maxItems": space.rank}
         )
         explanation: str = Field(description="why, in one to three sentences")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from telic.llm import ModelAnswerError
@@ -21,7 +19,7 @@ from telic.search.proposers import (
     Tabular,
     View,
 )
-from telic.search.records import PolicyCandidate
+from telic.search.records import Candidates, PolicyCandidate
 from telic.search.rollouts import BatchRecording
 from telic.search.writer import Memories, Prompt, Writer
 
@@ -112,15 +110,11 @@ class Hybrid:
         count = len(asked.drafts) if isinstance(self._numeric, Cma) else 0
         return PolicyProposal([*asked.drafts, *own[count:]], asked.calls, asked.note)
 
-    def observe(
-        self, candidates: Sequence[PolicyCandidate], recording: BatchRecording | None
-    ) -> None:
+    def observe(self, candidates: Candidates, recording: BatchRecording | None) -> None:
         """Let the optimiser learn from everybody's candidates."""
         self._numeric.observe(candidates, recording)
 
-    def replay(
-        self, view: View, candidates: Sequence[PolicyCandidate], recording: BatchRecording | None
-    ) -> None:
+    def replay(self, view: View, candidates: Candidates, recording: BatchRecording | None) -> None:
         """Inject what the model said then."""
         self._inject(
             [np.array(candidate.params) for candidate in candidates if candidate.origin in _ASKED]

@@ -1,7 +1,7 @@
 """THE MAIN FLOW of a search: propose, evaluate, reflect, select, record.
 
 A run is a generator. It yields trials and is sent back their rollouts, so that whoever drives it
-can play the episodes of many runs in one batch; see `api.do_runs`. An iteration that is on disk
+can play the episodes of many runs in one batch; see `runner.do_runs`. An iteration that is on disk
 is taken up instead of done again, so resuming is running again.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 from telic.search.critics import WatchedCandidate
 from telic.search.environments.task import generator
 from telic.search.proposers import PolicyDraft, PolicyProposal, View
-from telic.search.records import Outcome, Place, PolicyCandidate, SearchIteration
+from telic.search.records import Candidates, Outcome, Place, PolicyCandidate, SearchIteration
 from telic.search.rollouts import Rollouts
 from telic.search.run import Choice, SearchRun
 from telic.search.steps import Plays, choose, confirm, gate_value, limited, race, remember, take_up
@@ -86,7 +86,7 @@ def _evaluate(
 
 
 def _reflect(
-    run: SearchRun, view: View, tried: Sequence[PolicyCandidate], rollouts: Rollouts | None
+    run: SearchRun, view: View, tried: Candidates, rollouts: Rollouts | None
 ) -> PolicyProposal:
     """Return the second candidate of an iteration, where there is to be one."""
     switches = run.plan.switches

@@ -138,11 +138,7 @@ _METHODS: dict[str, dict[str, Any]] = {
         "excerpts": 5,
     },
     "actorsecondpass": {"second": "propose_again", "select": "keep_best"},
-    "puresearch": {
-        "second": "propose_again",
-        "second_sees_first": False,
-        "select": "keep_best",
-    },
+    "puresearch": {"second": "propose_again", "second_sees_first": False, "select": "keep_best"},
     "hybrid": {"proposer": "hybrid", "select": "race"},
     **{name: {"proposer": name, "select": "race"} for name in NUMERIC},
 }

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from telic.errors import UsageError
-from telic.search.environments.games import DOORS, MAZE
 from telic.search.environments.task import Floats, rollout_seeds
+from telic.search.environments.worlds import DOORS, MAZE
 from telic.search.history import Params
 from telic.search.plan import BASELINE
 from telic.search.records import PolicyCandidate
@@ -86,7 +86,7 @@ def page_data(result: Result) -> dict[str, Any]:
         "story": task.story,
         "names": result.plan.policy.space.names,
         "choices": dict(zip(task.choices, task.actions, strict=True)) if task.is_table else None,
-        "doors": DOORS if task.id == MAZE.id else None,
+        "doors": DOORS if task.id == MAZE else None,
         "makers": _MAKERS,
         "candidates": rows,
         "movies": [movy["frames"] for movy in movies.values()],

@@ -11,7 +11,7 @@ import numpy as np
 from telic.search.environments.task import Floats, SearchTask, generator
 from telic.search.history import History
 from telic.search.policies import PolicyFamily, Space
-from telic.search.records import ModelQuestion, PolicyCandidate
+from telic.search.records import Candidates, ModelQuestion
 from telic.search.rollouts import BatchRecording
 
 _RANDOM_AT_ONCE = 10
@@ -68,15 +68,11 @@ class Proposer(Protocol):
         """Return one or more candidates."""
         ...
 
-    def observe(
-        self, candidates: Sequence[PolicyCandidate], recording: BatchRecording | None
-    ) -> None:
+    def observe(self, candidates: Candidates, recording: BatchRecording | None) -> None:
         """Learn how the candidates of the latest proposal did, in order."""
         ...
 
-    def replay(
-        self, view: View, candidates: Sequence[PolicyCandidate], recording: BatchRecording | None
-    ) -> None:
+    def replay(self, view: View, candidates: Candidates, recording: BatchRecording | None) -> None:
         """Come to the state after an iteration that is on disk, without asking anybody."""
         ...
 
@@ -91,14 +87,10 @@ class HistoryProposer:
 
     needs_transitions = False
 
-    def observe(
-        self, candidates: Sequence[PolicyCandidate], recording: BatchRecording | None
-    ) -> None:
+    def observe(self, candidates: Candidates, recording: BatchRecording | None) -> None:
         """Learn nothing: the history knows."""
 
-    def replay(
-        self, view: View, candidates: Sequence[PolicyCandidate], recording: BatchRecording | None
-    ) -> None:
+    def replay(self, view: View, candidates: Candidates, recording: BatchRecording | None) -> None:
         """Do nothing: the history knows."""
 
 
@@ -176,9 +168,7 @@ class Ars:
         points = [*(self._centre + steps), *(self._centre - steps)]
         return PolicyProposal(drafts(self._space, points, self.name))
 
-    def observe(
-        self, candidates: Sequence[PolicyCandidate], recording: BatchRecording | None
-    ) -> None:
+    def observe(self, candidates: Candidates, recording: BatchRecording | None) -> None:
         """Move along the directions that mattered most."""
         means = np.array([candidate.mean for candidate in candidates])
         ahead, behind = means[: self._count], means[self._count :]
@@ -190,9 +180,7 @@ class Ars:
             self._centre = self._centre + self._rate / spread * gain
         self._centre = np.clip(self._centre, self._space.low, self._space.high)
 
-    def replay(
-        self, view: View, candidates: Sequence[PolicyCandidate], recording: BatchRecording | None
-    ) -> None:
+    def replay(self, view: View, candidates: Candidates, recording: BatchRecording | None) -> None:
         """Draw the same directions again."""
         self.propose(view)
         self.observe(candidates, recording)
@@ -226,9 +214,7 @@ class Cma:
         inside = [np.clip(p, self._space.low + 1e-6, self._space.high - 1e-6) for p in points]
         self._strategy.inject(inside, force=True)
 
-    def observe(
-        self, candidates: Sequence[PolicyCandidate], recording: BatchRecording | None
-    ) -> None:
+    def observe(self, candidates: Candidates, recording: BatchRecording | None) -> None:
         """Move towards the better half."""
         means = [candidate.mean for candidate in candidates]
         with warnings.catch_warnings():
@@ -245,9 +231,7 @@ class Cma:
             rng = generator(self._seed, "restart", self._restarts)
             self._begin(rng.uniform(-0.5, 0.5, self._space.rank) * self._half)
 
-    def replay(
-        self, view: View, candidates: Sequence[PolicyCandidate], recording: BatchRecording | None
-    ) -> None:
+    def replay(self, view: View, candidates: Candidates, recording: BatchRecording | None) -> None:
         """Sample the same population again."""
         self._sample(view.iteration)
         self.observe(candidates, recording)
@@ -354,15 +338,11 @@ class Tabular:
         rng = generator(view.seed, self.name, view.iteration)
         return PolicyProposal(drafts(self._space, [self._model.best_table(rng)], self.name))
 
-    def observe(
-        self, candidates: Sequence[PolicyCandidate], recording: BatchRecording | None
-    ) -> None:
+    def observe(self, candidates: Candidates, recording: BatchRecording | None) -> None:
         """Count."""
         assert recording is not None, "a tabular model learns from steps"
         self._model.learn(recording)
 
-    def replay(
-        self, view: View, candidates: Sequence[PolicyCandidate], recording: BatchRecording | None
-    ) -> None:
+    def replay(self, view: View, candidates: Candidates, recording: BatchRecording | None) -> None:
         """Count the same steps again."""
         self.observe(candidates, recording)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -95,6 +96,9 @@ class PolicyCandidate(Record):
         """Standard error of the mean; None for one episode."""
         count = len(self.tried.returns)
         return float(np.std(self.tried.returns, ddof=1) / count**0.5) if count > 1 else None
+
+
+Candidates = Sequence[PolicyCandidate]
 
 
 class Recheck(Record):

@@ -19,6 +19,7 @@ from telic.search.plan import SearchPlan
 from telic.search.proposers import Ars, Climb, Cma, PolicyDraft, Proposer, Random, Tabular, View
 from telic.search.records import (
     NO_MODEL,
+    Candidates,
     ModelQuestion,
     Place,
     PolicyCandidate,
@@ -175,7 +176,7 @@ class SearchRun:
 
     def finish(
         self,
-        candidates: Sequence[PolicyCandidate],
+        candidates: Candidates,
         choice: Choice,
         checks: Sequence[Recheck] = (),
         calls: tuple[ModelQuestion, ...] = (),

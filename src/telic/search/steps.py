@@ -15,7 +15,7 @@ from telic.search.environments.task import SearchTask
 from telic.search.history import Entry, History
 from telic.search.methods import Switches
 from telic.search.proposers import PolicyDraft
-from telic.search.records import PolicyCandidate, Recheck, SearchIteration
+from telic.search.records import Candidates, PolicyCandidate, Recheck, SearchIteration
 from telic.search.rollouts import BatchRecording, PolicyTrial, Rollouts
 from telic.search.run import Choice, SearchRun, tried_of
 from telic.search.writer import describe_behaviour
@@ -60,9 +60,7 @@ def remember(run: SearchRun) -> Plays[None]:
         run.model.last = describe_behaviour("last_trace", task, rollouts, 0, switches.trace_steps)
 
 
-def race(
-    run: SearchRun, first: Sequence[PolicyCandidate], second: Sequence[PolicyCandidate]
-) -> Plays[list[Recheck]]:
+def race(run: SearchRun, first: Candidates, second: Candidates) -> Plays[list[Recheck]]:
     """Under select=race, play candidate and revision again while they cannot be told apart."""
     if run.plan.switches.select != "race" or not second:
         return []
@@ -74,12 +72,7 @@ def race(
     return (yield from _check(run, "race", [best, revision], run.plan.rollouts))
 
 
-def choose(
-    first: Sequence[PolicyCandidate],
-    second: Sequence[PolicyCandidate],
-    switches: Switches,
-    history: History,
-) -> Choice:
+def choose(first: Candidates, second: Candidates, switches: Switches, history: History) -> Choice:
     """Return the candidate that counts among the first ones and the revision, if there is one.
 
     After a race all episodes of a policy count, else only those of this iteration. A revision that
@@ -170,9 +163,7 @@ def _check(
     return checks
 
 
-def _play_again(
-    run: SearchRun, candidates: Sequence[PolicyCandidate]
-) -> Plays[BatchRecording | None]:
+def _play_again(run: SearchRun, candidates: Candidates) -> Plays[BatchRecording | None]:
     if not candidates or not run.needs_transitions:
         return None
     trial = run.trial(

@@ -20,10 +20,7 @@ from telic.search.rollouts import TERMINATED, TIME_LIMIT, Rollouts, Trace
 
 _EXCERPT = 8
 _EDGE = 4  # steps kept at either end of a thinned trace
-_ENDS = {
-    TERMINATED: "the episode ended by itself",
-    TIME_LIMIT: "the time limit ended the episode",
-}
+_ENDS = {TERMINATED: "the episode ended by itself", TIME_LIMIT: "the time limit ended the episode"}
 _TEMPLATES = Path(__file__).parent / "prompts"
 _NEW = "Do not repeat a policy that was tried before."
 _KEEP = "You may return the policy unchanged."

@@ -1,0 +1,321 @@
+"""The worlds of the ten tasks: plain arithmetic, and three robots on the batched simulator.
+
+Those that Gymnasium has equal Gymnasium's. Every array has one row per episode.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from telic.search.environments.task import Flags, Floats, Seeds, StepResult, uniform
+
+_GRAVITY, _FORCE, _DT = 9.8, 10.0, 0.02
+_POLE_MASS, _TOTAL_MASS, _LENGTH = 0.1, 1.1, 0.5
+_POLE_MASS_LENGTH = _POLE_MASS * _LENGTH
+_ANGLE_LIMIT, _PLACE_LIMIT = 12 * 2 * math.pi / 360, 2.4
+
+
+class CartPole:
+    """Batched cart and pole; Euler steps of 0.02 s."""
+
+    most_rows = 4096
+
+    def start(self, seeds: Seeds) -> NDArray[Any]:
+        """Begin near the centre, upright and at rest."""
+        self._state: Floats = np.ascontiguousarray(uniform(seeds, 4).T * 0.1 - 0.05)  # (4, N)
+        return self._seen()
+
+    def step(self, action: NDArray[Any]) -> StepResult:
+        """Push."""
+        _, x_dot, angle, angle_dot = self._state
+        force = np.where(action == 1, _FORCE, -_FORCE)
+        cos, sin = np.cos(angle), np.sin(angle)
+        pushed = (force + _POLE_MASS_LENGTH * np.square(angle_dot) * sin) / _TOTAL_MASS
+        angle_acc = (_GRAVITY * sin - cos * pushed) / (
+            _LENGTH * (4.0 / 3.0 - _POLE_MASS * np.square(cos) / _TOTAL_MASS)
+        )
+        x_acc = pushed - _POLE_MASS_LENGTH * angle_acc * cos / _TOTAL_MASS
+        change = np.array((x_dot, x_acc, angle_dot, angle_acc))
+        self._state = self._state + _DT * change
+        fallen = (np.abs(self._state[0]) > _PLACE_LIMIT) | (np.abs(self._state[2]) > _ANGLE_LIMIT)
+        return StepResult(self._seen(), np.ones(len(action)), fallen)
+
+    def keep(self, rows: NDArray[np.int64]) -> None:
+        """Go on with these rows only."""
+        self._state = np.ascontiguousarray(self._state[:, rows])
+
+    def _seen(self) -> NDArray[Any]:
+        return self._state.T.astype(np.float32)
+
+
+class MountainCar:
+    """Batched car between hills."""
+
+    most_rows = 4096
+
+    def start(self, seeds: Seeds) -> NDArray[Any]:
+        """Begin at rest near the lowest place."""
+        self._place = uniform(seeds, 1)[:, 0] * 0.2 - 0.6
+        self._speed = np.zeros(len(seeds))
+        return self._seen()
+
+    def step(self, action: NDArray[Any]) -> StepResult:
+        """Push."""
+        speed = self._speed + ((action - 1) * 0.001 + np.cos(3 * self._place) * -0.0025)
+        speed = np.clip(speed, -0.07, 0.07)
+        place = np.clip(self._place + speed, -1.2, 0.6)
+        speed[(place == -1.2) & (speed < 0)] = 0.0
+        self._place, self._speed = place, speed
+        arrived = (place >= 0.5) & (speed >= 0)
+        return StepResult(self._seen(), np.full(len(place), -1.0), arrived)
+
+    def keep(self, rows: NDArray[np.int64]) -> None:
+        """Go on with these rows only."""
+        self._place, self._speed = self._place[rows], self._speed[rows]
+
+    def _seen(self) -> NDArray[Any]:
+        return np.stack((self._place, self._speed), axis=1).astype(np.float32)
+
+
+class MountainCarContinuous(MountainCar):
+    """The same hills and a push of any strength; the state is float32, as Gymnasium keeps it."""
+
+    def step(self, action: NDArray[Any]) -> StepResult:
+        """Push."""
+        push = action[:, 0]
+        force = np.clip(push, -1.0, 1.0)
+        speed = self._speed + (force * 0.0015 - 0.0025 * np.cos(3 * self._place))
+        speed = np.clip(speed, -0.07, 0.07)
+        place = np.clip(self._place + speed, -1.2, 0.6)
+        speed[(place == -1.2) & (speed < 0)] = 0.0
+        arrived = (place >= 0.45) & (speed >= 0)
+        # Gymnasium rounds its state to float32 after every step.
+        self._place = place.astype(np.float32).astype(np.float64)
+        self._speed = speed.astype(np.float32).astype(np.float64)
+        return StepResult(self._seen(), 100.0 * arrived - 0.1 * np.square(push), arrived)
+
+
+MAZE = "Maze-v0"
+_LONGEST_WALK = 100  # steps, each of which needs a random number
+_HOLES, _LAKE_GOAL = (5, 7, 11, 12), 15
+DOORS = ("SE", "EW", "SW", "NS", "E", "NW", "NE", "EW", "W")
+_COMPASS = {"N": -3, "S": 3, "E": 1, "W": -1}
+
+
+class Grid:
+    """Batched walks; each action leads to one of several equally likely fields."""
+
+    most_rows = 4096
+
+    def __init__(self, following: NDArray[np.int64], reward: Floats, ending: Flags) -> None:
+        """Walk by tables.
+
+        Args:
+            following: (states, actions, outcomes) fields.
+            reward: (states,) for entering a field.
+            ending: (states,) whether entering it ends the episode.
+        """
+        self.following, self.reward, self.ending = following, reward, ending
+
+    def start(self, seeds: Seeds) -> NDArray[Any]:
+        """Begin on field 0."""
+        self._field = np.zeros(len(seeds), np.int64)
+        outcomes = self.following.shape[2]
+        self._outcome = (uniform(seeds, _LONGEST_WALK) * outcomes).astype(np.int64)
+        self._turn = 0
+        return self._field
+
+    def step(self, action: NDArray[Any]) -> StepResult:
+        """Take a step."""
+        self._field = self.following[self._field, action, self._outcome[:, self._turn]]
+        self._turn += 1
+        return StepResult(self._field, self.reward[self._field], self.ending[self._field])
+
+    def keep(self, rows: NDArray[np.int64]) -> None:
+        """Go on with these rows only."""
+        self._field, self._outcome = self._field[rows], self._outcome[rows]
+
+
+def frozen_lake() -> Grid:
+    """Return the slippery lake of Gymnasium."""
+    row, column = np.divmod(np.arange(16), 4)
+    moves = ((0, -1), (1, 0), (0, 1), (-1, 0))
+    landed = np.stack(
+        [np.clip(row + dr, 0, 3) * 4 + np.clip(column + dc, 0, 3) for dr, dc in moves], axis=1
+    )
+    slips = np.array([[(a - 1) % 4, a, (a + 1) % 4] for a in range(4)])
+    following = landed[:, slips]  # (16, 4, 3)
+    reward = (np.arange(16) == _LAKE_GOAL).astype(np.float64)
+    ending = np.isin(np.arange(16), (*_HOLES, _LAKE_GOAL))
+    following[ending] = np.arange(16)[ending][:, None, None]
+    return Grid(following, reward, ending)
+
+
+def maze() -> Grid:
+    """Return the maze of 3 x 3 rooms."""
+    following = np.array(
+        [
+            [[room + _COMPASS[d] if d in doors else room] for d in "NSEW"]
+            for room, doors in enumerate(DOORS)
+        ]
+    )
+    at_goal = np.arange(9) == 8
+    return Grid(following, np.where(at_goal, 1.0, -0.1 / 9), at_goal)
+
+
+_STICKS, _MOST = 10, 3
+
+
+class Nim:
+    """Batched games against a perfect opponent."""
+
+    most_rows = 4096
+
+    def start(self, seeds: Seeds) -> NDArray[Any]:
+        """Lay ten sticks."""
+        self._sticks = np.full(len(seeds), _STICKS)
+        self._draws = uniform(seeds, _STICKS)
+        self._turn = 0
+        return self._sticks
+
+    def step(self, action: NDArray[Any]) -> StepResult:
+        """Take sticks, and let the opponent take some."""
+        sticks = self._sticks
+        illegal = (action < 1) | (action > _MOST) | (action > sticks)
+        left = np.where(illegal, 0, sticks - action)
+        lost = illegal | (left == 0)
+        # A perfect player leaves 1, 5, 9, ...; where that is impossible, any legal number.
+        perfect = (left - 1) % 4
+        legal = np.minimum(left, _MOST)
+        anything = 1 + (self._draws[:, self._turn] * legal).astype(np.int64)
+        left = np.where(lost, 0, left - np.where(perfect > 0, perfect, anything))
+        won = ~lost & (left == 0)
+        self._sticks = left
+        self._turn += 1
+        return StepResult(left, won * 1.0 - lost * 1.0, won | lost)
+
+    def keep(self, rows: NDArray[np.int64]) -> None:
+        """Go on with these rows only."""
+        self._sticks, self._draws = self._sticks[rows], self._draws[rows]
+
+
+_WIDTH, _HEIGHT, _PADDLE, _BALL, _SPEED = 800.0, 600.0, 80.0, 10.0, 5.0
+_LOWEST = _HEIGHT - _PADDLE
+_FACE = 10.0  # width of a paddle
+
+
+class Pong:
+    """Batched ball, paddle and opponent, in pixels."""
+
+    most_rows = 4096
+
+    def start(self, seeds: Seeds) -> NDArray[Any]:
+        """Begin with the ball in the middle, flying left or right."""
+        draws = uniform(seeds, 2)
+        count = len(seeds)
+        self._own = np.full(count, (_HEIGHT - _PADDLE) / 2)
+        self._other = self._own.copy()
+        self._x, self._y = np.full(count, _WIDTH / 2), np.full(count, _HEIGHT / 2)
+        self._dx = np.where(draws[:, 0] < 0.5, -_SPEED, _SPEED)
+        self._dy = draws[:, 1] * 2 * _SPEED - _SPEED
+        return self._seen()
+
+    def step(self, action: NDArray[Any]) -> StepResult:
+        """Move the paddle, then the opponent, then the ball."""
+        wish = np.where(action == 0, -_SPEED, np.where(action == 1, _SPEED, 0.0))
+        self._own = np.clip(self._own + wish, 0.0, _LOWEST)
+        chase = np.sign(self._y - (self._other + _PADDLE / 2)) * _SPEED
+        self._other = np.clip(self._other + chase, 0.0, _LOWEST)
+        x, y = self._x + self._dx, self._y + self._dy
+        dx, dy = self._dx, np.where((y <= 0) | (y >= _HEIGHT - _BALL), -self._dy, self._dy)
+        hit = (dx < 0) & (x <= _FACE) & (self._own <= y) & (y <= self._own + _PADDLE)
+        back = (
+            (dx > 0)
+            & (x >= _WIDTH - _FACE - _BALL)
+            & (self._other <= y)
+            & (y <= self._other + _PADDLE)
+        )
+        met = np.where(hit, self._own, self._other)
+        turned = hit | back
+        dy = np.where(turned, _SPEED * (2.0 * (y - met) / _PADDLE - 1.0), dy)
+        self._x, self._y, self._dx, self._dy = x, y, np.where(turned, -dx, dx), dy
+        return StepResult(self._seen(), hit.astype(np.float64), (x < 0) | (x > _WIDTH - _BALL))
+
+    def keep(self, rows: NDArray[np.int64]) -> None:
+        """Go on with these rows only."""
+        for name in ("_own", "_other", "_x", "_y", "_dx", "_dy"):
+            setattr(self, name, getattr(self, name)[rows])
+
+    def _seen(self) -> NDArray[Any]:
+        seen = (self._own + _PADDLE / 2, self._x, self._y, self._dx, self._dy)
+        return np.stack(seen, axis=1).astype(np.float32)
+
+
+class Physics:
+    """N episodes on the simulator, in batches of few sizes; rows that ended make room."""
+
+    most_rows = 64
+
+    def __init__(self, env: str, *, can_fall: bool) -> None:
+        self._id, self._can_fall = env, can_fall
+        self._envs: dict[int, Any] = {}
+
+    def start(self, seeds: Seeds) -> NDArray[Any]:
+        """Begin one episode per seed."""
+        import torch
+
+        self._torch = torch
+        self._use(len(seeds))
+        numbers = (seeds >> np.uint64(33)).astype(np.int64).tolist()
+        numbers += [numbers[-1]] * (self._env.num_envs - len(numbers))
+        self._env.reset(seed=numbers)
+        return self._env.exact_obs.numpy()[self._rows]
+
+    def step(self, action: NDArray[Any]) -> StepResult:
+        """Make one control step."""
+        self._action[self._rows] = action
+        moved = self._env.step(self._torch.from_numpy(self._action))
+        rows = self._rows
+        fallen = np.zeros(len(rows), bool)
+        if self._can_fall:
+            fallen = (moved.info["reward_survive"] == 0).numpy()[rows]
+        obs, reward = self._env.exact_final_obs, self._env.exact_reward
+        return StepResult(obs.numpy()[rows], reward.numpy()[rows], fallen)
+
+    def keep(self, rows: NDArray[np.int64]) -> None:
+        """Go on with these rows only, in a smaller batch where they fit into one."""
+        self._rows = self._rows[rows]
+        if _size(len(rows)) < self._env.num_envs:
+            state, chosen = self._env.state_dict(), self._rows
+            self._use(len(rows))
+            spare = self._env.num_envs - len(rows)
+            chosen = self._torch.from_numpy(np.concatenate((chosen, chosen[:1].repeat(spare))))
+            self._env.load_state_dict(_sliced(state, chosen))
+
+    def _use(self, count: int) -> None:
+        """Take a simulation with room for that many episodes; making one is dear, so keep them."""
+        size = _size(count)
+        if size not in self._envs:
+            from telic.envs import make
+
+            # Who has fallen is told by the reward; a new start of its own would be wasted.
+            fixed: dict[str, Any] = {"terminate_when_unhealthy": False} if self._can_fall else {}
+            self._envs[size] = make(self._id, num_envs=size, **fixed)
+        self._env = self._envs[size]
+        self._rows = np.arange(count)
+        self._action = np.zeros((size, self._env.act_dim))
+
+
+def _size(count: int) -> int:
+    return 1 << max(0, count - 1).bit_length()
+
+
+def _sliced(state: Any, rows: Any) -> Any:
+    """Return an environment's state with some of its rows."""
+    if isinstance(state, dict):
+        return {name: _sliced(item, rows) for name, item in state.items()}
+    return state[rows] if hasattr(state, "dtype") else state

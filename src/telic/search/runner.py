@@ -1,0 +1,238 @@
+"""Do the runs of a search: in threads while a model is asked, else batched in processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from telic.core.events import (
+    Listener,
+    SearchForecast,
+    SearchIterationEnd,
+    SearchRunEnd,
+    SearchStart,
+    from_facts,
+    ignore,
+)
+from telic.llm import Budget, Cancelled, Models
+from telic.search.answers import connect_model
+from telic.search.folder import SearchFolder
+from telic.search.loop import search_policy
+from telic.search.plan import BASELINE, SearchPlan, make_plan, versions
+from telic.search.records import (
+    NO_MODEL,
+    Outcome,
+    SearchConfig,
+    SearchIteration,
+    SearchRunSummary,
+    SearchSummary,
+)
+from telic.search.results import summarise
+from telic.search.rollouts import PolicyTrial, Rollouts
+from telic.search.run import SearchRun
+from telic.search.steps import Plays
+from telic.storage.files import JsonLines, read_record, write_json
+
+_TOGETHER = 16  # runs whose episodes one process plays in one batch
+
+
+class SearchWork(NamedTuple):
+    """A search to be done: its plan and folder, who is told, and who may stop it."""
+
+    plan: SearchPlan
+    folder: SearchFolder
+    tell: Listener
+    should_stop: Callable[[], bool]
+
+
+def do_search(work: SearchWork, jobs: int | None) -> SearchSummary:
+    """Do what is left of all runs and put them together."""
+    plan, folder, tell, should_stop = work
+    started, config = time.monotonic(), plan.config
+    numbers = [n for n in range(1, config.runs + 1) if not folder.run(n).summary.exists()]
+    tell(
+        SearchStart(
+            search=folder.name,
+            env=config.env,
+            label=plan.label,
+            runs=config.runs,
+            left=len(numbers),
+        )
+    )
+    if config.model is not None:
+        budget = Budget(usd=config.max_usd, calls=config.max_calls)
+        models = connect_model(
+            config.model, folder.path, budget=budget, on_event=tell, should_stop=should_stop
+        )
+        calls = config.runs * SearchRun(plan, 1, models).expected_calls
+        tell(SearchForecast(calls=calls))
+        _in_threads(work, numbers, models)
+    else:
+        _in_processes(work, numbers, jobs or _cpus())
+    done = [folder.run(n).summary for n in range(1, config.runs + 1)]
+    runs = tuple(read_record(path, SearchRunSummary) for path in done if path.exists())
+    is_whole = len(runs) == config.runs and all(run.outcome == "completed" for run in runs)
+    return SearchSummary(
+        search=folder.name,
+        env=config.env,
+        method=config.method,
+        label=plan.label,
+        model=config.model or NO_MODEL,
+        outcome="completed" if is_whole else "stopped",
+        protocol=plan.protocol,
+        switches=plan.switches,
+        runs=runs,
+        versions=versions(),
+        seconds=round(time.monotonic() - started, 3),
+    )
+
+
+def _in_threads(work: SearchWork, numbers: Sequence[int], models: Models) -> None:
+    """Let each run ask in a thread of its own: they wait most of the time."""
+    plan, folder, tell, should_stop = work
+    do = partial(
+        do_runs, plan.config, folder.path, models=models, tell=tell, should_stop=should_stop
+    )
+    with ThreadPoolExecutor(max(1, len(numbers))) as pool:
+        for job in [pool.submit(do, [number]) for number in numbers]:
+            job.result()
+
+
+def _in_processes(work: SearchWork, numbers: Sequence[int], jobs: int) -> None:
+    """Share the runs among processes, each of which plays its runs in one batch."""
+    plan, folder, tell, should_stop = work
+    jobs = min(jobs, len(numbers))
+    do = do_runs
+    if plan.config.method.startswith(BASELINE):
+        from telic.search.baselines import do_baselines as do
+    if jobs <= 1:
+        for start in range(0, len(numbers), _TOGETHER):
+            part = numbers[start : start + _TOGETHER]
+            do(plan.config, folder.path, part, tell=tell, should_stop=should_stop)
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        parts = [list(numbers[job::jobs]) for job in range(jobs)]
+        for job in [pool.submit(do, plan.config, folder.path, part) for part in parts]:
+            for summary in job.result():
+                tell(from_facts(SearchRunEnd, summary.model_dump(mode="json")))
+
+
+def do_runs(
+    config: SearchConfig,
+    path: Path,
+    numbers: Sequence[int],
+    *,
+    models: Models | None = None,
+    tell: Listener = ignore,
+    should_stop: Callable[[], bool] | None = None,
+) -> list[SearchRunSummary]:
+    """Do runs of a search, or go on with them, and return what those came to that ended.
+
+    Without `should_stop` only the folder's stop file ends them: so it is in a process of its own.
+    """
+    folder, plan = SearchFolder(path), make_plan(config)
+    stop = should_stop or folder.stop.exists
+    groups = [numbers] if plan.is_shared else [[number] for number in numbers]
+    summaries: list[SearchRunSummary] = []
+    for group in groups:
+        together = _Together(plan.of_run(group[0]), folder, group, tell)
+        summaries += together.play(models, stop)
+    return summaries
+
+
+class _Together:
+    """Runs whose episodes are played in one batch, and their open logs.
+
+    The numbers of a run do not depend on the company it is played in.
+    """
+
+    def __init__(
+        self, plan: SearchPlan, folder: SearchFolder, numbers: Sequence[int], tell: Listener
+    ) -> None:
+        self._plan, self._folder, self._tell = plan, folder, tell
+        self._player = plan.player()
+        self._started = time.monotonic()
+        self._logs = {number: JsonLines(folder.run(number).iterations) for number in numbers}
+        self._done: dict[int, list[SearchIteration]] = {
+            number: list(folder.run(number).read()) for number in numbers
+        }
+        self._summaries: list[SearchRunSummary] = []
+
+    def play(self, models: Models | None, stop: Callable[[], bool]) -> list[SearchRunSummary]:
+        """Advance every run as far as it gets, and return what those came to that ended."""
+        runs = {
+            number: search_policy(
+                SearchRun(self._plan, number, models),
+                list(done),
+                partial(self._record, number),
+                stop,
+            )
+            for number, done in self._done.items()
+        }
+        try:
+            self._advance(runs)
+        except Cancelled:
+            pass  # somebody asked to stop while a model was waited for; the logs have the rest
+        finally:
+            for log in self._logs.values():
+                log.close()
+        return self._summaries
+
+    def _advance(self, runs: Mapping[int, Plays[Outcome]]) -> None:
+        """Play what all runs wait for in one batch, until none waits for anything."""
+        waiting: dict[int, PolicyTrial] = {}
+
+        def send(number: int, rollouts: Rollouts | None) -> None:
+            try:
+                # A generator that has not begun is sent None.
+                waiting[number] = runs[number].send(rollouts)  # type: ignore[arg-type]
+            except StopIteration as end:
+                waiting.pop(number, None)
+                self._end(number, end.value)
+
+        for number in runs:
+            send(number, None)
+        while waiting:
+            numbers = list(waiting)
+            played = self._player.play(list(waiting.values()))
+            for number, rollouts in zip(numbers, played, strict=True):
+                send(number, rollouts)
+
+    def _record(self, number: int, iteration: SearchIteration) -> None:
+        """Write down a finished iteration."""
+        self._logs[number].append(iteration.model_dump(mode="json"))
+        self._done[number].append(iteration)
+        self._tell(
+            SearchIterationEnd(
+                run=number,
+                number=iteration.number,
+                episodes=iteration.episodes,
+                budget=self._plan.budget,
+                selected=iteration.candidate(iteration.selected).mean,
+                incumbent=iteration.incumbent_mean,
+                winner=iteration.winner,
+                note=iteration.note,
+            )
+        )
+
+    def _end(self, number: int, outcome: Outcome) -> None:
+        """Measure the best policy of a run that came to its end."""
+        done = self._done[number]
+        if outcome != "completed" or not done:
+            return
+        seconds = time.monotonic() - self._started
+        summary = summarise(self._plan, self._player, number, done, outcome, seconds)
+        write_json(self._folder.run(number).summary, summary)
+        self._summaries.append(summary)
+        self._tell(from_facts(SearchRunEnd, summary.model_dump(mode="json")))
+
+
+def _cpus() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
