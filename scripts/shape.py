@@ -38,7 +38,6 @@ LAYERS = {
     "judges": 4.1,
     "composer": 4.2,
     "authors": 4.3,
-    "agents": 4.3,
     "session": 5,
     "search": 5,
     "studies": 5,

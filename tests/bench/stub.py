@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+from telic.authors.candidate import MemberScore, SessionIteration
 from telic.judges.criteria import score
 from telic.judges.verdict import judged, together
 from telic.session.api import Session
-from telic.session.records import Iteration, MemberScore, SessionConfig, SessionSummary
+from telic.session.records import SessionConfig, SessionSummary
 from telic.storage.files import write_json
 from telic.storage.layout import new_session
 
@@ -34,7 +35,7 @@ class StubRunner:
         )
         write_json(
             folder.iteration(1).judgment,
-            Iteration(
+            SessionIteration(
                 number=1,
                 parent=None,
                 change="first try",

@@ -60,7 +60,7 @@ def test_every_outcome_has_a_mark():
     from typing import get_args
 
     from telic.bench.cards import WORDS
-    from telic.bench.records import Outcome
+    from telic.bench.results import Outcome
     from telic.cli.views import OUTCOMES
 
     assert set(get_args(Outcome)) == set(OUTCOMES) == set(WORDS)

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from telic.bench.folder import BenchFolder
 from telic.bench.intents import bench_intents, results_in
+from telic.bench.results import BenchFolder
 from telic.bench.suite import Suite
 from telic.errors import BadEnvironment, ConfigError, Refused
 from telic.session.api import run

@@ -3,8 +3,7 @@
 import pytest
 
 from telic.bench import judges
-from telic.bench.judges import PASS, bench_judges
-from telic.bench.pairs import Pair, examples, load_pairs
+from telic.bench.judges import PASS, Pair, bench_judges, examples, load_pairs
 from telic.composer.compose import compose
 from telic.errors import ConfigError
 from telic.judges.criteria import Motion

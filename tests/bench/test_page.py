@@ -3,7 +3,7 @@
 from html.parser import HTMLParser
 
 from telic.bench.page import page
-from telic.bench.records import Measured
+from telic.bench.results import CriterionResult
 from tests.bench.test_tally import found, result
 
 
@@ -43,7 +43,7 @@ def test_the_page_says_the_rate_and_shows_every_case(tmp_path):
             score=0.93,
             low=0.9,
             video="cases/c0/median.mp4",
-            criteria=(Measured(title="goes", credit=1.0, value=2.5, unit="m/s"),),
+            criteria=(CriterionResult(title="goes", credit=1.0, value=2.5, unit="m/s"),),
         ),
         result(1, "refused", reason="<script>alert(1)</script>"),
     )

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from telic.bench.records import CaseResult
+from telic.authors.author import MeasurableIntent
+from telic.authors.candidate import SessionIteration
+from telic.bench.results import CaseResult
 from telic.core import events
 from telic.core.events import (
     EVENTS,
@@ -30,9 +32,7 @@ from telic.llm.records import Tokens
 from telic.rewards.probe import ProbeReport
 from telic.search.records import SearchRunSummary as SearchRunSummary
 from telic.session.forecast import Forecast
-from telic.session.records import Iteration
 from telic.session.spending import Left, Spending
-from telic.session.work import Asked
 from telic.training.evaluate import EvaluationRecord
 from telic.training.summary import RunSummary
 
@@ -140,10 +140,10 @@ def test_logs_of_other_versions_are_read_as_far_as_they_are_understood():
         (events.ProbeDone, ProbeReport, {"reward"}),
         (events.TrainEnd, RunSummary, set()),
         (events.MemberEvaluation, EvaluationRecord, {"all_returns"}),
-        (events.SessionAsked, Asked, set()),
+        (events.SessionAsked, MeasurableIntent, set()),
         (events.SessionTried, Trial, {"schema_version"}),
         (events.SessionForecast, Forecast, set()),
-        (events.SessionJudged, Iteration, {"members", "trials"}),
+        (events.SessionJudged, SessionIteration, {"members", "trials"}),
         (events.SessionSpent, Spending, {"number", "left"}),
         (events.BudgetLeft, Left, set()),
         (events.SearchRunEnd, SearchRunSummary, set()),

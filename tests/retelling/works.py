@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from telic.authors.candidate import MemberScore
 from telic.judges.criteria import Leaf
 from telic.judges.verdict import Verdict, judged, together
 from telic.search.folder import SearchFolder
@@ -14,7 +15,7 @@ from telic.search.records import (
     SearchRunSummary,
     TrialEpisodes,
 )
-from telic.session.records import MemberScore, SessionSummary
+from telic.session.records import SessionSummary
 from telic.storage.files import JsonLines, write_json
 from telic.storage.layout import SessionFolder
 from tests.session.sessions import add_iteration, make_session

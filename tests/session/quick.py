@@ -16,7 +16,7 @@ from telic.session.report import pictures
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
 from telic.training.run import LocalChannel
-from tests.agents.scripts import REVISION, SCRIPT, STRICT
+from tests.authors.scripts import REVISION, SCRIPT, STRICT
 from tests.heard import Heard
 
 FAST = CallLimits(deadline_s=20, attempt_s=10, attempts=2, first_wait_s=0.01, longest_wait_s=0.02)

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import torch
 
+from telic.authors.candidate import RewardCandidate, SessionIteration
 from telic.composer.compose import Composition
 from telic.judges.criteria import Criterion
-from telic.session.records import Candidate, Iteration, SessionConfig
+from telic.session.records import SessionConfig
 from telic.storage.files import write_json, write_text
 from telic.storage.layout import RunFolder, SessionFolder
 from telic.storage.scalars import ScalarLog
@@ -54,7 +55,9 @@ def add_iteration(folder: SessionFolder, number: int, *, score: float | None = 0
     """Add an iteration that was trained and judged."""
     files = folder.iteration(number)
     parent = number - 1 or None
-    candidate = Candidate(reward=SPEED, env_args={}, steps=256, parent=parent, change="faster")
+    candidate = RewardCandidate(
+        reward=SPEED, env_args={}, steps=256, parent=parent, change="faster"
+    )
     write_json(files.candidate, candidate)
     write_text(files.reward, SPEED)
     add_run(files.path / "train", steps=256)
@@ -73,7 +76,7 @@ def add_iteration(folder: SessionFolder, number: int, *, score: float | None = 0
         "judging_s": 0.5,
         **changes,
     }
-    write_json(files.judgment, Iteration(**record))
+    write_json(files.judgment, SessionIteration(**record))
 
 
 def add_run(path: Path, *, steps: int, members: int = 1, finished: bool = True, **facts):

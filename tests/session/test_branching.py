@@ -2,11 +2,12 @@
 
 import pytest
 
+from telic.authors.candidate import RewardCandidate
 from telic.errors import ConfigError, UsageError
 from telic.session import branching
 from telic.session.branching import branch, inherited, origin_of
 from telic.session.notes import notes_for, read_notes
-from telic.session.records import Candidate, SessionConfig
+from telic.session.records import SessionConfig
 from telic.storage.files import read_json, read_record
 from telic.storage.layout import RunFolder, list_sessions
 from tests.session.sessions import add_iteration, make_session
@@ -28,9 +29,9 @@ def test_a_branch_holds_all_it_starts_from(origin):
     assert made.judge.read_text() == origin.judge.read_text()
     (start,) = inherited(made)
     assert start.number == 0 and start.parent is None and start.score == 0.7
-    candidate = read_record(made.iteration(0).candidate, Candidate)
+    candidate = read_record(made.iteration(0).candidate, RewardCandidate)
     assert candidate.change == f"from iteration 2 of {origin.name}"
-    assert candidate.reward == read_record(origin.iteration(2).candidate, Candidate).reward
+    assert candidate.reward == read_record(origin.iteration(2).candidate, RewardCandidate).reward
     (member,) = RunFolder(made.iteration(0).path / "train").members()
     assert member.checkpoints(), "its policy can still be played and exported"
     assert not list(made.path.rglob("state.pt"))

@@ -27,7 +27,7 @@ from telic.session.report import pictures
 from telic.storage import files as storage
 from telic.storage.files import read_json
 from telic.storage.layout import RunFolder
-from tests.agents.scripts import JUDGE, REVISION, REWARD, SCRIPT
+from tests.authors.scripts import JUDGE, REVISION, REWARD, SCRIPT
 from tests.session.quick import FAILING, PASSING, VARYING, results
 
 DOWN = Fault(kind="connection_error")

@@ -3,17 +3,18 @@
 import pytest
 
 import telic
+from telic.authors import composer
+from telic.authors.candidate import MemberScore, RewardCandidate, Variant, weights_in, with_weights
+from telic.authors.composer import search_weights
 from telic.composer.compose import Composition
 from telic.errors import ConfigError, RewardError
 from telic.judges.criteria import Criterion, leaf
 from telic.judges.verdict import judged, together, unknown
 from telic.sandbox.interpreters import kept
-from telic.session import api, composing
+from telic.session import api
 from telic.session.api import run
 from telic.session.judging import decide as decide_on
-from telic.session.records import Candidate, MemberScore, SessionConfig, Variant
-from telic.session.revise import revise
-from telic.session.weights import weights_in, with_weights
+from telic.session.records import SessionConfig
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
 from tests.heard import Heard
@@ -52,7 +53,7 @@ def author(monkeypatch):
             asked.append(intent)
             return composition(goal)
 
-        monkeypatch.setattr(composing, "compose", compose)
+        monkeypatch.setattr(composer, "compose", compose)
         return asked
 
     return use
@@ -134,7 +135,7 @@ def score(variant, seed, *scores):
 
 def decide(*scores):
     config = SessionConfig(intent="x", env="y")
-    candidate = Candidate(reward="", env_args={}, steps=1)
+    candidate = RewardCandidate(reward="", env_args={}, steps=1)
     return decide_on(config, 1, candidate, list(scores), 1.0, 0.1)
 
 
@@ -171,14 +172,16 @@ WEIGHTS = {"speed": 1.0, "control": 0.1}
 
 def test_a_revision_raises_what_is_lacking_and_tries_no_weights_twice():
     first = decide(score(0, 1, 0.1, 0.2), score(0, 2, 0.1, 0.2), score(0, 3, 0.1, 0.1))
-    tried = {1: Candidate(reward=SPEED, env_args={}, steps=1000)}
-    made = revise([first], tried, WEIGHTS)
+    tried = {1: RewardCandidate(reward=SPEED, env_args={}, steps=1000)}
+    made = search_weights([first], tried, WEIGHTS)
     assert made.variants[0].weights == WEIGHTS  # the same for longer
     assert made.variants[1].weights == {"speed": 2.0, "control": 0.05}  # against too_slow
     assert len({str(each.weights) for each in made.variants}) == 3
     assert made.steps == 1300 and made.parent == 1
     assert not any(each.warm for each in made.variants)  # too bad to go on from
-    again = revise([first, first.model_copy(update={"number": 2})], {**tried, 2: made}, WEIGHTS)
+    again = search_weights(
+        [first, first.model_copy(update={"number": 2})], {**tried, 2: made}, WEIGHTS
+    )
     assert all(each not in made.variants[1:] for each in again.variants[1:])
 
 
@@ -186,9 +189,9 @@ def test_a_revision_goes_on_from_the_best_iteration_and_its_policies():
     good = decide(*[score(0, seed, 0.7, 0.7) for seed in (1, 2, 3)])
     bad = decide(*[score(1, seed, 0.2, 0.2) for seed in (1, 2, 3)])
     bad = bad.model_copy(update={"number": 2})
-    one = Candidate(reward=SPEED, env_args={}, steps=1000)
+    one = RewardCandidate(reward=SPEED, env_args={}, steps=1000)
     two = one.model_copy(update={"variants": (Variant(), Variant(weights={"speed": 9.0}))})
-    made = revise([good, bad], {1: one, 2: two}, WEIGHTS)
+    made = search_weights([good, bad], {1: one, 2: two}, WEIGHTS)
     assert made.parent == 1 and all(each.warm for each in made.variants)
 
 

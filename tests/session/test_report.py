@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from telic.authors.candidate import Lesson, MemberScore, RewardCandidate, SessionIteration, Variant
 from telic.composer.compose import Composition
 from telic.core.pages.charts import Node, short, ticks, tree
 from telic.judges.criteria import Criterion, guard, leaf, total
@@ -13,15 +14,7 @@ from telic.judges.verdict import Disagreement, Seen, judged, together, unknown
 from telic.llm.answers import Replies
 from telic.rendering import Rendering
 from telic.session.approval import parse_criteria
-from telic.session.records import (
-    Candidate,
-    Iteration,
-    Lesson,
-    MemberScore,
-    SessionConfig,
-    SessionSummary,
-    Variant,
-)
+from telic.session.records import SessionConfig, SessionSummary
 from telic.session.report import pictures, words, write_report
 from telic.session.report.compare import compare
 from telic.session.report.costs import read_costs
@@ -63,7 +56,7 @@ def score(value, seed=1, variant=0, title="runs", unit="m/s"):
 def iteration(number, *members, passed=False, change="first try"):
     known = [each.judgement.score for each in members if each.judgement.score is not None]
     best = max(members, key=lambda each: each.low)
-    return Iteration(
+    return SessionIteration(
         number=number,
         parent=number - 1 or None,
         change=change,
@@ -121,7 +114,7 @@ class Session:
     def write_iteration(self, each, **candidate):
         files = self.folder.iteration(each.number)
         made = {"reward": REWARD, "env_args": {}, "steps": 256, "parent": each.parent, **candidate}
-        write_json(files.candidate, Candidate(**made))
+        write_json(files.candidate, RewardCandidate(**made))
         write_json(files.run.manifest, {"versions": {"telic": "9.8.7"}, "python": "3.11"})
         for member in each.members:
             own = files.run.member("reward", member.seed)

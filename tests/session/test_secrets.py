@@ -13,7 +13,7 @@ from telic.cli.main import app
 from telic.errors import RewardError, TelicError
 from telic.llm import Fault, Outage
 from telic.llm.keys import KEY_NAMES, REMOVED
-from tests.agents.scripts import REWARD
+from tests.authors.scripts import REWARD
 from tests.llm.test_hosted import server  # noqa: F401
 from tests.session.quick import FAILING, PASSING
 

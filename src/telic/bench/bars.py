@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from html import escape
 
 from telic.bench.cards import percent
-from telic.bench.tally import Group, Rate
+from telic.bench.results import CaseGroup, Rate
 
 _NAME, _BAR, _NUMBERS, _ROW = 146, 140, 94, 26
 _WIDTH = _NAME + _BAR + _NUMBERS
 
 
-def bars(title: str, groups: Sequence[Group]) -> str:
+def bars(title: str, groups: Sequence[CaseGroup]) -> str:
     """Return a panel with one bar per group: the pass rate and its interval."""
     rows = "".join(_row(each, index * _ROW) for index, each in enumerate(groups))
     height = max(1, len(groups)) * _ROW
@@ -37,7 +37,7 @@ def scale(rate: Rate) -> str:
     )
 
 
-def _row(group: Group, top: int) -> str:
+def _row(group: CaseGroup, top: int) -> str:
     rate, x, y = group.rate, _NAME, top + _ROW // 2
     share, low, high = rate.share or 0.0, rate.low or 0.0, rate.high or 0.0
     left, right = x + _BAR * low, x + _BAR * high

@@ -6,7 +6,7 @@ import base64
 from html import escape
 from pathlib import Path
 
-from telic.bench.records import CaseResult, Measured
+from telic.bench.results import CaseResult, CriterionResult
 
 _EMBEDDED_BYTES = 1_500_000
 """larger files are linked: the page stays openable"""
@@ -94,7 +94,7 @@ def _criteria(result: CaseResult) -> str:
     return f'<table class="criteria">{rows}</table>' if rows else ""
 
 
-def _criterion(each: Measured) -> str:
+def _criterion(each: CriterionResult) -> str:
     return (
         f"<tr><td>{escape(each.title)}</td><td>{number(each.value, each.unit)}</td>"
         f'<td><meter min="0" max="1" value="{each.credit:.3f}" '

@@ -2,32 +2,91 @@
 
 A score of at least 0.8 claims that an episode does what was asked. A judge agrees with the truth
 when it claims exactly what is true; a score it cannot give agrees with nothing.
+
+The truth is known by construction (pairs.toml: intents with puppets that do what is asked, and
+look-alikes), or because somebody labelled recorded episodes (labels.toml in a folder of them):
+
+    [[episode]]
+    file = "good_run.npz"
+    intent = "run forward fast"
+    does = true
 """
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
-from telic.bench.labelled import Label, read_labels
-from telic.bench.pairs import Example, Kind, Pair, examples, load_pairs
-from telic.bench.tally import Rate, rate
+from pydantic import Field
+
+from telic.bench.results import Rate, rate
 from telic.composer.compose import Composition, compose
-from telic.core.config import Record
+from telic.core.config import Config, Record
 from telic.envs import make
 from telic.envs.spec import EnvSpec
-from telic.errors import BadEnvironment, Refused
+from telic.errors import BadEnvironment, ConfigError, Refused
 from telic.judges.code import JudgeCode
+from telic.judges.criteria import Motion
+from telic.judges.examples import Examples, bad_habits, good_examples
 from telic.judges.verdict import Verdict
 from telic.storage.files import write_json
-from telic.storage.trajectories import read_trajectory
+from telic.storage.trajectories import Trajectory, read_trajectory
 
+_PAIRS = Path(__file__).with_name("pairs.toml")
+GOOD = "good example"
+Kind = Literal["good", "look-alike", "other intent", "bad habit", "labelled"]
+LABELS = "labels.toml"
 PASS = 0.8
 """score that claims success; the threshold of a session"""
 
 
-class Scored(Record):
+class Pair(Config):
+    """An intent on a robot, and what puppets make of it."""
+
+    id: str = Field(description="short name")
+    env: str = Field(description="environment id")
+    intent: str = Field(description="what the robot should do")
+    good: tuple[Motion, ...] = Field(default=(), description="how a puppet does it")
+    wrong: dict[str, tuple[Motion, ...]] = Field(default={}, description="look-alikes")
+    right: tuple[str, ...] = Field(default=(), description="bad habits that do what is asked")
+    undecided: tuple[str, ...] = Field(default=(), description="habits and intents to leave out")
+
+
+class JudgeSet(Config):
+    """All pairs."""
+
+    pair: tuple[Pair, ...] = Field(min_length=1, description="the pairs")
+
+
+class Label(Config):
+    """What somebody says of an episode."""
+
+    file: str = Field(description="trajectory, seen from the folder")
+    intent: str = Field(description="what was asked for")
+    does: bool = Field(description="whether the episode does it")
+
+
+class Labels(Config):
+    """All labels of a folder."""
+
+    episode: tuple[Label, ...] = Field(min_length=1, description="the labelled episodes")
+
+
+class Example(NamedTuple):
+    """One episode and the truth about it."""
+
+    name: str
+    kind: Kind
+    is_right: bool
+    """whether it does what was asked"""
+    trajectory: Trajectory
+    spec: EnvSpec
+
+
+class ScoredExample(Record):
     """One example as the judge saw it."""
 
     pair: str
@@ -66,7 +125,7 @@ class JudgeReport(Record):
     """examples whose second score differs"""
     refused: dict[str, str]
     """intents for which no judge was written, and why"""
-    examples: tuple[Scored, ...]
+    examples: tuple[ScoredExample, ...]
 
 
 def bench_judges(
@@ -85,7 +144,7 @@ def bench_judges(
         on_pair: hears the name of each pair before it is measured.
     """
     everything = load_pairs()
-    scored: list[Scored] = []
+    scored: list[ScoredExample] = []
     refused: dict[str, str] = {}
     for pair in everything if pairs is None else pairs:
         on_pair(pair.id)
@@ -106,13 +165,13 @@ def bench_judges(
     return report
 
 
-def _score_pair(pair: Pair, everything: tuple[Pair, ...]) -> Iterator[Scored]:
+def _score_pair(pair: Pair, everything: tuple[Pair, ...]) -> Iterator[ScoredExample]:
     first, again = _judges(pair.intent, _spec(pair.env))
     for example in examples(pair, everything, first.env_args):
         yield _score(pair.id, pair.env, first, again, example)
 
 
-def _score_label(label: Label, folder: Path) -> Scored:
+def _score_label(label: Label, folder: Path) -> ScoredExample:
     trajectory = read_trajectory(folder / label.file)
     facts = trajectory.facts
     env = make(facts.env_id, num_envs=1, **facts.env_kwargs)
@@ -133,10 +192,12 @@ def _spec(env_id: str) -> EnvSpec:
     return env.spec
 
 
-def _score(pair: str, env: str, first: Composition, again: Composition, example: Example) -> Scored:
+def _score(
+    pair: str, env: str, first: Composition, again: Composition, example: Example
+) -> ScoredExample:
     verdicts = [JudgeCode(each.judge)(example.trajectory, example.spec) for each in (first, again)]
     score = verdicts[0].score
-    return Scored(
+    return ScoredExample(
         pair=pair,
         env=env,
         intent=first.intent,
@@ -161,11 +222,11 @@ def _why(verdict: Verdict) -> str:
     return "; ".join(parts)
 
 
-def _report(scored: Sequence[Scored], refused: dict[str, str]) -> JudgeReport:
-    def named(chosen: Callable[[Scored], bool]) -> tuple[str, ...]:
+def _report(scored: Sequence[ScoredExample], refused: dict[str, str]) -> JudgeReport:
+    def named(chosen: Callable[[ScoredExample], bool]) -> tuple[str, ...]:
         return tuple(f"{each.pair}: {each.name}" for each in scored if chosen(each))
 
-    def is_false_pass(each: Scored) -> bool:
+    def is_false_pass(each: ScoredExample) -> bool:
         return not each.is_right and each.score is not None and each.score >= PASS
 
     return JudgeReport(
@@ -182,5 +243,74 @@ def _report(scored: Sequence[Scored], refused: dict[str, str]) -> JudgeReport:
     )
 
 
-def _agreement(scored: Sequence[Scored]) -> Rate:
+def _agreement(scored: Sequence[ScoredExample]) -> Rate:
     return rate(sum(each.agrees for each in scored), len(scored))
+
+
+def load_pairs(path: Path = _PAIRS) -> tuple[Pair, ...]:
+    """Return the pairs of a TOML file; by default those that come with telic."""
+    try:
+        return JudgeSet.parse(tomllib.loads(path.read_text(encoding="utf-8"))).pair
+    except (OSError, tomllib.TOMLDecodeError, ConfigError) as error:
+        raise ConfigError(f"{path} is not a judge set: {error}") from None
+
+
+def examples(pair: Pair, others: tuple[Pair, ...], env_args: dict[str, Any]) -> Iterator[Example]:
+    """Yield every example of a pair: good, look-alikes, other intents' good ones, bad habits.
+
+    Args:
+        pair: the pair.
+        others: all pairs; those on the same robot lend their good examples as wrong ones.
+        env_args: how the judge's author wants the environment.
+    """
+    yield from _puppets(pair, others, env_args)
+    habits = _habits(pair.env, tuple(sorted(env_args.items())))
+    for name in habits.names:
+        if name not in pair.undecided:
+            yield Example(
+                name, "bad habit", name in pair.right, habits.trajectory(name), habits.spec
+            )
+
+
+def _puppets(pair: Pair, others: tuple[Pair, ...], env_args: dict[str, Any]) -> Iterator[Example]:
+    motions: dict[str, tuple[Motion, ...]] = {GOOD: pair.good} if pair.good else {}
+    kinds: dict[str, Kind] = {GOOD: "good"}
+    for name, motion in pair.wrong.items():
+        motions[name], kinds[name] = motion, "look-alike"
+    for other in others:
+        fits = other.env == pair.env and other.id not in (pair.id, *pair.undecided)
+        if fits and other.good and other.good != pair.good:
+            motions[other.id], kinds[other.id] = other.good, "other intent"
+    for name, motion in motions.items():
+        made = _puppet(pair.env, tuple(sorted(env_args.items())), motion)
+        yield Example(name, kinds[name], name == GOOD, made.trajectory(GOOD), made.spec)
+
+
+@cache
+def _puppet(
+    env: str, env_args: tuple[tuple[str, Any], ...], motions: tuple[Motion, ...]
+) -> Examples:
+    return good_examples(env, dict(env_args), {GOOD: motions})
+
+
+@cache
+def _habits(env: str, env_args: tuple[tuple[str, Any], ...]) -> Examples:
+    return bad_habits(env, dict(env_args))
+
+
+def read_labels(folder: Path) -> tuple[Label, ...]:
+    """Return the labels of a folder; raises ConfigError when one is wrong or a file is missing."""
+    path = folder / LABELS
+    try:
+        labels = Labels.parse(tomllib.loads(path.read_text(encoding="utf-8"))).episode
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{folder} has no {LABELS}.",
+            hint='Write one: [[episode]] with file = "a.npz", intent = "run forward", does = true.',
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, ConfigError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from None
+    missing = [each.file for each in labels if not (folder / each.file).exists()]
+    if missing:
+        raise ConfigError(f"{path} names files that do not exist: {', '.join(missing)}.")
+    return labels

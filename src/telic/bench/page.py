@@ -7,8 +7,7 @@ from pathlib import Path
 
 from telic.bench.bars import bars, scale
 from telic.bench.cards import WORDS, card, duration, number, percent
-from telic.bench.folder import BenchFolder
-from telic.bench.tally import Tally
+from telic.bench.results import BenchFolder, Tally
 from telic.storage.files import write_text
 
 _HERE = Path(__file__).parent

@@ -14,7 +14,7 @@ from telic.cli.progress import interruptible
 
 if TYPE_CHECKING:
     from telic.bench.judges import JudgeReport
-    from telic.bench.tally import Group, Rate, Tally
+    from telic.bench.results import CaseGroup, Rate, Tally
 
 _EXAMPLES = """
 [bold]Examples[/]
@@ -115,8 +115,7 @@ def judges(
     debug: Debug = False,
 ) -> None:
     """Score episodes whose truth is known by construction; say where the judges are wrong."""
-    from telic.bench.judges import bench_judges
-    from telic.bench.pairs import load_pairs
+    from telic.bench.judges import bench_judges, load_pairs
     from telic.errors import UnknownName
 
     pairs, wanted = load_pairs(), _names(only)
@@ -207,7 +206,7 @@ def _tell(path: Path, found: Tally) -> None:
     console.print(f"page  {path / 'index.html'}")
 
 
-def _rows(groups: tuple[Group, ...]) -> list[tuple[str, str, str, float | None]]:
+def _rows(groups: tuple[CaseGroup, ...]) -> list[tuple[str, str, str, float | None]]:
     return [
         (
             each.name,

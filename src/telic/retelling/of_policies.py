@@ -6,10 +6,11 @@ import statistics
 from dataclasses import replace
 from typing import Any
 
+from telic.authors.candidate import MemberScore, SessionIteration
 from telic.judges.verdict import Judgement, Verdict
 from telic.retelling.begun import began_at
 from telic.retelling.tale import Curve, RunTale, Sheet
-from telic.session.records import Iteration, MemberScore, Selection, SessionConfig
+from telic.session.records import Selection, SessionConfig
 from telic.storage.files import read_json, read_json_lines, read_record
 from telic.storage.layout import IterationFolder, MemberFolder, RunFolder, SessionFolder
 from telic.storage.scalars import read_rows
@@ -27,7 +28,7 @@ def run_of_trial(
     folder: SessionFolder,
     config: SessionConfig,
     files: IterationFolder,
-    judged: Iteration,
+    judged: SessionIteration,
     member: MemberScore,
 ) -> RunTale:
     """Return a short trial of one variant with one seed."""
@@ -40,7 +41,7 @@ def run_of_training(
     folder: SessionFolder,
     config: SessionConfig,
     files: IterationFolder,
-    judged: Iteration,
+    judged: SessionIteration,
     member: MemberScore,
 ) -> RunTale:
     """Return a full training with one seed."""

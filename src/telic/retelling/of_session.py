@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from telic.authors.candidate import RewardCandidate, SessionIteration
 from telic.llm.client import REPLIES
 from telic.retelling.of_policies import run_of_training, run_of_trial
 from telic.retelling.passing import claim_of
 from telic.retelling.tale import CandidateTale, ModelCall, Ruling, RunTale, Sheet, Tale
 from telic.session.branching import origin_of
 from telic.session.find import is_session, state_of
-from telic.session.records import Candidate, Iteration, SessionConfig, SessionSummary
+from telic.session.records import SessionConfig, SessionSummary
 from telic.storage.files import read_json, read_record
 from telic.storage.layout import IterationFolder, SessionFolder, list_sessions
 from telic.studies.canonical import content_hash, file_hash
@@ -149,8 +150,8 @@ def _ended(folder: SessionFolder) -> str | None:
 
 def _candidate(folder: SessionFolder, config: SessionConfig, number: int) -> CandidateTale:
     files = folder.iteration(number)
-    tried = read_record(files.candidate, Candidate)
-    judged = read_record(files.judgment, Iteration) if files.judgment.is_file() else None
+    tried = read_record(files.candidate, RewardCandidate)
+    judged = read_record(files.judgment, SessionIteration) if files.judgment.is_file() else None
     runs = () if judged is None or number == 0 else _runs(folder, config, number, judged)
     return CandidateTale(
         name=_name(number),
@@ -180,7 +181,7 @@ def _name(number: int) -> str:
     return candidate_id(number, f"iteration {number}")
 
 
-def _hypothesis(folder: SessionFolder, config: SessionConfig, tried: Candidate) -> Hypothesis:
+def _hypothesis(folder: SessionFolder, config: SessionConfig, tried: RewardCandidate) -> Hypothesis:
     aims = _aims(folder) if tried.parent is None else ""
     return Hypothesis(
         statement=f"{tried.change}, aiming for: {aims}" if aims else tried.change,
@@ -207,7 +208,7 @@ def _origin(folder: SessionFolder, config: SessionConfig, number: int) -> Origin
     )
 
 
-def _overrides(tried: Candidate) -> dict[str, Override]:
+def _overrides(tried: RewardCandidate) -> dict[str, Override]:
     """Return what is set besides the reward: environment, trainer, and weights to choose from."""
     found: dict[str, Any] = {f"env.{name}": value for name, value in tried.env_args.items()}
     found |= {f"trainer.{name}": value for name, value in tried.settings.items()}
@@ -236,7 +237,7 @@ def _preflight(folder: SessionFolder) -> tuple[Sheet, ...]:
 
 
 def _runs(
-    folder: SessionFolder, config: SessionConfig, number: int, judged: Iteration
+    folder: SessionFolder, config: SessionConfig, number: int, judged: SessionIteration
 ) -> tuple[RunTale, ...]:
     files = folder.iteration(number)
     trials = [run_of_trial(folder, config, files, judged, each) for each in judged.trials]
@@ -244,7 +245,7 @@ def _runs(
     return (*trials, *full)
 
 
-def _ruling(config: SessionConfig, judged: Iteration) -> Ruling:
+def _ruling(config: SessionConfig, judged: SessionIteration) -> Ruling:
     proving = sum(each.low >= config.threshold for each in judged.members)
     found = (
         f"{proving} of {len(judged.members)} policies prove {config.threshold:g}; "

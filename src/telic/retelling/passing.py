@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from telic.authors.candidate import SessionIteration
 from telic.retelling.tale import Claim, RunTale
-from telic.session.records import Iteration, SessionConfig
+from telic.session.records import SessionConfig
 from telic.studies.documents.candidate import CheckResult
 
 
 def claim_of(
     config: SessionConfig,
-    judged: Iteration,
+    judged: SessionIteration,
     runs: Sequence[RunTale],
     name_of: Callable[[int], str],
 ) -> Claim:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from telic.authors.author import Brief, author_for
 from telic.core.events import (
     Event,
     Listener,
@@ -19,13 +20,12 @@ from telic.envs import make
 from telic.envs.spec import EnvSpec
 from telic.sandbox.interpreters import kept
 from telic.session import WORKERS
-from telic.session.composing import ComposerAuthor
 from telic.session.control import Steering
 from telic.session.find import state_of
 from telic.session.loop import run_loop
 from telic.session.records import SessionConfig, SessionSummary
 from telic.session.spending import Account, Allowance
-from telic.session.work import Author, Work
+from telic.session.work import Work
 from telic.storage.files import JsonLines, read_record, write_json
 from telic.storage.layout import SessionFolder, list_sessions, new_session
 from telic.storage.locks import RunLock, lock_holder
@@ -122,7 +122,7 @@ def carry_on(
             spec = _spec(config)
             account = Account(folder, allowance(config))
             steering = Steering(folder, tell, should_stop, account)
-            author = _author(config, folder, spec, steering, tell)
+            author = author_for(_brief(config, folder, spec, steering, tell))
             with compiling_ahead(config.env, {}, config.device), kept(WORKERS):
                 summary = run_loop(Work(config, folder, spec, author, steering, tell))
             account.save()
@@ -136,23 +136,25 @@ def allowance(config: SessionConfig) -> Allowance:
     )
 
 
-def _author(
+def _brief(
     config: SessionConfig, folder: SessionFolder, spec: EnvSpec, steering: Steering, tell: Listener
-) -> Author:
-    """Return the composer, or a model within its budget."""
-    if config.model is None:
-        return ComposerAuthor(config, folder, spec)
-    from telic.llm import Budget, connect
-    from telic.session.modelling import ModelAuthor
-
-    models = connect(
-        config.model,
-        folder.path,
-        budget=Budget(usd=config.max_usd, calls=config.max_calls),
-        on_event=tell,
+) -> Brief:
+    """Return what the author of a session is asked for."""
+    return Brief(
+        intent=config.intent,
+        env=config.env,
+        spec=spec,
+        folder=folder,
+        criteria=config.criteria,
+        threshold=config.threshold,
+        device=config.device,
+        model=config.model,
+        vision=config.vision,
+        max_usd=config.max_usd,
+        max_calls=config.max_calls,
+        tell=tell,
         should_stop=steering.wants_stop,
     )
-    return ModelAuthor(models, config, folder, spec, tell)
 
 
 def _spec(config: SessionConfig) -> EnvSpec:

@@ -12,10 +12,11 @@ import shutil
 from pathlib import Path
 from typing import Any, Literal
 
+from telic.authors.candidate import RewardCandidate, SessionIteration
 from telic.core.config import Record
 from telic.errors import UsageError
 from telic.session.notes import add_note, now
-from telic.session.records import Candidate, Iteration, SessionConfig
+from telic.session.records import SessionConfig
 from telic.storage.disk import require_free
 from telic.storage.files import TEMPORARY_MARK, read_record, write_json, write_text
 from telic.storage.layout import SessionFolder, new_session
@@ -76,10 +77,10 @@ def branch(
     return made
 
 
-def inherited(folder: SessionFolder) -> list[Iteration]:
+def inherited(folder: SessionFolder) -> list[SessionIteration]:
     """Return the history a session starts with: what a branch was given, else nothing."""
     given = folder.iteration(START).judgment
-    return [read_record(given, Iteration)] if given.exists() else []
+    return [read_record(given, SessionIteration)] if given.exists() else []
 
 
 def origin_of(folder: SessionFolder) -> Origin | None:
@@ -95,9 +96,9 @@ def _fill(made: SessionFolder, origin: SessionFolder, iteration: int) -> None:
             shutil.copy2(known, made.path / known.name)
     write_text(made.judge, origin.judge.read_text())
     changed = {"parent": None, "change": f"from iteration {iteration} of {origin.name}"}
-    candidate = read_record(source.candidate, Candidate)
+    candidate = read_record(source.candidate, RewardCandidate)
     write_json(start.candidate, candidate.model_copy(update=changed))
-    judged = read_record(source.judgment, Iteration)
+    judged = read_record(source.judgment, SessionIteration)
     write_json(start.judgment, judged.model_copy(update={**changed, "number": START}))
     write_json(made.origin, Origin(session=origin.name, iteration=iteration, time=now()))
 

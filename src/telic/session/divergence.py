@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from telic.authors.candidate import MemberScore, SessionIteration
 from telic.core.stats import Interval
-from telic.session.records import Iteration, MemberScore
 from telic.storage.files import read_json_lines
 from telic.storage.layout import IterationFolder, MemberFolder
 from telic.storage.scalars import read_rows
@@ -28,7 +28,7 @@ class Moment(NamedTuple):
     interval: Interval
 
 
-def alarms(files: IterationFolder, made: Iteration) -> tuple[str, ...]:
+def alarms(files: IterationFolder, made: SessionIteration) -> tuple[str, ...]:
     """Return a sentence for every policy whose return rose while its score fell."""
     found: list[str] = []
     for member in made.members:
@@ -53,7 +53,9 @@ def diverged(then: Moment, now: Moment) -> bool:
     return now.interval.low > then.interval.high and now.score < then.score - _FELL
 
 
-def _earlier(files: IterationFolder, made: Iteration, member: MemberScore) -> Iterator[Moment]:
+def _earlier(
+    files: IterationFolder, made: SessionIteration, member: MemberScore
+) -> Iterator[Moment]:
     for each in made.trials:
         if (each.variant, each.seed) == (member.variant, member.seed):
             trial = MemberFolder(files.path / "trial" / each.member)

@@ -13,13 +13,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
+from telic.authors.composer import LONGER, VARIANTS
 from telic.core.config import Record
 from telic.llm.answers import Replies
 from telic.llm.budget import is_metered, price_usd
 from telic.llm.client import REPLIES
 from telic.session.population import SHORT
 from telic.session.records import SessionConfig
-from telic.session.revise import LONGER, VARIANTS
 from telic.session.spending import Allowance
 from telic.storage.files import read_json
 from telic.storage.layout import RunFolder, SessionFolder, is_run, list_runs, list_sessions

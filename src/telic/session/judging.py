@@ -6,12 +6,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from telic.authors.candidate import MemberScore, RewardCandidate, SessionIteration
 from telic.errors import TelicError
 from telic.judges.code import judge_files
 from telic.judges.verdict import Verdict, together, unknown
 from telic.session.divergence import alarms
 from telic.session.episodes import JUDGE, TRIAL, play
-from telic.session.records import Candidate, Iteration, MemberScore, Selection, SessionConfig
+from telic.session.records import Selection, SessionConfig
 from telic.session.spending import iteration_steps, last_step
 from telic.session.work import Work
 from telic.storage.files import read_json
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from telic.session.population import Trained
 
 
-def judge(work: Work, number: int, trained: Trained) -> Iteration:
+def judge(work: Work, number: int, trained: Trained) -> SessionIteration:
     """Judge a candidate's policies and say whether they pass."""
     config, candidate, run = work.config, trained.candidate, trained.run
     scores, seconds = judge_policies(work, number, candidate, run, config.episodes, "judged")
@@ -39,16 +40,16 @@ def judge(work: Work, number: int, trained: Trained) -> Iteration:
 def decide(
     config: SessionConfig,
     number: int,
-    candidate: Candidate,
+    candidate: RewardCandidate,
     scores: list[MemberScore],
     training_s: float,
     judging_s: float,
-) -> Iteration:
+) -> SessionIteration:
     """Return what a candidate's policies prove together."""
     proving = sum(each.low >= config.threshold for each in scores)
     known = [each.judgement.score for each in scores if each.judgement.score is not None]
     best = max(scores, key=lambda each: each.low)
-    return Iteration(
+    return SessionIteration(
         number=number,
         parent=candidate.parent,
         change=candidate.change,
@@ -65,10 +66,14 @@ def decide(
 
 
 def untrained(
-    files: IterationFolder, number: int, candidate: Candidate, error: TelicError, seconds: float
-) -> Iteration:
+    files: IterationFolder,
+    number: int,
+    candidate: RewardCandidate,
+    error: TelicError,
+    seconds: float,
+) -> SessionIteration:
     """Return the iteration of a candidate whose training failed: nothing to judge, and why."""
-    return Iteration(
+    return SessionIteration(
         number=number,
         parent=candidate.parent,
         change=candidate.change,
@@ -85,7 +90,7 @@ def untrained(
     )
 
 
-def _with_trials(made: Iteration, chosen: Selection) -> Iteration:
+def _with_trials(made: SessionIteration, chosen: Selection) -> SessionIteration:
     return made.model_copy(
         update={
             "trials": chosen.members,
@@ -97,7 +102,7 @@ def _with_trials(made: Iteration, chosen: Selection) -> Iteration:
 
 
 def judge_policies(
-    work: Work, number: int, candidate: Candidate, run: Run, episodes: int, where: str
+    work: Work, number: int, candidate: RewardCandidate, run: Run, episodes: int, where: str
 ) -> tuple[list[MemberScore], float]:
     """Play fresh episodes with every policy of a run, let the judge's code score them.
 

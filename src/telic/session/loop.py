@@ -8,6 +8,8 @@ from __future__ import annotations
 import time
 from functools import partial
 
+from telic.authors.author import MeasurableIntent
+from telic.authors.candidate import RewardCandidate, SessionIteration
 from telic.composer.compose import Composition
 from telic.core.events import (
     LogMessage,
@@ -26,11 +28,11 @@ from telic.session.control import Stopped
 from telic.session.forecast import session_forecast
 from telic.session.judging import judge, untrained
 from telic.session.population import train
-from telic.session.records import Candidate, Iteration, SessionSummary
+from telic.session.records import SessionSummary
 from telic.session.report import write_report
 from telic.session.spending import AllowanceUsedUp
-from telic.session.work import Asked, Work, once
-from telic.storage.files import write_json, write_text
+from telic.session.work import Work
+from telic.storage.files import once, write_json, write_text
 
 _REWRITES = 2
 """times that reward and judge may go back to their authors before anything is trained"""
@@ -42,7 +44,7 @@ def run_loop(work: Work) -> SessionSummary:
     history = inherited(folder)
     written: Composition | None = None
     try:
-        asked = once(folder.asked, Asked, work.author.ask)
+        asked = once(folder.asked, MeasurableIntent, work.author.read)
         work.tell(from_facts(SessionAsked, asked.model_dump(mode="json")))
         if config.approve:
             agreed = steering.approved(asked.criteria)
@@ -55,12 +57,14 @@ def run_loop(work: Work) -> SessionSummary:
             steering.safe_point()
             files = folder.iteration(number)
             candidate = once(
-                files.candidate, Candidate, partial(_propose, work, number, written, history)
+                files.candidate, RewardCandidate, partial(_propose, work, number, written, history)
             )
             write_text(files.reward, candidate.reward)
             if not files.judgment.exists():
                 work.tell(SessionIterationStart(number=number, change=candidate.change))
-            iteration = once(files.judgment, Iteration, partial(_attempt, work, number, candidate))
+            iteration = once(
+                files.judgment, SessionIteration, partial(_attempt, work, number, candidate)
+            )
             history.append(iteration)
             work.tell(from_facts(SessionJudged, iteration.model_dump()))
             steering.account.report(work.tell, number)
@@ -71,14 +75,14 @@ def run_loop(work: Work) -> SessionSummary:
         return _finish(work, written, history, "stopped", ended)
 
 
-def _write(work: Work, asked: Asked) -> Composition:
+def _write(work: Work, asked: MeasurableIntent) -> Composition:
     """Let reward and judge be written, tried on examples whose worth is known, and mended."""
     written = work.author.write(asked)
     for _ in range(_REWRITES + 1):
         trial = _try(work, written)
         write_json(work.folder.trial, trial)
         work.tell(from_facts(SessionTried, trial.model_dump(mode="json")))
-        better = work.author.improve(written, trial)
+        better = work.author.review(written, trial)
         if better is None:
             return written
         written = better
@@ -101,14 +105,16 @@ def _try(work: Work, written: Composition) -> Trial:
         return failure(error)
 
 
-def _propose(work: Work, number: int, written: Composition, history: list[Iteration]) -> Candidate:
+def _propose(
+    work: Work, number: int, written: Composition, history: list[SessionIteration]
+) -> RewardCandidate:
     """Return what to try next: first what the author wrote, then a revision."""
     if history:
         notes = work.steering.notes(number)
         revised = work.author.revise(history, tuple(each.text for each in notes))
         # What was asked for is not the author's to change.
         return revised.model_copy(update={"steps": work.config.steps or revised.steps})
-    return Candidate(
+    return RewardCandidate(
         reward=written.reward,
         env_args=written.env_args,
         settings=written.settings,
@@ -116,7 +122,7 @@ def _propose(work: Work, number: int, written: Composition, history: list[Iterat
     )
 
 
-def _attempt(work: Work, number: int, candidate: Candidate) -> Iteration:
+def _attempt(work: Work, number: int, candidate: RewardCandidate) -> SessionIteration:
     """Train a candidate and judge it; one that cannot be trained has been tried as well."""
     began = time.monotonic()
     try:
@@ -131,7 +137,7 @@ def _attempt(work: Work, number: int, candidate: Candidate) -> Iteration:
 def _finish(
     work: Work,
     written: Composition | None,
-    history: list[Iteration],
+    history: list[SessionIteration],
     outcome: str,
     ended: TelicError | None = None,
 ) -> SessionSummary:
@@ -165,6 +171,6 @@ def _finish(
     return summary
 
 
-def _worth(iteration: Iteration) -> tuple[bool, float]:
+def _worth(iteration: SessionIteration) -> tuple[bool, float]:
     """Return what orders iterations; one that could not be judged is behind one worth nothing."""
     return iteration.passed, -1.0 if iteration.score is None else iteration.score

@@ -6,12 +6,13 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from telic.authors.candidate import MemberScore, RewardCandidate, weights_in, with_weights
 from telic.core.events import SessionSelected
 from telic.session.checkpoints import CheckpointJudge
 from telic.session.judging import judge_policies
-from telic.session.records import Candidate, MemberScore, Selection
-from telic.session.weights import weights_in, with_weights
-from telic.session.work import Work, once
+from telic.session.records import Selection
+from telic.session.work import Work
+from telic.storage.files import once
 from telic.storage.layout import MemberFolder
 from telic.training.plan import plan
 from telic.training.run import Run
@@ -25,13 +26,13 @@ _EPISODES = 4
 class Trained(NamedTuple):
     """A candidate's policies."""
 
-    candidate: Candidate
+    candidate: RewardCandidate
     variant: int
     run: Run
     selection: Selection | None
 
 
-def train(work: Work, number: int, candidate: Candidate) -> Trained:
+def train(work: Work, number: int, candidate: RewardCandidate) -> Trained:
     """Train every variant for a while, keep the one that the judge prefers, train it to the end."""
     if len(candidate.variants) == 1:
         starts = _parents(work, candidate, [0])
@@ -48,7 +49,7 @@ def train(work: Work, number: int, candidate: Candidate) -> Trained:
     return Trained(candidate, selection.kept, run, selection)
 
 
-def _select(work: Work, number: int, candidate: Candidate) -> Selection:
+def _select(work: Work, number: int, candidate: RewardCandidate) -> Selection:
     everyone = list(range(len(candidate.variants)))
     starts = _parents(work, candidate, everyone)
     run = _run(work, number, candidate, everyone, SHORT, starts, name="trial")
@@ -76,7 +77,7 @@ def mean_score(scores: list[MemberScore] | tuple[MemberScore, ...], variant: int
 def _run(
     work: Work,
     number: int,
-    candidate: Candidate,
+    candidate: RewardCandidate,
     variants: list[int],
     share: float,
     starts: dict[tuple[int, int], Path],
@@ -106,7 +107,9 @@ def _run(
         return work.steering.train(job, work.spec, folder, name, watching)
 
 
-def _parents(work: Work, candidate: Candidate, variants: list[int]) -> dict[tuple[int, int], Path]:
+def _parents(
+    work: Work, candidate: RewardCandidate, variants: list[int]
+) -> dict[tuple[int, int], Path]:
     """Return the parent's policies, by variant and seed, for the variants that go on from them."""
     if candidate.parent is None:
         return {}

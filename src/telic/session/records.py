@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from telic.agents.lessons import Lesson
+from telic.authors.candidate import MemberScore
 from telic.core.config import Config, Record
 from telic.judges.criteria import Criterion
-from telic.judges.verdict import Judgement
 
 Outcome = Literal["passed", "not_passed", "stopped"]
 
@@ -49,53 +47,6 @@ class SessionConfig(Config):
         return -(-2 * len(self.seeds) // 3)
 
 
-class Variant(Record):
-    """One way to train a candidate's reward."""
-
-    weights: dict[str, float] = Field(default={}, description="changes of the reward's weights")
-    warm: bool = Field(default=False, description="goes on from the parent's policies")
-
-
-class Candidate(Record):
-    """A reward to try, with the settings that belong to it."""
-
-    schema_version: Literal[1] = 1
-    reward: str
-    variants: tuple[Variant, ...] = Field(default=(Variant(),), min_length=1)
-    """tried for a short while each; the best one is trained in full"""
-    env_args: dict[str, Any]
-    settings: dict[str, Any] = Field(default={}, description="changes of the trainer's settings")
-    steps: int
-    parent: int | None = None
-    """iteration it was made from"""
-    change: str = "first try"
-    diagnosis: str = ""
-    """why the parent failed, as the reviser sees it"""
-    lessons: tuple[Lesson, ...] = ()
-    """learned from what came before; a later text that is equal but for its tier replaces it"""
-
-
-def latest_lessons(candidates: Iterable[Candidate]) -> tuple[Lesson, ...]:
-    """Return the lessons of candidates in their order; of equal texts the latest tier holds."""
-    found = {each.text: each for candidate in candidates for each in candidate.lessons}
-    return tuple(found.values())
-
-
-class MemberScore(Record):
-    """How one trained policy was judged."""
-
-    member: str
-    variant: int
-    seed: int
-    step: int
-    judgement: Judgement
-
-    @property
-    def low(self) -> float:
-        """Score it proves: the lower end of the interval; -1 when it could not be judged."""
-        return -1.0 if self.judgement.low is None else self.judgement.low
-
-
 class Selection(Record):
     """How short trials of several variants went, and which one was trained on."""
 
@@ -104,40 +55,6 @@ class Selection(Record):
     members: tuple[MemberScore, ...]
     training_s: float
     judging_s: float
-
-
-class Iteration(Record):
-    """One candidate, trained and judged."""
-
-    schema_version: Literal[1] = 1
-    number: int
-    parent: int | None
-    change: str
-    passed: bool
-    score: float | None
-    """mean score of the policies"""
-    variant: int
-    """the variant that was trained in full"""
-    best: str | None
-    """its best policy; None: it has none"""
-    tags: tuple[str, ...]
-    members: tuple[MemberScore, ...]
-    """empty when the candidate could not be trained"""
-    trials: tuple[MemberScore, ...] = ()
-    """the short trials of all variants"""
-    steps: int = 0
-    """environment steps of all policies, trials included"""
-    training_s: float
-    judging_s: float
-    failure: str | None = None
-    """why the candidate could not be trained"""
-    alarms: tuple[str, ...] = ()
-    """policies whose return rose while their score fell"""
-
-    @property
-    def best_member(self) -> MemberScore | None:
-        """The best policy as it was judged; None if there is no policy."""
-        return next((each for each in self.members if each.member == self.best), None)
 
 
 class SessionSummary(Record):

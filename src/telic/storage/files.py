@@ -6,7 +6,7 @@ import contextlib
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -99,6 +99,14 @@ def read_record(path: Path, record: type[Record]) -> Record:
         raise TelicError(
             f"{path} is not a {record.__name__}: at {place}, {first['msg']}."
         ) from None
+
+
+def once(path: Path, record: type[Record], make: Callable[[], Record]) -> Record:
+    """Return the record of a step that was finished before, or take the step and record it."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, make())
+    return read_record(path, record)
 
 
 def remove_unfinished(folder: Path) -> list[Path]:

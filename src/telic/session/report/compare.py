@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from telic.authors.candidate import MemberScore, SessionIteration
 from telic.judges.criteria import Leaf
 from telic.judges.verdict import Judgement
-from telic.session.records import Iteration, MemberScore
 
 
 class Difference(NamedTuple):
@@ -50,7 +50,7 @@ class Comparison(NamedTuple):
 
 
 def compare(
-    history: list[Iteration], best: Iteration, member: MemberScore, threshold: float
+    history: list[SessionIteration], best: SessionIteration, member: MemberScore, threshold: float
 ) -> Comparison | None:
     """Return the best policy against the best of another reward, or else of another seed."""
     groups: dict[tuple[int, int], list[MemberScore]] = {}

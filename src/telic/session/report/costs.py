@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from telic.authors.candidate import SessionIteration
 from telic.core.events import (
     Event,
     ModelFailed,
@@ -12,7 +13,7 @@ from telic.core.events import (
     SessionSpent,
     read_events,
 )
-from telic.session.records import Iteration, SessionSummary
+from telic.session.records import SessionSummary
 from telic.session.spending import paid
 from telic.storage.files import read_json_lines
 from telic.storage.layout import SessionFolder
@@ -63,7 +64,9 @@ class Costs(NamedTuple):
         return rest if rest >= 0.0 else None
 
 
-def read_costs(folder: SessionFolder, history: list[Iteration], summary: SessionSummary) -> Costs:
+def read_costs(
+    folder: SessionFolder, history: list[SessionIteration], summary: SessionSummary
+) -> Costs:
     """Read what a session took from its records and events."""
     events = list(read_events(read_json_lines(folder.events)))
     return Costs(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from telic.authors.candidate import MemberScore, SessionIteration
 from telic.core.pages.charts import Line, Point
-from telic.session.records import Iteration, MemberScore
 from telic.storage.layout import IterationFolder, MemberFolder, RunFolder
 from telic.storage.scalars import Kind, read_rows
 
@@ -21,7 +21,7 @@ class Curves(NamedTuple):
     seeds: int
 
 
-def read_curves(files: IterationFolder, iteration: Iteration) -> list[Curves]:
+def read_curves(files: IterationFolder, iteration: SessionIteration) -> list[Curves]:
     """Read the curves of an iteration: of the short trials, if there were any, and in full."""
     title = f"Iteration {iteration.number}"
     found = [_chart(title, files.run, iteration.members, iteration.variant)]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from telic.authors.candidate import MemberScore, SessionIteration
 from telic.core.pages.charts import Node, bar, columns, interval, tree
 from telic.core.pages.elements import amount, facts, listed, shell, table
 from telic.core.pages.markup import Markup, join, tag
-from telic.session.records import Iteration, MemberScore
 from telic.session.report import words
 from telic.session.report.compare import parts
 from telic.session.report.facts import SEEN_HEADS, disagreements, seen_rows
@@ -219,7 +219,7 @@ def tried(story: Story) -> Markup | None:
     )
 
 
-def _attempt(story: Story, each: Iteration) -> tuple[object, ...]:
+def _attempt(story: Story, each: SessionIteration) -> tuple[object, ...]:
     trials = [tag("p", "short trials", class_="note"), _policies(story, each.trials)]
     return (
         f"{each.number}{' ★' if each is story.best else ''}",

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from telic.authors.candidate import MemberScore
 from telic.judges.verdict import Verdict
 from telic.rendering import RenderJob, render
-from telic.session.records import MemberScore
 from telic.session.report.troubles import Troubles
 from telic.storage.layout import IterationFolder, SessionFolder
 

@@ -5,21 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from telic.agents.records import Analysis
+from telic.authors.answers import Analysis
+from telic.authors.candidate import (
+    Lesson,
+    MemberScore,
+    RewardCandidate,
+    SessionIteration,
+    latest_lessons,
+)
 from telic.composer.compose import Composition
 from telic.core.stats import Interval, bootstrap
 from telic.judges.trial import Trial
 from telic.judges.verdict import Judgement
 from telic.session.notes import Delivered
-from telic.session.records import (
-    Candidate,
-    Iteration,
-    Lesson,
-    MemberScore,
-    SessionConfig,
-    SessionSummary,
-    latest_lessons,
-)
+from telic.session.records import SessionConfig, SessionSummary
 from telic.session.report.compare import Comparison, compare
 from telic.session.report.costs import Costs, read_costs
 from telic.session.report.curves import Curves, read_curves
@@ -38,9 +37,9 @@ class Story:
     config: SessionConfig
     author: Composition | None
     """what was written first; None if the session ended before that"""
-    history: list[Iteration]
+    history: list[SessionIteration]
     summary: SessionSummary
-    best: Iteration | None = None
+    best: SessionIteration | None = None
     member: MemberScore | None = None
     """the best policy"""
     pictures: Pictures = field(default_factory=Pictures)
@@ -52,7 +51,7 @@ class Story:
     costs: Costs | None = None
     manifest: dict[str, Any] = field(default_factory=dict)
     """versions and hashes of the best training run"""
-    candidates: dict[int, Candidate] = field(default_factory=dict)
+    candidates: dict[int, RewardCandidate] = field(default_factory=dict)
     """by iteration"""
     notes: dict[int, tuple[str, ...]] = field(default_factory=dict)
     """what people had said, by the iteration that answers it"""
@@ -76,7 +75,7 @@ def gather(
     folder: SessionFolder,
     config: SessionConfig,
     author: Composition | None,
-    history: list[Iteration],
+    history: list[SessionIteration],
     summary: SessionSummary,
     troubles: Troubles,
 ) -> Story:
@@ -100,16 +99,18 @@ def gather(
     return story
 
 
-def _add_iteration(story: Story, iteration: Iteration) -> None:
+def _add_iteration(story: Story, iteration: SessionIteration) -> None:
     files = story.folder.iteration(iteration.number)
     story.curves += read_curves(files, iteration)
     if files.notes.exists():
         said = read_record(files.notes, Delivered).notes
         story.notes[iteration.number] = tuple(each.text for each in said)
-    story.candidates[iteration.number] = read_record(files.candidate, Candidate)
+    story.candidates[iteration.number] = read_record(files.candidate, RewardCandidate)
 
 
-def _add_best(story: Story, best: Iteration, member: MemberScore, troubles: Troubles) -> None:
+def _add_best(
+    story: Story, best: SessionIteration, member: MemberScore, troubles: Troubles
+) -> None:
     files = story.folder.iteration(best.number)
     with troubles.sparing("the comparison"):
         story.comparison = compare(story.history, best, member, story.config.threshold)

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from telic.authors.candidate import MemberScore, SessionIteration, Variant
 from telic.judges.criteria import Leaf
-from telic.session.records import Iteration, MemberScore, SessionConfig, Variant
+from telic.session.records import SessionConfig
 from telic.session.report.compare import Comparison, parts
 from telic.session.report.story import Story, spread
 
@@ -151,7 +152,7 @@ def reading(story: Story) -> list[str]:
     return lines
 
 
-def change(story: Story, iteration: Iteration) -> list[str]:
+def change(story: Story, iteration: SessionIteration) -> list[str]:
     """Say what an iteration changed, why, and whom it answers."""
     candidate = story.candidates.get(iteration.number)
     lines = [iteration.change]

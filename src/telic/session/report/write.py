@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from telic.authors.candidate import SessionIteration
 from telic.composer.compose import Composition
 from telic.core.events import Listener, ignore
-from telic.session.records import Iteration, SessionConfig, SessionSummary
+from telic.session.records import SessionConfig, SessionSummary
 from telic.session.report.markdown import render_markdown
 from telic.session.report.page import render_page
 from telic.session.report.story import gather
@@ -17,7 +18,7 @@ def write_report(
     folder: SessionFolder,
     config: SessionConfig,
     author: Composition | None,
-    history: list[Iteration],
+    history: list[SessionIteration],
     summary: SessionSummary,
     tell: Listener = ignore,
 ) -> None:

@@ -1,6 +1,6 @@
 """Answers of a model that runs a small session."""
 
-from telic.agents.records import Elicited
+from telic.authors.answers import Elicited
 from tests.training.small import SPEED
 
 CRITERIA = {

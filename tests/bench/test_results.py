@@ -2,9 +2,8 @@
 
 import pytest
 
-from telic.bench.records import BenchConfig, CaseResult
+from telic.bench.results import BenchConfig, CaseResult, tally
 from telic.bench.suite import Suite
-from telic.bench.tally import tally
 from telic.core.stats import wilson
 
 DIFFICULTIES = ("easy", "easy", "medium", "hard", "hard")

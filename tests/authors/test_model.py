@@ -7,18 +7,18 @@ import time
 import pytest
 
 from telic import llm
-from telic.agents.lessons import Lesson
+from telic.authors.candidate import Lesson
+from telic.authors.history import SessionHistory
+from telic.authors.model import bounds, within
 from telic.llm import Models, Scripted, answer_order, list_orders
 from telic.llm.work_orders import ORDERS
 from telic.session.api import run
-from telic.session.bounds import bounds, within
-from telic.session.story import Story
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
 from telic.training.presets import PRESETS, preset
-from tests.agents.scripts import JUDGE, REVISION, REWARD, SCRIPT, STRICT
+from tests.authors.scripts import JUDGE, REVISION, REWARD, SCRIPT, STRICT
+from tests.authors.test_memory import learned
 from tests.heard import Heard
-from tests.session.test_memory import learned
 from tests.training.small import SPEED
 
 SMALL = {"seeds": (1, 2), "episodes": 4, "steps": 256, "vision": False, "model": "scripted"}
@@ -130,14 +130,14 @@ def test_no_bound_excludes_what_is_usual(name):
 
 
 def test_closer_looks_show_what_is_on_disk(scripted, tmp_path):
-    from telic.agents.records import Look
-    from telic.session.records import Iteration
+    from telic.authors.answers import Look
+    from telic.authors.candidate import SessionIteration
     from telic.storage.files import read_record
 
     scripted({**SCRIPT, "judge_author": {"reasoning": "j", "source": JUDGE}})
     session = run("run", runs_dir=tmp_path, iterations=1, **SMALL)
     folder = SessionFolder(session.path)
-    story = Story.of(folder, [read_record(folder.iteration(1).judgment, Iteration)])
+    story = SessionHistory.of(folder, [read_record(folder.iteration(1).judgment, SessionIteration)])
     assert "class Speed" in story.show(Look(at="code"))
     assert "| lasts |" in story.show(Look(at="judgement"))
     assert "| step | episodic_return" in story.show(Look(at="curves"))

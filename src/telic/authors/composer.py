@@ -1,19 +1,33 @@
-"""The composer's reviser: other weights against what the judge missed, searched by population.
+"""The composer as a session's author: no model, no eyes, the same answer every time.
 
-The best iteration so far is the parent. Its weights are tried again (longer), against its worst
-lacks, and varied at random around; short trials on the judge's score choose among them. Weights
-that were tried before are not tried again.
+It revises by a search over weights. The best iteration so far is the parent. Its weights are tried
+again (longer), against its worst lacks, and varied at random around; short trials on the judge's
+score choose among them. Weights that were tried before are not tried again.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
+from telic.authors.author import Brief, MeasurableIntent
+from telic.authors.candidate import (
+    RewardCandidate,
+    SessionIteration,
+    Variant,
+    read_candidates,
+    weights_in,
+    worth,
+)
+from telic.composer.compose import Composition, compose
 from telic.core.seeds import derive
-from telic.session.records import Candidate, Iteration, Variant
+from telic.judges.trial import Trial
+from telic.judges.verdict import Verdict
+from telic.training.presets import steps_factor
 
 # For each failure tag the terms to raise and to lower, in the words of the composer's rewards.
 _CALM = ("control", "calm", "smooth")
@@ -51,9 +65,53 @@ _WARM_FROM = 0.6
 """score from which a policy is worth going on from; a worse one is stuck in the wrong place"""
 
 
-def revise(
-    history: list[Iteration], candidates: dict[int, Candidate], own: dict[str, float]
-) -> Candidate:
+class ComposerAuthor:
+    """Writes by rules; see `telic.composer`."""
+
+    def __init__(self, brief: Brief) -> None:
+        self._brief = brief
+
+    def read(self) -> MeasurableIntent:
+        """Read the intent by the composer's grammar."""
+        composed = compose(self._brief.intent, self._brief.spec, self._brief.criteria)
+        return MeasurableIntent(
+            criteria=composed.criteria,
+            doubts=composed.doubts,
+            not_understood=composed.not_understood,
+        )
+
+    def write(self, wanted: MeasurableIntent) -> Composition:
+        """Write both files from the words and the agreed criteria."""
+        composed = compose(self._brief.intent, self._brief.spec, wanted.criteria)
+        steps = composed.steps * steps_factor(self._brief.device)
+        return composed.model_copy(update={"steps": steps})
+
+    def review(self, written: Composition, trial: Trial) -> Composition | None:
+        """Rules do not change by being told; what the trial found stands in the report."""
+        return None
+
+    def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
+        """Search the weights; words of people are not read between iterations."""
+        candidates = read_candidates(self._brief.folder, history)
+        revision = search_weights(
+            history, candidates, weights_in(candidates[history[-1].number].reward)
+        )
+        if not notes:
+            return revision
+        unread = f"{revision.change} (the composer cannot read notes: {'; '.join(notes)})"
+        return revision.model_copy(update={"change": unread})
+
+    def watch(self, episodes: list[Path], verdicts: list[Verdict]) -> list[Verdict]:
+        """It has no eyes: what code says stands."""
+        return verdicts
+
+    def analyse(self, history: list[SessionIteration]) -> None:
+        """It has no words beyond the report's own."""
+
+
+def search_weights(
+    history: list[SessionIteration], candidates: dict[int, RewardCandidate], own: dict[str, float]
+) -> RewardCandidate:
     """Return the next candidate.
 
     Args:
@@ -61,7 +119,7 @@ def revise(
         candidates: what each of them tried, by number.
         own: the weights written in the reward's file.
     """
-    parent = max(history, key=lambda each: -1.0 if each.score is None else each.score)
+    parent = max(history, key=worth)
     base = candidates[parent.number]
     start = {**own, **base.variants[parent.variant].weights}
     warm = (parent.score or 0.0) >= _WARM_FROM
@@ -89,7 +147,7 @@ def revise(
 
 
 def _proposals(
-    parent: Iteration, start: dict[str, float], round_number: int
+    parent: SessionIteration, start: dict[str, float], round_number: int
 ) -> list[tuple[str, dict[str, float]]]:
     found: list[tuple[str, dict[str, float]]] = []
     raised: set[str] = set()

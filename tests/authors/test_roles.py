@@ -2,15 +2,13 @@
 
 import pytest
 
-from telic.agents.author import elicit, listed, scene, write_both
-from telic.agents.records import Look, Turn
-from telic.agents.reviewer import review
-from telic.agents.reviser import Flaw, revise
+from telic.authors.answers import Look, Turn
+from telic.authors.roles import Flaw, elicit, listed, review, revise, scene, write_both
 from telic.envs import make
 from telic.errors import RewardError
 from telic.judges.trial import ExampleResult, Trial
 from telic.llm import Models, Scripted
-from tests.agents.scripts import ELICITED, JUDGE, REVISION, REWARD, SCRIPT
+from tests.authors.scripts import ELICITED, JUDGE, REVISION, REWARD, SCRIPT
 from tests.training.small import SPEED
 
 

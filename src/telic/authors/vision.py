@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from telic.agents.asking import ask
-from telic.agents.sheets import Footage, Sheet
+from telic.authors.footage import Footage, Sheet
+from telic.authors.roles import ask
 from telic.core.config import Record
 from telic.envs.spec import EnvSpec
 from telic.errors import TelicError

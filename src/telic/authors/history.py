@@ -1,4 +1,4 @@
-"""What was tried so far, told to a reviser: outcomes, causes, lessons, and closer looks.
+"""What was tried so far, as a model is told: this session's iterations, and earlier ones' lessons.
 
 Everything is read from the records of finished iterations, so "change, then outcome" is right by
 construction: nobody writes it down separately.
@@ -8,20 +8,29 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from contextlib import suppress
 from statistics import fmean
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from telic.agents.lessons import Lesson
-from telic.agents.records import Look
-from telic.agents.reviewer import table
+from telic.authors.answers import Look
+from telic.authors.candidate import (
+    Lesson,
+    MemberScore,
+    RewardCandidate,
+    SessionIteration,
+    latest_lessons,
+    read_candidates,
+    weights_in,
+    worth,
+)
+from telic.authors.roles import table
+from telic.core.config import Record
 from telic.envs import make
-from telic.errors import UsageError
+from telic.errors import TelicError, UsageError
 from telic.judges.episode import RecordedEpisode
 from telic.judges.trial import Trial
-from telic.session.records import Candidate, Iteration, MemberScore, latest_lessons
-from telic.session.weights import weights_in
-from telic.storage.files import read_record
-from telic.storage.layout import MemberFolder, SessionFolder
+from telic.storage.files import read_json, read_record
+from telic.storage.layout import MemberFolder, SessionFolder, list_sessions
 from telic.storage.scalars import read_rows
 from telic.storage.trajectories import read_trajectory
 
@@ -30,29 +39,29 @@ _NOTICED = 0.02
 _STUCK_AFTER = 3
 """iterations without a new best after which another approach is asked for"""
 _ROWS = 12
+_MOST = 12
+"""lessons of earlier sessions that a model is told"""
+_LOOKED_AT = 50
+"""earlier sessions that are looked at for them"""
 _CURVES = ("episodic_return", "episode_length", "entropy", "approx_kl", "explained_variance")
 
 
-class Story(NamedTuple):
+class SessionHistory(NamedTuple):
     """A session as told to a reviser."""
 
     folder: SessionFolder
-    history: list[Iteration]
-    candidates: dict[int, Candidate]
+    history: list[SessionIteration]
+    candidates: dict[int, RewardCandidate]
 
     @classmethod
-    def of(cls, folder: SessionFolder, history: list[Iteration]) -> Story:
+    def of(cls, folder: SessionFolder, history: list[SessionIteration]) -> SessionHistory:
         """Read what was tried."""
-        candidates = {
-            each.number: read_record(folder.iteration(each.number).candidate, Candidate)
-            for each in history
-        }
-        return cls(folder, history, candidates)
+        return cls(folder, history, read_candidates(folder, history))
 
     @property
-    def best(self) -> Iteration:
+    def best(self) -> SessionIteration:
         """The iteration with the highest score, the first of equals."""
-        return max(self.history, key=lambda each: -1.0 if each.score is None else each.score)
+        return max(self.history, key=worth)
 
     def text(self, threshold: float, notes: Sequence[str] = ()) -> str:
         """Return the whole story."""
@@ -91,7 +100,7 @@ class Story(NamedTuple):
         """Return the lessons in force, a repeated text with its latest tier."""
         return latest_lessons(self.candidates[number] for number in sorted(self.candidates))
 
-    def outcome(self, iteration: Iteration) -> str:
+    def outcome(self, iteration: SessionIteration) -> str:
         """Return what a change led to, against the iteration it was made from."""
         parent = next((each for each in self.history if each.number == iteration.parent), None)
         if parent is None or parent.score is None or iteration.score is None:
@@ -100,21 +109,19 @@ class Story(NamedTuple):
         word = "better" if gain > _NOTICED else "worse" if gain < -_NOTICED else "no effect"
         return f"{word} than {parent.number} by {gain:+.2f}"
 
-    def _line(self, each: Iteration) -> str:
-        candidate = self.candidates[each.number]
-        score = _known(each.score)
-        proven = ", ".join(_known(member.judgement.low) for member in each.members)
+    def _line(self, iteration: SessionIteration) -> str:
+        proven = ", ".join(_known(member.judgement.low) for member in iteration.members)
         facts = [
-            f"{each.number}. from {each.parent or 'nothing'}: {each.change}",
-            f"score {score} (proven by seed: {proven})",
-            f"lacking: {', '.join(each.tags) or 'nothing'}",
-            f"{candidate.steps:,} steps",
+            f"{iteration.number}. from {iteration.parent or 'nothing'}: {iteration.change}",
+            f"score {_known(iteration.score)} (proven by seed: {proven})",
+            f"lacking: {', '.join(iteration.tags) or 'nothing'}",
+            f"{self.candidates[iteration.number].steps:,} steps",
         ]
-        if outcome := self.outcome(each):
+        if outcome := self.outcome(iteration):
             facts.insert(2, outcome)
-        if each.failure:
-            facts.append(f"could not be trained: {each.failure}")
-        return "; ".join((*facts, *each.alarms))
+        if iteration.failure:
+            facts.append(f"could not be trained: {iteration.failure}")
+        return "; ".join((*facts, *iteration.alarms))
 
     # ---- closer looks
 
@@ -135,15 +142,15 @@ class Story(NamedTuple):
             case "examples":
                 return table(read_record(self.folder.trial, Trial))
 
-    def _find(self, number: int | None) -> Iteration:
+    def _find(self, number: int | None) -> SessionIteration:
         if number is None:
             return self.history[-1]
-        found = next((each for each in self.history if each.number == number), None)
-        if found is None:
-            raise UsageError(f"There is no finished iteration {number}.")
-        return found
+        for iteration in self.history:
+            if iteration.number == number:
+                return iteration
+        raise UsageError(f"There is no finished iteration {number}.")
 
-    def _code(self, iteration: Iteration) -> str:
+    def _code(self, iteration: SessionIteration) -> str:
         candidate = self.candidates[iteration.number]
         weights = {**weights_in(candidate.reward), **candidate.variants[iteration.variant].weights}
         facts = [
@@ -153,7 +160,7 @@ class Story(NamedTuple):
         ]
         return f"```python\n{candidate.reward}\n```\n\n" + "; ".join(facts)
 
-    def _difference(self, one: Iteration, other: Iteration) -> str:
+    def _difference(self, one: SessionIteration, other: SessionIteration) -> str:
         older, newer = sorted((one, other), key=lambda each: each.number)
         lines = difflib.unified_diff(
             self.candidates[older.number].reward.splitlines(),
@@ -165,15 +172,15 @@ class Story(NamedTuple):
         scores = " and ".join(f"{each.number}: {_known(each.score)}" for each in (older, newer))
         return f"Scores {scores}.\n\n```diff\n{chr(10).join(lines)}\n```"
 
-    def _best_of(self, iteration: Iteration) -> MemberScore:
+    def _best_of(self, iteration: SessionIteration) -> MemberScore:
         if iteration.best_member is None:
             raise UsageError(f"Iteration {iteration.number} has no policy: {iteration.failure}")
         return iteration.best_member
 
-    def _curves(self, iteration: Iteration) -> str:
+    def _curves(self, iteration: SessionIteration) -> str:
         run = self.folder.iteration(iteration.number).run
-        files = MemberFolder(run.path / self._best_of(iteration).member)
-        rows = list(read_rows(files.scalars, "train"))
+        member = MemberFolder(run.path / self._best_of(iteration).member)
+        rows = list(read_rows(member.scalars, "train"))
         if not rows:
             return "Nothing was recorded."
         size = -(-len(rows) // _ROWS)
@@ -190,7 +197,7 @@ class Story(NamedTuple):
         ]
         return "\n".join([head, *body])
 
-    def _episode(self, iteration: Iteration, quantity: str | None) -> str:
+    def _episode(self, iteration: SessionIteration, quantity: str | None) -> str:
         if quantity is None:
             raise UsageError("Name the quantity to show over time.")
         member = self._best_of(iteration)
@@ -213,7 +220,7 @@ class Story(NamedTuple):
         )
 
 
-def judgement_text(iteration: Iteration) -> str:
+def judgement_text(iteration: SessionIteration) -> str:
     """Return what each policy earned, criterion by criterion."""
     best = iteration.best_member
     if best is None:
@@ -268,3 +275,63 @@ def _value(value: object) -> str:
         return f"{float(value):.3g}"  # type: ignore[arg-type]
     except TypeError:
         return " ".join(f"{each:.3g}" for each in value)  # type: ignore[union-attr]
+
+
+class RememberedLesson(Record):
+    """A lesson of another session."""
+
+    session: str
+    intent: str
+    lesson: Lesson
+
+
+class Memory(Record):
+    """Lessons of other sessions, those of the most similar intents first."""
+
+    schema_version: Literal[1] = 1
+    lessons: tuple[RememberedLesson, ...] = ()
+
+    def text(self) -> str:
+        """Return the lessons as a section of a prompt; empty if there are none."""
+        if not self.lessons:
+            return ""
+        lines = [f"- {each.lesson.text} (from “{each.intent}”)" for each in self.lessons]
+        head = "## Learned in earlier sessions with this robot, true or not for this intent"
+        return "\n".join([head, "", *lines])
+
+
+def recall(folder: SessionFolder, env: str, intent: str) -> Memory:
+    """Look up what finished sessions beside this one learned in the same environment.
+
+    It is looked up once and recorded: other sessions go on meanwhile, and a question that changes
+    when a session is resumed would be paid for twice.
+    """
+    best: dict[str, tuple[float, RememberedLesson]] = {}
+    others = [other for other in list_sessions(folder.path.parent) if other.path != folder.path]
+    for other in others[:_LOOKED_AT]:
+        with suppress(TelicError):  # a damaged or older neighbour is no reason not to begin
+            for remembered in _lessons_of(other, env):
+                likeness = _likeness(remembered.intent, intent)
+                if likeness > best.get(remembered.lesson.text, (-1.0,))[0]:
+                    best[remembered.lesson.text] = likeness, remembered
+    ranked = sorted(best.values(), key=lambda pair: -pair[0])
+    valid = [remembered for _, remembered in ranked if remembered.lesson.tier != "retired"]
+    return Memory(lessons=tuple(valid[:_MOST]))
+
+
+def _lessons_of(folder: SessionFolder, env: str) -> list[RememberedLesson]:
+    request = read_json(folder.config)
+    if request.get("env") != env or not folder.summary.exists():
+        return []
+    files = [folder.iteration(number).candidate for number in folder.iterations()]
+    candidates = [read_record(path, RewardCandidate) for path in files if path.exists()]
+    return [
+        RememberedLesson(session=folder.name, intent=request["intent"], lesson=lesson)
+        for lesson in latest_lessons(candidates)
+    ]
+
+
+def _likeness(one: str, other: str) -> float:
+    """Return the share of words that two intents have in common."""
+    first, second = set(one.lower().split()), set(other.lower().split())
+    return len(first & second) / len(first | second)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from telic.agents.sheets import Footage
-from telic.agents.watching import second_opinion, settle, watch
+from telic.authors.footage import Footage
+from telic.authors.vision import second_opinion, settle, watch
 from telic.errors import TelicError
 from telic.judges.criteria import score, total
 from telic.judges.verdict import WHOLE, judged
@@ -306,7 +306,7 @@ def test_sheets_are_drawn_once_and_hold_all_their_pictures(episodes, pictures):
 def test_an_episode_recorded_anew_under_the_same_name_is_drawn_anew(
     episodes, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("telic.agents.sheets.render", lambda jobs: [])
+    monkeypatch.setattr("telic.authors.footage.render", lambda jobs: [])
     path = tmp_path / "episode.npz"
     path.write_bytes(episodes[0].read_bytes())
     first = Footage(path, tmp_path).overview()[0].path
@@ -339,7 +339,7 @@ def test_an_environment_that_draws_itself_is_asked_for_fewer_larger_pictures(tmp
     columns = {"next_obs": states, "action": np.zeros(30, dtype=np.int64)}
     write_trajectory(path, Trajectory(columns, TrajectoryFacts(env_id="CartPole-v1", dt_s=0.02)))
     jobs = []
-    monkeypatch.setattr("telic.agents.sheets.render", lambda given: jobs.extend(given) or [])
+    monkeypatch.setattr("telic.authors.footage.render", lambda given: jobs.extend(given) or [])
     footage = Footage(path, tmp_path)
     words = [each.words for each in footage.overview()]
     assert words == ["from 0.00 s to 0.30 s", "from 0.30 s to 0.60 s"]

@@ -2,82 +2,92 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from telic.agents.analyst import analyse
-from telic.agents.author import elicit, problem_text, scene, write_both, write_judge, write_reward
-from telic.agents.records import Analysis, Elicited, Revision
-from telic.agents.reviewer import review
-from telic.agents.reviser import Flaw, revise
-from telic.agents.watching import second_opinion
+from telic.authors.answers import Analysis, Elicited, Revision
+from telic.authors.author import Brief, MeasurableIntent
+from telic.authors.candidate import RewardCandidate, SessionIteration, Variant, weights_in
+from telic.authors.history import Memory, SessionHistory, recall
+from telic.authors.roles import (
+    Flaw,
+    analyse,
+    elicit,
+    problem_text,
+    review,
+    revise,
+    scene,
+    write_both,
+    write_judge,
+    write_reward,
+)
+from telic.authors.vision import second_opinion
 from telic.composer.compose import Composition
-from telic.core.events import Listener, LogMessage
-from telic.envs.spec import EnvSpec
+from telic.core.events import LogMessage
 from telic.errors import RewardError, TelicError
 from telic.judges.trial import Trial, failure, try_out
 from telic.judges.verdict import Verdict
 from telic.llm import Models
-from telic.session.bounds import bounds_text, within
-from telic.session.memory import Memory, recall
-from telic.session.records import Candidate, Iteration, SessionConfig, Variant
-from telic.session.story import Story
-from telic.session.weights import weights_in
-from telic.session.work import Asked, once
-from telic.storage.files import read_record
-from telic.storage.layout import SessionFolder
+from telic.storage.files import once, read_record
 from telic.training.presets import for_device, preset
+from telic.training.settings import PpoSettings
 
+# Factors for what only makes sense beside the preset, plain ranges for the rest; a preset that lies
+# outside of one widens it, so that nothing is moved away from where it usually is.
+_FACTORS = {"learning_rate": (0.25, 4.0), "target_kl": (0.25, 3.0), "epochs": (0.3, 2.0)}
+_RANGES = {
+    "gamma": (0.95, 0.999),
+    "gae_lambda": (0.8, 1.0),
+    "clip": (0.1, 0.4),
+    "entropy_coef": (0.0, 0.05),
+    "value_coef": (0.1, 2.0),
+    "log_std": (-2.0, 0.5),
+}
 _LOOKED = "looked"
 
 
 class ModelAuthor:
     """Asks a model, or whoever answers work orders, for everything."""
 
-    def __init__(
-        self,
-        models: Models,
-        config: SessionConfig,
-        folder: SessionFolder,
-        spec: EnvSpec,
-        tell: Listener,
-    ) -> None:
+    def __init__(self, models: Models, brief: Brief) -> None:
         self._models = models
-        self._config = config
-        self._folder = folder
-        self._spec = spec
-        self._tell = tell
-        self._shown = scene(config.intent, spec)
-        self._preset = preset(for_device("default", config.device), config.env).settings
+        self._brief = brief
+        self._folder = brief.folder
+        self._spec = brief.spec
+        self._shown = scene(brief.intent, brief.spec)
+        self._preset = preset(for_device("default", brief.device), brief.env).settings
 
-    def ask(self) -> Asked:
+    def read(self) -> MeasurableIntent:
         """Let the model make the intent measurable."""
         elicited = self._elicited()
-        return Asked(criteria=self._config.criteria or elicited.criteria, doubts=elicited.ambiguous)
+        criteria = self._brief.criteria or elicited.criteria
+        return MeasurableIntent(criteria=criteria, doubts=elicited.ambiguous)
 
-    def write(self, asked: Asked) -> Composition:
+    def write(self, wanted: MeasurableIntent) -> Composition:
         """Let two authors who do not see one another write reward and judge."""
         reward, judge = write_both(
-            self._models, self._shown, asked.criteria, bounds_text(self._preset), self._lessons()
+            self._models, self._shown, wanted.criteria, bounds_text(self._preset), self._lessons()
         )
         elicited = self._elicited()
         settings, told = within(reward.settings, self._preset)
         return Composition(
-            intent=self._config.intent,
+            intent=self._brief.intent,
             env=self._spec.id,
-            criteria=asked.criteria,
+            criteria=wanted.criteria,
             reward=reward.source,
             judge=judge.source,
             env_args=self._env_args(elicited),
             settings=settings,
             steps=reward.steps,
-            doubts=(*asked.doubts, *told),
+            doubts=(*wanted.doubts, *told),
             not_understood=(),
             motions=elicited.puppet,
             fine=elicited.fine,
         )
 
-    def improve(self, written: Composition, trial: Trial) -> Composition | None:
+    def review(self, written: Composition, trial: Trial) -> Composition | None:
         """Let a reviewer look for bugs and exploits, and the authors mend what it finds."""
         found = review(
             self._models, self._shown, written.criteria, written.reward, written.judge, trial
@@ -101,10 +111,10 @@ class ModelAuthor:
             changes["judge"] = judge.source
         return written.model_copy(update=changes) if changes else None
 
-    def revise(self, history: list[Iteration], notes: tuple[str, ...]) -> Candidate:
+    def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
         """Let the model look around and decide what to try next."""
-        story = Story.of(self._folder, history)
-        told = f"{story.text(self._config.threshold, notes)}\n\n{self._lessons()}".rstrip()
+        story = SessionHistory.of(self._folder, history)
+        told = f"{story.text(self._brief.threshold, notes)}\n\n{self._lessons()}".rstrip()
         revision = revise(
             self._models,
             self._shown,
@@ -117,31 +127,31 @@ class ModelAuthor:
 
     def watch(self, episodes: list[Path], verdicts: list[Verdict]) -> list[Verdict]:
         """Let the model look at some of the episodes that code has judged."""
-        if not self._config.vision:
+        if not self._brief.vision:
             return verdicts
         titles = [each.title for each in read_record(self._folder.author, Composition).criteria]
         return second_opinion(
             self._models,
-            self._config.intent,
+            self._brief.intent,
             titles,
             episodes,
             verdicts,
             episodes[0].parent / _LOOKED,
         )
 
-    def analyse(self, history: list[Iteration]) -> None:
+    def analyse(self, history: list[SessionIteration]) -> None:
         """Let the model sum up; a report can do without."""
         if not history:
             return
-        told = Story.of(self._folder, history).text(self._config.threshold)
+        told = SessionHistory.of(self._folder, history).text(self._brief.threshold)
         try:
             once(self._folder.analysis, Analysis, lambda: analyse(self._models, self._shown, told))
         except TelicError as error:
-            self._tell(LogMessage(message=f"no analysis was written: {error}"))
+            self._brief.tell(LogMessage(message=f"no analysis was written: {error}"))
 
     def _lessons(self) -> str:
         """Return what earlier sessions learned, as it was when this one began."""
-        look_up = partial(recall, self._folder, self._config)
+        look_up = partial(recall, self._folder, self._brief.env, self._brief.intent)
         return once(self._folder.memory, Memory, look_up).text()
 
     def _elicited(self) -> Elicited:
@@ -157,7 +167,7 @@ class ModelAuthor:
     def _steps(self, seconds: float) -> int:
         return max(10, round(seconds / (self._spec.dt_s or 1.0)))
 
-    def _flaw(self, story: Story, revision: Revision) -> Flaw | None:
+    def _flaw(self, story: SessionHistory, revision: Revision) -> Flaw | None:
         """Say what is wrong with a revision: weights of no term, or what examples show."""
         candidate = self._candidate(revision, story)
         try:
@@ -174,24 +184,24 @@ class ModelAuthor:
         # What could not be run has no examples.
         return Flaw(text, is_fatal=not trial.examples) if text else None
 
-    def _tried(self, candidate: Candidate) -> Trial:
+    def _tried(self, candidate: RewardCandidate) -> Trial:
         """Try a revised reward where the first one was tried, beside the same judge."""
         written = read_record(self._folder.author, Composition)
         try:
             return try_out(
-                self._config.env,
+                self._brief.env,
                 candidate.env_args,
                 candidate.reward,
                 written.judge,
                 written.motions,
                 written.fine,
-                self._config.threshold,
+                self._brief.threshold,
                 self._folder.path / "trial",
             )
         except TelicError as error:
             return failure(error)
 
-    def _candidate(self, revision: Revision, story: Story) -> Candidate:
+    def _candidate(self, revision: Revision, story: SessionHistory) -> RewardCandidate:
         base = story.candidates[revision.based_on]
         env_args = dict(base.env_args)
         if revision.seconds is not None:
@@ -202,7 +212,7 @@ class ModelAuthor:
         settings, told = within({**base.settings, **revision.settings}, self._preset)
         kept = {} if revision.source else base.variants[self._variant(story, revision)].weights
         sets = revision.weights or ({},)
-        return Candidate(
+        return RewardCandidate(
             reward=revision.source or base.reward,
             variants=tuple(Variant(weights={**kept, **each}, warm=revision.warm) for each in sets),
             env_args=env_args,
@@ -214,5 +224,43 @@ class ModelAuthor:
             lessons=revision.lessons,
         )
 
-    def _variant(self, story: Story, revision: Revision) -> int:
+    def _variant(self, story: SessionHistory, revision: Revision) -> int:
         return next(each for each in story.history if each.number == revision.based_on).variant
+
+
+def bounds(preset: PpoSettings) -> dict[str, tuple[float, float]]:
+    """Return the lowest and highest value of every setting that may be changed."""
+    found = {
+        name: (min(low, getattr(preset, name)), max(high, getattr(preset, name)))
+        for name, (low, high) in _RANGES.items()
+    }
+    for name, (low, high) in _FACTORS.items():
+        usual = getattr(preset, name)
+        found[name] = (low * usual, high * usual)
+    return found
+
+
+def bounds_text(preset: PpoSettings) -> str:
+    """Return the bounds as a list for a prompt."""
+    return "\n".join(
+        f"- `{name}`: {low:g} to {high:g}, usually {getattr(preset, name):g} "
+        f"({PpoSettings.model_fields[name].description})"
+        for name, (low, high) in bounds(preset).items()
+    )
+
+
+def within(asked: Mapping[str, Any], preset: PpoSettings) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the settings that may be used, each within bounds, and what was not taken as is."""
+    allowed = bounds(preset)
+    taken: dict[str, Any] = {}
+    told: list[str] = []
+    for name, value in asked.items():
+        if name not in allowed or isinstance(value, bool | str):
+            told.append(f"{name}={value} is not a setting that may be changed")
+            continue
+        low, high = allowed[name]
+        kept = min(max(float(value), low), high)
+        taken[name] = round(kept) if isinstance(getattr(preset, name), int) else kept
+        if kept != value:
+            told.append(f"{name}={value:g} was moved to {taken[name]:g}")
+    return taken, tuple(told)

@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from telic.agents.lessons import Lesson
+from telic.authors.candidate import Lesson
 from telic.core.config import Record
 from telic.judges.criteria import Criterion, Motion
 

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from telic.session.records import Candidate
-from telic.session.story import Story
+from telic.authors.candidate import RewardCandidate
+from telic.authors.history import SessionHistory
 from tests.session.sessions import make_session
 from tests.session.test_report import iteration, score
 
@@ -19,8 +19,8 @@ def test_an_outcome_is_told_against_the_iteration_it_was_made_from(tmp_path, see
         made = iteration(number, score(worth), change=f"change {number}")
         parent = draw.randrange(1, number) if number > 1 else None
         history.append(made.model_copy(update={"parent": parent}))
-        candidates[number] = Candidate(reward="", env_args={}, steps=1, parent=parent)
-    story = Story(make_session(tmp_path), history, candidates)
+        candidates[number] = RewardCandidate(reward="", env_args={}, steps=1, parent=parent)
+    story = SessionHistory(make_session(tmp_path), history, candidates)
     lines = story.text(0.8).split("### Iterations\n\n")[1].splitlines()
     for made, line in zip(history, lines, strict=False):
         assert f"{made.number}. from {made.parent or 'nothing'}: change {made.number}" in line
@@ -35,7 +35,7 @@ def test_an_outcome_is_told_against_the_iteration_it_was_made_from(tmp_path, see
 
 def test_what_was_not_judged_is_told_with_its_reason_and_not_as_a_failure(tmp_path):
     made = iteration(1, score(None))
-    candidates = {1: Candidate(reward="", env_args={}, steps=1)}
-    told = Story(make_session(tmp_path), [made], candidates).text(0.8)
+    candidates = {1: RewardCandidate(reward="", env_args={}, steps=1)}
+    told = SessionHistory(make_session(tmp_path), [made], candidates).text(0.8)
     assert "score unknown" in told and "-1.00" not in told
     assert "says nothing about the reward: 4 of 4 episodes (judge_fn.py: KeyError" in told

@@ -1,10 +1,9 @@
 """Lessons of earlier sessions: found by robot and intent, and the same when a session goes on."""
 
-from telic.agents.lessons import Lesson
-from telic.session.memory import Memory, recall
-from telic.session.records import Candidate, SessionConfig
-from telic.session.work import once
-from telic.storage.files import write_json
+from telic.authors.candidate import Lesson, RewardCandidate
+from telic.authors.history import Memory, recall
+from telic.session.records import SessionConfig
+from telic.storage.files import once, write_json
 from tests.session.sessions import make_session
 
 CONFIG = SessionConfig(intent="run backward fast", env="HalfCheetah-v5")
@@ -13,7 +12,7 @@ CONFIG = SessionConfig(intent="run backward fast", env="HalfCheetah-v5")
 def learned(runs_dir, name, *lessons, finished=True, **config):
     folder = make_session(runs_dir, f"session_{name}", **config)
     for number, each in enumerate(lessons, start=1):
-        made = Candidate(reward="", env_args={}, steps=1, lessons=(each,))
+        made = RewardCandidate(reward="", env_args={}, steps=1, lessons=(each,))
         write_json(folder.iteration(number).candidate, made)
     if finished:
         write_json(folder.summary, {"outcome": "passed"})
@@ -30,7 +29,7 @@ def test_the_most_similar_intent_comes_first_and_what_was_found_wrong_is_left_ou
     (tmp_path / "session_f").mkdir()
     (tmp_path / "session_f" / "session.json").write_text('{"of": "an older version"}')
     own = learned(tmp_path, "g", Lesson(text="my own"))
-    found = recall(own, CONFIG)
+    found = recall(own, CONFIG.env, CONFIG.intent)
     assert [each.lesson.text for each in found.lessons] == ["cap the speed", "hop first"]
     assert "- cap the speed (from “run backward”)" in found.text()
 
@@ -39,7 +38,7 @@ def test_what_others_learn_meanwhile_does_not_change_a_session(tmp_path):
     own = make_session(tmp_path, "session_own")
 
     def look_up():
-        return recall(own, CONFIG)
+        return recall(own, CONFIG.env, CONFIG.intent)
 
     assert once(own.memory, Memory, look_up).text() == ""
     learned(tmp_path, "later", Lesson(text="too late"))

@@ -1,1 +1,0 @@
-"""The authors that ask a model: criteria, reward, judge and revisions."""

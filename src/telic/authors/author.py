@@ -1,0 +1,128 @@
+"""The contract of an author: who makes an intent measurable, writes for it, and revises.
+
+A session asks its author, in this order:
+
+    read      what must be measurable for the intent to be fulfilled?
+    write     a reward and, apart from it, a judge
+    review    after both were tried on examples: mend what is wrong
+    revise    after policies were trained and judged: what to try next
+    watch     look at episodes that code has judged well
+    analyse   say in words what the session found
+
+The composer, a model and a host that answers work orders stand behind it side by side; `author_for`
+chooses among them. Importing this module loads nothing heavy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from telic.authors.candidate import RewardCandidate, SessionIteration
+from telic.core.config import Record
+from telic.core.events import Listener, ignore
+from telic.judges.criteria import Criterion
+from telic.judges.verdict import Verdict
+from telic.storage.layout import SessionFolder
+
+if TYPE_CHECKING:
+    from telic.composer.compose import Composition
+    from telic.envs.spec import EnvSpec
+    from telic.judges.trial import Trial
+
+
+class MeasurableIntent(Record):
+    """What an intent asks for."""
+
+    schema_version: int = 1
+    criteria: tuple[Criterion, ...]
+    doubts: tuple[str, ...] = ()
+    """what the words left open, and how it was taken"""
+    not_understood: tuple[str, ...] = ()
+
+
+def _never() -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """What an author is asked for, and what it may look at."""
+
+    intent: str
+    """what the robot should do, in words"""
+    env: str
+    """environment id or path of an MJCF file"""
+    spec: EnvSpec
+    """the robot: what it has, what can be measured on it"""
+    folder: SessionFolder
+    """the session's files: what was tried, and room for the author's own"""
+    criteria: tuple[Criterion, ...] | None = None
+    """what to aim for; None: read it from the intent"""
+    threshold: float = 0.8
+    """score that a policy must prove"""
+    device: str = "cpu"
+    """where policies are trained, which decides how many steps are usual"""
+    model: str | None = None
+    """who writes: provider:model, or host for work orders; None: the composer"""
+    vision: bool = True
+    """whether a model shall watch episodes"""
+    max_usd: float | None = None
+    max_calls: int | None = None
+    """what may be spent on a model; None: no limit"""
+    tell: Listener = ignore
+    """hears the events of model calls"""
+    should_stop: Callable[[], bool] = _never
+    """polled while a model is waited for"""
+
+
+class Author(Protocol):
+    """Who writes criteria, rewards and judges, and revises them."""
+
+    def read(self) -> MeasurableIntent:
+        """Read the intent: what must be measurable for it to be fulfilled?"""
+        ...
+
+    def write(self, wanted: MeasurableIntent) -> Composition:
+        """Write a reward and, apart from it, a judge."""
+        ...
+
+    def review(self, written: Composition, trial: Trial) -> Composition | None:
+        """Mend what a review or the examples showed to be wrong; None: nothing to be done."""
+        ...
+
+    def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
+        """Return what to try next, heeding what people said."""
+        ...
+
+    def watch(self, episodes: list[Path], verdicts: list[Verdict]) -> list[Verdict]:
+        """Look at episodes of a policy that code has judged; return what both together say."""
+        ...
+
+    def analyse(self, history: list[SessionIteration]) -> None:
+        """Say in words what the session found, for its report."""
+        ...
+
+
+def author_for(brief: Brief) -> Author:
+    """Return the composer, or a model within its budget.
+
+    A host is a model that answers work orders instead of calls, and needs no author of its own.
+    """
+    if brief.model is None:
+        from telic.authors.composer import ComposerAuthor
+
+        return ComposerAuthor(brief)
+    from telic.authors.model import ModelAuthor
+    from telic.llm import Budget, connect
+
+    models = connect(
+        brief.model,
+        brief.folder.path,
+        budget=Budget(usd=brief.max_usd, calls=brief.max_calls),
+        on_event=brief.tell,
+        should_stop=brief.should_stop,
+    )
+    return ModelAuthor(models, brief)

@@ -1,0 +1,168 @@
+"""A reward to try and how it was judged: the records that authors and sessions exchange.
+
+The weights of a reward file are read and changed without running it: it may be foreign code.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from pydantic import Field
+
+from telic.core.config import Record
+from telic.errors import RewardError
+from telic.judges.verdict import Judgement
+from telic.storage.files import read_record
+from telic.storage.layout import SessionFolder
+
+Tier = Literal["hard", "strong", "soft", "retired"]
+
+
+class Lesson(Record):
+    """Something learned that later revisions should keep to."""
+
+    text: str = Field(min_length=1, description="one sentence, true beyond this one iteration")
+    tier: Tier = Field(
+        default="strong",
+        description="hard: never go against it; strong: keep to it; soft: may be challenged; "
+        "retired: found wrong, kept so that it is not found again",
+    )
+
+
+class Variant(Record):
+    """One way to train a candidate's reward."""
+
+    weights: dict[str, float] = Field(default={}, description="changes of the reward's weights")
+    warm: bool = Field(default=False, description="goes on from the parent's policies")
+
+
+class RewardCandidate(Record):
+    """A reward to try, with the settings that belong to it."""
+
+    schema_version: Literal[1] = 1
+    reward: str
+    variants: tuple[Variant, ...] = Field(default=(Variant(),), min_length=1)
+    """tried for a short while each; the best one is trained in full"""
+    env_args: dict[str, Any]
+    settings: dict[str, Any] = Field(default={}, description="changes of the trainer's settings")
+    steps: int
+    parent: int | None = None
+    """iteration it was made from"""
+    change: str = "first try"
+    diagnosis: str = ""
+    """why the parent failed, as the reviser sees it"""
+    lessons: tuple[Lesson, ...] = ()
+    """learned from what came before; a later text that is equal but for its tier replaces it"""
+
+
+class MemberScore(Record):
+    """How one trained policy was judged."""
+
+    member: str
+    variant: int
+    seed: int
+    step: int
+    judgement: Judgement
+
+    @property
+    def low(self) -> float:
+        """Score it proves: the lower end of the interval; -1 when it could not be judged."""
+        return -1.0 if self.judgement.low is None else self.judgement.low
+
+
+class SessionIteration(Record):
+    """One candidate, trained and judged."""
+
+    schema_version: Literal[1] = 1
+    number: int
+    parent: int | None
+    change: str
+    passed: bool
+    score: float | None
+    """mean score of the policies"""
+    variant: int
+    """the variant that was trained in full"""
+    best: str | None
+    """its best policy; None: it has none"""
+    tags: tuple[str, ...]
+    members: tuple[MemberScore, ...]
+    """empty when the candidate could not be trained"""
+    trials: tuple[MemberScore, ...] = ()
+    """the short trials of all variants"""
+    steps: int = 0
+    """environment steps of all policies, trials included"""
+    training_s: float
+    judging_s: float
+    failure: str | None = None
+    """why the candidate could not be trained"""
+    alarms: tuple[str, ...] = ()
+    """policies whose return rose while their score fell"""
+
+    @property
+    def best_member(self) -> MemberScore | None:
+        """The best policy as it was judged; None if there is no policy."""
+        return next((each for each in self.members if each.member == self.best), None)
+
+
+def worth(iteration: SessionIteration) -> float:
+    """Return what orders iterations; one that could not be judged is behind one worth nothing."""
+    return -1.0 if iteration.score is None else iteration.score
+
+
+def read_candidates(
+    folder: SessionFolder, history: Iterable[SessionIteration]
+) -> dict[int, RewardCandidate]:
+    """Return what each finished iteration tried, by its number."""
+    return {
+        iteration.number: read_record(folder.iteration(iteration.number).candidate, RewardCandidate)
+        for iteration in history
+    }
+
+
+def latest_lessons(candidates: Iterable[RewardCandidate]) -> tuple[Lesson, ...]:
+    """Return the lessons of candidates in their order; of equal texts the latest tier holds."""
+    found = {each.text: each for candidate in candidates for each in candidate.lessons}
+    return tuple(found.values())
+
+
+def weights_in(source: str) -> dict[str, float]:
+    """Return the weights that the reward's class declares; empty if it declares none."""
+    found = _declaration(source)
+    if found is None:
+        return {}
+    try:
+        value = ast.literal_eval(found.value)
+        return {str(name): float(weight) for name, weight in value.items()}
+    except (ValueError, TypeError, AttributeError):
+        raise RewardError(
+            f"Line {found.lineno}: weights must be a dictionary of plain numbers.",
+            hint='Write weights = {"speed": 1.0, "control": 0.1}.',
+            line=found.lineno,
+        ) from None
+
+
+def with_weights(source: str, weights: dict[str, float]) -> str:
+    """Return the file with these weights written into it, so that it says what was trained."""
+    found = _declaration(source)
+    if found is None or not weights:
+        return source
+    lines = source.splitlines(keepends=True)
+    inside = ", ".join(f'"{name}": {value:g}' for name, value in weights.items())
+    indent = " " * found.col_offset
+    end = found.end_lineno or found.lineno
+    return "".join([*lines[: found.lineno - 1], f"{indent}weights = {{{inside}}}\n", *lines[end:]])
+
+
+def _declaration(source: str) -> ast.Assign | None:
+    """Return the assignment of `weights` in the first class that has one."""
+    for node in ast.parse(source).body:
+        if not isinstance(node, ast.ClassDef):
+            continue
+        for each in node.body:
+            if isinstance(each, ast.Assign) and any(
+                isinstance(target, ast.Name) and target.id == "weights" for target in each.targets
+            ):
+                return each
+    return None

@@ -1,0 +1,343 @@
+"""Put a role's question to a model: its prompt is a Markdown file beside this one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from telic.authors.answers import (
+    Analysis,
+    Elicited,
+    Look,
+    Review,
+    Revision,
+    Turn,
+    WrittenJudge,
+    WrittenReward,
+)
+from telic.core.config import Record
+from telic.envs.catalogue import describe_text
+from telic.envs.spec import EnvSpec
+from telic.errors import RefusedCode, RewardError, TelicError
+from telic.judges.code import OFFERED
+from telic.judges.criteria import Criterion
+from telic.judges.examples import HABITS
+from telic.judges.trial import Trial
+from telic.llm import Image, Models, Request, prompt_hash, render
+from telic.quantities.reference import describe_quantities
+from telic.sandbox.source import check_source, compile_source
+
+Answer = TypeVar("Answer", bound=Record)
+
+_PROMPTS = Path(__file__).parent / "prompts"
+_SYSTEM = (
+    "You are an expert in reinforcement learning and robotics. You write short, correct code and "
+    "say plainly what you are unsure of."
+)
+
+
+def ask(
+    models: Models,
+    role: str,
+    answer: type[Answer],
+    values: dict[str, str],
+    *,
+    system: str = _SYSTEM,
+    images: Sequence[Image] = (),
+    sample: int = 0,
+) -> Answer:
+    """Return the answer to the prompt `<role>.md` filled in with values."""
+    template = (_PROMPTS / f"{role}.md").read_text(encoding="utf-8")
+    request = Request(
+        role=role,
+        prompt=render(template, **values),
+        system=system,
+        images=tuple(images),
+        answer=answer,
+        sample=sample,
+        prompt_hash=prompt_hash(template),
+    )
+    return models.ask(request).answer
+
+
+Written = TypeVar("Written", bound=Record)
+
+ASK_ANEW = (
+    "Take a stronger model, or start anew with --fresh: the same command would only read the same "
+    "answers again, because they are paid for."
+)
+_TRIES = 3
+
+
+def scene(intent: str, spec: EnvSpec) -> dict[str, str]:
+    """Return what every prompt may show: the intent, the robot, what can be measured on it."""
+    return {
+        "intent": intent,
+        "environment": describe_text(spec),
+        "quantities": "\n".join(
+            f"- `{each.name}` [{each.unit}], {each.kind}, `{each.usage}`: {each.formula}"
+            for each in describe_quantities(spec)
+        ),
+    }
+
+
+def elicit(models: Models, shown: dict[str, str]) -> Elicited:
+    """Make an intent measurable."""
+    habits = "\n".join(f"- {name}" for name in HABITS)
+    return ask(models, "elicitor", Elicited, {**shown, "habits": habits})
+
+
+def write_both(
+    models: Models,
+    shown: dict[str, str],
+    criteria: Sequence[Criterion],
+    bounds: str,
+    lessons: str = "",
+) -> tuple[WrittenReward, WrittenJudge]:
+    """Let two authors who do not see one another write the reward and the judge."""
+    with ThreadPoolExecutor(2) as pool:
+        reward = pool.submit(write_reward, models, shown, criteria, bounds, lessons)
+        judge = pool.submit(write_judge, models, shown, criteria)
+        return reward.result(), judge.result()
+
+
+def write_reward(
+    models: Models,
+    shown: dict[str, str],
+    criteria: Sequence[Criterion],
+    bounds: str,
+    lessons: str = "",
+    problem: str = "",
+) -> WrittenReward:
+    """Ask for a reward file.
+
+    `lessons` are those of earlier sessions; `problem` says what was wrong with the last file.
+    """
+    values = {**shown, "criteria": listed(criteria), "bounds": bounds, "lessons": lessons}
+    return _write(models, "reward_author", WrittenReward, values, check_reward, problem)
+
+
+def write_judge(
+    models: Models, shown: dict[str, str], criteria: Sequence[Criterion], problem: str = ""
+) -> WrittenJudge:
+    """Ask for a judge file; `problem` says what was wrong with the last one."""
+    values = {**shown, "criteria": listed(criteria)}
+    return _write(models, "judge_author", WrittenJudge, values, check_judge, problem)
+
+
+def problem_text(problems: Sequence[str], source: str) -> str:
+    """Return the part of a prompt that sends a file back to its author."""
+    points = "\n".join(f"- {each}" for each in problems)
+    return f"## Your last file was sent back\n\n{points}\n\n```python\n{source}\n```"
+
+
+def listed(criteria: Sequence[Criterion]) -> str:
+    """Return criteria as a list for a prompt."""
+    return "\n".join(f"- {_criterion_words(each)}" for each in criteria)
+
+
+def _criterion_words(each: Criterion) -> str:
+    ends = [
+        f"{word} {value:g} {each.unit}".rstrip()
+        for word, value in (("nothing at", each.zero), ("full credit at", each.goal))
+        if value is not None
+    ]
+    kind = "guard" if each.is_guard else f"{each.kind}, weight {each.weight:g}"
+    how = f"; {each.direction.replace('_', ' ')}, {', '.join(ends)}" if ends else ""
+    return f"{each.title} ({kind}): {each.quantity}{how}"
+
+
+def _write(
+    models: Models,
+    role: str,
+    answer: type[Written],
+    values: dict[str, str],
+    check: Callable[[str], None],
+    problem: str,
+) -> Written:
+    """Ask for a file until it passes the checks that need not run it."""
+    for _ in range(_TRIES):
+        written = ask(models, role, answer, {**values, "problem": problem})
+        source: str = written.source  # type: ignore[attr-defined]
+        try:
+            check(source)
+        except TelicError as error:
+            problem = problem_text([f"It was refused: {error}"], source)
+            continue
+        return written
+    raise RewardError(
+        f"The {role} wrote no usable file in {_TRIES} tries. {problem[:500]}", hint=ASK_ANEW
+    )
+
+
+def check_reward(source: str) -> None:
+    """Refuse a file that is not Python, or uses what foreign code may not."""
+    _parses(source)
+    check_source(source, "reward_fn.py")
+
+
+def check_judge(source: str) -> None:
+    """Refuse a file that is not Python, uses what foreign code may not, or is no judge."""
+    _parses(source)
+    compile_source(source, "judge_fn.py", extra_modules=OFFERED)
+    if "def judge(" not in source:
+        raise RefusedCode("judge_fn.py defines no function judge(episode).")
+
+
+def _parses(source: str) -> None:
+    try:
+        compile(source, "file", "exec")
+    except SyntaxError as error:
+        raise RefusedCode(f"Line {error.lineno}: this is not valid Python: {error.msg}.") from None
+
+
+def analyse(models: Models, shown: dict[str, str], story: str) -> Analysis:
+    """Return the analysis that goes into the report."""
+    values = {"intent": shown["intent"], "environment": shown["environment"], "story": story}
+    return ask(models, "analyst", Analysis, values)
+
+
+def review(
+    models: Models,
+    shown: dict[str, str],
+    criteria: Sequence[Criterion],
+    reward: str,
+    judge: str,
+    trial: Trial,
+) -> Review:
+    """Return what is wrong with a reward and a judge; what the examples showed counts as found.
+
+    Only the reviewer sees both files; each author is told what concerns its own.
+    """
+    values = {
+        **shown,
+        "criteria": listed(criteria),
+        "reward": reward,
+        "judge": judge,
+        "examples": table(trial),
+    }
+    found = ask(models, "reviewer", Review, values)
+    return found.model_copy(
+        update={
+            "reward_problems": (*trial.reward_problems, *found.reward_problems),
+            "judge_problems": (*trial.judge_problems, *found.judge_problems),
+        }
+    )
+
+
+def table(trial: Trial) -> str:
+    """Return how the examples did as a table for a prompt."""
+    if not trial.examples:
+        return "They could not be run: " + "; ".join(
+            (*trial.reward_problems, *trial.judge_problems)
+        )
+    rows = [
+        f"| {each.name}{' (good)' if each.is_good else ''} | {_number(each.score)} | "
+        f"{_number(each.pay)} | "
+        + ", ".join(f"{name} {value:.3g}" for name, value in each.terms.items())
+        + f" | {each.reason or ''} |"
+        for each in trial.examples
+    ]
+    head = (
+        "| episode | judge | reward in sum | by term | what earned little |\n|---|---|---|---|---|"
+    )
+    return "\n".join([head, *rows])
+
+
+def _number(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.3g}"
+
+
+_LOOKS = 6
+
+
+class Flaw(NamedTuple):
+    """What is wrong with a revision."""
+
+    text: str
+    is_fatal: bool = True
+    """False: a doubt, which goes back to the reviser as long as tries are left"""
+
+
+def no_flaw(revision: Revision) -> Flaw | None:
+    """Find nothing wrong with a revision."""
+
+
+def revise(
+    models: Models,
+    shown: dict[str, str],
+    story: str,
+    show: Callable[[Look], str],
+    numbers: Collection[int],
+    flaw: Callable[[Revision], Flaw | None] = no_flaw,
+) -> Revision:
+    """Return a revision whose code may run, made after at most six looks.
+
+    Args:
+        models: who is asked.
+        shown: the intent and the robot, see `scene`.
+        story: what was tried so far.
+        show: answers a look.
+        numbers: the iterations that a revision may be based on.
+        flaw: says what is wrong with a revision that only trying it shows; None: nothing.
+    """
+    seen: list[str] = []
+    looks = tries = 0
+    while True:
+        left = _LOOKS - looks
+        values = {
+            **shown,
+            "story": story,
+            "looks_left": str(left),
+            "seen": "\n\n".join(seen) or "Nothing yet.",
+        }
+        turn = ask(models, "reviser", Turn, values)
+        if turn.revision is not None:
+            found = _problem(turn.revision, numbers) or flaw(turn.revision)
+            tries += 1
+            if found is None or (tries == _TRIES and not found.is_fatal):
+                return turn.revision
+            if tries == _TRIES:
+                raise RewardError(
+                    f"The reviser wrote nothing usable in {_TRIES} tries. {found.text}",
+                    hint=ASK_ANEW,
+                )
+            seen.append(f"### Your revision was sent back\n\n{found.text}")
+            continue
+        assert turn.look is not None
+        if left <= 0:
+            seen.append("### No looks are left\n\nDecide now: answer with a revision.")
+            tries += 1
+            if tries == _TRIES:
+                raise RewardError("The reviser never decided on a revision.", hint=ASK_ANEW)
+            continue
+        looks += 1
+        seen.append(f"### You looked at {_look_words(turn.look)}\n\n{_shown(show, turn.look)}")
+
+
+def _shown(show: Callable[[Look], str], look: Look) -> str:
+    try:
+        return show(look)
+    except TelicError as error:
+        return f"This cannot be shown: {error}"
+
+
+def _look_words(look: Look) -> str:
+    parts = [look.at, *(str(each) for each in (look.iteration, look.other, look.quantity) if each)]
+    return " ".join(parts)
+
+
+def _problem(revision: Revision, numbers: Collection[int]) -> Flaw | None:
+    """Return what makes a revision unusable, or None."""
+    if revision.based_on not in numbers:
+        there = ", ".join(map(str, sorted(numbers)))
+        return Flaw(f"There is no iteration {revision.based_on}; there are: {there}.")
+    if revision.source is None:
+        return None
+    try:
+        check_reward(revision.source)
+    except TelicError as error:
+        return Flaw(f"The file was refused: {error}\n\n```python\n{revision.source}\n```")
+    return None

@@ -1,0 +1,237 @@
+"""What a benchmark of intents is asked for and comes to: its files, their records, pass rates.
+
+runs/bench_<suite>_<time>_<hex>/
+    bench.json                   suite and options
+    results.jsonl                a line per attempt at a case, append-only
+    results.json index.html      what it all comes to
+    cases/<id>/session_.../      the sessions of a case
+    cases/<id>/error.txt         traceback of its last crash
+    lock
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any, Literal, get_args
+
+from pydantic import Field
+
+from telic.bench.suite import DIFFICULTIES, Case, Suite
+from telic.core.config import Config, Record
+from telic.core.stats import wilson
+from telic.storage.files import read_record, write_json
+from telic.storage.layout import Below
+
+Outcome = Literal["passed", "unconfirmed", "not_passed", "refused", "error", "stopped"]
+"""unconfirmed: its own judge passed it, the suite's checks did not. stopped: not finished"""
+FINAL: tuple[Outcome, ...] = ("passed", "unconfirmed", "not_passed", "refused")
+"""outcomes that are not tried again; an error is"""
+
+
+class BenchConfig(Config):
+    """Everything that decides the results of a case; the choice of cases is not part of it."""
+
+    schema_version: Literal[1] = 1
+    suite: str = Field(description="name of the suite")
+    telic: str = Field(description="version that measured")
+    options: dict[str, Any] = Field(description="options of each session, defaults included")
+
+
+class CriterionResult(Record):
+    """One criterion as the best policy met it."""
+
+    title: str
+    credit: float
+    """mean share earned, 0 to 1"""
+    value: float | None
+    """median as measured"""
+    unit: str = ""
+
+
+class CaseResult(Record):
+    """What became of a case."""
+
+    schema_version: Literal[1] = 1
+    case: Case
+    outcome: Outcome
+    reason: str | None = None
+    """why it did not pass"""
+    tags: tuple[str, ...] = ()
+    score: float | None = None
+    low: float | None = None
+    """score that is proven with 95 % confidence"""
+    iterations: int | None = None
+    env_steps: int | None = None
+    """steps of all policies of all iterations together"""
+    seconds: float = 0.0
+    usd: float | None = None
+    """None: unknown"""
+    criteria: tuple[CriterionResult, ...] = ()
+    checks: dict[str, float] = Field(
+        default={}, description="share of the judged episodes in which each check of the suite held"
+    )
+    not_understood: tuple[str, ...] = ()
+    session: str | None = None
+    """folder of the session, seen from the benchmark's, as all paths here"""
+    strip: str | None = None
+    video: str | None = None
+    finished_at: str
+    """UTC, ISO 8601"""
+
+
+class Rate(Record):
+    """How many of some passed, with the 95 % Wilson interval of the share."""
+
+    passed: int
+    total: int
+    share: float | None
+    low: float | None
+    high: float | None
+
+
+class CaseGroup(Record):
+    """The cases that have something in common."""
+
+    name: str
+    rate: Rate
+    mean_score: float | None
+    """over those that have a score"""
+
+
+class Tally(Record):
+    """A benchmark's result. A case that was refused or crashed did not pass."""
+
+    schema_version: Literal[1] = 1
+    suite: str
+    about: str
+    config: BenchConfig
+    cases_in_suite: int
+    waiting: tuple[str, ...]
+    """cases that were asked for and have not come to an end; they are in no rate"""
+    overall: Rate
+    by_difficulty: tuple[CaseGroup, ...]
+    by_category: tuple[CaseGroup, ...]
+    by_env: tuple[CaseGroup, ...]
+    outcomes: dict[str, int]
+    median_seconds_to_pass: float | None
+    median_steps_to_pass: float | None
+    seconds: float
+    usd: float | None
+    """None: the price of a part is unknown"""
+    results: tuple[CaseResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BenchFolder:
+    """The files of one benchmark."""
+
+    path: Path
+
+    config = Below("bench.json")
+    """the request"""
+    attempts = Below("results.jsonl")
+    """the append-only log"""
+    results = Below("results.json")
+    """the result for programs"""
+    page = Below("index.html")
+    """the result for people"""
+    lock = Below("lock")
+    """the lock"""
+
+    def case(self, case_id: str) -> Path:
+        """Return the folder of a case's sessions."""
+        return self.path / "cases" / case_id
+
+    def error(self, case_id: str) -> Path:
+        """Return where the traceback of a case's crash goes."""
+        return self.case(case_id) / "error.txt"
+
+
+def open_folder(config: BenchConfig, runs_dir: Path, fresh: bool) -> BenchFolder:
+    """Return the newest folder of exactly this request, or a new one."""
+    found = [] if fresh else sorted(runs_dir.glob(f"bench_{config.suite}_*/bench.json"))
+    for path in reversed(found):
+        if read_record(path, BenchConfig) == config:
+            return BenchFolder(path.parent)
+    stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
+    folder = BenchFolder(runs_dir / f"bench_{config.suite}_{stamp}_{secrets.token_hex(2)}")
+    write_json(folder.config, config)
+    return folder
+
+
+def tally(
+    suite: Suite, asked: Sequence[Case], config: BenchConfig, results: Sequence[CaseResult]
+) -> Tally:
+    """Sum up the cases of a suite that have come to an end."""
+    current = {each.case.id: each for each in results if each.case in suite.case}
+    ended = [current[case.id] for case in suite.case if _has_ended(current.get(case.id))]
+    known = {each.case.id for each in ended}
+    passes = [each for each in ended if each.outcome == "passed"]
+    counts = Counter(each.outcome for each in ended)
+    return Tally(
+        suite=suite.name,
+        about=suite.about,
+        config=config,
+        cases_in_suite=len(suite.case),
+        waiting=tuple(each.id for each in asked if each.id not in known),
+        overall=_rate(ended),
+        by_difficulty=_groups(ended, lambda each: each.case.difficulty, DIFFICULTIES),
+        by_category=_groups(ended, lambda each: each.case.category),
+        by_env=_groups(ended, lambda each: each.case.env),
+        outcomes={name: counts[name] for name in get_args(Outcome) if counts[name]},
+        median_seconds_to_pass=_median([each.seconds for each in passes]),
+        median_steps_to_pass=_median([each.env_steps for each in passes]),
+        seconds=sum(each.seconds for each in ended),
+        usd=_sum([each.usd for each in ended]),
+        results=tuple(ended),
+    )
+
+
+def rate(passed: int, total: int) -> Rate:
+    """Return a share with its interval; without cases there is none."""
+    interval = wilson(passed, total)
+    return Rate(
+        passed=passed,
+        total=total,
+        share=passed / total if total else None,
+        low=interval.low if interval else None,
+        high=interval.high if interval else None,
+    )
+
+
+def _rate(results: Sequence[CaseResult]) -> Rate:
+    return rate(sum(each.outcome == "passed" for each in results), len(results))
+
+
+def _has_ended(result: CaseResult | None) -> bool:
+    return result is not None and result.outcome != "stopped"
+
+
+def _groups(
+    results: Sequence[CaseResult], key: Callable[[CaseResult], str], order: Sequence[str] = ()
+) -> tuple[CaseGroup, ...]:
+    names = list(dict.fromkeys(key(each) for each in results))
+    names.sort(key=lambda name: order.index(name) if name in order else len(order))
+    groups: list[CaseGroup] = []
+    for name in names:
+        own = [each for each in results if key(each) == name]
+        scores = [each.score for each in own if each.score is not None]
+        mean = fmean(scores) if scores else None
+        groups.append(CaseGroup(name=name, rate=_rate(own), mean_score=mean))
+    return tuple(groups)
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [each for each in values if each is not None]
+    return median(known) if known else None
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [each for each in values if each is not None]
+    return sum(known) if len(known) == len(values) else None
