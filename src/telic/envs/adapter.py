@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from telic.core.seeds import derive, uniform
+from telic.core.tensors import from_numpy, integers
 from telic.envs.foreign import Probe, builder, examine
 from telic.envs.info import Info, InfoSchema
 from telic.envs.snapshot import capture, restore
@@ -109,7 +110,7 @@ class GymnasiumEnv:
             self._seed = seed_rows(seed, self.num_envs, torch.device("cpu"))
             self._episode.fill_(-1)
             self._seeded = False
-        seeds = [None] * self.num_envs if self._seeded else self._seed.tolist()
+        seeds = [None] * self.num_envs if self._seeded else integers(self._seed)
         return self._restart(seeds)
 
     def step(self, action: Tensor) -> Step:
@@ -138,7 +139,7 @@ class GymnasiumEnv:
                 self._held[i] = {name: self._read(name, i) for name in self._found.readers}
                 obs[i] = flatten(self._envs[i].reset()[0])
             self._clock[done] = 0
-            self._episode += torch.from_numpy(done)
+            self._episode += from_numpy(done)
         self._fresh = done
         return self._give(obs, final, reward, terminated, truncated, info)
 
@@ -163,8 +164,8 @@ class GymnasiumEnv:
             "seed": self._seed.clone(),
             "seeded": self._seeded,
             "episode": self._episode.clone(),
-            "clock": torch.from_numpy(self._clock.copy()),
-            "fresh": torch.from_numpy(self._fresh.copy()),
+            "clock": from_numpy(self._clock.copy()),
+            "fresh": from_numpy(self._fresh.copy()),
             "obs": self.exact_obs.clone(),
         }
 
@@ -224,7 +225,7 @@ class GymnasiumEnv:
         self._fresh = np.ones_like(self._fresh)
         rows = [env.reset(seed=seed)[0] for env, seed in zip(self._envs, seeds, strict=True)]
         obs = np.array([self._found.flatten(row) for row in rows], dtype=np.float64)
-        self.exact_obs = self.exact_final_obs = torch.from_numpy(obs).to(self.device)
+        self.exact_obs = self.exact_final_obs = from_numpy(obs).to(self.device)
         return self.exact_obs.float()
 
     def _give(
@@ -237,7 +238,7 @@ class GymnasiumEnv:
         info: Info,
     ) -> Step:
         def tensor(array: np.ndarray) -> Tensor:
-            return torch.from_numpy(array).to(self.device)
+            return from_numpy(array).to(self.device)
 
         self.exact_final_obs = tensor(final)
         self.exact_obs = self.exact_final_obs if obs is final else tensor(obs)
@@ -279,11 +280,11 @@ class GymnasiumEnv:
         if name == "action":
             return action.detach().clone()
         if name == "episode_start":
-            return torch.from_numpy(fresh.copy()).to(self.device)
+            return from_numpy(fresh.copy()).to(self.device)
         if name == "dt":
-            return torch.from_numpy(np.full(self.num_envs, self.dt)).to(self.device)
+            return from_numpy(np.full(self.num_envs, self.dt)).to(self.device)
         if name == "time" and name not in self._found.readers:
-            return torch.from_numpy(clock * np.float64(self.dt or 0.0)).to(self.device)
+            return from_numpy(clock * np.float64(self.dt or 0.0)).to(self.device)
         shape = self._found.own_keys.get(name)
         if shape is not None:
             missing = np.full(shape, np.nan)  # not given this time

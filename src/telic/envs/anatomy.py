@@ -151,7 +151,7 @@ def _coordinate(model: mujoco.MjModel, joint: int) -> Coordinate:
 def _limbs(model: mujoco.MjModel, torso: int | None) -> tuple[Limb, ...]:
     names = joint_names(model)
     driven_roots = {int(model.body_rootid[model.jnt_bodyid[j]]) for j in _driven_joints(model)}
-    found = []
+    limbs: list[Limb] = []
     for j in range(model.njnt):
         body = int(model.jnt_bodyid[j])
         loose = driven_roots and int(model.body_rootid[body]) not in driven_roots
@@ -159,8 +159,8 @@ def _limbs(model: mujoco.MjModel, torso: int | None) -> tuple[Limb, ...]:
             continue
         low, high = map(float, model.jnt_range[j])
         limits = (low, high) if model.jnt_limited[j] else None
-        found.append(Limb(names[j], int(model.jnt_qposadr[j]), int(model.jnt_dofadr[j]), limits))
-    return tuple(found)
+        limbs.append(Limb(names[j], int(model.jnt_qposadr[j]), int(model.jnt_dofadr[j]), limits))
+    return tuple(limbs)
 
 
 def _motors(model: mujoco.MjModel) -> tuple[Motor, ...] | None:
@@ -234,7 +234,7 @@ def _extent(model: mujoco.MjModel, data: mujoco.MjData, geom: int) -> tuple[floa
 
 
 def _ancestors(model: mujoco.MjModel, body: int) -> list[int]:
-    chain = []
+    chain: list[int] = []
     while body:
         body = int(model.body_parentid[body])
         chain.append(body)

@@ -101,12 +101,12 @@ class EnvSummary(Record):
 
 def _registered() -> tuple[str, ...]:
     """Return the Gymnasium ids that can work: not the gym bridges, nor the tasks of mujoco-py."""
-    found = []
+    names: list[str] = []
     for name, entry in gymnasium.registry.items():
         old = "mujoco_py" in getattr(entry.entry_point, "__name__", "")
         if name not in TASKS and not old and not name.startswith("GymV"):
-            found.append(name)
-    return tuple(sorted(found))
+            names.append(name)
+    return tuple(sorted(names))
 
 
 def known_ids() -> list[str]:
@@ -274,7 +274,7 @@ def _joints(spec: EnvSpec) -> str:
     if not spec.joints:
         return ""
     rest = spec.robot.rest_qpos if spec.robot else ()
-    rows = []
+    rows: list[tuple[object, ...]] = []
     for joint in spec.joints:
         limits = "free" if joint.low is None else f"{joint.low:.4g} .. {joint.high:.4g}"
         at = f"{rest[joint.qpos_address]:.4g}" if rest and joint.kind in ("hinge", "slide") else ""

@@ -14,6 +14,7 @@ from pydantic import Field, NonNegativeFloat
 from torch import Tensor
 
 from telic.core.seeds import uniform
+from telic.core.tensors import norm
 from telic.envs.anatomy import robot_of
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.names import action_names, body_names, position_names, velocity_names
@@ -185,7 +186,7 @@ class CustomTask(Task[CustomArguments]):
         qpos = torch.clamp(self.qpos0 + noise[:, :positions], self._low, self._high)
         for first in self._quaternions:
             part = qpos[:, first : first + 4]
-            qpos[:, first : first + 4] = part / part.norm(dim=1, keepdim=True)
+            qpos[:, first : first + 4] = part / norm(part, 1, keepdim=True)
         return qpos, self.qvel0 + noise[:, positions:]
 
     def observe(self) -> Tensor:
@@ -272,7 +273,7 @@ def start_pose(model: mujoco.MjModel, keyframe: int | str | None) -> tuple[np.nd
     if keyframe >= model.nkey:
         raise ConfigError(f"keyframe={keyframe}: the model has {model.nkey} keyframes.")
     if keyframe < 0:
-        return model.qpos0.copy(), np.zeros(model.nv)
+        return model.qpos0.copy(), np.zeros(int(model.nv))
     return model.key_qpos[keyframe].copy(), model.key_qvel[keyframe].copy()
 
 

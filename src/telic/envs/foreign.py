@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
 import gymnasium
@@ -91,16 +92,16 @@ def _import(name: str) -> Callable[..., Any] | None:
             f'Cannot import "{place}" for the environment "{name}": {error}.',
             hint="Give package.module:Class (importable from here) or path/to/file.py:Class.",
         ) from error
-    found = getattr(module, attribute, None)
-    if callable(found):
-        return found
+    maker = getattr(module, attribute, None)
+    if callable(maker):
+        return maker
     if name in known_ids() or attribute in known_ids():
         return None
     makers = [key for key, value in vars(module).items() if inspect.isclass(value)]
     raise UnknownName(f"class or factory in {place}", attribute, makers)
 
 
-def _load_module(name: str) -> Any:
+def _load_module(name: str) -> ModuleType:
     # A module beside the user's files is found whatever started this process.
     sys.path.insert(0, str(Path.cwd()))
     try:
@@ -109,7 +110,7 @@ def _load_module(name: str) -> Any:
         sys.path.remove(str(Path.cwd()))
 
 
-def _load_file(path: Path) -> Any:
+def _load_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None or not path.is_file():
         raise ImportError(f"there is no file {path}")
@@ -156,7 +157,7 @@ def examine(
         registered = gymnasium.registry.get(env_id)
         max_episode_steps = registered.max_episode_steps if registered else None
     classic = CLASSIC.get(env_id.rpartition("-v")[0])
-    notes = []
+    notes: list[str] = []
     if action.unbounded:
         notes.append("The action space has no limits; actions are scaled to [-1, 1].")
     if classic is not None and classic.choices:
@@ -190,9 +191,9 @@ def _try(
     env_id: str, env: gymnasium.Env, flatten: Callable[[Any], Any], size: int
 ) -> dict[str, tuple[int, ...]]:
     """Reset and step once; return the numeric info values with their shapes."""
-    started = env.reset(seed=0)
+    started: Any = env.reset(seed=0)
     env.action_space.seed(0)
-    stepped = env.step(env.action_space.sample())
+    stepped: Any = env.step(env.action_space.sample())
     if not isinstance(started, tuple) or len(started) != 2 or len(stepped) != 5:
         raise BadEnvironment(
             f"{env_id} does not follow Gymnasium's interface: reset must return (obs, info) "
@@ -206,7 +207,7 @@ def _try(
             f"{size} values: {env.observation_space}.",
             hint="Make observation_space and the returned observations agree.",
         )
-    shapes = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     for name, value in stepped[4].items():
         array = (
             np.asarray(value) if isinstance(value, int | float | np.ndarray | np.generic) else None

@@ -27,7 +27,7 @@ class InfoSchema:
 
     meanings: Mapping[str, str]
     """every name with its meaning"""
-    bodies: Mapping[str, int] = field(default_factory=dict)
+    bodies: Mapping[str, int] = field(default_factory=dict[str, int])
     """row of each body in the by-body values, such as "xpos" (N, nbody, 3)"""
     robot: Robot | None = None
     """facts about the robot, for measured quantities; None: not a robot"""

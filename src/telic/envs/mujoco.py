@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -164,7 +164,7 @@ class MujocoEnv:
         self.exact_obs = self.exact_final_obs = state["obs"].clone()
 
     @contextlib.contextmanager
-    def foreseeing(self) -> Iterator[None]:
+    def foreseeing(self) -> Generator[None]:
         """Draw the next starts once for the steps made within; see `VecEnv.foreseeing`."""
         if self.device.type != "cpu":  # there, starts are drawn in blocks anyway
             self._foreseen = ForeseenStarts(self.task.start, self._seed, self._episode)
@@ -294,8 +294,7 @@ class Starts:
         row = episode + self._offset
         if bool((row >= self._end).any()):
             row = self._refill(episode)
-        qpos, qvel = self._block.index_select(0, row).split(self._sizes, dim=1)
-        return qpos, qvel
+        return _cut(self._block.index_select(0, row), self._sizes)
 
     def _refill(self, episode: Tensor) -> Tensor:
         """Draw these and the following episodes; return the rows of these."""
@@ -335,5 +334,10 @@ class ForeseenStarts:
     def at(self, episode: Tensor) -> tuple[Tensor, Tensor]:
         """Return qpos and qvel that these episodes start in."""
         which = (episode - self._first).clamp_(0, _FORESEEN - 1)
-        qpos, qvel = self._block.index_select(0, self._rows + which).split(self._sizes, dim=1)
-        return qpos, qvel
+        return _cut(self._block.index_select(0, self._rows + which), self._sizes)
+
+
+def _cut(state: Any, sizes: list[int]) -> tuple[Tensor, Tensor]:
+    """Return the positions and velocities that lie side by side in a block."""
+    qpos, qvel = state.split(sizes, dim=1)
+    return qpos, qvel

@@ -75,7 +75,7 @@ def action_names(model: mujoco.MjModel) -> tuple[str, ...]:
     on_joint = model.actuator_trntype == mujoco.mjtTrn.mjTRN_JOINT.value
     return tuple(
         model.actuator(i).name
-        or (driven[model.actuator_trnid[i, 0]] if on_joint[i] else f"actuator_{i}")
+        or (driven[int(model.actuator_trnid[i, 0])] if on_joint[i] else f"actuator_{i}")
         for i in range(model.nu)
     )
 

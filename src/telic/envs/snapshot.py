@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import types
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, TypeGuard, cast
 
 import gymnasium
 import mujoco
 import numpy as np
-import torch
 from gymnasium.envs.registration import EnvSpec as GymnasiumSpec
+
+from telic.core.data import is_dict
+from telic.core.tensors import from_numpy
 
 _PLAIN = (type(None), bool, int, float, str, bytes)
 _FIXED = (
@@ -29,23 +31,18 @@ _FIXED = (
     types.ModuleType,
     type,
 )
-_SEQUENCES: dict[str, type] = {"tuple": tuple, "list": list, "deque": deque, "set": set}
+_SEQUENCES: dict[str, Callable[[Iterable[Any]], Any]] = {
+    "tuple": tuple,
+    "list": list,
+    "deque": deque,
+    "set": set,
+}
 # What environments read between steps; it lags one substep behind and cannot be recomputed.
 _DERIVED = (
-    *(
-        "xpos",
-        "xquat",
-        "xmat",
-        "xipos",
-        "ximat",
-        "geom_xpos",
-        "geom_xmat",
-        "site_xpos",
-        "site_xmat",
-    ),
-    *("cam_xpos", "subtree_com", "cinert", "cvel", "cacc", "cfrc_int", "cfrc_ext", "qacc"),
-    *("qfrc_actuator", "qfrc_constraint", "actuator_force", "actuator_length", "actuator_velocity"),
-    "sensordata",
+    *("xpos", "xquat", "xmat", "xipos", "ximat", "geom_xpos", "geom_xmat", "site_xpos"),
+    *("site_xmat", "cam_xpos", "subtree_com", "cinert", "cvel", "cacc", "cfrc_int", "cfrc_ext"),
+    *("qacc", "qfrc_actuator", "qfrc_constraint", "actuator_force", "actuator_length"),
+    *("actuator_velocity", "sensordata"),
 )
 _STATE = mujoco.mjtState.mjSTATE_INTEGRATION
 
@@ -73,11 +70,11 @@ class _Writer:
     def attributes(self, holder: object) -> dict[str, Any]:
         """Return the data of an object's attributes."""
         self._seen.add(id(holder))
-        found: dict[str, Any] = {}
+        data: dict[str, Any] = {}
         for name, value in vars(holder).items():
             if not isinstance(value, _FIXED) and id(value) not in self._seen:
-                found[name] = self.value(value, name)
-        return found
+                data[name] = self.value(value, name)
+        return data
 
     def value(self, value: Any, where: str) -> Any:
         """Return one value in the form that `_read` understands."""
@@ -85,11 +82,11 @@ class _Writer:
             return _write_array(value, where)
         if isinstance(value, _PLAIN):
             return value
-        if isinstance(value, tuple | list | set | deque):
+        if _is_sequence(value):
             items = [self.value(each, where) for each in value]
             limit = value.maxlen if isinstance(value, deque) else None
             return {"kind": type(value).__name__, "items": items, "limit": limit}
-        if isinstance(value, dict):
+        if is_dict(value):
             pairs = [(self.value(k, where), self.value(v, where)) for k, v in value.items()]
             return {"kind": "dict", "items": pairs}
         if isinstance(value, np.random.Generator):
@@ -102,10 +99,14 @@ class _Writer:
         raise CannotSave(f"{where} is a {type(value).__name__}")
 
 
+def _is_sequence(value: object) -> TypeGuard[Collection[Any]]:
+    return isinstance(value, tuple | list | set | deque)
+
+
 def _write_array(value: np.ndarray | np.generic, where: str) -> dict[str, Any]:
     if value.dtype.kind not in "biufcSU":
         raise CannotSave(f"{where} is an array of {value.dtype}")
-    data = torch.from_numpy(np.frombuffer(value.tobytes(), np.uint8).copy())
+    data = from_numpy(np.frombuffer(value.tobytes(), np.uint8).copy())
     kind = "array" if isinstance(value, np.ndarray) else "scalar"
     return {"kind": kind, "dtype": value.dtype.str, "shape": tuple(value.shape), "data": data}
 
@@ -113,8 +114,8 @@ def _write_array(value: np.ndarray | np.generic, where: str) -> dict[str, Any]:
 def _write_mujoco(data: mujoco.MjData) -> dict[str, Any]:
     state = np.empty(mujoco.mj_stateSize(data.model, _STATE))
     mujoco.mj_getState(data.model, data, state, _STATE)
-    derived = {name: torch.from_numpy(getattr(data, name).copy()) for name in _DERIVED}
-    return {"kind": "mujoco", "state": torch.from_numpy(state), "derived": derived}
+    derived = {name: from_numpy(getattr(data, name).copy()) for name in _DERIVED}
+    return {"kind": "mujoco", "state": from_numpy(state), "derived": derived}
 
 
 def _read_attributes(holder: object, state: dict[str, Any]) -> None:
@@ -124,9 +125,9 @@ def _read_attributes(holder: object, state: dict[str, Any]) -> None:
 
 def _read(value: Any, present: Any) -> Any:
     """Return a value; objects that exist already are filled in place."""
-    if not isinstance(value, dict):
+    if not is_dict(value):
         return value
-    kind = value["kind"]
+    kind: str = value["kind"]
     if kind in ("array", "scalar"):
         flat = np.frombuffer(value["data"].numpy().tobytes(), np.dtype(value["dtype"])).copy()
         return flat.reshape(value["shape"]) if kind == "array" else flat[0]
@@ -178,7 +179,7 @@ def resume_problem(build: Callable[[], gymnasium.Env]) -> str | None:
 
 def _play(env: gymnasium.Env, actions: list[Any]) -> list[bytes]:
     """Return what some steps and a reset gave, to the last bit."""
-    seen = []
+    seen: list[bytes] = []
     for action in actions:
         observation, reward, terminated, truncated, _ = env.step(action)
         seen += [_bits(observation), _bits(reward), _bits((terminated, truncated))]
@@ -188,8 +189,8 @@ def _play(env: gymnasium.Env, actions: list[Any]) -> list[bytes]:
 
 
 def _bits(value: Any) -> bytes:
-    if isinstance(value, dict):
-        return b"".join(_bits(each) for each in value.values())
+    if is_dict(value):
+        return b"".join(map(_bits, value.values()))
     if isinstance(value, tuple):
-        return b"".join(_bits(each) for each in value)
+        return b"".join(map(_bits, cast("tuple[Any, ...]", value)))
     return np.asarray(value).tobytes()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import gymnasium
 import numpy as np
@@ -12,7 +12,10 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
+from telic.core.tensors import from_numpy, integers
 from telic.errors import BadEnvironment
+
+AnySpace = gymnasium.Space[Any]
 
 
 class Classic(NamedTuple):
@@ -58,7 +61,7 @@ class Observation(NamedTuple):
     flatten: Callable[[Any], Any]
 
 
-def observation_codec(space: gymnasium.Space, env_id: str) -> Observation:
+def observation_codec(space: AnySpace, env_id: str) -> Observation:
     """Return how the observations of a space become one row of numbers, with a name for each."""
     _refuse_images(space, env_id)
     names = _names(space, "obs")
@@ -71,12 +74,20 @@ def observation_codec(space: gymnasium.Space, env_id: str) -> Observation:
     return Observation(len(names), names, flatten)
 
 
-def _refuse_images(space: gymnasium.Space, env_id: str) -> None:
+def _parts(space: Any) -> dict[str, AnySpace]:
+    """Return the spaces that a Dict or a Tuple is made of, by name or number; else nothing."""
+    if isinstance(space, spaces.Dict):
+        return {str(key): part for key, part in cast("Any", space).items()}
+    if isinstance(space, spaces.Tuple):
+        return {str(k): part for k, part in enumerate(cast("Any", space).spaces)}
+    return {}
+
+
+def _refuse_images(space: AnySpace, env_id: str) -> None:
     if isinstance(space, spaces.Dict | spaces.Tuple):
-        parts = space.spaces.values() if isinstance(space, spaces.Dict) else space.spaces
-        for part in parts:
+        for part in _parts(space).values():
             _refuse_images(part, env_id)
-    elif isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) >= 2:
+    elif isinstance(space, spaces.Box) and _dtype(space) == np.uint8 and len(space.shape) >= 2:
         raise BadEnvironment(
             f"{env_id} observes images {space.shape}, and policies here read rows of numbers.",
             hint="Use an environment (or a wrapper) that observes the state.",
@@ -85,17 +96,25 @@ def _refuse_images(space: gymnasium.Space, env_id: str) -> None:
         space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
     ):
         raise BadEnvironment(
-            f"{env_id} observes a {type(space).__name__} space, whose size is not fixed.",
+            f"{env_id} observes a {_kind(space)} space, whose size is not fixed.",
             hint="Observe Box, Discrete, MultiDiscrete, MultiBinary, or Dict and Tuple of those.",
         )
 
 
-def _names(space: gymnasium.Space, stem: str) -> tuple[str, ...]:
+def _dtype(space: Any) -> Any:
+    return space.dtype
+
+
+def _kind(space: object) -> str:
+    return type(space).__name__
+
+
+def _names(space: AnySpace, stem: str) -> tuple[str, ...]:
+    parts = _parts(space)
     if isinstance(space, spaces.Dict):
-        return tuple(name for key, part in space.items() for name in _names(part, str(key)))
+        return tuple(name for key, part in parts.items() for name in _names(part, key))
     if isinstance(space, spaces.Tuple):
-        parts = enumerate(space.spaces)
-        return tuple(name for k, part in parts for name in _names(part, f"{stem}_{k}"))
+        return tuple(n for key, part in parts.items() for n in _names(part, f"{stem}_{key}"))
     size = spaces.flatdim(space)
     return (stem,) if size == 1 else tuple(f"{stem}_{k}" for k in range(size))
 
@@ -111,32 +130,37 @@ class Action(NamedTuple):
     native: Callable[[Tensor], list[Any]]  # batch -> one native action per environment
 
 
-def action_codec(space: gymnasium.Space, env_id: str) -> Action:
+def action_codec(space: AnySpace, env_id: str) -> Action:
     """Return how to give actions to an environment."""
     if isinstance(space, spaces.Discrete):
-        first, count = int(space.start), int(space.n)
+        first, count = _choices(space)
 
         def choose(action: Tensor) -> list[int]:
-            return (action.cpu() + first).tolist()
+            return integers(action.cpu() + first)
 
         return Action(("action",), (0.0,), (count - 1.0,), count, False, choose)
     if not isinstance(space, spaces.Box):
         raise BadEnvironment(
-            f"{env_id} takes actions of a {type(space).__name__} space; "
+            f"{env_id} takes actions of a {_kind(space)} space; "
             "policies here choose one of n (Discrete) or give numbers (Box).",
             hint="Wrap the environment so that its action_space is Discrete or Box.",
         )
-    shape, dtype = space.shape, space.dtype
+    shape, dtype = space.shape, _dtype(space)
 
     def hand_over(action: Tensor) -> list[np.ndarray]:
         rows = action.detach().cpu().numpy().astype(dtype)  # a copy: the environment may keep it
         return list(rows.reshape(len(rows), *shape))
 
-    low, high = space.low.ravel().astype(float), space.high.ravel().astype(float)
+    low, high = (bound.ravel().astype(float) for bound in (space.low, space.high))
     unbounded = not (np.isfinite(low).all() and np.isfinite(high).all())
     low, high = np.where(np.isfinite(low), low, -1.0), np.where(np.isfinite(high), high, 1.0)
     names = _names(space, "action")
     return Action(names, tuple(low.tolist()), tuple(high.tolist()), None, unbounded, hand_over)
+
+
+def _choices(space: Any) -> tuple[int, int]:
+    """Return the first action of a discrete space, and how many there are."""
+    return int(space.start), int(space.n)
 
 
 def stack(rows: list[Any], device: torch.device) -> Tensor:
@@ -144,4 +168,4 @@ def stack(rows: list[Any], device: torch.device) -> Tensor:
     array = np.array(rows)
     if array.dtype.kind == "f":
         array = array.astype(np.float64, copy=False)
-    return torch.from_numpy(array).to(device)
+    return from_numpy(array).to(device)

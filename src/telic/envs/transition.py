@@ -9,6 +9,7 @@ import mujoco
 import torch
 from torch import Tensor
 
+from telic.core.tensors import norm
 from telic.envs.info import Info, InfoSchema
 from telic.envs.task import Read
 from telic.errors import UsageError
@@ -77,7 +78,7 @@ class LatestTransition:
         self._readers |= {
             "action": lambda read: read("action").to(sim.field("qpos").dtype),
             "episode_start": partial(_field, "episode_start"),
-            "contacts": lambda read: read("cfrc_ext")[:, :, 3:].norm(dim=2),
+            "contacts": lambda read: norm(read("cfrc_ext")[:, :, 3:]),
             "diverged": lambda read: (read("warning")[:, _DIVERGED] > 0).any(1),
             "dt": lambda read: torch.full_like(read("time"), dt),
             **readers,

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from telic.core.tensors import cross, norm
 from telic.envs.spec import EnvSpec, Limb, Robot
 from telic.errors import UnknownName, UsageError
 from telic.quantities.quantity import (
@@ -24,6 +25,7 @@ from telic.quantities.quantity import (
     Need,
     instant,
     robot_in,
+    spec_in,
 )
 from telic.quantities.rotations import rotate
 
@@ -61,17 +63,13 @@ def touch(info: Fields) -> Tensor:
     """Return the size of the contact force on every body, (..., nbody), newtons."""
     if "contacts" in info:
         return info["contacts"]
-    return info["cfrc_ext"][..., 3:].norm(dim=-1)
+    return norm(info["cfrc_ext"][..., 3:])
 
 
 @lru_cache(maxsize=64)
 def places(columns: tuple[int, ...], device: torch.device) -> Tensor:
     """Return an index that need not be sent to the device at every step."""
     return torch.tensor(columns, device=device)
-
-
-def _spec(info: Fields) -> EnvSpec:
-    return info.spec  # type: ignore[attr-defined]
 
 
 class _Motors(NamedTuple):
@@ -91,7 +89,7 @@ def _motors(robot: Robot, device: torch.device, dtype: torch.dtype) -> _Motors:
     motors = robot.motors or ()
     unlimited = (-torch.inf, torch.inf)
 
-    def numbers(values: list) -> Tensor:
+    def numbers(values: Sequence[float | Sequence[float]]) -> Tensor:
         return torch.tensor(values, device=device, dtype=dtype)
 
     return _Motors(
@@ -135,41 +133,41 @@ def _masses(robot: Robot, device: torch.device, dtype: torch.dtype) -> tuple[Ten
 @instant(unit="m", latex=r"p_b", need=ROBOT, per="axis")
 def body_position(info: Fields, body: str) -> Tensor:
     """Position (x, y, z) of a body's origin in the world."""
-    return info["xpos"][..., body_row(_spec(info), body), :]
+    return info["xpos"][..., body_row(spec_in(info), body), :]
 
 
 @instant(unit="m", latex=r"z_b", need=ROBOT)
 def body_height(info: Fields, body: str) -> Tensor:
     """Height of a body's origin above the world's zero level."""
-    return info["xpos"][..., body_row(_spec(info), body), 2]
+    return info["xpos"][..., body_row(spec_in(info), body), 2]
 
 
 @instant(unit="m/s", latex=r"v_b = v_c + \omega_b \times (p_b - c)", need=ROBOT, per="axis")
 def body_velocity(info: Fields, body: str) -> Tensor:
     """Velocity (x, y, z) of a body's origin in the world."""
-    row = body_row(_spec(info), body)
+    row = body_row(spec_in(info), body)
     # MuJoCo gives the velocity of the point c, the centre of mass of the body's whole tree
     turning, moving = info["cvel"][..., row, :3], info["cvel"][..., row, 3:]
     centre = info["subtree_com"][..., robot_in(info).body_root[row], :]
-    return moving + torch.linalg.cross(turning, info["xpos"][..., row, :] - centre)
+    return moving + cross(turning, info["xpos"][..., row, :] - centre)
 
 
 @instant(unit="N", latex=r"\|f_b\|", need=ROBOT)
 def contact_force(info: Fields, body: str) -> Tensor:
     """Size of the contact force on a body."""
-    return touch(info)[..., body_row(_spec(info), body)]
+    return touch(info)[..., body_row(spec_in(info), body)]
 
 
 @instant(unit="rad or m", latex=r"q_j", need=ROBOT)
 def joint_position(info: Fields, joint: str) -> Tensor:
     """Position of a joint of the robot, in the model's own sign."""
-    return info["qpos"][..., limb(_spec(info), joint).qpos]
+    return info["qpos"][..., limb(spec_in(info), joint).qpos]
 
 
 @instant(unit="rad/s or m/s", latex=r"\dot q_j", need=ROBOT)
 def joint_velocity(info: Fields, joint: str) -> Tensor:
     """Velocity of a joint of the robot, in the model's own sign."""
-    return info["qvel"][..., limb(_spec(info), joint).dof]
+    return info["qvel"][..., limb(spec_in(info), joint).dof]
 
 
 @instant(unit="rad/s or m/s", latex=r"\sqrt{\frac{1}{J}\sum_j \dot q_j^2}", need=LIMBS)
@@ -207,7 +205,7 @@ def centre_of_mass_velocity(info: Fields) -> Tensor:
     share, own_centre = _masses(robot, xpos.device, xpos.dtype)
     centre = info["subtree_com"][..., robot.torso, None, :]
     arm = xpos + rotate(info["xquat"], own_centre) - centre
-    of_bodies = info["cvel"][..., 3:] + torch.linalg.cross(info["cvel"][..., :3], arm)
+    of_bodies = info["cvel"][..., 3:] + cross(info["cvel"][..., :3], arm)
     return (share[:, None] * of_bodies).sum(-2)
 
 
@@ -252,7 +250,7 @@ def control_effort(info: Fields) -> Tensor:
 def distance_to_target(info: Fields) -> Tensor:
     """Distance from the robot's fingertip or hand to the environment's target."""
     robot, xpos = robot_in(info), info["xpos"]
-    return (xpos[..., robot.pointer, :] - xpos[..., robot.target, :]).norm(dim=-1)
+    return norm(xpos[..., robot.pointer, :] - xpos[..., robot.target, :])
 
 
 @instant(unit="m", latex=r"\|p_b - g\|", need=ROBOT)
@@ -263,7 +261,7 @@ def distance_to_point(
 
     A point (x, y) measures over the ground, a point (x, y, z) in space.
     """
-    spec, robot = _spec(info), robot_in(info)
+    spec, robot = spec_in(info), robot_in(info)
     row = body_row(spec, body) if body is not None else robot.torso
     if row is None:
         raise UsageError(
@@ -273,4 +271,4 @@ def distance_to_point(
     goal = torch.as_tensor(point, dtype=info["xpos"].dtype, device=info["xpos"].device)
     if goal.shape[-1] not in (2, 3):
         raise UsageError(f"A point has 2 or 3 coordinates, not {goal.shape[-1]}.")
-    return (info["xpos"][..., row, : goal.shape[-1]] - goal).norm(dim=-1)
+    return norm(info["xpos"][..., row, : goal.shape[-1]] - goal)

@@ -12,6 +12,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from telic.core.tensors import norm
 from telic.envs.spec import Coordinate, Robot
 from telic.quantities.quantity import (
     TRAVELS,
@@ -257,4 +258,4 @@ def yaw_rate(info: Fields) -> Tensor:
 @instant(unit="rad/s", latex=r"\|\omega\|", need=TURNS)
 def angular_speed(info: Fields) -> Tensor:
     """Size of the torso's angular velocity."""
-    return spin(info).norm(dim=-1)
+    return norm(spin(info))

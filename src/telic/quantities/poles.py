@@ -10,7 +10,7 @@ from torch import Tensor
 
 from telic.envs.spec import EnvSpec
 from telic.quantities.motion import coordinate, rate
-from telic.quantities.quantity import Fields, Need, instant, robot_in
+from telic.quantities.quantity import Fields, Need, instant, robot_in, spec_in
 from telic.quantities.rotations import rotate, wrap
 
 
@@ -41,7 +41,7 @@ TIP = Need("a pole on a cart", lambda spec: spec.robot is not None and spec.robo
 
 
 def _angles(info: Fields) -> Tensor:
-    classic = _classic(info.spec)  # type: ignore[attr-defined]
+    classic = _classic(spec_in(info))
     if classic is None:
         relative = torch.stack([coordinate(info, each) for each in robot_in(info).poles], -1)
         return wrap(relative.cumsum(-1))
@@ -63,7 +63,7 @@ def pole_angle(info: Fields) -> Tensor:
 @instant(unit="rad/s", latex=r"\dot\theta_k = \sum_{i \le k} \dot q_i", need=POLES, per="pole")
 def pole_rates(info: Fields) -> Tensor:
     """Angular velocity of each pole in the world."""
-    classic = _classic(info.spec)  # type: ignore[attr-defined]
+    classic = _classic(spec_in(info))
     if classic is None:
         relative = torch.stack([rate(info, each) for each in robot_in(info).poles], -1)
         return relative.cumsum(-1)

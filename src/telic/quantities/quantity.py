@@ -177,7 +177,7 @@ class Accumulated(Quantity):
         spec = self.require(recording)
         known = recording["qpos" if "qpos" in recording else "action"]
         state = known.new_zeros((*known.shape[1:-1], self._width(spec)))
-        values = []
+        values: list[Tensor] = []
         for time in range(known.shape[0]):
             state, value = self.update(state, _Moment(recording, spec, time))
             values.append(value)
@@ -235,6 +235,11 @@ def accumulated(
         return quantity
 
     return register
+
+
+def spec_in(info: Fields) -> EnvSpec:
+    """Return the environment of an info that was checked to say whose it is."""
+    return info.spec  # type: ignore[attr-defined]
 
 
 def robot_in(info: Fields) -> Robot:

@@ -7,6 +7,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from telic.core.tensors import broadcast, cross, norm
+
 
 @lru_cache(maxsize=16)
 def _product_table(device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -46,16 +48,15 @@ def element(q: Tensor, row: int, column: int) -> Tensor:
 
 def rotate(q: Tensor, v: Tensor) -> Tensor:
     """Return the vectors `v` (..., 3) turned by `q` (..., 4)."""
-    v = v.expand(*torch.broadcast_shapes(q.shape[:-1], v.shape[:-1]), 3)
-    axis = q[..., 1:].expand_as(v)
-    twice = 2.0 * torch.linalg.cross(axis, v)
-    return v + q[..., :1] * twice + torch.linalg.cross(axis, twice)
+    axis, v = broadcast(q[..., 1:], v)
+    twice = 2.0 * cross(axis, v)
+    return v + q[..., :1] * twice + cross(axis, twice)
 
 
 def rotation_vector(q: Tensor) -> Tensor:
     """Return axis times angle of the shorter way round, radians, (..., 3)."""
     w, v = q[..., :1], q[..., 1:]
-    size = v.norm(dim=-1, keepdim=True)
+    size = norm(v, keepdim=True)
     angle = 2.0 * torch.atan2(size, w.abs())
     # angle / size tends to 2 as the rotation vanishes
     factor = torch.where(size > 1e-9, angle / size.clamp_min(1e-9), torch.full_like(size, 2.0))

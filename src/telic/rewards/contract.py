@@ -6,13 +6,14 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, cast
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from telic.core.config import Record
+from telic.core.data import is_mapping, is_row
 from telic.envs.info import Info
 from telic.errors import RewardError
 from telic.rewards.source import Source
@@ -124,10 +125,11 @@ def reset_memory(memory: dict[str, Tensor], initial: dict[str, Tensor], mask: Te
 def _initial_row(name: str, start: Any) -> Tensor:
     if isinstance(start, int | float):
         return torch.tensor([float(start)])
-    if isinstance(start, tuple) and start and all(type(each) is int for each in start):
-        return torch.zeros(1, *start)
-    if isinstance(start, tuple) and start and all(isinstance(x, int | float) for x in start):
-        return torch.tensor([start], dtype=torch.float32)
+    numbers = cast("tuple[Any, ...]", start) if isinstance(start, tuple) else ()
+    if numbers and all(type(each) is int for each in numbers):
+        return torch.zeros(1, *numbers)
+    if numbers and all(isinstance(each, int | float) for each in numbers):
+        return torch.tensor([numbers], dtype=torch.float32)
     raise RewardError(
         f'The memory "{name}" is declared as {start!r}.',
         hint="Write a number, its initial value, or a shape such as (3,).",
@@ -142,7 +144,7 @@ def describe(owner: object, call: object, source: Source | None) -> RewardSpec:
         call: the function of it that is called.
         source: its text, where that can be found.
     """
-    weights = getattr(owner, "weights", None) or {}
+    weights: Mapping[str, float] = getattr(owner, "weights", None) or {}
     texts = (
         _docstrings(source) if source else [inspect.getdoc(each) or "" for each in (owner, call)]
     )
@@ -257,19 +259,17 @@ def _as_typed(node: ast.expr, source: Source) -> str:
 
 def _terms(declared: Any) -> Iterator[TermSpec]:
     """Read terms declared as {name: text}, or as a list of names, pairs or dictionaries."""
-    if isinstance(declared, Mapping):
+    if is_mapping(declared):
         for name, value in declared.items():
-            yield from _terms(
-                [{"name": name, **value} if isinstance(value, Mapping) else (name, value)]
-            )
+            yield from _terms([{"name": name, **value} if is_mapping(value) else (name, value)])
         return
-    for each in declared if isinstance(declared, list | tuple) else ():
-        if isinstance(each, str):
-            yield TermSpec(name=each)
-        elif isinstance(each, Mapping):
-            yield TermSpec(**{k: v for k, v in each.items() if k in TermSpec.model_fields})
-        elif isinstance(each, tuple) and len(each) == 2:
-            yield TermSpec(name=each[0], description=str(each[1]))
+    for term in declared if is_row(declared) else ():
+        if isinstance(term, str):
+            yield TermSpec(name=term)
+        elif is_mapping(term):
+            yield TermSpec(**{k: v for k, v in term.items() if k in TermSpec.model_fields})
+        elif isinstance(term, tuple) and is_row(term) and len(term) == 2:
+            yield TermSpec(name=term[0], description=str(term[1]))
 
 
 def _with_weight(term: TermSpec, weights: Mapping[str, float]) -> TermSpec:

@@ -45,7 +45,7 @@ class RunnerChoice:
     parts_are_all: bool = False
     """of the environment's own reward: whether its parts in info sum to it"""
     findings: tuple[RewardFinding, ...] = ()
-    microseconds: dict[str, float] = field(default_factory=dict)
+    microseconds: dict[str, float] = field(default_factory=dict[str, float])
     """per environment step with 64 environments, by mode"""
     outcome: ReplayResult | None = None
 

@@ -31,7 +31,7 @@ class Instance:
     """the object or function itself"""
     scope: dict[str, Any]
     """its own global names; empty when it came as an object, which shares its module's"""
-    given: Mapping[str, Any] = field(default_factory=dict)
+    given: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """those global names that it did not make itself"""
 
 

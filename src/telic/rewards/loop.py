@@ -8,13 +8,14 @@ from __future__ import annotations
 import copy
 import functools
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from telic.core.tensors import from_numpy, integers
 from telic.envs.info import Info
 from telic.envs.spec import EnvSpec, JointSpec
 from telic.errors import RewardError, UnknownName
@@ -77,7 +78,7 @@ class LoopedRunner:
 
     def run(self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info) -> RewardStep:
         """Reward one step; see `Runner.run`."""
-        actions = to_rows(action) if action.is_floating_point() else action.tolist()
+        actions: Iterable[Any] = to_rows(action) if action.is_floating_point() else integers(action)
         given = zip(
             self.instances,
             to_rows(obs),
@@ -102,7 +103,7 @@ class LoopedRunner:
     def reset(self, mask: Tensor) -> None:
         """Give ended episodes a new instance; see `Runner.reset`."""
         if self._is_stateful:
-            for row in mask.nonzero()[:, 0].tolist():
+            for row in integers(mask.nonzero()[:, 0]):
                 self.instances[row] = self._create()
 
     def state_dict(self) -> dict[str, Any]:
@@ -141,7 +142,7 @@ class LoopedRunner:
                 raise ValueError(f"shape {array.shape[1:]}")
         except (TypeError, ValueError) as error:
             raise self._not_a_number(values, term) from error
-        return torch.from_numpy(array.reshape(-1)).to(self._device, torch.float32)
+        return from_numpy(array.reshape(-1)).to(self._device, torch.float32)
 
     def _not_a_number(self, values: list[Any], term: str) -> RewardError:
         example = next((x for x in values if np.size(x) != 1 or not np.isscalar(x)), values[0])

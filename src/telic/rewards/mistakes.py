@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import FrameType, TracebackType
@@ -215,7 +215,7 @@ class _FiniteWatch(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         if not self.operation and not _is_finite(result) and _is_finite((args, kwargs)):
             self.operation = func._schema.name.split("::")[1]
-            self.line = self._line(sys._getframe())
+            self.line = self._line(inspect.currentframe())
         return result
 
     def _line(self, frame: FrameType | None) -> int | None:

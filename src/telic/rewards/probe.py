@@ -198,7 +198,8 @@ def _about_info(reward: Reward, recording: TransitionRecording) -> list[RewardFi
 
 def _about_terms(reward: Reward, outcome: ReplayResult) -> list[RewardFinding]:
     findings: list[RewardFinding] = []
-    declared = {term.name for term in reward.spec.terms} if reward.definition else set()
+    described = reward.spec.terms if reward.definition else ()
+    declared = {term.name for term in described}
     returned = outcome.terms.keys()
     source = reward.definition.source if reward.definition else None
     if declared and returned - declared:

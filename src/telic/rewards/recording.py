@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from telic.core.seeds import uniform
+from telic.core.tensors import integers
 from telic.envs.info import Info
 from telic.envs.vector import VecEnv
 
@@ -246,7 +247,7 @@ def difference(first: ReplayResult, second: ReplayResult, tolerance: float) -> D
             one, other, rtol=tolerance, atol=0.1 * tolerance * scale + 1e-9, equal_nan=True
         )
         if not close.all():
-            step, row = (~close).nonzero()[0].tolist()
+            step, row = integers((~close).nonzero()[0])
             return Difference(name, step, row, one[step, row].item(), other[step, row].item())
     return None
 

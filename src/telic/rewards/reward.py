@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from telic.core.data import is_dict
 from telic.core.suggest import closest
 from telic.envs.info import Info
 from telic.errors import ConfigError, RewardError
@@ -194,10 +195,8 @@ class Reward:
         instance = definition.create(self.new_weights)
         self.spec = describe(instance.owner, instance.call, definition.source)
         owner = instance.owner
-        weights = getattr(owner, "weights", None) or {}
-        if not isinstance(weights, dict) or not all(
-            isinstance(each, int | float) for each in weights.values()
-        ):
+        weights: object = getattr(owner, "weights", None) or {}
+        if not is_dict(weights) or not all(isinstance(x, int | float) for x in weights.values()):
             raise RewardError(
                 f"{self.name}.weights must be a dictionary of numbers, not {weights!r}."
             )
@@ -246,5 +245,7 @@ class Reward:
 
 def _saved_choice(saved: dict[str, Any]) -> RunnerChoice:
     """Read a decision from a checkpoint; those of earlier versions say lifted for vectorised."""
-    mode = "vectorised" if saved["mode"] == "lifted" else saved["mode"]
-    return RunnerChoice(**{**saved, "mode": mode, "term_names": tuple(saved["term_names"])})
+    fields: dict[str, Any] = {**saved, "term_names": tuple(saved["term_names"])}
+    if saved["mode"] == "lifted":
+        fields["mode"] = "vectorised"
+    return RunnerChoice(**fields)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from telic.core.data import is_dict
 from telic.envs.info import Info, InfoSchema
 from telic.errors import RewardError
 from telic.rewards.contract import Device, RewardFunction, RewardStep, initial_memory, reset_memory
@@ -17,6 +18,12 @@ from telic.rewards.definition import Definition
 from telic.rewards.mistakes import Circumstances, explain, place, wrong_value
 from telic.rewards.recording import TransitionRecording
 from telic.rewards.source import Source
+
+# Any, so that the type checker does not take their elements for unknown; asked at every step.
+_ROW: Any = (tuple, list)
+_DICT: Any = dict
+_PREFIX = "reward_"
+_ROUNDING = 1e-4
 
 
 class Runner(Protocol):
@@ -59,10 +66,10 @@ class Stateless:
 
 def unpack(result: Any, source: Source | None) -> tuple[Any, dict[str, Any]]:
     """Return total and terms; raises RewardError for anything but a pair of them."""
-    if isinstance(result, tuple | list) and len(result) == 2 and isinstance(result[1], dict):
+    if isinstance(result, _ROW) and len(result) == 2 and isinstance(result[1], _DICT):
         return result[0], result[1]
     got = type(result).__name__
-    if isinstance(result, tuple | list):
+    if isinstance(result, _ROW):
         got = f"{len(result)} values ({', '.join(type(each).__name__ for each in result)})"
     raise RewardError(
         f"{place(source, None)} returned {got}.",
@@ -80,7 +87,7 @@ def as_column(
     if isinstance(value, Tensor) and value.shape == (num_envs,):
         return value if value.dtype is torch.float32 else value.float()
     if isinstance(value, np.ndarray | np.generic):
-        value = torch.as_tensor(np.asarray(value), device=device)
+        value = torch.as_tensor(np.asarray(cast("Any", value)), device=device)
     if isinstance(value, bool | int | float):  # made there: nothing to send to the device
         return torch.full((num_envs,), float(value), device=device)
     if isinstance(value, Tensor) and value.ndim == 0:
@@ -151,7 +158,7 @@ class BatchedRunner:
         self._source = definition.source
         self._term_names = term_names
         declared = getattr(self.instance.owner, "memory", None)
-        self._initial_cpu = initial_memory(declared, "cpu") if isinstance(declared, dict) else {}
+        self._initial_cpu = initial_memory(declared, "cpu") if is_dict(declared) else {}
         self._initial: dict[str, Tensor] = {}
         self._num_envs = 0
         self._device: Device = "cpu"
@@ -277,10 +284,6 @@ class BatchedRunner:
             action.shape[-1] if action.ndim > 1 else 1,
         )
         return explain(error, self._source, when)
-
-
-_PREFIX = "reward_"
-_ROUNDING = 1e-4
 
 
 def parts(info: Info) -> tuple[str, ...]:

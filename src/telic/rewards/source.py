@@ -42,21 +42,21 @@ class Scan:
     """every string constant: whatever info value is named, is named by one of these"""
     attributes: frozenset[str] = frozenset()
     """every attribute name: whatever field of mj_data is read, is one of these"""
-    batched: list[Place] = field(default_factory=list)
+    batched: list[Place] = field(default_factory=list[Place])
     """signs that the author meant all environments at once"""
     simulator: bool = False
     """whether it may read mj_data or mj_model"""
     open_info: Place | None = None
     """where info is read by names that are not in the source"""
-    optional_info: list[Place] = field(default_factory=list)
+    optional_info: list[Place] = field(default_factory=list[Place])
     """names asked of info with a default, which hides that they may not exist"""
-    reductions: list[Place] = field(default_factory=list)
+    reductions: list[Place] = field(default_factory=list[Place])
     """sums, means, … over everything, environments included"""
-    random: list[Place] = field(default_factory=list)
+    random: list[Place] = field(default_factory=list[Place])
     """uses of chance or of the clock"""
-    terms: dict[str, int] = field(default_factory=dict)
+    terms: dict[str, int] = field(default_factory=dict[str, int])
     """terms in the dictionary that is returned: the line each is set on"""
-    keys: dict[str, int] = field(default_factory=dict)
+    keys: dict[str, int] = field(default_factory=dict[str, int])
     """every constant dictionary key: the line its value is on"""
 
     def term_line(self, name: str) -> int | None:

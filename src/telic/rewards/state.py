@@ -5,11 +5,13 @@ from __future__ import annotations
 import types
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 
+from telic.core.data import is_dict
+from telic.core.tensors import from_numpy
 from telic.rewards.definition import Instance
 
 Data = dict[str, Any]
@@ -50,10 +52,11 @@ def same(first: Any, second: Any) -> bool:
         return first.shape == second.shape and bool(
             ((first == second) | ((first != first) & (second != second))).all()
         )
-    if isinstance(first, dict) and isinstance(second, dict):
+    if is_dict(first) and is_dict(second):
         return first.keys() == second.keys() and all(same(first[k], second[k]) for k in first)
     if isinstance(first, list) and isinstance(second, list):
-        return len(first) == len(second) and all(map(same, first, second))
+        ours, theirs = cast("list[Any]", first), cast("list[Any]", second)
+        return len(ours) == len(theirs) and all(map(same, ours, theirs))
     if type(first) is not type(second):
         return False
     return bool(first == second) or bool(first != first and second != second)
@@ -108,7 +111,7 @@ def _values(holder: Any) -> list[tuple[str, Any]]:
         found = [(name, cell.cell_contents) for name, cell in cells if not _is_empty(cell)]
         found += [(f"default {i}", each) for i, each in enumerate(holder.__defaults__ or ())]
         return found + list(holder.__dict__.items())
-    names = holder if isinstance(holder, dict) else vars(holder)
+    names: dict[str, Any] = holder if is_dict(holder) else vars(holder)
     return [
         (name, value)
         for name, value in names.items()
@@ -142,7 +145,8 @@ def _encode(value: Any, where: str, numbers: dict[int, int]) -> Any:
     if type(value) in _PLAIN:
         return value
     if isinstance(value, np.generic):
-        return {"kind": "scalar", "dtype": str(value.dtype), "value": value.item()}
+        scalar = cast("Any", value)
+        return {"kind": "scalar", "dtype": str(scalar.dtype), "value": scalar.item()}
     if id(value) in numbers:
         return {"kind": "same", "number": numbers[id(value)]}
     number = numbers[id(value)] = len(numbers)
@@ -150,26 +154,27 @@ def _encode(value: Any, where: str, numbers: dict[int, int]) -> Any:
     if isinstance(value, torch.Tensor):
         return {**coded, "kind": "tensor", "value": value.detach().clone()}
     if type(value) is np.ndarray and value.dtype.kind in "biuf":
-        return {**coded, "kind": "array", "value": torch.from_numpy(value.copy())}
-    if type(value) is dict:
-        items = list(value.items())
-        return {**coded, "items": [[_encode(x, where, numbers) for x in pair] for pair in items]}
+        return {**coded, "kind": "array", "value": from_numpy(value.copy())}
+    if is_dict(value) and type(value) is dict:
+        items = [[_encode(x, where, numbers) for x in pair] for pair in value.items()]
+        return {**coded, "items": items}
     if type(value) is deque:
         coded["maxlen"] = value.maxlen
     elif type(value).__name__ not in _SEQUENCES:
         raise CannotCapture(f"{where} is a {type(value).__name__}")
-    return {**coded, "items": [_encode(each, where, numbers) for each in value]}
+    return {**coded, "items": [_encode(x, where, numbers) for x in cast("Any", value)]}
 
 
 def _decode(coded: Any, objects: dict[int, Any]) -> Any:
-    if not isinstance(coded, dict):
+    if not is_dict(coded):
         return coded
-    kind = coded["kind"]
+    kind: str = coded["kind"]
     if kind == "scalar":
         return np.dtype(coded["dtype"]).type(coded["value"])
     if kind == "same":
         return objects[coded["number"]]
-    number = coded["number"]
+    number: int = coded["number"]
+    value: Any
     if kind in ("tensor", "array"):
         tensor = coded["value"].clone()
         value = objects[number] = tensor if kind == "tensor" else tensor.numpy()

@@ -176,7 +176,7 @@ def flatten(provided: Provided, prefix: str = "") -> dict[str, dict[str, Any]]:
     flat: dict[str, dict[str, Any]] = {}
     for name, members in provided.items():
         path = f"{prefix}{name}"
-        nested = {key: value for key, value in members.items() if isinstance(value, Mapping)}
+        nested: Provided = {k: v for k, v in members.items() if isinstance(v, Mapping)}
         flat[path] = {key: value for key, value in members.items() if key not in nested}
         flat |= flatten(nested, f"{path}.")
     return flat

@@ -15,16 +15,16 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 class Bindings:
     """Every name a source binds, gathered before its uses are judged."""
 
-    names: set[str] = field(default_factory=set)
+    names: set[str] = field(default_factory=set[str])
     """bound by anything but an import"""
-    assigned: set[str] = field(default_factory=set)
+    assigned: set[str] = field(default_factory=set[str])
     """bound by anything but an import or a parameter"""
-    imported: set[str] = field(default_factory=set)
-    modules: dict[str, str] = field(default_factory=dict)
+    imported: set[str] = field(default_factory=set[str])
+    modules: dict[str, str] = field(default_factory=dict[str, str])
     """names that stand for a module, with its path: {"np": "numpy"}"""
-    classes: set[str] = field(default_factory=set)
-    methods: set[str] = field(default_factory=set)
-    attributes: set[str] = field(default_factory=set)
+    classes: set[str] = field(default_factory=set[str])
+    methods: set[str] = field(default_factory=set[str])
+    attributes: set[str] = field(default_factory=set[str])
     """attributes the source itself defines: self.x = ..., and what class bodies define"""
 
 

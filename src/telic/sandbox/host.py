@@ -16,7 +16,15 @@ from telic.errors import ResourceError, TelicError, WorkerDied
 from telic.sandbox import interpreters
 from telic.sandbox.confine import ConfinementReport
 from telic.sandbox.limits import Limits, Watch
-from telic.sandbox.wire import LineBuffer, Message, decode, encode, printable, unpack_error
+from telic.sandbox.wire import (
+    LineBuffer,
+    Message,
+    decode,
+    encode,
+    is_record,
+    printable,
+    unpack_error,
+)
 
 LOG_NAME = "worker.log"
 LOG_TAIL = 2000
@@ -200,18 +208,20 @@ class Worker:
     ) -> dict[str, Any] | None:
         """Act on one message; return the result when it is the last one."""
         match message:
-            case {"kind": "message", "body": dict(body)}:
+            case {"kind": "message", "body": body} if is_record(body):
                 on_message(body)
             case {"kind": "beat", "seconds": int() | float() as seconds, "doing": str(doing)}:
                 self._patience_s = float(seconds)
                 self._doing = doing or self._doing
-            case {"kind": "confined", "report": dict(report)} if self.report is None:
+            case {"kind": "confined", "report": report} if self.report is None and is_record(
+                report
+            ):
                 self.report = ConfinementReport.from_dict(report)
                 self._doing = "it was running"
                 interpreters.prepare()
-            case {"kind": "result", "body": dict(body)}:
+            case {"kind": "result", "body": body} if is_record(body):
                 return body
-            case {"kind": "error", "error": dict(error)}:
+            case {"kind": "error", "error": error} if is_record(error):
                 raise unpack_error(error)
             case {"kind": "crash"}:
                 tail = read_tail(self.log, log_start)

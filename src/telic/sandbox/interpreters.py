@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from telic.sandbox.confine import clean_environment
@@ -58,7 +58,7 @@ _mine = _Mine()
 
 
 @contextlib.contextmanager
-def kept(modules: Sequence[str]) -> Iterator[None]:
+def kept(modules: Sequence[str]) -> Generator[None]:
     """Have a process ready that has imported these modules; ends it after the outermost block."""
     if _mine.modules:
         yield

@@ -115,7 +115,7 @@ def threads() -> list[str]:
     """Return the names of the threads of this process, Python's or not."""
     if not LINUX:
         return ["main"]
-    names = []
+    names: list[str] = []
     for task in os.listdir("/proc/self/task"):
         with open(f"/proc/self/task/{task}/comm") as file:
             names.append(file.read().strip())

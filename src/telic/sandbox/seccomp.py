@@ -107,14 +107,14 @@ class ArgumentRule(NamedTuple):
 
 def conditions(pid: int) -> dict[str, ArgumentRule]:
     """Return the calls that are allowed only with certain arguments."""
-    read_only_truncate = {"values": (_TRUNCATE,), "mask": _TRUNCATE | _ACCESS_MODE, "allows": False}
+    read_only_truncate = ArgumentRule(1, (_TRUNCATE,), _TRUNCATE | _ACCESS_MODE, allows=False)
     return {
         "clone": ArgumentRule(0, (_CLONE_THREAD,), mask=_CLONE_THREAD),
         "fcntl": ArgumentRule(1, _SIGNAL_FCNTLS, allows=False),
         "ioctl": ArgumentRule(1, _TERMINAL_IOCTLS, allows=False),
         "kill": ArgumentRule(0, (pid,)),
-        "open": ArgumentRule(1, **read_only_truncate),
-        "openat": ArgumentRule(2, **read_only_truncate),
+        "open": read_only_truncate,
+        "openat": read_only_truncate._replace(argument=2),
         "prctl": ArgumentRule(0, _PRCTLS),
         "prlimit64": ArgumentRule(0, (0, pid)),
         "sched_setaffinity": ArgumentRule(0, (0, pid)),

@@ -11,7 +11,7 @@ import builtins
 import sys
 from collections.abc import Iterable, Iterator
 from types import FunctionType, ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from telic.errors import Refused
 
@@ -46,7 +46,7 @@ class _Print(NamedTuple):
 class _Owner(NamedTuple):
     """A module or class with what stood in it."""
 
-    owner: Any
+    owner: object
     label: str
     members: dict[str, _Print]
     inherited: frozenset[str]
@@ -88,7 +88,7 @@ class Seal:
             )
 
 
-def _with_classes(owners: Iterable[Any]) -> Iterator[Any]:
+def _with_classes(owners: Iterable[object]) -> Iterator[object]:
     """Yield modules and classes, and the classes within the modules."""
     for owner in owners:
         yield owner
@@ -101,14 +101,16 @@ def _is_open(cls: type) -> bool:
     return bool(cls.__flags__ & _HEAP_TYPE)
 
 
-def _remember(owner: Any) -> _Owner:
-    kept = {
+def _remember(owner: object) -> _Owner:
+    members = {
         name: _print(thing)
         for name, thing in list(vars(owner).items())
         if _is_code(thing) and name not in _REPLACED_BY_TORCH
     }
-    inherited = frozenset(dir(owner)) - set(vars(owner)) if isinstance(owner, type) else frozenset()
-    return _Owner(owner, getattr(owner, "__name__", repr(owner)), kept, inherited)
+    inherited: frozenset[str] = frozenset()
+    if isinstance(owner, type):
+        inherited = frozenset(dir(owner)) - set(vars(owner))
+    return _Owner(owner, getattr(owner, "__name__", repr(owner)), members, inherited)
 
 
 def _changes(sealed: _Owner) -> Iterator[str]:
@@ -128,7 +130,7 @@ def _is_code(thing: object) -> bool:
 
 
 def _print(thing: object) -> _Print:
-    function = thing
+    function: object = thing
     if isinstance(thing, property):
         function = thing.fget
     elif isinstance(thing, staticmethod | classmethod):

@@ -7,7 +7,7 @@ text is freed of control characters before anyone prints it.
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, TypeGuard
 
 from telic import errors
 from telic.errors import TelicError, WorkerDied
@@ -23,6 +23,11 @@ def encode(message: Message) -> bytes:
     return json.dumps(message, separators=(",", ":")).encode() + b"\n"
 
 
+def is_record(value: object) -> TypeGuard[dict[str, Any]]:
+    """Say whether a value that came as JSON is an object."""
+    return isinstance(value, dict)
+
+
 def decode(line: bytes) -> Message:
     """Return the message on a line.
 
@@ -30,10 +35,10 @@ def decode(line: bytes) -> Message:
         ValueError: the line is not a message with a "kind".
     """
     try:
-        message = json.loads(line)
+        message: object = json.loads(line)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
-    if not isinstance(message, dict) or not isinstance(message.get("kind"), str):
+    if not is_record(message) or not isinstance(message.get("kind"), str):
         raise ValueError('not an object with a "kind"')
     return message
 
@@ -82,8 +87,8 @@ def pack_error(error: TelicError) -> dict[str, Any]:
 def unpack_error(data: dict[str, Any]) -> TelicError:
     """Rebuild an error that `pack_error` packed; anything else becomes a WorkerDied."""
     cls = getattr(errors, str(data.get("class")), None)
-    fields = data.get("fields")
-    if not (isinstance(cls, type) and issubclass(cls, TelicError) and isinstance(fields, dict)):
+    fields: object = data.get("fields")
+    if not (isinstance(cls, type) and issubclass(cls, TelicError) and is_record(fields)):
         return WorkerDied("The confined process reported an error that cannot be read.")
     clean = {
         str(name): printable(value) if isinstance(value, str) else value

@@ -111,13 +111,17 @@ def _serve(start: Message, channel: HostChannel) -> dict[str, Any]:
     entry = importlib.import_module(start["entry"])
     payload = start["payload"]
     state = entry.prepare(payload, channel)
-    rules: dict[str, Any] = {
-        name: [Path(each) for each in value] if isinstance(value, list) else value
-        for name, value in start["confinement"].items()
-    }
-    report = confine(Confinement(**rules))
+    report = confine(_confinement(start["confinement"]))
     channel.post("confined", report=report.as_dict())
     return entry.run(state, payload, channel)
+
+
+def _confinement(rules: dict[str, Any]) -> Confinement:
+    """Read the rules as the host wrote them: paths are texts there."""
+    folders = ("writable", "readable", "devices")
+    paths = {name: [Path(each) for each in rules[name]] for name in folders}
+    whole: dict[str, Any] = {**rules, **paths}
+    return Confinement(**whole)
 
 
 def _move_in(folder: Path, log: str) -> None:

@@ -10,6 +10,7 @@ from pydantic import Field
 from torch import Tensor
 
 from telic.core.seeds import uniform
+from telic.core.tensors import norm
 from telic.envs.names import position_names, velocity_names
 from telic.envs.task import (
     Camera,
@@ -193,7 +194,7 @@ class Reacher(Task[ReacherArguments]):
     def outcome(self, action: Tensor, moved: Tensor) -> Outcome:
         """Charge distance and effort."""
         way = self._fingertip - self._target
-        distance = way.norm(dim=1) * -self.arguments.reward_dist_weight
+        distance = norm(way) * -self.arguments.reward_dist_weight
         control = action.square().sum(1) * -self.arguments.reward_control_weight
         values = {"reward_dist": distance, "reward_ctrl": control}
         return Outcome(distance + control, None, values)

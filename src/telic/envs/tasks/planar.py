@@ -8,6 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from telic.core.tensors import norm
 from telic.envs.names import position_names, velocity_names
 from telic.envs.task import (
     Camera,
@@ -229,7 +230,7 @@ class Swimmer(Task[SwimmerArguments]):
         self.readers = {
             "x_position": lambda read: read("qpos")[:, 0],
             "y_position": lambda read: read("qpos")[:, 1],
-            "distance_from_origin": lambda read: read("qpos")[:, :2].norm(dim=1),
+            "distance_from_origin": lambda read: norm(read("qpos")[:, :2]),
         }
         hidden = 2 * arguments.exclude_current_positions_from_observation
         self._seen = self.qpos[:, hidden:]

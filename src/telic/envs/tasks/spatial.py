@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, ClassVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from telic.core.tensors import norm
 from telic.envs.names import body_names, by_body, position_names, velocity_names
 from telic.envs.task import (
     Camera,
@@ -22,6 +24,7 @@ from telic.envs.task import (
     NoiseScale,
     Outcome,
     Range,
+    Read,
     Task,
     TaskArguments,
     TerminateWhenUnhealthy,
@@ -81,7 +84,7 @@ class Ant(Task[AntArguments]):
         self.readers = {
             "x_position": lambda read: read("qpos")[:, 0],
             "y_position": lambda read: read("qpos")[:, 1],
-            "distance_from_origin": lambda read: read("qpos")[:, :2].norm(dim=1),
+            "distance_from_origin": lambda read: norm(read("qpos")[:, :2]),
         }
         model = sim.model
         bodies = body_names(model)
@@ -159,7 +162,7 @@ _MEANINGS = {
     "tendon_length": "length of each tendon (N, ntendon), m",
     "tendon_velocity": "rate of each tendon's length (N, ntendon), m/s",
 }
-_READERS = {
+_READERS: dict[str, Callable[[Read], Tensor]] = {
     "x_position": lambda read: read("qpos")[:, 0],
     "y_position": lambda read: read("qpos")[:, 1],
     "tendon_length": lambda read: read("ten_length"),
@@ -265,7 +268,7 @@ class Humanoid(Task[HumanoidArguments]):
         super().__init__(arguments, sim)
         self.readers = {
             **_READERS,
-            "distance_from_origin": lambda read: read("qpos")[:, :2].norm(dim=1),
+            "distance_from_origin": lambda read: norm(read("qpos")[:, :2]),
         }
         self._body = _Body(arguments, sim)
         self.obs_names = self._body.names

@@ -7,13 +7,18 @@ and raises NotVectorisable.
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from telic.core.data import is_row
+
+_op: Any = operator  # its functions take numbers by their types; here they get tensors
 
 
 class NotVectorisable(Exception):
@@ -31,19 +36,19 @@ def tensor_of(value: Any) -> Tensor:
         return value.tensor
     if isinstance(value, Tensor):
         return value
-    if isinstance(value, list | tuple) and any(map(varies, value)):
+    if is_row(value) and any(map(varies, value)):
         parts = [tensor_of(each) for each in value]
         if all(each.dtype is torch.bool for each in parts):
             return torch.stack(parts)
         return torch.stack([each.double() for each in parts])
-    array = np.asarray(value)
+    array: np.ndarray = np.asarray(value)
     # torch.tensor follows the device that is set while a reward is vectorised
     return torch.tensor(array if array.dtype == bool else array.astype(np.float64))
 
 
 def varies(value: Any) -> bool:
     """Say whether a value is, or contains, an array that differs between environments."""
-    if isinstance(value, list | tuple):
+    if is_row(value):
         return any(map(varies, value))
     return isinstance(value, VectorArray)
 
@@ -72,7 +77,7 @@ def _arithmetic(function: Callable[[Any, Any], Any], *, reflected: bool = False)
     def method(self: VectorArray, other: Any) -> Any:
         if other is None or isinstance(other, str | dict):
             return NotImplemented
-        if reflected and function is operator.add and type(other) is int and other == 0:
+        if reflected and function is _op.add and type(other) is int and other == 0:
             return VectorArray(numbers(self, 0)[0])  # where sum() begins
         left, right = numbers(other, self) if reflected else numbers(self, other)
         return VectorArray(function(left, right))
@@ -117,20 +122,20 @@ class VectorArray:
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
 
-    __add__, __radd__ = _arithmetic(operator.add), _arithmetic(operator.add, reflected=True)
-    __sub__, __rsub__ = _arithmetic(operator.sub), _arithmetic(operator.sub, reflected=True)
-    __mul__, __rmul__ = _arithmetic(operator.mul), _arithmetic(operator.mul, reflected=True)
-    __truediv__ = _arithmetic(operator.truediv)
-    __rtruediv__ = _arithmetic(operator.truediv, reflected=True)
-    __floordiv__ = _arithmetic(operator.floordiv)
-    __rfloordiv__ = _arithmetic(operator.floordiv, reflected=True)
-    __mod__, __rmod__ = _arithmetic(operator.mod), _arithmetic(operator.mod, reflected=True)
-    __pow__, __rpow__ = _arithmetic(operator.pow), _arithmetic(operator.pow, reflected=True)
+    __add__, __radd__ = _arithmetic(_op.add), _arithmetic(_op.add, reflected=True)
+    __sub__, __rsub__ = _arithmetic(_op.sub), _arithmetic(_op.sub, reflected=True)
+    __mul__, __rmul__ = _arithmetic(_op.mul), _arithmetic(_op.mul, reflected=True)
+    __truediv__ = _arithmetic(_op.truediv)
+    __rtruediv__ = _arithmetic(_op.truediv, reflected=True)
+    __floordiv__ = _arithmetic(_op.floordiv)
+    __rfloordiv__ = _arithmetic(_op.floordiv, reflected=True)
+    __mod__, __rmod__ = _arithmetic(_op.mod), _arithmetic(_op.mod, reflected=True)
+    __pow__, __rpow__ = _arithmetic(_op.pow), _arithmetic(_op.pow, reflected=True)
     __matmul__ = _arithmetic(lambda a, b: torch.matmul(tensor_of(a), tensor_of(b)))
     __rmatmul__ = _arithmetic(lambda a, b: torch.matmul(tensor_of(a), tensor_of(b)), reflected=True)
-    __lt__, __le__ = _comparison(operator.lt), _comparison(operator.le)
-    __gt__, __ge__ = _comparison(operator.gt), _comparison(operator.ge)
-    __eq__, __ne__ = _comparison(operator.eq), _comparison(operator.ne)
+    __lt__, __le__ = _comparison(_op.lt), _comparison(_op.le)
+    __gt__, __ge__ = _comparison(_op.gt), _comparison(_op.ge)
+    __eq__, __ne__ = _comparison(_op.eq), _comparison(_op.ne)
     __and__ = __rand__ = _logic(torch.logical_and)
     __or__ = __ror__ = _logic(torch.logical_or)
     __xor__ = __rxor__ = _logic(torch.logical_xor)
@@ -174,7 +179,7 @@ class VectorArray:
 
         if name not in METHODS:
             raise NotVectorisable(f"the array method .{name}")
-        return lambda *args, **kwargs: METHODS[name](self, *args, **kwargs)
+        return functools.partial(METHODS[name], self)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -216,9 +221,10 @@ def _put(array: VectorArray, index: Any, value: Any) -> Tensor:
 def _is_basic(index: Any) -> bool:
     """Say whether torch understands an index as numpy does, without making an index tensor."""
     if isinstance(index, tuple):
-        return all(map(_is_basic, index))
+        return all(map(_is_basic, cast("tuple[Any, ...]", index)))
     if isinstance(index, slice):
-        return index.step is None or (isinstance(index.step, int) and index.step > 0)
+        step = cast("Any", index).step
+        return step is None or (isinstance(step, int) and step > 0)
     return index is None or index is Ellipsis or type(index) is int
 
 

@@ -18,17 +18,18 @@ import ast
 import copy
 from typing import Any
 
-from telic.rewards.vectorise import functions as on
+from telic.core.data import is_row
+from telic.rewards.vectorise import choice
 
 HELPERS: dict[str, Any] = {
-    "__vector_truth__": on.truth,
-    "__vector_either__": on.either,
-    "__vector_both__": on.both,
-    "__vector_any__": on.any_of,
-    "__vector_not__": on.negate,
-    "__vector_runs__": on.runs,
-    "__vector_grab__": on.grab,
-    "__vector_merge__": on.merge,
+    "__vector_truth__": choice.truth,
+    "__vector_either__": choice.either,
+    "__vector_both__": choice.both,
+    "__vector_any__": choice.any_of,
+    "__vector_not__": choice.negate,
+    "__vector_runs__": choice.runs,
+    "__vector_grab__": choice.grab,
+    "__vector_merge__": choice.merge,
 }
 NUMPY_NAME, MATH_NAME = "__vector_numpy__", "__vector_math__"
 _RESULT = "__vector_result__"
@@ -273,8 +274,8 @@ def _targets(targets: list[ast.expr]) -> list[str] | None:
     return names
 
 
-def _listed(node: Any) -> list[ast.stmt]:
-    return node if isinstance(node, list) else [node]
+def _listed(node: Any) -> list[Any]:
+    return node if is_row(node) else [node]
 
 
 def _load(name: str) -> ast.Name:

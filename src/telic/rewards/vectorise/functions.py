@@ -1,8 +1,4 @@
-"""Functions on vectorised arrays with the meaning that numpy, math and Python give them.
-
-The second half is what Python's branches become when both sides are computed: a choice per
-environment.
-"""
+"""Functions on vectorised arrays with the meaning that numpy, math and Python give them."""
 
 from __future__ import annotations
 
@@ -26,6 +22,9 @@ from telic.rewards.vectorise.array import (
 )
 
 Function = Callable[..., Any]
+Reduction = Callable[[Any, Any, Any], Any]
+"""(tensor, dims, keepdim) -> tensor"""
+_linalg: Any = torch.linalg
 
 
 def floats(value: Any) -> Tensor:
@@ -45,6 +44,36 @@ def single(tensor: Tensor) -> Tensor:
     return tensor.reshape(()) if tensor.ndim else tensor
 
 
+def array(value: Any, *_: Any, **__: Any) -> VectorArray:
+    """Return a copy as an array."""
+    return VectorArray(tensor_of(value).clone())
+
+
+def same_array(value: Any, *_: Any, **__: Any) -> VectorArray:
+    """Return a value as an array, without a copy where it is one."""
+    return VectorArray(tensor_of(value))
+
+
+def shape_of(value: Any) -> tuple[int, ...]:
+    """Return the size along each dimension."""
+    return value.shape if isinstance(value, VectorArray) else np.shape(value)
+
+
+def size_of(value: Any) -> int:
+    """Return the number of elements."""
+    return value.size
+
+
+def reshape(value: Any, *shape: Any) -> VectorArray:
+    """Return the same elements in another shape."""
+    return VectorArray(tensor_of(value).reshape(*shape))
+
+
+def squeeze(value: Any, *axis: Any) -> VectorArray:
+    """Return an array without dimensions of size one."""
+    return VectorArray(tensor_of(value).squeeze(*axis))
+
+
 def elementwise(function: Function, tensors: Function = floats) -> Function:
     """Return a function of tensors as one of arrays, lists and numbers."""
 
@@ -54,14 +83,15 @@ def elementwise(function: Function, tensors: Function = floats) -> Function:
     return call
 
 
-def reduction(function: Function, tensors: Function = floats) -> Function:
+def reduction(function: Reduction, tensors: Function = floats) -> Function:
     """Return numpy's form of a reduction that takes (tensor, dims, keepdim)."""
+    reduce: Function = function
 
     def call(value: Any, axis: Any = None, *, keepdims: bool = False, **other: Any) -> VectorArray:
         tensor = tensors(value)
         dims = tuple(range(tensor.ndim)) if axis is None else axis
         dims = (dims,) if isinstance(dims, int) else tuple(dims)
-        return VectorArray(function(tensor, dims, keepdims, **other) if tensor.ndim else tensor)
+        return VectorArray(reduce(tensor, dims, keepdims, **other) if tensor.ndim else tensor)
 
     return call
 
@@ -116,8 +146,10 @@ def choose(condition: Any, left: Any, right: Any) -> VectorArray:
     both_truths = not any(
         is_number(each) or tensor_of(each).dtype is not torch.bool for each in (left, right)
     )
-    pick = truths if both_truths else (lambda x: x if is_number(x) else floats(x))
-    return VectorArray(torch.where(truths(condition), pick(left), pick(right)))
+    if both_truths:
+        return VectorArray(torch.where(truths(condition), truths(left), truths(right)))
+    left, right = (each if is_number(each) else floats(each) for each in (left, right))
+    return VectorArray(torch.where(truths(condition), left, right))
 
 
 def clip(value: Any, low: Any = None, high: Any = None, **other: Any) -> Any:
@@ -128,15 +160,19 @@ def clip(value: Any, low: Any = None, high: Any = None, **other: Any) -> Any:
     return as_array(floats(value if high is None else extreme(False, value, high)))
 
 
-def norm(x: Any, kind: Any = None, axis: Any = None, keepdims: bool = False) -> VectorArray:
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> VectorArray:
     """Return the length of vectors; of a whole array where no axis is given."""
     tensor = floats(x)
-    of_matrix = kind is not None and axis is None and tensor.ndim > 1
-    if of_matrix or kind not in (None, 2, 1, math.inf, -math.inf):
-        raise NotVectorisable(f"np.linalg.norm with ord={kind}")
-    return VectorArray(
-        torch.linalg.vector_norm(tensor, 2 if kind is None else kind, axis, keepdims)
-    )
+    of_matrix = ord is not None and axis is None and tensor.ndim > 1
+    if of_matrix or ord not in (None, 2, 1, math.inf, -math.inf):
+        raise NotVectorisable(f"np.linalg.norm with ord={ord}")
+    kind = 2 if ord is None else ord
+    return VectorArray(_linalg.vector_norm(tensor, kind, axis, keepdims))
+
+
+def distance(left: Any, right: Any) -> VectorArray:
+    """Return the distance of two points."""
+    return norm(as_array(floats(left)) - as_array(floats(right)))
 
 
 def join(function: Function) -> Function:
@@ -153,6 +189,11 @@ def join_flat(*values: Any) -> VectorArray:
     return VectorArray(torch.cat([floats(each).flatten() for each in values]))
 
 
+def join_all_flat(values: Any) -> VectorArray:
+    """Return all elements of several values in one row."""
+    return join_flat(*values)
+
+
 def average(value: Any, axis: Any = None, weights: Any = None) -> VectorArray:
     """Return the mean, weighted or not."""
     values = floats(value)
@@ -163,10 +204,33 @@ def average(value: Any, axis: Any = None, weights: Any = None) -> VectorArray:
     return VectorArray(total / share.sum())
 
 
-def full(shape: Any, value: Any) -> VectorArray:
+def full(shape: Any, value: Any, *_: Any, **__: Any) -> VectorArray:
     """Return an array filled with one value."""
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     return VectorArray(floats(value).expand(shape).clone())
+
+
+def full_like(value: Any, fill: Any, **_: Any) -> VectorArray:
+    """Return an array of the same shape, filled with one value."""
+    return full(shape_of(value), fill)
+
+
+def filled(value: float) -> Function:
+    """Return numpy's form of zeros or ones."""
+
+    def call(shape: Any, *_: Any, **__: Any) -> VectorArray:
+        return full(shape, value)
+
+    return call
+
+
+def filled_like(value: float) -> Function:
+    """Return numpy's form of zeros_like or ones_like."""
+
+    def call(like: Any, *_: Any, **__: Any) -> VectorArray:
+        return full(shape_of(like), value)
+
+    return call
 
 
 def cast(value: Any, kind: Any = float, **_: Any) -> VectorArray:
@@ -231,114 +295,5 @@ def is_instance(value: Any, kinds: Any) -> bool:
     """Return what isinstance says of a value that is the same for all environments."""
     if isinstance(value, VectorArray):
         raise NotVectorisable("isinstance of a value")
-    kinds = kinds if isinstance(kinds, tuple) else (kinds,)
-    return builtins.isinstance(value, tuple(PLAIN.get(each, each) for each in kinds))
-
-
-# ---- branches
-
-
-class _Missing:
-    """A name that has no value yet."""
-
-
-MISSING = _Missing()
-Lazy = Callable[[], Any]
-
-
-def truth(value: Any) -> Any:
-    """Return a condition: a plain bool where it is the same for all, else an array of one."""
-    if not varies(value):
-        return bool(value)
-    if value.size != 1:
-        raise ValueError("The truth value of an array with more than one element is ambiguous")
-    return VectorArray(truths(single(tensor_of(value))))
-
-
-def either(condition: Any, then: Lazy, otherwise: Lazy) -> Any:
-    """Evaluate `then() if condition else otherwise()`."""
-    condition = truth(condition)
-    if isinstance(condition, bool):
-        return then() if condition else otherwise()
-    return select(condition, then(), otherwise())
-
-
-def both(*values: Lazy) -> Any:
-    """Evaluate `a and b and …`."""
-    result = values[0]()
-    for value in values[1:]:
-        held, following = result, value
-        result = either(held, following, lambda held=held: held)
-    return result
-
-
-def any_of(*values: Lazy) -> Any:
-    """Evaluate `a or b or …`."""
-    result = values[0]()
-    for value in values[1:]:
-        held, following = result, value
-        result = either(held, lambda held=held: held, following)
-    return result
-
-
-def negate(value: Any) -> Any:
-    """Evaluate `not value`."""
-    condition = truth(value)
-    return not condition if isinstance(condition, bool) else ~condition
-
-
-def runs(condition: Any, side: bool) -> bool:
-    """Say whether a side of an `if` is executed: always, when environments differ."""
-    return condition is side if isinstance(condition, bool) else True
-
-
-def grab(condition: Any, *names: Lazy) -> list[Any]:
-    """Return the values of some names, copied where both sides of an `if` would change them."""
-    values = [_value(each) for each in names]
-    return values if isinstance(condition, bool) else [_copied(each) for each in values]
-
-
-def merge(condition: Any, then: list[Any], otherwise: list[Any]) -> list[Any]:
-    """Return what the names of an `if` are after it."""
-    if isinstance(condition, bool):
-        return then if condition else otherwise
-    return [select(condition, *pair) for pair in zip(then, otherwise, strict=True)]
-
-
-def select(condition: Any, then: Any, otherwise: Any) -> Any:
-    """Return a value that is `then` in some environments and `otherwise` in others."""
-    if then is otherwise or otherwise is MISSING:
-        return then
-    if then is MISSING:
-        return otherwise
-    if isinstance(then, dict) and isinstance(otherwise, dict):
-        # A term that only one side sets counts as 0 on the other.
-        keys = dict.fromkeys((*then, *otherwise))
-        return {k: select(condition, then.get(k, 0.0), otherwise.get(k, 0.0)) for k in keys}
-    if isinstance(then, tuple | list) and isinstance(otherwise, tuple | list):
-        if len(then) != len(otherwise):
-            raise NotVectorisable(f"a choice between {len(then)} and {len(otherwise)} values")
-        return type(then)(select(condition, a, b) for a, b in zip(then, otherwise, strict=True))
-    numeric = bool | int | float | np.ndarray | np.generic | VectorArray
-    if isinstance(then, numeric) and isinstance(otherwise, numeric):
-        return choose(condition, then, otherwise)
-    if type(then) is type(otherwise) and then == otherwise:
-        return then
-    raise NotVectorisable(f"a choice between {_word(then)} and {_word(otherwise)}")
-
-
-def _value(name: Lazy) -> Any:
-    try:
-        return name()
-    except NameError:
-        return MISSING
-
-
-def _copied(value: Any) -> Any:
-    if isinstance(value, dict | list):
-        return value.copy()
-    return VectorArray(value.tensor) if isinstance(value, VectorArray) else value
-
-
-def _word(value: Any) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
+    several: tuple[Any, ...] = kinds if isinstance(kinds, tuple) else (kinds,)
+    return builtins.isinstance(value, tuple(PLAIN.get(each, each) for each in several))

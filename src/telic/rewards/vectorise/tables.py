@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 
+from telic.core.tensors import cross
 from telic.rewards.vectorise import functions as on
 from telic.rewards.vectorise.array import (
     NotVectorisable,
@@ -35,102 +36,79 @@ absolute square sqrt exp exp2 expm1 log log1p log2 log10 sin cos tan arcsin arcc
 cosh tanh arcsinh arccosh arctanh sign floor ceil trunc deg2rad rad2deg negative reciprocal isnan
 isfinite isinf arctan2 hypot fmod remainder add subtract multiply divide true_divide floor_divide
 copysign heaviside logaddexp greater greater_equal less less_equal not_equal inner outer matmul
-sinc
+sinc nan_to_num diff trace abs atleast_1d
 """
 _OTHER_NAME = {
-    "abs": torch.abs,
-    "atleast_1d": torch.atleast_1d,
-    "copy": torch.clone,
-    "cross": torch.linalg.cross,
-    "degrees": torch.rad2deg,
-    "diff": torch.diff,
-    "dot": torch.matmul,
-    "equal": torch.eq,
-    "fabs": torch.abs,
-    "flip": lambda x: x.flip(0),
-    "median": on.median,
-    "mod": torch.remainder,
-    "nan_to_num": torch.nan_to_num,
-    "power": torch.pow,
-    "ptp": lambda x: x.amax() - x.amin(),
-    "radians": torch.deg2rad,
-    "ravel": torch.flatten,
-    "rint": torch.round,
-    "sort": lambda x: x.sort().values,
-    "trace": torch.trace,
-    "transpose": lambda x: VectorArray(x).T.tensor,
+    **{"copy": "clone", "degrees": "rad2deg", "dot": "matmul", "equal": "eq", "fabs": "abs"},
+    **{"mod": "remainder", "power": "pow", "radians": "deg2rad", "ravel": "flatten"},
+    "rint": "round",
 }
 _LOGIC = ("logical_and", "logical_or", "logical_not", "logical_xor")
-
-
-def _shape(value: Any) -> tuple[int, ...]:
-    return value.shape if isinstance(value, VectorArray) else np.shape(value)
-
-
-NUMPY: Table = {
+_OF_ONE: dict[str, Callable[[Any], Any]] = {
+    "flip": lambda x: x.flip(0),
+    "median": on.median,
+    "ptp": lambda x: x.amax() - x.amin(),
+    "sort": lambda x: x.sort().values,
+    "transpose": lambda x: VectorArray(x).T.tensor,
+}
+_OF_TWO: dict[str, Callable[[Any, Any], Any]] = {
+    "cumsum": lambda x, axis=0: VectorArray(on.floats(x).cumsum(axis)),
+    "expand_dims": lambda x, axis: VectorArray(tensor_of(x).unsqueeze(axis)),
+    "maximum": lambda x, y: as_array(on.floats(on.extreme(True, x, y))),
+    "minimum": lambda x, y: as_array(on.floats(on.extreme(False, x, y))),
+    "roll": lambda x, shift: VectorArray(tensor_of(x).roll(shift)),
+    "round": lambda x, decimals=0: VectorArray(torch.round(on.floats(x), decimals=decimals)),
+    "tile": lambda x, times: VectorArray(tensor_of(x).tile(times)),
+}
+_PLAIN_NUMPY: Table = {
     **{name: on.elementwise(getattr(torch, name)) for name in _SAME_NAME.split()},
-    **{name: on.elementwise(function) for name, function in _OTHER_NAME.items()},
+    **{name: on.elementwise(getattr(torch, theirs)) for name, theirs in _OTHER_NAME.items()},
     **{name: on.elementwise(getattr(torch, name), on.truths) for name in _LOGIC},
+    **{name: on.elementwise(function) for name, function in _OF_ONE.items()},
+    **_OF_TWO,
     "all": on.reduction(lambda x, dims, keep: x.all(dims, keepdim=keep), on.truths),
     "any": on.reduction(lambda x, dims, keep: x.any(dims, keepdim=keep), on.truths),
     "append": on.join_flat,
-    "array": lambda x, *_, **__: VectorArray(tensor_of(x).clone()),
-    "asarray": lambda x, *_, **__: VectorArray(tensor_of(x)),
+    "array": on.array,
+    "asarray": on.same_array,
     "average": on.average,
     "clip": on.clip,
     "concatenate": on.join(torch.cat),
     "count_nonzero": on.reduction(lambda x, dims, keep: x.sum(dims, keepdim=keep), on.truths),
-    "cumsum": lambda x, axis=0: VectorArray(on.floats(x).cumsum(axis)),
-    "empty": lambda shape, *_, **__: on.full(shape, 0.0),
-    "expand_dims": lambda x, axis: VectorArray(tensor_of(x).unsqueeze(axis)),
-    "full": lambda shape, value, *_, **__: on.full(shape, value),
-    "full_like": lambda x, value, **_: on.full(_shape(x), value),
+    "cross": on.elementwise(cross),
+    "empty": on.filled(0.0),
+    "full": on.full,
+    "full_like": on.full_like,
     "isclose": on.is_close,
-    "hstack": lambda values: on.join_flat(*values),
+    "hstack": on.join_all_flat,
     "max": on.reduction(lambda x, dims, keep: x.amax(dims, keepdim=keep)),
-    "maximum": lambda x, y: as_array(on.floats(on.extreme(True, x, y))),
     "mean": on.reduction(lambda x, dims, keep: x.mean(dims, keepdim=keep)),
     "min": on.reduction(lambda x, dims, keep: x.amin(dims, keepdim=keep)),
-    "minimum": lambda x, y: as_array(on.floats(on.extreme(False, x, y))),
-    "ones": lambda shape, *_, **__: on.full(shape, 1.0),
-    "ones_like": lambda x, *_, **__: on.full(_shape(x), 1.0),
+    "ones": on.filled(1.0),
+    "ones_like": on.filled_like(1.0),
     "prod": on.reduction(on.product),
-    "reshape": lambda x, *shape: VectorArray(tensor_of(x).reshape(*shape)),
-    "roll": lambda x, shift: VectorArray(tensor_of(x).roll(shift)),
-    "round": lambda x, decimals=0: VectorArray(torch.round(on.floats(x), decimals=decimals)),
-    "shape": _shape,
-    "size": lambda x: x.size,
-    "squeeze": lambda x, *axis: VectorArray(tensor_of(x).squeeze(*axis)),
+    "reshape": on.reshape,
+    "shape": on.shape_of,
+    "size": on.size_of,
+    "squeeze": on.squeeze,
     "stack": on.join(torch.stack),
     "std": on.reduction(on.spread(torch.std)),
     "sum": on.reduction(lambda x, dims, keep: x.sum(dims, keepdim=keep)),
-    "tile": lambda x, times: VectorArray(tensor_of(x).tile(times)),
     "var": on.reduction(on.spread(torch.var)),
     "where": on.choose,
-    "zeros": lambda shape, *_, **__: on.full(shape, 0.0),
-    "zeros_like": lambda x, *_, **__: on.full(_shape(x), 0.0),
+    "zeros": on.filled(0.0),
+    "zeros_like": on.filled_like(0.0),
 }
 _ALIASES = {
-    "acos": "arccos",
-    "amax": "max",
-    "amin": "min",
-    "around": "round",
-    "asin": "arcsin",
-    "atan": "arctan",
-    "atan2": "arctan2",
-    "concat": "concatenate",
-    "float_power": "power",
-    "fmax": "maximum",
-    "fmin": "minimum",
-    "pow": "power",
-    "vdot": "dot",
-    "vstack": "stack",
+    **{"acos": "arccos", "asin": "arcsin", "atan": "arctan", "atan2": "arctan2", "pow": "power"},
+    **{"amax": "max", "amin": "min", "fmax": "maximum", "fmin": "minimum", "around": "round"},
+    **{"concat": "concatenate", "vstack": "stack", "vdot": "dot", "float_power": "power"},
 }
-NUMPY |= {new: NUMPY[old] for new, old in _ALIASES.items()}
-
-LINALG: Table = {
-    "norm": lambda x, ord=None, axis=None, keepdims=False: on.norm(x, ord, axis, keepdims)
+NUMPY: Table = {
+    **_PLAIN_NUMPY,
+    **{new: _PLAIN_NUMPY[old] for new, old in _ALIASES.items()},
 }
+LINALG: Table = {"norm": on.norm}
 
 _MATH_NAMES = """
 sqrt exp exp2 expm1 log log1p log2 log10 sin cos tan sinh cosh tanh acos asin atan atan2 fabs hypot
@@ -138,7 +116,7 @@ pow fmod floor ceil trunc copysign isnan isfinite isinf degrees radians
 """
 MATH: Table = {
     **{name: NUMPY[name] for name in _MATH_NAMES.split()},
-    "dist": lambda p, q: on.norm(as_array(on.floats(p)) - as_array(on.floats(q))),
+    "dist": on.distance,
 }
 
 _METHOD_NAMES = """

@@ -1,0 +1,37 @@
+"""Functions of torch whose results torch itself does not type, each with its type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+_torch: Any = torch
+_linalg: Any = torch.linalg
+
+
+def from_numpy(array: np.ndarray) -> Tensor:
+    """Return an array as a tensor that shares its memory."""
+    return _torch.from_numpy(array)
+
+
+def norm(vectors: Any, dim: int = -1, *, keepdim: bool = False) -> Tensor:
+    """Return the length of vectors that lie along a dimension."""
+    return vectors.norm(dim=dim, keepdim=keepdim)
+
+
+def cross(left: Tensor, right: Tensor) -> Tensor:
+    """Return the cross product of vectors (..., 3)."""
+    return _linalg.cross(left, right)
+
+
+def broadcast(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """Return two tensors expanded to their common shape."""
+    return _torch.broadcast_tensors(left, right)
+
+
+def integers(tensor: Any) -> list[int]:
+    """Return whole numbers (N,) as a list."""
+    return tensor.tolist()
