@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import gymnasium
 import mujoco
@@ -18,6 +18,7 @@ import numpy as np
 from gymnasium.wrappers import OrderEnforcing
 from torch import Tensor
 
+from telic.core.data import is_row
 from telic.envs.anatomy import robot_of
 from telic.envs.catalogue import known_ids
 from telic.envs.names import action_names, body_names, joints, position_names, velocity_names
@@ -194,7 +195,8 @@ def _try(
     started: Any = env.reset(seed=0)
     env.action_space.seed(0)
     stepped: Any = env.step(env.action_space.sample())
-    if not isinstance(started, tuple) or len(started) != 2 or len(stepped) != 5:
+    is_pair = is_row(started) and isinstance(cast("object", started), tuple)
+    if not is_pair or len(started) != 2 or len(stepped) != 5:
         raise BadEnvironment(
             f"{env_id} does not follow Gymnasium's interface: reset must return (obs, info) "
             "and step (obs, reward, terminated, truncated, info).",
@@ -254,7 +256,7 @@ def _seconds_per_step(core: Any) -> float | None:
     return None
 
 
-def _description(core: Any) -> str:
+def _description(core: object) -> str:
     lines = [line.strip() for line in (inspect.getdoc(type(core)) or "").splitlines()]
     prose = [line for line in lines if line and not line.startswith(("#", "|", "-", ">", "<", "!"))]
     return prose[0] if prose else type(core).__name__

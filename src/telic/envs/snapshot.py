@@ -79,7 +79,7 @@ class _Writer:
     def value(self, value: Any, where: str) -> Any:
         """Return one value in the form that `_read` understands."""
         if isinstance(value, np.ndarray | np.generic):  # before floats: np.float64 is one
-            return _write_array(value, where)
+            return _write_array(cast("Any", value), where)
         if isinstance(value, _PLAIN):
             return value
         if _is_sequence(value):

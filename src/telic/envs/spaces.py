@@ -151,11 +151,16 @@ def action_codec(space: AnySpace, env_id: str) -> Action:
         rows = action.detach().cpu().numpy().astype(dtype)  # a copy: the environment may keep it
         return list(rows.reshape(len(rows), *shape))
 
-    low, high = (bound.ravel().astype(float) for bound in (space.low, space.high))
+    low, high = _limits(space)
     unbounded = not (np.isfinite(low).all() and np.isfinite(high).all())
     low, high = np.where(np.isfinite(low), low, -1.0), np.where(np.isfinite(high), high, 1.0)
-    names = _names(space, "action")
+    names = _names(cast("AnySpace", space), "action")
     return Action(names, tuple(low.tolist()), tuple(high.tolist()), None, unbounded, hand_over)
+
+
+def _limits(space: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lowest and highest numbers of a box, in one row each."""
+    return space.low.ravel().astype(float), space.high.ravel().astype(float)
 
 
 def _choices(space: Any) -> tuple[int, int]:

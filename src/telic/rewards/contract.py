@@ -268,7 +268,7 @@ def _terms(declared: Any) -> Iterator[TermSpec]:
             yield TermSpec(name=term)
         elif is_mapping(term):
             yield TermSpec(**{k: v for k, v in term.items() if k in TermSpec.model_fields})
-        elif isinstance(term, tuple) and is_row(term) and len(term) == 2:
+        elif is_row(term) and isinstance(cast("object", term), tuple) and len(term) == 2:
             yield TermSpec(name=term[0], description=str(term[1]))
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -200,7 +200,7 @@ class _FiniteWatch(TorchDispatchMode):
     """Remembers the first operation that makes a bad number of good ones, and its line."""
 
     def __init__(self, source: Source | None) -> None:
-        super().__init__()
+        cast("Any", super()).__init__()  # torch does not type it
         self._source = source
         self.line: int | None = None
         self.operation = ""

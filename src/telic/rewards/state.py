@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from telic.core.data import is_dict
+from telic.core.data import is_dict, is_row
 from telic.core.tensors import from_numpy
 from telic.rewards.definition import Instance
 
@@ -54,9 +54,8 @@ def same(first: Any, second: Any) -> bool:
         )
     if is_dict(first) and is_dict(second):
         return first.keys() == second.keys() and all(same(first[k], second[k]) for k in first)
-    if isinstance(first, list) and isinstance(second, list):
-        ours, theirs = cast("list[Any]", first), cast("list[Any]", second)
-        return len(ours) == len(theirs) and all(map(same, ours, theirs))
+    if is_row(first) and is_row(second):
+        return len(first) == len(second) and all(map(same, first, second))
     if type(first) is not type(second):
         return False
     return bool(first == second) or bool(first != first and second != second)
@@ -111,7 +110,7 @@ def _values(holder: Any) -> list[tuple[str, Any]]:
         found = [(name, cell.cell_contents) for name, cell in cells if not _is_empty(cell)]
         found += [(f"default {i}", each) for i, each in enumerate(holder.__defaults__ or ())]
         return found + list(holder.__dict__.items())
-    names: dict[str, Any] = holder if is_dict(holder) else vars(holder)
+    names: dict[str, Any] = holder if is_dict(holder) else vars(cast("object", holder))
     return [
         (name, value)
         for name, value in names.items()
@@ -183,7 +182,7 @@ def _decode(coded: Any, objects: dict[int, Any]) -> Any:
         for key, item in coded["items"]:
             value[_decode(key, objects)] = _decode(item, objects)
     elif kind == "deque":
-        value = objects[number] = deque(maxlen=coded["maxlen"])
+        value = objects[number] = cast("Any", deque(maxlen=coded["maxlen"]))
         value.extend(_decode(each, objects) for each in coded["items"])
     elif kind == "list":
         value = objects[number] = []

@@ -11,7 +11,7 @@ import builtins
 import sys
 from collections.abc import Iterable, Iterator
 from types import FunctionType, ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from telic.errors import Refused
 
@@ -30,6 +30,9 @@ _REPLACED_BY_TORCH = frozenset({"manual_seed"})
 """Functions that torch itself exchanges the first time it needs its compiler."""
 
 _HEAP_TYPE = 1 << 9  # a class made by a class statement: its members can be replaced
+
+
+_WRAPPERS: Any = (staticmethod, classmethod)  # Any: what they wrap has no type here
 
 
 class _Print(NamedTuple):
@@ -129,11 +132,11 @@ def _is_code(thing: object) -> bool:
     )
 
 
-def _print(thing: object) -> _Print:
+def _print(thing: Any) -> _Print:
     function: object = thing
     if isinstance(thing, property):
         function = thing.fget
-    elif isinstance(thing, staticmethod | classmethod):
+    elif isinstance(thing, _WRAPPERS):
         function = thing.__func__
     if isinstance(function, FunctionType):
         return _Print(thing, function.__code__, function.__defaults__)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 from telic.core.data import is_row
@@ -274,7 +275,7 @@ def _targets(targets: list[ast.expr]) -> list[str] | None:
     return names
 
 
-def _listed(node: Any) -> list[Any]:
+def _listed(node: Any) -> Sequence[Any]:
     return node if is_row(node) else [node]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import functools
 import math
+import typing
 from collections.abc import Callable
 from typing import Any
 
@@ -295,5 +296,5 @@ def is_instance(value: Any, kinds: Any) -> bool:
     """Return what isinstance says of a value that is the same for all environments."""
     if isinstance(value, VectorArray):
         raise NotVectorisable("isinstance of a value")
-    several: tuple[Any, ...] = kinds if isinstance(kinds, tuple) else (kinds,)
+    several = typing.cast("tuple[Any, ...]", kinds) if isinstance(kinds, tuple) else (kinds,)
     return builtins.isinstance(value, tuple(PLAIN.get(each, each) for each in several))

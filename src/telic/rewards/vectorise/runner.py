@@ -6,7 +6,7 @@ import contextlib
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from telic.core.data import is_row
 from telic.envs.info import Info
 from telic.errors import RewardError
 from telic.rewards.contract import Device, RewardStep
@@ -192,7 +193,7 @@ class _Recorder(TorchDispatchMode):
     """Notes every operation on a tensor that depends on the inputs."""
 
     def __init__(self, inputs: list[Tensor]) -> None:
-        super().__init__()
+        cast("Any", super()).__init__()  # torch does not type it
         self.varying = {id(each) for each in inputs}
         self.steps: list[_Step] = []
         self._alive: list[Any] = []  # an id is only good while its tensor lives
@@ -248,7 +249,7 @@ def _written(value: Any, names: dict[int, str], scope: dict[str, Any]) -> str:
     """Return how an argument is written; what cannot be written is put into the scope."""
     if isinstance(value, Tensor) and id(value) in names:
         return names[id(value)]
-    if isinstance(value, list | tuple):
+    if is_row(value):
         inner = "".join(f"{_written(each, names, scope)}, " for each in value)
         return f"[{inner}]" if isinstance(value, list) else f"({inner})"
     is_exact = type(value) is float and math.isfinite(value)
