@@ -59,9 +59,9 @@ def make_gymnasium(
             hint='Use device="cpu"; MuJoCo tasks and model files also run on a GPU.',
         )
     build = builder(env_id, arguments)
-    found = examine(env_id, build, max_episode_steps, arguments)
+    probe = examine(env_id, build, max_episode_steps, arguments)
     envs = [build() for _ in range(num_envs)]
-    return GymnasiumEnv(envs, found, seed=seed, device=torch.device(device))
+    return GymnasiumEnv(envs, probe, seed=seed, device=torch.device(device))
 
 
 class GymnasiumEnv:
@@ -74,12 +74,12 @@ class GymnasiumEnv:
     def __init__(
         self,
         envs: Sequence[gymnasium.Env],
-        found: Probe,
+        probe: Probe,
         *,
         seed: int | Sequence[int],
         device: torch.device,
     ) -> None:
-        self.spec = spec = found.spec
+        self.spec = spec = probe.spec
         self.num_envs = len(envs)
         self.obs_dim = spec.obs_dim
         self.act_dim = spec.act_dim
@@ -89,10 +89,10 @@ class GymnasiumEnv:
         self.action_high = torch.tensor(spec.action_high, device=device)
         self.dt = spec.dt_s
         self.max_episode_steps = spec.max_episode_steps
-        self.resumable = found.resumable
+        self.resumable = probe.resumable
         bodies = {name: row for row, name in enumerate(spec.body_names)}
         self._schema = InfoSchema(spec.info_keys, bodies, spec.robot, spec)
-        self._found = found
+        self._probe = probe
         self._envs = envs
         self._advance = [each.step for each in envs]
         self._cores = [each.unwrapped for each in envs]
@@ -117,13 +117,13 @@ class GymnasiumEnv:
         """Make one step everywhere; see `VecEnv.step`."""
         self._check(action)
         self._serial += 1
-        count, flatten = self.num_envs, self._found.flatten
+        count, flatten = self.num_envs, self._probe.flatten
         obs = np.empty((count, self.obs_dim))
         reward = np.empty(count)
         terminated = np.empty(count, dtype=bool)
         truncated = np.empty(count, dtype=bool)
         infos: list[dict[str, Any]] = [{}] * count
-        steps = zip(self._advance, self._found.native(action), strict=True)
+        steps = zip(self._advance, self._probe.native(action), strict=True)
         for i, (advance, native) in enumerate(steps):
             row, reward[i], terminated[i], truncated[i], infos[i] = advance(native)
             obs[i] = flatten(row)
@@ -136,7 +136,7 @@ class GymnasiumEnv:
         if done.any():
             obs = obs.copy()
             for i in np.flatnonzero(done).tolist():
-                self._held[i] = {name: self._read(name, i) for name in self._found.readers}
+                self._held[i] = {name: self._read(name, i) for name in self._probe.readers}
                 obs[i] = flatten(self._envs[i].reset()[0])
             self._clock[done] = 0
             self._episode += from_numpy(done)
@@ -224,7 +224,7 @@ class GymnasiumEnv:
         self._clock = np.zeros_like(self._clock)
         self._fresh = np.ones_like(self._fresh)
         rows = [env.reset(seed=seed)[0] for env, seed in zip(self._envs, seeds, strict=True)]
-        obs = np.array([self._found.flatten(row) for row in rows], dtype=np.float64)
+        obs = np.array([self._probe.flatten(row) for row in rows], dtype=np.float64)
         self.exact_obs = self.exact_final_obs = from_numpy(obs).to(self.device)
         return self.exact_obs.float()
 
@@ -283,9 +283,9 @@ class GymnasiumEnv:
             return from_numpy(fresh.copy()).to(self.device)
         if name == "dt":
             return from_numpy(np.full(self.num_envs, self.dt)).to(self.device)
-        if name == "time" and name not in self._found.readers:
+        if name == "time" and name not in self._probe.readers:
             return from_numpy(clock * np.float64(self.dt or 0.0)).to(self.device)
-        shape = self._found.own_keys.get(name)
+        shape = self._probe.own_keys.get(name)
         if shape is not None:
             missing = np.full(shape, np.nan)  # not given this time
             return stack([each.get(name, missing) for each in infos], self.device)
@@ -299,4 +299,4 @@ class GymnasiumEnv:
         return stack(rows, self.device)
 
     def _read(self, name: str, row: int) -> np.ndarray:
-        return np.array(self._found.readers[name](self._cores[row]))
+        return np.array(self._probe.readers[name](self._cores[row]))

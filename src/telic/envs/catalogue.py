@@ -134,14 +134,14 @@ def _summary_of_task(name: str) -> EnvSummary:
 
 def _summary(name: str) -> EnvSummary:
     entry = gymnasium.registry[name]
-    known = CLASSIC.get(name.rpartition("-v")[0])
+    classic = CLASSIC.get(name.rpartition("-v")[0])
     place = str(entry.entry_point)
     extra = next((_EXTRAS[each] for each in _EXTRAS if place.startswith(each)), None)
     missing = extra is not None and importlib.util.find_spec(extra[0]) is None
     family = place.partition(":")[0].removeprefix("gymnasium.envs.").partition(".")[0]
     return EnvSummary(
         id=name,
-        description=known.description if known else f"Gymnasium's {name} ({family}).",
+        description=classic.description if classic else f"Gymnasium's {name} ({family}).",
         fast=False,
         max_episode_steps=entry.max_episode_steps,
         install=extra[1] if extra is not None and missing else None,

@@ -25,23 +25,16 @@ from telic.envs.names import action_names, body_names, joints, position_names, v
 from telic.envs.snapshot import resume_problem
 from telic.envs.spaces import CLASSIC, action_codec, observation_codec
 from telic.envs.spec import EnvSpec
+from telic.envs.transition import FIELDS
 from telic.errors import BadEnvironment, UnknownName
 from telic.sim.library import library
 
 Build = Callable[[], gymnasium.Env]
 Reader = Callable[[Any], Any]
 
-# Fields of MuJoCo that info offers where the environment is built on it: name, meaning.
-_FIELDS = {
-    "qpos": "generalised positions (N, nq)",
-    "qvel": "generalised velocities (N, nv)",
-    "xpos": "position of each body frame in the world (N, nbody, 3), m",
-    "xquat": "orientation of each body frame, w first (N, nbody, 4)",
-    "cvel": "velocity about the tree's centre of mass: rotation, translation (N, nbody, 6)",
-    "subtree_com": "centre of mass of each body with all that hangs on it (N, nbody, 3), m",
-    "cfrc_ext": "external force on each body: torque, force (N, nbody, 6)",
-    "time": "simulated time since the episode began (N,), s",
-}
+# Fields of MuJoCo that info offers where the environment is built on it.
+_OFFERED = ("qpos", "qvel", "xpos", "xquat", "cvel", "subtree_com", "cfrc_ext", "time")
+_FIELDS = {name: FIELDS[name] for name in _OFFERED}
 
 
 class Probe(NamedTuple):
@@ -234,12 +227,12 @@ def _meanings(
     own_keys: Mapping[str, Any], readers: Mapping[str, Reader], dt: float | None
 ) -> dict[str, str]:
     meanings = dict.fromkeys(own_keys, "as the environment gives it")
-    known = {
+    words = {
         **_FIELDS,
         "contacts": "size of the net external force on each body (N, nbody), newtons",
         "state": "the environment's own state (N, ...)",
     }
-    meanings |= {name: known[name] for name in readers}
+    meanings |= {name: words[name] for name in readers}
     if dt is not None:
         meanings["dt"] = "simulated seconds per step (N,)"
         meanings.setdefault("time", "simulated time since the episode began (N,), s")

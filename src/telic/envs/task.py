@@ -69,6 +69,8 @@ class Task(Generic[ArgumentsT]):
     Arguments: ClassVar[type[TaskArguments]]
     meanings: ClassVar[Mapping[str, str]]
     """the task's own info values and what they mean"""
+    normal_velocities: ClassVar[bool] = False
+    """whether episodes start with normal velocities, not uniform ones"""
     notes: tuple[str, ...] = ()
     """guesses made and limits a user should know of"""
     obs_names: tuple[str, ...]
@@ -85,8 +87,18 @@ class Task(Generic[ArgumentsT]):
         self.qpos0 = torch.tensor(sim.model.qpos0, dtype=self.qpos.dtype, device=sim.device)
 
     def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, Tensor]:
-        """Return initial qpos, (N, nq), and qvel, (N, nv), as a pure function of the arguments."""
-        raise NotImplementedError
+        """Return initial qpos, (N, nq), and qvel, (N, nv), as a pure function of the arguments.
+
+        By default they are near the default pose: uniform noise of ± the argument
+        reset_noise_scale, or of the same scale and normal for velocities of `normal_velocities`.
+        """
+        scale: float = getattr(self.arguments, "reset_noise_scale", 0.0)
+        positions, velocities = self.qpos.shape[1], self.qvel.shape[1]
+        if self.normal_velocities:
+            noise = uniform(seed, episode, positions) * 2.0 - 1.0
+            return self.qpos0 + scale * noise, scale * normal(seed, episode, velocities, stream=1)
+        noise = scale * (uniform(seed, episode, positions + velocities) * 2.0 - 1.0)
+        return self.qpos0 + noise[:, :positions], noise[:, positions:]
 
     def observe(self) -> Tensor:
         """Return the observation of the present state, (N, obs_dim), in memory of its own."""
@@ -111,17 +123,6 @@ class Task(Generic[ArgumentsT]):
             self._amounts[amount] = self.qpos.new_tensor(amount)
         # A tensor without dimensions gives a bool its precision; a Python float would not.
         return condition * self._amounts[amount]
-
-    def start_near_default(
-        self, seed: Tensor, episode: Tensor, scale: float, *, normal_velocity: bool = False
-    ) -> tuple[Tensor, Tensor]:
-        """Return the default pose with uniform noise of ±scale; velocities uniform or normal."""
-        positions, velocities = self.qpos.shape[1], self.qvel.shape[1]
-        if normal_velocity:
-            noise = uniform(seed, episode, positions) * 2.0 - 1.0
-            return self.qpos0 + scale * noise, scale * normal(seed, episode, velocities, stream=1)
-        noise = scale * (uniform(seed, episode, positions + velocities) * 2.0 - 1.0)
-        return self.qpos0 + noise[:, :positions], noise[:, positions:]
 
 
 def between(value: Tensor, bounds: tuple[float, float]) -> Tensor:

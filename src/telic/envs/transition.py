@@ -22,7 +22,7 @@ _DIVERGED = [
     mujoco.mjtWarning.mjWARN_BADQVEL.value,
     mujoco.mjtWarning.mjWARN_BADQACC.value,
 ]
-_FIELDS = {
+FIELDS = {
     "qpos": "generalised positions (N, nq)",
     "qvel": "generalised velocities (N, nv)",
     "qacc": "generalised accelerations of the last substep (N, nv)",
@@ -50,7 +50,7 @@ _COMPUTED = {
 def offered(model: mujoco.MjModel) -> dict[str, str]:
     """Return the info values every task on a model has, with their meanings."""
     sizes = {"site_xpos": model.nsite, "sensordata": model.nsensordata}
-    return {name: each for name, each in _FIELDS.items() if sizes.get(name, 1)} | _COMPUTED
+    return {name: each for name, each in FIELDS.items() if sizes.get(name, 1)} | _COMPUTED
 
 
 class LatestTransition:
@@ -74,7 +74,7 @@ class LatestTransition:
         self._sim = sim
         self._substeps = substeps
         self._serial = 0  # grows with every step and reset; tells an info that it is of the past
-        self._readers: dict[str, Reader] = {name: partial(_field, name) for name in _FIELDS}
+        self._readers: dict[str, Reader] = {name: partial(_field, name) for name in FIELDS}
         self._readers |= {
             "action": lambda read: read("action").to(sim.field("qpos").dtype),
             "episode_start": partial(_field, "episode_start"),
@@ -115,10 +115,10 @@ class LatestTransition:
         return Info(self._present_value, schema)
 
     def _present_value(self, name: str) -> Tensor:
-        if name not in _FIELDS and name != "contacts":
+        if name not in FIELDS and name != "contacts":
             raise UsageError(
                 f'"{name}" belongs to a transition, not to a state.',
-                hint=f"A state has: {', '.join(_FIELDS)}, contacts.",
+                hint=f"A state has: {', '.join(FIELDS)}, contacts.",
             )
         return self._readers[name](self._sim.field).clone()
 

@@ -175,10 +175,10 @@ class Accumulated(Quantity):
     def over(self, recording: Fields) -> Tensor:
         """Return the value at every time of a recording, (T, ...), by folding `update` over it."""
         spec = self.require(recording)
-        known = recording["qpos" if "qpos" in recording else "action"]
-        state = known.new_zeros((*known.shape[1:-1], self._width(spec)))
+        any_field = recording["qpos" if "qpos" in recording else "action"]
+        state = any_field.new_zeros((*any_field.shape[1:-1], self._width(spec)))
         values: list[Tensor] = []
-        for time in range(known.shape[0]):
+        for time in range(any_field.shape[0]):
             state, value = self.update(state, _Moment(recording, spec, time))
             values.append(value)
         return torch.stack(values)

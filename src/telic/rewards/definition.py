@@ -108,10 +108,10 @@ class SourceDefinition:
         similar = [name for name, kind in kinds.items() if callable(getattr(kind, "compute", None))]
         if similar:
             return self._last(similar)
-        found = [name for name, value in own.items() if isinstance(value, types.FunctionType)]
+        functions = [name for name, value in own.items() if isinstance(value, types.FunctionType)]
         raise RewardError(
             f"{self._text.label} defines no reward"
-            + (f" (only {', '.join(found)})." if found else "."),
+            + (f" (only {', '.join(functions)})." if functions else "."),
             hint="Define a class with compute(self, obs, action, next_obs, info) deriving from "
             "RewardFunction, or a function reward_fn(obs, action, next_obs, info).",
         )

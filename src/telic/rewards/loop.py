@@ -79,7 +79,7 @@ class LoopedRunner:
     def run(self, obs: Tensor, action: Tensor, next_obs: Tensor, info: Info) -> RewardStep:
         """Reward one step; see `Runner.run`."""
         actions: Iterable[Any] = to_rows(action) if action.is_floating_point() else integers(action)
-        given = zip(
+        calls = zip(
             self.instances,
             to_rows(obs),
             actions,
@@ -91,7 +91,7 @@ class LoopedRunner:
         try:
             # A division by zero shows as inf and is reported as such, not as a warning per step.
             with np.errstate(all=self._on_bad_number, under="ignore"):
-                for instance, *row in given:
+                for instance, *row in calls:
                     results.append(instance.call(*row))
         except Exception as error:
             width = action.shape[-1] if action.ndim > 1 else 1

@@ -183,17 +183,17 @@ def _blame(
 
 def _about_info(reward: Reward, recording: TransitionRecording) -> list[RewardFinding]:
     source = reward.definition.source if reward.definition else None
-    known = recording.transitions[0].info
+    info = recording.transitions[0].info
     if source is None:
         return []
-    offered = [*known, "mj_data", "mj_model"]
-    found: list[RewardFinding] = []
+    offered = [*info, "mj_data", "mj_model"]
+    findings: list[RewardFinding] = []
     for asked in source.scan.optional_info:
-        if asked.what not in known and asked.what not in offered:
+        if asked.what not in info and asked.what not in offered:
             what, hint = unknown_info(asked.what, offered)
             message = f"{place(source, asked.line)}: {what}, so the default is always used. {hint}"
-            found.append(RewardFinding(name="unknown_info", message=message))
-    return found
+            findings.append(RewardFinding(name="unknown_info", message=message))
+    return findings
 
 
 def _about_terms(reward: Reward, outcome: ReplayResult) -> list[RewardFinding]:
@@ -277,20 +277,20 @@ def _about_manners(
         for moment in recording.transitions[:_CALLS]:
             changed.update(dict.fromkeys(_row_call(reward, definition, moment)))
     source = definition.source
-    found = [_changes_inputs(definition, list(changed))] if changed else []
+    findings = [_changes_inputs(definition, list(changed))] if changed else []
     if scalars and source and source.scan.batched:
-        found.append(_scalar_terms(source, list(scalars)))
-    return found
+        findings.append(_scalar_terms(source, list(scalars)))
+    return findings
 
 
 def _batched_call(runner: BatchedRunner, moment: Transition) -> tuple[list[str], Any]:
     """Return the inputs that a call changes, and its result."""
-    given = [getattr(moment, name).clone() for name in _INPUTS]
+    inputs = [getattr(moment, name).clone() for name in _INPUTS]
     info = runner.lend(moment.info)
-    result = runner.instance.call(given[0], given[1], given[2], info)
+    result = runner.instance.call(inputs[0], inputs[1], inputs[2], info)
     changed = [
         name
-        for name, value in zip(_INPUTS, given, strict=True)
+        for name, value in zip(_INPUTS, inputs, strict=True)
         if not torch.equal(value, getattr(moment, name))
     ]
     lent = {name: moment.info[name] for name in info.lent}
@@ -302,20 +302,20 @@ def _row_call(reward: Reward, definition: Definition, moment: Transition) -> lis
     """Return the inputs of the first environment that a fresh instance changes."""
     reader = RowReader(definition.source.scan if definition.source else None)
     instance = definition.create(reward.new_weights)
-    given, kept = [
+    inputs, untouched = [
         [_first_row(getattr(moment, name)) for name in _INPUTS]
         + [reader.read(moment.info, len(moment.obs))[0]]
         for _ in range(2)
     ]
     with np.errstate(all="ignore"):
-        instance.call(given[0], given[1], given[2], given[3])
+        instance.call(inputs[0], inputs[1], inputs[2], inputs[3])
     changed = [
         name
-        for name, one, other in zip(_INPUTS, given, kept, strict=False)
+        for name, one, other in zip(_INPUTS, inputs, untouched, strict=False)
         if not _equal(one, other)
     ]
-    fields = {name: value for name, value in kept[-1].items() if not name.startswith("mj_")}
-    changed += [f'info["{k}"]' for k, v in fields.items() if not _equal(v, given[-1].get(k))]
+    fields = {name: value for name, value in untouched[-1].items() if not name.startswith("mj_")}
+    changed += [f'info["{k}"]' for k, v in fields.items() if not _equal(v, inputs[-1].get(k))]
     return changed
 
 

@@ -107,9 +107,9 @@ def _is_code(value: Any) -> bool:
 def _values(holder: Any) -> list[tuple[str, Any]]:
     if isinstance(holder, types.FunctionType):
         cells = zip(holder.__code__.co_freevars, holder.__closure__ or (), strict=True)
-        found = [(name, cell.cell_contents) for name, cell in cells if not _is_empty(cell)]
-        found += [(f"default {i}", each) for i, each in enumerate(holder.__defaults__ or ())]
-        return found + list(holder.__dict__.items())
+        values = [(name, cell.cell_contents) for name, cell in cells if not _is_empty(cell)]
+        values += [(f"default {i}", each) for i, each in enumerate(holder.__defaults__ or ())]
+        return values + list(holder.__dict__.items())
     names: dict[str, Any] = holder if is_dict(holder) else vars(cast("object", holder))
     return [
         (name, value)

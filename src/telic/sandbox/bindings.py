@@ -80,44 +80,44 @@ def methods_of(node: ast.ClassDef) -> frozenset[str]:
 
 def gather(tree: ast.Module, paths: frozenset[str]) -> Bindings:
     """Collect what the source binds; `paths` are the dotted names of the known modules."""
-    found = Bindings()
+    bindings = Bindings()
     for node in ast.walk(tree):
-        found.assigned.update(names_bound_by(node))
+        bindings.assigned.update(names_bound_by(node))
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
-                found.names.update(each.arg for each in parameters(node))
+                bindings.names.update(each.arg for each in parameters(node))
             case ast.ClassDef():
-                found.classes.add(node.name)
-                found.methods |= methods_of(node)
+                bindings.classes.add(node.name)
+                bindings.methods |= methods_of(node)
                 for each in in_class_body(node):
-                    found.attributes.update(names_bound_by(each))
+                    bindings.attributes.update(names_bound_by(each))
             case ast.Attribute(ctx=ast.Store(), attr=attribute):
-                found.attributes.add(attribute)
+                bindings.attributes.add(attribute)
             case ast.Import() | ast.ImportFrom():
-                _gather_import(node, paths, found)
+                _gather_import(node, paths, bindings)
             case _:
                 pass
-    found.names |= found.assigned
+    bindings.names |= bindings.assigned
     for name, path in PREDEFINED.items():
-        if name not in found.names | found.imported:
-            found.modules[name] = path
-    found.classes |= CLASSES - found.names
-    return found
+        if name not in bindings.names | bindings.imported:
+            bindings.modules[name] = path
+    bindings.classes |= CLASSES - bindings.names
+    return bindings
 
 
 def _gather_import(
-    node: ast.Import | ast.ImportFrom, paths: frozenset[str], found: Bindings
+    node: ast.Import | ast.ImportFrom, paths: frozenset[str], bindings: Bindings
 ) -> None:
     for alias in node.names:
         if isinstance(node, ast.Import):
             top = alias.name.partition(".")[0]
-            found.imported.add(alias.asname or top)
-            found.modules[alias.asname or top] = alias.name if alias.asname else top
+            bindings.imported.add(alias.asname or top)
+            bindings.modules[alias.asname or top] = alias.name if alias.asname else top
             continue
         bound = alias.asname or alias.name
         path = f"{node.module}.{alias.name}"
-        found.imported.add(bound)
+        bindings.imported.add(bound)
         if path in paths:
-            found.modules[bound] = path
+            bindings.modules[bound] = path
         elif alias.name in CLASSES:
-            found.classes.add(bound)
+            bindings.classes.add(bound)

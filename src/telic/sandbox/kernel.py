@@ -103,10 +103,10 @@ def drop_capabilities() -> None:
                 prctl(PR_CAPBSET_DROP, capability)
             except OSError:  # an ordinary user has none to drop; this kernel knows fewer
                 break
-    held = _capabilities_held()
-    kept = held & (1 << _CAP_DAC_OVERRIDE)
+    permitted = _capabilities_held()
+    remaining = permitted & (1 << _CAP_DAC_OVERRIDE)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
-    low, high = kept & 0xFFFFFFFF, kept >> 32
+    low, high = remaining & 0xFFFFFFFF, remaining >> 32
     data = (ctypes.c_uint32 * 6)(low, low, 0, high, high, 0)  # effective, permitted, inheritable
     call(_CAPSET[MACHINE], _pointer(header), _pointer(data))
 

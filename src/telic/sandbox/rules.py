@@ -125,7 +125,7 @@ class Inspector:
     def visit_Name(self, node: ast.Name, scope: LexicalScope) -> None:
         """Check a name that is read."""
         name = node.id
-        known = name in self.bound.names or name in self.bound.imported
+        is_defined = name in self.bound.names or name in self.bound.imported
         if not isinstance(node.ctx, ast.Load):
             return
         if scope.methods and name in scope.methods:
@@ -141,7 +141,7 @@ class Inspector:
                 self.refuse(node, f'the class "{name}" as a value', f"Make an object: {name}(...).")
         elif name in CALL_ONLY and id(node) not in self._called:
             self.refuse(node, f'"{name}" as a value', f"Call it: {name}(...).")
-        elif not known and name not in BUILTINS and name != "__name__":
+        elif not is_defined and name not in BUILTINS and name != "__name__":
             self.refuse_unknown(node)
 
     def refuse_unknown(self, node: ast.Name) -> None:
@@ -330,11 +330,13 @@ class Inspector:
 
     def check_decorators(self, node: ast.ClassDef | ast.FunctionDef) -> None:
         """Allow property, staticmethod and classmethod on functions, nothing on classes."""
-        for each in node.decorator_list:
-            is_plain = isinstance(each, ast.Name) and each.id in DECORATORS - self.bound.names
+        for decorator in node.decorator_list:
+            is_plain = (
+                isinstance(decorator, ast.Name) and decorator.id in DECORATORS - self.bound.names
+            )
             if not is_plain or isinstance(node, ast.ClassDef):
                 fix = "Only @property, @staticmethod and @classmethod: call the function instead."
-                self.refuse(each, "this decorator", fix)
+                self.refuse(decorator, "this decorator", fix)
 
     def visit_FunctionDef(self, node: ast.FunctionDef, scope: LexicalScope) -> None:
         """Check decorators and defaults outside, the body inside the function."""
@@ -363,9 +365,9 @@ class Inspector:
 
     def enter(self, node: Function, scope: LexicalScope) -> LexicalScope:
         """Check parameters and defaults, and return the scope of the body."""
-        names = [each.arg for each in parameters(node)]
-        for each in parameters(node):
-            if is_dunder(each.arg) or each.arg in self.bound.modules:
-                self.refuse(each, f'the parameter "{each.arg}"', "Choose another name.")
+        names = [parameter.arg for parameter in parameters(node)]
+        for parameter in parameters(node):
+            if is_dunder(parameter.arg) or parameter.arg in self.bound.modules:
+                self.refuse(parameter, f'the parameter "{parameter.arg}"', "Choose another name.")
         self.visit_all([*node.args.defaults, *node.args.kw_defaults], scope)
         return LexicalScope(None if scope.self_name in names else scope.self_name)

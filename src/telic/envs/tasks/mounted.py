@@ -48,10 +48,6 @@ class InvertedPendulum(Task[InvertedPendulumArguments]):
         super().__init__(arguments, sim)
         self.obs_names = position_names(sim.model) + velocity_names(sim.model)
 
-    def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, Tensor]:
-        """Start near the default pose."""
-        return self.start_near_default(seed, episode, self.arguments.reset_noise_scale)
-
     def observe(self) -> Tensor:
         """Observe positions and velocities of cart and pole."""
         return torch.cat((self.qpos, self.qvel), dim=1)
@@ -81,6 +77,7 @@ class InvertedDoublePendulum(Task[InvertedDoublePendulumArguments]):
     id = "InvertedDoublePendulum-v5"
     description = "A cart with a pole on a pole; its own task is to keep both up."
     Arguments = InvertedDoublePendulumArguments
+    normal_velocities = True
     meanings: ClassVar = {
         "reward_survive": "reward while the tip is above 1 m",
         "distance_penalty": "minus the penalty for the tip being away from its place",
@@ -95,11 +92,6 @@ class InvertedDoublePendulum(Task[InvertedDoublePendulumArguments]):
         super().__init__(arguments, sim)
         self._tip = sim.field("site_xpos")[:, 0]
         self._constraint = sim.field("qfrc_constraint")[:, :1]
-
-    def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, Tensor]:
-        """Start near the default pose, with normal velocities."""
-        scale = self.arguments.reset_noise_scale
-        return self.start_near_default(seed, episode, scale, normal_velocity=True)
 
     def observe(self) -> Tensor:
         """Observe the cart, sines and cosines of the poles, and velocities and force cut at 10."""

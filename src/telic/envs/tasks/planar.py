@@ -48,6 +48,7 @@ class HalfCheetah(Task[HalfCheetahArguments]):
     id = "HalfCheetah-v5"
     description = "A two-legged robot in the vertical plane; its own task is to run forward fast."
     Arguments = HalfCheetahArguments
+    normal_velocities = True
     meanings: ClassVar = {
         "x_position": "position along x, m",
         "x_velocity": "mean velocity along x over the step, m/s",
@@ -62,11 +63,6 @@ class HalfCheetah(Task[HalfCheetahArguments]):
         self._seen = self.qpos[:, hidden:]
         self._x = self.qpos[:, :1]
         self.obs_names = position_names(sim.model)[hidden:] + velocity_names(sim.model)
-
-    def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, Tensor]:
-        """Start near the default pose, with normal velocities."""
-        scale = self.arguments.reset_noise_scale
-        return self.start_near_default(seed, episode, scale, normal_velocity=True)
 
     def observe(self) -> Tensor:
         """Observe joint positions and velocities."""
@@ -147,10 +143,6 @@ class Walker2d(Task[Walker2dArguments]):
             "x_position": lambda read: read("qpos")[:, 0],
             "z_distance_from_origin": lambda read: read("qpos")[:, 1] - height,
         }
-
-    def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, Tensor]:
-        """Start near the default pose."""
-        return self.start_near_default(seed, episode, self.arguments.reset_noise_scale)
 
     def observe(self) -> Tensor:
         """Observe joint positions, and velocities cut at 10."""
@@ -236,10 +228,6 @@ class Swimmer(Task[SwimmerArguments]):
         self._seen = self.qpos[:, hidden:]
         self._place = self.qpos[:, :2]
         self.obs_names = position_names(sim.model)[hidden:] + velocity_names(sim.model)
-
-    def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, Tensor]:
-        """Start near the default pose."""
-        return self.start_near_default(seed, episode, self.arguments.reset_noise_scale)
 
     def observe(self) -> Tensor:
         """Observe joint positions and velocities."""

@@ -67,6 +67,7 @@ class Ant(Task[AntArguments]):
         "A four-legged robot; its own task is to walk towards +x without falling or jumping."
     )
     Arguments = AntArguments
+    normal_velocities = True
     meanings: ClassVar = {
         "x_position": "position of the torso along x, m",
         "y_position": "position of the torso along y, m",
@@ -98,11 +99,6 @@ class Ant(Task[AntArguments]):
         self.obs_names = position_names(model)[hidden:] + velocity_names(model)
         if arguments.include_cfrc_ext_in_observation:
             self.obs_names += by_body("cfrc_ext", bodies[1:], _FORCE_PARTS)
-
-    def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, Tensor]:
-        """Start near the default pose, with normal velocities."""
-        scale = self.arguments.reset_noise_scale
-        return self.start_near_default(seed, episode, scale, normal_velocity=True)
 
     def observe(self) -> Tensor:
         """Observe joint positions and velocities, and contact forces."""
@@ -276,10 +272,6 @@ class Humanoid(Task[HumanoidArguments]):
         # Row 0, the world's subtree, has the centre of mass of all; it lags qpos by one substep.
         self._centre = sim.field("subtree_com")[:, 0, :2]
 
-    def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, Tensor]:
-        """Start near the default pose."""
-        return self.start_near_default(seed, episode, self.arguments.reset_noise_scale)
-
     def observe(self) -> Tensor:
         """Observe positions, velocities, inertias, actuator and contact forces."""
         return self._body.observe()
@@ -333,10 +325,6 @@ class HumanoidStandup(Task[HumanoidStandupArguments]):
             **_READERS,
             "z_distance_from_origin": lambda read: read("qpos")[:, 2] - height,
         }
-
-    def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, Tensor]:
-        """Start near the default pose, on the back."""
-        return self.start_near_default(seed, episode, self.arguments.reset_noise_scale)
 
     def observe(self) -> Tensor:
         """Observe positions, velocities, inertias, actuator and contact forces."""

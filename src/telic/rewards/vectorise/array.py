@@ -63,13 +63,13 @@ def numbers(*values: Any) -> tuple[Any, ...]:
 
     Sums of truth values differ between Python (2) and numpy (True), so two of them are refused.
     """
-    given = [each if is_number(each) else tensor_of(each) for each in values]
-    truths = [isinstance(each, Tensor) and each.dtype is torch.bool for each in given]
+    operands = [each if is_number(each) else tensor_of(each) for each in values]
+    truths = [isinstance(each, Tensor) and each.dtype is torch.bool for each in operands]
     if all(truths):
         raise NotVectorisable("arithmetic with truth values; write float(...) around each")
     return tuple(
         each.double() if isinstance(each, Tensor) and each.dtype is not torch.float64 else each
-        for each in given
+        for each in operands
     )
 
 

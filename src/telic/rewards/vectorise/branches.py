@@ -239,23 +239,23 @@ def _assigned(body: list[ast.stmt]) -> list[str] | None:
     for statement in body:
         match statement:
             case ast.Pass() | ast.Expr(value=ast.Constant()):
-                found: list[str] | None = []
+                assigned: list[str] | None = []
             case ast.Assign(targets=targets):
-                found = _targets(targets)
+                assigned = _targets(targets)
             case ast.AugAssign(target=target):
-                found = _targets([target])
+                assigned = _targets([target])
             case ast.AnnAssign(target=target) if statement.value is not None:
-                found = _targets([target])
+                assigned = _targets([target])
             case ast.If():
-                found = _assigned([*statement.body, *statement.orelse])
+                assigned = _assigned([*statement.body, *statement.orelse])
             case ast.For(target=target, orelse=[]):
                 inner, own = _assigned(statement.body), _targets([target])
-                found = None if inner is None or own is None else [*own, *inner]
+                assigned = None if inner is None or own is None else [*own, *inner]
             case _:
-                found = None
-        if found is None:
+                assigned = None
+        if assigned is None:
             return None
-        names.update(dict.fromkeys(found))
+        names.update(dict.fromkeys(assigned))
     return list(names)
 
 

@@ -210,12 +210,12 @@ class _Recorder(TorchDispatchMode):
         if any(id(each) in self.varying for each in tree_leaves((args, kwargs))):
             if func._schema.is_mutable:
                 raise NotVectorisable("a value that is changed in place")
-            made = [each for each in tree_leaves(result) if isinstance(each, Tensor)]
-            self.varying.update(map(id, made))
+            tensors = [each for each in tree_leaves(result) if isinstance(each, Tensor)]
+            self.varying.update(map(id, tensors))
             self.steps.append(
-                _Step(func, args, kwargs, list(map(id, made)), isinstance(result, Tensor))
+                _Step(func, args, kwargs, list(map(id, tensors)), isinstance(result, Tensor))
             )
-            self._alive.append((args, kwargs, made))
+            self._alive.append((args, kwargs, tensors))
         return result
 
 
@@ -235,9 +235,9 @@ def _program(recorder: _Recorder, inputs: list[Tensor], outputs: tuple[Tensor, .
         scope[f"do_{number}"] = operation
         arguments = [_written(each, names, scope) for each in step.args]
         arguments += [f"{k}={_written(v, names, scope)}" for k, v in step.kwargs.items()]
-        made = [f"value_{number}_{i}" for i in range(len(step.results))]
-        names.update(zip(step.results, made, strict=True))
-        target = made[0] if step.is_single else f"{', '.join(made)},"
+        variables = [f"value_{number}_{i}" for i in range(len(step.results))]
+        names.update(zip(step.results, variables, strict=True))
+        target = variables[0] if step.is_single else f"{', '.join(variables)},"
         lines.append(f"    {target} = do_{number}({', '.join(arguments)})")
     results = "".join(f"{_written(each, names, scope)}, " for each in outputs)
     lines.append(f"    return ({results})")
