@@ -29,9 +29,9 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv
 
+from telic.training.job import PpoSettings
 from telic.training.presets import preset
 from telic.training.sb3.policy import normalised, ppo_arguments
-from telic.training.settings import PpoSettings
 
 Vector = Literal["dummy", "subproc"]
 _ENDLESS = 10**12

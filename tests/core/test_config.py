@@ -4,7 +4,7 @@ import pytest
 
 from telic.core.config import read_value
 from telic.errors import ConfigError
-from telic.training.settings import PpoSettings
+from telic.training.job import PpoSettings
 
 
 def test_dotted_assignments_change_values_and_keep_the_original():

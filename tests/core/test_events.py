@@ -34,7 +34,7 @@ from telic.search.records import SearchRunSummary as SearchRunSummary
 from telic.session.forecast import Forecast
 from telic.session.spending import Left, Spending
 from telic.training.evaluate import EvaluationRecord
-from telic.training.summary import RunSummary
+from telic.training.recorder import RunSummary
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "events.md"
 

@@ -14,7 +14,7 @@ from telic.storage.files import read_json
 from telic.storage.layout import RunFolder
 from telic.training import plan as planning
 from telic.training.gpu import Sizes, memory_plan, require_memory
-from telic.training.loop import collect
+from telic.training.loop import collecting
 from telic.training.plan import plan
 from telic.training.presets import GPU_ENVS, preset, share
 from telic.training.run import execute
@@ -117,11 +117,11 @@ def batches(job, recorded, count=5):
         probe(reward, envs.probe)
     setup = build(job, rewards, envs.training)
     if not recorded:
-        setup.collector.replayed.obstacle = "the test wants it so"
+        setup.collector.graphed.obstacle = "the test wants it so"
     setup.collector.start(stagger=True)
     kept = []
     for i in range(count):
-        batch = collect(setup, i)
+        batch = collecting(setup, i)()
         kept.append({name: getattr(batch, name).clone() for name in ("inputs", "rewards", "done")})
     return kept, setup
 
@@ -133,7 +133,7 @@ def test_a_recording_does_what_the_operations_do(reward):
     job = gpu_job(reward=[reward], env_args={"max_episode_steps": 20})
     recorded, setup = batches(job, recorded=True)
     eager, _ = batches(job, recorded=False)
-    assert setup.collector.replayed.is_recorded
+    assert setup.collector.graphed.is_recorded
     for mine, theirs in zip(recorded, eager, strict=True):
         assert mine["done"].equal(theirs["done"])
         # physics adds up forces in no fixed order, and chaos does the rest: compare the bulk

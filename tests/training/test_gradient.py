@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from telic.training.gradient import Samples, gradient
+from telic.training.job import PpoSettings
 from telic.training.networks import Shape
 from telic.training.population import Population
-from telic.training.settings import PpoSettings
 
 GENERATOR = torch.Generator().manual_seed(0)
 
@@ -15,7 +15,9 @@ def loss(population, actor, flat, samples):
     """The PPO loss as one would write it down."""
     views = population.networks.views(flat)
     part = actor.part(samples.inputs)
-    outputs, values = population.networks.act_and_value(views, part, samples.inputs)
+    networks = population.networks
+    outputs = networks.act(views, part)
+    values = networks.value(views, part if networks.shape.shared_value else samples.inputs)
     log_probs = population.distribution.log_prob(outputs, views.log_std, samples.actions)
     ratio = (log_probs - samples.log_probs).exp()
     clip = population.clip

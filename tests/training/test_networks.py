@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from telic.training.job import PpoSettings
 from telic.training.networks import Networks, Shape
-from telic.training.settings import PpoSettings
 
 
 def networks(**changes) -> Networks:
@@ -40,13 +40,16 @@ def test_weights_are_orthogonal_and_the_policy_starts_near_zero():
     assert torch.equal(views.log_std, torch.full((2, 2), -0.5))
 
 
-def test_shared_layers_give_the_same_values_together_and_apart():
+def test_a_shared_critic_reads_the_values_off_the_actors_last_hidden_layer():
     net = networks(shared_value=True)
     views = net.views(start(net, 2))
-    x = torch.randn(2, 6, 5)
-    means, values = net.act_and_value(views, x, x)
-    torch.testing.assert_close(means, net.act(views, x))
-    torch.testing.assert_close(values, net.value(views, x))
+    x = hidden = torch.randn(2, 6, 5)
+    for layer in views.actor[:-1]:
+        hidden = net.activate(net.affine(layer, hidden))
+    torch.testing.assert_close(net.act(views, x), net.affine(views.actor[-1], hidden))
+    torch.testing.assert_close(
+        net.value(views, x), net.affine(views.critic[-1], hidden).squeeze(-1)
+    )
     assert net.size < networks().size
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from telic.training.normalise import Moments, ReturnScale, Scaling
+from telic.training.population import Moments, ReturnScale, Scaling
 
 ALIVE = torch.ones(2, dtype=torch.bool)
 

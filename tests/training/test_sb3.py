@@ -13,6 +13,7 @@ from telic.storage.files import read_json
 from telic.storage.layout import RunFolder
 from telic.storage.scalars import read_rows
 from telic.training.export.bundle import export_run
+from telic.training.job import PpoSettings
 from telic.training.plan import plan
 from telic.training.policy import load_policy, save_policy
 from telic.training.run import find_unfinished, status_of
@@ -20,7 +21,6 @@ from telic.training.sb3 import execute, execute_sb3
 from telic.training.sb3.env import BatchedEnv
 from telic.training.sb3.policy import DEFAULTS, adopt, normalised, not_honoured, ppo_arguments
 from telic.training.sb3.worker import _solo
-from telic.training.settings import PpoSettings
 from telic.training.setup import build, load_rewards, make_env
 from tests.heard import Heard
 

@@ -31,8 +31,8 @@ from telic.judges.trial import Trial, failure, try_out
 from telic.judges.verdict import Verdict
 from telic.llm import Models
 from telic.storage.files import once, read_record
+from telic.training.job import PpoSettings
 from telic.training.presets import for_device, preset
-from telic.training.settings import PpoSettings
 
 # Factors for what only makes sense beside the preset, plain ranges for the rest; a preset that lies
 # outside of one widens it, so that nothing is moved away from where it usually is.

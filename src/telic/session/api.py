@@ -29,7 +29,7 @@ from telic.session.work import Work
 from telic.storage.files import JsonLines, read_record, write_json
 from telic.storage.layout import SessionFolder, list_sessions, new_session
 from telic.storage.locks import RunLock, lock_holder
-from telic.training.kernels import compiling_ahead
+from telic.training.gpu import compiling_ahead
 
 _LIMITS = ("max_calls", "max_usd", "max_hours", "max_steps")
 

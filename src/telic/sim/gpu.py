@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from telic.errors import BadEnvironment, ConfigError, MissingExtra, ResourceError, UnknownName
-from telic.sim.recording import launch
+from telic.sim.cuda_graph import launch
 from telic.sim.warp_model import Room, adapt, room_for
 
 _STATE = ("time", "qpos", "qvel", "act", "qacc_warmstart", "ctrl", "mocap_pos", "mocap_quat")

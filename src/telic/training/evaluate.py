@@ -12,11 +12,11 @@ from telic.core.config import Record
 from telic.core.seeds import derive
 from telic.core.stats import bootstrap
 from telic.envs.vector import VecEnv
+from telic.sim.cuda_graph import GraphedCallable
 from telic.storage.trajectories import Trajectory, TrajectoryFacts
 from telic.training.job import TrainJob
 from telic.training.networks import Networks
 from telic.training.population import Actor
-from telic.training.replayed import Replayed
 from telic.training.rollout import ActionMap
 from telic.training.scoring import Scoring
 
@@ -73,7 +73,7 @@ class Evaluator:
         self._to_env = ActionMap(env)
         self._actor: Actor | None = None
         self._obs = self._live = torch.empty(0)
-        self._replayed = Replayed(self._some_steps, [self, env, scoring], env.device)
+        self._graphed = GraphedCallable(self._some_steps, [self, env, scoring], env.device)
         self._fields = [name for name in RECORDED if name in env.spec.info_keys]
 
     @staticmethod
@@ -116,7 +116,7 @@ class Evaluator:
         pieces: list[dict[str, Tensor]] = []
         # In pieces: asking whether all have ended costs a synchronisation on a GPU.
         for _ in range(0, self.limit, _PIECE):
-            piece = self._replayed()
+            piece = self._graphed()
             pieces.append({name: value.cpu() for name, value in piece.items()})
             if not self._live.any():
                 break

@@ -1,13 +1,24 @@
-"""What training on a GPU needs before it starts: room in its memory, kernels, open devices."""
+"""What training on a GPU needs before it starts: room in its memory, kernels, open devices.
+
+As a program, `python -m telic.training.gpu HalfCheetah-v5`, it leaves the kernels in Warp's cache.
+"""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from telic.errors import ResourceError
-from telic.training.job import TrainJob
-from telic.training.settings import PpoSettings
+from telic.storage.locks import taking_turns
+from telic.training.job import PpoSettings, TrainJob
+
+if TYPE_CHECKING:
+    from telic.envs.vector import VecEnv
 
 _FLOAT = 4
 _KEPT_BATCHES = 4
@@ -81,3 +92,42 @@ def device_files() -> list[Path]:
 def is_gpu(job: TrainJob) -> bool:
     """Say whether a job runs on a GPU."""
     return job.device != "cpu"
+
+
+def compile_all(envs: Iterable[VecEnv]) -> None:
+    """Compile all that environments on a GPU may need; who comes second finds it in the cache."""
+    import warp
+
+    warp.init()
+    with taking_turns(Path(str(warp.config.kernel_cache_dir)) / "telic.lock"):
+        for env in envs:
+            env.compile()
+
+
+@contextmanager
+def compiling_ahead(env: str, env_args: dict[str, Any], device: str) -> Iterator[None]:
+    """Compile in another process while this one does something else; on a CPU do nothing.
+
+    Nobody waits for it here: training that begins before it is done waits in `compile_all`.
+    """
+    if device == "cpu":
+        yield
+        return
+    command = [sys.executable, "-m", __name__, env, json.dumps(env_args), device]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def main(env: str, env_args: str = "{}", device: str = "cuda") -> None:
+    """Compile for an environment as it is for training; how many there are makes no difference."""
+    from telic.envs import make
+
+    compile_all([make(env, num_envs=16, device=device, **json.loads(env_args))])
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -12,8 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from telic.training.distribution import Toward
-from telic.training.networks import Layer, Networks
+from telic.training.networks import Layer, Networks, Toward
 from telic.training.population import Actor, Population
 
 

@@ -1,102 +1,91 @@
 """THE MAIN FLOW of training: collect, learn, record, evaluate, save.
 
-While the learner works on one batch, the collector already fills the next one with the policies as
-they were before that update; `experience.digest` corrects for the difference. So physics and
+On processors the next batch is collected while the learner works on this one, with the policies as
+they were before that update; `ppo.make_samples` corrects for the difference. So physics and
 learning keep all processors busy, in an order that does not depend on timing: the same seed gives
 the same numbers, and a resumed run the numbers of an uninterrupted one. On a GPU, collecting and
-learning are recordings that take turns, and all writing is done while the next batch is collected.
+learning are CUDA graphs that take turns, and all writing is done while the next batch is collected.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import NamedTuple
 
+from torch import Tensor
+
+from telic.errors import TrainingFailed
 from telic.training import checkpoint
 from telic.training.checkpoint import Progress
 from telic.training.evaluate import Evaluator
-from telic.training.learner import Learner
-from telic.training.record import Recorder
+from telic.training.ppo import Learner
+from telic.training.recorder import Recorder
 from telic.training.rollout import Batch
 from telic.training.setup import Setup
-from telic.training.soundness import retire_unsound, unsound_batch
 
 
 def train(
     setup: Setup, evaluator: Evaluator, recorder: Recorder, should_stop: Callable[[], bool]
 ) -> bool:
     """Train to the end or until asked to stop; returns whether it got to the end."""
-    job, population, collector = setup.job, setup.population, setup.collector
-    learner = Learner(population)
-    evaluate_after = set(job.evaluation_iterations())
     progress = checkpoint.restore(recorder.run.state, setup)
     if progress is None:
-        collector.start(stagger=job.settings.stagger)
+        setup.collector.start(stagger=setup.job.settings.stagger)
         progress = Progress(0, 0.0, None)
     recorder.begin(progress)
-    clock = Clock(progress.seconds)
+    training = Training(setup, evaluator, recorder, should_stop, progress)
+    batch = progress.pending or training.collect()
+    if setup.job.settings.overlap:
+        return collect_ahead(training, batch)
+    return take_turns(training, batch)
 
+
+def collect_ahead(training: Training, batch: Batch) -> bool:
+    """The schedule of processors: a thread collects the next batch while we learn from this one."""
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="collect") as ahead:
-        iteration = progress.iteration
-        batch = progress.pending or collect(setup, iteration)
-        while iteration < job.iterations:
-            is_last = iteration + 1 == job.iterations
-            following = None if is_last else _start_next(setup, ahead, iteration + 1)
-
-            retire_unsound(setup, batch, unsound_batch(batch), recorder)
-            population.anneal(iteration / job.iterations)
-            learning = time.perf_counter()
-            stats, explained = learner.learn(batch, iteration)
-            numbers = recorder.numbers(stats, explained)
-            learning = time.perf_counter() - learning
-            retire_unsound(setup, batch, ~stats.finite, recorder)
-            ended = setup.tracker.update(batch)
-            iteration += 1
-            stop = should_stop()
-            saving = stop or recorder.save_is_due()
-            goes_on = not (is_last or saving or following)
-            if goes_on:  # a GPU collects while we write down how it went
-                batch = collect(setup, iteration)
-            recorder.iteration(iteration, numbers, ended, clock.seconds(), learning)
-            if saving or is_last:
-                recorder.complaints(setup.env.complaints())
-            if iteration in evaluate_after:
-                started = time.perf_counter()
-                evaluation = evaluator.evaluate(population.actor(), recorder.step)
-                recorder.evaluation(evaluation, setup, time.perf_counter() - started)
-            if is_last:
+        while not training.is_done:
+            following = None
+            if not training.is_last:
+                following = ahead.submit(collecting(training.setup, training.iteration + 1))
+            result = training.learn(batch)
+            training.record(result)
+            if following is None:
                 return True
-
-            if following:
-                batch = following.result()
-            if saving:
-                pending = batch if following else None
-                checkpoint.save(
-                    recorder.run.state, setup, Progress(iteration, clock.seconds(), pending)
-                )
-                recorder.saved()
-                if stop:
-                    return False
-                if not following:
-                    batch = collect(setup, iteration)
+            batch = following.result()
+            if result.saves:
+                training.save(pending=batch)
+            if result.stops:
+                return False
     return True
 
 
-def collect(setup: Setup, iteration: int) -> Batch:
-    """Collect the batch of an iteration with the policies as they are now."""
-    population = setup.population
-    return setup.collector.collect(
-        population.actor(), population.noise(iteration), population.alive.clone()
-    )
+def take_turns(training: Training, batch: Batch) -> bool:
+    """The schedule of a GPU, which collects the next batch while we write down how it went."""
+    while not training.is_done:
+        result = training.learn(batch)
+        is_ahead = not (training.is_done or result.saves)
+        if is_ahead:
+            batch = training.collect()
+        training.record(result)
+        if training.is_done:
+            return True
+        if result.saves:
+            training.save(pending=None)
+        if result.stops:
+            return False
+        if not is_ahead:
+            batch = training.collect()
+    return True
 
 
-def _start_next(setup: Setup, ahead: ThreadPoolExecutor, iteration: int) -> Future[Batch] | None:
-    if not setup.job.settings.overlap:
-        return None
+def collecting(setup: Setup, iteration: int) -> Callable[[], Batch]:
+    """Return what collects the batch of an iteration with the policies as they are now."""
     population = setup.population
-    # Everything the other thread reads is copied here, before learning goes on.
-    return ahead.submit(
+    # Everything that another thread reads is copied here, before learning goes on.
+    return partial(
         setup.collector.collect,
         population.actor(),
         population.noise(iteration),
@@ -104,13 +93,142 @@ def _start_next(setup: Setup, ahead: ThreadPoolExecutor, iteration: int) -> Futu
     )
 
 
-class Clock:
-    """Training time over all sessions of a run."""
+class IterationResult(NamedTuple):
+    """How an iteration went, and what shall follow."""
 
-    def __init__(self, before: float) -> None:
-        self._before = before
-        self._start = time.perf_counter()
+    numbers: dict[str, list[float]]
+    """by name, per member"""
+    ended: list[int]
+    """episodes that ended, per member"""
+    learning_s: float
+    saves: bool
+    stops: bool
 
-    def seconds(self) -> float:
-        """Return the seconds trained so far."""
-        return self._before + time.perf_counter() - self._start
+
+class Training:
+    """A training under way: its parts, and how far it is."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        evaluator: Evaluator,
+        recorder: Recorder,
+        should_stop: Callable[[], bool],
+        progress: Progress,
+    ) -> None:
+        self.setup = setup
+        self.evaluator = evaluator
+        self.recorder = recorder
+        self.should_stop = should_stop
+        self.iteration = progress.iteration
+        """batches learned from"""
+        self._learner = Learner(setup.population)
+        self._evaluate_after = set(setup.job.evaluation_iterations())
+        self._since = time.perf_counter() - progress.seconds
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the next batch to learn from is the last one."""
+        return self.iteration + 1 == self.setup.job.iterations
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all batches are learned from."""
+        return self.iteration >= self.setup.job.iterations
+
+    def collect(self) -> Batch:
+        """Collect the next batch to learn from."""
+        return collecting(self.setup, self.iteration)()
+
+    def learn(self, batch: Batch) -> IterationResult:
+        """Learn from a batch; members whose numbers are no numbers are taken out."""
+        setup, recorder = self.setup, self.recorder
+        retire_unsound(setup, batch, unsound_batch(batch), recorder)
+        setup.population.anneal(self.iteration / setup.job.iterations)
+        started = time.perf_counter()
+        learned = self._learner.learn(batch, self.iteration)
+        numbers = recorder.numbers(learned)
+        learning_s = time.perf_counter() - started
+        retire_unsound(setup, batch, ~learned.stats.finite, recorder)
+        ended = setup.tracker.update(batch)
+        self.iteration += 1
+        stops = self.should_stop()
+        saves = stops or recorder.save_is_due()
+        return IterationResult(numbers, ended, learning_s, saves, stops)
+
+    def record(self, result: IterationResult) -> None:
+        """Write down how an iteration went, and evaluate when it is time."""
+        recorder = self.recorder
+        recorder.iteration(
+            self.iteration, result.numbers, result.ended, self._seconds(), result.learning_s
+        )
+        if result.saves or self.is_done:
+            recorder.complaints(self.setup.env.complaints())
+        if self.iteration in self._evaluate_after:
+            started = time.perf_counter()
+            evaluation = self.evaluator.evaluate(self.setup.population.actor(), recorder.step)
+            recorder.evaluation(evaluation, self.setup, time.perf_counter() - started)
+
+    def save(self, pending: Batch | None) -> None:
+        """Save all that going on depends on, with the batch that is yet to be learned from."""
+        progress = Progress(self.iteration, self._seconds(), pending)
+        checkpoint.save(self.recorder.run.state, self.setup, progress)
+        self.recorder.saved()
+
+    def _seconds(self) -> float:
+        """Return the seconds trained so far, over all sessions of the run."""
+        return time.perf_counter() - self._since
+
+
+# ------------------------------------------------------------------ numbers that are none
+
+
+def unsound_batch(batch: Batch) -> Tensor:
+    """Return (P,) True where a member's batch holds NaN or infinity."""
+    # A sum is finite only if all its parts are: one pass, no mask as large as the data.
+    total = (
+        batch.rewards.sum((0, 2)) + batch.next_inputs.sum((0, 2, 3)) + batch.actions.sum((0, 2, 3))
+    )
+    return ~total.isfinite()
+
+
+def retire_unsound(setup: Setup, batch: Batch, unsound: Tensor, recorder: Recorder) -> None:
+    """Stop unsound members, save their moment, and make the batch zero where they are.
+
+    The others go on untouched. Raises TrainingFailed when none is left.
+    """
+    population = setup.population
+    for member in (unsound & population.alive).nonzero().flatten().tolist():
+        population.alive[member] = False
+        recorder.not_finite(setup, member, batch, _what(setup, member, batch))
+    if bool(population.alive.all()):
+        return
+    if not bool(population.alive.any()):
+        reasons = "; ".join(each.findings[-1].message for each in setup.health)
+        raise TrainingFailed(
+            f"Every member stopped. {reasons}",
+            hint="Look at the reward's terms in the saved moment; clamp what can grow.",
+        )
+    _silence(batch, ~population.alive)
+
+
+def _what(setup: Setup, member: int, batch: Batch) -> str:
+    """Say in words what is not finite, and where first."""
+    error = setup.scoring.error_of(member)
+    if error is not None:
+        return f"The reward raised an error ({error}), so its value"
+    if not bool(batch.rewards[:, member].isfinite().all()):
+        step, env = (~batch.rewards[:, member].isfinite()).nonzero()[0].tolist()
+        names = setup.scoring.term_names[member]
+        terms = batch.terms[step, member, env, : len(names)]
+        bad = [name for name, ok in zip(names, terms.isfinite().tolist(), strict=True) if not ok]
+        return f"The reward (terms: {', '.join(bad)})" if bad else "The reward"
+    if not bool(batch.next_inputs[:, member].isfinite().all()):
+        return "The observation"
+    return "The gradient"
+
+
+def _silence(batch: Batch, members: Tensor) -> None:
+    for name in ("inputs", "next_inputs", "actions", "log_probs", "rewards", "terms"):
+        numbers: Tensor = getattr(batch, name)
+        numbers.masked_fill_(members.view(1, -1, *[1] * (numbers.dim() - 2)), 0.0)

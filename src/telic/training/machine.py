@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from telic.core.config import Record
-from telic.training.manifest import versions
+from telic.training.run import versions
 
 _EXTRAS = {
     "gpu": ("mujoco_warp", "warp"),

@@ -2,7 +2,8 @@
 
 Member p's parameters are row p of one matrix `flat` (P, size). Layers are views of it, so a forward
 pass is a few batched matrix products whatever P is, the gradient of all members is one matrix, and
-clipping, Adam and checkpoints are single operations.
+clipping, Adam and checkpoints are single operations. What the actor's outputs mean is up to a
+distribution: Gaussian where actions are continuous, categorical where they are discrete.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from telic.training.settings import PpoSettings
+from telic.training.job import PpoSettings
 
 _ACTIVATIONS = {"tanh": torch.tanh, "elu": torch.nn.functional.elu, "relu": torch.relu}
 # One fused operation each, as automatic differentiation would use.
@@ -25,6 +26,7 @@ _SLOPES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "relu": lambda toward, value: torch.ops.aten.threshold_backward(toward, value, 0.0),
 }
 _GAINS = {"tanh": 5.0 / 3.0, "elu": math.sqrt(2.0), "relu": math.sqrt(2.0)}
+_HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
 
 
 class Shape(NamedTuple):
@@ -76,7 +78,7 @@ class Views(NamedTuple):
     """(P, outputs); empty for discrete actions"""
 
 
-class Sees(NamedTuple):
+class InputMask(NamedTuple):
     """Which inputs a member's networks see, bool; the others are always zero for it."""
 
     actor: Tensor
@@ -96,6 +98,7 @@ class Networks:
             else _pairs(shape.critic_inputs, shape.hidden, 1)
         )
         self._actor_layers = len(actor)
+        self._first_critic_layer = None if shape.shared_value else len(actor)
         self._pairs = actor + critic
         weights = [a * b for a, b in self._pairs]
         biases = [b for _, b in self._pairs]
@@ -103,7 +106,10 @@ class Networks:
         self.size = sum(self._sizes)
 
     def initialise(
-        self, generators: list[torch.Generator], log_std: float, sees: list[Sees] | None = None
+        self,
+        generators: list[torch.Generator],
+        log_std: float,
+        masks: list[InputMask] | None = None,
     ) -> Tensor:
         """Return flat parameters: orthogonal weights from each member's generator, zero biases.
 
@@ -115,12 +121,14 @@ class Networks:
             parts: list[Tensor] = []
             for index, (fan_in, fan_out) in enumerate(self._pairs):
                 used = torch.ones(fan_in, dtype=torch.bool)
-                if sees is not None and index == 0:
-                    used = sees[member].actor
+                if masks is not None and index == 0:
+                    used = masks[member].actor
                 elif (
-                    sees is not None and index == self._actor_layers and not self.shape.shared_value
+                    masks is not None
+                    and index == self._actor_layers
+                    and not self.shape.shared_value
                 ):
-                    used = sees[member].critic
+                    used = masks[member].critic
                 dense = torch.empty(int(used.sum()), fan_out)
                 torch.nn.init.orthogonal_(dense, self._gain(index), generator=generator)
                 weight = torch.zeros(fan_in, fan_out)
@@ -159,17 +167,6 @@ class Networks:
             inputs = self._hidden(views.actor[:-1], inputs)
         return self.affine(views.critic[-1], self._hidden(views.critic[:-1], inputs)).squeeze(-1)
 
-    def act_and_value(
-        self, views: Views, actor_in: Tensor, critic_in: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Return what `act` and `value` would, running shared layers once."""
-        if not self.shape.shared_value:
-            return self.act(views, actor_in), self.value(views, critic_in)
-        hidden = self._hidden(views.actor[:-1], actor_in)
-        return self.affine(views.actor[-1], hidden), self.affine(views.critic[-1], hidden).squeeze(
-            -1
-        )
-
     @staticmethod
     def affine(layer: Layer, x: Tensor) -> Tensor:
         """Apply one layer, (P, n, out)."""
@@ -194,3 +191,141 @@ class Networks:
 def _pairs(inputs: int, hidden: tuple[int, ...], outputs: int) -> list[tuple[int, int]]:
     widths = [inputs, *hidden, outputs]
     return list(pairwise(widths))
+
+
+# ------------------------------------------------------------------ action distributions
+
+
+class Toward(NamedTuple):
+    """The loss's gradient at what the actor gives."""
+
+    outputs: Tensor
+    """(P, n, outputs)"""
+    log_std: Tensor
+    """(P, outputs); empty for discrete actions"""
+
+
+class Distribution(Protocol):
+    """Turns network outputs into actions. `P` members, `n` rows, `A` action dimensions."""
+
+    width: int
+    """columns an action takes in a batch"""
+
+    def noise(self, steps: int, num_envs: int, generator: torch.Generator) -> Tensor:
+        """Draw all randomness of a rollout for one member, (steps, n, outputs)."""
+        ...
+
+    def sample(self, outputs: Tensor, log_std: Tensor, noise: Tensor) -> Tensor:
+        """Return actions (P, n, width) from outputs (P, n, outputs) and noise of that shape."""
+        ...
+
+    def log_prob(self, outputs: Tensor, log_std: Tensor, actions: Tensor) -> Tensor:
+        """Return log densities (P, n)."""
+        ...
+
+    def entropy(self, outputs: Tensor, log_std: Tensor) -> Tensor:
+        """Return the mean entropy per member (P,)."""
+        ...
+
+    def backward(
+        self,
+        outputs: Tensor,
+        log_std: Tensor,
+        actions: Tensor,
+        toward_log_prob: Tensor,
+        entropy_coef: Tensor,
+    ) -> Toward:
+        """Carry a gradient at the log densities (P, n), and an entropy bonus (P, 1), back."""
+        ...
+
+
+class Gaussian:
+    """Independent normal actions with a learned deviation that does not depend on the state."""
+
+    def __init__(self, outputs: int) -> None:
+        self.width = outputs
+
+    def noise(self, steps: int, num_envs: int, generator: torch.Generator) -> Tensor:
+        """Draw standard normal numbers."""
+        return torch.randn(
+            steps, num_envs, self.width, generator=generator, device=generator.device
+        )
+
+    def sample(self, outputs: Tensor, log_std: Tensor, noise: Tensor) -> Tensor:
+        """Return mean + std * noise."""
+        return torch.addcmul(outputs, noise, log_std.exp().unsqueeze(1))
+
+    def log_prob(self, outputs: Tensor, log_std: Tensor, actions: Tensor) -> Tensor:
+        """Return the sum over dimensions of the normal log density."""
+        z = (actions - outputs) * torch.exp(-log_std).unsqueeze(1)
+        return -0.5 * z.square().sum(-1) - (
+            log_std.sum(1, keepdim=True) + self.width * _HALF_LOG_TAU
+        )
+
+    def entropy(self, outputs: Tensor, log_std: Tensor) -> Tensor:
+        """Return the differential entropy in nats."""
+        return log_std.sum(1) + self.width * (0.5 + _HALF_LOG_TAU)
+
+    def backward(
+        self,
+        outputs: Tensor,
+        log_std: Tensor,
+        actions: Tensor,
+        toward_log_prob: Tensor,
+        entropy_coef: Tensor,
+    ) -> Toward:
+        """For z = (a - mean) / std: d/d mean = z / std, d/d log std = z^2 - 1; dH/d log std = 1."""
+        inverse = torch.exp(-log_std).unsqueeze(1)
+        z = (actions - outputs) * inverse
+        weighted = toward_log_prob.unsqueeze(-1) * z
+        deviation = (weighted * z).sum(1) - toward_log_prob.sum(1, keepdim=True) - entropy_coef
+        return Toward(weighted * inverse, deviation)
+
+
+class Categorical:
+    """One of `outputs` discrete actions, stored as one float column."""
+
+    width = 1
+
+    def __init__(self, outputs: int) -> None:
+        self.outputs = outputs
+
+    def noise(self, steps: int, num_envs: int, generator: torch.Generator) -> Tensor:
+        """Draw Gumbel numbers: the argmax of logits + Gumbel noise is a categorical sample."""
+        shape = (steps, num_envs, self.outputs)
+        u = torch.rand(shape, generator=generator, device=generator.device)
+        return -(-(u.clamp_min_(1e-20).log())).log()
+
+    def sample(self, outputs: Tensor, log_std: Tensor, noise: Tensor) -> Tensor:
+        """Return the sampled indices as floats, (P, n, 1)."""
+        return (outputs + noise).argmax(-1, keepdim=True).to(outputs.dtype)
+
+    def log_prob(self, outputs: Tensor, log_std: Tensor, actions: Tensor) -> Tensor:
+        """Return the log probability of the stored indices."""
+        return outputs.log_softmax(-1).gather(-1, actions.long()).squeeze(-1)
+
+    def entropy(self, outputs: Tensor, log_std: Tensor) -> Tensor:
+        """Return the mean entropy in nats."""
+        log_p = outputs.log_softmax(-1)
+        return -(log_p.exp() * log_p).sum(-1).mean(-1)
+
+    def backward(
+        self,
+        outputs: Tensor,
+        log_std: Tensor,
+        actions: Tensor,
+        toward_log_prob: Tensor,
+        entropy_coef: Tensor,
+    ) -> Toward:
+        """D log p_a / d logits = onehot(a) - p; dH / d logits = -p (log p + H)."""
+        log_p = outputs.log_softmax(-1)
+        p = log_p.exp()
+        chosen = torch.zeros_like(p).scatter_(-1, actions.long(), 1.0)
+        entropy = -(p * log_p).sum(-1, keepdim=True)
+        bonus = p * (log_p + entropy) * (entropy_coef / outputs.shape[1]).unsqueeze(1)
+        return Toward(toward_log_prob.unsqueeze(-1) * (chosen - p) + bonus, log_std)
+
+
+def distribution(outputs: int, discrete: bool) -> Distribution:
+    """Return the distribution for an action space."""
+    return Categorical(outputs) if discrete else Gaussian(outputs)

@@ -16,11 +16,10 @@ from telic.rewards.library import LIBRARY, library_names
 from telic.sandbox.source import check_source
 from telic.sim.choose import require_gpu
 from telic.storage.layout import file_name
-from telic.training.job import Member, RewardSource, TrainJob
+from telic.training.job import MEMBER_FIELDS, Member, PpoSettings, RewardSource, TrainJob
 from telic.training.presets import for_device, share
 from telic.training.presets import preset as find_preset
 from telic.training.request import JobRequest, Reward
-from telic.training.settings import MEMBER_FIELDS, PpoSettings
 
 OWN = "default"
 """name of the environment's own reward"""

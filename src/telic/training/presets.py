@@ -11,7 +11,7 @@ from typing import Any
 
 from telic.core.config import Record
 from telic.errors import UnknownName
-from telic.training.settings import PpoSettings
+from telic.training.job import PpoSettings
 
 
 class Preset(Record):

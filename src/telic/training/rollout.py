@@ -1,18 +1,21 @@
-"""Collect a batch of experience from all members' environments at once."""
+"""Collect a batch of experience from all members' environments at once, and count episodes."""
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from telic.envs.vector import VecEnv
-from telic.training.distribution import Distribution
-from telic.training.networks import Networks
+from telic.sim.cuda_graph import GraphedCallable
+from telic.training.networks import Distribution, Networks
 from telic.training.population import Actor
-from telic.training.replayed import Replayed
 from telic.training.scoring import Scoring
+
+_RECENT = 20
+"""latest episodes of a member whose mean is its return"""
 
 
 class Batch(NamedTuple):
@@ -38,7 +41,7 @@ class Batch(NamedTuple):
     """the policies that acted"""
 
 
-class Orders(NamedTuple):
+class RolloutInputs(NamedTuple):
     """What to collect: where to, with what randomness, for whom."""
 
     batch: Batch
@@ -69,8 +72,8 @@ class Collector:
         self.num_envs = env.num_envs // self.members
         self._to_env = ActionMap(env)
         self._obs = torch.empty(0)
-        self._orders: Orders | None = None  # on a GPU, at a fixed place
-        self.replayed = Replayed(self._follow, [self, env, scoring], env.device)
+        self._inputs: RolloutInputs | None = None  # on a GPU, at a fixed place
+        self.graphed = GraphedCallable(self._run_in_place, [self, env, scoring], env.device)
 
     def start(self, *, stagger: bool) -> None:
         """Reset every environment; staggered, their time limits do not come all at once."""
@@ -86,22 +89,22 @@ class Collector:
         """
         if self.env.device.type == "cpu":
             quiet = None if bool(alive.all()) else alive.view(-1, 1, 1)
-            return self._run(Orders(self._allocate(actor), noise, quiet))
-        if self._orders is None:
-            self._orders = Orders(self._allocate(actor), noise, alive.view(-1, 1, 1).clone())
+            return self._run(RolloutInputs(self._allocate(actor), noise, quiet))
+        if self._inputs is None:
+            self._inputs = RolloutInputs(self._allocate(actor), noise, alive.view(-1, 1, 1).clone())
         else:
-            self._orders.batch.actor.copy_(actor)
-            self._orders.noise.copy_(noise)
-            assert self._orders.alive is not None
-            self._orders.alive.copy_(alive.view(-1, 1, 1))
-        return self.replayed()
+            self._inputs.batch.actor.copy_(actor)
+            self._inputs.noise.copy_(noise)
+            assert self._inputs.alive is not None
+            self._inputs.alive.copy_(alive.view(-1, 1, 1))
+        return self.graphed()
 
-    def _follow(self) -> Batch:
-        assert self._orders is not None
-        return self._run(self._orders)
+    def _run_in_place(self) -> Batch:
+        assert self._inputs is not None
+        return self._run(self._inputs)
 
-    def _run(self, orders: Orders) -> Batch:
-        batch, noise, alive = orders
+    def _run(self, rollout: RolloutInputs) -> Batch:
+        batch, noise, alive = rollout
         actor = batch.actor
         env, scoring, rows = self.env, self.scoring, (self.members, self.num_envs)
         obs = self._obs
@@ -209,3 +212,60 @@ class ActionMap:
 def by_member(x: Tensor) -> Tensor:
     """Turn (T, P, n, ...) into (P, T * n, ...)."""
     return x.transpose(0, 1).flatten(1, 2)
+
+
+class Episode(NamedTuple):
+    """A finished training episode."""
+
+    total: float
+    length: int
+    terms: tuple[float, ...]
+
+
+class EpisodeTracker:
+    """Carries unfinished episodes from batch to batch and remembers each member's latest ones."""
+
+    def __init__(self, members: int, num_envs: int, terms: int, device: torch.device | str) -> None:
+        # columns: return, length, then each term
+        self._carry = torch.zeros(members, num_envs, 2 + terms, dtype=torch.float64, device=device)
+        self.recent: list[deque[Episode]] = [deque(maxlen=_RECENT) for _ in range(members)]
+        self.finished = [0] * members
+
+    def update(self, batch: Batch) -> list[int]:
+        """Take in a batch; returns how many episodes ended per member."""
+        ones = torch.ones_like(batch.rewards)
+        parts = torch.cat((torch.stack((batch.rewards, ones), dim=-1), batch.terms), dim=-1)
+        sums = parts.double().cumsum(0) + self._carry  # (T, P, n, k)
+        steps = torch.arange(len(sums), device=sums.device).view(-1, 1, 1)
+        ends = torch.where(batch.done, steps, -1).cummax(0).values  # latest end so far
+        before = torch.cat((torch.full_like(ends[:1], -1), ends[:-1]))
+        episodes = sums - _at(sums, before)
+        self._carry = sums[-1] - _at(sums, ends[-1:])[0]
+        where = batch.done.transpose(0, 1).nonzero()  # by member, then time
+        finished = episodes[where[:, 1], where[:, 0], where[:, 2]]
+        for member, row in zip(where[:, 0].tolist(), finished.tolist(), strict=True):
+            self.recent[member].append(Episode(row[0], round(row[1]), tuple(row[2:])))
+        ended: list[int] = batch.done.sum(dim=(0, 2)).tolist()
+        self.finished = [a + b for a, b in zip(self.finished, ended, strict=True)]
+        return ended
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return unfinished and recent episodes."""
+        rows = [
+            [(each.total, each.length, *each.terms) for each in member] for member in self.recent
+        ]
+        return {"carry": self._carry, "recent": rows, "finished": self.finished}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Put them back."""
+        self._carry = state["carry"].clone()
+        self.finished = list(state["finished"])
+        for member, rows in zip(self.recent, state["recent"], strict=True):
+            member.clear()
+            member.extend(Episode(row[0], int(row[1]), tuple(row[2:])) for row in rows)
+
+
+def _at(sums: Tensor, index: Tensor) -> Tensor:
+    """Return `sums` at a time index per environment, zero where the index is -1."""
+    picked = sums.gather(0, index.clamp_min(0).unsqueeze(-1).expand(*index.shape, sums.shape[-1]))
+    return torch.where((index >= 0).unsqueeze(-1), picked, 0.0)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
+import platform
 import secrets
 import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,13 +19,13 @@ from telic.errors import Refused, TelicError, UsageError, WorkerDied
 from telic.sandbox.limits import Limits
 from telic.sandbox.wire import printable
 from telic.storage.disk import require_free
-from telic.storage.files import read_json, remove_unfinished, write_json
+from telic.storage.files import read_json, remove_unfinished, write_json, write_text
 from telic.storage.layout import MemberFolder, RunFolder, list_runs
 from telic.storage.locks import RunLock, lock_holder
 from telic.training.gpu import device_files, is_gpu
 from telic.training.job import TrainJob
-from telic.training.manifest import manifest, write_member_files
 
+_PACKAGES = ("telic", "torch", "mujoco", "gymnasium", "numpy", "pydantic")
 _DISK_BYTES = 200_000_000
 _MEMORY_SHARE = 0.75
 _ARENA_BYTES = 64 << 20
@@ -206,6 +209,59 @@ def create(
     # Last: a folder with a config.json is a run; one without was never begun.
     write_json(folder.config, job)
     return folder
+
+
+def manifest(job: TrainJob) -> dict[str, Any]:
+    """Return what is needed to say later exactly what was run."""
+    return {
+        "schema_version": 1,
+        "key": job.key,
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": versions(),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "processors": os.cpu_count(),
+        "rewards": {
+            each.name: None
+            if each.source is None
+            else hashlib.sha256(each.source.encode()).hexdigest()
+            for each in job.rewards
+        },
+        "seeds": sorted({member.seed for member in job.members}),
+    }
+
+
+def versions() -> dict[str, str | None]:
+    """Return the version of every package that decides numbers; None where it is not installed."""
+    return {name: _version(name) for name in _PACKAGES}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def write_member_files(job: TrainJob, run: RunFolder) -> None:
+    """Write each member's own settings and reward before anything starts."""
+    for member in job.members:
+        folder = run.member(member.config, member.seed)
+        reward = job.rewards[member.reward]
+        write_json(
+            folder.config,
+            {
+                "env": job.env,
+                "env_args": job.env_args,
+                "steps": job.steps,
+                "seed": member.seed,
+                "reward": reward.name,
+                "weights": reward.weights,
+                "settings": member.settings,
+            },
+        )
+        source = reward.source or "# The environment's own reward.\n"
+        write_text(folder.reward_code, source)
 
 
 def find_unfinished(job: TrainJob, runs_dir: Path, name: str | None) -> RunFolder | None:

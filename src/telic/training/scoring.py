@@ -16,8 +16,8 @@ from telic.envs.info import Info
 from telic.envs.vector import Step, VecEnv
 from telic.errors import RewardError
 from telic.rewards.reward import Reward
-from telic.sim.recording import is_recording
-from telic.training.networks import Sees
+from telic.sim.cuda_graph import is_recording
+from telic.training.networks import InputMask
 
 
 class Group(NamedTuple):
@@ -97,9 +97,9 @@ class Scoring:
         value = info[name]
         return value.reshape(value.shape[0], -1).float()
 
-    def sees(self) -> list[Sees]:
+    def input_masks(self) -> list[InputMask]:
         """Return what each member's networks see: not the memory of other members' rewards."""
-        out: list[Sees] = []
+        out: list[InputMask] = []
         for group in self.groups:
             own, end = self.obs_dim + group.reward.memory_size, self.obs_dim + self.memory_size
             critic = torch.ones(self.critic_inputs, dtype=torch.bool)
@@ -107,7 +107,7 @@ class Scoring:
             actor = critic[: self.actor_inputs].clone()
             if group.reward.memory_to != "actor":
                 actor[self.obs_dim :] = False
-            out += [Sees(actor, critic)] * group.members
+            out += [InputMask(actor, critic)] * group.members
         return out
 
     def score(self, obs: Tensor, action: Tensor, step: Step) -> Score:

@@ -10,13 +10,12 @@ from telic.envs import make
 from telic.envs.vector import VecEnv
 from telic.rewards.load import load_reward
 from telic.rewards.reward import Reward
-from telic.training.episodes import EpisodeTracker
 from telic.training.evaluate import Evaluator
 from telic.training.health import Health
 from telic.training.job import TrainJob
 from telic.training.networks import Shape
 from telic.training.population import Population
-from telic.training.rollout import Collector
+from telic.training.rollout import Collector, EpisodeTracker
 from telic.training.scoring import Group, Scoring
 
 PROBE_ENVS = 8
@@ -70,7 +69,7 @@ def build(job: TrainJob, rewards: list[Reward], env: VecEnv) -> Setup:
         [member.settings for member in job.members],
         seeds,
         shape,
-        sees=scoring.sees(),
+        masks=scoring.input_masks(),
         device=env.device,
     )
     collector = Collector(

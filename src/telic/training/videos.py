@@ -60,7 +60,7 @@ def play_run(
         {} if size is None else dict(zip(("width", "height"), _size(size), strict=True))
     )
     if seed is not None:
-        from telic.training.replay import record_episode
+        from telic.training.policy import record_episode
 
         trajectory = record_episode(folder, step, seed)
         label = f"seed{seed}"

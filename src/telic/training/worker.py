@@ -21,10 +21,9 @@ from telic.storage.layout import RunFolder
 from telic.training import loop
 from telic.training.checkpoint import warm_start
 from telic.training.evaluate import Evaluator
-from telic.training.gpu import Sizes, is_gpu, require_memory
+from telic.training.gpu import Sizes, compile_all, is_gpu, require_memory
 from telic.training.job import TrainJob
-from telic.training.kernels import compile_all
-from telic.training.record import Recorder
+from telic.training.recorder import Recorder, RunSummary, summarise
 from telic.training.setup import (
     Environments,
     Setup,
@@ -33,7 +32,6 @@ from telic.training.setup import (
     make_environments,
     make_scoring,
 )
-from telic.training.summary import RunSummary, summarise
 
 _START_S = 120.0
 """seconds without a sign of life that are normal while the set-up is built"""

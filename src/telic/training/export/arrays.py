@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from telic.training.normalise import CLIP
+from telic.training.population import CLIP
 
 if TYPE_CHECKING:
     from telic.training.policy import Policy

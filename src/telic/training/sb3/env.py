@@ -11,8 +11,7 @@ from stable_baselines3.common.vec_env import VecEnv as Sb3VecEnv
 from torch import Tensor
 
 from telic.envs.vector import VecEnv
-from telic.training.episodes import Episode, EpisodeTracker
-from telic.training.rollout import ActionMap
+from telic.training.rollout import ActionMap, Episode, EpisodeTracker
 from telic.training.scoring import Scoring
 
 

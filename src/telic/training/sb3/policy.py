@@ -11,9 +11,9 @@ from stable_baselines3.common.utils import LinearSchedule
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 from torch import Tensor, nn
 
+from telic.training.job import PpoSettings
 from telic.training.networks import Layer
 from telic.training.population import Population
-from telic.training.settings import PpoSettings
 
 DEFAULTS = PpoSettings(
     num_envs=1,

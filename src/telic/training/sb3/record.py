@@ -7,7 +7,7 @@ from typing import Any
 
 from telic.core.events import TrainStart
 from telic.training.health import Finding
-from telic.training.record import _PROGRESS_EVERY_S, Recorder
+from telic.training.recorder import _PROGRESS_EVERY_S, Recorder
 
 _COLUMNS = {
     "policy_loss": "train/policy_gradient_loss",

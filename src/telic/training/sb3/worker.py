@@ -16,6 +16,7 @@ from telic.storage.files import read_record, replacing, write_json
 from telic.storage.layout import RunFolder
 from telic.training.evaluate import Evaluator
 from telic.training.job import TrainJob
+from telic.training.recorder import MemberSummary, RunSummary, summarise
 from telic.training.sb3.env import BatchedEnv, NotFiniteError
 from telic.training.sb3.policy import adopt, normalised, not_honoured, ppo_arguments
 from telic.training.sb3.record import Sb3Recorder
@@ -27,7 +28,6 @@ from telic.training.setup import (
     make_env,
     make_scoring,
 )
-from telic.training.summary import MemberSummary, RunSummary, summarise
 from telic.training.worker import _START_S, _STEP_S, Channel, probe_all
 
 ALGORITHM = f"Stable-Baselines3 {stable_baselines3.__version__} PPO"

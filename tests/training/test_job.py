@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from telic.training.settings import settings_page
+from telic.training.job import settings_page
 
 
 def test_the_reference_page_is_current():

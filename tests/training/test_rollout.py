@@ -2,8 +2,7 @@
 
 import torch
 
-from telic.training.episodes import EpisodeTracker
-from telic.training.rollout import Batch
+from telic.training.rollout import Batch, EpisodeTracker
 
 
 def batch(rewards: torch.Tensor, done: torch.Tensor) -> Batch:

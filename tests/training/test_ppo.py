@@ -2,7 +2,7 @@
 
 import torch
 
-from telic.training.advantage import advantages
+from telic.training.ppo import advantages
 
 GAMMA, LAM = torch.tensor([[0.5]]), torch.tensor([[0.5]])
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from statistics import fmean, pstdev
-from typing import Any
+from typing import Any, Literal
 
 import torch
-from torch import Tensor
 
+from telic.core.config import Record
 from telic.core.events import (
     EvalDone,
     Event,
@@ -22,7 +22,7 @@ from telic.core.events import (
     encode,
     from_facts,
 )
-from telic.storage.files import JsonLines, replacing
+from telic.storage.files import JsonLines, replacing, write_json
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.storage.scalars import ScalarLog, read_rows
 from telic.storage.tensorboard import TensorBoardWriter, restart
@@ -32,9 +32,9 @@ from telic.training.evaluate import Evaluation, EvaluationRecord
 from telic.training.health import Finding
 from telic.training.job import TrainJob
 from telic.training.policy import save_policy
+from telic.training.ppo import Learned
 from telic.training.rollout import Batch
 from telic.training.setup import Setup
-from telic.training.update import UpdateStats
 
 _PROGRESS_EVERY_S = 0.5
 _INTERNAL = ("alive", "finite")
@@ -97,11 +97,11 @@ class Recorder:
 
     # ------------------------------------------------------------------ each iteration
 
-    def numbers(self, stats: UpdateStats, explained: Tensor) -> dict[str, list[float]]:
+    def numbers(self, learned: Learned) -> dict[str, list[float]]:
         """Fetch an update's numbers, (P,) each, from the device in one go."""
         population = self._setup.population
-        columns = stats._asdict() | {
-            "explained_variance": explained,
+        columns = learned.stats._asdict() | {
+            "explained_variance": learned.explained_variance,
             "learning_rate": population.learning_rate[:, 0],
             "policy_std": population.views.log_std.exp().mean(1),
             "alive": population.alive,
@@ -202,14 +202,14 @@ class Recorder:
 
     def how(self) -> None:
         """Tell, once it is known, whether a GPU replays whole batches as recordings."""
-        replayed = self._setup.collector.replayed
-        if self._told_how or replayed.is_recorded is None or self.job.device == "cpu":
+        graphed = self._setup.collector.graphed
+        if self._told_how or graphed.is_recorded is None or self.job.device == "cpu":
             return
         self._told_how = True
-        if replayed.is_recorded:
+        if graphed.is_recorded:
             text = "policy, physics and reward run as one recording on the GPU"
         else:
-            text = f"step by step, because it cannot be recorded for the GPU: {replayed.obstacle}"
+            text = f"step by step, because it cannot be recorded for the GPU: {graphed.obstacle}"
         self.emit(LogMessage(message=text))
 
     def not_finite(self, setup: Setup, member: int, batch: Batch, what: str) -> None:
@@ -295,3 +295,95 @@ def policy_facts(setup: Setup, member: int, step: int) -> dict[str, Any]:
         "action_names": list(spec.action_names),
         "dt_s": spec.dt_s,
     }
+
+
+class MemberSummary(Record):
+    """One trained policy."""
+
+    schema_version: Literal[1] = 1
+    member: str
+    seed: int
+    reward: str
+    algorithm: str = "ppo"
+    status: Literal["completed", "stopped", "not_finite"]
+    total_timesteps: int
+    training_time_s: float
+    total_episodes: int
+    final_episodic_return: float | None
+    """mean of the last training episodes, with exploration noise"""
+    best_step: int | None
+    best: EvaluationRecord | None
+    """the best evaluation by mean return"""
+    last: EvaluationRecord | None
+    findings: list[Finding]
+    probe: dict[str, Any] | None
+
+
+class RunSummary(Record):
+    """One call of the trainer."""
+
+    schema_version: Literal[1] = 1
+    run: str
+    env: str
+    status: Literal["completed", "stopped", "failed"]
+    total_timesteps: int
+    """environment steps of all members together"""
+    training_time_s: float
+    steps_per_second: float | None
+    best_member: str | None
+    best_return: float | None
+    members: list[str]
+
+
+def summarise(
+    setup: Setup,
+    recorder: Recorder,
+    finished: bool,
+    seconds: float,
+    probes: list[dict[str, Any] | None],
+) -> RunSummary:
+    """Write every summary.json and return the run's."""
+    alive = setup.population.alive.tolist()
+    summaries: list[MemberSummary] = []
+    for index, member in enumerate(setup.job.members):
+        evaluations = [each for each in recorder.evaluations[index] if each.mean_return is not None]
+        best = max(evaluations, key=lambda each: each.mean_return or 0.0, default=None)
+        recent = setup.tracker.recent[index]
+        summary = MemberSummary(
+            member=member.name,
+            seed=member.seed,
+            reward=setup.job.rewards[member.reward].name,
+            status="not_finite" if not alive[index] else "completed" if finished else "stopped",
+            total_timesteps=recorder.step,
+            training_time_s=seconds,
+            total_episodes=setup.tracker.finished[index],
+            final_episodic_return=fmean(each.total for each in recent) if recent else None,
+            best_step=best.global_step if best else None,
+            best=best,
+            last=recorder.evaluations[index][-1] if recorder.evaluations[index] else None,
+            findings=setup.health[index].findings,
+            probe=probes[member.reward],
+        )
+        write_json(recorder.folders[index].summary, summary)
+        summaries.append(summary)
+    total = recorder.step * len(summaries)
+    winner = max((each for each in summaries if each.best), key=_score, default=None)
+    result = RunSummary(
+        run=recorder.run.name,
+        env=setup.job.env,
+        status="completed" if finished else "stopped",
+        total_timesteps=total,
+        training_time_s=seconds,
+        steps_per_second=total / seconds if seconds > 0 else None,
+        best_member=winner.member if winner else None,
+        best_return=winner.best.mean_return if winner and winner.best else None,
+        members=[each.member for each in summaries],
+    )
+    write_json(recorder.run.summary, result)
+    return result
+
+
+def _score(summary: MemberSummary) -> float:
+    """Compare members by the environment's own return when their rewards differ in scale."""
+    best = summary.best
+    return best.mean_return if best and best.mean_return is not None else float("-inf")

@@ -1,0 +1,289 @@
+"""Proximal policy optimisation for a whole population: one batch in, better policies out.
+
+    Learner.learn            one batch of experience
+      make_samples           scale rewards, estimate values and advantages, weigh old data
+      update                 epochs of shuffled minibatches
+        gradient             of the clipped loss (gradient.py)
+        adam_step            clipped by norm
+
+Every tensor has a member dimension P, and what happens to a member depends on its own numbers
+alone: losses are summed over members, so row p of the gradient is member p's own gradient, and
+clipping, KL limits and learning rates are per member. T steps of n environments make the B = T * n
+samples of a member. What differs from the textbook is listed in docs/explanation/training.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from telic.sim.cuda_graph import GraphedCallable
+from telic.training.gradient import Samples, gradient
+from telic.training.population import Actor, Population
+from telic.training.rollout import Batch, by_member
+
+_MAX_WEIGHT = 2.0
+"""how much more than another a sample of an older policy may count"""
+_KL_STOP = 1.5
+"""times the target at which a member stops learning from a batch"""
+_BETAS = (0.9, 0.999)
+_EPSILON = 1e-5
+_LEARNING_RATES = 1e-5, 1e-2
+"""within which the adaptive schedule stays"""
+
+
+class UpdateStats(NamedTuple):
+    """Diagnostics per member, each (P,); losses and norms are means over its gradient steps."""
+
+    policy_loss: Tensor
+    value_loss: Tensor
+    entropy: Tensor
+    approx_kl: Tensor
+    clip_fraction: Tensor
+    grad_norm: Tensor
+    steps: Tensor
+    """gradient steps taken before the KL limit ended the batch"""
+    finite: Tensor
+    """False where a loss or gradient was NaN or infinite; that member's weights were left alone"""
+
+
+class Learned(NamedTuple):
+    """What came of a batch."""
+
+    stats: UpdateStats
+    explained_variance: Tensor
+    """(P,) share of the returns' variance that the value function predicts"""
+
+
+class Learner:
+    """Improves a population batch by batch; on a GPU the whole of it is one CUDA graph."""
+
+    def __init__(self, population: Population) -> None:
+        self.population = population
+        self._graphed = GraphedCallable(self._learn_in_place, [], population.device)
+        self._batch: Batch | None = None  # on a GPU, where the graph reads them
+        self._shuffles = torch.empty(0)
+
+    def learn(self, batch: Batch, iteration: int) -> Learned:
+        """Learn from a batch.
+
+        On a GPU, returns before it is done; the batch must lie where the first one did.
+        """
+        samples = batch.rewards[:, 0].numel()
+        shuffles = self.population.shuffles(iteration, samples)
+        if self.population.device.type == "cpu":
+            return self._learn(batch, shuffles)
+        assert isinstance(shuffles, Tensor)
+        if self._batch is None:
+            self._batch, self._shuffles = batch, shuffles
+        else:
+            self._shuffles.copy_(shuffles)
+        return self._graphed()
+
+    def _learn_in_place(self) -> Learned:
+        assert self._batch is not None
+        return self._learn(self._batch, self._shuffles)
+
+    def _learn(self, batch: Batch, shuffles: Iterable[Tensor]) -> Learned:
+        samples, explained_variance = make_samples(self.population, batch)
+        stats = update(self.population, batch.actor, samples, shuffles)
+        return Learned(stats, explained_variance)
+
+
+# ------------------------------------------------------------------ what is learned from
+
+
+@torch.no_grad()
+def make_samples(population: Population, batch: Batch) -> tuple[Samples, Tensor]:
+    """Turn a batch into samples, and let the running statistics take it in.
+
+    Returns them with the explained variance, (P,).
+    """
+    networks, scaling = population.networks, batch.actor.scaling
+    T, P, n = batch.rewards.shape
+    rewards = batch.rewards
+    if population.settings.scale_reward:
+        rewards = population.return_scale.update(
+            rewards, batch.done, population.gamma, population.alive
+        )
+    raw = by_member(batch.inputs)  # (P, B, d)
+    inputs = scaling.apply(raw)  # as they were normalised when acting
+    views = networks.views(population.flat)
+
+    def values(x: Tensor) -> Tensor:
+        flat = networks.value(views, batch.actor.part(x) if networks.shape.shared_value else x)
+        return flat.view(P, T, n).transpose(0, 1)
+
+    now, following = values(inputs), values(scaling.apply(by_member(batch.next_inputs)))
+    advantage = advantages(
+        rewards,
+        now,
+        following,
+        batch.terminated,
+        batch.done,
+        population.gamma,
+        population.gae_lambda,
+    )  # (T, P, n)
+    returns = advantage + now
+    population.moments.update(raw, population.alive)
+
+    # A <- (A - mean A) / std A, over the member's batch
+    normal = by_member(advantage)
+    normal = (normal - normal.mean(1, keepdim=True)) / (normal.std(1, keepdim=True) + 1e-8)
+    log_probs = by_member(batch.log_probs)
+    if population.settings.overlap:
+        # The batch was collected one update ago. Clip around today's policy, and weigh by how much
+        # more likely it is to act so (decoupled PPO, Hilton et al. 2021):
+        # A <- A * min(pi_now(a|s) / pi_acted(a|s), 2)
+        outputs = networks.act(views, batch.actor.part(inputs))
+        proximal = population.distribution.log_prob(
+            outputs, views.log_std, by_member(batch.actions)
+        )
+        normal = normal * (proximal - log_probs).exp().clamp_(max=_MAX_WEIGHT)
+        log_probs = proximal
+    samples = Samples(
+        inputs=inputs,
+        actions=by_member(batch.actions),
+        log_probs=log_probs,
+        advantages=normal,
+        returns=by_member(returns),
+    )
+    # 1 - Var[R - V] / Var[R]
+    unexplained = by_member(advantage).var(1)
+    total = by_member(returns).var(1)
+    return samples, 1.0 - unexplained / total.clamp_min(1e-8)
+
+
+def advantages(
+    rewards: Tensor,
+    values: Tensor,
+    next_values: Tensor,
+    terminated: Tensor,
+    done: Tensor,
+    gamma: Tensor,
+    lam: Tensor,
+) -> Tensor:
+    """Return generalised advantage estimates, shape (T, P, n).
+
+    Args:
+        rewards: (T, P, n).
+        values: V(s_t), (T, P, n).
+        next_values: V of the state each step led to, before any reset, (T, P, n).
+        terminated: the episode ended in a state without future, (T, P, n) bool.
+        done: terminated, or cut by the time limit, (T, P, n) bool.
+        gamma: discount per member, (P, 1).
+        lam: lambda per member, (P, 1).
+    """
+    # A truncated episode goes on in principle: the value of its last state counts.
+    # delta_t = r_t + gamma * V(s'_t) * (1 - terminated) - V(s_t)
+    deltas = torch.addcmul(rewards - values, next_values * gamma, 1.0 - terminated.float())
+    carry = (gamma * lam) * (1.0 - done.float())
+    out = torch.empty_like(rewards)
+    running = torch.zeros_like(rewards[0])
+    for t in reversed(range(rewards.shape[0])):
+        # A_t = delta_t + gamma * lambda * A_t+1, not across an episode's end
+        running = torch.addcmul(deltas[t], carry[t], running)
+        out[t] = running
+    return out
+
+
+# ------------------------------------------------------------------ learning from it
+
+
+@torch.no_grad()
+def update(
+    population: Population, actor: Actor, samples: Samples, shuffles: Iterable[Tensor]
+) -> UpdateStats:
+    """Improve every living member on its own samples.
+
+    Args:
+        population: the members.
+        actor: the policies that collected the samples.
+        samples: what to learn from.
+        shuffles: for each epoch the order of each member's samples, (P, B); see
+            `Population.shuffles`.
+    """
+    settings = population.settings
+    packed, widths = _pack(samples)
+    P, B, _ = packed.shape
+    can_look = packed.device.type == "cpu"  # elsewhere, looking at a value waits for it
+    active = population.alive.clone()
+    finite = torch.ones_like(active)
+    sums = torch.zeros(6, P, device=packed.device)
+    steps = torch.zeros(P, device=packed.device)
+
+    for order in shuffles:
+        shuffled = _shuffle(packed, order)
+        for start in range(0, B, settings.minibatch_size):
+            minibatch = _unpack(shuffled[:, start : start + settings.minibatch_size], widths)
+            grad, losses = gradient(population, actor, minibatch)
+            norm = grad.norm(dim=1)
+            # What is counted and changed for a member depends on that member alone.
+            sums += torch.where(active, torch.stack((*losses, norm)), 0.0)
+            steps += active
+            sound = norm.isfinite()
+            finite &= sound | ~active
+            active &= sound
+            if settings.schedule != "adaptive":
+                active &= losses.kl <= _KL_STOP * population.target_kl[:, 0]
+            adam_step(population, grad, norm, active)
+            if can_look and not active.any():
+                break
+        else:
+            continue
+        break
+    means = sums / steps.clamp_min(1.0)
+    if settings.schedule == "adaptive":
+        _steer_learning_rate(population, means[3])
+    return UpdateStats._make((*means, steps, finite))
+
+
+def adam_step(population: Population, grad: Tensor, norm: Tensor, active: Tensor) -> None:
+    """Take one clipped Adam step for the active members only; uses up `grad`.
+
+    g <- g * min(max_norm / |g|, 1);  m <- b1 m + (1 - b1) g;  v <- b2 v + (1 - b2) g^2
+    w <- w - rate * sqrt(1 - b2^k) / (1 - b1^k) * m / (sqrt(v) + eps)
+    """
+    step = active.unsqueeze(1)
+    factor = (population.max_grad_norm / (norm.unsqueeze(1) + 1e-6)).clamp_(max=1.0)
+    if grad.device.type != "cpu" or not bool(active.all()):
+        # where, not a product: 0 * NaN would carry a member's NaN into its weights
+        grad = torch.where(step, grad, 0.0)
+    grad.mul_(factor)
+    adam = population.adam
+    adam.count += step
+    keep1, keep2 = _BETAS
+    adam.first.lerp_(grad, 1.0 - keep1)
+    adam.second.mul_(keep2).addcmul_(grad, grad, value=1.0 - keep2)
+    correction = (1.0 - keep2**adam.count).sqrt_().div_(1.0 - keep1**adam.count)
+    rate = torch.where(step, population.learning_rate * correction, 0.0)
+    population.flat.addcdiv_(adam.first * rate, adam.second.sqrt().add_(_EPSILON), value=-1.0)
+
+
+def _steer_learning_rate(population: Population, kl: Tensor) -> None:
+    """Raise or lower each member's learning rate so that its KL stays near the target."""
+    target = population.target_kl[:, 0]
+    factor = torch.where(kl > 2.0 * target, 1 / 1.5, torch.where(kl < 0.5 * target, 1.5, 1.0))
+    rate = population.learning_rate
+    rate.copy_((rate * factor.unsqueeze(1)).clamp(*_LEARNING_RATES))
+
+
+def _pack(samples: Samples) -> tuple[Tensor, list[int]]:
+    """Join all columns so that one gather per epoch shuffles everything."""
+    columns = [each if each.dim() == 3 else each.unsqueeze(-1) for each in samples]
+    return torch.cat(columns, dim=-1), [each.shape[-1] for each in columns]
+
+
+def _unpack(packed: Tensor, widths: list[int]) -> Samples:
+    inputs, actions, *rest = packed.split(widths, dim=-1)
+    return Samples(inputs, actions, *(each.squeeze(-1) for each in rest))
+
+
+def _shuffle(packed: Tensor, order: Tensor) -> Tensor:
+    """Return the rows of each member in an order of its own, (P, B)."""
+    P, B, width = packed.shape
+    order = order + torch.arange(0, P * B, B, device=packed.device).unsqueeze(1)
+    return packed.view(-1, width).index_select(0, order.view(-1)).view(P, B, width)
