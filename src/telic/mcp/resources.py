@@ -12,7 +12,6 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from telic.errors import TelicError, UnknownName
 from telic.mcp.adding import Server, paragraph
 from telic.mcp.session_orders import picture
-from telic.mcp.viewing import get_report
 from telic.mcp.workplace import Call, Workplace, ledger_of, workplace
 from telic.studies.candidate_files import read_candidate
 from telic.studies.evidence.logs import read_run_log
@@ -20,6 +19,7 @@ from telic.studies.evidence.measuring import run_state
 from telic.studies.evidence.store import read_evidence
 from telic.studies.folder import read_registry
 from telic.studies.offline import offline
+from telic.verbs.study_state import get_report
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -105,7 +105,7 @@ def evidence_sheet(call: Call, task: str, study: str, evidence: str) -> str:
 
 def report(call: Call, task: str, study: str) -> str:
     """The report of the study, as it would be written now."""
-    return get_report(call, task, study).markdown
+    return get_report(root=workplace(call).root, task=task, study=study).markdown
 
 
 def ledger_events(

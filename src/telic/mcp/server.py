@@ -8,38 +8,11 @@ from contextlib import asynccontextmanager
 from mcp.server import MCPServer
 
 from telic import __version__
-from telic.mcp import (
-    approving,
-    background,
-    candidates,
-    checking,
-    evidence,
-    launching,
-    order_tools,
-    prompts,
-    queueing,
-    requesting,
-    resources,
-    viewing,
-    work,
-    writing,
-)
+from telic.mcp import background, order_tools, prompts, resources, verb_tools, work
 from telic.mcp.adding import Server
 from telic.mcp.secrecy import keep_secrets
 from telic.mcp.workplace import Workplace
 
-_GROUPS = (
-    viewing,
-    checking,
-    evidence,
-    queueing,
-    writing,
-    candidates,
-    order_tools,
-    approving,
-    requesting,
-    work,
-)
 _INSTRUCTIONS = """\
 telic runs experiments with evidence. A study has a contract, candidates, runs, audits and a ledger.
 Call loop_step: it says the next safe action and why. Do that, then call it again.
@@ -63,10 +36,12 @@ def make_server(place: Workplace) -> Server:
         log_level="WARNING",
         middleware=[keep_secrets],
     )
-    for group in _GROUPS:
-        group.register(server)
+    verb_tools.register(server, verb_tools.TOOLS)
+    order_tools.register(server)
+    verb_tools.register(server, verb_tools.REQUESTS)
+    work.register(server)
     if place.allow_launch:
-        launching.register(server)
+        verb_tools.register(server, verb_tools.LAUNCHES)
         background.register(server)
     resources.register(server, place)
     prompts.register(server)

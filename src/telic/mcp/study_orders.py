@@ -7,7 +7,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from telic.errors import TelicError, UnknownName
-from telic.mcp.candidates import Draft, make_candidate, mend_candidate
 from telic.mcp.orders import ATTEMPTS, Handed, Lease, OrderLimits, WorkOrder, new_lease, refuse
 from telic.studies.canonical import content_hash
 from telic.studies.documents.base import Actor
@@ -15,6 +14,7 @@ from telic.studies.documents.ledger import LedgerEvent
 from telic.studies.ledger import Ledger
 from telic.studies.looking import next_step
 from telic.studies.state import StudyState
+from telic.verbs.study_candidates import CandidateDraft, make_candidate, mend_candidate
 
 _PREFIX = "study/"
 _PROPOSE = """\
@@ -58,7 +58,7 @@ class StudyOrders:
             instructions=wanted["instructions"],
             request=wanted["request"],
             inputs=wanted["inputs"],
-            output_schema=Draft.model_json_schema(),
+            output_schema=CandidateDraft.model_json_schema(),
             limits=OrderLimits(attempts_left=left),
             context_hash=wanted["context_hash"],
             issued_at=issued[0].at,
@@ -105,7 +105,7 @@ class StudyOrders:
         self._ledger.append("work_order.rejected", order, facts, self._actor)
 
     def _make(self, order: str, about: str | None, answer: dict[str, Any]) -> str:
-        draft = Draft.model_validate(answer)
+        draft = CandidateDraft.model_validate(answer)
         if about is not None:
             return mend_candidate(self._ledger, about, draft, self._actor, order).id
         origin = {"engine": self._actor.name, "work_order": order}

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from telic.core.config import Record
 from telic.llm.work_orders import ORDERS, list_orders
 from telic.mcp.adding import READS, Server, add_tool
-from telic.mcp.viewing import Limit
 from telic.mcp.workplace import Call, workplace
 from telic.storage.files import read_json
+
+Limit = Annotated[int, Field(ge=1, le=1000, description="At most so many, the newest.")]
 
 
 class WorkLine(Record):

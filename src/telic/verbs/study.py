@@ -142,6 +142,11 @@ class NewStudy(Record):
     folder: str
     contract: str
     ledger: str
+    next: str = "audit_repo with write, then draft_contract and draft_metrics"
+
+    def as_data(self) -> dict[str, str]:
+        """Return its name and its folder."""
+        return {"study": self.study, "folder": self.folder}
 
 
 @study_verb(InitRequest)

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import hmac
 import shlex
-from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, Literal
 
 from mcp.server.elicitation import AcceptedElicitation
 from mcp.server.mcpserver import Elicit
 from pydantic import BaseModel, Field
 
-from telic.core.config import Record
+from telic.core.verb import Question
 from telic.mcp.workplace import Call, workplace
 from telic.studies.clock import utc_now
 from telic.studies.errors import GateRefused
@@ -35,27 +33,6 @@ class Typed(BaseModel):
 
 class NoForm(BaseModel):
     """The client cannot show a form."""
-
-
-class Asked(Record):
-    """What became of a question to a person."""
-
-    status: Literal["agreed", "ask_in_terminal", "nothing_to_ask"]
-    what: tuple[str, ...]
-    command: str | None = None
-    """for the person to run in a terminal, where no form could be shown"""
-    voided: tuple[str, ...] = ()
-    """approvals that no longer hold because of it"""
-
-
-@dataclass(frozen=True)
-class Question:
-    """What a person is asked, and the command that asks the same in a terminal."""
-
-    text: str
-    command: str
-    seen: dict[str, Any] = field(default_factory=dict[str, Any])
-    """hashes of what is shown; a yes holds for nothing else"""
 
 
 def ask(call: Call, question: Question) -> Elicit[Typed] | NoForm:
@@ -91,13 +68,14 @@ def consent_to(call: Call, question: Question, answer: object) -> Consent | None
     return Consent(by=user_name(), method="elicitation", at=utc_now())
 
 
-def terminal_command(words: list[str], task: str | None, study: str | None) -> str:
+def terminal_command(question: Question) -> str:
     """Return the command that asks the same in a terminal."""
-    named = [*(["--task", task] if task else []), *(["--study", study] if study else [])]
-    return shlex.join(["telic", "study", *words, *named])
+    return shlex.join(question.command)
 
 
 def _code(call: Call, question: Question) -> str:
     """Return the letters for a question: the same each time it is asked, unknown beforehand."""
-    digest = hmac.digest(workplace(call).secret, question.text.encode(), sha256)
+    # What was shown and what it hashes to: a changed text has another code.
+    shown = "\n".join([question.text, *map(str, question.seen.values())])
+    digest = hmac.digest(workplace(call).secret, shown.encode(), sha256)
     return "".join(_LETTERS[each % len(_LETTERS)] for each in digest[:_CODE_LENGTH])

@@ -1,0 +1,357 @@
+"""From verbs to tools: arguments from the fields of a request, the answer from its result.
+
+A verb that a person has to agree to becomes a tool that asks them: the question is worked out, the
+client shows it as a form, and only then is the verb done.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, cast, get_type_hints
+
+from mcp.server.elicitation import ElicitationResult
+from mcp.server.mcpserver import Elicit, Resolve
+from mcp_types import ToolAnnotations
+from pydantic import Field
+
+from telic.core.config import Record
+from telic.core.verb import Question, RequestField, Verb
+from telic.mcp.adding import ADDS, READS, RECORDS, STARTS, Server, add_tool, guarded
+from telic.mcp.person import NoForm, Typed, ask, consent_to, terminal_command
+from telic.mcp.workplace import Call, caller, workplace
+from telic.studies.deciding import Decided
+from telic.studies.launch.launching import Launched
+from telic.verbs import catalogue
+from telic.verbs.study import EnteredEvent, LedgerEntry
+from telic.verbs.study_approvals import Approvals
+from telic.verbs.study_contract import Amendment, ConfirmedField
+
+# ---------------------------------------------------------------------------- answers
+
+
+class PersonAnswer(Record):
+    """What became of a question to a person."""
+
+    status: Literal["agreed", "ask_in_terminal", "nothing_to_ask"]
+    what: tuple[str, ...]
+    command: str | None = None
+    """for the person to run in a terminal, where no form could be shown"""
+    voided: tuple[str, ...] = ()
+    """approvals that no longer hold because of it"""
+
+
+class DecisionAnswer(Record):
+    """What became of a decision that a person makes."""
+
+    status: Literal["agreed", "ask_in_terminal"]
+    decision: Decided | None = None
+    command: str | None = None
+
+
+class LaunchAnswer(Record):
+    """A run that was started, or the command for the person."""
+
+    status: Literal["started", "ask_in_terminal"]
+    launched: Launched | None = None
+    command: str | None = None
+
+
+class Outcome(NamedTuple):
+    """How the asking went: the result of the verb, or the command that asks in a terminal."""
+
+    question: Question | None
+    result: Any = None
+    command: str | None = None
+
+
+def _entered(entry: LedgerEntry) -> EnteredEvent:
+    return EnteredEvent(seq=entry.event.seq, type=entry.event.type)
+
+
+def _approval(outcome: Outcome) -> PersonAnswer:
+    if outcome.question is None:
+        return PersonAnswer(status="nothing_to_ask", what=())
+    what = tuple(outcome.question.seen)
+    if outcome.command is not None:
+        return PersonAnswer(status="ask_in_terminal", what=what, command=outcome.command)
+    return PersonAnswer(status="agreed", what=cast("Approvals", outcome.result).keys)
+
+
+def _amendment(outcome: Outcome) -> PersonAnswer:
+    if outcome.command is not None:
+        return PersonAnswer(status="ask_in_terminal", what=("contract",), command=outcome.command)
+    made: Amendment = outcome.result
+    version = f"version {made.event.data['version']}"
+    return PersonAnswer(status="agreed", what=(version,), voided=made.voided)
+
+
+def _confirmation(outcome: Outcome) -> PersonAnswer:
+    if outcome.command is not None:
+        return PersonAnswer(status="ask_in_terminal", what=(), command=outcome.command)
+    return PersonAnswer(status="agreed", what=(cast("ConfirmedField", outcome.result).field,))
+
+
+def _resumption(outcome: Outcome) -> PersonAnswer:
+    status = "agreed" if outcome.command is None else "ask_in_terminal"
+    return PersonAnswer(status=status, what=("resume",), command=outcome.command)
+
+
+def _decision(outcome: Outcome) -> DecisionAnswer:
+    status = "agreed" if outcome.command is None else "ask_in_terminal"
+    return DecisionAnswer(status=status, decision=outcome.result, command=outcome.command)
+
+
+def _launch(outcome: Outcome) -> LaunchAnswer:
+    status = "started" if outcome.command is None else "ask_in_terminal"
+    return LaunchAnswer(status=status, launched=outcome.result, command=outcome.command)
+
+
+# ---------------------------------------------------------------------------- the tools
+
+
+@dataclass(frozen=True, slots=True)
+class VerbTool:
+    """A verb as a tool."""
+
+    name: str
+    verb: str
+    """module:name, as in the catalogue of verbs"""
+    hints: ToolAnnotations
+    answer: Callable[[Any], Record] | None = None
+    """from the result, or from the `Outcome` where a person is asked; None: the result itself"""
+    required: tuple[str, ...] = ()
+    """fields that an agent may not leave out"""
+    hidden: tuple[str, ...] = ()
+    """fields that are not an agent's to fill in"""
+    help: str | None = None
+    """where an agent has to be told something else than a person at a terminal"""
+
+
+TOOLS = (
+    VerbTool("get_state", "study_state:get_state", READS),
+    VerbTool("list_candidates", "study_candidates:list_candidates", READS),
+    VerbTool("get_candidate", "study_candidates:get_candidate", READS),
+    VerbTool("get_report", "study_state:get_report", READS),
+    VerbTool("query_runs", "study_runs:query_runs", READS),
+    VerbTool("audit_repo", "study_contract:audit", RECORDS),
+    VerbTool("check_contract", "study_contract:check", RECORDS),
+    VerbTool("check_metrics", "study_evidence:metrics", READS),
+    VerbTool("validate_candidate", "study_candidates:validate", RECORDS),
+    VerbTool("similar_candidates", "study_candidates:similar", READS),
+    VerbTool("check_gates", "study_runs:check_gates", READS),
+    VerbTool("loop_step", "study_state:loop_step", READS),
+    VerbTool("queue_step", "study_runs:step", READS),
+    VerbTool("budget_check", "study_runs:budget_check", READS),
+    VerbTool("ledger_verify", "study_approvals:ledger_verify", READS),
+    VerbTool("settle_runs", "study_runs:settle_runs", RECORDS),
+    VerbTool("analyze_run", "study_evidence:analyze", RECORDS),
+    VerbTool("monitor_run", "study_evidence:monitor", ADDS),
+    VerbTool("reflect_rewards", "study_evidence:reflect", RECORDS),
+    VerbTool("audit_result", "study_evidence:audit_result", RECORDS),
+    VerbTool("dr_plan", "study_evidence:dr_plan", RECORDS),
+    VerbTool("dr_summarize", "study_evidence:dr_summary", RECORDS),
+    VerbTool("review_candidate", "study_evidence:review", RECORDS),
+    VerbTool("write_report", "study_state:report", RECORDS),
+    VerbTool("plan_queue", "study_runs:plan", RECORDS),
+    VerbTool("advance_queue", "study_runs:advance", RECORDS),
+    VerbTool("check_incumbent", "study_runs:check_incumbent", RECORDS),
+    VerbTool("plan_parallel", "study_runs:batch", RECORDS),
+    VerbTool("more_seeds", "study_runs:more_seeds", ADDS, required=("because",)),
+    VerbTool("init_study", "study:init", RECORDS),
+    VerbTool("draft_contract", "study_contract:draft", RECORDS, required=("answers",)),
+    VerbTool("draft_metrics", "study_contract:draft_metrics", RECORDS),
+    VerbTool(
+        "propose_decision", "study_decisions:propose_decision", RECORDS, required=("because",)
+    ),
+    VerbTool("add_note", "study:add_note", RECORDS),
+    VerbTool("pause_study", "study:pause", RECORDS, _entered, required=("because",)),
+    VerbTool("draft_candidate", "study_candidates:draft_candidate", RECORDS),
+    VerbTool("revise_candidate", "study_candidates:revise_candidate", RECORDS),
+    VerbTool(
+        "withdraw_candidate",
+        "study_candidates:withdraw_candidate",
+        RECORDS,
+        required=("because",),
+    ),
+)
+"""what an agent does by itself"""
+
+REQUESTS = (
+    VerbTool(
+        "request_approval",
+        "study_approvals:approve",
+        RECORDS,
+        _approval,
+        help="Ask the person to approve parts of the contract, or a candidate (key experiment).\n\n"
+        "The person is shown the text and types a code. You cannot answer for them.",
+    ),
+    VerbTool(
+        "request_amendment",
+        "study_contract:amend",
+        RECORDS,
+        _amendment,
+        required=("because",),
+        help="Record contract.yaml as it is as a new version; once parts are approved, a person "
+        "agrees.",
+    ),
+    VerbTool("request_decision", "study_decisions:request_decision", RECORDS, _decision),
+    VerbTool(
+        "request_confirmation",
+        "study_contract:confirm",
+        RECORDS,
+        _confirmation,
+        help="Ask the person to confirm or correct a field of adapter.yaml; launches need some of "
+        "them.",
+    ),
+    VerbTool(
+        "request_resume",
+        "study:resume",
+        RECORDS,
+        _resumption,
+        required=("because",),
+        help="Ask the person to open a paused study again.",
+    ),
+)
+"""what an agent asks a person for"""
+
+LAUNCHES = (
+    VerbTool("launch_candidate", "study_runs:launch_candidate", STARTS, _launch),
+    VerbTool("stop_run", "study_runs:stop_run", STARTS, required=("because",), hidden=("by",)),
+)
+"""what starts and ends runs; only there with --allow-launch"""
+
+
+def register(server: Server, tools: tuple[VerbTool, ...]) -> None:
+    """Add verbs as tools."""
+    for tool in tools:
+        verb = catalogue.load(tool.verb)
+        make = _asking if verb.question is not None else _plain
+        add_tool(server, make(tool, verb), tool.hints)
+
+
+def _plain(tool: VerbTool, verb: Verb[..., Any, Any]) -> Callable[..., Any]:
+    def do(call: Call, **values: Any) -> Any:
+        result = verb.do(_request(verb, call, values))
+        return result if tool.answer is None else tool.answer(result)
+
+    return _signed(do, tool.name, tool.help or verb.help, _fields(tool, verb), _returns(tool, verb))
+
+
+class Asking(NamedTuple):
+    """What a person is to be asked, if anything."""
+
+    question: Question | None
+
+    @property
+    def to_ask(self) -> Question | None:
+        """The question that somebody has to answer; one that is agreed to already needs nobody."""
+        needs_nobody = self.question is not None and self.question.seen.get("needs_nobody")
+        return None if needs_nobody else self.question
+
+
+def _asking(tool: VerbTool, verb: Verb[..., Any, Any]) -> Callable[..., Any]:
+    fields = _fields(tool, verb)
+
+    def work_out(call: Call, **values: Any) -> Asking:
+        return Asking(verb.ask(_request(verb, call, values)))
+
+    question = guarded(_signed(work_out, f"{tool.name}_question", "", fields, Asking))
+
+    def show(call: Call, asking: Annotated[Asking, Resolve(question)]) -> Elicit[Typed] | NoForm:
+        return NoForm() if asking.to_ask is None else ask(call, asking.to_ask)
+
+    show.__annotations__["asking"] = Annotated[Asking, Resolve(question)]
+    show.__qualname__ = f"{tool.name}_form"
+    form = guarded(show)
+
+    def do(call: Call, asking: Asking, answer: Any, **values: Any) -> Any:
+        assert tool.answer is not None
+        consent = None
+        if asking.to_ask is not None:
+            consent = consent_to(call, asking.to_ask, answer)
+            if consent is None:
+                command = terminal_command(asking.to_ask)
+                return tool.answer(Outcome(asking.question, command=command))
+        seen = {} if asking.question is None else asking.question.seen
+        request = _request(verb, call, values, consent=consent, seen=seen)
+        return tool.answer(Outcome(asking.question, verb.do(request)))
+
+    resolved = {
+        "asking": Annotated[Asking, Resolve(question)],
+        "answer": Annotated[ElicitationResult[Typed], Resolve(form)],
+    }
+    returns = _returns(tool, verb)
+    return _signed(do, tool.name, tool.help or verb.help, {**resolved, **fields}, returns)
+
+
+def _request(verb: Verb[..., Any, Any], call: Call, values: dict[str, Any], **more: Any) -> Any:
+    """Return the request of a call: what was given, where the server works, and who asks."""
+    place = workplace(call)
+    offered = [field for field in verb.fields if field.name in values]
+    paths = {field.name for field in offered if Path in field.alternatives}
+    given = {
+        name: place.inside(value) if name in paths and isinstance(value, str) else value
+        for name, value in values.items()
+    }
+    return verb.request(**given, root=place.root, actor=caller(call), **more)
+
+
+def _fields(tool: VerbTool, verb: Verb[..., Any, Any]) -> dict[str, Any]:
+    """Return the arguments of a tool: annotations by name, defaults in them."""
+    offered = ("argument", "option", "context")
+    return {
+        field.name: _annotation(tool, field)
+        for field in verb.fields
+        if field.help.scope in offered and field.name not in tool.hidden
+    }
+
+
+def _annotation(tool: VerbTool, field: RequestField) -> Any:
+    kind = str if Path in field.alternatives else field.type
+    if Path in field.alternatives and not field.is_required:
+        kind = str | None
+    how: dict[str, Any] = {"description": field.help.help}
+    if field.help.minimum is not None:
+        how["ge"] = field.help.minimum
+    if field.help.maximum is not None:
+        how["le"] = field.help.maximum
+    if not field.is_required and field.name not in tool.required:
+        how["default"] = field.default
+    return Annotated[kind, Field(**how)]
+
+
+def _returns(tool: VerbTool, verb: Verb[..., Any, Any]) -> Any:
+    function = verb.do if tool.answer is None else tool.answer
+    return get_type_hints(inspect.unwrap(function))["return"]
+
+
+def _signed(
+    function: Callable[..., Any],
+    name: str,
+    help: str,
+    fields: Mapping[str, Any],
+    returns: Any,
+) -> Callable[..., Any]:
+    """Give a function of any keywords the signature that the server makes a schema from."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    call = inspect.Parameter("call", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Call)
+    rest = [
+        inspect.Parameter(field, keyword, annotation=kind, default=_default(kind))
+        for field, kind in fields.items()
+    ]
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = help
+    function.__annotations__ = {"call": Call, **fields, "return": returns}
+    function.__signature__ = inspect.Signature([call, *rest], return_annotation=returns)  # type: ignore[attr-defined]
+    return function
+
+
+def _default(kind: Any) -> Any:
+    """Return the default that an annotation carries."""
+    for how in getattr(kind, "__metadata__", ()):
+        if hasattr(how, "is_required") and not how.is_required():
+            return how.default
+    return inspect.Parameter.empty
