@@ -51,7 +51,7 @@ async def test_from_nothing_to_a_trusted_baseline_and_the_next_candidate(host, r
     assert len(asked) == 6 and all("c-0001-baseline" in each for each in asked)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 async def test_the_toy_study_ends_over_mcp_as_it_does_from_the_command_line(toy_host):
     another = Implementation(name="reviewer", version="1")
     async with (

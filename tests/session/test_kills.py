@@ -25,7 +25,6 @@ from telic.storage.files import JsonLines, read_json_lines
 from telic.storage.layout import SessionFolder, list_sessions
 from tests.session.quick import PASSING, SMALL, VARYING, at_home, results
 
-KILLS = 30
 REQUEST = {**SMALL, "iterations": 2}
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["tests.session.test_kills", "telic.training.worker"])
@@ -111,14 +110,15 @@ def progress(folder: Path) -> int:
     return events + sum(len(names) for _, _, names in os.walk(folder))
 
 
-def test_thirty_kills_at_random_moments_change_nothing(start, whole, tmp_path):
+@pytest.mark.parametrize("wanted", [10, pytest.param(30, marks=pytest.mark.long)])
+def test_kills_at_random_moments_change_nothing(start, whole, tmp_path, wanted):
     chance = random.Random(0)
     kills, finished = 0, []
     folder, lost = tmp_path / "0", Counter()
-    while kills < KILLS or not finished:
+    while kills < wanted or not finished:
         process = start(folder)
         goal = progress(folder) + chance.randint(0, 40)
-        while process.is_alive() and (progress(folder) < goal or kills == KILLS):
+        while process.is_alive() and (progress(folder) < goal or kills == wanted):
             time.sleep(0.002)
         process.join(chance.uniform(0.0, 0.1))
         if process.is_alive():
