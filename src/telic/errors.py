@@ -6,6 +6,7 @@
     │   ├── UnknownName           no environment, run, preset, … of that name
     │   ├── BadEnvironment        an environment cannot be built from what was given
     │   ├── RewardError           a reward file is wrong: names the line, the term and the fix
+    │   ├── PluginError           a part that another package brings cannot be used
     │   └── MissingExtra          an optional package is not installed
     ├── Refused                   exit code 3: a gate, a limit or a safety rule said no
     │   ├── RefusedCode           the code allow-list refused a construct
@@ -81,6 +82,10 @@ class RewardError(UsageError):
         super().__init__(message, hint=hint)
         self.line = line
         self.term = term
+
+
+class PluginError(UsageError):
+    """A part that another package brings cannot be used: it does not load, or its name is taken."""
 
 
 class MissingExtra(UsageError):

@@ -12,6 +12,7 @@ import gymnasium
 from pydantic import Field
 
 from telic.core.config import Record
+from telic.core.plugins import plugin_names
 from telic.envs.make import make
 from telic.envs.spaces import CLASSIC
 from telic.envs.spec import EnvSpec
@@ -110,13 +111,31 @@ def _registered() -> tuple[str, ...]:
 
 
 def known_ids() -> list[str]:
-    """Return every environment id: the batched tasks first, then the rest of Gymnasium."""
-    return [*TASKS, *_registered()]
+    """Return every environment id: the batched tasks, the rest of Gymnasium, those of packages."""
+    return [*TASKS, *_registered(), *_brought()]
 
 
 def catalogue() -> list[EnvSummary]:
     """Return one line per environment; looks inside only those that are cheap to build."""
-    return [_summary_of_task(name) for name in TASKS] + [_summary(name) for name in _registered()]
+    return [
+        *(_summary_of_task(name) for name in TASKS),
+        *(_summary(name) for name in _registered()),
+        *(_summary_of_plugin(name) for name in _brought()),
+    ]
+
+
+def _brought() -> list[str]:
+    """Return the ids that other packages bring."""
+    return plugin_names("environments", {*TASKS, *gymnasium.registry})
+
+
+def _summary_of_plugin(name: str) -> EnvSummary:
+    return EnvSummary(
+        id=name,
+        description="Brought by an installed package.",
+        fast=False,
+        max_episode_steps=None,
+    )
 
 
 def _summary_of_task(name: str) -> EnvSummary:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from telic.core.plugins import load_plugin
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.tasks import TASKS
 from telic.envs.vector import VecEnv
@@ -23,7 +24,8 @@ def make(
     """Return N environments of a task, stepped together.
 
     Args:
-        name: an environment id ("HalfCheetah-v5", any other Gymnasium id), a class as
+        name: an environment id ("HalfCheetah-v5", any other Gymnasium id, or one that an installed
+            package brings), a class as
             "module:Class", or the path of an MJCF file ("robot.xml").
         num_envs: environments in the batch.
         device: where it is simulated and tensors live: "cpu" or "cuda".
@@ -42,9 +44,20 @@ def make(
         from telic.envs.custom import make_mjcf
 
         return make_mjcf(name, num_envs=num_envs, device=device, seed=seed, **arguments)
+    build = None if ":" in name else other_environment(name)
+    if build is not None:
+        return build(num_envs=num_envs, device=device, seed=seed, **arguments)
     from telic.envs.adapter import make_gymnasium
 
     return make_gymnasium(name, num_envs=num_envs, device=device, seed=seed, **arguments)
+
+
+def other_environment(name: str) -> Callable[..., VecEnv] | None:
+    """Return what builds an environment that a package brings; None for those telic knows."""
+    import gymnasium
+
+    own = {*TASKS, *gymnasium.registry}
+    return None if name in own else load_plugin("environments", name, own)
 
 
 def make_task(

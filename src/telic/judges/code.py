@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from telic.envs import make
+from telic.envs.spec import EnvSpec
 from telic.errors import RewardError, TelicError, WorkerDied
 from telic.judges.criteria import Leaf, require, score, score_near, total
 from telic.judges.episode import RecordedEpisode
@@ -32,6 +33,18 @@ OFFERED = {
     }
 }
 """what a judge file may import from telic; the second row for files written earlier"""
+
+
+class Judge(Protocol):
+    """Judges one recorded episode, without having seen the reward."""
+
+    def __call__(self, trajectory: Trajectory, spec: EnvSpec) -> Verdict:
+        """Return a verdict with a score in [0, 1] and what it rests on.
+
+        Pure: the same episode gets the same verdict, and is left as it was. A judge that cannot
+        tell, as of an episode without steps, gives no score and says why; never 0 for "unknown".
+        """
+        ...
 
 
 class JudgeCode:

@@ -15,14 +15,15 @@ from urllib.parse import urlsplit
 from pydantic import Field
 
 from telic.core.config import Record
+from telic.core.plugins import plugin_names
 from telic.errors import BudgetExceeded
+from telic.llm.names import CLOUD, COMPATIBLE, PROVIDERS
 from telic.llm.records import VIDEO, Request
 
 # Deliberately on the high side: a reservation that is too large is given back a moment later.
 _CHARACTERS_PER_TOKEN = 3
 _TOKENS_PER_IMAGE = 3_000
 _TOKENS_PER_VIDEO = 60_000  # twenty seconds at FRAMES_PER_SECOND, about 300 a frame
-_PRICED = ("anthropic", "openai", "google", "openrouter")
 
 
 class Charge(Record):
@@ -160,9 +161,12 @@ def _sum(one: Charge, other: Charge) -> Charge:
 def is_metered(model: str) -> bool:
     """Say whether somebody may send a bill for calls to this model."""
     provider, _, rest = model.partition(":")
-    if provider in _PRICED:
+    if provider in CLOUD:
         return True
-    return provider == "openai-compatible" and not _is_own_machine(rest)
+    if provider == COMPATIBLE:
+        return not _is_own_machine(rest)
+    # What a package brings may send a bill, and nobody knows its prices beforehand.
+    return provider not in PROVIDERS and provider in plugin_names("providers", PROVIDERS)
 
 
 def most_charge(model: str, request: Request[Any]) -> Charge:
@@ -179,7 +183,7 @@ def most_charge(model: str, request: Request[Any]) -> Charge:
 def price_usd(model: str, tokens_in: int, tokens_out: int) -> float | None:
     """Return the list price of a call in dollars, or None when it is unknown."""
     provider, _, name = model.partition(":")
-    if provider not in _PRICED or importlib.util.find_spec("genai_prices") is None:
+    if provider not in CLOUD or importlib.util.find_spec("genai_prices") is None:
         return None
     prices = importlib.import_module("genai_prices")
     usage = prices.Usage(input_tokens=tokens_in, output_tokens=tokens_out)

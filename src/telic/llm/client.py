@@ -26,6 +26,7 @@ from telic.core.events import (
     ModelSent,
     ignore,
 )
+from telic.core.plugins import load_plugin
 from telic.errors import UsageError
 from telic.llm.answers import InvalidAnswer, Replies, StoredReply, read_answer
 from telic.llm.budget import Budget, Charge, is_metered, most_charge
@@ -40,7 +41,7 @@ from telic.llm.limits import (
     pause,
     stop_if_asked,
 )
-from telic.llm.names import HOST, REPLAY, parse_name
+from telic.llm.names import HOST, PROVIDERS, REPLAY, parse_name
 from telic.llm.providers.host import HOST_DEADLINE_S, Host
 from telic.llm.providers.hosted import Hosted
 from telic.llm.providers.stand_ins import Replay
@@ -84,6 +85,11 @@ def choose(name: str | None, folder: Path | None = None) -> Provider:
         return Host(folder / ORDERS)
     if name.startswith(f"{REPLAY}:"):
         return Replay(Path(name.partition(":")[2]).expanduser())
+    provider, colon, model = name.partition(":")
+    if colon and provider not in PROVIDERS:
+        make = load_plugin("providers", provider, PROVIDERS)
+        if make is not None:
+            return make(model)
     return Hosted(parse_name(name))
 
 

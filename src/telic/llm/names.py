@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from telic.core.plugins import plugin_names
 from telic.errors import UnknownName, UsageError
 
 CLOUD = ("anthropic", "openai", "google", "openrouter")
@@ -115,7 +116,8 @@ def _checked(url: str) -> str:
 
 
 def _unknown(provider: str, name: str) -> UnknownName:
-    known = [*PROVIDERS, *(f"{start}-…" for start in ("claude", "gpt", "gemini"))]
+    known = [*PROVIDERS, *plugin_names("providers", PROVIDERS)]
+    known += [f"{start}-…" for start in ("claude", "gpt", "gemini")]
     error = UnknownName("model provider", provider, known)
     tag = f" For a model that Ollama serves write ollama:{name}." if ":" in name else ""
     error.hint = f"{error.hint or ''} {_SEE}{tag}".strip()

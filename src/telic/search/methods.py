@@ -11,10 +11,10 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from telic.core.config import Config, Record
+from telic.core.plugins import plugin_names
 from telic.errors import UnknownName
 from telic.search.environments.task import SearchTask
 
-Proposing = Literal["llm", "hybrid", "cma", "ars", "climb", "random", "tabular", "none"]
 Evidence = Literal[
     "none", "mean_trace", "median_trace", "three_traces", "stats", "stats+median", "last_trace"
 ]
@@ -22,13 +22,17 @@ Context = Literal["history", "env_text", "trajectories"]
 
 NUMERIC = ("cma", "ars", "climb", "random", "tabular")
 """proposers that never ask a model"""
+PROPOSERS = ("llm", "hybrid", *NUMERIC, "none")
 _VIEW = re.compile(r"full|(best|recent|best\+recent):([1-9]\d*)")
 
 
 class Switches(Config):
     """Who proposes, what is shown, what is tried second, and which candidate counts."""
 
-    proposer: Proposing = Field(default="llm", description="who makes the first candidate")
+    proposer: str = Field(
+        default="llm",
+        description=f"who makes the first candidate: {', '.join(PROPOSERS)}, or a package's",
+    )
     context: tuple[Context, ...] = Field(
         default=("history",), description="what the proposer is shown"
     )
@@ -160,6 +164,11 @@ _AS_PUBLISHED: dict[str, Any] = {
 _CLIPPING = ("props", "props+", "r2po")
 
 
+def method_names() -> list[str]:
+    """Return every method: ours, then the proposers that packages bring."""
+    return [*METHODS, *plugin_names("proposers", METHODS)]
+
+
 def switches_of(method: str, *, is_faithful: bool = False) -> Switches:
     """Return the choices that a method stands for; raises UnknownName.
 
@@ -168,9 +177,12 @@ def switches_of(method: str, *, is_faithful: bool = False) -> Switches:
     some methods only, and a threshold that is a sentence in the prompt and nothing more.
     """
     name = method.lower()
-    if name not in _METHODS:
-        raise UnknownName("method", method, list(METHODS), see="telic search methods")
-    values = dict(_METHODS[name])
+    if name in _METHODS:
+        values = dict(_METHODS[name])
+    elif name in (others := plugin_names("proposers", METHODS)):
+        values = {"proposer": name, "select": "race"}
+    else:
+        raise UnknownName("method", method, [*METHODS, *others], see="telic search methods")
     if is_faithful:
         clips = name not in PUBLISHED or name in _CLIPPING
         values |= {**_AS_PUBLISHED, "clip_actions": clips}

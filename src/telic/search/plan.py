@@ -5,11 +5,12 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import NamedTuple
 
+from telic.core.plugins import load_plugin, plugin_names
 from telic.core.seeds import derive
-from telic.errors import ConfigError
+from telic.errors import ConfigError, UnknownName
 from telic.search.environments.catalogue import find_task, make_world
 from telic.search.environments.task import SearchTask
-from telic.search.methods import NUMERIC, Switches, Terms, switches_of, terms_of
+from telic.search.methods import METHODS, PROPOSERS, Switches, Terms, switches_of, terms_of
 from telic.search.policies import WITH_RANDOM_PARTS, PolicyFamily, make_policy
 from telic.search.records import NETWORK, NO_MODEL, SearchConfig, SearchProtocol
 from telic.search.rollouts import Player
@@ -85,7 +86,7 @@ class SearchPlan(NamedTuple):
             changed += f" {self.config.policy}"
         if model is not None:
             return f"{method}{changed} ({model})"
-        if self.switches.proposer in NUMERIC:
+        if not self.switches.asks_a_model:
             return f"{method}{changed} ({NO_MODEL})"
         stand_in = "tabular" if self.policy.space.is_table else "cma"
         critic = " + offline critic" if self.switches.second == "critic" else ""
@@ -155,6 +156,9 @@ def _policy(config: SearchConfig, task: SearchTask, run: int) -> PolicyFamily:
 
 
 def _check_fit(proposer: str, task: SearchTask) -> None:
+    if proposer not in PROPOSERS and load_plugin("proposers", proposer, METHODS) is None:
+        known = [*PROPOSERS, *plugin_names("proposers", METHODS)]
+        raise UnknownName("proposer", proposer, known)
     if proposer in ("cma", "ars") and task.is_table:
         raise ConfigError(
             f"{proposer} searches real numbers, and a policy of {task.id} is a table of choices.",

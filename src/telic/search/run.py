@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from telic.core.plugins import load_plugin
 from telic.core.seeds import derive
 from telic.errors import ConfigError
 from telic.llm import Models
@@ -229,6 +230,12 @@ class SearchRun:
                 return Random(plan.policy)
             case "tabular":
                 return Tabular(plan.task, space)
+            case "llm" | "none" | "hybrid":
+                pass
+            case _:
+                make = load_plugin("proposers", kind)
+                assert make is not None, "the plan looked for it"
+                return make(plan.task, plan.policy, self.seed)
         assert self.model is not None, "a model was asked for"
         if kind == "hybrid":
             numeric = Tabular(plan.task, space) if space.is_table else Cma(space, self.seed)

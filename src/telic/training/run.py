@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from telic.core.events import Listener, TrainingEvent, decode, ignore
+from telic.core.plugins import plugin_home
 from telic.errors import Refused, TelicError, UsageError, WorkerDied
 from telic.sandbox.limits import Limits
 from telic.sandbox.wire import printable
@@ -125,7 +126,7 @@ def _work(
         writable=[folder.path.absolute()],
         readable=readable_paths(job),
         devices=device_files() if is_gpu(job) else (),
-        python_path=[Path.cwd()] if is_class(job.env) else [],
+        python_path=import_folders(job.env),
         limits=worker_limits(job),
         on_message=hearing(on_event),
         should_stop=should_stop,
@@ -190,6 +191,14 @@ def readable_paths(job: TrainJob) -> list[Path]:
 def is_class(env: str) -> bool:
     """Say whether an environment is given as module:Class."""
     return ":" in env and not Path(env).exists()
+
+
+def import_folders(env: str) -> list[Path]:
+    """Return what a confined process must import an environment from, besides its own packages."""
+    if is_class(env):
+        return [Path.cwd()]
+    home = plugin_home("environments", env)
+    return [] if home is None else [home]
 
 
 def create(

@@ -1,0 +1,91 @@
+"""Parts that other packages bring: environments, authors, judges, proposers, launchers, providers.
+
+A package names each of its parts in its `pyproject.toml`, in the group of its kind:
+
+    [project.entry-points."telic.environments"]
+    "Bounce-v0" = "bounce.env:make"
+
+Nothing is looked for before somebody asks for a name that telic itself does not know, or for a
+list, and nothing of a package is imported before one of its parts is used.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from telic.errors import PluginError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+PluginKind = Literal["environments", "authors", "judges", "proposers", "launchers", "providers"]
+
+
+def plugin_names(kind: PluginKind, own: Collection[str] = ()) -> list[str]:
+    """Return the names that installed packages bring; raises PluginError for one that is taken.
+
+    Args:
+        kind: what is wanted.
+        own: the names that telic has itself, which no package may take.
+    """
+    found = _entry_points(kind)
+    for name, entries in found.items():
+        packages = sorted(_package(entry) for entry in entries)
+        if name in own:
+            packages.insert(0, "telic itself")
+        if len(packages) > 1:
+            raise PluginError(
+                f'"{name}" is brought by {" and by ".join(packages)} (telic.{kind}).',
+                hint="A name means one thing: rename one of them, or uninstall a package.",
+            )
+    return sorted(found)
+
+
+def load_plugin(kind: PluginKind, name: str, own: Collection[str] = ()) -> Any:
+    """Return the part of that name, or None when no package brings it; raises PluginError."""
+    if name not in plugin_names(kind, own):
+        return None
+    (entry,) = _entry_points(kind)[name]
+    try:
+        part = entry.load()
+    except Exception as error:  # the boundary to a package we did not write
+        raise PluginError(
+            f'{_package(entry)} brings "{name}" (telic.{kind}) and cannot be loaded: '
+            f"{type(error).__name__}: {error}",
+            hint=f"It names {entry.value}. Update the package, or uninstall it.",
+        ) from error
+    if not callable(part):
+        raise PluginError(
+            f'{_package(entry)} brings "{name}" (telic.{kind}) as {entry.value}, which is a '
+            f"{type(part).__name__} and cannot be called.",
+            hint="An entry point names a function or a class that makes the part.",
+        )
+    return part
+
+
+def plugin_home(kind: PluginKind, name: str) -> Path | None:
+    """Return the folder that a part is imported from; None when no package brings it."""
+    entries = _entry_points(kind).get(name)
+    if not entries or entries[0].dist is None:
+        return None
+    return Path(str(entries[0].dist.locate_file("")))
+
+
+@cache
+def _entry_points(kind: PluginKind) -> dict[str, list[EntryPoint]]:
+    from importlib.metadata import entry_points
+
+    found: dict[str, list[EntryPoint]] = defaultdict(list)
+    for entry in entry_points(group=f"telic.{kind}"):
+        # A package that is found twice on the path, as in an editable install, is one package.
+        if all((entry.value, _package(entry)) != (e.value, _package(e)) for e in found[entry.name]):
+            found[entry.name].append(entry)
+    return dict(found)
+
+
+def _package(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist is not None else "an unknown package"

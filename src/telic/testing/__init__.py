@@ -1,0 +1,23 @@
+"""Contract tests: what every environment, judge, proposer, … must hold, ours and everybody's.
+
+Inherit the class of what you bring, and say how to make one:
+
+    from telic.testing import ProposerContract
+
+    class TestMine(ProposerContract):
+        def make(self, task, family, seed):
+            return MyProposer(task, family, seed)
+
+pytest runs what the class inherits. It is the same for the parts that telic has itself.
+"""
+
+from telic.testing.contracts import EnvironmentContract, JudgeContract, ProposerContract
+from telic.testing.services import LauncherContract, ProviderContract
+
+__all__ = [
+    "EnvironmentContract",
+    "JudgeContract",
+    "LauncherContract",
+    "ProposerContract",
+    "ProviderContract",
+]

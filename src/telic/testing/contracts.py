@@ -1,0 +1,281 @@
+"""What holds for environments, judges and search proposers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from telic.envs import make
+from telic.envs.spec import EnvSpec
+from telic.envs.vector import VecEnv
+from telic.judges.code import Judge
+from telic.judges.verdict import Verdict
+from telic.search.environments.task import SearchTask, rollout_seeds
+from telic.search.history import History
+from telic.search.plan import SearchPlan, make_plan
+from telic.search.policies import PolicyFamily
+from telic.search.proposers import PolicyDraft, PolicyProposal, Proposer, View
+from telic.search.records import PolicyCandidate, SearchConfig, SearchIteration
+from telic.search.rollouts import BatchRecording, PolicyTrial
+from telic.search.run import tried_of
+from telic.storage.trajectories import Trajectory, TrajectoryFacts
+
+_STEPS = 25
+_RECORDED = ("qpos", "qvel", "xpos", "xquat", "cvel", "cfrc_ext", "subtree_com")
+
+
+class EnvironmentContract:
+    """What every environment holds; see `telic.envs.vector.VecEnv`."""
+
+    def make(self, num_envs: int, seed: int = 0) -> VecEnv:
+        """Return environments of the kind that is tested."""
+        raise NotImplementedError
+
+    def test_shapes_and_types_are_those_of_the_contract(self) -> None:
+        env = self.make(3)
+        obs = env.reset()
+        assert env.num_envs == 3 and env.obs_dim == env.spec.obs_dim
+        _check_rows(obs, (3, env.obs_dim))
+        step = env.step(_actions(env, 0))
+        _check_rows(step.obs, (3, env.obs_dim))
+        _check_rows(step.final_obs, (3, env.obs_dim))
+        assert step.reward.shape == (3,) and step.reward.dtype == torch.float32
+        for ending in (step.terminated, step.truncated):
+            assert ending.shape == (3,) and ending.dtype == torch.bool
+        assert (env.action_low <= env.action_high).all()
+        env.close()
+
+    def test_equal_seeds_give_equal_episodes_and_others_do_not(self) -> None:
+        first, again = self._play(self.make(2, seed=5)), self._play(self.make(2, seed=5))
+        assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
+        env = self.make(2, seed=5)
+        assert torch.equal(env.reset(seed=9), env.reset(seed=9)), "a seed counts episodes anew"
+        env.close()
+
+    def test_an_environment_does_not_depend_on_its_neighbours(self) -> None:
+        alone, beside = self.make(1, seed=3), self.make(4, seed=3)
+        assert torch.equal(alone.reset()[0], beside.reset()[0])
+        alone.close()
+        beside.close()
+
+    def test_an_episode_that_ends_starts_anew_and_shows_its_last_observation(self) -> None:
+        env = self.make(2)
+        limit = env.max_episode_steps
+        if limit is None or limit > 2000:
+            pytest.skip("its episodes have no time limit worth waiting for")
+        env.reset()
+        for number in range(limit + 1):
+            step = env.step(_actions(env, number))
+            done = step.terminated | step.truncated
+            assert torch.equal(step.obs[~done], step.final_obs[~done])
+            if done.any():
+                break
+        else:
+            pytest.fail(f"no episode ended within {limit} steps")
+        env.close()
+
+    def test_a_saved_state_goes_on_bit_for_bit(self) -> None:
+        env = self.make(2)
+        if not getattr(env, "resumable", True):
+            pytest.skip("it says that it cannot be saved: a resumed run goes on with new episodes")
+        env.reset()
+        env.step(_actions(env, 0))
+        other = self.make(2, seed=8)
+        other.reset()
+        other.load_state_dict(env.state_dict())
+        for number in range(1, 4):
+            mine, theirs = env.step(_actions(env, number)), other.step(_actions(env, number))
+            assert torch.equal(mine.obs, theirs.obs) and torch.equal(mine.reward, theirs.reward)
+        env.close()
+        other.close()
+
+    def _play(self, env: VecEnv) -> list[Tensor]:
+        seen = [env.reset()]
+        seen += [env.step(_actions(env, number)).obs for number in range(_STEPS)]
+        env.close()
+        return seen
+
+
+def _actions(env: VecEnv, number: int) -> Tensor:
+    """Return actions that differ from step to step and from row to row, the same every time."""
+    rng = np.random.default_rng(number)
+    if env.num_actions is not None:
+        return torch.from_numpy(rng.integers(env.num_actions, size=env.num_envs))
+    low, high = env.action_low.cpu().numpy(), env.action_high.cpu().numpy()
+    drawn = rng.uniform(np.maximum(low, -1.0), np.minimum(high, 1.0), (env.num_envs, env.act_dim))
+    return torch.from_numpy(drawn.astype(np.float32)).to(env.device)
+
+
+def _check_rows(rows: Tensor, shape: tuple[int, int]) -> None:
+    assert tuple(rows.shape) == shape and rows.dtype == torch.float32
+    assert bool(torch.isfinite(rows).all())
+
+
+class JudgeContract:
+    """What every judge holds; see `telic.judges.code.Judge`."""
+
+    env: ClassVar[str] = "InvertedPendulum-v5"
+    """environment whose episodes it can judge"""
+
+    def make(self, spec: EnvSpec) -> Judge:
+        """Return the judge that is tested."""
+        raise NotImplementedError
+
+    def test_a_score_lies_between_0_and_1_or_there_is_a_reason(self) -> None:
+        verdict = self._judge(_STEPS)
+        if verdict.score is None:
+            assert verdict.reason, "a judge that cannot tell says why"
+        else:
+            assert 0.0 <= verdict.score <= 1.0
+        for leaf in verdict.leaves:
+            assert 0.0 <= leaf.credit <= 1.0
+
+    def test_the_same_episode_gets_the_same_verdict(self) -> None:
+        assert self._judge(_STEPS) == self._judge(_STEPS)
+
+    def test_an_episode_without_steps_is_unknown_and_not_worth_nothing(self) -> None:
+        verdict = self._judge(0)
+        assert verdict.score is None and verdict.reason
+
+    def test_the_episode_is_left_as_it_was(self) -> None:
+        spec, episode = recorded_episode(self.env, _STEPS)
+        before = {name: np.array(values) for name, values in episode.columns.items()}
+        self.make(spec)(episode, spec)
+        for name, values in before.items():
+            assert np.array_equal(values, episode[name], equal_nan=values.dtype.kind == "f"), name
+
+    def test_a_verdict_can_be_written_down(self) -> None:
+        verdict = self._judge(_STEPS)
+        assert Verdict.model_validate_json(verdict.model_dump_json()) == verdict
+
+    def _judge(self, steps: int) -> Verdict:
+        spec, episode = recorded_episode(self.env, steps)
+        return self.make(spec)(episode, spec)
+
+
+class ProposerContract:
+    """What every proposer of policy search holds; see `telic.search.proposers.Proposer`."""
+
+    env: ClassVar[str] = "CartPole-v1"
+    """task of policy search that it is tried on"""
+
+    def make(self, task: SearchTask, family: PolicyFamily, seed: int) -> Proposer:
+        """Return the proposer that is tested."""
+        raise NotImplementedError
+
+    def test_it_proposes_as_many_policies_as_it_says_and_within_the_bounds(self) -> None:
+        trial = _ProposerTrial(self, seed=1)
+        for _ in range(3):
+            count = trial.proposer.at_once
+            drafts = trial.advance().drafts
+            assert len(drafts) == count >= 1
+            for draft in drafts:
+                space = trial.plan.policy.space
+                assert len(draft.params) == space.rank and draft.origin
+                assert all(space.low <= number <= space.high for number in draft.params)
+
+    def test_equal_seeds_give_equal_proposals_and_others_do_not(self) -> None:
+        first, again, other = (_ProposerTrial(self, seed=seed) for seed in (1, 1, 2))
+        for _ in range(3):
+            drafts = first.advance().drafts
+            assert drafts == again.advance().drafts
+            others = other.advance().drafts
+        assert drafts != others
+
+    def test_taken_up_from_the_log_it_goes_on_as_if_nothing_had_happened(self) -> None:
+        whole = _ProposerTrial(self, seed=4)
+        for _ in range(3):
+            whole.advance()
+        resumed = _ProposerTrial(self, seed=4)
+        for iteration, recording in whole.log:
+            resumed.take_up(iteration, recording)
+        assert resumed.advance().drafts == whole.advance().drafts
+
+
+class _ProposerTrial:
+    """A proposer, a task to try its policies on, and what was tried so far."""
+
+    def __init__(self, contract: ProposerContract, seed: int) -> None:
+        request = {"env": contract.env, "method": "random", "switches": {"rollouts": 2}}
+        self.plan: SearchPlan = make_plan(SearchConfig.parse(request))
+        self.proposer = contract.make(self.plan.task, self.plan.policy, seed)
+        self.log: list[tuple[SearchIteration, BatchRecording | None]] = []
+        self._player, self._seed = self.plan.player(), seed
+        self._history, self._tried = History(confirm=0, keeps_losers=True), 0
+
+    def advance(self) -> PolicyProposal:
+        """Let it propose, try what it proposed, and tell it."""
+        proposal = self.proposer.propose(self._view())
+        candidates, recording = self._try(proposal.drafts)
+        self.proposer.observe(candidates, recording)
+        self._note(candidates, recording)
+        return proposal
+
+    def take_up(self, iteration: SearchIteration, recording: BatchRecording | None) -> None:
+        """Bring it to the state after an iteration on disk."""
+        self.proposer.replay(self._view(), iteration.candidates, recording)
+        self._note(list(iteration.candidates), recording)
+
+    def _view(self) -> View:
+        return View(self._history, len(self.log) + 1, 9, self._seed, 1)
+
+    def _try(
+        self, drafts: Sequence[PolicyDraft]
+    ) -> tuple[list[PolicyCandidate], BatchRecording | None]:
+        seeds = np.stack([rollout_seeds(len(self.log), 2)] * len(drafts))
+        params = np.array([draft.params for draft in drafts])
+        (rollouts,) = self._player.play([PolicyTrial(params, seeds, is_recorded=True)])
+        candidates = [
+            PolicyCandidate(
+                number=self._tried + row,
+                params=draft.params,
+                origin=draft.origin,
+                tried=tried_of(len(self.log), rollouts, row),
+            )
+            for row, draft in enumerate(drafts)
+        ]
+        return candidates, rollouts.recording
+
+    def _note(self, candidates: list[PolicyCandidate], recording: BatchRecording | None) -> None:
+        self._tried += len(candidates)
+        best = max(candidates, key=lambda candidate: candidate.mean)
+        iteration = SearchIteration(
+            number=len(self.log) + 1,
+            candidates=tuple(candidates),
+            selected=best.number,
+            winner="first",
+            incumbent=best.number,
+            incumbent_mean=best.mean,
+            episodes=0,
+            steps=0,
+            model="none",
+        )
+        self._history.add(iteration)
+        self.log.append((iteration, recording))
+
+
+def recorded_episode(env_id: str, steps: int) -> tuple[EnvSpec, Trajectory]:
+    """Return an environment's spec and an episode of it under actions drawn at random."""
+    env = make(env_id, num_envs=1)
+    fields = [name for name in _RECORDED if name in env.spec.info_keys]
+    rows: dict[str, list[np.ndarray]] = {}
+    obs = env.reset()
+    for number in range(max(steps, 1)):
+        action = _actions(env, number)
+        step = env.step(action)
+        facts = {"obs": obs, "action": action, "next_obs": step.final_obs}
+        facts |= {"env_reward": step.reward, "terminated": step.terminated}
+        facts |= {"truncated": step.truncated, **{name: step.info[name] for name in fields}}
+        for name, values in facts.items():
+            rows.setdefault(name, []).append(values[0].cpu().numpy())
+        obs = step.obs
+    env.close()
+    spec, columns = env.spec, {name: np.stack(values)[:steps] for name, values in rows.items()}
+    names = {"obs_names": spec.obs_names, "action_names": spec.action_names}
+    names |= {"body_names": spec.body_names, "joint_names": spec.joint_names}
+    return spec, Trajectory(columns, TrajectoryFacts(env_id=env_id, dt_s=spec.dt_s, **names))

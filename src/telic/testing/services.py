@@ -1,0 +1,171 @@
+"""What holds for model providers and launchers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from telic.core.config import Record
+from telic.llm import CallLimits, Models, Provider, RawReply, Request
+from telic.studies.launch.order import Launcher, Order
+
+_ENOUGH_S = 20.0
+
+
+class ContractAnswer(Record):
+    """The record that a provider is asked for."""
+
+    title: str
+
+
+QUESTION = Request(
+    role="contract",
+    prompt="Give any title of one word.",
+    answer=ContractAnswer,
+    system="You answer with one JSON object.",
+)
+"""what a provider must answer with a valid `ContractAnswer`"""
+
+
+class ProviderContract:
+    """What every model provider holds; see `telic.llm.Provider`."""
+
+    key: ClassVar[str | None] = None
+    """secret that the provider works with in these tests, which must not be kept in the object"""
+
+    def make(self, folder: Path) -> Provider:
+        """Return the provider that is tested; it must answer `QUESTION` validly."""
+        raise NotImplementedError
+
+    def test_its_name_is_always_the_same(self, tmp_path: Path) -> None:
+        provider = self.make(tmp_path)
+        assert provider.name and provider.name == self.make(tmp_path).name
+
+    def test_it_returns_what_came_back_as_text(self, tmp_path: Path) -> None:
+        reply = asyncio.run(self.make(tmp_path).complete(QUESTION, _ENOUGH_S))
+        assert isinstance(reply, RawReply) and reply.text
+        assert reply.price_usd is None or reply.price_usd >= 0.0
+
+    def test_its_answer_becomes_a_record_and_is_kept(self, tmp_path: Path) -> None:
+        quick = CallLimits(deadline_s=_ENOUGH_S, attempts=1)
+        models = Models(self.make(tmp_path), tmp_path / "session", limits=quick)
+        reply = models.ask(QUESTION)
+        assert reply.answer.title and not reply.cached
+        assert models.ask(QUESTION).cached, "what was answered once is not asked again"
+
+    def test_it_ends_when_it_is_cancelled(self, tmp_path: Path) -> None:
+        async def cancel() -> float:
+            task = asyncio.ensure_future(self.make(tmp_path).complete(QUESTION, _ENOUGH_S))
+            await asyncio.sleep(0)
+            started = time.monotonic()
+            task.cancel()
+            await asyncio.wait({task}, timeout=5.0)
+            assert task.done()
+            return time.monotonic() - started
+
+        assert asyncio.run(cancel()) < 2.0
+
+    def test_it_keeps_no_key(self, tmp_path: Path) -> None:
+        provider = self.make(tmp_path)
+        if self.key is None:
+            pytest.skip("it works without a key")
+        held = f"{provider!r} {getattr(provider, '__dict__', {})} {provider.name}"
+        assert self.key not in held
+
+
+class SpyPermit:
+    """A permit that remembers what it was spent on, for launchers under test."""
+
+    def __init__(self) -> None:
+        self.spent: list[tuple[str, str]] = []
+
+    def spend(self, nonce: str, argv_hash: str) -> None:
+        """Note it; refuse a second time, as the real one does."""
+        if self.spent:
+            raise PermissionError("a permit counts once")
+        self.spent.append((nonce, argv_hash))
+
+
+class LauncherContract:
+    """What every launcher of studies holds; see `telic.studies.launch.order.Launcher`."""
+
+    options: ClassVar[dict[str, Any]] = {}
+    """the launcher's options, as an adapter gives them"""
+    starts_here: ClassVar[bool] = True
+    """whether this machine can really start something with it"""
+
+    def make(self) -> Launcher:
+        """Return the launcher that is tested."""
+        raise NotImplementedError
+
+    def test_the_same_order_is_rendered_the_same_and_holds_its_nonce(self, tmp_path: Path) -> None:
+        order = self._order(tmp_path)
+        first, again = self.make().render(order), self.make().render(order)
+        assert first == again and first.hash == again.hash and first.problems == ()
+        assert order.nonce in f"{first.argv} {first.document}"
+        other = self.make().render(order._replace(argv=("python", "other.py")))
+        assert other.hash != first.hash
+
+    def test_rendering_starts_nothing(self, tmp_path: Path) -> None:
+        order = self._order(tmp_path)
+        self.make().render(order)
+        time.sleep(0.2)
+        assert not (tmp_path / "was here").exists()
+
+    def test_a_start_spends_its_permit(self, tmp_path: Path) -> None:
+        if not self.starts_here:
+            pytest.skip("this machine cannot start anything with it")
+        order, permit = self._order(tmp_path), SpyPermit()
+        self.make().start(permit, order)  # type: ignore[arg-type]
+        assert permit.spent == [(order.nonce, order.argv_hash)]
+        self._wait_for_its_end(order)
+        with pytest.raises(PermissionError):
+            self.make().start(permit, order)  # type: ignore[arg-type]
+
+    def test_a_run_is_known_by_its_nonce_alone_and_ends(self, tmp_path: Path) -> None:
+        if not self.starts_here:
+            pytest.skip("this machine cannot start anything with it")
+        order = self._order(tmp_path)
+        self.make().start(SpyPermit(), order)  # type: ignore[arg-type]
+        self._wait_for_its_end(order)
+        assert (tmp_path / "was here").exists()
+
+    def test_a_run_can_be_stopped(self, tmp_path: Path) -> None:
+        if not self.starts_here:
+            pytest.skip("this machine cannot start anything with it")
+        order = self._order(tmp_path, seconds=60.0)
+        self.make().start(SpyPermit(), order)  # type: ignore[arg-type]
+        deadline = time.monotonic() + _ENOUGH_S
+        while not (tmp_path / "was here").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.make().stop(order.nonce, order.folder)
+        self._wait_for_its_end(order)
+
+    def _wait_for_its_end(self, order: Order) -> None:
+        deadline = time.monotonic() + _ENOUGH_S
+        while self.make().report(order.nonce, order.folder).state != "ended":
+            assert time.monotonic() < deadline, "it did not end"
+            time.sleep(0.05)
+
+    def _order(self, folder: Path, seconds: float = 0.0) -> Order:
+        work = f"import pathlib, time; pathlib.Path('was here').touch(); time.sleep({seconds})"
+        return Order(
+            nonce="0123456789abcdef",
+            argv=(sys.executable, "-c", work),
+            argv_hash="hash",
+            cwd=folder,
+            folder=folder,
+            variables={**os.environ, "TELIC_CONTRACT": "1"},
+            changed={"TELIC_CONTRACT": "1"},
+            timeout_s=60.0,
+            gpus=(),
+            options=self.options,
+            labels={"study": "contract", "candidate": "c-0001-x"},
+            grace_s=1.0,
+        )

@@ -1,0 +1,127 @@
+"""Our own environments, judges, proposers, providers and launchers keep the shipped contracts."""
+
+import asyncio
+import json
+from typing import ClassVar
+
+import pytest
+
+from telic.envs import make
+from telic.judges.code import JudgeCode
+from telic.llm import Host, Replay, ReplyRecorder, Scripted
+from telic.search.proposers import Ars, Climb, Cma, Random, Tabular
+from telic.studies.launch.choose import launcher_of
+from telic.testing import (
+    EnvironmentContract,
+    JudgeContract,
+    LauncherContract,
+    ProposerContract,
+    ProviderContract,
+)
+from telic.testing.services import QUESTION
+
+JUDGE = """
+from telic import require, score
+
+
+def judge(episode):
+    return [
+        score("stays up", episode.seconds, zero=0.1, goal=2.0, unit="s", tag="falls"),
+        require("is somewhere", float(episode["qpos"].shape[1]), zero=0.0, goal=1.0),
+    ]
+"""
+ANSWER = {"title": "Ants"}
+
+
+@pytest.mark.parametrize("name", ["InvertedPendulum-v5", "Hopper-v5", "CartPole-v1"])
+class TestEnvironments(EnvironmentContract):
+    @pytest.fixture(autouse=True)
+    def _named(self, name):
+        self.name = name
+
+    def make(self, num_envs, seed=0):
+        return make(self.name, num_envs=num_envs, seed=seed)
+
+
+class TestCodeJudge(JudgeContract):
+    def make(self, spec):
+        return JudgeCode(JUDGE)
+
+
+class TestRandom(ProposerContract):
+    def make(self, task, family, seed):
+        return Random(family)
+
+
+class TestClimb(ProposerContract):
+    def make(self, task, family, seed):
+        return Climb(family)
+
+
+class TestArs(ProposerContract):
+    def make(self, task, family, seed):
+        return Ars(family.space, seed)
+
+
+class TestCma(ProposerContract):
+    env = "MountainCarContinuous-v0"
+
+    def make(self, task, family, seed):
+        return Cma(family.space, seed)
+
+
+class TestTabular(ProposerContract):
+    env = "FrozenLake-v1"
+
+    def make(self, task, family, seed):
+        return Tabular(task, family.space)
+
+
+class TestScripted(ProviderContract):
+    def make(self, folder):
+        return Scripted(lambda request: ANSWER)
+
+
+class TestRecorder(ProviderContract):
+    def make(self, folder):
+        return ReplyRecorder(Scripted(lambda request: ANSWER), folder / "tape")
+
+
+class TestReplay(ProviderContract):
+    def make(self, folder):
+        if not (folder / "tape").exists():
+            recorder = ReplyRecorder(Scripted(lambda request: ANSWER), folder / "tape")
+            asyncio.run(recorder.complete(QUESTION, 5.0))
+        return Replay(folder / "tape")
+
+    @pytest.fixture(autouse=True)
+    def _recorded(self, tmp_path):
+        self.make(tmp_path)
+
+
+class TestHost(ProviderContract):
+    def make(self, folder):
+        host = Host(folder / "orders")
+        host.folder.mkdir(exist_ok=True)
+        (host.folder / f"{QUESTION.key('host')}.answer.json").write_text(json.dumps(ANSWER))
+        return host
+
+
+class TestLocal(LauncherContract):
+    def make(self):
+        return launcher_of("local", self.options)
+
+
+class TestSlurm(LauncherContract):
+    starts_here = False
+
+    def make(self):
+        return launcher_of("slurm", self.options)
+
+
+class TestKubernetes(LauncherContract):
+    options: ClassVar = {"image": "registry.example/train:1"}
+    starts_here = False
+
+    def make(self):
+        return launcher_of("kubernetes", self.options)
