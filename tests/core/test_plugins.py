@@ -1,6 +1,7 @@
 """Parts of other packages: found by name, loaded when used, refused when a name is taken."""
 
 import sys
+from textwrap import dedent
 
 import pytest
 
@@ -78,8 +79,16 @@ def test_a_broken_package_says_which_one_it_is_and_what_to_do(install, code, com
 
 
 def test_environments_methods_and_providers_of_packages_are_known_by_name(install):
-    install("one", "environments", "Bounce-v0 = one:make")
-    assert make("Bounce-v0", num_envs=2) == "made" and "Bounce-v0" in known_ids()
+    pendulum = """
+        import telic
+
+        def make(**more):
+            return telic.make("InvertedPendulum-v5", **more)
+    """
+    install("one", "environments", "Bounce-v0 = one:make", dedent(pendulum))
+    env = make("Bounce-v0", num_envs=2, max_episode_steps=7)
+    assert (env.spec.id, env.num_envs, env.max_episode_steps) == ("Bounce-v0", 2, 7)
+    assert "Bounce-v0" in known_ids()
     with pytest.raises(UnknownName, match="Closest: Bounce-v0"):
         make("Bounc-v0", num_envs=1)
     install("two", "proposers", "swarm = two:make")

@@ -157,9 +157,9 @@ def methods(
     debug: Debug = False,
 ) -> None:
     """List the methods, as the switches they stand for."""
-    from telic.search.methods import METHODS, Switches, switches_of
+    from telic.search.methods import Switches, method_names, switches_of
 
-    found = {name: switches_of(name, is_faithful=faithful).model_dump() for name in METHODS}
+    found = {name: switches_of(name, is_faithful=faithful).model_dump() for name in method_names()}
     if as_json:
         print_json(found)
         return

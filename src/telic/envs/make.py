@@ -46,7 +46,9 @@ def make(
         return make_mjcf(name, num_envs=num_envs, device=device, seed=seed, **arguments)
     build = None if ":" in name else other_environment(name)
     if build is not None:
-        return build(num_envs=num_envs, device=device, seed=seed, **arguments)
+        env = build(num_envs=num_envs, device=device, seed=seed, **arguments)
+        env.spec = env.spec.model_copy(update={"id": name})  # however it was made, this is its name
+        return env
     from telic.envs.adapter import make_gymnasium
 
     return make_gymnasium(name, num_envs=num_envs, device=device, seed=seed, **arguments)

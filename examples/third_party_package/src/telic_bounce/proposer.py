@@ -1,0 +1,29 @@
+"""halving: policies around the best one so far, ever closer to it."""
+
+import numpy as np
+
+from telic.search.proposers import HistoryProposer, PolicyProposal, drafts
+
+
+class Halving(HistoryProposer):
+    """Draws around the incumbent within a range that halves every few iterations."""
+
+    name = "halving"
+    at_once = 4
+
+    def __init__(self, task, family, seed):
+        self._family, self._seed = family, seed
+
+    def propose(self, view):
+        """Return four policies; a pure function of seed and iteration, so that runs resume."""
+        rng = np.random.default_rng([self._seed, view.iteration])
+        space, best = self._family.space, view.history.incumbent
+        if best is None or space.is_table:
+            points = [self._family.draw(rng) for _ in range(self.at_once)]
+        else:
+            width = (space.high - space.low) / 2 ** (1 + view.iteration // 3)
+            points = [
+                np.array(best.params) + rng.uniform(-width, width, space.rank)
+                for _ in range(self.at_once)
+            ]
+        return PolicyProposal(drafts(space, points, self.name))
