@@ -59,7 +59,7 @@ def test_judges_report_what_they_found(telic):
 def test_every_outcome_has_a_mark():
     from typing import get_args
 
-    from telic.bench.cards import WORDS
+    from telic.bench.report import WORDS
     from telic.bench.results import Outcome
     from telic.cli.views import OUTCOMES
 

@@ -2,9 +2,9 @@
 
 from html.parser import HTMLParser
 
-from telic.bench.page import page
+from telic.bench.report import page
 from telic.bench.results import CriterionResult
-from tests.bench.test_tally import found, result
+from tests.bench.test_results import found, result
 
 
 class Outline(HTMLParser):
@@ -50,7 +50,7 @@ def test_the_page_says_the_rate_and_shows_every_case(tmp_path):
     text = page(sums, tmp_path)
     outline = Outline(text)
     assert outline.open == []
-    assert "50 %" in outline.words and "9 % to 91 %" in outline.words  # Wilson of 1 of 2
+    assert "50%" in outline.words and "9% to 91%" in outline.words  # Wilson of 1 of 2
     assert "2.5 m/s" in outline.words and "<script>alert(1)</script>" in outline.words
     assert outline.addresses == ["data:video/mp4;base64,ZnJhbWVz"]
     assert "2 of the suite's 5 cases" in outline.words and "c2, c3, c4" in outline.words

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 from telic.cli.main import app
 from telic.studies.candidate_files import read_candidate
 from telic.studies.looking import next_step
-from telic.studies.report.write import write_report
+from telic.studies.report.document import write_report
 from tests.retelling.test_sessions import tell
 from tests.retelling.works import SEARCH, begin_search, end_run, search_once
 

@@ -20,7 +20,7 @@ from telic.studies.evidence.store import altered, read_evidence
 from telic.studies.folder import StudyFolder
 from telic.studies.ledger import Ledger
 from telic.studies.looking import next_step
-from telic.studies.report.write import write_report
+from telic.studies.report.document import write_report
 from tests.retelling.works import SESSION, begin_session, end_session, try_reward
 from tests.session.sessions import add_iteration
 

@@ -8,7 +8,6 @@ import pytest
 
 from telic.authors.candidate import Lesson, MemberScore, RewardCandidate, SessionIteration, Variant
 from telic.composer.compose import Composition
-from telic.core.pages.charts import Node, short, ticks, tree
 from telic.judges.criteria import Criterion, guard, leaf, total
 from telic.judges.verdict import Disagreement, Seen, judged, together, unknown
 from telic.llm.answers import Replies
@@ -18,8 +17,6 @@ from telic.session.records import SessionConfig, SessionSummary
 from telic.session.report import pictures, words, write_report
 from telic.session.report.compare import compare
 from telic.session.report.costs import read_costs
-from telic.session.report.formula import formula
-from telic.session.report.markdown import plain
 from telic.storage.files import JsonLines, read_json, write_json, write_text
 from telic.storage.layout import SessionFolder
 from telic.storage.scalars import ScalarLog
@@ -249,10 +246,6 @@ def test_code_cannot_leave_its_fence(tmp_path):
     assert f"````python\n{JUDGE.rstrip()}\n````" in markdown
 
 
-def test_markdown_shows_foreign_text_as_it_is():
-    assert plain("a|b *c*\n# d <e>") == r"a\|b \*c\* \# d \<e\>"
-
-
 def test_variants_and_their_trials_are_told_apart(tmp_path):
     tried = iteration(1, score(0.9, variant=1))
     trials = (score(0.2, variant=0), score(0.4, variant=1))
@@ -421,7 +414,10 @@ def test_what_was_spent_is_shown_after_each_iteration_against_its_limit(tmp_path
         for number, steps in ((1, 512), (1, 9999), (2, 1024)):  # told again when it went on
             log.append({**spent, "number": number, "steps": steps})
     page, markdown, _ = session.report()
-    assert "| 1 | 1 min 30 s of 1 h 0 min | 512 of 5,000 | 4 | $0.50 of $2.00 |" in markdown
+    assert (
+        "| 1 | 1 min 30 s of 1 h 00 min | 512 of 5,000 | 4 | $0.50 of $2.00 |"
+        in markdown.replace("\\", "")
+    )
     assert "1,024 of 5,000" in Reader(page).text and "9,999" not in page
 
 
@@ -452,67 +448,3 @@ def test_the_command_asks_for_the_same_again(tmp_path):
     write_json(request, agreed)
     assert f"--criteria {request}" in words.command(agreed, request)
     assert parse_criteria(read_json(request)) == agreed.criteria
-
-
-@pytest.mark.parametrize(
-    ("latex", "expected"),
-    [
-        (r"w_{\text{the speed}}", "<msub><mi>w</mi><mtext>the speed</mtext></msub>"),
-        (r"-a^2", "<mo>−</mo><msup><mi>a</mi><mn>2</mn></msup>"),
-        (r"\frac{1}{2}\theta", "<mfrac><mn>1</mn><mn>2</mn></mfrac><mi>θ</mi>"),
-        (
-            r"\sum_{i=1}^{n} x_i",
-            '<munderover><mo>∑</mo><mrow><mi>i</mi><mo form="infix">=</mo><mn>1</mn></mrow>'
-            "<mi>n</mi></munderover><msub><mi>x</mi><mi>i</mi></msub>",
-        ),
-        (
-            r"\begin{cases} 1 & x > 0 \\ 0 \end{cases}",
-            '<mrow><mo>{</mo><mtable class="cases"><mtr><mtd><mn>1</mn></mtd><mtd><mi>x</mi>'
-            "<mo>&gt;</mo><mn>0</mn></mtd></mtr><mtr><mtd><mn>0</mn></mtd></mtr></mtable></mrow>",
-        ),
-        (r"\left\| v \right\|", "<mo>‖</mo><mi>v</mi><mo>‖</mo>"),
-    ],
-)
-def test_formulas_become_mathml(latex, expected):
-    made = formula(latex)
-    Reader(made)
-    assert f"<math><mrow>{expected}</mrow></math>" in made
-
-
-def test_long_formulas_may_wrap_at_their_sums():
-    assert formula("r = a + b").count("<math>") == 3
-
-
-@pytest.mark.parametrize("latex", [r"\unheard{x}", "a_{b", "}", "{" * 60 + "}" * 60, "x" * 5000])
-def test_a_formula_that_is_not_understood_is_shown_as_typed(latex):
-    assert formula(latex) == f'<code class="latex">{latex}</code>'
-
-
-def test_formulas_hold_no_markup_of_others():
-    made = formula(r"\text{<script>} + <b>")
-    assert "<script>" not in made and "&lt;script&gt;" in made and "<b>" not in made
-
-
-def test_numbers_on_an_axis_are_short():
-    assert [short(each) for each in (5000, 1.5e6, -20_000, 0.25)] == ["5k", "1.5M", "-20k", "0.25"]
-
-
-def test_ticks_are_round_and_span_the_range():
-    assert ticks(0.0, 96_256.0, 5) == [0, 20_000, 40_000, 60_000, 80_000, 100_000]
-    assert ticks(-3.0, 7.0, 4) == [-5, 0, 5, 10]
-    assert ticks(2.0, 2.0, 4) == [0, 0.5, 1, 1.5, 2], "a constant is seen beside zero"
-    assert ticks(0.0, 0.0, 2) == [0, 0.5, 1] and ticks(-2.0, -2.0, 2) == [-2, -1, 0]
-
-
-def test_a_tree_keeps_first_children_in_their_parents_row():
-    nodes = [
-        Node(1, None, "1", "", 0.1),
-        Node(2, 1, "2", "", 0.2),
-        Node(3, 1, "3", "", None),
-        Node(4, 2, "4", "", 0.4),
-        Node(5, 99, "5", "", 0.5),
-    ]
-    drawn = tree(nodes, "lineage")
-    places = re.findall(r'<rect x="(\d+)" y="(\d+)" width="116"', drawn)
-    assert places == [("2", "2"), ("154", "2"), ("154", "64"), ("306", "2"), ("2", "126")]
-    assert drawn.count('class="edge"') == 3 and drawn.count('class="fill"') == 4

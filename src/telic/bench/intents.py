@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from telic import __version__
 from telic.authors.candidate import MemberScore, SessionIteration
-from telic.bench.page import write_page
+from telic.bench.report import write_page
 from telic.bench.results import (
     FINAL,
     BenchConfig,

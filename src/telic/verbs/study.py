@@ -296,7 +296,7 @@ def close(request: CloseRequest) -> LedgerEntry:
     """End a study for good and write its last report; a person has to say so in a terminal."""
     from telic.studies.looking import next_step
     from telic.studies.pausing import close_study
-    from telic.studies.report.write import write_report
+    from telic.studies.report.document import write_report
 
     study = request.open()
     event = close_study(study.folder, request.person, request.because)

@@ -124,7 +124,7 @@ class StudyReportFiles(Record):
 def report(request: StudyRequest) -> StudyReportFiles:
     """Write report.md and report.html from the ledger and the evidence; keeps people's notes."""
     from telic.studies.looking import next_step
-    from telic.studies.report.write import write_report
+    from telic.studies.report.document import write_report
 
     ledger = request.open().ledger
     folder = write_report(ledger, next_step(ledger))
@@ -142,11 +142,8 @@ class ReportText(Record):
 def get_report(request: StudyRequest) -> ReportText:
     """Render the report of the study as Markdown; writes nothing (see write_report)."""
     from telic.studies.looking import next_step
-    from telic.studies.report.markdown import kept_notes, render_markdown
-    from telic.studies.report.story import gather
+    from telic.studies.report.document import report_text
 
     study = request.open()
-    path = study.folder.report
-    notes = kept_notes(path.read_text("utf-8") if path.is_file() else "")
-    text = render_markdown(gather(study.ledger, next_step(study.ledger)), notes)
+    text = report_text(study.ledger, next_step(study.ledger))
     return ReportText(markdown=text, ledger_head=study.ledger.head)

@@ -7,10 +7,9 @@ import pytest
 
 from telic.studies.creating import create_study
 from telic.studies.ledger import Ledger
-from telic.studies.report.markdown import NOTES_END, NOTES_START, kept_notes
-from telic.studies.report.pictures import over_seeds
-from telic.studies.report.story import gather
-from telic.studies.report.write import write_report
+from telic.studies.report.document import NOTES_END, NOTES_START, kept_notes, write_report
+from telic.studies.report.facts import gather
+from telic.studies.report.figures import over_seeds
 from tests.studies.candidates.small_study import HUMAN
 from tests.studies.report.told_study import ACTION
 
@@ -100,7 +99,7 @@ def test_the_page_is_whole_and_asks_nobody(ledger):
     found.feed(page)
     assert found.open == [] and found.asks == [] and "script" not in found.seen
     assert "default-src &#x27;none&#x27;" in page and found.seen.count("svg") >= 8
-    for title in ("Results", "Learning", "Last audit", "Candidates", "The reward", "Robustness"):
+    for title in ("Results", "Learning", *TITLES[1:]):
         assert f"<h2>{title}</h2>" in page
     assert "nan" not in re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL).lower().split()
 

@@ -35,8 +35,8 @@ class Standing(NamedTuple):
     seeds: int
 
 
-class Comparison(NamedTuple):
-    """The best policy against the runner-up."""
+class RunnerUp(NamedTuple):
+    """The policy that stands second, beside the best."""
 
     iteration: int
     """of the runner-up"""
@@ -51,7 +51,7 @@ class Comparison(NamedTuple):
 
 def compare(
     history: list[SessionIteration], best: SessionIteration, member: MemberScore, threshold: float
-) -> Comparison | None:
+) -> RunnerUp | None:
     """Return the best policy against the best of another reward, or else of another seed."""
     groups: dict[tuple[int, int], list[MemberScore]] = {}
     for iteration in history:
@@ -70,7 +70,7 @@ def compare(
         return None
     other = max(rivals, key=lambda each: each.low)
     found = _differences(member.judgement, other.judgement)
-    return Comparison(rival[0], other, rival == mine, standings[mine], standings[rival], found)
+    return RunnerUp(rival[0], other, rival == mine, standings[mine], standings[rival], found)
 
 
 def _standing(members: list[MemberScore], threshold: float) -> Standing:

@@ -32,7 +32,7 @@ class ModelUse(NamedTuple):
     usd: float | None = 0.0
 
 
-class Spent(NamedTuple):
+class SpentSoFar(NamedTuple):
     """What a session had spent when an iteration was over."""
 
     number: int
@@ -51,7 +51,7 @@ class Costs(NamedTuple):
     model: ModelUse
     steps: int | None
     """environment steps of all policies together"""
-    after: tuple[Spent, ...] = ()
+    after: tuple[SpentSoFar, ...] = ()
     """the sums so far, iteration by iteration"""
 
     @property
@@ -71,22 +71,22 @@ def read_costs(
     events = list(read_events(read_json_lines(folder.events)))
     return Costs(
         total_s=summary.seconds,
-        training_s=sum(each.training_s for each in history),
-        judging_s=sum(each.judging_s for each in history),
+        training_s=sum(iteration.training_s for iteration in history),
+        judging_s=sum(iteration.judging_s for iteration in history),
         model=_model_use(folder, events),
         steps=summary.steps or None,
         after=_after_each(events),
     )
 
 
-def _after_each(events: list[Event]) -> tuple[Spent, ...]:
-    found: dict[int, Spent] = {}
+def _after_each(events: list[Event]) -> tuple[SpentSoFar, ...]:
+    sums: dict[int, SpentSoFar] = {}
     for event in events:
         # A session that goes on tells of its finished iterations again: the first time counts.
         if isinstance(event, SessionSpent) and event.number is not None:
-            spent = Spent(event.number, event.seconds, event.steps, event.calls, event.usd)
-            found.setdefault(event.number, spent)
-    return tuple(found[number] for number in sorted(found))
+            spent = SpentSoFar(event.number, event.seconds, event.steps, event.calls, event.usd)
+            sums.setdefault(event.number, spent)
+    return tuple(sums[number] for number in sorted(sums))
 
 
 def _model_use(folder: SessionFolder, events: list[Event]) -> ModelUse:

@@ -1,122 +1,262 @@
-"""Rows of facts that both forms of a report list: what it took, and what it was made with."""
+"""Everything a report tells, gathered once from the session's records and files."""
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from telic.authors.answers import Analysis
+from telic.authors.candidate import (
+    Lesson,
+    MemberScore,
+    RewardCandidate,
+    SessionIteration,
+    latest_lessons,
+)
+from telic.composer.compose import Composition
+from telic.core.events import Listener, LogMessage
+from telic.core.stats import Interval, bootstrap
+from telic.core.text import count, figure
 from telic.judges.trial import Trial
-from telic.session.report import words
-from telic.session.report.costs import Costs
-from telic.session.report.story import Story
+from telic.judges.verdict import Judgement
+from telic.report.charts import ChartLine, LineChart, Point
+from telic.report.document import Figure
+from telic.rewards.contract import RewardSpec
+from telic.session.notes import Delivered
+from telic.session.records import SessionConfig, SessionSummary
+from telic.session.report.compare import RunnerUp, compare
+from telic.session.report.costs import Costs, read_costs
+from telic.session.report.pictures import Pictures, draw_pictures
+from telic.storage.files import read_json, read_record
+from telic.storage.layout import IterationFolder, MemberFolder, RunFolder, SessionFolder
+from telic.storage.scalars import Kind, read_rows
+
+_CURVE_POINTS = 120
 
 
-def cost_rows(costs: Costs) -> list[tuple[str, str]]:
-    """Return what a session took, line by line."""
-    use = costs.model
-    rows = [
-        ("wall clock", words.seconds(costs.total_s)),
-        ("training", words.seconds(costs.training_s)),
-        ("judging", words.seconds(costs.judging_s)),
-        ("waiting for models", words.seconds(use.seconds) if use.calls else "none was asked"),
-        ("everything else", words.seconds(costs.other_s)),
-        ("environment steps", words.steps(costs.steps)),
-    ]
-    if use.calls:
-        rows += [
-            ("model", ", ".join(use.names)),
-            ("model calls", f"{use.calls:,}"),
-            ("tokens", words.tokens(use.tokens)),
-            ("price", words.money(use.usd)),
-        ]
-    if use.failed:
-        rows.append(("questions without an answer", f"{use.failed:,}, not in the tokens"))
-    return rows
+class Troubles:
+    """Lets parts of a report fail one by one; a session must not fail because of its report."""
+
+    def __init__(self, tell: Listener) -> None:
+        self.lines: list[str] = []
+        self._tell = tell
+
+    @contextmanager
+    def sparing(self, what: str) -> Generator[None]:
+        """End the block at an error, note it, and go on after it."""
+        try:
+            yield
+        except Exception as error:  # the job boundary: the rest of the report may well be fine
+            self.note(f"{what}: {type(error).__name__}: {error}")
+
+    def note(self, line: str) -> None:
+        """Record that something is missing, and why."""
+        line = " ".join(line.split())
+        self.lines.append(line)
+        self._tell(LogMessage(message=f"The report lacks {line}"))
 
 
-SPENT_HEADS = ("after iteration", "time", "steps", "model calls", "price")
+class TermShare(NamedTuple):
+    """What a term of the reward gave over an episode."""
+
+    name: str
+    words: str
+    weight: float | None
+    total: float | None
+    """mean sum over an evaluation episode"""
+    share: float | None
+    """of all terms, by size without sign"""
 
 
-def spent_rows(story: Story) -> list[tuple[str, ...]]:
-    """Return what was spent after each iteration, of what might be, line by line."""
-    config, hours = story.config, story.config.max_hours
-    most_s = None if hours is None else 3600 * hours
-    return [
-        (
-            str(each.number),
-            words.out_of(words.seconds, each.seconds, most_s),
-            words.out_of("{:,}".format, each.steps, config.max_steps),
-            words.out_of("{:,}".format, each.calls, config.max_calls),
-            words.out_of(words.money, each.usd, config.max_usd),
+class TrainedReward(NamedTuple):
+    """A reward as it was trained."""
+
+    latex: str
+    code: str
+    terms: tuple[TermShare, ...]
+    findings: tuple[str, ...]
+    """what the trainer noticed"""
+
+
+@dataclass(slots=True)
+class SessionFacts:
+    """What there is to tell about a session; what could not be had stays empty."""
+
+    folder: SessionFolder
+    config: SessionConfig
+    author: Composition | None
+    """what was written first; None if the session ended before that"""
+    history: list[SessionIteration]
+    summary: SessionSummary
+    best: SessionIteration | None = None
+    member: MemberScore | None = None
+    """the best policy"""
+    pictures: Pictures = field(default_factory=Pictures)
+    runner_up: RunnerUp | None = None
+    curves: list[Figure] = field(default_factory=list[Figure])
+    reward: TrainedReward | None = None
+    """of the best policy"""
+    costs: Costs | None = None
+    manifest: dict[str, Any] = field(default_factory=dict[str, Any])
+    """versions and hashes of the best training run"""
+    candidates: dict[int, RewardCandidate] = field(default_factory=dict[int, RewardCandidate])
+    """by iteration"""
+    notes: dict[int, tuple[str, ...]] = field(default_factory=dict[int, tuple[str, ...]])
+    """what people had said, by the iteration that answers it"""
+    trial: Trial | None = None
+    """reward and judge on examples whose worth is known"""
+    analysis: Analysis | None = None
+    """what a model says of the whole"""
+
+    @property
+    def run(self) -> RunFolder | None:
+        """Return the training run of the best policy."""
+        return None if self.best is None else self.folder.iteration(self.best.number).run
+
+    @property
+    def judgement(self) -> Judgement | None:
+        """Return what judges said of the best policy."""
+        return None if self.member is None else self.member.judgement
+
+    @property
+    def lessons(self) -> list[Lesson]:
+        """Return what was learned; of equal texts the latest tier holds."""
+        return list(latest_lessons(self.candidates.values()))
+
+
+def gather(facts: SessionFacts, troubles: Troubles) -> SessionFacts:
+    """Read and draw what the report needs; what cannot be had is noted and left out."""
+    folder, history, summary = facts.folder, facts.history, facts.summary
+    facts.best = next((each for each in history if each.number == summary.best_iteration), None)
+    facts.member = facts.best.best_member if facts.best else None
+    with troubles.sparing("what it took"):
+        facts.costs = read_costs(folder, history, summary)
+    with troubles.sparing("the trial on examples"):
+        facts.trial = read_record(folder.trial, Trial) if folder.trial.exists() else None
+    with troubles.sparing("the analysis"):
+        exists = folder.analysis.exists()
+        facts.analysis = read_record(folder.analysis, Analysis) if exists else None
+    for iteration in history:
+        with troubles.sparing(f"what iteration {iteration.number} was"):
+            _add_iteration(facts, iteration)
+    if facts.best is not None and facts.member is not None:
+        _add_best(facts, facts.best, facts.member, troubles)
+    return facts
+
+
+def _add_iteration(facts: SessionFacts, iteration: SessionIteration) -> None:
+    files = facts.folder.iteration(iteration.number)
+    facts.curves += read_curves(files, iteration)
+    if files.notes.exists():
+        said = read_record(files.notes, Delivered).notes
+        facts.notes[iteration.number] = tuple(note.text for note in said)
+    facts.candidates[iteration.number] = read_record(files.candidate, RewardCandidate)
+
+
+def _add_best(
+    facts: SessionFacts, best: SessionIteration, member: MemberScore, troubles: Troubles
+) -> None:
+    files = facts.folder.iteration(best.number)
+    with troubles.sparing("the comparison"):
+        facts.runner_up = compare(facts.history, best, member, facts.config.threshold)
+    with troubles.sparing("the reward's terms"):
+        facts.reward = read_reward(files.run.path / member.member, member.step)
+    with troubles.sparing("versions"):
+        facts.manifest = read_json(files.run.manifest)
+    with troubles.sparing("pictures"):
+        facts.pictures = draw_pictures(facts.folder, files, member, troubles.note)
+
+
+def spread(judgement: Judgement) -> Interval | None:
+    """Return the 95 % interval of a policy's score; None when fewer than two episodes have one."""
+    scores = [verdict.score for verdict in judgement.verdicts]
+    return bootstrap([score for score in scores if score is not None])
+
+
+def read_reward(member: Path, step: int) -> TrainedReward:
+    """Read the reward of a trained policy, and its terms in the evaluation at `step`."""
+    files = MemberFolder(member)
+    spec = read_record(files.reward_spec, RewardSpec) if files.reward_spec.exists() else None
+    summary: dict[str, Any] = read_json(files.summary) if files.summary.exists() else {}
+    rows = [row for row in read_rows(files.scalars, "eval") if row["global_step"] <= step]
+    return TrainedReward(
+        latex=spec.latex if spec else "",
+        code=files.reward_code.read_text(),
+        terms=_shares(spec or RewardSpec(), rows[-1].get("reward_terms", {}) if rows else {}),
+        findings=tuple(finding["message"] for finding in summary.get("findings", ())),
+    )
+
+
+def _shares(spec: RewardSpec, totals: dict[str, float]) -> tuple[TermShare, ...]:
+    described = {term.name: term for term in spec.terms}
+    size = sum(map(abs, totals.values()))
+    shares: list[TermShare] = []
+    for name in dict.fromkeys([*totals, *described]):
+        term, total = described.get(name), totals.get(name)
+        share = abs(total) / size if total is not None and size > 0.0 else None
+        words = term.description if term else ""
+        shares.append(TermShare(name, words, term.weight if term else None, total, share))
+    return tuple(sorted(shares, key=lambda term: -(term.share or 0.0)))
+
+
+def read_curves(files: IterationFolder, iteration: SessionIteration) -> list[Figure]:
+    """Return the learning curves of an iteration: of its short trials, if any, and in full."""
+    title = f"Iteration {iteration.number}"
+    charts = [_curves(title, files.run, iteration.members, iteration.variant)]
+    if iteration.trials:
+        trials = RunFolder(files.path / "trial")
+        charts.insert(0, _curves(f"{title}, trials", trials, iteration.trials, iteration.variant))
+    return [chart for chart in charts if chart is not None]
+
+
+def _curves(title: str, run: RunFolder, scores: Sequence[MemberScore], kept: int) -> Figure | None:
+    """Return a line per variant: the mean return over its seeds, and the range that they span."""
+    variants: dict[int, list[MemberFolder]] = {}
+    for score in scores:
+        variants.setdefault(score.variant, []).append(MemberFolder(run.path / score.member))
+    lines: list[ChartLine] = []
+    for variant, members in sorted(variants.items()):
+        name = f"variant {variant + 1}{' ★' if variant == kept else ''}"
+        marks = [Point(x, y, y, y) for x, y, *_ in _over_seeds(members, "eval", "mean_return")]
+        lines.append(
+            ChartLine(name, _thin(_over_seeds(members, "train", "episodic_return")), marks)
         )
-        for each in (story.costs.after if story.costs else ())
+    lines = [line for line in lines if line.points]
+    if not lines:
+        return None
+    seeds = count(max(map(len, variants.values())), "seed")
+    last = ", ".join(f"{line.name} ends at {figure(line.points[-1].y)}" for line in lines)
+    label = f"{title}: return over steps, {seeds}; {last}"
+    return Figure(LineChart(label, tuple(lines), "steps", "return"), title)
+
+
+def _over_seeds(members: Sequence[MemberFolder], kind: Kind, name: str) -> list[Point]:
+    """Return mean, least and most at every step that all members have a value for."""
+    values: dict[int, list[float]] = {}
+    for member in members:
+        for row in read_rows(member.scalars, kind):
+            if row.get(name) is not None:
+                values.setdefault(row["global_step"], []).append(row[name])
+    return [
+        Point(step, sum(own) / len(own), min(own), max(own))
+        for step, own in sorted(values.items())
+        if len(own) == len(members)
     ]
 
 
-EXAMPLE_HEADS = ("example", "should be", "judge's score", "reward pays")
-
-
-def example_rows(trial: Trial) -> list[tuple[str, ...]]:
-    """Return how judge and reward did on examples whose worth is known, line by line."""
+def _thin(points: list[Point]) -> list[Point]:
+    """Return at most so many points that a chart can show: means of neighbours, widest band."""
+    size = -(-len(points) // _CURVE_POINTS) or 1
+    groups = [points[start : start + size] for start in range(0, len(points), size)]
     return [
-        (
-            each.name,
-            "good" if each.is_good else "bad",
-            words.score(each.score),
-            words.number(each.pay),
+        Point(
+            group[-1].x,
+            sum(point.y for point in group) / len(group),
+            min(point.low for point in group),
+            max(point.high for point in group),
         )
-        for each in trial.examples
+        for group in groups
     ]
-
-
-SEEN_HEADS = ("episode", "criterion", "score", "when", "what was seen")
-
-
-def seen_rows(story: Story) -> list[tuple[str, ...]]:
-    """Return what the vision judge saw in the best policy's episodes, line by line."""
-    verdicts = story.member.judgement.verdicts if story.member else ()
-    return [
-        (
-            str(index + 1),
-            each.criterion,
-            words.score(each.score),
-            words.MISSING
-            if each.start_s is None or each.end_s is None
-            else f"{each.start_s:.1f} to {each.end_s:.1f} s",
-            each.evidence,
-        )
-        for index, verdict in enumerate(verdicts)
-        for each in verdict.seen
-    ]
-
-
-def disagreements(story: Story) -> list[str]:
-    """Say where code and eye differ about the best policy's episodes, and what came of it."""
-    verdicts = story.member.judgement.verdicts if story.member else ()
-    return [
-        f"Episode {index + 1}, “{each.criterion}”: code gives {each.code:.2f} ({each.measured}), "
-        f"the eye {each.vision:.2f} ({each.seen}); "
-        + ("settled by a closer look." if each.resolved else "not settled.")
-        for index, verdict in enumerate(verdicts)
-        for each in verdict.disagreements
-    ]
-
-
-def version_rows(story: Story) -> list[tuple[str, str]]:
-    """Return versions and hashes, line by line."""
-    manifest = story.manifest
-    rows = [("session", story.folder.name)]
-    rows += [(name, str(value)) for name, value in manifest.get("versions", {}).items() if value]
-    rows += [
-        (name, str(manifest[name]))
-        for name in ("python", "platform", "processors", "created_at")
-        if manifest.get(name) is not None
-    ]
-    if story.reward:
-        rows.append(("reward, SHA-256", _hash(story.reward.code)))
-    if story.author:
-        rows.append(("judge, SHA-256", _hash(story.author.judge)))
-    return rows
-
-
-def _hash(source: str) -> str:
-    return hashlib.sha256(source.encode()).hexdigest()

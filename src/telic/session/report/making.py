@@ -1,143 +1,176 @@
-"""Sections of the page about the making: curves, reward, judge, costs, and how to go on."""
+"""The sections of a session's report about the making: curves, reward, judge, costs, going on."""
 
 from __future__ import annotations
 
-from telic.core.pages.charts import COLOURS, bar, line_chart
-from telic.core.pages.elements import code, facts, listed, shell, table
-from telic.core.pages.markup import Markup, join, tag
+import hashlib
+from collections.abc import Sequence
+
+from telic.core.text import MISSING, duration, figure, money, percent
+from telic.report import document as doc
+from telic.report.charts import Bar, Shares
 from telic.session.report import words
-from telic.session.report.curves import Curves
-from telic.session.report.facts import (
-    EXAMPLE_HEADS,
-    SPENT_HEADS,
-    cost_rows,
-    example_rows,
-    spent_rows,
-    version_rows,
-)
-from telic.session.report.formula import formula
-from telic.session.report.story import Story
+from telic.session.report.costs import Costs
+from telic.session.report.facts import SessionFacts
+
+UNKNOWN = "unknown"
+Blocks = Sequence[doc.Block]
 
 
-def curves(story: Story) -> Markup | None:
+def listed(lines: Sequence[str]) -> list[doc.Block]:
+    """Return a list, or nothing when there is nothing in it."""
+    return [doc.Items(tuple(lines))] if lines else []
+
+
+def curves(facts: SessionFacts) -> Blocks:
     """Return a chart of returns per iteration."""
-    charts = [_chart(each) for each in story.curves]
-    if not charts:
-        return None
     note = (
         "Return under the iteration's own reward: the line is the mean over training seeds, the "
         "band their range, dots are evaluations without exploration. Rewards differ between "
         "iterations and variants, so heights are comparable within a line only."
     )
-    return join([tag("div", *charts, class_="charts"), tag("p", note, class_="note")])
+    charts = doc.Beside(tuple(facts.curves))
+    return [charts, doc.Text(note, "note")] if facts.curves else []
 
 
-def _chart(made: Curves) -> Markup:
-    last = ", ".join(
-        f"{each.name} ends at {words.number(each.points[-1].y)}" for each in made.lines
-    )
-    label = f"{made.title}: return over steps, {words.count(made.seeds, 'seed')}; {last}"
-    drawn = line_chart(made.lines, label=label, x_name="steps", y_name="return")
-    legend = [
-        tag("li", tag("span", class_=f"key c{index % COLOURS + 1}"), each.name)
-        for index, each in enumerate(made.lines)
-    ]
-    names = tag("ul", *legend, class_="legend") if len(legend) > 1 else None
-    return tag("figure", tag("figcaption", made.title), drawn, names)
-
-
-def reward(story: Story) -> Markup | None:
+def reward(facts: SessionFacts) -> Blocks:
     """Return formula, share of each term, and code of the best policy's reward."""
-    facts_ = story.reward
-    if facts_ is None:
-        return code("Reward as first written", story.author.reward) if story.author else None
-    rows = [
-        (
-            tag("code", each.name),
-            each.words,
-            words.number(each.weight),
-            words.number(each.total),
-            words.MISSING if each.share is None else _share(each.share, each.total),
-        )
-        for each in facts_.terms
-    ]
+    reward = facts.reward
+    if reward is None:
+        first = facts.author.reward if facts.author else None
+        return [doc.Code(first, "python", "Reward as first written")] if first else []
+    rows: list[tuple[doc.Words, ...]] = []
+    for term in reward.terms:
+        is_cost = term.total is not None and term.total < 0
+        share: doc.Words = MISSING
+        if term.share is not None:
+            said = f"{percent(term.share)}{' (a cost)' if is_cost else ''}"
+            share = Bar(term.share, said, "cost" if is_cost else "")
+        weight, total = figure(term.weight), figure(term.total)
+        rows.append((doc.Mono(term.name), term.words, weight, total, share))
     heads = ("term", "what it is", "weight", "over an episode", "share")
-    return join(
-        [
-            tag("p", formula(facts_.latex), class_="wide") if facts_.latex else "",
-            table(heads, rows) if rows else "",
-            listed(facts_.findings) or "",
-            code("Code of the reward, as trained", facts_.code),
-        ]
-    )
+    return [
+        *([doc.Formula(reward.latex)] if reward.latex else []),
+        *([doc.DataTable(heads, rows)] if rows else []),
+        *listed(reward.findings),
+        doc.Code(reward.code, "python", "Code of the reward, as trained"),
+    ]
 
 
-def _share(share: float, total: float | None) -> Markup:
-    kind = "cost" if total is not None and total < 0 else "gain"
-    label = f"{share:.0%}{' (a cost)' if kind == 'cost' else ''}"
-    return tag("span", bar(share, label, kind), tag("span", label), class_="credit")
-
-
-def judge(story: Story) -> Markup | None:
+def judge(facts: SessionFacts) -> Blocks:
     """Return the code of the judge, and how it did on examples whose worth is known."""
-    if story.author is None:
-        return None
+    if facts.author is None:
+        return []
     note = "Whoever writes rewards never sees it. It runs on recorded episodes, confined."
-    shown = [tag("p", note, class_="note")]
-    if story.trial is not None:
-        shown.append(tag("h3", "Tried on examples whose worth is known, before any training"))
-        shown.append(table(EXAMPLE_HEADS, example_rows(story.trial)))
-        problems = listed((*story.trial.judge_problems, *story.trial.reward_problems))
-        shown += [problems] if problems else []
-    return join([*shown, code("Code of the judge", story.author.judge)])
-
-
-def costs(story: Story) -> Markup | None:
-    """Return where the time went, and what models were paid."""
-    spent = story.costs
-    if spent is None:
-        return None
-    kinds = (
-        ("training", spent.training_s),
-        ("judging", spent.judging_s),
-        ("waiting for models", spent.model.seconds),
-        ("everything else", spent.other_s or 0.0),
-    )
-    whole = sum(value for _, value in kinds) or 1.0
-    parts = [
-        tag("span", class_=f"c{index}", style=f"flex-grow:{value / whole:.4f}", title=name)
-        for index, (name, value) in enumerate(kinds, start=1)
-        if value > 0.0
-    ]
-    keys = {name: index for index, (name, _) in enumerate(kinds, start=1)}
-    rows = [
-        (join([tag("span", class_=f"key c{keys[name]}"), name]) if name in keys else name, value)
-        for name, value in cost_rows(spent)
-    ]
-    burned = spent_rows(story)
-    return join(
-        [
-            tag("div", *parts, class_="stack", aria_hidden="true"),
-            facts(rows),
-            table(SPENT_HEADS, burned) if burned else "",
+    blocks: list[doc.Block] = [doc.Text(note, "note")]
+    if facts.trial is not None:
+        rows = [
+            (
+                example.name,
+                "good" if example.is_good else "bad",
+                words.score(example.score),
+                figure(example.pay),
+            )
+            for example in facts.trial.examples
         ]
-    )
+        heads = ("example", "should be", "judge's score", "reward pays")
+        blocks += [
+            doc.Heading("Tried on examples whose worth is known, before any training"),
+            doc.DataTable(heads, rows),
+            *listed((*facts.trial.judge_problems, *facts.trial.reward_problems)),
+        ]
+    return [*blocks, doc.Code(facts.author.judge, "python", "Code of the judge")]
 
 
-def policy(story: Story) -> Markup | None:
-    """Return where the policy is and what can be done with it."""
-    if story.run is None or story.member is None:
-        return None
-    where = tag("code", f"{story.run.path.relative_to(story.folder.path)}/{story.member.member}")
-    lines = [
-        part
-        for what, line in words.commands(story).items()
-        for part in (tag("h3", what), shell(line))
+def costs(facts: SessionFacts) -> Blocks:
+    """Return where the time went, and what was spent after each iteration."""
+    costs, config = facts.costs, facts.config
+    if costs is None:
+        return []
+    times = {
+        "training": costs.training_s,
+        "judging": costs.judging_s,
+        "waiting for models": costs.model.seconds,
+        "everything else": costs.other_s or 0.0,
+    }
+    whole = sum(times.values()) or 1.0
+    pieces = tuple((name, seconds / whole) for name, seconds in times.items())
+    swatches = {name: doc.Swatch(index) for index, name in enumerate(times)}
+    rows: list[tuple[doc.Words, str]] = [
+        ((swatches[name], name) if name in swatches else name, value)
+        for name, value in _cost_rows(costs)
     ]
-    return join([tag("p", "In the session's folder: ", where, "."), *lines])
+    blocks: list[doc.Block] = [
+        Shares("Where the time went", pieces, has_legend=False),
+        doc.FactSheet(rows, heads=("what", "how much")),
+    ]
+    most_s = None if config.max_hours is None else 3600 * config.max_hours
+    spent = [
+        (
+            str(sums.number),
+            words.out_of(duration, sums.seconds, most_s),
+            words.out_of("{:,}".format, sums.steps, config.max_steps),
+            words.out_of("{:,}".format, sums.calls, config.max_calls),
+            words.out_of(money, sums.usd, config.max_usd),
+        )
+        for sums in costs.after
+    ]
+    heads = ("after iteration", "time", "steps", "model calls", "price")
+    return [*blocks, *([doc.DataTable(heads, spent)] if spent else [])]
 
 
-def again(story: Story) -> Markup:
+def _cost_rows(costs: Costs) -> list[tuple[str, str]]:
+    use = costs.model
+    rows = [
+        ("wall clock", duration(costs.total_s)),
+        ("training", duration(costs.training_s)),
+        ("judging", duration(costs.judging_s)),
+        ("waiting for models", duration(use.seconds) if use.calls else "none was asked"),
+        ("everything else", duration(costs.other_s, UNKNOWN)),
+        ("environment steps", words.steps(costs.steps)),
+    ]
+    if use.calls:
+        rows += [
+            ("model", ", ".join(use.names)),
+            ("model calls", f"{use.calls:,}"),
+            ("tokens", UNKNOWN if use.tokens is None else f"{use.tokens:,}"),
+            ("price", money(use.usd)),
+        ]
+    if use.failed:
+        rows.append(("questions without an answer", f"{use.failed:,}, not in the tokens"))
+    return rows
+
+
+def policy(facts: SessionFacts) -> Blocks:
+    """Return where the policy is and what can be done with it."""
+    if facts.run is None or facts.member is None:
+        return []
+    where = f"{facts.run.path.relative_to(facts.folder.path)}/{facts.member.member}"
+    blocks: list[doc.Block] = [doc.Text(("In the session's folder: ", doc.Mono(where), "."))]
+    for what, line in words.commands(facts).items():
+        blocks += [doc.Heading(what), doc.ShellLine(line)]
+    return blocks
+
+
+def again(facts: SessionFacts) -> Blocks:
     """Return the command that asks for the same again, and what it was made with."""
-    rows = [(name, tag("code", value)) for name, value in version_rows(story)]
-    return join([shell(words.command(story.config, story.folder.config)), facts(rows)])
+    manifest = facts.manifest
+    versions = manifest.get("versions", {})
+    rows = [("session", facts.folder.name)]
+    rows += [(name, str(version)) for name, version in versions.items() if version]
+    rows += [
+        (name, str(manifest[name]))
+        for name in ("python", "platform", "processors", "created_at")
+        if manifest.get(name) is not None
+    ]
+    rows += [("reward, SHA-256", _hash(facts.reward.code))] if facts.reward else []
+    rows += [("judge, SHA-256", _hash(facts.author.judge))] if facts.author else []
+    return [
+        doc.ShellLine(words.command(facts.config, facts.folder.config)),
+        doc.FactSheet(
+            [(name, doc.Mono(value)) for name, value in rows], heads=("what", "version or hash")
+        ),
+    ]
+
+
+def _hash(source: str) -> str:
+    return hashlib.sha256(source.encode()).hexdigest()

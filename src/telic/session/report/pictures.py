@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from telic.authors.candidate import MemberScore
 from telic.judges.verdict import Verdict
 from telic.rendering import RenderJob, render
-from telic.session.report.troubles import Troubles
+from telic.report.html import LARGEST_INLINE
 from telic.storage.layout import IterationFolder, SessionFolder
 
 _SHARES = {"p10": 0.1, "median": 0.5, "p90": 0.9}
@@ -19,9 +18,6 @@ _WORDS = {
     "median": "the median episode",
     "p90": "a good episode (p90)",
 }
-LARGEST_INLINE = 1_500_000
-"""bytes of a video inside the page; a longer one is drawn again, smaller"""
-_SMALL = {"width": 240, "fps": 12.0, "caption": True}
 
 
 class Strip(NamedTuple):
@@ -39,36 +35,36 @@ class Pictures(NamedTuple):
     strips: tuple[Strip, ...] = ()
     video: Path | None = None
     inline: Path | None = None
-    """the video, or a smaller one, that fits into a page"""
+    """a smaller one, where the video is too large for a page"""
     score: float | None = None
     """of the episode in the video"""
 
 
 def draw_pictures(
-    folder: SessionFolder, files: IterationFolder, member: MemberScore, troubles: Troubles
+    folder: SessionFolder, files: IterationFolder, member: MemberScore, note: Callable[[str], None]
 ) -> Pictures:
     """Draw the chosen episodes; what cannot be drawn is noted and left out."""
     verdicts = member.judgement.verdicts
     chosen = choose_episodes(verdicts)
     episodes = {label: files.episode(member.member, index) for label, index in chosen.items()}
-    made = folder.report_dir
-    video, small = made / "median.mp4", made / "median_small.mp4"
-    strips = {label: made / f"strip_{label}.png" for label in chosen}
-    wanted = [(episodes[label], path) for label, path in strips.items()]
-    _draw([(episodes["median"], video), *wanted], troubles)
-    inline = video
-    if video.exists() and video.stat().st_size > LARGEST_INLINE:
-        _draw([(episodes["median"], small)], troubles, **_SMALL)
-        inline = small
-    fits = inline.exists() and inline.stat().st_size <= LARGEST_INLINE
+    video = RenderJob(trajectory=episodes["median"], output=folder.report_dir / "median.mp4")
+    strips = {
+        label: RenderJob(trajectory=episode, output=folder.report_dir / f"strip_{label}.png")
+        for label, episode in episodes.items()
+    }
+    drawn = _draw([video, *strips.values()], note)
+    small: Path | None = None
+    if video.output in drawn and video.output.stat().st_size > LARGEST_INLINE:
+        small = folder.report_dir / "median_small.mp4"
+        _draw([video.model_copy(update={"output": small, "width": 240, "fps": 12.0})], note)
     return Pictures(
         strips=tuple(
-            Strip(path, _WORDS[label], verdicts[chosen[label]].score)
-            for label, path in strips.items()
-            if path.exists()
+            Strip(job.output, _WORDS[label], verdicts[chosen[label]].score)
+            for label, job in strips.items()
+            if job.output in drawn
         ),
-        video=video if video.exists() else None,
-        inline=inline if fits else None,
+        video=video.output if video.output in drawn else None,
+        inline=small,
         score=verdicts[chosen["median"]].score,
     )
 
@@ -89,17 +85,11 @@ def worst_first(verdicts: Sequence[Verdict]) -> list[int]:
     return sorted(range(len(verdicts)), key=place)
 
 
-def data_uri(path: Path) -> str:
-    """Return a picture or video as text that a page can hold."""
-    kind = {".png": "image/png", ".mp4": "video/mp4"}[path.suffix]
-    return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
-
-
-def _draw(pairs: list[tuple[Path, Path]], troubles: Troubles, **settings: object) -> None:
-    """Draw episodes into files; an old file must not pass for a new one."""
-    for _, output in pairs:
-        output.unlink(missing_ok=True)
-    jobs = [RenderJob(trajectory=episode, output=output, **settings) for episode, output in pairs]  # type: ignore[arg-type]
-    for made in render(jobs):
-        if made.error:
-            troubles.note(f"{made.output.name}: {made.error}")
+def _draw(jobs: list[RenderJob], note: Callable[[str], None]) -> list[Path]:
+    """Draw episodes and return the files; an old file must not pass for a new one."""
+    for job in jobs:
+        job.output.unlink(missing_ok=True)
+    for rendering in render(jobs):
+        if rendering.error:
+            note(f"{rendering.output.name}: {rendering.error}")
+    return [job.output for job in jobs if job.output.exists()]

@@ -1,56 +1,27 @@
-"""The sentences of a report, the same on the page and in Markdown."""
+"""The sentences of a session's report."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from telic.authors.candidate import MemberScore, SessionIteration, Variant
+from telic.core.text import MISSING, figure, percent
 from telic.judges.criteria import Leaf
 from telic.session.records import SessionConfig
-from telic.session.report.compare import Comparison, parts
-from telic.session.report.story import Story, spread
+from telic.session.report.compare import RunnerUp, parts
+from telic.session.report.facts import SessionFacts, spread
 
 OUTCOMES = {"passed": "Passed", "not_passed": "Did not pass", "stopped": "Stopped"}
-MISSING = "–"
 _OPTIONS = {"max_usd": "budget_usd", "max_hours": "budget_hours", "max_steps": "budget_steps"}
 _NO_OPTIONS = frozenset({"schema_version", "intent", "env", "criteria"})
-
-
-def number(value: float | None) -> str:
-    """Return a number in few digits; a dash when it is missing."""
-    if value is None:
-        return MISSING
-    written = f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.3g}"
-    return written.replace("-", "−")
 
 
 def score(value: float | None) -> str:
     """Return a score; "unknown" when nobody could tell."""
     return "unknown" if value is None else f"{value:.2f}"
-
-
-def percent(value: float | None) -> str:
-    """Return a share."""
-    return MISSING if value is None else f"{value:.0%}"
-
-
-def seconds(value: float | None) -> str:
-    """Return a duration: 12.3 s, 4 min 10 s, 2 h 5 min."""
-    if value is None:
-        return "unknown"
-    if value < 60.0:
-        return f"{value:.1f} s"
-    minutes, rest = divmod(round(value), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
-
-
-def count(value: int, word: str) -> str:
-    """Return a number of things: 1 iteration, 2 iterations."""
-    return f"{value:,} {word}{'' if value == 1 else 's'}"
 
 
 def scored(member: MemberScore) -> str:
@@ -63,11 +34,11 @@ def scored(member: MemberScore) -> str:
     )
 
 
-def proof(story: Story) -> str:
+def proof(facts: SessionFacts) -> str:
     """Say what was proven, and what was needed."""
-    config, member, best = story.config, story.member, story.best
-    why = f" It stopped: {story.summary.reason}" if story.summary.reason else ""
-    if not story.history:
+    config, member, best = facts.config, facts.member, facts.best
+    why = f" It stopped: {facts.summary.reason}" if facts.summary.reason else ""
+    if not facts.history:
         return f"No iteration was finished, so there is nothing to judge yet.{why}"
     if best is None or member is None or member.judgement.score is None:
         return "No policy could be judged, so whether one does what was asked is unknown."
@@ -86,13 +57,13 @@ def proof(story: Story) -> str:
     )
 
 
-def unjudged(story: Story) -> list[str]:
+def unjudged(facts: SessionFacts) -> list[str]:
     """Say why episodes of the best policy have no score, each reason once."""
-    if story.member is None:
+    if facts.member is None:
         return []
     reasons = {
         each.reason: None
-        for each in story.member.judgement.verdicts
+        for each in facts.member.judgement.verdicts
         if each.score is None and each.reason
     }
     return [reason for reason in reasons if reason]
@@ -104,39 +75,39 @@ def target(leaf: Leaf) -> str:
     return f"{sign} {leaf.goal:.4g} {leaf.unit}".strip()
 
 
-def counts(leaf: Leaf, story: Story) -> str:
+def counts(leaf: Leaf, facts: SessionFacts) -> str:
     """Say how much a criterion counts."""
     if leaf.is_guard:
         return "guard"
-    assert story.member is not None
-    whole = sum(each.weight for each in parts(story.member.judgement).values())
+    assert facts.member is not None
+    whole = sum(each.weight for each in parts(facts.member.judgement).values())
     return percent(leaf.weight / whole) if whole else MISSING
 
 
-def lacking(story: Story) -> list[str]:
+def lacking(facts: SessionFacts) -> list[str]:
     """Name the criteria that the best policy does not fully meet, the worst first."""
-    if story.member is None:
+    if facts.member is None:
         return []
     missed = [
         (credit, title)
-        for title, (credit, _) in story.member.judgement.leaves.items()
+        for title, (credit, _) in facts.member.judgement.leaves.items()
         if credit < 0.995
     ]
     return [f"“{title}” earned {credit:.0%}" for credit, title in sorted(missed)]
 
 
-def next_steps(story: Story) -> list[tuple[str, str | None]]:
+def next_steps(facts: SessionFacts) -> list[tuple[str, str | None]]:
     """Say what to do when a session did not pass, with the command where it is one."""
-    config = story.config
-    if story.summary.outcome == "stopped":
-        return [("Go on where it stopped:", command(config, story.folder.config))]
-    if story.summary.outcome == "passed":
+    config = facts.config
+    if facts.summary.outcome == "stopped":
+        return [("Go on where it stopped:", command(config, facts.folder.config))]
+    if facts.summary.outcome == "passed":
         return []
-    if story.analysis and story.analysis.recommendations:
-        return [(each, None) for each in story.analysis.recommendations]
+    if facts.analysis and facts.analysis.recommendations:
+        return [(each, None) for each in facts.analysis.recommendations]
     more = config.replace(iterations=2 * config.iterations)
     return [
-        ("Try more rewards:", command(more, story.folder.config)),
+        ("Try more rewards:", command(more, facts.folder.config)),
         ("Train longer, if the learning curves were still rising: add --steps.", None),
         ("Let a model write the reward instead of the composer: add --model.", None)
         if config.model is None
@@ -144,17 +115,17 @@ def next_steps(story: Story) -> list[tuple[str, str | None]]:
     ]
 
 
-def reading(story: Story) -> list[str]:
+def reading(facts: SessionFacts) -> list[str]:
     """Say how doubtful words were taken, and which were left out."""
-    lines = list(story.summary.doubts)
-    if story.summary.not_understood:
-        lines.append(f"not understood: {', '.join(story.summary.not_understood)}")
+    lines = list(facts.summary.doubts)
+    if facts.summary.not_understood:
+        lines.append(f"not understood: {', '.join(facts.summary.not_understood)}")
     return lines
 
 
-def change(story: Story, iteration: SessionIteration) -> list[str]:
+def change(facts: SessionFacts, iteration: SessionIteration) -> list[str]:
     """Say what an iteration changed, why, and whom it answers."""
-    candidate = story.candidates.get(iteration.number)
+    candidate = facts.candidates.get(iteration.number)
     lines = [iteration.change]
     if iteration.failure:
         lines.append(f"Could not be trained: {iteration.failure}")
@@ -166,42 +137,42 @@ def change(story: Story, iteration: SessionIteration) -> list[str]:
             f"Variant {number}: {_weights(each)}"
             for number, each in enumerate(candidate.variants, start=1)
         ]
-    return lines + [f"Answers: “{each}”" for each in story.notes.get(iteration.number, ())]
+    return lines + [f"Answers: “{each}”" for each in facts.notes.get(iteration.number, ())]
 
 
 def _weights(variant: Variant) -> str:
-    named = [f"{name} {number(value)}" for name, value in variant.weights.items()]
+    named = [f"{name} {figure(value)}" for name, value in variant.weights.items()]
     start = ["goes on from the policies of its parent"] if variant.warm else []
     return ", ".join(named + start) or "as the reward says"
 
 
-def lessons(story: Story) -> list[str]:
+def lessons(facts: SessionFacts) -> list[str]:
     """Say what was learned on the way."""
-    return [f"{each.text} ({each.tier})" for each in story.lessons]
+    return [f"{each.text} ({each.tier})" for each in facts.lessons]
 
 
-def runner_up(story: Story, comparison: Comparison) -> str:
+def runner_up(facts: SessionFacts, rival: RunnerUp) -> str:
     """Say in a few sentences what sets the best policy apart."""
-    assert story.member is not None
-    other = comparison.other
+    assert facts.member is not None
+    other = rival.other
     who = (
         f"the same reward with training seed {other.seed}"
-        if comparison.same_reward
-        else f"{other.member} of iteration {comparison.iteration}"
+        if rival.same_reward
+        else f"{other.member} of iteration {rival.iteration}"
     )
-    said = [f"It scores {scored(story.member)}; the runner-up, {who}, scores {scored(other)}."]
-    if not comparison.same_reward:
-        own, theirs = comparison.standing, comparison.other_standing
+    said = [f"It scores {scored(facts.member)}; the runner-up, {who}, scores {scored(other)}."]
+    if not rival.same_reward:
+        own, theirs = rival.standing, rival.other_standing
         said.append(
             f"Of the {own.seeds} seeds of its reward {own.proving} prove "
-            f"{story.config.threshold:g}, and on average they prove {score(own.mean_low)}; of the "
+            f"{facts.config.threshold:g}, and on average they prove {score(own.mean_low)}; of the "
             f"runner-up's, {theirs.proving} of {theirs.seeds} and {score(theirs.mean_low)}."
         )
-    first = next(iter(comparison.differences), None)
+    first = next(iter(rival.differences), None)
     if first is None or abs(first.gain) < 0.005:
         return " ".join([*said, "Both earn the same on every criterion."])
     side = "more" if first.gain > 0 else "less"
-    measured = f"{number(first.value)} against {number(first.other_value)} {first.unit}".strip()
+    measured = f"{figure(first.value)} against {figure(first.other_value)} {first.unit}".strip()
     said.append(
         f"They differ most in “{first.title}”: {abs(first.gain):.0%} {side} credit ({measured})."
     )
@@ -219,21 +190,22 @@ def command(config: SessionConfig, request: Path) -> str:
     if config.criteria is not None:
         words += ["--criteria", str(request)]
     for name, field in SessionConfig.model_fields.items():
-        value = getattr(config, name)
+        value: object = getattr(config, name)
         if name in _NO_OPTIONS or value == field.default:
             continue
         option = "--" + _OPTIONS.get(name, name).replace("_", "-")
         if isinstance(value, bool):
             words.append(option if value else option.replace("--", "--no-", 1))
             continue
-        written = ",".join(map(str, value)) if isinstance(value, tuple) else f"{value}"
+        many = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+        written = ",".join(map(str, many))
         words += [option, written]
     return shlex.join(words)
 
 
-def commands(story: Story) -> dict[str, str]:
+def commands(facts: SessionFacts) -> dict[str, str]:
     """Return what can be done with the best policy."""
-    run, member = story.run, story.member
+    run, member = facts.run, facts.member
     if run is None or member is None:
         return {}
     chosen = [str(run.path), "--member", member.member]
@@ -245,11 +217,6 @@ def commands(story: Story) -> dict[str, str]:
     }
 
 
-def money(usd: float | None) -> str:
-    """Return a price."""
-    return "unknown" if usd is None else f"${usd:.2f}" if usd >= 0.1 or usd == 0 else f"${usd:.4f}"
-
-
 def out_of(write: Callable[[Any], str], spent: float | None, most: float | None) -> str:
     """Return what was spent, of what might be if there is a limit: 3 of 4."""
     return write(spent) if most is None else f"{write(spent)} of {write(most)}"
@@ -258,8 +225,3 @@ def out_of(write: Callable[[Any], str], spent: float | None, most: float | None)
 def steps(value: int | None) -> str:
     """Return a number of environment steps."""
     return MISSING if not value else f"{value:,}"
-
-
-def tokens(value: int | None) -> str:
-    """Return a number of tokens."""
-    return "unknown" if value is None else f"{value:,}"

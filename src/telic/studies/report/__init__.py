@@ -1,1 +1,1 @@
-"""The report of a study: Markdown that is the same for the same facts, and one page to look at."""
+"""The report of a study: report.md and report.html from one document."""

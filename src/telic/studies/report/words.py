@@ -1,15 +1,13 @@
-"""How a report writes numbers and states."""
+"""The sentences of a study's report."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from telic.core.text import MISSING, figure, percent, signed, span
 from telic.studies.evidence.claims import Audit, AuditStats
-from telic.studies.report.story import Story, Told
+from telic.studies.report.facts import CandidateFacts, StudyFacts
 from telic.studies.sourced import WorkSource
 from telic.studies.state import Incumbent
 
-MISSING = "–"
 VERDICTS = {
     "valid_improvement": "valid improvement",
     "no_improvement": "no improvement",
@@ -34,25 +32,6 @@ RESOURCES = {
 }
 
 
-def number(value: float | None) -> str:
-    """Return a number; a dash when it is missing."""
-    if value is None:
-        return MISSING
-    if abs(value) >= 1e4:
-        return f"{value:,.0f}"
-    return f"{value:.3g}".replace("-", "−")
-
-
-def signed(value: float | None) -> str:
-    """Return a difference with its sign."""
-    return MISSING if value is None else f"{value:+.3g}".replace("-", "−")
-
-
-def span(ci: Sequence[float] | None) -> str:
-    """Return an interval."""
-    return MISSING if ci is None else f"{number(ci[0])} to {number(ci[1])}"
-
-
 def chance(value: float | None) -> str:
     """Return a p value."""
     if value is None:
@@ -67,24 +46,19 @@ def test_of(stats: AuditStats) -> str:
     return "p (paired t)" if stats.is_paired else "p (Welch, one-sided)"
 
 
-def percent(value: float | None) -> str:
-    """Return a share."""
-    return MISSING if value is None else f"{value:.0%}"
-
-
 def short_hash(value: str | None) -> str:
     """Return the first digits of a hash."""
     return MISSING if value is None else value[:12]
 
 
-def status_line(story: Story) -> str:
+def status_line(facts: StudyFacts) -> str:
     """Say in one sentence whom the study trusts and how much."""
-    state, metric = story.state, story.spec.primary.key if story.spec else "metric"
-    if state.incumbent is None and story.source is not None:
-        return f"Nothing that the {story.source.kind} tried has been accepted by it."
+    state, metric = facts.state, facts.spec.primary.key if facts.spec else "metric"
+    if state.incumbent is None and facts.source is not None:
+        return f"Nothing that the {facts.source.kind} tried has been accepted by it."
     if state.incumbent is None:
         return "No incumbent yet: no baseline has been accepted under this protocol."
-    reached = trusted(state.incumbent, metric, measured_over(story, state.incumbent.n))
+    reached = trusted(state.incumbent, metric, measured_over(facts, state.incumbent.n))
     return f"{state.incumbent.candidate} is trusted: {reached}."
 
 
@@ -98,32 +72,32 @@ def told_of(source: WorkSource) -> str:
 
 def trusted(held: Incumbent, metric: str, over: str) -> str:
     """Say what an incumbent reaches."""
-    return f"{metric} {number(held.iqm)} (95 % {span(held.ci)}, {over})"
+    return f"{metric} {figure(held.iqm)} (95 % {span(held.ci)}, {over})"
 
 
-def measured_over(story: Story, count: int | None) -> str:
+def measured_over(facts: StudyFacts, count: int | None) -> str:
     """Say what a number is taken over, e.g. the middle half of 5 runs."""
-    unit = story.spec.replication_unit if story.spec else "training_seed"
+    unit = facts.spec.replication_unit if facts.spec else "training_seed"
     if unit == "eval_episode":
-        return f"mean of {number(count)} fresh episodes"
-    return f"middle half of {number(count)} runs"
+        return f"mean of {figure(count)} fresh episodes"
+    return f"middle half of {figure(count)} runs"
 
 
-def verdict(told: Told) -> str:
+def verdict(candidate: CandidateFacts) -> str:
     """Say what an audit or a decision made of a candidate."""
-    if told.audit is not None:
-        return VERDICTS[told.audit.verdict]
-    return told.decisions[-1].verdict if told.decisions else MISSING
+    if candidate.audit is not None:
+        return VERDICTS[candidate.audit.verdict]
+    return candidate.decisions[-1].verdict if candidate.decisions else MISSING
 
 
-def phase(told: Told) -> str:
+def phase(candidate: CandidateFacts) -> str:
     """Name the phase a candidate is in."""
-    return (told.held.phase or MISSING).replace("_", " ")
+    return (candidate.state.phase or MISSING).replace("_", " ")
 
 
-def statement(told: Told) -> str:
+def statement(candidate: CandidateFacts) -> str:
     """Return a candidate's hypothesis in one line."""
-    return " ".join(told.record.hypothesis.statement.split()) if told.record else MISSING
+    return " ".join(candidate.record.hypothesis.statement.split()) if candidate.record else MISSING
 
 
 def conclusion(audit: Audit) -> str:
@@ -132,12 +106,12 @@ def conclusion(audit: Audit) -> str:
     if audit.label == "target_claim":
         return _target_conclusion(audit)
     if audit.verdict == "baseline_established":
-        return f"The baseline repeats; its noise floor is {number(stats.sigma_0)}."
+        return f"The baseline repeats; its noise floor is {figure(stats.sigma_0)}."
     if stats.delta is None:
         return "There was nothing to compare."
     return (
         f"{signed(stats.delta)} against {audit.incumbent} (95 % {span(stats.ci)}); "
-        f"{number(stats.delta_min)} would count. A run of it beats one of the incumbent's with a "
+        f"{figure(stats.delta_min)} would count. A run of it beats one of the incumbent's with a "
         f"chance of {percent(stats.poi)}."
     )
 
@@ -145,15 +119,17 @@ def conclusion(audit: Audit) -> str:
 def _target_conclusion(audit: Audit) -> str:
     """Say what the work itself concluded; beside what came before, the difference is no claim."""
     arm, stats = audit.arms["x"], audit.stats
-    said = f"It reaches {number(arm.iqm)} (95 % {span(arm.ci)}), by the test of the work itself."
+    said = f"It reaches {figure(arm.iqm)} (95 % {span(arm.ci)}), by the test of the work itself."
     if stats.delta is None:
         return said
     return f"{said} {signed(stats.delta)} beside {audit.incumbent} (95 % {span(stats.ci)})."
 
 
-def budget_rows(story: Story) -> list[tuple[str, float | None, float | None, float | None, float]]:
+def budget_rows(
+    facts: StudyFacts,
+) -> list[tuple[str, float | None, float | None, float | None, float]]:
     """Return name, spent, reserved, limit and the share that is gone, where there is a limit."""
-    budget, limits = story.state.budget, story.state.budget_limits
+    budget, limits = facts.state.budget, facts.state.budget_limits
     rows: list[tuple[str, float | None, float | None, float | None, float]] = []
     for key, name in RESOURCES.items():
         spent, held = getattr(budget.spent, key), getattr(budget.reserved, key)
@@ -165,19 +141,19 @@ def budget_rows(story: Story) -> list[tuple[str, float | None, float | None, flo
     return rows
 
 
-def failures(story: Story) -> list[tuple[str, str, str]]:
+def failures(facts: StudyFacts) -> list[tuple[str, str, str]]:
     """Return what was tried and did not work: candidate, status and why."""
     lost = ("rejected", "inconclusive", "reverted", "debug")
     return [
-        (told.name, told.held.status.value, _why(told))
-        for told in story.candidates
-        if told.held.status.value in lost
+        (candidate.name, candidate.state.status.value, _why(candidate))
+        for candidate in facts.candidates
+        if candidate.state.status.value in lost
     ]
 
 
-def _why(told: Told) -> str:
-    if told.decisions:
-        return told.decisions[-1].rationale
-    if told.audit and told.audit.reasons:
-        return told.audit.reasons[0]
-    return told.held.reason or MISSING
+def _why(candidate: CandidateFacts) -> str:
+    if candidate.decisions:
+        return candidate.decisions[-1].rationale
+    if candidate.audit and candidate.audit.reasons:
+        return candidate.audit.reasons[0]
+    return candidate.state.reason or MISSING

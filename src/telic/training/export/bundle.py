@@ -13,8 +13,7 @@ from telic.errors import UsageError
 from telic.storage.files import read_json, replacing, write_json, write_text
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.training.export import run_policy
-from telic.training.export.card import Contents, card
-from telic.training.export.curve import learning_curve
+from telic.training.export.card import Contents, card, learning_curve
 from telic.training.export.evidence import Evidence, gather
 from telic.training.export.files import export_checked
 from telic.training.policy import find_policy, load_policy

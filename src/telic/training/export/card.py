@@ -8,12 +8,21 @@ measured says so.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, cast
 
+from telic.core.text import number
+from telic.report import document as doc
+from telic.report.charts import ChartLine, LineChart, Point
+from telic.report.markdown import render_markdown
+from telic.report.svg import picture
+from telic.storage.scalars import downsample
 from telic.training.export.assets import asset_licence
 from telic.training.export.evidence import Evidence, Json
-from telic.training.export.markdown import MISSING, facts, folded, interval, number, table
+
+MISSING = "not measured"
+_CURVE_POINTS = 300
 
 
 class Contents(NamedTuple):
@@ -29,19 +38,62 @@ class Contents(NamedTuple):
 
 def card(evidence: Evidence, contents: Contents) -> str:
     """Return the card."""
-    sections = [
-        _front_matter(evidence),
-        _headline(evidence, contents),
-        _task(evidence),
-        _reward(evidence),
-        _evaluation(evidence),
-        _training(evidence),
-        _use(evidence, contents),
-        _reproduce(evidence),
-        _licence(evidence),
-        _limits(evidence),
+    config, reward = evidence.config, evidence.config["reward"]
+    report = doc.Report(
+        f"{evidence.env}: {reward}, seed {config['seed']}",
+        header=doc.Section("", tuple(_headline(evidence, contents))),
+        sections=(
+            doc.Section("Task", tuple(_task(evidence))),
+            doc.Section("Reward", tuple(_reward(evidence))),
+            doc.Section("Evaluation", tuple(_evaluation(evidence))),
+            doc.Section("Training", tuple(_training(evidence))),
+            doc.Section("Use", tuple(_use(evidence, contents))),
+            doc.Section("Reproduce", tuple(_reproduce(evidence))),
+            doc.Section("Licence", tuple(_licence(evidence))),
+            doc.Section("Limits", (doc.Items(tuple(_limits(evidence))),)),
+        ),
+    )
+    return f"{_front_matter(evidence)}\n\n{render_markdown(report, Path())}"
+
+
+def learning_curve(
+    train: Mapping[str, Sequence[float | None]],
+    evaluations: Sequence[Mapping[str, Any]],
+    title: str,
+) -> str | None:
+    """Return training returns and evaluations with their intervals as SVG; None without any.
+
+    Args:
+        train: the columns "global_step" and "episodic_return".
+        evaluations: rows with global_step, mean_return and interval.
+        title: the line above it.
+    """
+    steps = [float(step or 0) for step in train["global_step"]]
+    xs, ys = downsample(steps, train["episodic_return"], _CURVE_POINTS)
+    measured = [row for row in evaluations if row["mean_return"] is not None]
+    marks = [
+        Point(float(row["global_step"]), mean, *(row["interval"] or (mean, mean)))
+        for row in measured
+        for mean in (row["mean_return"],)
     ]
-    return "\n\n".join(each.strip() for each in sections) + "\n"
+    lines = [
+        ChartLine(
+            "evaluation on fresh seeds, 95 % interval",
+            [Point(mark.x, mark.y, mark.y, mark.y) for mark in marks],
+            marks,
+        ),
+        ChartLine(
+            "training, with exploration noise",
+            [Point(x, y, y, y) for x, y in zip(xs, ys, strict=True)],
+        ),
+    ]
+    lines = [line for line in lines if line.points]
+    if not lines:
+        return None
+    best = max(marks, key=lambda mark: mark.y, default=None)
+    names = {"x_name": "environment steps", "y_name": "return"}
+    chart = LineChart(title, tuple(lines), **names, peak=best, from_zero=True)
+    return picture(chart, title)
 
 
 def _front_matter(evidence: Evidence) -> str:
@@ -75,223 +127,242 @@ model-index:
 ---"""
 
 
-def _headline(evidence: Evidence, contents: Contents) -> str:
-    config, record = evidence.config, evidence.evaluation
-    lines = [
-        f"# {evidence.env}: {config['reward']}, seed {config['seed']}",
-        "",
-        f"A policy for **{evidence.env}**, trained with {_algorithm(evidence)} for "
-        f"{evidence.step:,} environment steps on the reward *{config['reward']}*.",
-        "",
-        f"**Return {_score(record)}** on {_episodes(record)}.",
+def _headline(evidence: Evidence, contents: Contents) -> list[doc.Block]:
+    record = evidence.evaluation
+    said = (
+        "A policy for ",
+        doc.Strong(evidence.env),
+        f", trained with {_algorithm(evidence)} for {evidence.step:,} environment steps on the "
+        f"reward {evidence.config['reward']}.",
+    )
+    blocks: list[doc.Block] = [
+        doc.Text(said),
+        doc.Text((doc.Strong(f"Return {_score(record)}"), f" on {_episodes(record)}.")),
     ]
     if contents.curve:
-        lines += ["", f"![Learning curve: return over environment steps]({contents.curve})"]
+        says = "Learning curve: return over environment steps"
+        blocks.append(doc.Picture(Path(contents.curve), says))
     if contents.video:
-        lines += ["", f"[Video of an evaluation episode]({contents.video})"]
-    return "\n".join(lines)
+        blocks.append(doc.Video(Path(contents.video), "Video of an evaluation episode"))
+    return blocks
 
 
-def _task(evidence: Evidence) -> str:
+def _task(evidence: Evidence) -> list[doc.Block]:
     about, shape = evidence.policy.facts, evidence.policy.shape
-    low, high = evidence.policy.low.tolist(), evidence.policy.high.tolist()
-    names = about["action_names"]
-    actions = f"one of {shape.outputs}" if shape.discrete else f"{len(names)} numbers, see below"
+    low = [float(bound) for bound in evidence.policy.low]
+    high = [float(bound) for bound in evidence.policy.high]
+    names: list[str] = about["action_names"]
     memory = evidence.policy.memory_size
-    rows = {
-        "environment": evidence.env,
-        "arguments": f"`{json.dumps(about['env_args'])}`" if about["env_args"] else "defaults",
-        "observation": f"{len(about['obs_names'])} numbers, not normalised",
-        "reward memory the policy sees": f"{memory} numbers" if memory else None,
-        "action": actions,
-        "control step": f"{about['dt_s']:g} s" if about["dt_s"] else "no clock",
-    }
+    arguments = doc.Mono(json.dumps(about["env_args"])) if about["env_args"] else "defaults"
+    actions = f"one of {shape.outputs}" if shape.discrete else f"{len(names)} numbers, see below"
+    rows: list[tuple[str, doc.Words]] = [
+        ("environment", evidence.env),
+        ("arguments", arguments),
+        ("observation", f"{len(about['obs_names'])} numbers, not normalised"),
+        *([("reward memory the policy sees", f"{memory} numbers")] if memory else []),
+        ("action", actions),
+        ("control step", f"{about['dt_s']:g} s" if about["dt_s"] else "no clock"),
+    ]
+    seen = [(str(index), name) for index, name in enumerate(about["obs_names"])]
     ranges = [(name, number(a), number(b)) for name, a, b in zip(names, low, high, strict=True)]
-    parts = ["## Task", facts(rows)]
-    columns = [(index, name) for index, name in enumerate(about["obs_names"])]
-    parts.append(folded("Observation", table(["column", "name"], columns)))
+    blocks: list[doc.Block] = [
+        _facts(rows),
+        doc.Details("Observation", (doc.DataTable(("column", "name"), seen),)),
+    ]
     if not shape.discrete:
-        parts.append(folded("Action", table(["name", "low", "high"], ranges)))
-    return "\n\n".join(parts)
+        blocks.append(doc.Details("Action", (doc.DataTable(("name", "low", "high"), ranges),)))
+    return blocks
 
 
-def _reward(evidence: Evidence) -> str:
+def _reward(evidence: Evidence) -> list[doc.Block]:
     reward, record = evidence.reward, evidence.evaluation or {}
-    parts = ["## Reward", reward.get("description") or "No description."]
+    blocks: list[doc.Block] = [doc.Text(reward.get("description") or "No description.")]
     if reward.get("latex"):
-        parts.append(f"$$\n{reward['latex']}\n$$")
+        blocks.append(doc.Formula(reward["latex"]))
     sums: Mapping[str, Any] = record.get("reward_terms") or {}
-    known = {each["name"]: each for each in reward.get("terms", [])}
+    terms = {term["name"]: term for term in reward.get("terms", [])}
     rows = [
         (
             name,
-            known.get(name, {}).get("description") or "",
-            number(known.get(name, {}).get("weight"), "none"),
-            number(sums.get(name)),
+            terms.get(name, {}).get("description") or "",
+            number(terms.get(name, {}).get("weight"), missing="none"),
+            number(sums.get(name), missing=MISSING),
         )
-        for name in [*known, *(name for name in sums if name not in known)]
+        for name in dict.fromkeys([*terms, *sums])
     ]
     if rows:
-        parts.append(table(["term", "rewards", "weight", "mean sum per episode"], rows))
+        heads = ("term", "rewards", "weight", "mean sum per episode")
+        blocks.append(doc.DataTable(heads, rows))
     if evidence.reward_sha256:
-        source = f"[reward_fn.py](reward_fn.py), SHA-256 `{evidence.reward_sha256}`"
-        parts.append(f"The code is in {source}.")
-    return "\n\n".join(parts)
+        link, digest = doc.Link("reward_fn.py", "reward_fn.py"), doc.Mono(evidence.reward_sha256)
+        blocks.append(doc.Text(("The code is in ", link, ", SHA-256 ", digest, ".")))
+    return blocks
 
 
-def _evaluation(evidence: Evidence) -> str:
-    def row(record: Json) -> tuple[str, ...]:
-        mark = "**" if record["global_step"] == evidence.step else ""
+_EVALUATION_HEADS = (
+    *("steps", "mean return", "95 % interval", "p10", "median", "p90", "length", "ended early"),
+    "task's own return",
+)
+
+
+def _evaluation(evidence: Evidence) -> list[doc.Block]:
+    if not evidence.evaluations:
+        return [doc.Text(f"Return: {MISSING}.")]
+
+    def row(record: Json) -> tuple[doc.Words, ...]:
         values = (
             f"{record['global_step']:,}",
-            number(record["mean_return"]),
-            interval(record["interval"]),
-            number(record["p10_return"]),
-            number(record["median_return"]),
-            number(record["p90_return"]),
-            number(record["episode_length"]),
+            _measured(record["mean_return"]),
+            _interval(record["interval"]),
+            *(_measured(record[name]) for name in ("p10_return", "median_return", "p90_return")),
+            _measured(record["episode_length"]),
             f"{record['terminated_share']:.0%}",
-            number(record["env_return"]),
+            _measured(record["env_return"]),
         )
-        return tuple(f"{mark}{each}{mark}" for each in values)
+        is_this = record["global_step"] == evidence.step
+        return tuple(doc.Strong(value) if is_this else value for value in values)
 
-    columns = [
-        "steps",
-        "mean return",
-        "95 % interval",
-        "p10",
-        "median",
-        "p90",
-        "length",
-        "ended early",
-        "task's own return",
-    ]
-    parts = ["## Evaluation"]
-    if not evidence.evaluations:
-        return "\n\n".join([*parts, f"Return: {MISSING}."])
-    episodes = evidence.evaluations[-1]["episodes"]
-    parts += [
-        f"Evaluated by telic's own evaluator during training: {episodes} episodes from start "
-        "states that training never used, the most likely action at every step, no noise. The "
-        "interval is a 95 % bootstrap interval of the mean. This policy is the row in bold.",
-        table(columns, [row(each) for each in evidence.evaluations]),
+    blocks: list[doc.Block] = [
+        doc.Text(
+            f"Evaluated by telic's own evaluator during training: "
+            f"{evidence.evaluations[-1]['episodes']} episodes from start states that training "
+            "never used, the most likely action at every step, no noise. The interval is a 95 % "
+            "bootstrap interval of the mean. This policy is the row in bold."
+        ),
+        doc.DataTable(_EVALUATION_HEADS, [row(record) for record in evidence.evaluations]),
     ]
     if evidence.siblings:
         rows = [
-            (name, number(best.get("mean_return")), interval(best.get("interval")))
+            (name, _measured(best.get("mean_return")), _interval(best.get("interval")))
             for name, best in evidence.siblings.items()
         ]
-        parts += [
-            "Other members of the same run, at their best:",
-            table(["member", "mean return", "95 % interval"], rows),
+        blocks += [
+            doc.Text("Other members of the same run, at their best:"),
+            doc.DataTable(("member", "mean return", "95 % interval"), rows),
         ]
-    return "\n\n".join(parts)
+    return blocks
 
 
-def _training(evidence: Evidence) -> str:
+def _training(evidence: Evidence) -> list[doc.Block]:
     summary = evidence.summary
+    noticed: list[Json] = summary.get("findings") or []
     seconds = summary.get("training_time_s")
-    rows = {
-        "trainer": _algorithm(evidence),
-        "seed": evidence.config["seed"],
-        "steps": f"{summary['total_timesteps']:,}" if summary else f"{evidence.step:,}",
-        "time of the run": f"{seconds:,.0f} s" if seconds is not None else MISSING,
-        "state": summary.get("status", "unfinished"),
-    }
-    settings = table(["setting", "value"], sorted(evidence.config["settings"].items()))
-    findings = summary.get("findings") or []
-    told = [
-        f"- **{each['name']}** at {each['step']:,} steps: {each['message']}" for each in findings
-    ]
-    return "\n\n".join(
-        [
-            "## Training",
-            facts(rows),
-            folded("Settings", settings),
-            "Findings of the health checks:\n\n" + ("\n".join(told) if told else "- none"),
-        ]
-    )
-
-
-def _use(evidence: Evidence, contents: Contents) -> str:
-    size = evidence.policy.obs_dim
-    memory = evidence.policy.memory_size
-    feed = f'"memory": np.zeros((1, {memory}), np.float32)' if memory else ""
-    obs = f'"obs": np.zeros((1, {size}), np.float32)'
-    feeds = ", ".join(filter(None, [obs, feed]))
-    call = "policy(obs, memory)" if memory else "policy(obs)"
-    plays = "`python run_policy.py` plays it in Gymnasium"
-    alone = f"`run_policy.load()` gives the function `{call}`" if memory else plays
     rows = [
-        (f"[{name}]({name})", what, _deviation(contents.deviations.get(name)))
+        ("trainer", _algorithm(evidence)),
+        ("seed", str(evidence.config["seed"])),
+        ("steps", f"{summary['total_timesteps']:,}" if summary else f"{evidence.step:,}"),
+        ("time of the run", f"{seconds:,.0f} s" if seconds is not None else MISSING),
+        ("state", summary.get("status", "unfinished")),
+    ]
+    settings = [(name, _listed(value)) for name, value in evidence.config["settings"].items()]
+    findings = [
+        (doc.Strong(finding["name"]), f" at {finding['step']:,} steps: {finding['message']}")
+        for finding in noticed
+    ]
+    return [
+        _facts(rows),
+        doc.Details("Settings", (doc.DataTable(("setting", "value"), sorted(settings)),)),
+        doc.Text("Findings of the health checks:"),
+        doc.Items(tuple(findings) or ("none",)),
+    ]
+
+
+def _use(evidence: Evidence, contents: Contents) -> list[doc.Block]:
+    memory = evidence.policy.memory_size
+    obs = f'"obs": np.zeros((1, {evidence.policy.obs_dim}), np.float32)'
+    feeds = obs + (f', "memory": np.zeros((1, {memory}), np.float32)' if memory else "")
+    call = "policy(obs, memory)" if memory else "policy(obs)"
+    plays = (doc.Mono("python run_policy.py"), " plays it in Gymnasium")
+    alone = (doc.Mono("run_policy.load()"), " gives the function ", doc.Mono(call))
+    rows = [
+        (doc.Link(name, name), what, _deviation(contents.deviations.get(name)))
         for name, what in contents.files.items()
     ]
-    return f"""## Use
+    unit = "logits" if evidence.policy.shape.discrete else "half the action range"
+    return [
+        doc.Code(
+            "import telic\n\n"
+            'policy = telic.load_policy("policy.pt")\n'
+            f"action = {call}  # one observation or a batch, as a Gymnasium environment gives it",
+            "python",
+        ),
+        doc.Code(
+            "import numpy as np\nimport onnxruntime\n\n"
+            'session = onnxruntime.InferenceSession("policy.onnx")\n'
+            f'action = session.run(["action"], {{{feeds}}})[0]',
+            "python",
+        ),
+        doc.Text(
+            (
+                "Without telic and torch: ",
+                *(alone if memory else plays),
+                ". The normaliser, the clipping and the action range are inside every file.",
+            )
+        ),
+        doc.DataTable(("file", "what", "largest deviation from the policy"), rows),
+        doc.Text(
+            "Deviations were measured by running each file on ordinary and extreme observations, "
+            f"in units of {unit}."
+        ),
+    ]
 
-```python
-import telic
 
-policy = telic.load_policy("policy.pt")
-action = {call}  # one observation or a batch, as a Gymnasium environment gives it
-```
-
-```python
-import numpy as np
-import onnxruntime
-
-session = onnxruntime.InferenceSession("policy.onnx")
-action = session.run(["action"], {{{feeds}}})[0]
-```
-
-Without telic and torch: {alone}. The normaliser, the
-clipping and the action range are inside every file.
-
-{table(["file", "what", "largest deviation from the policy"], rows)}
-
-Deviations were measured by running each file on ordinary and extreme observations, in units of
-{"logits" if evidence.policy.shape.discrete else "half the action range"}."""
-
-
-def _reproduce(evidence: Evidence) -> str:
+def _reproduce(evidence: Evidence) -> list[doc.Block]:
     manifest = evidence.manifest
     command = manifest.get("command") or "not recorded: the run was started from Python"
-    versions = {
-        name: each or "not installed" for name, each in manifest.get("versions", {}).items()
-    }
-    rows = {
-        **versions,
-        "python": manifest.get("python", MISSING),
-        "platform": manifest.get("platform", MISSING),
-        "run": f"key `{manifest.get('key', MISSING)}`",
-    }
-    return f"""## Reproduce
-
-```sh
-{command}
-```
-
-{facts(rows)}"""
+    versions: dict[str, str | None] = manifest.get("versions", {})
+    rows: list[tuple[str, doc.Words]] = [
+        *((name, version or "not installed") for name, version in versions.items()),
+        ("python", manifest.get("python", MISSING)),
+        ("platform", manifest.get("platform", MISSING)),
+        ("run", ("key ", doc.Mono(manifest.get("key", MISSING)))),
+    ]
+    return [doc.ShellLine(command), _facts(rows)]
 
 
-def _licence(evidence: Evidence) -> str:
-    return f"""## Licence
+def _licence(evidence: Evidence) -> list[doc.Block]:
+    return [
+        doc.Text(
+            (
+                "The policy and the reward are their author's. This card names MIT, the licence of "
+                "telic and of ",
+                doc.Mono("run_policy.py"),
+                "; change ",
+                doc.Mono("license"),
+                " above to share them under another one.",
+            )
+        ),
+        doc.Text(asset_licence(evidence.config["env"], evidence.config["env_args"])),
+    ]
 
-The policy and the reward are their author's. This card names MIT, the licence of telic and of
-`run_policy.py`; change `license` above to share them under another one.
 
-{asset_licence(evidence.config["env"], evidence.config["env_args"])}"""
-
-
-def _limits(evidence: Evidence) -> str:
+def _limits(evidence: Evidence) -> list[str]:
     seeds = "the members listed above" if evidence.siblings else "one training seed"
     lines = [
-        f"- The evidence is {seeds} and {_episodes(evidence.evaluation)}; other seeds differ.",
-        "- Trained and evaluated in simulation only; not tried on hardware or with other physics.",
-        "- The return says how well the reward is met, not whether that is the behaviour meant.",
+        f"The evidence is {seeds} and {_episodes(evidence.evaluation)}; other seeds differ.",
+        "Trained and evaluated in simulation only; not tried on hardware or with other physics.",
+        "The return says how well the reward is met, not whether that is the behaviour meant.",
     ]
     if evidence.config["settings"]["normalise_obs"]:
-        lines.append("- Observations more than 10 deviations from the usual are clipped there.")
-    return "## Limits\n\n" + "\n".join(lines)
+        lines.append("Observations more than 10 deviations from the usual are clipped there.")
+    return lines
+
+
+def _facts(rows: Sequence[tuple[str, doc.Words]]) -> doc.FactSheet:
+    return doc.FactSheet(rows, heads=("", ""))
+
+
+def _listed(value: object) -> str:
+    is_many = isinstance(value, list | tuple)
+    return ", ".join(map(str, cast("Sequence[object]", value))) if is_many else str(value)
+
+
+def _measured(value: float | None) -> str:
+    return number(value, missing=MISSING)
+
+
+def _interval(ends: Sequence[float] | None) -> str:
+    return f"{number(ends[0])} … {number(ends[1])}" if ends else MISSING
 
 
 def _deviation(value: float | None) -> str:
@@ -301,7 +372,7 @@ def _deviation(value: float | None) -> str:
 def _score(record: Json | None) -> str:
     if record is None or record["mean_return"] is None:
         return MISSING
-    return f"{number(record['mean_return'])} (95 % interval {interval(record['interval'])})"
+    return f"{number(record['mean_return'])} (95 % interval {_interval(record['interval'])})"
 
 
 def _episodes(record: Json | None) -> str:

@@ -1,4 +1,4 @@
-"""HTML that is safe by construction: whatever is not Markup is escaped."""
+"""HTML and SVG that are safe by construction: whatever is not Markup is escaped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def text(value: object) -> Markup:
 
 def join(parts: Iterable[object], between: str = "") -> Markup:
     """Return the parts one after the other; they and what is between are escaped if need be."""
-    return Markup(text(between).join(text(each) for each in parts))
+    return Markup(text(between).join(text(part) for part in parts))
 
 
 def tag(name: str, /, *children: object, **attributes: object) -> Markup:
@@ -32,12 +32,12 @@ def tag(name: str, /, *children: object, **attributes: object) -> Markup:
         children: what is inside; None is left out.
         attributes: `class_` is class, `aria_label` is aria-label; None is left out.
     """
-    facts = "".join(
+    pairs = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{html.escape(str(value))}"'
         for key, value in attributes.items()
         if value is not None
     )
     if name in _VOID:
-        return Markup(f"<{name}{facts}>")
-    inside = join(each for each in children if each is not None)
-    return Markup(f"<{name}{facts}>{inside}</{name}>")
+        return Markup(f"<{name}{pairs}>")
+    inside = join(child for child in children if child is not None)
+    return Markup(f"<{name}{pairs}>{inside}</{name}>")

@@ -8,134 +8,36 @@ from __future__ import annotations
 
 import re
 
-from telic.core.pages.markup import Markup, join, tag
+from telic.report.markup import Markup, join, tag
 
 _TOKEN = re.compile(r"\\[A-Za-z]+\*?|\\.|\d+(?:\.\d+)?|\s+|.", re.S)
 _LONGEST, _DEEPEST = 4_000, 40
 
-_LETTERS = {
-    "alpha": "α",
-    "beta": "β",
-    "gamma": "γ",
-    "delta": "δ",
-    "epsilon": "ϵ",
-    "varepsilon": "ε",
-    "zeta": "ζ",
-    "eta": "η",
-    "theta": "θ",
-    "vartheta": "ϑ",
-    "kappa": "κ",
-    "lambda": "λ",
-    "mu": "μ",
-    "nu": "ν",
-    "xi": "ξ",
-    "pi": "π",
-    "rho": "ρ",
-    "sigma": "σ",
-    "tau": "τ",
-    "phi": "ϕ",
-    "varphi": "φ",
-    "chi": "χ",
-    "psi": "ψ",
-    "omega": "ω",
-    "Gamma": "Γ",
-    "Delta": "Δ",
-    "Theta": "Θ",
-    "Lambda": "Λ",
-    "Pi": "Π",
-    "Sigma": "Σ",
-    "Phi": "Φ",
-    "Psi": "Ψ",
-    "Omega": "Ω",
-    "ell": "ℓ",
-    "infty": "∞",
-    "partial": "∂",
-    "nabla": "∇",
-}
-_SIGNS = {
-    "cdot": "⋅",
-    "times": "×",
-    "pm": "±",
-    "le": "≤",
-    "leq": "≤",
-    "ge": "≥",
-    "geq": "≥",
-    "ne": "≠",
-    "neq": "≠",
-    "approx": "≈",
-    "sim": "∼",
-    "in": "∈",
-    "notin": "∉",
-    "to": "→",
-    "rightarrow": "→",
-    "mid": "∣",
-    "vert": "|",
-    "lvert": "|",
-    "rvert": "|",
-    "Vert": "‖",
-    "lVert": "‖",
-    "rVert": "‖",
-    "|": "‖",
-    "{": "{",
-    "}": "}",
-    "langle": "⟨",
-    "rangle": "⟩",
-    "lfloor": "⌊",
-    "rfloor": "⌋",
-    "ldots": "…",
-    "dots": "…",
-    "cdots": "⋯",
-    "odot": "⊙",
-    "circ": "∘",
-    "land": "∧",
-    "wedge": "∧",
-    "lor": "∨",
-    "neg": "¬",
-    "ll": "≪",
-    "gg": "≫",
-    "top": "⊤",
-    "prime": "′",
-    "cup": "∪",
-    "cap": "∩",
-    "_": "_",
-    "%": "%",
-    "&": "&",
-    "#": "#",
-    "$": "$",
-}
-_FUNCTIONS = (
-    "arccos",
-    "arcsin",
-    "arctan",
-    "argmax",
-    "argmin",
-    "clip",
-    "cos",
-    "cosh",
-    "det",
-    "exp",
-    "inf",
-    "lim",
-    "ln",
-    "log",
-    "max",
-    "min",
-    "sin",
-    "sinh",
-    "sup",
-    "tan",
-    "tanh",
+
+def _pairs(words: str) -> dict[str, str]:
+    names = words.split()
+    return dict(zip(names[::2], names[1::2], strict=True))
+
+
+_LETTERS = _pairs(r"""
+    alpha α beta β gamma γ delta δ epsilon ϵ varepsilon ε zeta ζ eta η theta θ vartheta ϑ
+    kappa κ lambda λ mu μ nu ν xi ξ pi π rho ρ sigma σ tau τ phi ϕ varphi φ chi χ psi ψ omega ω
+    Gamma Γ Delta Δ Theta Θ Lambda Λ Pi Π Sigma Σ Phi Φ Psi Ψ Omega Ω ell ℓ infty ∞ partial ∂
+    nabla ∇
+""")
+_SIGNS = _pairs(r"""
+    cdot ⋅ times × pm ± le ≤ leq ≤ ge ≥ geq ≥ ne ≠ neq ≠ approx ≈ sim ∼ in ∈ notin ∉ to →
+    rightarrow → mid ∣ vert | lvert | rvert | Vert ‖ lVert ‖ rVert ‖ | ‖ { { } } langle ⟨
+    rangle ⟩ lfloor ⌊ rfloor ⌋ ldots … dots … cdots ⋯ odot ⊙ circ ∘ land ∧ wedge ∧ lor ∨ neg ¬
+    ll ≪ gg ≫ top ⊤ prime ′ cup ∪ cap ∩ _ _ % % & & # # $ $
+""")
+_FUNCTIONS: list[str] = re.findall(
+    r"\w+",
+    "arccos arcsin arctan argmax argmin clip cos cosh det exp inf lim ln log max min sin sinh sup "
+    "tan tanh",
 )
 _BIG = {"sum": "∑", "prod": "∏", "int": "∫"}
-_ACCENTS = {
-    "hat": "^",
-    "widehat": "^",
-    "tilde": "~",
-    "widetilde": "~",
-    "dot": "˙",
-    "ddot": "¨",
-    "vec": "→",
-}
+_ACCENTS = _pairs("hat ^ widehat ^ tilde ~ widetilde ~ dot ˙ ddot ¨ vec →")
 _LINES = frozenset({"overline", "bar"})  # drawn by CSS: few fonts stretch the character
 _WORDS = frozenset({"text", "textrm", "textbf", "textit", "mathrm", "operatorname", "mbox"})
 _STYLES = frozenset({"mathbf", "boldsymbol", "bm", "mathit", "mathcal", "mathsf", "mathbb"})

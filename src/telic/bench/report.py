@@ -1,0 +1,163 @@
+"""The result of a benchmark of intents as a report: how many became policies, and each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from telic.bench.results import BenchFolder, CaseGroup, CaseResult, Tally
+from telic.core.text import count, duration, figure, money, percent
+from telic.report import document as doc
+from telic.report.charts import Bar, Gauge, Row, RowChart, Tone
+from telic.report.html import render_page
+from telic.storage.files import write_text
+
+WORDS = {
+    "passed": "passed",
+    "unconfirmed": "not confirmed",
+    "not_passed": "did not pass",
+    "refused": "refused",
+    "error": "error",
+    "stopped": "stopped",
+}
+_TONES: dict[str, Tone] = {"passed": "good", "unconfirmed": "middling", "refused": ""}
+_FULL_CREDIT = 0.995
+
+
+def write_page(folder: BenchFolder, found: Tally) -> None:
+    """Write index.html; videos and pictures are inside unless they are large."""
+    write_text(folder.page, page(found, folder.path))
+
+
+def page(found: Tally, folder: Path) -> str:
+    """Return the page of a benchmark whose pictures are seen from `folder`."""
+    return render_page(build_report(found, folder), folder)
+
+
+def build_report(found: Tally, folder: Path) -> doc.Report:
+    """Return the document: the pass rate, what it depends on, and a card per case."""
+    panels = (
+        _bars("by difficulty", found.by_difficulty),
+        _bars("by category", found.by_category),
+        _bars("by robot", found.by_env),
+    )
+    cards = tuple(_card(result, folder) for result in found.results)
+    sections = (
+        doc.Section("", (doc.Beside(panels, "panels"),)),
+        doc.Section("", (doc.Cards(cards),)),
+    )
+    return doc.Report(
+        found.suite,
+        sections if cards else (),
+        doc.Section("", tuple(_headline(found))),
+        tab=f"telic · {found.suite}",
+        footer=_settings(found),
+    )
+
+
+def _headline(found: Tally) -> list[doc.Block]:
+    rate = found.overall
+    brand = doc.Text("telic benchmark", "where")
+    if rate.share is None or rate.low is None or rate.high is None:
+        return [brand, doc.Text(f"{found.suite}: no case has come to an end yet")]
+    said = "of the intents became a policy that does them"
+    interval = f"{percent(rate.low)} to {percent(rate.high)} with 95 % confidence"
+    gauge = Gauge(rate.low, rate.share, rate.high, None, interval)
+    facts = [
+        ("passed", f"{rate.passed} of {rate.total}"),
+        ("median time to a pass", duration(found.median_seconds_to_pass)),
+        ("median steps to a pass", figure(found.median_steps_to_pass)),
+        ("all cases took", duration(found.seconds)),
+        ("models cost", money(found.usd)),
+    ]
+    return [
+        brand,
+        doc.Hero(percent(rate.share), said, (found.about, gauge)),
+        doc.FactSheet(facts, "glance"),
+        *_missing(found),
+    ]
+
+
+def _missing(found: Tally) -> list[doc.Block]:
+    """Say what the rate does not cover."""
+    ran = found.overall.total
+    notes = [f"{ran} of the suite's {found.cases_in_suite} cases"] * (ran < found.cases_in_suite)
+    if found.waiting:
+        notes.append(f"not finished: {', '.join(found.waiting)}")
+    return [doc.Text(f"{'; '.join(notes)}.", "note")] if notes else []
+
+
+def _bars(title: str, groups: Sequence[CaseGroup]) -> doc.Figure:
+    """Return one bar per group: the pass rate and its interval."""
+    rows: list[Row] = []
+    for group in groups:
+        rate = group.rate
+        ends = None if rate.low is None or rate.high is None else (rate.low, rate.high)
+        note = f"{rate.passed} of {rate.total}"
+        rows.append(Row(group.name.removesuffix("-v5"), rate.share, ends, note=note))
+    return doc.Figure(RowChart(f"pass rate {title}", tuple(rows), are_shares=True), title)
+
+
+def _card(result: CaseResult, folder: Path) -> doc.Card:
+    """Return what a case looks like, its measured values, and what is lacking."""
+    case = result.case
+    pictures: list[doc.Picture | doc.Video] = []
+    if result.video:
+        says = f"the median episode of “{case.intent}”"
+        pictures.append(doc.Video(folder / result.video, says, plays=False))
+    if result.strip:
+        pictures.append(doc.Picture(folder / result.strip, "moments of the median episode"))
+    state = doc.Badge(WORDS[result.outcome], _TONES.get(result.outcome, "bad"))
+    chips = (case.env, case.category, case.difficulty)
+    return doc.Card(case.intent, state, chips, tuple(pictures), tuple(_known(result)))
+
+
+def _known(result: CaseResult) -> list[doc.Block]:
+    blocks: list[doc.Block] = []
+    if result.score is not None:
+        proven = "" if result.low is None else f"proves {result.low:.2f}"
+        blocks.append(doc.Hero(f"{result.score:.2f}", "", proven))
+    if result.criteria:
+        rows = [
+            (
+                criterion.title,
+                f"{figure(criterion.value)} {criterion.unit}".strip(),
+                _credit(criterion.credit),
+            )
+            for criterion in result.criteria
+        ]
+        blocks.append(doc.DataTable(("criterion", "measured", "credit"), rows))
+    if result.checks:
+        parts = ", ".join(f"{title} {percent(share)}" for title, share in result.checks.items())
+        blocks.append(doc.Text(f"checked by the suite: {parts}", "note"))
+    blocks += [doc.Text(result.reason, "reason")] if result.reason else []
+    if result.not_understood:
+        said = f"not understood: {', '.join(result.not_understood)}"
+        blocks.append(doc.Text(said, "reason"))
+    return [*blocks, doc.Text(_costs(result), "note")]
+
+
+def _credit(credit: float) -> Bar:
+    return Bar(credit, percent(credit), "good" if credit >= _FULL_CREDIT else "middling")
+
+
+def _costs(result: CaseResult) -> doc.Words:
+    facts = [
+        count(result.iterations, "iteration") if result.iterations else "",
+        f"{result.env_steps / 1e6:.2g} M steps" if result.env_steps else "",
+        duration(result.seconds),
+        f"${result.usd:.2f}" if result.usd else "",
+    ]
+    said = " · ".join(fact for fact in facts if fact)
+    if not result.session:
+        return said
+    return f"{said} · ", doc.Link("report", f"{result.session}/report.html")
+
+
+def _settings(found: Tally) -> str:
+    options = {"author": "the composer", **found.config.options}
+    model = options.pop("model", None)
+    if model is not None:
+        options["author"] = model
+    parts = [f"{key} {value}" for key, value in options.items() if value not in (None, False)]
+    return f"telic {found.config.telic} · {' · '.join(parts)}"

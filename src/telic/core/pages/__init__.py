@@ -1,1 +1,0 @@
-"""Pages that are one file: markup that is safe by construction, charts as SVG, one style."""

@@ -1,0 +1,1 @@
+"""Reports: one document of plain records, shown as a page, as Markdown or on a terminal."""

@@ -1,0 +1,294 @@
+"""A report as plain records: sections of blocks, and words inside lines.
+
+Whoever has something to tell builds a `Report`; `html`, `markdown` and `terminal` show it. A string
+is always text that somebody may have written with bad intent: no renderer takes it for markup.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from telic.report.charts import Bar, Chart, Gauge, Tone
+
+
+@dataclass(frozen=True, slots=True)
+class Strong:
+    """Words that stand out."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Soft:
+    """Words that step back."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mono:
+    """A name or a value as a program knows it."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Words that lead to a file beside the report."""
+
+    text: str
+    target: str
+
+    @property
+    def is_local(self) -> bool:
+        """Say whether it leads to a file; one to elsewhere, or to a program, is shown as text."""
+        return not re.match(r"\s*([a-z][a-z0-9+.-]*:|//)", self.target, re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Badge:
+    """A state in one word or two."""
+
+    text: str
+    tone: Tone = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Swatch:
+    """The colour that stands for something in a chart, counted from 0."""
+
+    colour: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Whether something holds."""
+
+    holds: bool
+
+
+Inline = str | Strong | Soft | Mono | Link | Badge | Swatch | Tick | Bar | Gauge
+Words = Inline | tuple[Inline, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A paragraph; a note explains, `where` says what the report is about, a reason why not."""
+
+    words: Words
+    kind: Literal["", "note", "where", "reason"] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A title inside a section."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Callout:
+    """What a reader must know first: an outcome, and why."""
+
+    title: str
+    words: Words
+    tone: Tone = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hero:
+    """One number that matters most, with what it is."""
+
+    figure: str
+    words: Words
+    note: Words = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list; in a rated one names and gauges stand in columns, checks begin with ticks."""
+
+    lines: tuple[Words, ...]
+    kind: Literal["", "rated", "checks", "lacks"] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Several lines or lists in one cell of a table."""
+
+    parts: tuple[Words | Items, ...]
+
+
+Cell = Words | Stack
+
+
+@dataclass(frozen=True, slots=True)
+class DataTable:
+    """Rows of cells under the names of their columns."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    title: str = ""
+    kind: str = ""
+    """a class for the page's style: which columns may be narrow"""
+
+
+@dataclass(frozen=True, slots=True)
+class FactSheet:
+    """Names and values side by side; at a glance: few, large."""
+
+    rows: Sequence[tuple[Words, Words]]
+    kind: Literal["facts", "glance"] = "facts"
+    heads: tuple[str, str] = ("what", "value")
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Source code; with a title it is folded on a page."""
+
+    source: str
+    language: str = ""
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShellLine:
+    """A command to copy."""
+
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A formula in LaTeX."""
+
+    latex: str
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An image; it is inside the page unless it is large."""
+
+    path: Path
+    alt: str
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Video:
+    """A film; `inline` is a version of it that fits into a page, if there is one."""
+
+    path: Path
+    alt: str
+    inline: Path | None = None
+    plays: bool = True
+    """whether it starts by itself"""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A chart with a title above it, or a caption below."""
+
+    chart: Chart
+    title: str = ""
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """What unfolds at a click."""
+
+    title: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Blocks side by side where there is room: equal ones, or a film and what belongs to it."""
+
+    blocks: tuple[Block, ...]
+    kind: Literal["charts", "panels", "film"] = "charts"
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One of many like things: how it looks, its state, what is known of it."""
+
+    title: str
+    state: Badge
+    chips: tuple[str, ...] = ()
+    pictures: tuple[Picture | Video, ...] = ()
+    blocks: tuple[Block, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """Cards that can be filtered by their state."""
+
+    cards: tuple[Card, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Widget:
+    """A part of a page that answers a hand: its own markup, style, program and data.
+
+    The markup must hold no foreign text; foreign text comes as data, which the program may only
+    set as text.
+    """
+
+    markup: str
+    style: str
+    program: str
+    data: str
+    """JSON"""
+
+
+Block = (
+    Text
+    | Heading
+    | Callout
+    | Hero
+    | Items
+    | DataTable
+    | FactSheet
+    | Code
+    | ShellLine
+    | Formula
+    | Picture
+    | Video
+    | Figure
+    | Details
+    | Beside
+    | Cards
+    | Widget
+    | Chart
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A titled part of a report."""
+
+    title: str
+    blocks: tuple[Block, ...]
+    number: int | None = None
+    """its place in a text, where numbered sections come first; a page keeps the order as built"""
+    empty: str = ""
+    """what a text says when there are no blocks; a page leaves the section out"""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A whole report."""
+
+    title: str
+    sections: tuple[Section, ...]
+    header: Section = field(default_factory=lambda: Section("", ()))
+    """what comes first; on a page it needs no title"""
+    tab: str = ""
+    """the name of the page's tab, where it is not the title"""
+    footer: Words = ""

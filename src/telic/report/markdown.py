@@ -1,0 +1,188 @@
+"""A report as Markdown: what the page says, with charts in characters."""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from telic.report import document as doc
+from telic.report.charts import Bar, Chart, Gauge, in_characters
+
+_SPECIAL = re.compile(r"([\\`*\[\]<>|#~$]|(?<![^\W_])_|_(?![^\W_]))")
+"""an underscore inside a word is none of Markdown's business"""
+
+
+def plain(value: object) -> str:
+    """Return foreign text as one line that Markdown shows as it is."""
+    return _SPECIAL.sub(r"\\\1", " ".join(str(value).split()))
+
+
+def render_markdown(report: doc.Report, folder: Path) -> str:
+    """Return the Markdown of a report that will lie in `folder`; links lead from there."""
+    numbered = sorted(
+        (section for section in (report.header, *report.sections) if section.number is not None),
+        key=lambda section: section.number or 0,
+    )
+    others = [section for section in report.sections if section.number is None and section.blocks]
+    parts = [f"# {plain(report.title)}"]
+    if report.header.number is None:
+        parts += _blocks(report.header.blocks, folder)
+    for section in (*numbered, *others):
+        parts += _section(section, folder)
+    return "\n\n".join(parts) + "\n"
+
+
+def _section(section: doc.Section, folder: Path) -> Iterator[str]:
+    if section.title:
+        place = "" if section.number is None else f"{section.number}. "
+        yield f"## {place}{plain(section.title)}"
+    yield from _blocks(section.blocks, folder)
+    if not section.blocks and section.empty:
+        yield plain(section.empty)
+
+
+def _blocks(blocks: Iterable[doc.Block], folder: Path) -> Iterator[str]:
+    for block in blocks:
+        yield from filter(None, _block(block, folder))
+
+
+def _block(block: doc.Block, folder: Path) -> Iterator[str]:
+    match block:
+        case doc.Text():
+            yield words(block.words)
+        case doc.Heading():
+            yield f"### {plain(block.text)}"
+        case doc.Callout():
+            yield f"**{plain(block.title)}** {words(block.words)}".rstrip()
+        case doc.Hero():
+            yield words(block.words)
+            yield words(block.note)
+        case doc.Items():
+            yield "\n".join(f"- {line}" for line in _lines(block))
+        case doc.DataTable():
+            yield f"**{plain(block.title)}**" if block.title else ""
+            yield _table(block.heads, block.rows)
+        case doc.FactSheet():
+            yield _table(block.heads, block.rows)
+        case doc.Code():
+            yield _fenced(block.source, block.language)
+        case doc.ShellLine():
+            yield _fenced(block.line, "sh")
+        case doc.Formula():
+            yield _formula(block.latex)
+        case _:
+            yield from _picture(block, folder)
+
+
+def _picture(block: doc.Block, folder: Path) -> Iterator[str]:
+    match block:
+        case doc.Details():
+            inside = "\n\n".join(_blocks(block.blocks, folder))
+            title = html.escape(block.title)
+            yield f"<details><summary>{title}</summary>\n\n{inside}\n\n</details>"
+        case doc.Beside():
+            yield from _blocks(block.blocks, folder)
+        case doc.Cards():
+            for card in block.cards:
+                yield from _card(card, folder)
+        case doc.Picture():
+            yield f"![{plain(block.alt)}]({_target(block.path, folder)})"
+            yield plain(block.caption)
+        case doc.Video():
+            yield f"[{plain(block.alt)}]({_target(block.path, folder)})"
+        case doc.Figure():
+            yield f"**{plain(block.title)}**" if block.title else ""
+            yield _chart(block.chart, is_named=bool(block.title))
+            yield plain(block.caption)
+        case doc.Widget():
+            yield ""
+        case _:
+            assert isinstance(block, Chart)
+            yield _chart(block)
+
+
+def _chart(chart: Chart, *, is_named: bool = False) -> str:
+    label = () if is_named else (chart.label, "")
+    return _fenced("\n".join((*label, *in_characters(chart))), "text")
+
+
+def _card(card: doc.Card, folder: Path) -> Iterator[str]:
+    yield f"### {plain(card.title)}"
+    yield " · ".join([words(card.state), *map(plain, card.chips)])
+    yield from _blocks((*card.pictures, *card.blocks), folder)
+
+
+def words(value: doc.Words) -> str:
+    """Return words as Markdown, in one line."""
+    return "".join(map(_inline, value)).strip() if isinstance(value, tuple) else _inline(value)
+
+
+def _inline(part: doc.Inline) -> str:
+    match part:
+        case str():
+            # Words between two parts keep the space that parts them.
+            before, after = " " * part[:1].isspace(), " " * part[-1:].isspace()
+            return f"{before}{plain(part)}{after}" if part.strip() else before
+        case doc.Strong():
+            return f"**{plain(part.text)}**"
+        case doc.Soft() | doc.Badge() | Bar() | Gauge():
+            return plain(part.text)
+        case doc.Mono():
+            # Inside a code span a backtick would end it, a bar would end the cell.
+            return plain(part.text) if set(part.text) & set("`|<\n") else f"`{part.text}`"
+        case doc.Link():
+            said = f"[{plain(part.text)}]({_address(part.target)})"
+            return said if part.is_local else plain(part.text)
+        case doc.Swatch():
+            return ""
+        case doc.Tick():
+            return "✓ " if part.holds else "✕ "
+
+
+def _lines(items: doc.Items) -> list[str]:
+    """Return the lines of a list; what is rated stands after its name."""
+    between = ": " if items.kind == "rated" else ""
+    return [
+        between.join(map(_inline, line)).strip() if isinstance(line, tuple) else _inline(line)
+        for line in items.lines
+    ]
+
+
+def _cell(cell: doc.Cell) -> str:
+    if not isinstance(cell, doc.Stack):
+        return words(cell)
+    parts = (_lines(part) if isinstance(part, doc.Items) else [words(part)] for part in cell.parts)
+    return "<br>".join(line for lines in parts for line in lines)
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[doc.Cell]]) -> str:
+    lines = [[plain(head) for head in heads], ["---"] * len(heads)]
+    lines += [[_cell(cell) for cell in row] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _fenced(source: str, language: str) -> str:
+    """Fence code with more backticks than it holds in a row, so that it cannot break out."""
+    longest = max(map(len, re.findall(r"`+", source)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{source.rstrip()}\n{fence}"
+
+
+def _formula(latex: str) -> str:
+    """Return a formula as mathematics; as code when it holds what would end that."""
+    source = latex.strip()
+    if re.search(r"\$|\n\s*\n|<[a-z/!]", source, re.IGNORECASE):
+        return _fenced(source, "latex")
+    return f"$$\n{source}\n$$"
+
+
+def _target(path: Path, folder: Path) -> str:
+    return _address(Path(os.path.relpath(path, folder)).as_posix())
+
+
+def _address(target: str) -> str:
+    """Return where a link leads; what would end the link is written as a number."""
+    return re.sub(r"[\s()<>\\]", lambda sign: f"%{ord(sign[0]):02X}", target)

@@ -1,0 +1,318 @@
+"""One document, three forms: each says the same, and foreign text is text in all of them."""
+
+import io
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from telic.core.text import duration, figure, money, number, percent, signed, sparkline
+from telic.report import document as doc
+from telic.report.charts import (
+    Bar,
+    ChartLine,
+    ColumnChart,
+    Gauge,
+    LineChart,
+    Node,
+    Point,
+    Row,
+    RowChart,
+    Shares,
+    Tree,
+    in_characters,
+    short,
+    ticks,
+)
+from telic.report.formula import formula
+from telic.report.html import LARGEST_INLINE, render_page
+from telic.report.markdown import plain, render_markdown
+from telic.report.svg import draw
+from telic.report.terminal import render_terminal
+
+EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>|`**[x](javascript:1)"
+LINES = (
+    ChartLine(EVIL, [Point(0, 1, 0, 2), Point(10, 3, 2, 4)], [Point(10, 3, 2, 4)]),
+    ChartLine("other", [Point(0, 2, 2, 2), Point(10, 1, 1, 1)]),
+)
+CHARTS = (
+    LineChart(EVIL, LINES, EVIL, EVIL, peak=LINES[0].points[1]),
+    RowChart(EVIL, (Row(EVIL, 0.5, (0.4, 0.6), (0.4, 0.6), 0.1, EVIL, "good", True),), 0.7, EVIL),
+    RowChart(EVIL, (Row(EVIL, 0.5, (0.4, 0.6), note=EVIL), Row("b", None)), are_shares=True),
+    Tree(EVIL, (Node(1, None, EVIL, EVIL, 0.5, True, EVIL), Node(2, 1, "b", "", None))),
+    ColumnChart(EVIL, (0.1, 0.5, 1.0), (1,), 0.8),
+    Shares(EVIL, ((EVIL, 0.7), ("rest", 0.3))),
+)
+INLINE = (
+    *(
+        EVIL,
+        doc.Strong(EVIL),
+        doc.Soft(EVIL),
+        doc.Mono(EVIL),
+        doc.Badge(EVIL, "bad"),
+        doc.Swatch(1),
+    ),
+    *(doc.Link(EVIL, EVIL), doc.Link(EVIL, "javascript:alert(1)"), doc.Tick(True)),
+    *(Bar(0.5, EVIL, "good"), Gauge(0.4, 0.5, 0.6, 0.7, EVIL), Gauge(0.4, 0.5, 0.6, None, EVIL)),
+)
+
+
+def every_block(folder: Path) -> tuple[doc.Block, ...]:
+    """One block of each kind, each with as much foreign text as it takes."""
+    picture, film = folder / "a.png", folder / "b.mp4"
+    picture.write_bytes(b"png")
+    film.write_bytes(b"mp4")
+    shown = (doc.Picture(picture, EVIL, EVIL), doc.Video(film, EVIL))
+    card = doc.Card(EVIL, doc.Badge(EVIL, "good"), (EVIL,), shown, (doc.Text(EVIL),))
+    stack = doc.Stack((EVIL, doc.Items(((EVIL, INLINE[-2]),), "rated")))
+    return (
+        doc.Text(INLINE),
+        doc.Heading(EVIL),
+        doc.Callout(EVIL, EVIL, "bad"),
+        doc.Hero("43%", EVIL, EVIL),
+        doc.Items(INLINE),
+        doc.Items(((doc.Tick(False), EVIL),), "checks"),
+        doc.DataTable((EVIL, "b"), [(EVIL, stack), INLINE[:2]], EVIL),
+        doc.FactSheet([(EVIL, EVIL)], "glance"),
+        doc.Code(f"{EVIL}\n```", "python", EVIL),
+        doc.ShellLine(EVIL),
+        doc.Formula(r"r = \text{" + EVIL + "}"),
+        doc.Figure(CHARTS[0], EVIL, EVIL),
+        doc.Details(EVIL, (doc.Text(EVIL),)),
+        doc.Beside((shown[1], doc.Text(EVIL)), "film"),
+        doc.Cards((card, card)),
+        *shown,
+        *CHARTS,
+    )
+
+
+def report(folder: Path) -> doc.Report:
+    blocks = every_block(folder)
+    header = doc.Section("", (doc.Text(EVIL, "where"), doc.Text("first things")))
+    sections = (doc.Section("First", blocks), doc.Section("Second", blocks[:1]))
+    return doc.Report(EVIL, (*sections, doc.Section("Third", blocks[:2])), header, footer=EVIL)
+
+
+class Reader(HTMLParser):
+    """Reads a page as a browser would, and checks that elements close in order."""
+
+    VOID = ("meta", "img", "wbr", "br")
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.elements, self.words = [], [], []
+        self.feed(page)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] not in ("style", "script"):
+            self.words.append(data)
+
+
+def test_foreign_text_is_text_on_a_page(tmp_path):
+    read = Reader(render_page(report(tmp_path), tmp_path))
+    scripts = [tag for tag, _ in read.elements if tag == "script"]
+    assert len(scripts) == 1, "that of the cards"
+    assert not [name for _, each in read.elements for name in each if name.startswith("on")]
+    assert "<script>alert(1)</script>" in " ".join(read.words)
+    for tag, attributes in read.elements:
+        for name in ("src", "href"):
+            address = attributes.get(name, "#")
+            assert address == EVIL or re.match("data:|#", address), (tag, address)
+        assert tag not in ("link", "iframe", "object", "base", "form")
+
+
+def test_a_page_runs_only_programs_whose_hash_it_names(tmp_path):
+    page = render_page(report(tmp_path), tmp_path)
+    assert "default-src &#x27;none&#x27;; img-src data:" in page and "sha256-" in page
+    plain_page = render_page(doc.Report("x", ()), tmp_path)
+    assert "script" not in plain_page and "url(" not in page and "@import" not in page
+
+
+def test_every_picture_and_chart_has_words(tmp_path):
+    elements = Reader(render_page(report(tmp_path), tmp_path)).elements
+    assert all(each["alt"] for tag, each in elements if tag == "img")
+    assert all(each["aria-label"] for tag, each in elements if tag in ("svg", "video"))
+    headings = [tag for tag, _ in elements if re.fullmatch("h[1-6]", tag)]
+    assert headings[0] == "h1" and headings.count("h1") == 1
+
+
+def test_what_is_large_is_linked(tmp_path):
+    (tmp_path / "report").mkdir()
+    large = tmp_path / "report" / "long.mp4"
+    large.write_bytes(b"0" * (LARGEST_INLINE + 1))
+    section = doc.Section("Looks", (doc.Video(large, "a film"),))
+    page = render_page(doc.Report("x", (section,)), tmp_path)
+    assert "<video" not in page and 'href="report/long.mp4"' in page
+
+
+def test_foreign_text_is_text_in_markdown(tmp_path):
+    text = render_markdown(report(tmp_path), tmp_path)
+    outside = re.sub(r"(?ms)^(`{3,})\w*\n.*?^\1$", "", text)
+    outside = re.sub(r"</?details>|<summary>.*?</summary>", "", outside)
+    assert re.findall(r"(?<!\\)<(?!br>)", outside) == []
+    rows = [line for line in outside.splitlines() if line.startswith("| ")]
+    assert rows and all(len(re.findall(r"(?<!\\)\|", line)) == 3 for line in rows)
+    assert "](javascript" not in outside.replace(r"\]", "")
+
+
+def test_markdown_shows_foreign_text_as_it_is():
+    assert plain("a|b *c*\n# d <e>") == r"a\|b \*c\* \# d \<e\>"
+    assert plain("a_b_1 _c_ __d") == r"a_b_1 \_c\_ \_\_d"
+
+
+def test_formulas_that_would_leave_mathematics_are_code(tmp_path):
+    for latex, expected in ((r"a < b", "$$\na < b\n$$"), ("a $$ <b>", "```latex\na $$ <b>\n```")):
+        section = doc.Section("", (doc.Formula(latex),))
+        assert expected in render_markdown(doc.Report("x", (section,)), tmp_path)
+
+
+def test_numbered_sections_come_first_in_a_text_and_as_built_on_a_page(tmp_path):
+    words = (doc.Text("said"),)
+    made = doc.Report(
+        "x",
+        (
+            doc.Section("Pictures", words),
+            doc.Section("Later", words, 2),
+            doc.Section("Nothing", (), 3, empty="There is none."),
+        ),
+        doc.Section("Status", words, 1),
+    )
+    text, page = render_markdown(made, tmp_path), render_page(made, tmp_path)
+    titles = re.findall("^## (.*)$", text, re.MULTILINE)
+    assert titles == ["1. Status", "2. Later", "3. Nothing", "Pictures"]
+    assert "There is none." in text and "There is none." not in page
+    assert re.findall("<h2>(.*?)</h2>", page) == ["Pictures", "Later"]
+
+
+def test_a_terminal_shows_every_block_without_taking_text_for_its_markup(tmp_path):
+    out = io.StringIO()
+    made = doc.Report(
+        "[bold]x[/]", (doc.Section("All", (*every_block(tmp_path), doc.Text("[red]"))),)
+    )
+    Console(file=out, width=120).print(render_terminal(made))
+    assert "[bold]x[/]" in out.getvalue() and "[red]" in out.getvalue() and "43%" in out.getvalue()
+
+
+def test_a_widget_gets_its_data_as_data(tmp_path):
+    widget = doc.Widget("<p id='a'></p>", "p { color: red }", "let x", json.dumps(["</script><b>"]))
+    page = render_page(doc.Report("x", (doc.Section("", (widget,)),)), tmp_path)
+    assert "</script><b>" not in page and "<\\/script>" in page
+    assert "p { color: red }" in page and "<script>let x</script>" in page
+
+
+@pytest.mark.parametrize("chart", CHARTS)
+def test_charts_have_a_form_in_characters(chart):
+    lines = in_characters(chart)
+    assert lines and all(line.strip() for line in lines)
+
+
+def test_characters_say_the_numbers():
+    assert in_characters(CHARTS[0])[1] == "█▁  other: 2 to 1 at 10"
+    assert in_characters(CHARTS[5])[1] == " 30%  rest"
+    assert in_characters(CHARTS[3])[1] == "  └ b"
+    rows = in_characters(
+        RowChart("x", (Row("a", 0.5, (0.25, 0.75), note="2 of 4"),), are_shares=True)
+    )
+    assert rows == ["a: 50% (25% to 75%), 2 of 4"]
+
+
+@pytest.mark.parametrize(
+    ("latex", "expected"),
+    [
+        (r"w_{\text{the speed}}", "<msub><mi>w</mi><mtext>the speed</mtext></msub>"),
+        (r"-a^2", "<mo>−</mo><msup><mi>a</mi><mn>2</mn></msup>"),
+        (r"\frac{1}{2}\theta", "<mfrac><mn>1</mn><mn>2</mn></mfrac><mi>θ</mi>"),
+        (
+            r"\sum_{i=1}^{n} x_i",
+            '<munderover><mo>∑</mo><mrow><mi>i</mi><mo form="infix">=</mo><mn>1</mn></mrow>'
+            "<mi>n</mi></munderover><msub><mi>x</mi><mi>i</mi></msub>",
+        ),
+        (
+            r"\begin{cases} 1 & x > 0 \\ 0 \end{cases}",
+            '<mrow><mo>{</mo><mtable class="cases"><mtr><mtd><mn>1</mn></mtd><mtd><mi>x</mi>'
+            "<mo>&gt;</mo><mn>0</mn></mtd></mtr><mtr><mtd><mn>0</mn></mtd></mtr></mtable></mrow>",
+        ),
+        (r"\left\| v \right\|", "<mo>‖</mo><mi>v</mi><mo>‖</mo>"),
+    ],
+)
+def test_formulas_become_mathml(latex, expected):
+    made = formula(latex)
+    Reader(made)
+    assert f"<math><mrow>{expected}</mrow></math>" in made
+
+
+def test_long_formulas_may_wrap_at_their_sums():
+    assert formula("r = a + b").count("<math>") == 3
+
+
+@pytest.mark.parametrize("latex", [r"\unheard{x}", "a_{b", "}", "{" * 60 + "}" * 60, "x" * 5000])
+def test_a_formula_that_is_not_understood_is_shown_as_typed(latex):
+    assert formula(latex) == f'<code class="latex">{latex}</code>'
+
+
+def test_formulas_hold_no_markup_of_others():
+    made = formula(r"\text{<script>} + <b>")
+    assert "<script>" not in made and "&lt;script&gt;" in made and "<b>" not in made
+
+
+def test_numbers_on_an_axis_are_short():
+    assert [short(each) for each in (5000, 1.5e6, -20_000, 0.25)] == ["5k", "1.5M", "-20k", "0.25"]
+
+
+def test_ticks_are_round_and_span_the_range():
+    assert ticks(0.0, 96_256.0, 5) == [0, 20_000, 40_000, 60_000, 80_000, 100_000]
+    assert ticks(-3.0, 7.0, 4) == [-5, 0, 5, 10]
+    assert ticks(2.0, 2.0, 4) == [0, 0.5, 1, 1.5, 2], "a constant is seen beside zero"
+    assert ticks(0.0, 0.0, 2) == [0, 0.5, 1] and ticks(-2.0, -2.0, 2) == [-2, -1, 0]
+
+
+def test_a_tree_keeps_first_children_in_their_parents_row():
+    nodes = (
+        Node(1, None, "1", "", 0.1),
+        Node(2, 1, "2", "", 0.2),
+        Node(3, 1, "3", "", None),
+        Node(4, 2, "4", "", 0.4),
+        Node(5, 99, "5", "", 0.5),
+    )
+    drawn = draw(Tree("lineage", nodes))
+    places = re.findall(r'<rect x="(\d+)" y="(\d+)" width="116"', drawn)
+    assert places == [("2", "2"), ("154", "2"), ("154", "64"), ("306", "2"), ("2", "126")]
+    assert drawn.count('class="edge"') == 3 and drawn.count('class="fill"') == 4
+
+
+def test_numbers_are_written_the_same_everywhere():
+    assert [number(each) for each in (None, True, 3, 1234.5, 0.12345)] == [
+        "–",
+        "yes",
+        "3",
+        "1,234",
+        "0.1235",
+    ]
+    assert [figure(each) for each in (None, -0.12345, -12_345.0)] == ["–", "−0.123", "−12,345"]
+    assert signed(-0.02) == "−0.02" and signed(0.196) == "+0.196"
+    assert (percent(0.455), percent(None)) == ("46%", "–")
+    assert [duration(each) for each in (None, 12.34, 65, 7500)] == [
+        "–",
+        "12.3 s",
+        "1 min 05 s",
+        "2 h 05 min",
+    ]
+    assert [money(each) for each in (None, 0.0, 0.25, 0.0012)] == [
+        "unknown",
+        "$0.00",
+        "$0.25",
+        "$0.0012",
+    ]
+    assert sparkline([None, 0.0, 1.0]) == "▁█" and sparkline([]) == ""
