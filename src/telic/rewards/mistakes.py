@@ -58,6 +58,14 @@ class Circumstances:
     obs_dim: int | None = None
     act_dim: int | None = None
 
+    @classmethod
+    def of(
+        cls, step: int, row: int | None, info: Iterable[str], obs: Tensor, action: Tensor
+    ) -> Circumstances:
+        """Return what one call, or the call of one row, was given."""
+        width = action.shape[-1] if action.ndim > 1 else 1
+        return cls(step, row, tuple(info), obs.shape[-1], width)
+
 
 def locate(error: BaseException, source: Source | None) -> int | None:
     """Return the deepest line of the source that an error passed through."""

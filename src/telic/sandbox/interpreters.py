@@ -22,22 +22,14 @@ from telic.sandbox.wire import encode
 
 LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _PACKAGE = Path(__file__).parents[2]
+_OPTIONS = ("-P", "-u", "-X", "faulthandler")
+"""no working folder on the import path, unbuffered log, a trace of hard crashes"""
 
 
 def start(folder: Path | None, *, stderr: int) -> subprocess.Popen[bytes]:
     """Start a process that waits for its first message."""
     return subprocess.Popen(
-        # no working folder on the import path, unbuffered log, a trace of hard crashes
-        [
-            sys.executable,
-            "-P",
-            "-u",
-            "-X",
-            "faulthandler",
-            "-m",
-            "telic.sandbox.worker",
-            str(os.getpid()),
-        ],
+        [sys.executable, *_OPTIONS, "-m", "telic.sandbox.worker", str(os.getpid())],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=stderr,
