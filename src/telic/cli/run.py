@@ -84,11 +84,11 @@ def run(
 ) -> None:
     """Describe a behaviour; get a trained policy and the evidence that it does what you asked."""
     from telic.cli.views import SessionView
-    from telic.sandbox.interpreters import kept
+    from telic.sandbox.interpreters import prewarmed
     from telic.session import WORKERS
 
     view = SessionView(quiet=as_json, asks=interactive)
-    with kept(WORKERS), interruptible() as stop, view:
+    with prewarmed(WORKERS), interruptible() as stop, view:
         from telic.session.api import run as run_session  # while the workers import, too
 
         session = run_session(

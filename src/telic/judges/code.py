@@ -139,6 +139,6 @@ def prepare(payload: dict[str, Any], channel: Any) -> None:
 
 def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
     """Judge every episode."""
-    channel.beat(_JUDGE_S, "judging")
+    channel.heartbeat(_JUDGE_S, "judging")
     verdicts = judge_here(payload["source"], [Path(each) for each in payload["paths"]])
     return {"verdicts": [each.model_dump(mode="json") for each in verdicts]}

@@ -1,7 +1,7 @@
 """Start the interpreters that become workers, ahead of need where that is asked for.
 
-Importing takes longer than most of what a worker does. While `kept` is in force, each worker of
-this thread begins in a process that has imported already, and who takes the last one leaves the
+Importing takes longer than most of what a worker does. While `prewarmed` is in force, each worker
+of this thread begins in a process that has imported already, and who takes the last one leaves the
 next importing behind it. A spare runs nothing foreign: it becomes a worker by the same first
 message, confines itself in the same way and serves once.
 """
@@ -50,7 +50,7 @@ _mine = _Mine()
 
 
 @contextlib.contextmanager
-def kept(modules: Sequence[str]) -> Generator[None]:
+def prewarmed(modules: Sequence[str]) -> Generator[None]:
     """Have a process ready that has imported these modules; ends it after the outermost block."""
     if _mine.modules:
         yield
