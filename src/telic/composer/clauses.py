@@ -80,7 +80,7 @@ class Clause:
 
     join: str
     """how it follows the clause before: start, and, stop, then, after, before"""
-    marks: list[Mark] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list[Mark])
 
     @property
     def acts(self) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,9 @@ def _refuse_what_is_no_number(value: object) -> None:
     """Raise InvalidAnswer for NaN and infinity, which JSON does not have and parsers take."""
     if isinstance(value, float) and not math.isfinite(value):
         raise InvalidAnswer(f"- the answer holds {value}: every number must be finite")
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    parts: Iterable[Any] = ()
+    if isinstance(value, dict | list):
+        parts = value.values() if isinstance(value, dict) else value
     for part in parts:
         _refuse_what_is_no_number(part)
 
@@ -64,12 +67,13 @@ def _refuse_what_is_no_number(value: object) -> None:
 def read_json_object(text: str) -> dict[str, object]:
     """Return the JSON object in a text; raises InvalidAnswer when it is not one."""
     try:
-        value = json.loads(without_fence(check_length(text)))
+        value: Any = json.loads(without_fence(check_length(text)))
     except ValueError as error:
         raise InvalidAnswer(f"- the answer is not valid JSON: {error}") from None
     if not isinstance(value, dict):
         raise InvalidAnswer(f"- the answer is a JSON {type(value).__name__}, not an object")
-    return value
+    answer: dict[str, object] = value
+    return answer
 
 
 def check_length(text: str) -> str:

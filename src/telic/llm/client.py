@@ -11,7 +11,7 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -248,7 +248,7 @@ class Models:
         report(self._on_event, event, head | facts)
 
     @asynccontextmanager
-    async def _alone(self, key: str) -> AsyncIterator[None]:
+    async def _alone(self, key: str) -> AsyncGenerator[None]:
         """Let one question be asked once, also when two threads ask it at the same time."""
         while not self._enter(key):
             await pause(_POLL_S, self._should_stop)

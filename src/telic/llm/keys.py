@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -74,9 +74,11 @@ def redact_value(value: Any) -> Any:
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):
-        return {redact(str(name)): redact_value(item) for name, item in value.items()}
+        fields: Mapping[Any, Any] = value
+        return {redact(str(name)): redact_value(item) for name, item in fields.items()}
     if isinstance(value, list | tuple):
-        return [redact_value(each) for each in value]
+        items: Iterable[Any] = value
+        return [redact_value(item) for item in items]
     return value
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -46,12 +46,14 @@ def read_numbers(value: Any, space: Space) -> Numbers:
     if isinstance(value, str):
         value = _from_text(value, space)
     if isinstance(value, dict):
-        value = _from_pairs([(_index(name), item) for name, item in value.items()], space)
+        named: dict[Any, Any] = value
+        value = _from_pairs([(_index(name), item) for name, item in named.items()], space)
     if not isinstance(value, list | tuple):
         raise ValueError(f"expected a list of {space.rank} numbers, not {type(value).__name__}")
-    if len(value) != space.rank:
-        raise ValueError(f"expected {space.rank} numbers, got {len(value)}")
-    numbers = [_number(index, each) for index, each in enumerate(value)]
+    items: Sequence[Any] = value
+    if len(items) != space.rank:
+        raise ValueError(f"expected {space.rank} numbers, got {len(items)}")
+    numbers = [_number(index, item) for index, item in enumerate(items)]
     if space.choices is not None:
         _check_choices(numbers, space.choices)
     return tuple(numbers)
@@ -263,4 +265,5 @@ def _faulty(fault: str, request: Request[Any], rng: Any) -> Any:
             return RawReply(text="I would rather not.", finish="refusal")
         case "slow":
             return Fault(kind="slow", answer=whole, seconds=0.05)
-    return Fault(kind="malformed")
+        case _:
+            return Fault(kind="malformed")

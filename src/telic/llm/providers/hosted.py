@@ -194,7 +194,8 @@ def _connect(address: Address, key: str | None) -> tuple[Any, Model]:
 
             router = OpenRouterProvider(api_key=key or _NO_KEY)
             return router, OpenRouterModel(address.model, provider=router)
-    return _connect_server(address, key)
+        case _:
+            return _connect_server(address, key)
 
 
 def _connect_server(address: Address, key: str | None) -> tuple[Any, Model]:
@@ -270,9 +271,11 @@ def _parameters(request: Request[Any], address: Address) -> ModelRequestParamete
 def has_open_dictionary(schema: Any) -> bool:
     """Say whether a schema has, anywhere, an object whose names are free, e.g. dict[str, float]."""
     if isinstance(schema, list):
-        return any(map(has_open_dictionary, schema))
+        items: list[Any] = schema
+        return any(map(has_open_dictionary, items))
     if not isinstance(schema, dict):
         return False
-    if schema.get("type") == "object" and schema.get("additionalProperties", False) is not False:
+    parts: dict[str, Any] = schema
+    if parts.get("type") == "object" and parts.get("additionalProperties", False) is not False:
         return True
-    return any(map(has_open_dictionary, schema.values()))
+    return any(map(has_open_dictionary, parts.values()))

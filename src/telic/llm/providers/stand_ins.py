@@ -67,14 +67,15 @@ class Scripted:
         return await _act(answer) if isinstance(answer, Fault) else _reply(answer)
 
     def _next(self, request: Request[Any]) -> ScriptedAnswer:
-        if isinstance(self._script, Mapping):
-            if request.role not in self._script:
-                raise UsageError(f"The script has no answer for the role {request.role}.")
-            answers = self._script[request.role]
-            return self._in_order(request.role, answers) if isinstance(answers, list) else answers
-        if isinstance(self._script, Sequence):
-            return self._in_order("", self._script)
-        return self._script(request)
+        script = self._script
+        if callable(script):
+            return script(request)
+        if not isinstance(script, Mapping):
+            return self._in_order("", script)
+        if request.role not in script:
+            raise UsageError(f"The script has no answer for the role {request.role}.")
+        answer: Any = script[request.role]
+        return self._in_order(request.role, answer) if isinstance(answer, list) else answer
 
     def _in_order(self, which: str, answers: Sequence[ScriptedAnswer]) -> ScriptedAnswer:
         used = self._used.get(which, 0)

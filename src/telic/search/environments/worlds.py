@@ -278,7 +278,7 @@ class Physics:
     def step(self, action: NDArray[Any]) -> StepResult:
         """Make one control step."""
         self._action[self._rows] = action
-        moved = self._env.step(self._torch.from_numpy(self._action))
+        moved = self._env.step(self._torch.as_tensor(self._action))
         rows = self._rows
         fallen = np.zeros(len(rows), bool)
         if self._can_fall:
@@ -293,7 +293,7 @@ class Physics:
             state, chosen = self._env.state_dict(), self._rows
             self._use(len(rows))
             spare = self._env.num_envs - len(rows)
-            chosen = self._torch.from_numpy(np.concatenate((chosen, chosen[:1].repeat(spare))))
+            chosen = self._torch.as_tensor(np.concatenate((chosen, chosen[:1].repeat(spare))))
             self._env.load_state_dict(_sliced(state, chosen))
 
     def _use(self, count: int) -> None:
@@ -317,5 +317,6 @@ def _size(count: int) -> int:
 def _sliced(state: Any, rows: Any) -> Any:
     """Return an environment's state with some of its rows."""
     if isinstance(state, dict):
-        return {name: _sliced(item, rows) for name, item in state.items()}
+        parts: dict[str, Any] = state
+        return {name: _sliced(part, rows) for name, part in parts.items()}
     return state[rows] if hasattr(state, "dtype") else state
