@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from telic.core.config import Record
+from telic.core.data import is_dict, is_row
 from telic.errors import UsageError
 from telic.llm.budget import Charge
 from telic.llm.keys import save_json
@@ -57,9 +57,7 @@ def _refuse_what_is_no_number(value: object) -> None:
     """Raise InvalidAnswer for NaN and infinity, which JSON does not have and parsers take."""
     if isinstance(value, float) and not math.isfinite(value):
         raise InvalidAnswer(f"- the answer holds {value}: every number must be finite")
-    parts: Iterable[Any] = ()
-    if isinstance(value, dict | list):
-        parts = value.values() if isinstance(value, dict) else value
+    parts = value.values() if is_dict(value) else value if is_row(value) else ()
     for part in parts:
         _refuse_what_is_no_number(part)
 
@@ -70,10 +68,9 @@ def read_json_object(text: str) -> dict[str, object]:
         value: Any = json.loads(without_fence(check_length(text)))
     except ValueError as error:
         raise InvalidAnswer(f"- the answer is not valid JSON: {error}") from None
-    if not isinstance(value, dict):
+    if not is_dict(value):
         raise InvalidAnswer(f"- the answer is a JSON {type(value).__name__}, not an object")
-    answer: dict[str, object] = value
-    return answer
+    return value
 
 
 def check_length(text: str) -> str:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from telic.core.data import is_mapping, is_row
 from telic.core.events import Listener, ModelEvent, from_facts
 from telic.errors import TelicError, UsageError
 from telic.llm.records import ModelUnavailable
@@ -73,12 +74,10 @@ def redact_value(value: Any) -> Any:
     """Return plain data (dictionaries, lists, text, numbers) without any known key."""
     if isinstance(value, str):
         return redact(value)
-    if isinstance(value, Mapping):
-        fields: Mapping[Any, Any] = value
-        return {redact(str(name)): redact_value(item) for name, item in fields.items()}
-    if isinstance(value, list | tuple):
-        items: Iterable[Any] = value
-        return [redact_value(item) for item in items]
+    if is_mapping(value):
+        return {redact(str(name)): redact_value(item) for name, item in value.items()}
+    if is_row(value):
+        return [redact_value(item) for item in value]
     return value
 
 

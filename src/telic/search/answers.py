@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from pydantic import Field, field_validator
 
 from telic.core.config import Record
+from telic.core.data import is_dict, is_row
 from telic.core.events import Listener
 from telic.errors import UnknownName
 from telic.llm import Budget, CallLimits, Fault, Models, RawReply, Request, Scripted, connect
@@ -45,15 +46,13 @@ def read_numbers(value: Any, space: Space) -> Numbers:
     """
     if isinstance(value, str):
         value = _from_text(value, space)
-    if isinstance(value, dict):
-        named: dict[Any, Any] = value
-        value = _from_pairs([(_index(name), item) for name, item in named.items()], space)
-    if not isinstance(value, list | tuple):
+    if is_dict(value):
+        value = _from_pairs([(_index(name), item) for name, item in value.items()], space)
+    if not is_row(value):
         raise ValueError(f"expected a list of {space.rank} numbers, not {type(value).__name__}")
-    items: Sequence[Any] = value
-    if len(items) != space.rank:
-        raise ValueError(f"expected {space.rank} numbers, got {len(items)}")
-    numbers = [_number(index, item) for index, item in enumerate(items)]
+    if len(value) != space.rank:
+        raise ValueError(f"expected {space.rank} numbers, got {len(value)}")
+    numbers = [_number(index, item) for index, item in enumerate(value)]
     if space.choices is not None:
         _check_choices(numbers, space.choices)
     return tuple(numbers)

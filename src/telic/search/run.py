@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -245,7 +245,7 @@ class SearchRun:
 
 def tried_of(seed: int, rollouts: Rollouts, row: int) -> TrialEpisodes:
     """Return the record of one policy's episodes."""
-    returns: Floats = np.round(rollouts.returns[row], 9)
+    returns = cast("Floats", np.round(rollouts.returns[row], 9))
     return TrialEpisodes(
         seed=seed,
         returns=tuple(returns.tolist()),

@@ -14,6 +14,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
+from telic.core.data import is_dict, is_row
 from telic.errors import MissingExtra, TelicError
 from telic.llm.keys import KEY_NAMES, find_key
 from telic.llm.names import CLOUD, Address
@@ -270,12 +271,10 @@ def _parameters(request: Request[Any], address: Address) -> ModelRequestParamete
 
 def has_open_dictionary(schema: Any) -> bool:
     """Say whether a schema has, anywhere, an object whose names are free, e.g. dict[str, float]."""
-    if isinstance(schema, list):
-        items: list[Any] = schema
-        return any(map(has_open_dictionary, items))
-    if not isinstance(schema, dict):
+    if is_row(schema):
+        return any(map(has_open_dictionary, schema))
+    if not is_dict(schema):
         return False
-    parts: dict[str, Any] = schema
-    if parts.get("type") == "object" and parts.get("additionalProperties", False) is not False:
+    if schema.get("type") == "object" and schema.get("additionalProperties", False) is not False:
         return True
-    return any(map(has_open_dictionary, parts.values()))
+    return any(map(has_open_dictionary, schema.values()))

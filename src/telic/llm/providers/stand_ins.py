@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from pydantic import Field
 
@@ -75,7 +75,9 @@ class Scripted:
         if request.role not in script:
             raise UsageError(f"The script has no answer for the role {request.role}.")
         answer: Any = script[request.role]
-        return self._in_order(request.role, answer) if isinstance(answer, list) else answer
+        if isinstance(answer, list):
+            return self._in_order(request.role, cast("list[ScriptedAnswer]", answer))
+        return answer
 
     def _in_order(self, which: str, answers: Sequence[ScriptedAnswer]) -> ScriptedAnswer:
         used = self._used.get(which, 0)

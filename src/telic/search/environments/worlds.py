@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from telic.core.data import is_dict
 from telic.search.environments.task import Flags, Floats, Seeds, StepResult, uniform
 
 _GRAVITY, _FORCE, _DT = 9.8, 10.0, 0.02
@@ -316,7 +317,6 @@ def _size(count: int) -> int:
 
 def _sliced(state: Any, rows: Any) -> Any:
     """Return an environment's state with some of its rows."""
-    if isinstance(state, dict):
-        parts: dict[str, Any] = state
-        return {name: _sliced(part, rows) for name, part in parts.items()}
+    if is_dict(state):
+        return {name: _sliced(part, rows) for name, part in state.items()}
     return state[rows] if hasattr(state, "dtype") else state
