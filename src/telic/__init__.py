@@ -11,7 +11,9 @@ Names are loaded at first use, so that importing telic costs next to nothing.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,8 +27,9 @@ if TYPE_CHECKING:
     from telic.judges.criteria import score as score
     from telic.judges.criteria import score_near as score_near
     from telic.rewards.contract import RewardFunction as RewardFunction
-    from telic.session.api import run as run
     from telic.training.policy import load_policy as load_policy
+    from telic.verbs.search import search as search
+    from telic.verbs.session import run as run
     from telic.verbs.train import train as train
 
 __version__ = "0.1.0"
@@ -37,13 +40,14 @@ _WHERE = {
     "leaf": "telic.judges.criteria",
     "near": "telic.judges.criteria",
     "require": "telic.judges.criteria",
-    "run": "telic.session.api",
+    "run": "telic.verbs.session",
     "score": "telic.judges.criteria",
     "score_near": "telic.judges.criteria",
     "TelicError": "telic.errors",
     "load_policy": "telic.training.policy",
     "make": "telic.envs",
     "quantities": "telic.quantities",
+    "search": "telic.search",
     "train": "telic.verbs.train",
 }
 
@@ -61,6 +65,7 @@ __all__ = [
     "run",
     "score",
     "score_near",
+    "search",
     "train",
 ]
 
@@ -69,10 +74,24 @@ def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module 'telic' has no attribute {name!r}")
     module = import_module(_WHERE[name])
-    value = module if name == "quantities" else getattr(module, name)
+    value = module if name in ("quantities", "search") else getattr(module, name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
     return __all__
+
+
+class VerbPackage(ModuleType):
+    """A package that is called like the verb of its name: `telic.search("CartPole-v1")`."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Do the verb."""
+        name = self.__name__.rpartition(".")[2]
+        return getattr(import_module(f"telic.verbs.{name}"), name)(*args, **kwargs)
+
+
+def is_also_a_verb(package: str) -> None:
+    """Let a package be called; it would hide the verb of its name otherwise."""
+    sys.modules[package].__class__ = VerbPackage

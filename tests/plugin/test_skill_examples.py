@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
-from telic.cli.options import pairs
+from telic.core.words import pairs
 from telic.plugin.pages import commands, program_words
 from telic.plugin.source import read_source
 from telic.studies.contract import draft_contract

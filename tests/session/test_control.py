@@ -11,12 +11,13 @@ from telic.errors import UnknownName, UsageError
 from telic.session.admission import Admission
 from telic.session.approval import approve, parse_criteria
 from telic.session.control import Steering, Stopped
-from telic.session.find import find_session, find_work, is_running, state_of
+from telic.session.find import is_running, state_of
 from telic.session.notes import add_note, delivered, notes_for, read_notes
 from telic.session.spending import Account, Allowance, AllowanceUsedUp, steps_taken
 from telic.storage.files import read_json, write_json
 from telic.storage.layout import RunFolder
 from telic.storage.locks import RunLock
+from telic.storage.workspace import Workspace
 from telic.training.run import status_of
 from tests.heard import Heard
 from tests.session.sessions import CRITERIA, add_run, make_session, until
@@ -275,25 +276,29 @@ def test_criteria_that_cannot_be_read_are_refused(data):
 def test_a_session_is_found_by_what_people_type(tmp_path):
     old = make_session(tmp_path, "session_20260101_000000_aaaa")
     new = make_session(tmp_path, "session_20260102_000000_bbbb")
-    assert find_session(tmp_path) == new
+    assert Workspace(tmp_path).session() == new
     for name in (old.name, "20260101", "session_20260101", str(old.path)):
-        assert find_session(tmp_path, name).name == old.name
+        assert Workspace(tmp_path).session(name).name == old.name
     with pytest.raises(UsageError, match="2 ids"):
-        find_session(tmp_path, "2026")
+        Workspace(tmp_path).session("2026")
     with pytest.raises(UnknownName) as unknown:
-        find_session(tmp_path, "session_20260101_000000_aaab")
+        Workspace(tmp_path).session("session_20260101_000000_aaab")
     assert unknown.value.near[0] == old.name
     with pytest.raises(UsageError, match="holds none yet"):
-        find_session(tmp_path / "elsewhere")
+        Workspace(tmp_path / "elsewhere").session()
 
 
 def test_latest_work_is_what_is_running(tmp_path):
     session = make_session(tmp_path)
     run = add_run(tmp_path / "run_1", steps=10)
-    assert find_work(tmp_path, "run_1") == run
-    assert find_work(tmp_path, session.name) == session
+
+    def found(name="latest"):
+        return Workspace(tmp_path).find(name, prefer_running=True).path
+
+    assert found("run_1") == run.path
+    assert found(session.name) == session.path
     with RunLock(run.lock):
-        assert find_work(tmp_path) == run
+        assert found() == run.path
     with RunLock(session.lock):
-        assert find_work(tmp_path) == session
+        assert found() == session.path
     assert state_of(session) == "interrupted"

@@ -5,7 +5,8 @@ import os
 import pytest
 
 from telic.errors import UnknownName, UsageError
-from telic.storage.layout import RunFolder, file_name, find_run, list_runs
+from telic.storage.layout import RunFolder, file_name, list_runs
+from telic.storage.workspace import Workspace
 
 
 @pytest.fixture
@@ -28,21 +29,21 @@ def test_runs_are_listed_by_when_they_were_last_active(runs):
 
 
 def test_a_run_is_found_by_id_prefix_path_and_latest(runs, monkeypatch):
-    assert find_run(runs, "ant-c3").name == "ant-c3"
-    assert find_run(runs, "ant").name == "ant-c3"
-    assert find_run(runs, str(runs / "cheetah-b2")).name == "cheetah-b2"
-    assert find_run(runs, "latest").name == "cheetah-a1"
+    assert Workspace(runs).run("ant-c3").name == "ant-c3"
+    assert Workspace(runs).run("ant").name == "ant-c3"
+    assert Workspace(runs).run(str(runs / "cheetah-b2")).name == "cheetah-b2"
+    assert Workspace(runs).run("latest").name == "cheetah-a1"
     monkeypatch.chdir(runs)
-    assert find_run(runs / "elsewhere", "ant-c3").path.name == "ant-c3"
+    assert Workspace(runs / "elsewhere").run("ant-c3").path.name == "ant-c3"
 
 
 def test_a_run_that_is_not_there_gets_the_closest_names(runs):
     with pytest.raises(UnknownName, match="cheetah-b2"):
-        find_run(runs, "chetah-b2")
-    with pytest.raises(UsageError, match="start of 2 runs"):
-        find_run(runs, "cheetah")
-    with pytest.raises(UsageError, match="holds no runs yet"):
-        find_run(runs / "nowhere", "latest")
+        Workspace(runs).run("chetah-b2")
+    with pytest.raises(UsageError, match="start of 2 ids"):
+        Workspace(runs).run("cheetah")
+    with pytest.raises(UsageError, match="holds none yet"):
+        Workspace(runs / "nowhere").run("latest")
 
 
 def test_members_are_ordered_by_config_and_seed_as_a_number(tmp_path):

@@ -67,6 +67,10 @@ class Benchmark(NamedTuple):
     path: Path
     tally: Tally
 
+    def as_data(self) -> dict[str, Any]:
+        """Return the result as plain data."""
+        return {"path": str(self.path), **self.tally.model_dump(mode="json")}
+
 
 def bench_intents(
     suite: Suite,

@@ -16,12 +16,12 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from telic.cli.output import fail, print_json, show
+from telic.cli.output import console, fail, print_json, show
 from telic.cli.progress import interruptible, progress_of
 from telic.core.verb import RequestField, Verb, as_data
 from telic.errors import TelicError
 from telic.verbs import catalogue
-from telic.verbs.catalogue import Group
+from telic.verbs.catalogue import VerbGroup
 
 _MARKUP = "rich"
 _PLAIN = (bool, int, float, Path, str)
@@ -51,10 +51,10 @@ class VerbCommand(TyperCommand):
         return super().get_params(ctx)
 
 
-class VerbGroup(TyperGroup):
+class GroupCommand(TyperGroup):
     """Verbs under one word; the modules of its verbs are loaded when they are asked for."""
 
-    def __init__(self, name: str, group: Group, panel: str | None = None) -> None:
+    def __init__(self, name: str, group: VerbGroup, panel: str | None = None) -> None:
         self._verb = None if group.own is None else find(group.own)
         super().__init__(
             name=name,
@@ -88,12 +88,11 @@ class Commands(MutableMapping[str, Any]):
     """Commands by word, made at first use."""
 
     def __init__(
-        self, verbs: dict[str, str | Group], panels: dict[str, tuple[str, ...]] | None = None
+        self, verbs: dict[str, str | VerbGroup], panels: dict[str, str] | None = None
     ) -> None:
         self._verbs = verbs
-        self._panels = {word: title for title, words in (panels or {}).items() for word in words}
+        self._panels = panels or {}
         self._made: dict[str, Any] = {}
-        self._words = [*self._panels, *(word for word in verbs if word not in self._panels)]
 
     def __getitem__(self, word: str) -> Any:
         if word not in self._made:
@@ -101,23 +100,20 @@ class Commands(MutableMapping[str, Any]):
             self._made[word] = (
                 VerbCommand(word, find(entry), panel)
                 if isinstance(entry, str)
-                else VerbGroup(word, entry, panel)
+                else GroupCommand(word, entry, panel)
             )
         return self._made[word]
 
     def __contains__(self, word: object) -> bool:
-        return word in self._verbs or word in self._made
+        return word in self._verbs
 
     def __iter__(self) -> Iterator[str]:
-        return iter([word for word in self._words if word in self])
+        return iter(self._verbs)
 
     def __len__(self) -> int:
-        return len(list(iter(self)))
+        return len(self._verbs)
 
     def __setitem__(self, word: str, command: Any) -> None:
-        if word not in self._words:
-            self._words.append(word)
-        command.rich_help_panel = self._panels.get(word)
         self._made[word] = command
 
     def __delitem__(self, word: str) -> None:
@@ -166,6 +162,7 @@ def _parameter(field: RequestField) -> inspect.Parameter:
             max=how.maximum,
             metavar=how.metavar,
             envvar=how.variable,
+            hidden=how.hidden,
         )
     return _named(field.name, Annotated[kind, info], default)
 
@@ -249,8 +246,14 @@ def _inner(
         out["should_stop"] = stack.enter_context(interruptible())
     if "on_event" in names:
         out["on_event"] = stack.enter_context(progress_of(verb, values, as_json))
+    if "on_step" in names:
+        out["on_step"] = stack.enter_context(console.status("working")).update
     if "command" in names:
         out["command"] = shlex.join(["telic", *sys.argv[1:]])
+    if "commands" in names:
+        from telic.cli.main import app
+
+        out["commands"] = get_command(app)
     return out
 
 

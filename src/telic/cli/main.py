@@ -7,27 +7,11 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from telic.cli import (
-    bench,
-    control,
-    doctor,
-    envs,
-    export,
-    mcp,
-    orders,
-    play,
-    plugin,
-    quantities,
-    run,
-    runs,
-    search,
-    sessions,
-    show,
-)
 from telic.cli.commands import Commands
-from telic.verbs.catalogue import PANELS, VERBS
+from telic.verbs.catalogue import PANELS, VERBS, VerbGroup
 
 _WHAT = "Describe a behaviour, get a trained policy, and the evidence that it does what you asked."
+_MCP = VerbGroup("Serve telic to coding agents.", {"serve": "serve"})
 
 
 class Root(TyperGroup):
@@ -35,9 +19,11 @@ class Root(TyperGroup):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        registered = self.commands
-        self.commands = Commands(VERBS, PANELS)
-        self.commands.update(registered)
+        verbs = {**VERBS, "mcp": _MCP}
+        panels, title = dict[str, str](), ""
+        for word in verbs:
+            title = panels[word] = PANELS.get(word, title)
+        self.commands = Commands(verbs, panels)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the words of the first level."""
@@ -54,25 +40,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-for module in (
-    run,
-    search,
-    orders,
-    sessions,
-    control,
-    runs,
-    show,
-    play,
-    export,
-    envs,
-    quantities,
-    bench,
-    plugin,
-    mcp,
-    doctor,
-):
-    module.register(app)
 
 
 @app.callback(invoke_without_command=True)

@@ -18,9 +18,15 @@ if TYPE_CHECKING:
 
 def progress_of(verb: Verb[..., Any, Any], values: dict[str, Any], is_quiet: bool) -> TrainingView:
     """Return what shows the events of a verb."""
-    from telic.cli.views import TrainingView  # with all events, which few commands need
+    from telic.cli import views  # with all events, which few commands need
 
-    return TrainingView(quiet=is_quiet)
+    if verb.__name__ in ("run", "resume", "watch"):
+        return views.WorkView(quiet=is_quiet, asks=values.get("interactive", False))
+    if verb.__name__ in ("search", "labels"):
+        return views.SearchView(quiet=is_quiet)
+    if verb.__name__ == "intents":
+        return views.BenchView(brief=values["jobs"] > 1, quiet=is_quiet)
+    return views.TrainingView(quiet=is_quiet)
 
 
 @contextmanager

@@ -292,16 +292,15 @@ class SessionView(TrainingView):
 class BenchView(SessionView):
     """Shows a benchmark: a line per case, and its session unless several run at a time."""
 
-    def __init__(self, total: int, brief: bool, quiet: bool) -> None:
+    def __init__(self, brief: bool, quiet: bool) -> None:
         super().__init__(quiet=quiet)
-        self._total = total
         self._brief = brief
 
     def show(self, event: Event) -> None:
         """Print what an event says, if a person wants to know it."""
         match event:
             case BenchCase():
-                self.say(f"\n[bold]── {event.case}[/] ({self._total} cases chosen)")
+                self.say(f"\n[bold]── {event.case}[/]")
             case BenchResult():
                 why = f": {escape(event.reason)}" if event.reason else ""
                 self.say(f"{OUTCOMES[event.outcome]} {event.case['id']}{why}")
@@ -339,6 +338,10 @@ class SearchView(TrainingView):
                 self.say(f"[yellow]![/] its answer was not accepted: {reason}")
             case _:
                 super().show(event)
+
+
+class WorkView(SessionView, SearchView):
+    """Shows whatever it is: a session, a search or a training."""
 
 
 def _amount(steps: int, seconds: float | None) -> str:

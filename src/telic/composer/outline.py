@@ -34,8 +34,8 @@ class Sketch:
     verb: Act
     word: str
     phase: int
-    says: dict[str, Any] = field(default_factory=dict[str, Any])
-    marks: list[Mark] = field(default_factory=list[Mark])
+    says: dict[str, Any] = field(default_factory=dict)
+    marks: list[Mark] = field(default_factory=list)
 
     def directions(self) -> list[Direction]:
         """Return the directions its marks name."""
@@ -258,14 +258,14 @@ def says_how_long(mark: Mark) -> bool:
 
 def postures_in(marks: Sequence[Mark]) -> set[Posture]:
     """Return the postures named; something kept "up" is high."""
-    postures: set[Posture] = set()
+    found = set()
     for mark in marks:
         sense = mark.sense()
         if sense is not None and sense.slot == "posture":
-            postures.add(Posture(sense.value))
+            found.add(Posture(sense.value))
         elif sense is not None and sense.value == Direction.UP:
-            postures.add(Posture.HIGH)
-    return postures
+            found.add(Posture.HIGH)
+    return found
 
 
 def held_kind(mark: Mark, part: str | None, acts: bool) -> tuple[LimitKind | None, Amount | None]:

@@ -62,18 +62,18 @@ class Token:
 def read_tokens(text: str) -> list[Token]:
     """Split a text into words, numbers and signs; nothing but white space is lost."""
     text = unicodedata.normalize("NFKC", readable(text)).translate(_QUOTES)
-    tokens: list[Token] = []
+    found = []
     for match in _TOKEN.finditer(text):
         typed = match.group()
         if match.lastgroup != "mark":
-            tokens.append(Token(typed, typed.lower()))
+            found.append(Token(typed, typed.lower()))
         elif typed in _SILENT or typed.startswith("\n"):
             word = _separator(text, match.start(), typed)
             if word:
-                tokens.append(Token(typed, word, silent=True))
+                found.append(Token(typed, word, silent=True))
         else:
-            tokens.append(Token(typed, _SPELLINGS.get(typed, typed)))
-    return tokens
+            found.append(Token(typed, _SPELLINGS.get(typed, typed)))
+    return found
 
 
 def readable(text: str) -> str:
@@ -110,7 +110,7 @@ class Sense:
 
     slot: str
     value: str
-    says: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    says: Mapping[str, Any] = field(default_factory=dict)
 
     def suits(self, verb: str | None) -> bool:
         """Return whether it means this beside that verb."""
@@ -149,12 +149,12 @@ class Lexicon:
         """Return the longest phrase that begins at a place."""
         if start >= len(tokens):
             return None
-        matches: list[Match] = []
+        found = []
         for words, senses in self._phrases.get(tokens[start].word, {}).items():
             at = _places(tokens, start, words)
             if at is not None:
-                matches.append(Match(at, tuple(senses)))
-        return max(matches, key=lambda match: len(match.at), default=None)
+                found.append(Match(at, tuple(senses)))
+        return max(found, key=lambda match: len(match.at), default=None)
 
     def words(self) -> set[str]:
         """Return every word of every phrase."""
@@ -319,12 +319,12 @@ def _besides(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _forms(words: Iterable[str], inflect: bool) -> list[str]:
-    forms: list[str] = []
+    found = []
     for phrase in words:
         first, _, rest = phrase.partition(" ")
         firsts = inflections(first) if inflect and first.isalpha() else [first]
-        forms += [f"{form} {rest}".strip() for form in firsts]
+        found += [f"{each} {rest}".strip() for each in firsts]
         # Of a compound the last word is the verb: "back flips", "forward rolling".
         if inflect and rest and " " not in rest and rest in _LAST_VERBS:
-            forms += [f"{first} {form}" for form in inflections(rest)]
-    return forms
+            found += [f"{first} {inflection}" for inflection in inflections(rest)]
+    return found

@@ -72,6 +72,7 @@ class FieldHelp:
     metavar: str | None = None
     variable: str | None = None
     """of the environment, for the default"""
+    hidden: bool = False
     what: str | None = None
     """what the value is, where an unknown one is refused; the field's name if left out"""
 
@@ -157,6 +158,7 @@ def option(
     maximum: float | None = None,
     shown: str | None = None,
     metavar: str | None = None,
+    hidden: bool = False,
     what: str | None = None,
     kw_only: bool = True,
 ) -> Value: ...
@@ -169,6 +171,7 @@ def option(
     minimum: float | None = None,
     maximum: float | None = None,
     metavar: str | None = None,
+    hidden: bool = False,
     what: str | None = None,
     kw_only: bool = True,
 ) -> Any: ...
@@ -201,13 +204,22 @@ def _field(help: FieldHelp, default: Any, kw_only: bool) -> Any:
 @dataclass_transform(
     frozen_default=True, field_specifiers=(argument, option, context, place, inner)
 )
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class VerbRequest:
     """Base of all requests: frozen records whose fields carry their own help."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        dataclass(frozen=True)(cls)
+        # Comparing and printing are the base's: making both for every class would take longer than
+        # all of the rest of listing verbs.
+        dataclass(frozen=True, eq=False, repr=False)(cls)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and cast(VerbRequest, other).as_dict() == self.as_dict()
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={value!r}" for name, value in self.as_dict().items())
+        return f"{type(self).__name__}({fields})"
 
     def __post_init__(self) -> None:
         """Refuse words that a field does not know."""
@@ -219,7 +231,7 @@ class VerbRequest:
                     what = field.help.what or field.name.replace("_", " ")
                     raise UnknownName(what, word, list(choices))
 
-    def values(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Return the fields by name."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
@@ -351,8 +363,8 @@ def as_data(result: Any) -> Any:
         return result.model_dump(mode="json")
     if isinstance(result, Mapping):
         return {name: as_data(value) for name, value in cast("Mapping[str, Any]", result).items()}
-    if isinstance(result, tuple) and hasattr(result, "_asdict"):
-        return as_data(cast(Any, result)._asdict())
+    if hasattr(result, "_asdict"):
+        return as_data(result._asdict())
     if isinstance(result, list | tuple):
         return [as_data(value) for value in cast("list[Any]", result)]
     return result

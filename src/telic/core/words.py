@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 from telic.errors import ConfigError
-
-
-def closest(name: str, known: Iterable[str], at_most: int = 3) -> list[str]:
-    """Return the known names most like `name`, best first, ignoring case."""
-    by_lower = {each.lower(): each for each in known}
-    near = difflib.get_close_matches(name.lower(), list(by_lower), n=at_most, cutoff=0.5)
-    # A fragment ("cheetah") is a common way to ask; sequence similarity alone misses it.
-    near += [each for each in by_lower if name.lower() in each and each not in near]
-    return [by_lower[each] for each in near[:at_most]]
 
 
 def count(text: str, option: str) -> int:
@@ -75,6 +65,6 @@ def crossed(words: Sequence[str], option: str) -> tuple[dict[str, Any], ...]:
     """Read repeated `name=a,b` options as every combination of their values."""
     combinations: list[dict[str, Any]] = [{}]
     for name, values in pairs(words, option).items():
-        choices = values if isinstance(values, list) else [values]
+        choices = cast("list[Any]", values) if isinstance(values, list) else [values]
         combinations = [{**chosen, name: choice} for chosen in combinations for choice in choices]
     return tuple(combinations)

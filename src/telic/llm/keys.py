@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from telic.core.data import is_mapping, is_row
 from telic.core.events import Listener, ModelEvent, from_facts
 from telic.errors import TelicError, UsageError
 from telic.llm.records import ModelUnavailable
@@ -74,10 +73,10 @@ def redact_value(value: Any) -> Any:
     """Return plain data (dictionaries, lists, text, numbers) without any known key."""
     if isinstance(value, str):
         return redact(value)
-    if is_mapping(value):
+    if isinstance(value, Mapping):
         return {redact(str(name)): redact_value(item) for name, item in value.items()}
-    if is_row(value):
-        return [redact_value(item) for item in value]
+    if isinstance(value, list | tuple):
+        return [redact_value(each) for each in value]
     return value
 
 

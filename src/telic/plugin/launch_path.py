@@ -7,11 +7,11 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
 GATE = "telic.studies.launch.launching"
-_USERS = ("cli/study_run.py", "mcp/launching.py")
-"""who may pass the gate: the command, and the tool of a server that was allowed to launch"""
+_USERS = ("verbs/study_runs.py", "cli/study_terminal.py")
+"""who may pass the gate: the verb that a server has if allowed to launch, and the command"""
 _MAY_START = ("studies/launch/", "studies/git_read.py", "mcp/background.py")
 """the gate, read-only git, and sessions of our own on a server that was allowed to launch"""
-_LOOKED_AT = ("studies/", "plugin/", "mcp/", "cli/study", "cli/plugin.py", "cli/entry.py")
+_LOOKED_AT = ("studies/", "plugin/", "mcp/", "verbs/study", "verbs/machine.py", "cli/")
 _STARTERS = frozenset({"subprocess", "multiprocessing", "pty", "concurrent.futures", "asyncio"})
 _CALLS = ("system", "popen", "fork", "posix_spawn", "startfile", "exec", "spawn")
 

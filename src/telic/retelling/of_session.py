@@ -11,10 +11,11 @@ from telic.retelling.of_policies import run_of_training, run_of_trial
 from telic.retelling.passing import claim_of
 from telic.retelling.tale import CandidateTale, ModelCall, Ruling, RunTale, Sheet, Tale
 from telic.session.branching import origin_of
-from telic.session.find import is_session, state_of
+from telic.session.find import state_of
 from telic.session.records import SessionConfig, SessionSummary
 from telic.storage.files import read_json, read_record
 from telic.storage.layout import IterationFolder, SessionFolder, list_sessions
+from telic.storage.workspace import kind_of
 from telic.studies.canonical import content_hash, file_hash
 from telic.studies.documents.candidate import (
     CheckResult,
@@ -41,7 +42,7 @@ class Sessions:
 
     def is_one(self, path: Path) -> bool:
         """Say whether a folder holds a session."""
-        return is_session(path)
+        return kind_of(path) == "session"
 
     def listed(self, runs_dir: Path) -> list[Path]:
         """Return the folders of all sessions, the newest first."""

@@ -94,7 +94,8 @@ class LoopedRunner:
                 for instance, *row in calls:
                     results.append(instance.call(*row))
         except Exception as error:
-            when = Circumstances.of(self._steps, len(results), info, obs, action)
+            width = action.shape[-1] if action.ndim > 1 else 1
+            when = Circumstances(self._steps, len(results), tuple(info), obs.shape[-1], width)
             raise explain(error, self._source, when) from error
         self._steps += 1
         return self._gather(results)

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from telic.core.events import Event, Listener, encode, ignore
-from telic.search.folder import SearchFolder, list_searches, new_search
+from telic.search.folder import SearchFolder, new_search
 from telic.search.plan import BASELINE, make_plan, versions
 from telic.search.records import NO_MODEL, SearchConfig, SearchRunSummary, SearchSummary
 from telic.search.run import SearchRun
 from telic.search.runner import SearchWork, do_search
 from telic.storage.files import JsonLines, read_record, write_json
-from telic.storage.locks import RunLock, lock_holder
+from telic.storage.locks import RunLock
+from telic.storage.workspace import Workspace
 
 
 class Search(NamedTuple):
@@ -21,6 +22,10 @@ class Search(NamedTuple):
 
     path: Path
     summary: SearchSummary
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the result as plain data."""
+        return {"path": str(self.path), **self.summary.model_dump(mode="json")}
 
     @property
     def best(self) -> SearchRunSummary:
@@ -95,16 +100,12 @@ def search(
 
 def _unfinished(config: SearchConfig, runs_dir: Path) -> SearchFolder | None:
     """Return the latest search of exactly this request that has not come to its end."""
-    for folder in list_searches(runs_dir):
-        if lock_holder(folder.lock) is not None:
-            continue
-        if _work_of(read_record(folder.config, SearchConfig)) != _work_of(config):
-            continue
-        if not folder.summary.exists():
-            return folder
-        if read_record(folder.summary, SearchSummary).outcome == "stopped":
-            return folder
-    return None
+
+    def is_same(path: Path) -> bool:
+        return _work_of(read_record(SearchFolder(path).config, SearchConfig)) == _work_of(config)
+
+    path = Workspace(runs_dir).unfinished("search", is_same)
+    return None if path is None else SearchFolder(path)
 
 
 def _work_of(config: SearchConfig) -> SearchConfig:

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from telic.errors import UnknownName, UsageError
 from telic.search.records import SearchIteration
 from telic.storage.files import read_json_lines
-from telic.storage.layout import LATEST, WorkFolder
+from telic.storage.layout import WorkFolder
+from telic.storage.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,20 +87,4 @@ def list_searches(runs_dir: Path) -> list[SearchFolder]:
 
 def find_search(runs_dir: Path, name: str) -> SearchFolder:
     """Return the search meant by an id, the start of one, a path, or "latest"."""
-    for path in (runs_dir / name, Path(name).expanduser()):
-        if (path / "search.json").is_file():
-            return SearchFolder(path)
-    known = list_searches(runs_dir)
-    if not known:
-        raise UsageError(
-            f'There is no search "{name}": {runs_dir} holds none yet.',
-            hint="Start one with: telic search --env CartPole-v1",
-        )
-    if name == LATEST:
-        return known[0]
-    matches = [each for each in known if name and each.name.startswith(name)]
-    if len(matches) == 1:
-        return matches[0]
-    if matches:
-        raise UsageError(f'"{name}" is the start of {len(matches)} searches.')
-    raise UnknownName("search", name, [each.name for each in known])
+    return SearchFolder(Workspace(runs_dir).find(name, "search").path)

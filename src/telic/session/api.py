@@ -18,17 +18,17 @@ from telic.core.events import (
 )
 from telic.envs import make
 from telic.envs.spec import EnvSpec
-from telic.sandbox.interpreters import prewarmed
+from telic.sandbox.interpreters import kept
 from telic.session import WORKERS
 from telic.session.control import Steering
-from telic.session.find import state_of
 from telic.session.loop import run_loop
 from telic.session.records import SessionConfig, SessionSummary
 from telic.session.spending import Account, Allowance
 from telic.session.work import Work
 from telic.storage.files import JsonLines, read_record, write_json
-from telic.storage.layout import SessionFolder, list_sessions, new_session
-from telic.storage.locks import RunLock, lock_holder
+from telic.storage.layout import SessionFolder, new_session
+from telic.storage.locks import RunLock
+from telic.storage.workspace import Workspace
 from telic.training.gpu import compiling_ahead
 
 _LIMITS = ("max_calls", "max_usd", "max_hours", "max_steps")
@@ -39,6 +39,10 @@ class Session(NamedTuple):
 
     path: Path
     summary: SessionSummary
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the result as plain data."""
+        return {"path": str(self.path), **self.summary.model_dump(mode="json")}
 
     @property
     def passed(self) -> bool:
@@ -123,7 +127,7 @@ def carry_on(
             account = Account(folder, allowance(config))
             steering = Steering(folder, tell, should_stop, account)
             author = author_for(_brief(config, folder, spec, steering, tell))
-            with compiling_ahead(config.env, {}, config.device), prewarmed(WORKERS):
+            with compiling_ahead(config.env, {}, config.device), kept(WORKERS):
                 summary = run_loop(Work(config, folder, spec, author, steering, tell))
             account.save()
     return Session(folder.path, summary)
@@ -169,13 +173,17 @@ def _unfinished(config: SessionConfig, runs_dir: Path) -> SessionFolder | None:
     What may be spent does not make it another request: a larger budget lets it go on. A branch is
     gone on with by its own name.
     """
-    for folder in list_sessions(runs_dir):
-        if lock_holder(folder.lock) is not None or folder.origin.exists():
-            continue
-        if state_of(folder) not in ("interrupted", "stopped"):
-            continue
+
+    def is_same(path: Path) -> bool:
+        folder = SessionFolder(path)
+        if folder.origin.exists():
+            return False
         known = read_record(folder.config, SessionConfig)
-        if known.model_copy(update={name: getattr(config, name) for name in _LIMITS}) == config:
-            write_json(folder.config, config)
-            return folder
-    return None
+        return known.model_copy(update={name: getattr(config, name) for name in _LIMITS}) == config
+
+    path = Workspace(runs_dir).unfinished("session", is_same)
+    if path is None:
+        return None
+    folder = SessionFolder(path)
+    write_json(folder.config, config)
+    return folder

@@ -46,7 +46,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from telic.errors import UnknownName, UsageError
+from telic.errors import UsageError
 
 LATEST = "latest"
 _MEMBER = re.compile(r"(?P<config>.+)_seed_(?P<seed>-?\d+)")
@@ -282,34 +282,6 @@ def list_runs(runs_dir: Path) -> list[RunFolder]:
         return []
     runs = [RunFolder(each) for each in runs_dir.iterdir() if is_run(each)]
     return sorted(runs, key=lambda run: (_last_active(run), run.name), reverse=True)
-
-
-def find_run(runs_dir: Path, name: str) -> RunFolder:
-    """Return the run meant by an id, the start of an id, a path, or "latest".
-
-    Raises UnknownName with the closest ids, or UsageError when a start fits several runs.
-    """
-    # A name wins over a path: a folder of the same name beside the user must not shadow the run.
-    for path in (runs_dir / name, Path(name).expanduser()):
-        if is_run(path):
-            return RunFolder(path)
-    runs = list_runs(runs_dir)
-    if not runs:
-        raise UsageError(
-            f'There is no run "{name}": {runs_dir} holds no runs yet.',
-            hint="Start one with: telic train",
-        )
-    if name == LATEST:
-        return runs[0]
-    matches = [run for run in runs if name and run.name.startswith(name)]
-    if not matches:
-        raise UnknownName("run", name, [run.name for run in runs], see="telic runs")
-    if len(matches) > 1:
-        names = ", ".join(run.name for run in matches[:5])
-        raise UsageError(
-            f'"{name}" is the start of {len(matches)} runs: {names}.', hint="Add a few letters."
-        )
-    return matches[0]
 
 
 def new_session(runs_dir: Path) -> SessionFolder:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import platform
@@ -21,8 +20,9 @@ from telic.sandbox.limits import Limits
 from telic.sandbox.wire import printable
 from telic.storage.disk import require_free
 from telic.storage.files import read_json, remove_unfinished, write_json, write_text
-from telic.storage.layout import MemberFolder, RunFolder, list_runs
+from telic.storage.layout import MemberFolder, RunFolder
 from telic.storage.locks import RunLock, lock_holder
+from telic.storage.workspace import Workspace
 from telic.training.gpu import device_files, is_gpu
 from telic.training.job import TrainJob
 
@@ -173,7 +173,7 @@ class LocalChannel:
         """Ask the caller."""
         return self._should_stop()
 
-    def heartbeat(self, seconds: float, doing: str = "") -> None:
+    def beat(self, seconds: float, doing: str = "") -> None:
         """Nobody watches a process from inside."""
 
 
@@ -275,16 +275,13 @@ def write_member_files(job: TrainJob, run: RunFolder) -> None:
 
 def find_unfinished(job: TrainJob, runs_dir: Path, name: str | None) -> RunFolder | None:
     """Return the latest interrupted run of exactly this job, so that the same command goes on."""
-    for folder in list_runs(runs_dir):
-        if name is not None and folder.name != name:
-            continue
-        with contextlib.suppress(TelicError):
-            known = read_json(folder.manifest)
-            if known.get("key") != job.key or lock_holder(folder.lock) is not None:
-                continue
-            if status_of(folder) != "completed":
-                return folder
-    return None
+
+    def is_same(path: Path) -> bool:
+        is_named = name is None or path.name == name
+        return is_named and read_json(RunFolder(path).manifest).get("key") == job.key
+
+    path = Workspace(runs_dir).unfinished("run", is_same)
+    return None if path is None else RunFolder(path)
 
 
 def set_status(folder: RunFolder, status: str, error: str | None = None) -> None:

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 from telic.core.verb import Verb
 
 
-class Group(NamedTuple):
+class VerbGroup(NamedTuple):
     """Verbs under one word."""
 
     help: str
-    verbs: dict[str, str | Group]
+    verbs: dict[str, str | VerbGroup]
     """by word, as "module:name" of this package, or a group again"""
     examples: str = ""
     own: str | None = None
@@ -25,7 +25,32 @@ def load(path: str) -> Verb[..., Any, Any]:
     return getattr(import_module(f"telic.verbs.{module}"), name)
 
 
-STUDY = Group(
+_SEARCH = VerbGroup(
+    "Search for the numbers of a small policy.",
+    {
+        name: f"search:{name}"
+        for name in ("envs", "methods", "show", "compare", "page", "salience", "labels", "edits")
+    },
+    own="search:search",
+)
+_ORDERS = VerbGroup(
+    "Answer the work orders of a session that runs with a host as its model.",
+    {"list": "orders:list_orders", "show": "orders:show", "answer": "orders:answer"},
+)
+_BENCH = VerbGroup(
+    "Measure: intents that become policies, judges that tell right from wrong.",
+    {"intents": "bench:intents", "judges": "bench:judges"},
+)
+_HOOK = VerbGroup(
+    "What hosts call; JSON on standard input.",
+    {"before-shell": "machine:before_shell", "at-stop": "machine:at_stop"},
+)
+_PLUGIN = VerbGroup(
+    "Skills, agents and hooks for coding agents.",
+    {"build": "machine:build", "validate": "machine:validate", "hook": _HOOK},
+)
+
+_STUDY = VerbGroup(
     help="Experiments with a contract, a ledger and evidence, in any repository.",
     examples="""
 telic study init --task g1-walk --study speed --says "walk at commanded speed"
@@ -40,7 +65,7 @@ All commands but [bold]run[/] only read and write files under .telic/ of the rep
 """,
     verbs={
         "init": "study:init",
-        "contract": Group(
+        "contract": VerbGroup(
             help="What may be tried, and how it is judged.",
             verbs={
                 "draft": "study_contract:draft",
@@ -55,14 +80,14 @@ All commands but [bold]run[/] only read and write files under .telic/ of the rep
         "resume": "study:resume",
         "close": "study:close",
         "import-rlxp": "study:import_rlxp",
-        "ledger": Group(
+        "ledger": VerbGroup(
             help="The append-only record of the study.",
             verbs={"verify": "study_approvals:verify", "anchor": "study_approvals:anchor"},
         ),
         "audit": "study_contract:audit",
         "card": "study_contract:card",
         "confirm": "study_contract:confirm",
-        "candidate": Group(
+        "candidate": VerbGroup(
             help="Ideas, one bounded change each.",
             verbs={
                 "new": "study_candidates:draft_candidate",
@@ -74,7 +99,7 @@ All commands but [bold]run[/] only read and write files under .telic/ of the rep
             },
         ),
         "baseline": "study_candidates:baseline",
-        "queue": Group(
+        "queue": VerbGroup(
             help="Jobs by phase; nothing here starts one.",
             verbs={
                 "plan": "study_runs:plan",
@@ -103,37 +128,40 @@ All commands but [bold]run[/] only read and write files under .telic/ of the rep
     },
 )
 
-VERBS: dict[str, str | Group] = {
-    "train": "train:train",
-    "presets": "train:presets",
-    "study": STUDY,
-}
 
-PANELS: dict[str, tuple[str, ...]] = {
-    "Make a policy": (
-        "run",
-        "train",
-        "search",
-        "orders",
-        "pause",
-        "stop",
-        "resume",
-        "note",
-        "approve",
-        "branch",
-    ),
-    "Look at what was made": (
-        "sessions",
-        "runs",
-        "show",
-        "play",
-        "report",
-        "watch",
-        "delete",
-        "restore",
-    ),
-    "Share it": ("export",),
-    "Studies": ("study",),
-    "This machine": ("envs", "quantities", "presets", "doctor", "bench", "plugin", "mcp"),
+VERBS: dict[str, str | VerbGroup] = {
+    "run": "session:run",
+    "train": "train:train",
+    "search": _SEARCH,
+    "orders": _ORDERS,
+    "pause": "control:pause",
+    "stop": "control:stop",
+    "resume": "control:resume",
+    "note": "control:note",
+    "approve": "control:approve",
+    "branch": "control:branch",
+    "sessions": "session:sessions",
+    "runs": "train:runs",
+    "show": "things:show",
+    "watch": "control:watch",
+    "play": "things:play",
+    "report": "things:report",
+    "delete": "things:delete",
+    "restore": "things:restore",
+    "export": "things:export",
+    "study": _STUDY,
+    "envs": "machine:envs",
+    "quantities": "machine:quantities",
+    "presets": "train:presets",
+    "doctor": "machine:doctor",
+    "bench": _BENCH,
+    "plugin": _PLUGIN,
 }
-"""the words of the first level, in the order in which they are shown"""
+PANELS: dict[str, str] = {
+    "run": "Make a policy",
+    "sessions": "Look at what was made",
+    "export": "Share it",
+    "study": "Studies",
+    "envs": "This machine",
+}
+"""the first word of each part of the help, and its title"""

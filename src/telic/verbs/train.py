@@ -1,11 +1,11 @@
-"""Train a population from rewards, and the settings that training starts from."""
+"""Train a population from rewards; the settings that training starts from; runs that there are."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from telic.core.verb import VerbRequest, argument, verb
+from telic.core.verb import RunsRequest, VerbRequest, argument, option, verb
 from telic.training.request import TrainRequest
 
 if TYPE_CHECKING:
@@ -84,3 +84,30 @@ def presets(request: PresetsRequest) -> PresetTable:
     every = sorted({env for by_env in PRESETS.values() for env in by_env})
     envs = [request.env] if request.env else every
     return PresetTable({name: {env: preset(name, env) for env in envs} for name in PRESETS})
+
+
+class RunsListRequest(RunsRequest):
+    """Runs of a folder."""
+
+    limit: int = option("Show this many, newest first.", default=20)
+
+
+class RunList(NamedTuple):
+    """Runs, the most recently active first."""
+
+    runs: list[dict[str, Any]]
+    runs_dir: Path
+
+    def as_data(self) -> list[dict[str, Any]]:
+        """Return the runs alone."""
+        return self.runs
+
+
+@verb(RunsListRequest)
+def runs(request: RunsListRequest) -> RunList:
+    """List runs with their state and best result."""
+    from telic.storage.layout import list_runs
+    from telic.training.run import describe
+
+    runs_dir = Path(request.runs_dir)
+    return RunList([describe(run) for run in list_runs(runs_dir)[: request.limit]], runs_dir)

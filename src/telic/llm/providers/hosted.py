@@ -14,7 +14,6 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from telic.core.data import is_dict, is_row
 from telic.errors import MissingExtra, TelicError
 from telic.llm.keys import KEY_NAMES, find_key
 from telic.llm.names import CLOUD, Address
@@ -195,8 +194,7 @@ def _connect(address: Address, key: str | None) -> tuple[Any, Model]:
 
             router = OpenRouterProvider(api_key=key or _NO_KEY)
             return router, OpenRouterModel(address.model, provider=router)
-        case _:
-            return _connect_server(address, key)
+    return _connect_server(address, key)
 
 
 def _connect_server(address: Address, key: str | None) -> tuple[Any, Model]:
@@ -271,9 +269,9 @@ def _parameters(request: Request[Any], address: Address) -> ModelRequestParamete
 
 def has_open_dictionary(schema: Any) -> bool:
     """Say whether a schema has, anywhere, an object whose names are free, e.g. dict[str, float]."""
-    if is_row(schema):
+    if isinstance(schema, list):
         return any(map(has_open_dictionary, schema))
-    if not is_dict(schema):
+    if not isinstance(schema, dict):
         return False
     if schema.get("type") == "object" and schema.get("additionalProperties", False) is not False:
         return True

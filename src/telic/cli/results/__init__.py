@@ -1,0 +1,1 @@
+"""How results are shown to people, by their types."""

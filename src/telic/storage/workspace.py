@@ -1,0 +1,225 @@
+"""Find what was made, by what people type: runs, sessions, searches, studies and policies.
+
+A name is `latest`, an id, the start of one, or a path. What a folder holds is told by its files, so
+that nothing has to be loaded to look around:
+
+    config.json      a run            session.json   a session       search.json   a search
+    ledger.jsonl     a study, in .telic of a repository
+    <config>_seed_<s>/ or policy_<step>.pt           a policy, inside of a run
+
+It also decides what the same request goes on with, and keeps what was deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from telic.errors import Refused, TelicError, UnknownName, UsageError
+from telic.storage.layout import LATEST, RunFolder, SessionFolder, is_run
+from telic.storage.locks import lock_holder
+
+Kind = Literal["run", "session", "search", "study", "policy"]
+WORK: tuple[Kind, ...] = ("session", "run", "search")
+"""kinds that a folder of runs holds"""
+TRASH = ".trash"
+_ENDED = ("completed", "passed", "not_passed")
+_REQUESTS: dict[str, Kind] = {"session.json": "session", "search.json": "search"}
+_POLICY = re.compile(r"policy_\d+\.pt")
+_ACTIVE = (
+    "events.jsonl",
+    "status.json",
+    "ledger.jsonl",
+    "session.json",
+    "search.json",
+    "config.json",
+)
+_START: dict[Kind, str] = {
+    "run": "telic train HalfCheetah-v5",
+    "session": 'telic run "run forward fast" --env HalfCheetah-v5',
+    "search": "telic search --env CartPole-v1",
+    "study": "telic study init --task NAME --study NAME",
+    "policy": "telic train HalfCheetah-v5",
+}
+_SEE: dict[Kind, str] = {"run": "telic runs", "session": "telic sessions"}
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """Something that was made, and what it is."""
+
+    kind: Kind
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """What people call it: its id, or task/study."""
+        if self.kind == "study":
+            return f"{self.path.parent.parent.name}/{self.path.name}"
+        return self.path.name
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a process works in its folder, or waits in it."""
+        return self.path.is_dir() and lock_holder(self.path / "lock") is not None
+
+    @property
+    def last_active(self) -> float:
+        """When something was written last."""
+        files = [self.path / name for name in _ACTIVE]
+        return max((file.stat().st_mtime for file in files if file.exists()), default=0.0)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it came to its end, so that there is nothing to go on with."""
+        from telic.storage.files import read_json  # heavier than all of this module
+
+        if self.kind == "run":
+            status = self.path / "status.json"
+            return status.exists() and read_json(status)["status"] in _ENDED
+        summary = self.path / "summary.json"
+        return summary.exists() and read_json(summary)["outcome"] in _ENDED
+
+
+def kind_of(path: Path) -> Kind | None:
+    """Return what a path holds; None when it is nothing of ours."""
+    for name, kind in _REQUESTS.items():
+        if (path / name).is_file():
+            return kind
+    if is_run(path):
+        return "run"
+    if (path / "ledger.jsonl").is_file() and path.parent.name == "studies":
+        return "study"
+    is_member = (path / "config.json").is_file() or (path / "checkpoints").is_dir()
+    return "policy" if is_member or (_POLICY.fullmatch(path.name) and path.is_file()) else None
+
+
+class Workspace:
+    """A folder of runs, and the studies of a repository."""
+
+    def __init__(self, runs_dir: Path | str, root: Path | str = ".") -> None:
+        self.runs_dir = Path(runs_dir)
+        self.root = Path(root)
+
+    def things(self, *kinds: Kind) -> list[Thing]:
+        """Return all that there is of some kinds, the most recently active first."""
+        found = list(self._in(self.runs_dir))
+        if "study" in kinds:
+            studies = self.root.glob(".telic/tasks/*/studies/*/ledger.jsonl")
+            found += [Thing("study", ledger.parent) for ledger in studies]
+        chosen = [thing for thing in found if thing.kind in kinds]
+        return sorted(chosen, key=lambda thing: (thing.last_active, thing.name), reverse=True)
+
+    def find(self, name: str = LATEST, *kinds: Kind, prefer_running: bool = False) -> Thing:
+        """Return what is meant by an id, the start of one, a path, or "latest".
+
+        Raises UnknownName with the closest ids, or UsageError when a start fits several.
+        """
+        kinds = kinds or WORK
+        # A name wins over a path: a folder of the same name beside the user must not shadow it.
+        for path in (self.runs_dir / name, Path(name).expanduser()):
+            kind = kind_of(path)
+            if kind in kinds:
+                return Thing(kind, path)
+        known = self.things(*kinds)
+        if prefer_running:
+            known.sort(key=lambda thing: thing.is_running, reverse=True)
+        return _choose(name, known, kinds, self.runs_dir)
+
+    def run(self, name: str = LATEST) -> RunFolder:
+        """Return a run."""
+        return RunFolder(self.find(name, "run").path)
+
+    def session(self, name: str = LATEST) -> SessionFolder:
+        """Return a session."""
+        return SessionFolder(self.find(name, "session").path)
+
+    def unfinished(self, kind: Kind, is_same: Callable[[Path], bool]) -> Path | None:
+        """Return what the same request goes on with: the latest that nobody works on.
+
+        Args:
+            kind: what is looked for.
+            is_same: says of a folder whether it was made for this very request.
+        """
+        for thing in self.things(kind):
+            with contextlib.suppress(TelicError):  # a damaged folder is nothing to go on with
+                if not thing.is_running and not thing.has_ended and is_same(thing.path):
+                    return thing.path
+        return None
+
+    def delete(self, thing: Thing) -> Path:
+        """Move something out of sight; `restore` brings it back. Returns where it is kept."""
+        if thing.path.resolve().parent != self.runs_dir.resolve():
+            raise UsageError(
+                f"{thing.path} is not a folder of {self.runs_dir} by itself.",
+                hint="Only whole runs, sessions and searches are deleted.",
+            )
+        if thing.is_running:
+            raise Refused(f"{thing.name} is running.", hint=f"First: telic stop {thing.name}")
+        place = self._trash / thing.name
+        number = 2
+        while place.exists():
+            place = self._trash / f"{thing.name}.{number}"
+            number += 1
+        place.parent.mkdir(exist_ok=True)
+        os.replace(thing.path, place)
+        return place
+
+    def deleted(self) -> list[Thing]:
+        """Return what was deleted and can be restored."""
+        return list(self._in(self._trash))
+
+    def restore(self, name: str = LATEST) -> Thing:
+        """Bring back what was deleted."""
+        known = sorted(self.deleted(), key=lambda thing: thing.path.stat().st_ctime, reverse=True)
+        thing = _choose(name, known, WORK, self._trash)
+        place = self.runs_dir / thing.name
+        if place.exists():
+            raise Refused(f"{place} exists; it would be overwritten.", hint="Delete it first.")
+        os.replace(thing.path, place)
+        return Thing(thing.kind, place)
+
+    @property
+    def _trash(self) -> Path:
+        return self.runs_dir / TRASH
+
+    def _in(self, folder: Path) -> Iterable[Thing]:
+        for path in folder.iterdir() if folder.is_dir() else ():
+            kind = kind_of(path)
+            if kind in WORK:
+                yield Thing(kind, path)
+
+
+def _choose(name: str, known: list[Thing], kinds: tuple[Kind, ...], where: Path) -> Thing:
+    """Return the first for "latest", else the only one whose id starts with `name`."""
+    words = " or ".join(kinds)
+    if not known:
+        raise UsageError(
+            f'There is no {words} "{name}": {where} holds none yet.',
+            hint=f"Start one with: {_START[kinds[0]]}",
+        )
+    if name == LATEST:
+        return known[0]
+    matches = [thing for thing in known if name and _starts(thing, name)]
+    exact = [thing for thing in matches if name in (thing.name, thing.path.name)]
+    if not matches:
+        raise UnknownName(words, name, [each.name for each in known], see=_SEE.get(kinds[0]))
+    if len(matches) > 1 and len(exact) != 1:
+        names = ", ".join(thing.name for thing in matches[:5])
+        raise UsageError(
+            f'"{name}" is the start of {len(matches)} ids: {names}.', hint="Add a few letters."
+        )
+    return (exact or matches)[0]
+
+
+def _starts(thing: Thing, name: str) -> bool:
+    """Say whether an id starts so, its kind ("session_") or its task left out or not."""
+    full, short = thing.name, thing.path.name
+    return any(
+        text.startswith(name) for text in (full, short, short.removeprefix(f"{thing.kind}_"))
+    )

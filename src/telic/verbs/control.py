@@ -1,0 +1,387 @@
+"""Steer what is running, from any terminal: stop, pause, go on, watch, say something, branch."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from telic.core.events import Listener
+from telic.core.verb import RunsRequest, WatchedRequest, argument, option, verb
+from telic.core.words import count
+from telic.errors import TelicError, UsageError
+from telic.storage.workspace import WORK, Thing, Workspace
+from telic.verbs.session import read_criteria
+from telic.verbs.things import ThingRequest
+
+if TYPE_CHECKING:
+    from telic.judges.criteria import Criterion
+    from telic.search.api import Search
+    from telic.session.api import Session
+    from telic.storage.layout import SessionFolder, WorkFolder
+    from telic.training.run import Run
+
+STEER = """
+telic pause                            wait; nothing is lost or spent
+
+telic note "less bouncing please"      heeded by the next revision
+
+telic resume                           go on
+
+telic branch --iteration 2 --note "slower"
+
+Wishes are files in the session's folder, so any terminal will do.
+"""
+
+
+class WorkState(NamedTuple):
+    """What became of a wish: what the work is doing now."""
+
+    kind: str
+    name: str
+    state: str
+
+    def as_data(self) -> dict[str, str]:
+        """Return it under the name of its kind."""
+        return {self.kind: self.name, "status": self.state}
+
+
+def becomes(is_so: Callable[[], bool], seconds: float) -> bool:
+    """Wait until something is so; returns whether it became so."""
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+class WorkRequest(ThingRequest):
+    """Something that runs, or ran."""
+
+    thing: str = argument(
+        "Its id, the start of one, a path, or 'latest' (running first).",
+        default="latest",
+        metavar="THING",
+    )
+
+    def work(self) -> tuple[Thing, WorkFolder]:
+        """Return what is meant, and its files."""
+        from telic.storage.layout import WorkFolder
+
+        thing = self.find(*WORK, prefer_running=True)
+        return thing, WorkFolder(thing.path)
+
+
+class StopRequest(WorkRequest):
+    """Work that shall end."""
+
+    wait: float = option("Seconds to wait until it has happened.", default=60.0)
+
+
+@verb(StopRequest, examples=STEER)
+def stop(request: StopRequest) -> WorkState:
+    """Ask a running session, run or search to save and end; it can go on later."""
+    thing, folder = request.work()
+    if not thing.is_running:
+        raise UsageError(f"{thing.name} is not running; it is {state_of(thing)}.")
+    folder.stop.touch()
+    if not becomes(lambda: not thing.is_running, request.wait):
+        raise TelicError(
+            f"{thing.name} has not ended after {request.wait:g} s.",
+            hint="It ends after its present step; ask again, or see its events.jsonl.",
+        )
+    return WorkState(thing.kind, thing.name, state_of(thing))
+
+
+def state_of(thing: Thing) -> str:
+    """Return what work is doing now, or how it ended."""
+    from telic.session.find import state_of as session_state
+    from telic.storage.files import read_json
+    from telic.storage.layout import RunFolder, SessionFolder
+    from telic.training.run import status_of
+
+    if thing.kind == "session":
+        return session_state(SessionFolder(thing.path))
+    if thing.kind == "run":
+        return status_of(RunFolder(thing.path))
+    if thing.is_running:
+        return "running"
+    summary = thing.path / "summary.json"
+    return read_json(summary)["outcome"] if summary.exists() else "interrupted"
+
+
+class ResumeRequest(WorkRequest, WatchedRequest):
+    """Work that shall go on."""
+
+    videos: Literal["best", "last", "all", "none"] = option(
+        "Of a run: best, last, all or none.", default="best"
+    )
+    max_hours: float | None = option(
+        "Of a session: hours of work at most, in all.", "--budget-hours", default=None
+    )
+    max_steps: int | None = option(
+        "Of a session: environment steps at most, in all.",
+        "--budget-steps",
+        default=None,
+        read=count,
+    )
+    max_usd: float | None = option(
+        "Of a session: dollars at most, in all.", "--budget-usd", default=None
+    )
+    max_calls: int | None = option("Of a session: model calls at most, in all.", default=None)
+
+    def limits(self) -> dict[str, float | int]:
+        """Return the limits that were given."""
+        names = ("max_hours", "max_steps", "max_usd", "max_calls")
+        given = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def _how_it_ended(result: Any) -> int:
+    if hasattr(result, "passed"):
+        return 3 if result.summary.out_of_budget else int(not result.passed)
+    status = getattr(result, "status", None) or getattr(
+        getattr(result, "summary", None), "outcome", None
+    )
+    return int(status not in (None, "completed"))
+
+
+@verb(ResumeRequest, examples=STEER, exit_code=_how_it_ended)
+def resume(request: ResumeRequest) -> Run | Session | Search | WorkState:
+    """Go on with a paused, stopped or interrupted session, run or search, exactly where it was."""
+    thing, _ = request.work()
+    if thing.kind == "run":
+        return _resume_run(thing, request)
+    if thing.kind == "search":
+        return _resume_search(thing, request)
+    return _resume_session(thing, request)
+
+
+def _resume_run(thing: Thing, request: ResumeRequest) -> Run:
+    from telic.storage.files import read_record
+    from telic.storage.layout import RunFolder
+    from telic.training.job import TrainJob
+    from telic.training.run import execute, is_resumable
+    from telic.training.videos import render_run
+
+    folder = RunFolder(thing.path)
+    if thing.has_ended:
+        raise UsageError(f"{folder.name} is complete; there is nothing to go on with.")
+    if not is_resumable(folder):
+        raise UsageError(
+            f"{folder.name} was trained by Stable-Baselines3 and cannot be resumed.",
+            hint="Run its command again: telic show --command prints it.",
+        )
+    run = execute(
+        read_record(folder.config, TrainJob),
+        folder.path.parent,
+        name=folder.name,
+        on_event=request.on_event,
+        should_stop=request.should_stop,
+    )
+    if run.status != "completed" or request.videos == "none":
+        return run
+    videos = render_run(run.path, which=request.videos, on_event=request.on_event)
+    return run._replace(videos=tuple(videos))
+
+
+def _resume_session(thing: Thing, request: ResumeRequest) -> Session | WorkState:
+    from telic.session.api import carry_on
+    from telic.session.control import change_request
+    from telic.session.find import require_unfinished
+    from telic.storage.layout import SessionFolder
+
+    folder, limits = SessionFolder(thing.path), request.limits()
+    require_unfinished(folder)
+    if not thing.is_running:
+        folder.pause.unlink(missing_ok=True)
+        if limits:
+            change_request(folder, **limits)
+        return carry_on(folder, on_event=request.on_event, should_stop=request.should_stop)
+    if not folder.pause.exists():
+        raise UsageError(f"{folder.name} is running; there is nothing to resume.")
+    if limits:
+        raise UsageError(
+            "The limits of a session cannot be changed while it runs.",
+            hint=f"First: telic stop {folder.name}",
+        )
+    folder.pause.unlink(missing_ok=True)
+    return WorkState("session", folder.name, state_of(thing))
+
+
+def _resume_search(thing: Thing, request: ResumeRequest) -> Search:
+    from telic.search.api import search
+    from telic.storage.files import read_json
+
+    if thing.is_running or thing.has_ended:
+        raise UsageError(f"{thing.name} is {state_of(thing)}; there is nothing to resume.")
+    config = read_json(thing.path / "search.json")
+    config.pop("schema_version", None)
+    return search(
+        **config,
+        runs_dir=thing.path.parent,
+        on_event=request.on_event,
+        should_stop=request.should_stop,
+    )
+
+
+class WatchRequest(WorkRequest, WatchedRequest):
+    """Work to look at while it goes on."""
+
+
+@verb(WatchRequest)
+def watch(request: WatchRequest) -> WorkState:
+    """Show what happened so far, and what happens, until it ends; stops nothing."""
+    thing, folder = request.work()
+    position = 0
+    while True:
+        is_over = not thing.is_running  # asked first: what is written until then is shown, too
+        position = _tell_from(folder.events, position, request.on_event)
+        if is_over or request.should_stop():
+            return WorkState(thing.kind, thing.name, state_of(thing))
+        time.sleep(0.2)
+
+
+def _tell_from(path: Path, position: int, listener: Listener) -> int:
+    """Tell the whole lines after a position of a log; returns where they end."""
+    from telic.core.events import read_events
+
+    if not path.exists():
+        return position
+    with path.open("rb") as log:
+        log.seek(position)
+        for line in log:
+            if not line.endswith(b"\n"):
+                break
+            position += len(line)
+            for event in read_events([json.loads(line)]):
+                listener(event)
+    return position
+
+
+class SessionRequest(RunsRequest):
+    """Something about one session."""
+
+    session: str = argument(
+        "Its id, the start of one, a path, or 'latest'.", default="latest", metavar="SESSION"
+    )
+
+    @property
+    def folder(self) -> SessionFolder:
+        """The session that is meant."""
+        return Workspace(self.runs_dir).session(self.session)
+
+
+class PauseRequest(SessionRequest):
+    """A session that shall wait."""
+
+    wait: float = option("Seconds to wait until it has happened.", default=30.0)
+
+
+@verb(PauseRequest, examples=STEER)
+def pause(request: PauseRequest) -> WorkState:
+    """Let a session wait at its next safe point: training is saved, nothing more is spent."""
+    from telic.session.find import is_running, state_of
+
+    folder = request.folder
+    if not is_running(folder):
+        raise UsageError(f"{folder.name} is not running; it is {state_of(folder)}.")
+    folder.pause.touch()
+    becomes(lambda: state_of(folder) != "pausing" and folder.pause.exists(), request.wait)
+    return WorkState("session", folder.name, state_of(folder))
+
+
+class NoteRequest(RunsRequest):
+    """Something to say to a session."""
+
+    text: str = argument("What the next revision shall heed.")
+    session: str = option("The latest if left out.", default="latest")
+    author: str | None = option("Who says so; you if left out.", default=None)
+
+
+class NoteTaken(NamedTuple):
+    """A note that waits for the next revision."""
+
+    session: str
+    note: dict[str, Any]
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the note with its session."""
+        return {"session": self.session, **self.note}
+
+
+@verb(NoteRequest, examples=STEER)
+def note(request: NoteRequest) -> NoteTaken:
+    """Say something that the next revision of a session heeds."""
+    from telic.session.find import require_unfinished
+    from telic.session.notes import add_note
+
+    folder = Workspace(request.runs_dir).session(request.session)
+    require_unfinished(folder)
+    return NoteTaken(folder.name, add_note(folder, request.text, request.author).model_dump())
+
+
+class ApproveRequest(SessionRequest):
+    """Criteria to agree to."""
+
+    criteria: tuple[Criterion, ...] | None = option(
+        "Your edit of the session's criteria.json.", default=None, read=read_criteria
+    )
+    author: str | None = option("Who agrees; you if left out.", default=None)
+
+
+class CriteriaAgreed(NamedTuple):
+    """The criteria that a session goes on with."""
+
+    session: str
+    agreement: Any
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the agreement with its session."""
+        return {"session": self.session, **self.agreement.model_dump(mode="json")}
+
+
+@verb(ApproveRequest, examples=STEER)
+def approve(request: ApproveRequest) -> CriteriaAgreed:
+    """Agree to the criteria of a session that was started with --approve."""
+    from telic.session.approval import approve as agree
+
+    folder = request.folder
+    return CriteriaAgreed(folder.name, agree(folder, request.criteria, request.author))
+
+
+class BranchRequest(SessionRequest):
+    """An iteration to start from."""
+
+    iteration: int = option("Judged iteration to start from.", minimum=0)
+    note: str | None = option("What the first revision shall heed.", default=None)
+    iterations: int | None = option(
+        "Rewards to try at most; as before if left out.", default=None, minimum=1
+    )
+
+
+class BranchMade(NamedTuple):
+    """A session that goes on from an iteration of another one."""
+
+    session: str
+    path: str
+    origin: str
+    iteration: int
+
+    def as_data(self) -> dict[str, str]:
+        """Return where it is and where it came from."""
+        return {"session": self.session, "path": self.path, "origin": self.origin}
+
+
+@verb(BranchRequest, examples=STEER)
+def branch(request: BranchRequest) -> BranchMade:
+    """Make a new session that goes on from an iteration of another one."""
+    from telic.session.branching import branch as make_branch
+
+    origin = request.folder
+    changes = {} if request.iterations is None else {"iterations": request.iterations}
+    made = make_branch(origin, request.iteration, note=request.note, **changes)
+    return BranchMade(made.name, str(made.path), origin.name, request.iteration)

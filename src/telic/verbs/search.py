@@ -1,0 +1,272 @@
+"""Policy search: find the few numbers of a small policy, and compare how methods do it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from telic.core.verb import RunsRequest, VerbRequest, WatchedRequest, argument, option, verb
+from telic.core.words import pairs
+
+if TYPE_CHECKING:
+    from telic.search.analysis.compare import SearchComparison
+    from telic.search.analysis.labels import LabelReport
+    from telic.search.analysis.revisions import EditReport, SalienceReport
+    from telic.search.api import Search
+    from telic.search.environments.task import SearchTask
+    from telic.search.records import SearchSummary
+
+EXAMPLES = """
+telic search --env CartPole-v1 --method cma --runs 10        no language model used
+
+telic search --env CartPole-v1 --method r2po --model host    answer yourself: telic orders list
+
+telic search --env Pong-v0 --method r2po --switch evidence=three_traces --model ollama:qwen3
+
+telic search compare latest runs/search_2026...              tables and tests
+
+Run the same command again to go on with an interrupted search.
+"""
+
+
+class SearchRequest(RunsRequest, WatchedRequest):
+    """A task, a method, and what may be spent."""
+
+    env: str = argument("Task: see telic search envs.", "--env")
+    method: str = option("See telic search methods.", default="r2po")
+    switches: Mapping[str, Any] | None = option(
+        "Change one choice of the method: name=value.",
+        "--switch",
+        default=None,
+        many=True,
+        read=pairs,
+    )
+    model: str | None = option(
+        "provider:model, or host (work orders). None: no language model.", default=None
+    )
+    runs: int = option("Independent repetitions.", default=1, minimum=1)
+    episodes: int = option("Episodes of the budget, per run.", default=4000, minimum=1)
+    fresh_episodes: int = option(
+        "New episodes on which the best policy is measured.", default=200, minimum=1
+    )
+    policy: str | None = option(
+        "linear, linear-without-bias, table, projected-mlp or random-features.", default=None
+    )
+    seed: int = option("Root of all random numbers.", default=0, minimum=0)
+    faithful: bool = option("Repeat the published accounting and its quirks.", default=False)
+    stop_when_solved: bool = option(
+        "End a run when its best policy has proven good. Off, so that methods compare: "
+        "compare refuses a search that may end early beside one that may not.",
+        default=False,
+    )
+    jobs: int | None = option("Processes; one per CPU.", default=None, minimum=1)
+    max_calls: int | None = option("Model calls at most.", default=None)
+    max_usd: float | None = option("Dollars for the model at most.", "--budget-usd", default=None)
+    fresh: bool = option("Start anew instead of going on.", default=False)
+
+
+def _stopped(search: Search) -> int:
+    return int(search.summary.outcome != "completed")
+
+
+@verb(SearchRequest, examples=EXAMPLES, exit_code=_stopped)
+def search(request: SearchRequest) -> Search:
+    """Search for the numbers of a small policy."""
+    from telic.search.api import search as run_search
+
+    options = request.as_dict()
+    return run_search(options.pop("env"), **{**options, "switches": dict(request.switches or {})})
+
+
+class SearchEnvsRequest(VerbRequest):
+    """All tasks."""
+
+
+class SearchTasks(NamedTuple):
+    """The tasks of policy search."""
+
+    tasks: list[SearchTask]
+
+    def as_data(self) -> list[SearchTask]:
+        """Return the tasks alone."""
+        return self.tasks
+
+
+@verb(SearchEnvsRequest)
+def envs(request: SearchEnvsRequest) -> SearchTasks:
+    """List the tasks of policy search."""
+    from telic.search.environments.catalogue import TASKS, find_task
+
+    return SearchTasks([find_task(name) for name in TASKS])
+
+
+class MethodsRequest(VerbRequest):
+    """All methods."""
+
+    faithful: bool = option("As the published runs had them.", default=False)
+
+
+class SearchMethods(NamedTuple):
+    """Switches by method, and what they are unless a method says otherwise."""
+
+    methods: dict[str, dict[str, Any]]
+    plain: dict[str, Any]
+
+    def as_data(self) -> dict[str, dict[str, Any]]:
+        """Return the methods alone."""
+        return self.methods
+
+
+@verb(MethodsRequest)
+def methods(request: MethodsRequest) -> SearchMethods:
+    """List the methods, as the switches they stand for."""
+    from telic.search.methods import Switches, method_names, switches_of
+
+    found = {name: switches_of(name, is_faithful=request.faithful) for name in method_names()}
+    return SearchMethods(
+        {name: switches.model_dump() for name, switches in found.items()}, Switches().model_dump()
+    )
+
+
+class NamedSearchRequest(RunsRequest):
+    """One search."""
+
+    name: str = argument("Search: its id, the start of one, or 'latest'.", default="latest")
+
+
+class NamedSearchesRequest(RunsRequest):
+    """Some searches."""
+
+    names: Sequence[str] = argument("Searches: ids, starts of ids, paths, or 'latest'.", many=True)
+
+
+@verb(NamedSearchRequest)
+def show(request: NamedSearchRequest) -> SearchSummary:
+    """Show what a search came to."""
+    from telic.search.results import load
+
+    return load(Path(request.runs_dir), request.name).summary
+
+
+class CompareRequest(NamedSearchesRequest):
+    """Searches side by side."""
+
+    metric: str = option(
+        "fresh, final, mean, mean_all, mean_selected, best_seen or incumbent_area.",
+        default="fresh",
+    )
+    out: Path | None = option("Folder for table.md, .csv, .tex, .png and curves.svg.", default=None)
+    anyway: bool = option("Compare although the terms differ; the table says so.", default=False)
+
+
+class ComparisonResult(NamedTuple):
+    """Searches side by side, and where the tables were written."""
+
+    comparison: SearchComparison
+    out: Path | None
+
+    def as_data(self) -> Any:
+        """Return the report."""
+        return self.comparison.report
+
+
+@verb(CompareRequest)
+def compare(request: CompareRequest) -> ComparisonResult:
+    """Compare searches: means with intervals, curves, tests; refuses unequal terms."""
+    from telic.search.analysis.compare import compare_searches, write_comparison
+    from telic.search.results import load
+
+    searches = [load(Path(request.runs_dir), name) for name in request.names]
+    comparison = compare_searches(searches, request.metric, despite_differences=request.anyway)
+    if request.out is not None:
+        write_comparison(comparison, request.out)
+    return ComparisonResult(comparison, request.out)
+
+
+class MapRequest(NamedSearchRequest):
+    """A search to draw."""
+
+    out: Path | None = option("HTML file to write.", default=None)
+
+
+class SearchMap(NamedTuple):
+    """Where the map of tried policies is."""
+
+    page: str
+
+
+@verb(MapRequest)
+def page(request: MapRequest) -> SearchMap:
+    """Write the map of tried policies: score, explanation and animation of each, as one file."""
+    from telic.search.page import write_page
+    from telic.search.results import load
+
+    return SearchMap(str(write_page(load(Path(request.runs_dir), request.name), request.out)))
+
+
+class SalienceReports(NamedTuple):
+    """One report per search."""
+
+    reports: list[SalienceReport]
+
+    def as_data(self) -> list[SalienceReport]:
+        """Return the reports alone."""
+        return self.reports
+
+
+@verb(NamedSearchesRequest)
+def salience(request: NamedSearchesRequest) -> SalienceReports:
+    """Ask whether revisions chase the worst episode: regressions against improvements."""
+    from telic.search.analysis.revisions import salience_report
+    from telic.search.results import load
+
+    searches = [load(Path(request.runs_dir), name) for name in request.names]
+    return SalienceReports([salience_report(search) for search in searches])
+
+
+class LabelsRequest(NamedSearchRequest, WatchedRequest):
+    """A search whose critic is asked again."""
+
+    model: str = option("provider:model, or host (work orders).")
+    cases: int = option("Policies; two questions about each.", default=20, minimum=1)
+    max_usd: float | None = option("Dollars for the model at most.", "--budget-usd", default=None)
+
+
+@verb(LabelsRequest)
+def labels(request: LabelsRequest) -> LabelReport:
+    """Ask a model whether the word "worst" makes it chase an episode: the label is moved."""
+    from telic.llm import Budget
+    from telic.search.analysis.labels import label_report
+    from telic.search.answers import connect_model
+    from telic.search.results import load
+
+    result = load(Path(request.runs_dir), request.name)
+    models = connect_model(
+        request.model,
+        result.folder.path,
+        budget=Budget(usd=request.max_usd),
+        on_event=request.on_event,
+        should_stop=request.should_stop,
+    )
+    return label_report(result, models, request.cases)
+
+
+class EditReports(NamedTuple):
+    """One report per search."""
+
+    reports: list[EditReport]
+
+    def as_data(self) -> list[EditReport]:
+        """Return the reports alone."""
+        return self.reports
+
+
+@verb(NamedSearchesRequest)
+def edits(request: NamedSearchesRequest) -> EditReports:
+    """Sort revisions by how much they changed and what came of it."""
+    from telic.search.analysis.revisions import edit_report
+    from telic.search.results import load
+
+    searches = [load(Path(request.runs_dir), name) for name in request.names]
+    return EditReports([edit_report(search) for search in searches])

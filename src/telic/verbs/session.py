@@ -1,0 +1,177 @@
+"""From an intent to a policy: start a session, list sessions, and steer one that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from telic.core.verb import RunsRequest, VerbRequest, WatchedRequest, argument, option, verb
+from telic.core.words import count, integers
+
+if TYPE_CHECKING:
+    from telic.judges.criteria import Criterion
+    from telic.session.api import Session
+    from telic.storage.layout import SessionFolder
+
+_EXAMPLES = """
+telic run "run forward fast" --env HalfCheetah-v5
+
+telic run "do a backflip and land on your feet" --env HalfCheetah-v5
+
+telic run "walk slowly backward" --env Walker2d-v5 --iterations 6
+
+telic run "limp" --env Walker2d-v5 --model host     answer the requests yourself: telic orders list
+
+Run the same command again to go on with an interrupted session.
+"""
+
+
+class SessionOptions(VerbRequest):
+    """How a session tries, judges and pays; for one intent or for a benchmark of many."""
+
+    iterations: int = option("Rewards to try at most.", default=4, minimum=1)
+    seeds: Sequence[int] = option(
+        "Training seeds per reward: 1,2,3 or 1-3.", default=(1, 2, 3), read=integers, shown="1-3"
+    )
+    threshold: float = option("Score a policy must prove.", default=0.8, minimum=0.0, maximum=1.0)
+    episodes: int = option("Fresh episodes to judge.", default=12, minimum=4)
+    steps: int | None = option("Steps per policy, e.g. 300k.", default=None, read=count)
+    device: str = option("cpu or cuda.", default="cpu")
+    model: str | None = option(
+        "Who writes reward and judge: provider:model, or host (work orders). "
+        "None: the composer, which needs no model.",
+        default=None,
+    )
+    max_calls: int | None = option("Model calls at most.", default=None)
+    max_usd: float | None = option("Dollars for the model at most.", "--budget-usd", default=None)
+
+    def options(self) -> dict[str, Any]:
+        """Return them by name."""
+        names = [field.name for field in fields(SessionOptions)]
+        return {name: getattr(self, name) for name in names}
+
+
+def read_criteria(path: str, option: str) -> tuple[Criterion, ...]:
+    """Read criteria that a person wrote or edited."""
+    from telic.session.approval import parse_criteria
+    from telic.storage.files import read_json
+
+    return parse_criteria(read_json(Path(path)))
+
+
+class RunRequest(SessionOptions, RunsRequest, WatchedRequest):
+    """An intent, and how much to spend on it."""
+
+    intent: str = argument("What the robot should do, in words.")
+    env: str = option("Environment id or path of an MJCF file.", default="HalfCheetah-v5")
+    vision: bool = option("Let the model watch episodes too.", "--vision/--no-vision", default=True)
+    criteria: tuple[Criterion, ...] | None = option(
+        "File of criteria to aim for; see --approve.", default=None, read=read_criteria
+    )
+    approve: bool = option(
+        "Wait for telic approve before anything is spent on the criteria.",
+        "--approve",
+        default=False,
+    )
+    max_hours: float | None = option("Hours of work at most.", "--budget-hours", default=None)
+    max_steps: int | None = option(
+        "Environment steps of all policies at most, e.g. 5M.",
+        "--budget-steps",
+        default=None,
+        read=count,
+    )
+    fresh: bool = option("Start anew instead of going on.", default=False)
+
+
+def _exit_code(session: Session) -> int:
+    return 3 if session.summary.out_of_budget else int(not session.passed)
+
+
+@verb(RunRequest, examples=_EXAMPLES, exit_code=_exit_code)
+def run(request: RunRequest) -> Session:
+    """Describe a behaviour; get a trained policy and the evidence that it does what you asked."""
+    from telic.sandbox.interpreters import kept
+    from telic.session import WORKERS
+
+    with kept(WORKERS):
+        from telic.session.api import run as run_session  # while the workers import, too
+
+        return run_session(
+            request.intent,
+            env=request.env,
+            runs_dir=request.runs_dir,
+            fresh=request.fresh,
+            on_event=request.on_event,
+            should_stop=request.should_stop,
+            vision=request.vision,
+            criteria=request.criteria,
+            approve=request.approve,
+            max_hours=request.max_hours,
+            max_steps=request.max_steps,
+            **request.options(),
+        )
+
+
+class SessionsRequest(RunsRequest):
+    """Sessions of a folder."""
+
+    limit: int = option("Show this many, newest first.", default=20)
+
+
+class SessionFacts(NamedTuple):
+    """What a list of sessions says of one."""
+
+    session: str
+    path: str
+    intent: str
+    env: str
+    state: str
+    iterations: int
+    score: float | None
+    origin: dict[str, Any] | None
+
+
+class SessionList(NamedTuple):
+    """Sessions, the newest first."""
+
+    sessions: list[SessionFacts]
+    runs_dir: Path
+
+    def as_data(self) -> list[SessionFacts]:
+        """Return the sessions alone."""
+        return self.sessions
+
+
+@verb(SessionsRequest)
+def sessions(request: SessionsRequest) -> SessionList:
+    """List sessions: what was asked, what they are doing, how well they did."""
+    from telic.storage.layout import list_sessions
+
+    runs_dir = Path(request.runs_dir)
+    folders = list_sessions(runs_dir)[: request.limit]
+    return SessionList([session_facts(folder) for folder in folders], runs_dir)
+
+
+def session_facts(folder: SessionFolder) -> SessionFacts:
+    """Return what a list says of a session."""
+    from telic.session.branching import origin_of
+    from telic.session.find import state_of
+    from telic.storage.files import read_json
+
+    request = read_json(folder.config)
+    files = [folder.iteration(number).judgment for number in folder.iterations()]
+    judged = [read_json(file) for file in files if file.exists()]
+    scores = [each["score"] for each in judged if each["score"] is not None]
+    origin = origin_of(folder)
+    return SessionFacts(
+        session=folder.name,
+        path=str(folder.path),
+        intent=request["intent"],
+        env=request["env"],
+        state=state_of(folder),
+        iterations=len(judged),
+        score=max(scores, default=None),
+        origin=origin.model_dump() if origin else None,
+    )

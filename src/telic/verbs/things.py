@@ -1,0 +1,365 @@
+"""What can be done with anything that was made, by its name: look, play, export, go on, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from telic.core.verb import RunsRequest, argument, option, place, verb
+from telic.errors import UsageError
+from telic.storage.workspace import WORK, Kind, Thing, Workspace
+from telic.verbs.session import SessionFacts, session_facts
+
+if TYPE_CHECKING:
+    from telic.search.records import SearchSummary
+    from telic.storage.layout import MemberFolder, RunFolder
+    from telic.verbs.study_state import StudyStanding
+
+_NAMED = "Session, run, search, study or policy: its id, the start of one, a path, or 'latest'."
+_ALL: tuple[Kind, ...] = (*WORK, "study", "policy")
+
+
+class ThingRequest(RunsRequest):
+    """Something that was made."""
+
+    thing: str = argument(_NAMED, default="latest", metavar="THING")
+    root: Path | str = place("The repository, for studies.", "--root", default=Path())
+
+    def find(self, *kinds: Kind, prefer_running: bool = False) -> Thing:
+        """Return what is meant; "latest" is one of these kinds, another name may be anything."""
+        workspace = Workspace(self.runs_dir, self.root)
+        if self.thing == "latest":
+            return workspace.find(self.thing, *kinds, prefer_running=prefer_running)
+        thing = workspace.find(self.thing, *dict.fromkeys((*kinds, *_ALL)))
+        if thing.kind not in kinds:
+            raise UsageError(
+                f"{thing.name} is a {thing.kind}; this is for a {' or '.join(kinds)}.",
+                hint=_INSTEAD.get(thing.kind),
+            )
+        return thing
+
+
+_INSTEAD: dict[Kind, str] = {
+    "search": "telic report writes its map, where every policy plays.",
+    "study": "See: telic study --help",
+    "policy": "Name the run that it belongs to.",
+}
+
+
+class MemberRequest(ThingRequest):
+    """A policy of a run, or of the run that a session judged best."""
+
+    member: str | None = option(
+        "Member of the run; the best one if left out.", "--member", "-m", default=None
+    )
+
+
+class PolicyRequest(MemberRequest):
+    """One policy."""
+
+    step: int | None = option("Checkpoint; the best one if left out.", default=None)
+
+    def choose(self) -> PolicyPlace:
+        """Return where the policy is: of a session, the one that was judged."""
+        from telic.storage.layout import RunFolder
+
+        thing = self.find("session", "run", "policy")
+        if thing.kind == "session":
+            return self._judged(thing)
+        if thing.kind == "run":
+            return PolicyPlace(RunFolder(thing.path), self.member, self.step, thing.path)
+        is_file = thing.path.is_file()
+        member = thing.path.parent.parent if is_file else thing.path
+        step = int(thing.path.stem.removeprefix("policy_")) if is_file else self.step
+        return PolicyPlace(RunFolder(member.parent), member.name, step, member)
+
+    def _judged(self, thing: Thing) -> PolicyPlace:
+        from telic.storage.files import read_json
+        from telic.storage.layout import SessionFolder
+
+        folder = SessionFolder(thing.path)
+        summary = read_json(folder.summary) if folder.summary.exists() else {}
+        if summary.get("best_member") is None:
+            raise UsageError(
+                f"{thing.name} has no judged policy yet.",
+                hint="It has one when it ends or is stopped after its first judgement.",
+            )
+        run = folder.iteration(summary["best_iteration"]).run
+        if self.member is not None:
+            return PolicyPlace(run, self.member, self.step, thing.path)
+        step = self.step if self.step is not None else summary.get("best_step")
+        return PolicyPlace(run, summary["best_member"], step, thing.path)
+
+
+class PolicyPlace(NamedTuple):
+    """Where a policy is; what is None is chosen by its evaluations."""
+
+    run: RunFolder
+    member: str | None
+    step: int | None
+    home: Path
+    """the folder of what was named"""
+
+
+# -------------------------------------------------------------------------------- show
+
+
+class ShowRequest(MemberRequest):
+    """Something to look at."""
+
+
+class RunPage(NamedTuple):
+    """A run: its facts and its members."""
+
+    facts: dict[str, Any]
+    members: list[dict[str, Any]]
+    is_single: bool
+    """whether one member is meant"""
+
+    def as_data(self) -> dict[str, Any]:
+        """Return everything but the curves, which are long."""
+        members = [{k: v for k, v in each.items() if k != "curve"} for each in self.members]
+        return {**self.facts, "members": members}
+
+
+class SessionPage(NamedTuple):
+    """A session: what was asked, what was tried, and where its files are."""
+
+    facts: SessionFacts
+    iterations: list[dict[str, Any]]
+    report: str | None
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the facts and the iterations."""
+        return {**self.facts._asdict(), "tried": self.iterations, "report": self.report}
+
+
+@verb(ShowRequest)
+def show(request: ShowRequest) -> RunPage | SessionPage | SearchSummary | StudyStanding:
+    """Show what was made, how well it does, what looks wrong, and where its files are."""
+    thing = request.find(*_ALL)
+    return _PAGES[thing.kind](thing, request.member)
+
+
+def _run_page(thing: Thing, member: str | None) -> RunPage:
+    from telic.storage.layout import RunFolder
+    from telic.training.run import describe
+
+    run = RunFolder(thing.path)
+    members = [_member(each) for each in run.members() if member in (None, each.name)]
+    return RunPage(describe(run), members, len(members) == 1 or member is not None)
+
+
+def _policy_page(thing: Thing, member: str | None) -> RunPage:
+    folder = thing.path.parent.parent if thing.path.is_file() else thing.path
+    return _run_page(Thing("run", folder.parent), folder.name)
+
+
+def _member(folder: MemberFolder) -> dict[str, Any]:
+    from telic.storage.files import read_json
+    from telic.storage.scalars import read_columns, read_rows
+
+    columns = read_columns(folder.scalars, ["episodic_return"], kind="train")
+    return {
+        "member": folder.name,
+        "path": str(folder.path),
+        "summary": read_json(folder.summary) if folder.summary.exists() else None,
+        "reward": read_json(folder.reward_spec) if folder.reward_spec.exists() else None,
+        "evaluations": read_rows(folder.scalars, "eval"),
+        "curve": columns["episodic_return"],
+        "videos": [str(video.path) for video in folder.videos()],
+        "checkpoints": [str(checkpoint.path) for checkpoint in folder.checkpoints()],
+    }
+
+
+def _session_page(thing: Thing, member: str | None) -> SessionPage:
+    from telic.storage.files import read_json
+    from telic.storage.layout import SessionFolder
+
+    folder = SessionFolder(thing.path)
+    files = [folder.iteration(number).judgment for number in folder.iterations()]
+    shown = ("number", "change", "score", "passed", "best", "tags", "steps", "failure")
+    tried = [
+        {name: judged.get(name) for name in shown}
+        for judged in (read_json(file) for file in files if file.exists())
+    ]
+    report = next((path for path in (folder.page, folder.report) if path.exists()), None)
+    return SessionPage(session_facts(folder), tried, None if report is None else str(report))
+
+
+def _search_page(thing: Thing, member: str | None) -> SearchSummary:
+    from telic.search.results import load
+
+    return load(thing.path.parent, thing.path.name).summary
+
+
+def _study_page(thing: Thing, member: str | None) -> StudyStanding:
+    from telic.verbs.study_state import state
+
+    return state(**_study(thing))
+
+
+def _study(thing: Thing) -> dict[str, Any]:
+    """Return where a study is, as its verbs are told."""
+    task, _, study = thing.name.partition("/")
+    return {"root": thing.path.absolute().parents[4], "task": task, "study": study}
+
+
+_PAGES: dict[Kind, Callable[[Thing, str | None], Any]] = {
+    "run": _run_page,
+    "session": _session_page,
+    "search": _search_page,
+    "study": _study_page,
+    "policy": _policy_page,
+}
+
+
+# -------------------------------------------------------------------------------- play and share
+
+
+class PlayRequest(PolicyRequest):
+    """An episode to see."""
+
+    episode: str = option("Recorded episode: p10, median or p90.", default="median")
+    seed: int | None = option("Play a new episode from this seed instead.", default=None)
+    view: str | None = option(
+        "side, front, top or three-quarter; default: what suits it.", default=None
+    )
+    size: str | None = option("Width x height in pixels, e.g. 640x480.", default=None)
+    out: Path | None = option("Video file to write.", "--out", "-o", default=None)
+
+
+class EpisodeVideo(NamedTuple):
+    """A rendered episode."""
+
+    facts: dict[str, Any]
+
+    def as_data(self) -> dict[str, Any]:
+        """Return where it is."""
+        return self.facts
+
+
+@verb(PlayRequest)
+def play(request: PlayRequest) -> EpisodeVideo:
+    """Render an episode of a trained policy as an mp4; of a session, the policy it judged best."""
+    from telic.training.videos import play_run
+
+    policy = request.choose()
+    return EpisodeVideo(
+        play_run(
+            policy.run,
+            member=policy.member,
+            step=policy.step,
+            episode=request.episode,
+            seed=request.seed,
+            view=request.view,
+            size=request.size,
+            out=request.out,
+        )
+    )
+
+
+class ExportRequest(PolicyRequest):
+    """A policy to give away."""
+
+    out: Path | None = option("Folder to write; default THING/export.", "--out", "-o", default=None)
+
+
+class ExportedPolicy(NamedTuple):
+    """A verified bundle."""
+
+    facts: dict[str, Any]
+
+    def as_data(self) -> dict[str, Any]:
+        """Return what it holds."""
+        return self.facts
+
+
+@verb(ExportRequest)
+def export(request: ExportRequest) -> ExportedPolicy:
+    """Write ONNX and TorchScript with the normaliser inside, and a card; all checked to 1e-5."""
+    from telic.training.export.bundle import export_run
+
+    policy = request.choose()
+    out = request.out or policy.home / "export"
+    return ExportedPolicy(export_run(policy.run, member=policy.member, step=policy.step, out=out))
+
+
+class ReportRequest(ThingRequest):
+    """Something to read about."""
+
+
+class ReportPlace(NamedTuple):
+    """Where a report is."""
+
+    markdown: str | None
+    page: str | None
+
+
+@verb(ReportRequest)
+def report(request: ReportRequest) -> ReportPlace:
+    """Write the report of a session, a search or a study, and say where it is."""
+    thing = request.find("session", "search", "study")
+    if thing.kind == "search":
+        from telic.search.page import write_page
+        from telic.search.results import load
+
+        return ReportPlace(None, str(write_page(load(thing.path.parent, thing.path.name))))
+    if thing.kind == "study":
+        from telic.verbs.study_state import report as write_report
+
+        files = write_report(**_study(thing))
+        return ReportPlace(files.markdown, files.page)
+    from telic.storage.layout import SessionFolder
+
+    session = SessionFolder(thing.path)
+    if not session.report.exists():
+        raise UsageError(
+            f"{thing.name} has no report yet.", hint="It is written when it ends or is stopped."
+        )
+    page = str(session.page) if session.page.exists() else None
+    return ReportPlace(str(session.report), page)
+
+
+# -------------------------------------------------------------------------------- delete
+
+
+class DeleteRequest(RunsRequest):
+    """Something that is not wanted any more."""
+
+    thing: str = argument(
+        "Session, run or search: its id, the start of one, or a path.", metavar="THING"
+    )
+
+
+class ThingMoved(NamedTuple):
+    """What was deleted or brought back."""
+
+    kind: str
+    name: str
+    path: str
+    is_deleted: bool
+
+
+@verb(DeleteRequest)
+def delete(request: DeleteRequest) -> ThingMoved:
+    """Move a session, a run or a search out of sight; telic restore brings it back."""
+    workspace = Workspace(request.runs_dir)
+    thing = workspace.find(request.thing, *WORK)
+    return ThingMoved(thing.kind, thing.name, str(workspace.delete(thing)), True)
+
+
+class RestoreRequest(RunsRequest):
+    """Something that was deleted."""
+
+    thing: str = argument(
+        "Its id, the start of one, or 'latest'.", default="latest", metavar="THING"
+    )
+
+
+@verb(RestoreRequest)
+def restore(request: RestoreRequest) -> ThingMoved:
+    """Bring back what telic delete moved out of sight."""
+    thing = Workspace(request.runs_dir).restore(request.thing)
+    return ThingMoved(thing.kind, thing.name, str(thing.path), False)
