@@ -109,7 +109,7 @@ def train(folder: Path) -> list[str]:
     words = ("InvertedPendulum-v5", "--steps", "2048", "--runs-dir", str(folder))
     outside = files_until_process(lambda: command("train", *words, "--videos", "none"))
     inside = files_until(
-        "training/gradient.py",
+        "training/ppo.py",
         lambda: telic.train(
             "InvertedPendulum-v5", steps=2048, runs_dir=folder, confined=False, videos="none"
         ),

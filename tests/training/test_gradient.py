@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from telic.training.gradient import Samples, gradient
 from telic.training.job import PpoSettings
 from telic.training.networks import Shape
 from telic.training.population import Population
+from telic.training.ppo import Samples, gradient
 
 GENERATOR = torch.Generator().manual_seed(0)
 

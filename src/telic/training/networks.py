@@ -178,9 +178,53 @@ class Networks:
         # the rounding of a member would depend on whether it has neighbours.
         return (x * layer.weight.transpose(1, 2)).sum(-1, keepdim=True) + layer.bias
 
-    def slope(self, activation: Tensor, toward: Tensor) -> Tensor:
-        """Return a gradient carried back through the activation function, given its value."""
-        return _SLOPES[self.shape.activation](toward, activation)
+    def forward(self, layers: list[Layer], x: Tensor) -> list[Tensor]:
+        """Return the inputs, every hidden activation and the output of a stack of layers."""
+        tape = [x]
+        for layer in layers[:-1]:
+            tape.append(self.activate(self.affine(layer, tape[-1])))
+        return [*tape, self.affine(layers[-1], tape[-1])]
+
+    def backward(
+        self,
+        layers: list[Layer],
+        out: list[Layer],
+        tape: list[Tensor],
+        toward: Tensor,
+        extra: Tensor | None = None,
+    ) -> Tensor | None:
+        """Write the gradients of a stack of layers; returns that of its first layer's inputs.
+
+        Args:
+            layers: the weights.
+            out: where the gradients go.
+            tape: what `forward` returned; of layers that continue another stack, the last ones.
+            toward: gradient of the output, (P, B, out).
+            extra: gradient that reaches the last hidden layer from elsewhere.
+        """
+        offset = len(tape) - 1 - len(layers)
+        for index in reversed(range(len(layers))):
+            x, layer = tape[offset + index], layers[index]
+            if layer.weight.shape[-1] > 1:
+                torch.bmm(x.transpose(1, 2), toward, out=out[index].weight)
+            else:  # see `affine`
+                out[index].weight.copy_((x * toward).sum(1).unsqueeze(-1))
+            if toward.is_cuda:  # a product with ones is several times faster than a tall sum
+                ones = toward.new_ones(1, 1, toward.shape[1]).expand(toward.shape[0], -1, -1)
+                torch.bmm(ones, toward, out=out[index].bias)
+            else:
+                torch.sum(toward, 1, keepdim=True, out=out[index].bias)
+            if index == 0 and offset == 0:
+                return None
+            narrow = layer.weight.shape[-1] == 1
+            back = layer.weight.transpose(1, 2)
+            toward = toward * back if narrow else torch.bmm(toward, back)
+            if extra is not None:
+                toward, extra = toward.add_(extra), None
+            if index == 0:
+                return toward
+            toward = _SLOPES[self.shape.activation](toward, x)
+        return None
 
     def _hidden(self, layers: list[Layer], x: Tensor) -> Tensor:
         for layer in layers:

@@ -3,7 +3,7 @@
     Learner.learn            one batch of experience
       make_samples           scale rewards, estimate values and advantages, weigh old data
       update                 epochs of shuffled minibatches
-        gradient             of the clipped loss (gradient.py)
+        gradient             of the clipped loss, written out
         adam_step            clipped by norm
 
 Every tensor has a member dimension P, and what happens to a member depends on its own numbers
@@ -21,7 +21,6 @@ import torch
 from torch import Tensor
 
 from telic.sim.cuda_graph import GraphedCallable
-from telic.training.gradient import Samples, gradient
 from telic.training.population import Actor, Population
 from telic.training.rollout import Batch, by_member
 
@@ -33,6 +32,31 @@ _BETAS = (0.9, 0.999)
 _EPSILON = 1e-5
 _LEARNING_RATES = 1e-5, 1e-2
 """within which the adaptive schedule stays"""
+
+
+class Samples(NamedTuple):
+    """What an update learns from; inputs are normalised as they were when acting."""
+
+    inputs: Tensor
+    """(P, B, d)"""
+    actions: Tensor
+    """(P, B, width) as sampled, before clipping to the action range"""
+    log_probs: Tensor
+    """(P, B) under the policy around which ratios are clipped"""
+    advantages: Tensor
+    """(P, B)"""
+    returns: Tensor
+    """(P, B) targets of the value function"""
+
+
+class Losses(NamedTuple):
+    """Parts of the loss and diagnostics, each (P,)."""
+
+    policy_loss: Tensor
+    value_loss: Tensor
+    entropy: Tensor
+    kl: Tensor
+    clipped: Tensor
 
 
 class UpdateStats(NamedTuple):
@@ -50,7 +74,7 @@ class UpdateStats(NamedTuple):
     """False where a loss or gradient was NaN or infinite; that member's weights were left alone"""
 
 
-class Learned(NamedTuple):
+class LearningResult(NamedTuple):
     """What came of a batch."""
 
     stats: UpdateStats
@@ -67,7 +91,7 @@ class Learner:
         self._batch: Batch | None = None  # on a GPU, where the graph reads them
         self._shuffles = torch.empty(0)
 
-    def learn(self, batch: Batch, iteration: int) -> Learned:
+    def learn(self, batch: Batch, iteration: int) -> LearningResult:
         """Learn from a batch.
 
         On a GPU, returns before it is done; the batch must lie where the first one did.
@@ -83,14 +107,14 @@ class Learner:
             self._shuffles.copy_(shuffles)
         return self._graphed()
 
-    def _learn_in_place(self) -> Learned:
+    def _learn_in_place(self) -> LearningResult:
         assert self._batch is not None
         return self._learn(self._batch, self._shuffles)
 
-    def _learn(self, batch: Batch, shuffles: Iterable[Tensor]) -> Learned:
+    def _learn(self, batch: Batch, shuffles: Iterable[Tensor]) -> LearningResult:
         samples, explained_variance = make_samples(self.population, batch)
         stats = update(self.population, batch.actor, samples, shuffles)
-        return Learned(stats, explained_variance)
+        return LearningResult(stats, explained_variance)
 
 
 # ------------------------------------------------------------------ what is learned from
@@ -239,6 +263,57 @@ def update(
     if settings.schedule == "adaptive":
         _steer_learning_rate(population, means[3])
     return UpdateStats._make((*means, steps, finite))
+
+
+@torch.no_grad()
+def gradient(population: Population, actor: Actor, samples: Samples) -> tuple[Tensor, Losses]:
+    """Return the gradient of every member's loss in its own row, (P, size), and the losses.
+
+    L = policy loss + value_coef * value loss - entropy_coef * entropy, per member.
+
+    It is written out: the networks are small, so recording operations for automatic differentiation
+    would cost more than the arithmetic itself. A test holds it against automatic differentiation.
+    The gradient is the population's own buffer, overwritten by the next call.
+    """
+    networks, distribution, clip = population.networks, population.distribution, population.clip
+    views, out = population.views, population.grad_views
+    B = samples.advantages.shape[1]
+    acted = networks.forward(views.actor, actor.part(samples.inputs))
+    judged = (
+        [*acted[:-1], networks.affine(views.critic[-1], acted[-2])]
+        if networks.shape.shared_value
+        else networks.forward(views.critic, samples.inputs)
+    )
+    outputs, values = acted[-1], judged[-1].squeeze(-1)  # (P, B, outputs), (P, B)
+
+    log_probs = distribution.log_prob(outputs, views.log_std, samples.actions)
+    log_ratio = log_probs - samples.log_probs
+    ratio = log_ratio.exp()
+    clipped_ratio = torch.minimum(torch.maximum(ratio, 1.0 - clip), 1.0 + clip)
+    plain, bounded = ratio * samples.advantages, clipped_ratio * samples.advantages
+    # L = -mean min(ratio A, clip(ratio) A); d ratio / d log_prob = ratio, and nothing flows
+    # where the clipped side is the smaller one
+    toward_log_prob = torch.where(plain <= bounded, plain, 0.0).mul_(-1.0 / B)
+    toward = distribution.backward(
+        outputs, views.log_std, samples.actions, toward_log_prob, population.entropy_coef
+    )
+    error = values - samples.returns
+    losses = Losses(
+        policy_loss=-torch.minimum(plain, bounded).mean(1),
+        value_loss=error.square().mean(1),
+        entropy=distribution.entropy(outputs, views.log_std),
+        # Schulman's low-variance estimate: E[(ratio - 1) - log ratio]
+        kl=(ratio - log_ratio).mean(1) - 1.0,
+        clipped=(ratio != clipped_ratio).float().mean(1),
+    )
+    # d/dV value_coef * mean (V - R)^2 = 2 value_coef (V - R) / B
+    toward_value = (error * (population.value_coef * (2.0 / B))).unsqueeze(-1)
+
+    hidden_from_value = networks.backward(views.critic, out.critic, judged, toward_value)
+    extra = hidden_from_value if networks.shape.shared_value else None
+    networks.backward(views.actor, out.actor, acted, toward.outputs, extra)
+    out.log_std.copy_(toward.log_std)
+    return population.grad, losses
 
 
 def adam_step(population: Population, grad: Tensor, norm: Tensor, active: Tensor) -> None:

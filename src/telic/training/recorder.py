@@ -32,7 +32,7 @@ from telic.training.evaluate import Evaluation, EvaluationRecord
 from telic.training.health import Finding
 from telic.training.job import TrainJob
 from telic.training.policy import save_policy
-from telic.training.ppo import Learned
+from telic.training.ppo import LearningResult
 from telic.training.rollout import Batch
 from telic.training.setup import Setup
 
@@ -97,7 +97,7 @@ class Recorder:
 
     # ------------------------------------------------------------------ each iteration
 
-    def numbers(self, learned: Learned) -> dict[str, list[float]]:
+    def numbers(self, learned: LearningResult) -> dict[str, list[float]]:
         """Fetch an update's numbers, (P,) each, from the device in one go."""
         population = self._setup.population
         columns = learned.stats._asdict() | {
