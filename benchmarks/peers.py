@@ -1,7 +1,7 @@
 """Stable-Baselines3 as the peer: how fast it trains, and how soon it is good.
 
 Plain Gymnasium environments and its own vectorised wrappers, nothing of ours in its way. Settings
-are its own defaults (None), or ours translated by `telic.training.sb3.policy.ppo_arguments`.
+are its own defaults (None), or ours translated by `telic.training.sb3.conversion.ppo_arguments`.
 
     python benchmarks/peers.py rate HalfCheetah-v5 --seconds 20
     python benchmarks/peers.py rate HalfCheetah-v5 --vector subproc --num-envs 4
@@ -31,7 +31,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv
 
 from telic.training.job import PpoSettings
 from telic.training.presets import preset
-from telic.training.sb3.policy import normalised, ppo_arguments
+from telic.training.sb3.conversion import normalised, ppo_arguments
 
 Vector = Literal["dummy", "subproc"]
 _ENDLESS = 10**12

@@ -144,3 +144,17 @@ def test_values_that_are_not_finite_are_passed_on(small):
     reward.decide(small)
     totals, _ = run(reward, small)
     assert not torch.isfinite(torch.from_numpy(totals)).any()
+
+
+def test_a_checkpoint_that_says_lifted_is_one_of_a_vectorised_reward(small):
+    reward = load_reward(REFERENCE / "branches.py")
+    reward.start(8, "cpu")
+    call(reward, small.transitions[0])
+    saved = reward.state_dict()
+    saved["decision"]["mode"] = "lifted"  # as earlier versions wrote it
+    resumed = load_reward(REFERENCE / "branches.py")
+    resumed.start(8, "cpu")
+    resumed.load_state_dict(saved)
+    assert resumed.mode == "vectorised"
+    total = call(resumed, small.transitions[0]).total
+    assert total.tolist() == call(reward, small.transitions[0]).total.tolist()

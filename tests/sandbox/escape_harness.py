@@ -27,12 +27,12 @@ def prepare(payload, channel):
 
 
 def run(state, payload, channel):
-    channel.beat(payload["beat_s"], "running the reward of attempt.py")
+    channel.heartbeat(payload["beat_s"], "running the reward of attempt.py")
     act = run_allowed if payload["mode"] == "allowed" else run_raw
     outcomes = {}
     for name, source in payload["attempts"].items():
         outcomes[name] = act(name, source, {**payload["facts"], **state}, channel)
-        channel.beat(payload["beat_s"], f"running the reward of {name}")
+        channel.heartbeat(payload["beat_s"], f"running the reward of {name}")
     Path("still_writable").write_text("yes")
     return {"outcomes": outcomes}
 

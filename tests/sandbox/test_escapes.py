@@ -16,7 +16,7 @@ from telic.errors import TelicError
 from telic.sandbox.confine import available
 from telic.sandbox.host import Worker
 from telic.sandbox.limits import MEBIBYTE, Limits
-from telic.sim.choose import why_no_gpu
+from telic.sim.simulation import why_no_gpu
 from telic.training.gpu import device_files
 from tests.sandbox import escapes_in_kernel as in_kernel
 from tests.sandbox import escapes_in_python as in_python

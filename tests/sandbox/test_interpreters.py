@@ -32,14 +32,14 @@ def ready() -> list[int]:
 
 def test_workers_are_those_that_were_ready_and_the_last_one_leaves_more_behind(folder, monkeypatch):
     monkeypatch.setenv("TELIC_TEST_API_KEY", "sk-secret")
-    with interpreters.kept(["json"]):
+    with interpreters.prewarmed(["json"]):
         first, second = ready()
         result = work(folder)
         assert result["cwd"] == str(folder)
         assert "TELIC_TEST_API_KEY" not in result["environment"]
         assert "a stray line" in (folder / LOG_NAME).read_text()
         assert ready() == [second]
-        with interpreters.kept(["nothing_more"]):
+        with interpreters.prewarmed(["nothing_more"]):
             work(folder)
         others = ready()
         assert len(others) == 2 and not {first, second} & set(others)
@@ -49,7 +49,7 @@ def test_workers_are_those_that_were_ready_and_the_last_one_leaves_more_behind(f
 
 
 def test_those_that_died_are_not_missed(folder):
-    with interpreters.kept(["json"]):
+    with interpreters.prewarmed(["json"]):
         for process in interpreters._mine.ready:
             process.kill()
             process.wait()
@@ -57,13 +57,13 @@ def test_those_that_died_are_not_missed(folder):
 
 
 def test_those_that_cannot_import_end_and_the_worker_starts_by_itself(folder):
-    with interpreters.kept(["no_such_module"]):
+    with interpreters.prewarmed(["no_such_module"]):
         assert all(each.wait(60) != 0 for each in interpreters._mine.ready)
         assert work(folder)["data"] == 1
 
 
 def test_other_threads_start_their_own(folder):
-    with interpreters.kept(["json"]):
+    with interpreters.prewarmed(["json"]):
         mine, results = ready(), []
         thread = threading.Thread(target=lambda: results.append(work(folder)))
         thread.start()

@@ -16,7 +16,7 @@ def prepare(payload, channel):
 
 
 def run(state, payload, channel):
-    channel.beat(payload.get("beat_s", 30.0), "running the reward of test.py")
+    channel.heartbeat(payload.get("beat_s", 30.0), "running the reward of test.py")
     return globals()[payload["act"]](state, payload, channel)
 
 
@@ -49,7 +49,7 @@ def wait_for_stop(state, payload, channel):
     channel.send({"event": "waiting"})
     while not channel.should_stop():
         time.sleep(0.01)
-        channel.beat(30.0)
+        channel.heartbeat(30.0)
     return {"stopped": True}
 
 
@@ -59,7 +59,7 @@ def fall_silent(state, payload, channel):
 
 def keep_beating(state, payload, channel):
     for _ in range(15):
-        channel.beat(0.5)
+        channel.heartbeat(0.5)
         time.sleep(0.05)
     return {}
 

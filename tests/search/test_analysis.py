@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from telic.core.significance import mann_whitney, student_tail, welch
+from telic.core.stats import mann_whitney, student_tail, welch
 from telic.errors import Refused, UnknownName, UsageError
 from telic.llm import Budget, Models, Scripted
 from telic.search.analysis import labels, revisions

@@ -10,7 +10,7 @@ from telic.composer.compose import Composition
 from telic.errors import ConfigError, RewardError
 from telic.judges.criteria import Criterion, leaf
 from telic.judges.verdict import judged, together, unknown
-from telic.sandbox.interpreters import kept
+from telic.sandbox.interpreters import prewarmed
 from telic.session import api
 from telic.session.api import run
 from telic.session.judging import decide as decide_on
@@ -60,7 +60,7 @@ def author(monkeypatch):
 
 
 def test_a_session_passes_and_leaves_a_report(author, tmp_path, monkeypatch):
-    monkeypatch.setattr(api, "kept", kept)
+    monkeypatch.setattr(api, "prewarmed", prewarmed)
     author(goal=1.0)
     events = Heard()
     session = run("move", runs_dir=tmp_path, on_event=events, **SMALL)

@@ -11,7 +11,7 @@ import torch
 
 from telic.errors import BadEnvironment, ConfigError, TelicError, UnknownName
 from telic.sim import CpuSimulation, load_model
-from telic.sim.library import library
+from telic.sim.cpu import library
 
 WELDED = """
 <mujoco>

@@ -6,12 +6,15 @@ from typing import ClassVar
 
 import pytest
 
+from telic.authors.composer import ComposerAuthor
+from telic.authors.model import ModelAuthor
 from telic.envs import make
 from telic.judges.code import JudgeCode
-from telic.llm import Host, Replay, ReplyRecorder, Scripted
+from telic.llm import Host, Models, Replay, ReplyRecorder, Scripted
 from telic.search.proposers import Ars, Climb, Cma, Random, Tabular
 from telic.studies.launch.choose import launcher_of
 from telic.testing import (
+    AuthorContract,
     EnvironmentContract,
     JudgeContract,
     LauncherContract,
@@ -19,6 +22,7 @@ from telic.testing import (
     ProviderContract,
 )
 from telic.testing.services import QUESTION
+from tests.authors.scripts import REVISION, SCRIPT
 
 JUDGE = """
 from telic import require, score
@@ -46,6 +50,19 @@ class TestEnvironments(EnvironmentContract):
 class TestCodeJudge(JudgeContract):
     def make(self, spec):
         return JudgeCode(JUDGE)
+
+
+class TestComposer(AuthorContract):
+    def make(self, brief):
+        return ComposerAuthor(brief)
+
+
+class TestModel(AuthorContract):
+    intent, env = "run forward", "HalfCheetah-v5"
+
+    def make(self, brief):
+        script = {**SCRIPT, "reviser": {"revision": REVISION}}
+        return ModelAuthor(Models(Scripted(script), brief.folder.path), brief)
 
 
 class TestRandom(ProposerContract):

@@ -9,7 +9,7 @@ import telic
 from telic.core.events import TrainStart
 from telic.errors import ConfigError, ResourceError, TrainingFailed
 from telic.rewards.probe import probe
-from telic.sim.choose import why_no_gpu
+from telic.sim.simulation import why_no_gpu
 from telic.storage.files import read_json
 from telic.storage.layout import RunFolder
 from telic.training import plan as planning

@@ -18,8 +18,14 @@ from telic.training.plan import plan
 from telic.training.policy import load_policy, save_policy
 from telic.training.run import find_unfinished, status_of
 from telic.training.sb3 import execute, execute_sb3
-from telic.training.sb3.env import BatchedEnv
-from telic.training.sb3.policy import DEFAULTS, adopt, normalised, not_honoured, ppo_arguments
+from telic.training.sb3.conversion import (
+    DEFAULTS,
+    BatchedEnv,
+    adopt,
+    normalised,
+    not_honoured,
+    ppo_arguments,
+)
 from telic.training.sb3.worker import _solo
 from telic.training.setup import build, load_rewards, make_env
 from tests.heard import Heard

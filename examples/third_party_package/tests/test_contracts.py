@@ -1,15 +1,35 @@
 """The parts of this package keep the contracts of telic."""
 
+from telic_bounce.author import Gentle
 from telic_bounce.environment import make
+from telic_bounce.judge import Patient
 from telic_bounce.proposer import Halving
 from telic_bounce.provider import Dice
 
-from telic.testing import EnvironmentContract, ProposerContract, ProviderContract
+from telic.testing import (
+    AuthorContract,
+    EnvironmentContract,
+    JudgeContract,
+    ProposerContract,
+    ProviderContract,
+)
 
 
 class TestBounce(EnvironmentContract):
     def make(self, num_envs, seed=0):
         return make(num_envs=num_envs, seed=seed)
+
+
+class TestGentle(AuthorContract):
+    intent, env = "walk forward", "Walker2d-v5"
+
+    def make(self, brief):
+        return Gentle(brief)
+
+
+class TestPatient(JudgeContract):
+    def make(self, spec):
+        return Patient("last", spec)
 
 
 class TestHalving(ProposerContract):

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Protocol
 from telic.authors.candidate import RewardCandidate, SessionIteration
 from telic.core.config import Record
 from telic.core.events import Listener, ignore
+from telic.core.plugins import load_plugin
 from telic.judges.criteria import Criterion
 from telic.judges.verdict import Verdict
 from telic.storage.layout import SessionFolder
@@ -41,6 +42,10 @@ class MeasurableIntent(Record):
     doubts: tuple[str, ...] = ()
     """what the words left open, and how it was taken"""
     not_understood: tuple[str, ...] = ()
+
+
+_OWN = ("composer", "host", "model")
+"""names that no package may give to an author"""
 
 
 def _never() -> bool:
@@ -107,7 +112,7 @@ class Author(Protocol):
 
 
 def author_for(brief: Brief) -> Author:
-    """Return the composer, or a model within its budget.
+    """Return the composer, the author that a package brings, or a model within its budget.
 
     A host is a model that answers work orders instead of calls, and needs no author of its own.
     """
@@ -115,6 +120,9 @@ def author_for(brief: Brief) -> Author:
         from telic.authors.composer import ComposerAuthor
 
         return ComposerAuthor(brief)
+    make = None if brief.model in _OWN else load_plugin("authors", brief.model, _OWN)
+    if make is not None:
+        return make(brief)
     from telic.authors.model import ModelAuthor
     from telic.llm import Budget, connect
 

@@ -80,7 +80,7 @@ class Clause:
 
     join: str
     """how it follows the clause before: start, and, stop, then, after, before"""
-    marks: list[Mark] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list[Mark])
 
     @property
     def acts(self) -> bool:
@@ -221,7 +221,7 @@ def _at(tokens: Sequence[Token], place: int, names: Sequence[BodyPart | None]) -
     mark = _phrase_mark(match) if match else None
     compared = reading is not None and reading.rule is not None  # "no faster than 2 m/s"
     if mark is not None and mark.is_join("negation") and not compared:
-        return _negated(tokens, mark, names)
+        return _limits(tokens, mark, names) or [mark]  # alone it blocks its clause
     options = [
         [Mark("number", reading.at, reading=reading)] if reading else [],
         [Mark("part", part.at, part=part)] if part else [],
@@ -249,13 +249,6 @@ def _said_with_negation(
         return []
     at = tuple(range(place, place + length))
     return _limits(tokens, Mark("join", at), names)
-
-
-def _negated(
-    tokens: Sequence[Token], negation: Mark, names: Sequence[BodyPart | None]
-) -> list[Mark]:
-    """Return the limits a negation makes, or the negation alone, which blocks its clause."""
-    return _limits(tokens, negation, names) or [negation]
 
 
 def _limits(

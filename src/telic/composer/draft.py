@@ -95,24 +95,24 @@ class PhaseEnd(NamedTuple):
 class Draft:
     """A reward and a judge in the making."""
 
-    terms: list[Term] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)
+    terms: list[Term] = field(default_factory=list[Term])
+    lines: list[str] = field(default_factory=list[str])
     """statements of the reward before the terms"""
-    memory: dict[str, int | None] = field(default_factory=dict)
+    memory: dict[str, int | None] = field(default_factory=dict[str, int | None])
     """by name, its width; None: one number. All memory starts at 0"""
-    parts: list[JudgePart] = field(default_factory=list)
-    judge_lines: list[str] = field(default_factory=list)
-    reached: list[PhaseEnd] = field(default_factory=list)
-    env_args: dict[str, Any] = field(default_factory=dict)
-    settings: dict[str, Any] = field(default_factory=dict)
+    parts: list[JudgePart] = field(default_factory=list[JudgePart])
+    judge_lines: list[str] = field(default_factory=list[str])
+    reached: list[PhaseEnd] = field(default_factory=list[PhaseEnd])
+    env_args: dict[str, Any] = field(default_factory=dict[str, Any])
+    settings: dict[str, Any] = field(default_factory=dict[str, Any])
     """changes of the trainer's settings that this behaviour needs"""
     seconds: float = 8.0
     """length of an episode"""
     practice: float = 1.0
     """steps it takes, in parts of what this robot needs to learn to go"""
-    doubts: list[str] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list[str])
     """what the words left open, and what was taken"""
-    words: list[str] = field(default_factory=list)
+    words: list[str] = field(default_factory=list[str])
     """the verbs of the intent it was made from"""
 
     def add(self, name: str, code: str, weight: float, words: str, latex: str) -> None:

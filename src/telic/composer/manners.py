@@ -11,6 +11,7 @@ from telic.composer.draft import Draft
 from telic.composer.frames import Limit, LimitKind
 from telic.composer.parts import bodies_of
 from telic.composer.scene import Scene
+from telic.core.data import is_row
 
 _RESTS_ON = 5.0
 """contact thresholds, of 1 % of the weight each, from which a body carries weight"""
@@ -196,7 +197,7 @@ def rest_after(scene: Scene, draft: Draft, done: str) -> None:
 def allow_height(scene: Scene, draft: Draft, top: float) -> None:
     """Let the torso rise this high, metres, where the environment would end the episode."""
     limits = scene.spec.arguments.get("healthy_z_range")
-    if isinstance(limits, list | tuple) and scene.ends_fallen and limits[1] < top:
+    if is_row(limits) and scene.ends_fallen and limits[1] < top:
         draft.env_args["healthy_z_range"] = [float(limits[0]), round(top, 2)]
 
 

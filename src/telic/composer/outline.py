@@ -34,8 +34,8 @@ class Sketch:
     verb: Act
     word: str
     phase: int
-    says: dict[str, Any] = field(default_factory=dict)
-    marks: list[Mark] = field(default_factory=list)
+    says: dict[str, Any] = field(default_factory=dict[str, Any])
+    marks: list[Mark] = field(default_factory=list[Mark])
 
     def directions(self) -> list[Direction]:
         """Return the directions its marks name."""
@@ -258,14 +258,14 @@ def says_how_long(mark: Mark) -> bool:
 
 def postures_in(marks: Sequence[Mark]) -> set[Posture]:
     """Return the postures named; something kept "up" is high."""
-    found = set()
+    postures: set[Posture] = set()
     for mark in marks:
         sense = mark.sense()
         if sense is not None and sense.slot == "posture":
-            found.add(Posture(sense.value))
+            postures.add(Posture(sense.value))
         elif sense is not None and sense.value == Direction.UP:
-            found.add(Posture.HIGH)
-    return found
+            postures.add(Posture.HIGH)
+    return postures
 
 
 def held_kind(mark: Mark, part: str | None, acts: bool) -> tuple[LimitKind | None, Amount | None]:

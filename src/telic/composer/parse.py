@@ -76,7 +76,7 @@ def parse(intent: str, spec: EnvSpec) -> ParsedIntent:
 
 
 def _frames(outline: Outline) -> tuple[Frame, ...]:
-    frames = []
+    frames: list[Frame] = []
     for sketch in outline.sketches:
         filled = fill(sketch)
         frames.append(filled.frame)
@@ -94,8 +94,9 @@ def _account(
     ignored: frozenset[str],
 ) -> ParsedIntent:
     """Sort every word into used, ignored or not understood; without a frame nothing was."""
-    used = outline.used if frames else set()
-    left_out = _ignored(tokens, ignored) - used if frames else set()
+    nothing: set[int] = set()
+    used = outline.used if frames else nothing
+    left_out = _ignored(tokens, ignored) - used if frames else nothing
     words = [(place, token.text) for place, token in enumerate(tokens) if not token.silent]
     known = used | left_out
     return ParsedIntent(
@@ -129,7 +130,7 @@ class FilledFrame:
 
     frame: Frame
     used: set[int]
-    in_place: list[Mark] = field(default_factory=list)
+    in_place: list[Mark] = field(default_factory=list[Mark])
 
 
 def fill(sketch: Sketch) -> FilledFrame:
@@ -340,11 +341,11 @@ class _Slots:
         return tuple(each for each in Posture if each in found)
 
     def _styles(self) -> tuple[Style, ...]:
-        found = set()
+        styles: set[Style] = set()
         for mark, sense in self._senses("style"):
             self._use(mark)
-            found.add(Style(sense.value))
-        return tuple(each for each in Style if each in found)
+            styles.add(Style(sense.value))
+        return tuple(style for style in Style if style in styles)
 
 
 def _combined(values: list[str]) -> Degree | None:

@@ -49,7 +49,7 @@ def _own_name(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPart | 
 
 
 def _everyday_name(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPart | None:
-    place, places = start, []
+    place, places = start, list[str]()
     while place < len(tokens):
         noun = _find_noun(tokens, place)
         if noun is not None:
@@ -86,7 +86,7 @@ class _Noun:
 
 def _find_noun(tokens: Sequence[Token], start: int) -> _Noun | None:
     for length in (3, 2, 1):
-        words, place = [], start
+        words, place = list[str](), start
         while place < len(tokens) and len(words) < length:
             if not words or tokens[place].word not in determiners():
                 words.append(tokens[place].word)
@@ -122,7 +122,7 @@ def bodies_of(query: frozenset[str], noun: str, spec: EnvSpec) -> tuple[str, ...
 
 def model_rows(spec: EnvSpec) -> Rows:
     """Return what can be said of each body of a model without a table, from its own names."""
-    rows = []
+    rows: list[tuple[frozenset[str], tuple[str, ...]]] = []
     for body in spec.body_names:
         words = _name_words(body)
         if body == spec.torso:
@@ -169,7 +169,7 @@ def _robot(spec: EnvSpec) -> str | None:
 @lru_cache(maxsize=16)
 def _table_rows(robot: str) -> Rows:
     rows: Mapping[str, list[str]] = table("parts")["robots"][robot]
-    found = []
+    found: list[tuple[frozenset[str], tuple[str, ...]]] = []
     for key, bodies in rows.items():
         noun = next(n for n in sorted(table("parts")["nouns"], key=len)[::-1] if key.endswith(n))
         found.append((frozenset((*key.removesuffix(noun).split(), noun)), tuple(bodies)))

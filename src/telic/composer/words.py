@@ -62,18 +62,18 @@ class Token:
 def read_tokens(text: str) -> list[Token]:
     """Split a text into words, numbers and signs; nothing but white space is lost."""
     text = unicodedata.normalize("NFKC", readable(text)).translate(_QUOTES)
-    found = []
+    tokens: list[Token] = []
     for match in _TOKEN.finditer(text):
         typed = match.group()
         if match.lastgroup != "mark":
-            found.append(Token(typed, typed.lower()))
+            tokens.append(Token(typed, typed.lower()))
         elif typed in _SILENT or typed.startswith("\n"):
             word = _separator(text, match.start(), typed)
             if word:
-                found.append(Token(typed, word, silent=True))
+                tokens.append(Token(typed, word, silent=True))
         else:
-            found.append(Token(typed, _SPELLINGS.get(typed, typed)))
-    return found
+            tokens.append(Token(typed, _SPELLINGS.get(typed, typed)))
+    return tokens
 
 
 def readable(text: str) -> str:
@@ -110,7 +110,7 @@ class Sense:
 
     slot: str
     value: str
-    says: Mapping[str, Any] = field(default_factory=dict)
+    says: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def suits(self, verb: str | None) -> bool:
         """Return whether it means this beside that verb."""
@@ -149,12 +149,12 @@ class Lexicon:
         """Return the longest phrase that begins at a place."""
         if start >= len(tokens):
             return None
-        found = []
+        matches: list[Match] = []
         for words, senses in self._phrases.get(tokens[start].word, {}).items():
             at = _places(tokens, start, words)
             if at is not None:
-                found.append(Match(at, tuple(senses)))
-        return max(found, key=lambda match: len(match.at), default=None)
+                matches.append(Match(at, tuple(senses)))
+        return max(matches, key=lambda match: len(match.at), default=None)
 
     def words(self) -> set[str]:
         """Return every word of every phrase."""
@@ -319,12 +319,12 @@ def _besides(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _forms(words: Iterable[str], inflect: bool) -> list[str]:
-    found = []
+    forms: list[str] = []
     for phrase in words:
         first, _, rest = phrase.partition(" ")
         firsts = inflections(first) if inflect and first.isalpha() else [first]
-        found += [f"{each} {rest}".strip() for each in firsts]
+        forms += [f"{form} {rest}".strip() for form in firsts]
         # Of a compound the last word is the verb: "back flips", "forward rolling".
         if inflect and rest and " " not in rest and rest in _LAST_VERBS:
-            found += [f"{first} {inflection}" for inflection in inflections(rest)]
-    return found
+            forms += [f"{first} {form}" for form in inflections(rest)]
+    return forms

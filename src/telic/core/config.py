@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from telic.core.suggest import closest
+from telic.core.words import closest
 from telic.errors import ConfigError
 
 

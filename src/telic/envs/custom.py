@@ -22,7 +22,7 @@ from telic.envs.spec import Robot
 from telic.envs.task import Outcome, Task, TaskArguments, between
 from telic.errors import BadEnvironment, ConfigError, UnknownName
 from telic.sim import Simulation, load_model, simulate
-from telic.sim.library import library
+from telic.sim.cpu import library
 
 _CONTROL_STEP_S = 0.02  # least time between decisions; walking robots use 0.02 to 0.05
 

@@ -27,7 +27,7 @@ from telic.envs.spaces import CLASSIC, action_codec, observation_codec
 from telic.envs.spec import EnvSpec
 from telic.envs.transition import FIELDS
 from telic.errors import BadEnvironment, UnknownName
-from telic.sim.library import library
+from telic.sim.cpu import library
 
 Build = Callable[[], gymnasium.Env]
 Reader = Callable[[Any], Any]

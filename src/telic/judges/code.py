@@ -11,13 +11,16 @@ Foreign code: `judge_files` runs it in a confined worker; `JudgeCode` is what th
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
+from telic.core.plugins import load_plugin, plugin_names
 from telic.envs import make
 from telic.envs.spec import EnvSpec
-from telic.errors import RewardError, TelicError, WorkerDied
+from telic.errors import RewardError, TelicError, UnknownName, WorkerDied
 from telic.judges.criteria import Leaf, require, score, score_near, total
 from telic.judges.episode import RecordedEpisode
 from telic.judges.verdict import Verdict, judged, unknown
@@ -101,6 +104,52 @@ def judge_files(source: str, paths: Sequence[Path], folder: Path) -> list[Verdic
     return [unknown("code", f"{reason} ({_TRIES} workers tried.)")] * len(paths)
 
 
+def judge_too(
+    name: str, intent: str, paths: Sequence[Path], verdicts: Sequence[Verdict]
+) -> list[Verdict]:
+    """Let a judge that a package brings judge the same episodes; of both scores the lower counts.
+
+    A judge that is installed is trusted and runs here. Where either cannot tell, nobody knows.
+    """
+    make_judge = load_plugin("judges", name)
+    if make_judge is None:
+        raise UnknownName("judge", name, plugin_names("judges"))
+    judges: dict[str, Judge] = {}
+    out: list[Verdict] = []
+    for path, verdict in zip(paths, verdicts, strict=True):
+        trajectory = read_trajectory(path)
+        facts = trajectory.facts
+        spec = _spec_of(facts.env_id, json.dumps(facts.env_kwargs, sort_keys=True))
+        if facts.env_id not in judges:
+            judges[facts.env_id] = make_judge(intent, spec)
+        other = judges[facts.env_id](trajectory, spec)
+        out.append(_stricter(verdict, other, name))
+    return out
+
+
+def _stricter(verdict: Verdict, other: Verdict, name: str) -> Verdict:
+    if verdict.score is None:
+        return verdict
+    if other.score is None:
+        reason = f"{name} could not tell: {other.reason}"
+        return verdict.model_copy(update={"score": None, "reason": reason})
+    leaves = tuple(
+        leaf.model_copy(update={"title": f"{name}: {leaf.title}"}) for leaf in other.leaves
+    )
+    tags = tuple(dict.fromkeys((*verdict.tags, *other.tags)))
+    lower = min(verdict.score, other.score)
+    return verdict.model_copy(
+        update={"score": lower, "leaves": (*verdict.leaves, *leaves), "tags": tags}
+    )
+
+
+@lru_cache(maxsize=32)
+def _spec_of(env_id: str, arguments: str) -> EnvSpec:
+    env = make(env_id, num_envs=1, **json.loads(arguments))
+    env.close()
+    return env.spec
+
+
 def _judge_confined(source: str, paths: Sequence[Path], folder: Path) -> list[Verdict]:
     from telic.sandbox.host import run_worker
 
@@ -116,17 +165,12 @@ def _judge_confined(source: str, paths: Sequence[Path], folder: Path) -> list[Ve
 def judge_here(source: str, paths: Sequence[Path]) -> list[Verdict]:
     """Judge recorded episodes in this process; for the worker, and for code of our own."""
     judge = JudgeCode(source)
-    specs: dict[str, Any] = {}
     verdicts: list[Verdict] = []
     for path in paths:
         trajectory = read_trajectory(path)
         facts = trajectory.facts
-        key = f"{facts.env_id} {facts.env_kwargs}"
-        if key not in specs:
-            env = make(facts.env_id, num_envs=1, **facts.env_kwargs)
-            specs[key] = env.spec
-            env.close()
-        verdicts.append(judge(trajectory, specs[key]))
+        spec = _spec_of(facts.env_id, json.dumps(facts.env_kwargs, sort_keys=True))
+        verdicts.append(judge(trajectory, spec))
     return verdicts
 
 
@@ -139,6 +183,6 @@ def prepare(payload: dict[str, Any], channel: Any) -> None:
 
 def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
     """Judge every episode."""
-    channel.beat(_JUDGE_S, "judging")
+    channel.heartbeat(_JUDGE_S, "judging")
     verdicts = judge_here(payload["source"], [Path(each) for each in payload["paths"]])
     return {"verdicts": [each.model_dump(mode="json") for each in verdicts]}

@@ -218,7 +218,7 @@ def prepare(payload: dict[str, Any], channel: Any) -> None:
 
 def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
     """Make the examples, reward and judge them."""
-    channel.beat(_TRIAL_S, "trying reward and judge on examples")
+    channel.heartbeat(_TRIAL_S, "trying reward and judge on examples")
     motions = [Motion.model_validate(each) for each in payload["motions"]]
     tried = try_here(
         payload["env"], payload["env_args"], payload["reward"], payload["judge"], motions

@@ -20,6 +20,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from telic.core.config import Record
+from telic.core.data import is_dict, is_row
 from telic.errors import UsageError
 from telic.llm.budget import Charge
 from telic.llm.keys import save_json
@@ -56,7 +57,7 @@ def _refuse_what_is_no_number(value: object) -> None:
     """Raise InvalidAnswer for NaN and infinity, which JSON does not have and parsers take."""
     if isinstance(value, float) and not math.isfinite(value):
         raise InvalidAnswer(f"- the answer holds {value}: every number must be finite")
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    parts = value.values() if is_dict(value) else value if is_row(value) else ()
     for part in parts:
         _refuse_what_is_no_number(part)
 
@@ -64,10 +65,10 @@ def _refuse_what_is_no_number(value: object) -> None:
 def read_json_object(text: str) -> dict[str, object]:
     """Return the JSON object in a text; raises InvalidAnswer when it is not one."""
     try:
-        value = json.loads(without_fence(check_length(text)))
+        value: Any = json.loads(without_fence(check_length(text)))
     except ValueError as error:
         raise InvalidAnswer(f"- the answer is not valid JSON: {error}") from None
-    if not isinstance(value, dict):
+    if not is_dict(value):
         raise InvalidAnswer(f"- the answer is a JSON {type(value).__name__}, not an object")
     return value
 

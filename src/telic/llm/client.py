@@ -11,7 +11,7 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,6 @@ from telic.llm.records import (
 from telic.llm.work_orders import ORDERS
 
 REPLIES = "replies"
-Trace = Callable[..., None]
 
 _POLL_S = 0.05
 _GRACE_S = 0.5
@@ -144,9 +143,7 @@ class Models:
         self._should_stop = should_stop
         self._in_flight: set[str] = set()
         self._lock = threading.Lock()
-        self._sender = Sender(
-            provider, self.replies, self.budget, self.limits, self._trace, should_stop
-        )
+        self._rng = random.Random()
         for charge in self.replies.charges(provider.name):
             self.budget.count(charge)
 
@@ -199,7 +196,7 @@ class Models:
     ) -> tuple[StoredReply, bool]:
         """Return the reply and whether it was on disk already."""
         kept = self.replies.read(request.key(self.provider.name))
-        return (kept, True) if kept else (await self._sender.send(request, deadline), False)
+        return (kept, True) if kept else (await self._send(request, deadline), False)
 
     def _finished(
         self, request: Request[Answer], parts: list[StoredReply], cached: bool
@@ -248,7 +245,7 @@ class Models:
         report(self._on_event, event, head | facts)
 
     @asynccontextmanager
-    async def _alone(self, key: str) -> AsyncIterator[None]:
+    async def _alone(self, key: str) -> AsyncGenerator[None]:
         """Let one question be asked once, also when two threads ask it at the same time."""
         while not self._enter(key):
             await pause(_POLL_S, self._should_stop)
@@ -265,28 +262,7 @@ class Models:
             self._in_flight.add(key)
             return True
 
-
-class Sender:
-    """Gets a request through to a provider within a budget, and keeps what came back."""
-
-    def __init__(
-        self,
-        provider: Provider,
-        replies: Replies,
-        budget: Budget,
-        limits: CallLimits,
-        trace: Trace,
-        should_stop: StopCheck,
-    ) -> None:
-        self.provider = provider
-        self.replies = replies
-        self.budget = budget
-        self.limits = limits
-        self._trace = trace
-        self._should_stop = should_stop
-        self._rng = random.Random()
-
-    async def send(self, request: Request[Any], deadline: Deadline) -> StoredReply:
+    async def _send(self, request: Request[Any], deadline: Deadline) -> StoredReply:
         """Return the reply, already on disk; raises ModelUnavailable when nothing gets through."""
         started = time.monotonic()
         failures = 0

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from telic.core.data import is_mapping, is_row
 from telic.core.events import Listener, ModelEvent, from_facts
 from telic.errors import TelicError, UsageError
 from telic.llm.records import ModelUnavailable
@@ -73,10 +74,10 @@ def redact_value(value: Any) -> Any:
     """Return plain data (dictionaries, lists, text, numbers) without any known key."""
     if isinstance(value, str):
         return redact(value)
-    if isinstance(value, Mapping):
+    if is_mapping(value):
         return {redact(str(name)): redact_value(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [redact_value(each) for each in value]
+    if is_row(value):
+        return [redact_value(item) for item in value]
     return value
 
 

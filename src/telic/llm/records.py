@@ -226,7 +226,7 @@ def render(template: str, **values: object) -> str:
     name without a value and for a value without a place.
     """
     first, *rest = template.split(_OPEN)
-    parts, used = [first], set()
+    parts, used = [first], set[str]()
     for piece in rest:
         inside, closed, after = piece.partition(_CLOSE)
         name = inside.strip()

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from telic.core.config import Record
+from telic.core.data import is_dict, is_row
 from telic.errors import UnknownName, UsageError
 from telic.llm.answers import InvalidAnswer, read_answer, read_json_object, without_fence
 from telic.llm.keys import save_json, save_picture, save_text
@@ -77,7 +78,7 @@ def answer_path(folder: Path, key: str) -> Path:
 
 def publish(folder: Path, key: str, request: Request[Any]) -> WorkOrder:
     """Write the files of an order and return it; writing it again changes nothing."""
-    images = []
+    images: list[str] = []
     for number, image in enumerate(request.images, 1):
         images.append(f"{key}-image-{number}{image.suffix}")
         save_picture(folder / images[-1], image.data)
@@ -217,9 +218,9 @@ def _check(
     kind = schema.get("type")
     if kind is not None and not _is(value, kind):
         yield where, f"must be of type {kind}, not {type(value).__name__}"
-    elif isinstance(value, dict):
+    elif is_dict(value):
         yield from _check_object(value, schema, root, where)
-    elif isinstance(value, list):
+    elif is_row(value):
         yield from _check_array(value, schema, root, where)
     elif isinstance(value, str):
         yield from _check_size(len(value), schema, "Length", "characters", where)
@@ -230,7 +231,8 @@ def _check(
 def _check_object(
     value: dict[str, Any], schema: dict[str, Any], root: dict[str, Any], where: str
 ) -> Iterator[tuple[str, str]]:
-    properties, others = schema.get("properties", {}), schema.get("additionalProperties", True)
+    properties: dict[str, Any] = schema.get("properties", {})
+    others: Any = schema.get("additionalProperties", True)
     for name in schema.get("required", []):
         if name not in value:
             yield _join(where, name), "is missing"
@@ -239,19 +241,19 @@ def _check_object(
             yield from _check(item, properties[name], root, _join(where, name))
         elif others is False:
             yield _join(where, name), "is not a known field"
-        elif isinstance(others, dict):
+        elif is_dict(others):
             yield from _check(item, others, root, _join(where, name))
     yield from _check_size(len(value), schema, "Properties", "entries", where)
 
 
 def _check_array(
-    value: list[Any], schema: dict[str, Any], root: dict[str, Any], where: str
+    value: Sequence[Any], schema: dict[str, Any], root: dict[str, Any], where: str
 ) -> Iterator[tuple[str, str]]:
-    fixed = schema.get("prefixItems", [])
-    for index, each in enumerate(value):
-        item = fixed[index] if index < len(fixed) else schema.get("items", {})
-        if isinstance(item, dict):
-            yield from _check(each, item, root, _join(where, str(index)))
+    fixed: list[Any] = schema.get("prefixItems", [])
+    for index, item in enumerate(value):
+        wanted: Any = fixed[index] if index < len(fixed) else schema.get("items", {})
+        if is_dict(wanted):
+            yield from _check(item, wanted, root, _join(where, str(index)))
     yield from _check_size(len(value), schema, "Items", "items", where)
 
 

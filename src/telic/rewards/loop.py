@@ -94,8 +94,7 @@ class LoopedRunner:
                 for instance, *row in calls:
                     results.append(instance.call(*row))
         except Exception as error:
-            width = action.shape[-1] if action.ndim > 1 else 1
-            when = Circumstances(self._steps, len(results), tuple(info), obs.shape[-1], width)
+            when = Circumstances.of(self._steps, len(results), info, obs, action)
             raise explain(error, self._source, when) from error
         self._steps += 1
         return self._gather(results)

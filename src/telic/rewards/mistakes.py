@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from telic.core.suggest import closest
+from telic.core.words import closest
 from telic.errors import RewardError, TelicError
 from telic.rewards.source import Source
 
@@ -57,6 +57,14 @@ class Circumstances:
     info_names: tuple[str, ...] = ()
     obs_dim: int | None = None
     act_dim: int | None = None
+
+    @classmethod
+    def of(
+        cls, step: int, row: int | None, info: Iterable[str], obs: Tensor, action: Tensor
+    ) -> Circumstances:
+        """Return what one call, or the call of one row, was given."""
+        width = action.shape[-1] if action.ndim > 1 else 1
+        return cls(step, row, tuple(info), obs.shape[-1], width)
 
 
 def locate(error: BaseException, source: Source | None) -> int | None:

@@ -41,15 +41,7 @@ class Transition(NamedTuple):
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Transition:
         """Return a transition with every tensor changed in the same way along its rows."""
-        values = {name: change(self.info.exact(name)) for name in self.info}
-        return Transition(
-            change(self.obs),
-            change(self.action),
-            change(self.next_obs),
-            Info.of(values, self.info.schema),
-            change(self.ended),
-            change(self.env_reward),
-        )
+        return _combined([self], lambda tensors: change(tensors[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,24 +157,30 @@ def _beginning(moment: Transition) -> Transition:
     return moment._replace(info=Info.of(values, moment.info.schema))
 
 
+def _combined(moments: list[Transition], combine: Callable[[list[Tensor]], Tensor]) -> Transition:
+    """Return one transition whose tensors are made of those of several."""
+
+    def part(name: str) -> Tensor:
+        return combine([getattr(moment, name) for moment in moments])
+
+    info = moments[0].info
+    values = {name: combine([each.info.exact(name) for each in moments]) for name in info}
+    return Transition(
+        part("obs"),
+        part("action"),
+        part("next_obs"),
+        Info.of(values, info.schema),
+        part("ended"),
+        part("env_reward"),
+    )
+
+
 def _side_by_side(
     moments: list[Transition], *, first: bool = False, last: bool = False
 ) -> Transition:
-    def join(part: Callable[[Transition], Tensor]) -> Tensor:
-        return torch.cat([part(each) for each in moments])
-
     if first:
         moments = [_beginning(each) for each in moments]
-    schema = moments[0].info.schema
-    values = {name: join(lambda each, name=name: each.info.exact(name)) for name in moments[0].info}
-    joined = Transition(
-        join(lambda x: x.obs),
-        join(lambda x: x.action),
-        join(lambda x: x.next_obs),
-        Info.of(values, schema),
-        join(lambda x: x.ended),
-        join(lambda x: x.env_reward),
-    )
+    joined = _combined(moments, torch.cat)
     return joined._replace(ended=torch.ones_like(joined.ended)) if last else joined
 
 

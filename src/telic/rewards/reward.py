@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from telic.core.data import is_dict
-from telic.core.suggest import closest
+from telic.core.words import closest
 from telic.envs.info import Info
 from telic.errors import ConfigError, RewardError
 from telic.rewards.contract import Device, RewardSpec, RewardStep, describe

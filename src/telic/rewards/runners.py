@@ -190,7 +190,8 @@ class BatchedRunner:
                 obs.clone(), action.clone(), next_obs.clone(), self.lend(info)
             )
         except Exception as error:
-            raise self._explain(error, info, obs, action) from error
+            when = Circumstances.of(self._steps, None, info, obs, action)
+            raise explain(error, self._source, when) from error
         total, terms = unpack(result, self._source)
         if self._initial:
             self._check_memory()
@@ -274,16 +275,6 @@ class BatchedRunner:
                 f"{place(self._source, None)}: the memory {extra} was never declared.",
                 hint=f"Add it to the class attribute memory, which has {', '.join(self._initial)}.",
             )
-
-    def _explain(self, error: Exception, info: Info, obs: Tensor, action: Tensor) -> RewardError:
-        when = Circumstances(
-            self._steps,
-            None,
-            tuple(info),
-            obs.shape[-1],
-            action.shape[-1] if action.ndim > 1 else 1,
-        )
-        return explain(error, self._source, when)
 
 
 def parts(info: Info) -> tuple[str, ...]:

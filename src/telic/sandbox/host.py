@@ -10,7 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from telic.errors import ResourceError, TelicError, WorkerDied
 from telic.sandbox import interpreters
@@ -46,31 +46,32 @@ def ignore(message: Message) -> None:
     """Listen to nothing."""
 
 
+class WorkerOptions(TypedDict, total=False):
+    """What a worker may use besides the folders it writes to."""
+
+    readable: Sequence[Path]
+    """further files and folders it may read"""
+    devices: Sequence[Path]
+    """device files it may use"""
+    python_path: Sequence[Path]
+    """further folders to import from, readable as well"""
+    limits: Limits | None
+    """memory, disk, time and so on"""
+    first_beat_s: float
+    """how long it may take to import and prepare; two minutes unless told"""
+
+
 def run_worker(
     entry: str,
     payload: dict[str, Any],
     *,
     writable: Sequence[Path],
-    readable: Sequence[Path] = (),
-    devices: Sequence[Path] = (),
-    python_path: Sequence[Path] = (),
-    limits: Limits | None = None,
-    first_beat_s: float = 120.0,
     on_message: Callable[[Message], None] = ignore,
     should_stop: Callable[[], bool] | None = None,
+    **options: Unpack[WorkerOptions],
 ) -> dict[str, Any]:
     """Run an entry module in a confined process and return its result; see `Worker`."""
-    worker = Worker(
-        entry,
-        payload,
-        writable=writable,
-        readable=readable,
-        devices=devices,
-        python_path=python_path,
-        limits=limits,
-        first_beat_s=first_beat_s,
-    )
-    return worker.run(on_message, should_stop)
+    return Worker(entry, payload, writable=writable, **options).run(on_message, should_stop)
 
 
 class Worker:
@@ -85,11 +86,7 @@ class Worker:
         payload: dict[str, Any],
         *,
         writable: Sequence[Path],
-        readable: Sequence[Path] = (),
-        devices: Sequence[Path] = (),
-        python_path: Sequence[Path] = (),
-        limits: Limits | None = None,
-        first_beat_s: float = 120.0,
+        **options: Unpack[WorkerOptions],
     ) -> None:
         """Describe the process; nothing starts yet.
 
@@ -97,19 +94,15 @@ class Worker:
             entry: module with `prepare` and `run` (see `worker`).
             payload: plain JSON data for both.
             writable: folders it may write to; the first is its working folder and holds its log.
-            readable: further files and folders it may read.
-            devices: device files it may use.
-            python_path: further folders to import from, readable as well.
-            limits: memory, disk, time and so on.
-            first_beat_s: how long it may take to import and prepare.
+            **options: see `WorkerOptions`.
         """
         self.log = writable[0].resolve() / LOG_NAME
         self.report: ConfinementReport | None = None
         """what is in force; None until the worker has confined itself"""
-        self._limits = limits or Limits()
+        self._limits = options.get("limits") or Limits()
         self._writable = [path.resolve() for path in writable]
-        imports = [path.resolve() for path in python_path]
-        readable = [*(path.resolve() for path in readable), *imports]
+        imports = [path.resolve() for path in options.get("python_path", ())]
+        readable = [*(path.resolve() for path in options.get("readable", ())), *imports]
         self._start_message = encode(
             {
                 "kind": "start",
@@ -121,7 +114,7 @@ class Worker:
                 "confinement": {
                     "writable": list(map(str, self._writable)),
                     "readable": list(map(str, readable)),
-                    "devices": list(map(str, devices)),
+                    "devices": list(map(str, options.get("devices", ()))),
                     "memory_bytes": self._limits.memory_bytes + self._limits.reserved_bytes,
                     "file_bytes": self._limits.file_bytes,
                     "open_files": self._limits.open_files,
@@ -129,7 +122,7 @@ class Worker:
                 },
             }
         )
-        self._patience_s = first_beat_s
+        self._patience_s = options.get("first_beat_s", 120.0)
         self._doing = "it was starting"
         self._process: subprocess.Popen[bytes] | None = None
 

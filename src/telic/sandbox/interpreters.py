@@ -1,7 +1,7 @@
 """Start the interpreters that become workers, ahead of need where that is asked for.
 
-Importing takes longer than most of what a worker does. While `kept` is in force, each worker of
-this thread begins in a process that has imported already, and who takes the last one leaves the
+Importing takes longer than most of what a worker does. While `prewarmed` is in force, each worker
+of this thread begins in a process that has imported already, and who takes the last one leaves the
 next importing behind it. A spare runs nothing foreign: it becomes a worker by the same first
 message, confines itself in the same way and serves once.
 """
@@ -22,22 +22,14 @@ from telic.sandbox.wire import encode
 
 LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _PACKAGE = Path(__file__).parents[2]
+_OPTIONS = ("-P", "-u", "-X", "faulthandler")
+"""no working folder on the import path, unbuffered log, a trace of hard crashes"""
 
 
 def start(folder: Path | None, *, stderr: int) -> subprocess.Popen[bytes]:
     """Start a process that waits for its first message."""
     return subprocess.Popen(
-        # no working folder on the import path, unbuffered log, a trace of hard crashes
-        [
-            sys.executable,
-            "-P",
-            "-u",
-            "-X",
-            "faulthandler",
-            "-m",
-            "telic.sandbox.worker",
-            str(os.getpid()),
-        ],
+        [sys.executable, *_OPTIONS, "-m", "telic.sandbox.worker", str(os.getpid())],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=stderr,
@@ -58,7 +50,7 @@ _mine = _Mine()
 
 
 @contextlib.contextmanager
-def kept(modules: Sequence[str]) -> Generator[None]:
+def prewarmed(modules: Sequence[str]) -> Generator[None]:
     """Have a process ready that has imported these modules; ends it after the outermost block."""
     if _mine.modules:
         yield

@@ -42,7 +42,7 @@ class HostChannel:
         """Send a message to the host's `on_message`; any plain JSON object."""
         self.post("message", body=message)
 
-    def beat(self, seconds: float, doing: str = "") -> None:
+    def heartbeat(self, seconds: float, doing: str = "") -> None:
         """Ask to be ended if nothing more is heard for this long; `doing` says what goes on."""
         self.post("beat", seconds=seconds, doing=doing)
 

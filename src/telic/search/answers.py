@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 from pydantic import Field, field_validator
 
 from telic.core.config import Record
+from telic.core.data import is_dict, is_row
 from telic.core.events import Listener
 from telic.errors import UnknownName
 from telic.llm import Budget, CallLimits, Fault, Models, RawReply, Request, Scripted, connect
@@ -45,13 +46,13 @@ def read_numbers(value: Any, space: Space) -> Numbers:
     """
     if isinstance(value, str):
         value = _from_text(value, space)
-    if isinstance(value, dict):
+    if is_dict(value):
         value = _from_pairs([(_index(name), item) for name, item in value.items()], space)
-    if not isinstance(value, list | tuple):
+    if not is_row(value):
         raise ValueError(f"expected a list of {space.rank} numbers, not {type(value).__name__}")
     if len(value) != space.rank:
         raise ValueError(f"expected {space.rank} numbers, got {len(value)}")
-    numbers = [_number(index, each) for index, each in enumerate(value)]
+    numbers = [_number(index, item) for index, item in enumerate(value)]
     if space.choices is not None:
         _check_choices(numbers, space.choices)
     return tuple(numbers)
@@ -263,4 +264,5 @@ def _faulty(fault: str, request: Request[Any], rng: Any) -> Any:
             return RawReply(text="I would rather not.", finish="refusal")
         case "slow":
             return Fault(kind="slow", answer=whole, seconds=0.05)
-    return Fault(kind="malformed")
+        case _:
+            return Fault(kind="malformed")

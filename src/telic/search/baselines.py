@@ -54,7 +54,7 @@ def do_baselines(
     """Train the runs of a baseline one after the other and return what they came to."""
     folder, plan = SearchFolder(path), make_plan(config)
     stop = should_stop or folder.stop.exists
-    summaries = []
+    summaries: list[SearchRunSummary] = []
     for number in numbers:
         log = folder.run(number).iterations
         log.unlink(missing_ok=True)
@@ -100,7 +100,7 @@ class TaskEnv(gymnasium.Env):
     """One episode at a time, as Gymnasium has it; states of a table are shown one-hot."""
 
     def __init__(self, task: SearchTask, cap: int | None, seed: int) -> None:
-        self._task, self._world, self._seed = task, make_world(task), seed
+        self.task, self._world, self._seed = task, make_world(task), seed
         self._limit = min(cap or task.time_limit, task.time_limit)
         self.episodes = self._steps = 0
         width = task.states or len(task.observations)
@@ -113,10 +113,10 @@ class TaskEnv(gymnasium.Env):
 
     def seen(self, obs: NDArray[Any]) -> NDArray[np.float32]:
         """Return observations as the network gets them."""
-        if self._task.states is not None:
-            return np.eye(self._task.states, dtype=np.float32)[obs]
-        centre = [observation.centre for observation in self._task.observations]
-        half = [observation.half_range for observation in self._task.observations]
+        if self.task.states is not None:
+            return np.eye(self.task.states, dtype=np.float32)[obs]
+        centre = [observation.centre for observation in self.task.observations]
+        half = [observation.half_range for observation in self.task.observations]
         return ((obs - np.array(centre)) / np.array(half)).astype(np.float32)
 
     def reset(
@@ -131,7 +131,7 @@ class TaskEnv(gymnasium.Env):
         """Make one step."""
         chosen = np.asarray(action)[None]
         moved = self._world.step(
-            chosen if self._task.is_continuous else chosen + self._task.first_action
+            chosen if self.task.is_continuous else chosen + self.task.first_action
         )
         self._steps += 1
         terminated, is_late = bool(moved.terminated[0]), self._steps >= self._limit
@@ -167,7 +167,7 @@ class TrainedNetwork:
     def act(self, weights: Weights, obs: NDArray[Any]) -> NDArray[Any]:
         """Act without exploration."""
         action, _ = self._model.predict(self._env.seen(obs), deterministic=True)
-        return action if self._env._task.is_continuous else action + self._env._task.first_action
+        return action if self._env.task.is_continuous else action + self._env.task.first_action
 
 
 def find_algorithm(method: str, task: SearchTask) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -107,5 +107,5 @@ def _slope(point: Floats, entries: list[Entry]) -> Floats | None:
     # beta = (X'X + lambda I)^-1 X'y
     gram = offsets.T @ offsets
     gram += np.eye(len(point)) * (_RIDGE * np.trace(gram) / len(point) + 1e-9)
-    slope = np.linalg.solve(gram, offsets.T @ heights)
+    slope = cast("Floats", np.linalg.solve(gram, offsets.T @ heights))
     return slope if np.abs(slope).max() > 0 else None

@@ -177,6 +177,7 @@ def switches_of(method: str, *, is_faithful: bool = False) -> Switches:
     some methods only, and a threshold that is a sentence in the prompt and nothing more.
     """
     name = method.lower()
+    values: dict[str, Any]
     if name in _METHODS:
         values = dict(_METHODS[name])
     elif name in (others := plugin_names("proposers", METHODS)):

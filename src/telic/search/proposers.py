@@ -247,13 +247,16 @@ class Cma:
         options: dict[str, Any] = {
             "bounds": [self._space.low, self._space.high],
             "popsize": size * 2 ** min(self._doublings, _MOST_DOUBLINGS),
-            "randn": lambda *shape: self._random.standard_normal(shape),
+            "randn": self._normal,
             "seed": np.nan,  # numbers come from `randn` alone
             "verbose": -9,
             "verb_log": 0,
         }
         self._random = generator(self._seed, self.name, "begin", self._restarts)
         self._strategy = _library().CMAEvolutionStrategy(centre, self._half / 3, options)
+
+    def _normal(self, *shape: int) -> Floats:
+        return self._random.standard_normal(shape)
 
 
 def _library() -> Any:

@@ -106,7 +106,7 @@ class Player:
             part = slice(start, start + self._world.most_rows)
             self._episodes(start, params[part], seeds[part], total, length, ended, log)
         ends = np.where(ended, TERMINATED, self._late)
-        out, first = [], 0
+        out, first = list[Rollouts](), 0
         for trial, shape in zip(trials, shapes, strict=True):
             rows = slice(first, first + trial.seeds.size)
             recording = (

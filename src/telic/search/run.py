@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from telic.errors import ConfigError
 from telic.llm import Models
 from telic.search.answers import Asker
 from telic.search.critics import Critic, RidgeCritic, TableCritic
-from telic.search.environments.task import rollout_seeds
+from telic.search.environments.task import Floats, rollout_seeds
 from telic.search.history import History
 from telic.search.language_model import Hybrid, ModelCritic, ModelProposer
 from telic.search.plan import SearchPlan
@@ -145,7 +145,7 @@ class SearchRun:
         self, drafts: Sequence[PolicyDraft], place: Place, seeds: Sequence[int], rollouts: Rollouts
     ) -> list[PolicyCandidate]:
         """Return drafts that were tried as numbered candidates, and count what they took."""
-        out = []
+        out: list[PolicyCandidate] = []
         for row, draft in enumerate(drafts):
             tried = tried_of(seeds[row], rollouts, row)
             out.append(
@@ -245,9 +245,10 @@ class SearchRun:
 
 def tried_of(seed: int, rollouts: Rollouts, row: int) -> TrialEpisodes:
     """Return the record of one policy's episodes."""
+    returns = cast("Floats", np.round(rollouts.returns[row], 9))
     return TrialEpisodes(
         seed=seed,
-        returns=tuple(np.round(rollouts.returns[row], 9).tolist()),
+        returns=tuple(returns.tolist()),
         lengths=tuple(rollouts.lengths[row].tolist()),
         ends="".join(rollouts.ends[row]),
     )

@@ -127,7 +127,8 @@ def gate_value(switches: Switches, task: SearchTask, history: History) -> float 
             means = [entry.mean for entry in history.everything]
             # A policy among the best few of many is not to be spoiled, whatever its task.
             return float(np.quantile(means, _LEARNED_AT)) if len(means) >= _LEARNED_FROM else None
-    return float(switches.gate_at)
+        case number:
+            return float(number)
 
 
 def limited(draft: PolicyDraft, first: PolicyCandidate, most: float) -> PolicyDraft:

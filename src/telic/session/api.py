@@ -18,7 +18,7 @@ from telic.core.events import (
 )
 from telic.envs import make
 from telic.envs.spec import EnvSpec
-from telic.sandbox.interpreters import kept
+from telic.sandbox.interpreters import prewarmed
 from telic.session import WORKERS
 from telic.session.control import Steering
 from telic.session.loop import run_loop
@@ -127,7 +127,7 @@ def carry_on(
             account = Account(folder, allowance(config))
             steering = Steering(folder, tell, should_stop, account)
             author = author_for(_brief(config, folder, spec, steering, tell))
-            with compiling_ahead(config.env, {}, config.device), kept(WORKERS):
+            with compiling_ahead(config.env, {}, config.device), prewarmed(WORKERS):
                 summary = run_loop(Work(config, folder, spec, author, steering, tell))
             account.save()
     return Session(folder.path, summary)

@@ -76,7 +76,7 @@ def prepare(payload: dict[str, Any], channel: Any) -> None:
 
 def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
     """Play in the confined worker."""
-    channel.beat(_PLAYING_S, "playing episodes")
+    channel.heartbeat(_PLAYING_S, "playing episodes")
     reward = load_reward(payload["reward"], label="reward_fn.py")
     tried = make(payload["env"], num_envs=8, seed=0, **payload["env_args"])
     reward.decide(collect(tried, 64))

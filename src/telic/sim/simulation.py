@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Protocol
 
 import mujoco
 import torch
 from torch import Tensor
+
+from telic.errors import BadEnvironment, ConfigError
+from telic.sim.cpu import CpuSimulation, library
 
 
 class Simulation(Protocol):
@@ -84,3 +88,61 @@ def put_back_fields(sim: Simulation, fields: dict[str, Tensor]) -> None:
     views = [sim.field(name) for name in fields]  # all first: the first ask refreshes every field
     for view, value in zip(views, fields.values(), strict=True):
         view.copy_(value)
+
+
+def load_model(xml_file: str) -> mujoco.MjModel:
+    """Compile a model: one of Gymnasium's assets by name, or any MJCF file by path."""
+    import gymnasium
+
+    library()  # keeps the compiler's remarks on old models out of the terminal and of the folder
+    path = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets" / xml_file
+    if not path.is_file():
+        path = Path(xml_file).expanduser()
+    if not path.is_file():
+        raise BadEnvironment(
+            f'There is no model file "{xml_file}".',
+            hint="Give a path to an MJCF file, or the name of one of Gymnasium's models (ant.xml).",
+        )
+    try:
+        read = mujoco.MjModel.from_xml_path
+        if path.suffix == ".mjb":
+            read = mujoco.MjModel.from_binary_path
+        return read(str(path))
+    except ValueError as error:
+        raise BadEnvironment(f'MuJoCo cannot read "{xml_file}": {error}') from error
+
+
+def simulate(
+    model: mujoco.MjModel, num_sims: int, *, device: str = "cpu", num_threads: int | None = None
+) -> Simulation:
+    """Return N simulations of a model on a device: "cpu", "cuda" or "cuda:1"."""
+    if device == "cpu":
+        return CpuSimulation(model, num_sims, num_threads=num_threads)
+    require_gpu(device)
+    from telic.sim.gpu import GpuSimulation
+
+    return GpuSimulation(model, num_sims, device=device)
+
+
+def require_gpu(device: str) -> None:
+    """Raise ConfigError, with the reason, if a device is not a GPU that can be used."""
+    kind, _, number = device.partition(":")
+    if kind != "cuda" or (number and not number.isdigit()):
+        raise ConfigError(f'device="{device}" is not known.', hint='Use "cpu" or "cuda".')
+    reason = why_no_gpu()
+    if reason is None and int(number or 0) >= torch.cuda.device_count():
+        reason = f"this machine has {torch.cuda.device_count()} of them"
+    if reason is not None:
+        raise ConfigError(
+            f'device="{device}" cannot be used: {reason}.',
+            hint='Use device="cpu"; telic doctor says more.',
+        )
+
+
+def why_no_gpu() -> str | None:
+    """Say why no GPU can be used; None if one can."""
+    if torch.version.cuda is None:
+        return "torch was installed without support for GPUs"
+    if not torch.cuda.is_available():
+        return "no NVIDIA GPU with a working driver was found"
+    return None

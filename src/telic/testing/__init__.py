@@ -12,9 +12,10 @@ pytest runs what the class inherits. It is the same for the parts that telic has
 """
 
 from telic.testing.contracts import EnvironmentContract, JudgeContract, ProposerContract
-from telic.testing.services import LauncherContract, ProviderContract
+from telic.testing.services import AuthorContract, LauncherContract, ProviderContract
 
 __all__ = [
+    "AuthorContract",
     "EnvironmentContract",
     "JudgeContract",
     "LauncherContract",

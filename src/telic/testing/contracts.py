@@ -105,10 +105,10 @@ def _actions(env: VecEnv, number: int) -> Tensor:
     """Return actions that differ from step to step and from row to row, the same every time."""
     rng = np.random.default_rng(number)
     if env.num_actions is not None:
-        return torch.from_numpy(rng.integers(env.num_actions, size=env.num_envs))
+        return torch.as_tensor(rng.integers(env.num_actions, size=env.num_envs))
     low, high = env.action_low.cpu().numpy(), env.action_high.cpu().numpy()
     drawn = rng.uniform(np.maximum(low, -1.0), np.minimum(high, 1.0), (env.num_envs, env.act_dim))
-    return torch.from_numpy(drawn.astype(np.float32)).to(env.device)
+    return torch.as_tensor(drawn.astype(np.float32), device=env.device)
 
 
 def _check_rows(rows: Tensor, shape: tuple[int, int]) -> None:
@@ -181,11 +181,9 @@ class ProposerContract:
 
     def test_equal_seeds_give_equal_proposals_and_others_do_not(self) -> None:
         first, again, other = (_ProposerTrial(self, seed=seed) for seed in (1, 1, 2))
-        for _ in range(3):
-            drafts = first.advance().drafts
-            assert drafts == again.advance().drafts
-            others = other.advance().drafts
-        assert drafts != others
+        drafts = [first.advance().drafts for _ in range(3)]
+        assert drafts == [again.advance().drafts for _ in range(3)]
+        assert drafts != [other.advance().drafts for _ in range(3)]
 
     def test_taken_up_from_the_log_it_goes_on_as_if_nothing_had_happened(self) -> None:
         whole = _ProposerTrial(self, seed=4)
@@ -268,14 +266,20 @@ def recorded_episode(env_id: str, steps: int) -> tuple[EnvSpec, Trajectory]:
     for number in range(max(steps, 1)):
         action = _actions(env, number)
         step = env.step(action)
-        facts = {"obs": obs, "action": action, "next_obs": step.final_obs}
-        facts |= {"env_reward": step.reward, "terminated": step.terminated}
-        facts |= {"truncated": step.truncated, **{name: step.info[name] for name in fields}}
-        for name, values in facts.items():
+        row = {"obs": obs, "action": action, "next_obs": step.final_obs}
+        row |= {"env_reward": step.reward, "terminated": step.terminated}
+        row |= {"truncated": step.truncated, **{name: step.info[name] for name in fields}}
+        for name, values in row.items():
             rows.setdefault(name, []).append(values[0].cpu().numpy())
         obs = step.obs
     env.close()
     spec, columns = env.spec, {name: np.stack(values)[:steps] for name, values in rows.items()}
-    names = {"obs_names": spec.obs_names, "action_names": spec.action_names}
-    names |= {"body_names": spec.body_names, "joint_names": spec.joint_names}
-    return spec, Trajectory(columns, TrajectoryFacts(env_id=env_id, dt_s=spec.dt_s, **names))
+    facts = TrajectoryFacts(
+        env_id=env_id,
+        dt_s=spec.dt_s,
+        obs_names=spec.obs_names,
+        action_names=spec.action_names,
+        body_names=spec.body_names,
+        joint_names=spec.joint_names,
+    )
+    return spec, Trajectory(columns, facts)

@@ -1,4 +1,4 @@
-"""What holds for model providers and launchers."""
+"""What holds for those who are asked to do something: authors, model providers and launchers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,87 @@ from typing import Any, ClassVar
 
 import pytest
 
+from telic.authors.author import Author, Brief
+from telic.authors.candidate import RewardCandidate, SessionIteration
+from telic.composer.compose import Composition
 from telic.core.config import Record
+from telic.envs import make
+from telic.envs.catalogue import describe
+from telic.judges.code import JudgeCode
 from telic.llm import CallLimits, Models, Provider, RawReply, Request
+from telic.rewards.load import load_reward
+from telic.rewards.probe import probe
+from telic.storage.files import write_json
+from telic.storage.layout import SessionFolder
 from telic.studies.launch.order import Launcher, Order
+from telic.testing.contracts import recorded_episode
 
 _ENOUGH_S = 20.0
+
+
+class AuthorContract:
+    """What every author of a session holds; see `telic.authors.author.Author`."""
+
+    intent: ClassVar[str] = "balance the pole"
+    env: ClassVar[str] = "InvertedPendulum-v5"
+
+    def make(self, brief: Brief) -> Author:
+        """Return the author that is tested."""
+        raise NotImplementedError
+
+    def test_what_it_reads_can_be_measured(self, tmp_path: Path) -> None:
+        wanted = self.make(self._brief(tmp_path)).read()
+        titles = [criterion.title for criterion in wanted.criteria]
+        assert titles and len(set(titles)) == len(titles)
+        assert any(criterion.weight > 0.0 for criterion in wanted.criteria)
+
+    def test_what_it_writes_is_a_reward_that_passes_its_probe(self, tmp_path: Path) -> None:
+        written = self._written(tmp_path)
+        env = make(self.env, num_envs=8, **written.env_args)
+        assert probe(load_reward(written.reward), env).mode
+        assert written.steps > 0
+        env.close()
+
+    def test_its_judge_can_judge_an_episode(self, tmp_path: Path) -> None:
+        spec, episode = recorded_episode(self.env, 20)
+        verdict = JudgeCode(self._written(tmp_path).judge)(episode, spec)
+        assert verdict.score is not None, verdict.reason
+
+    def test_it_revises_what_was_tried(self, tmp_path: Path) -> None:
+        brief = self._brief(tmp_path)
+        author, written = self.make(brief), self._written(tmp_path)
+        first = RewardCandidate(reward=written.reward, env_args=written.env_args, steps=1000)
+        path = brief.folder.iteration(1).candidate
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, first)
+        tried = SessionIteration(
+            number=1,
+            parent=None,
+            change="first try",
+            passed=False,
+            score=0.3,
+            variant=0,
+            best=None,
+            tags=("falls",),
+            members=(),
+            steps=1000,
+            training_s=1.0,
+            judging_s=1.0,
+        )
+        revision = author.revise([tried], ())
+        assert load_reward(revision.reward) and revision.steps > 0 and revision.change
+
+    def test_watching_nothing_gives_nothing(self, tmp_path: Path) -> None:
+        assert self.make(self._brief(tmp_path)).watch([], []) == []
+
+    def _brief(self, folder: Path) -> Brief:
+        session = SessionFolder(folder / "session")
+        session.path.mkdir(exist_ok=True)
+        return Brief(self.intent, self.env, describe(self.env), session, vision=False)
+
+    def _written(self, folder: Path) -> Composition:
+        author = self.make(self._brief(folder))
+        return author.write(author.read())
 
 
 class ContractAnswer(Record):

@@ -36,14 +36,14 @@ def train(
         setup.collector.start(stagger=setup.job.settings.stagger)
         progress = Progress(0, 0.0, None)
     recorder.begin(progress)
-    training = Training(setup, evaluator, recorder, should_stop, progress)
+    training = TrainingLoop(setup, evaluator, recorder, should_stop, progress)
     batch = progress.pending or training.collect()
     if setup.job.settings.overlap:
         return collect_ahead(training, batch)
     return take_turns(training, batch)
 
 
-def collect_ahead(training: Training, batch: Batch) -> bool:
+def collect_ahead(training: TrainingLoop, batch: Batch) -> bool:
     """The schedule of processors: a thread collects the next batch while we learn from this one."""
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="collect") as ahead:
         while not training.is_done:
@@ -62,7 +62,7 @@ def collect_ahead(training: Training, batch: Batch) -> bool:
     return True
 
 
-def take_turns(training: Training, batch: Batch) -> bool:
+def take_turns(training: TrainingLoop, batch: Batch) -> bool:
     """The schedule of a GPU, which collects the next batch while we write down how it went."""
     while not training.is_done:
         result = training.learn(batch)
@@ -105,7 +105,7 @@ class IterationResult(NamedTuple):
     stops: bool
 
 
-class Training:
+class TrainingLoop:
     """A training under way: its parts, and how far it is."""
 
     def __init__(

@@ -78,7 +78,7 @@ def _disk() -> Check:
 def _graphics_card() -> Check:
     import torch
 
-    from telic.sim.choose import why_no_gpu
+    from telic.sim.simulation import why_no_gpu
 
     reason = why_no_gpu()
     if reason is not None:

@@ -14,7 +14,7 @@ from telic.core.verb import verb
 from telic.errors import ConfigError, RefusedCode, RewardError
 from telic.rewards.library import LIBRARY, library_names
 from telic.sandbox.source import check_source
-from telic.sim.choose import require_gpu
+from telic.sim.simulation import require_gpu
 from telic.storage.layout import file_name
 from telic.training.job import MEMBER_FIELDS, Member, PpoSettings, RewardSource, TrainJob
 from telic.training.presets import for_device, share

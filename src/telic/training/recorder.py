@@ -36,7 +36,7 @@ from telic.training.ppo import LearningResult
 from telic.training.rollout import Batch
 from telic.training.setup import Setup
 
-_PROGRESS_EVERY_S = 0.5
+PROGRESS_EVERY_S = 0.5
 _INTERNAL = ("alive", "finite")
 
 
@@ -141,8 +141,8 @@ class Recorder:
             if self._boards:
                 self._boards[member].add_row(row)
             for finding in self._setup.health[member].watch(row, self.step / self.total_steps):
-                self._tell(member, finding)
-        if time.perf_counter() - self._last_progress > _PROGRESS_EVERY_S or before == 0:
+                self._report(member, finding)
+        if time.perf_counter() - self._last_progress > PROGRESS_EVERY_S or before == 0:
             self._progress(seconds, rate)
 
     def _rate(self, seconds: float) -> float | None:
@@ -188,7 +188,7 @@ class Recorder:
 
     # ------------------------------------------------------------------ findings
 
-    def _tell(self, member: int, finding: Finding) -> None:
+    def _report(self, member: int, finding: Finding) -> None:
         name = self.job.members[member].name
         self.emit(from_facts(TrainFinding, finding.model_dump(), member=name))
 
@@ -198,7 +198,7 @@ class Recorder:
             for member, health in enumerate(self._setup.health):
                 finding = health.inexact(self.step, kind, count)
                 if finding is not None:
-                    self._tell(member, finding)
+                    self._report(member, finding)
 
     def how(self) -> None:
         """Tell, once it is known, whether a GPU replays whole batches as recordings."""
@@ -223,7 +223,7 @@ class Recorder:
         }
         with replacing(path) as temporary:
             torch.save({**moment, "flat": setup.population.flat[member].cpu().clone()}, temporary)
-        self._tell(member, setup.health[member].not_finite(self.step, what, path.name))
+        self._report(member, setup.health[member].not_finite(self.step, what, path.name))
 
     # ------------------------------------------------------------------ evaluations
 

@@ -173,7 +173,7 @@ class LocalChannel:
         """Ask the caller."""
         return self._should_stop()
 
-    def beat(self, seconds: float, doing: str = "") -> None:
+    def heartbeat(self, seconds: float, doing: str = "") -> None:
         """Nobody watches a process from inside."""
 
 

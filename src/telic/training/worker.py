@@ -33,10 +33,10 @@ from telic.training.setup import (
     make_scoring,
 )
 
-_START_S = 120.0
+START_S = 120.0
 """seconds without a sign of life that are normal while the set-up is built"""
 _PROBE_S = 30.0
-_STEP_S = 120.0
+STEP_S = 120.0
 _COMPILE_S = 900.0
 
 
@@ -47,7 +47,7 @@ class Channel(Protocol):
         """Report an event, encoded."""
         ...
 
-    def beat(self, seconds: float, doing: str = "") -> None:
+    def heartbeat(self, seconds: float, doing: str = "") -> None:
         """Allow this long until the next sign of life; `doing` says in words what takes it."""
         ...
 
@@ -79,7 +79,7 @@ def run(prepared: Prepared, payload: dict[str, Any], channel: Channel) -> dict[s
 
 def open_gpu(job: TrainJob, channel: Channel) -> Environments:
     """Make the environments on a GPU and compile all that they may need."""
-    channel.beat(_COMPILE_S, "compiling for the GPU")
+    channel.heartbeat(_COMPILE_S, "compiling for the GPU")
     started = time.perf_counter()
     channel.send(_log(f"preparing the GPU for {job.env} (a minute or two the first time) ..."))
     torch.set_num_threads(1)
@@ -122,15 +122,15 @@ def _train_job(
     job: TrainJob, folder: RunFolder, channel: Channel, envs: Environments | None
 ) -> RunSummary:
     if envs is None:
-        channel.beat(_START_S)
+        channel.heartbeat(START_S)
         envs = open_gpu(job, channel) if is_gpu(job) else make_environments(job)
-    channel.beat(_START_S)
+    channel.heartbeat(START_S)
     if job.device == "cpu":
         torch.set_num_threads(1)  # the other processors simulate meanwhile
     seal = Seal()  # before foreign code is loaded: what it replaces later is noticed
     rewards = load_rewards(job)
     probes = probe_all(job, rewards, channel, envs.probe)
-    channel.beat(_START_S)
+    channel.heartbeat(START_S)
     setup = build(job, rewards, envs.training)
     unfit = warm_start(setup)
     if unfit:
@@ -150,7 +150,7 @@ def _train_job(
     def emit(event: Event) -> None:
         if isinstance(event, EvalDone):
             seal.check()
-        channel.beat(_STEP_S, doing)
+        channel.heartbeat(STEP_S, doing)
         channel.send(encode(event))
 
     recorder = Recorder(job, folder, emit, setup)
@@ -159,7 +159,7 @@ def _train_job(
         write_json(spec, _complete_spec(rewards[member.reward]))
 
     def should_stop() -> bool:
-        channel.beat(_STEP_S, doing)
+        channel.heartbeat(STEP_S, doing)
         return channel.should_stop() or folder.stop.exists()
 
     try:
@@ -202,11 +202,11 @@ def probe_all(
     job: TrainJob, rewards: list[Reward], channel: Channel, env: VecEnv
 ) -> list[dict[str, Any] | None]:
     """Probe every reward on a small environment, which is closed, before anything else is built."""
-    channel.beat(_PROBE_S)
+    channel.heartbeat(_PROBE_S)
     reports: list[dict[str, Any] | None] = []
     try:
         for source, reward in zip(job.rewards, rewards, strict=True):
-            channel.beat(_PROBE_S, f"probing the reward {source.name}")
+            channel.heartbeat(_PROBE_S, f"probing the reward {source.name}")
             report = probe(reward, env).model_dump(mode="json")
             channel.send(encode(from_facts(ProbeDone, report, reward=source.name)))
             reports.append(report)

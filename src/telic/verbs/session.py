@@ -92,10 +92,10 @@ def _exit_code(session: Session) -> int:
 @verb(RunRequest, examples=_EXAMPLES, exit_code=_exit_code)
 def run(request: RunRequest) -> Session:
     """Describe a behaviour; get a trained policy and the evidence that it does what you asked."""
-    from telic.sandbox.interpreters import kept
+    from telic.sandbox.interpreters import prewarmed
     from telic.session import WORKERS
 
-    with kept(WORKERS):
+    with prewarmed(WORKERS):
         from telic.session.api import run as run_session  # while the workers import, too
 
         return run_session(

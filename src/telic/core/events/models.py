@@ -9,7 +9,7 @@ from telic.core.events.base import Emitted
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelCall(Emitted):
+class _ModelCall(Emitted):
     """What all events of a call have."""
 
     role: str
@@ -31,7 +31,7 @@ class SentImage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelSent(ModelCall):
+class ModelSent(_ModelCall):
     """A question was sent."""
 
     NAME: ClassVar[str] = "model.sent"
@@ -53,7 +53,7 @@ class ModelSent(ModelCall):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelRetry(ModelCall):
+class ModelRetry(_ModelCall):
     """A call failed and is tried again."""
 
     NAME: ClassVar[str] = "model.retry"
@@ -81,7 +81,7 @@ class TokenCount:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelReply(ModelCall):
+class ModelReply(_ModelCall):
     """A valid answer is there."""
 
     NAME: ClassVar[str] = "model.reply"
@@ -101,7 +101,7 @@ class ModelReply(ModelCall):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelRejected(ModelCall):
+class ModelRejected(_ModelCall):
     """An answer was not valid; the model is told why."""
 
     NAME: ClassVar[str] = "model.rejected"
@@ -113,7 +113,7 @@ class ModelRejected(ModelCall):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelFailed(ModelCall):
+class ModelFailed(_ModelCall):
     """A question never got a valid answer."""
 
     NAME: ClassVar[str] = "model.failed"

@@ -56,7 +56,7 @@ def events_page() -> str:
         tree = ast.parse(inspect.getsource(module))
         classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
         shared = {node.name: node for node in classes}
-        for node in classes:
+        for node in (node for node in classes if not node.name.startswith("_")):
             on_disk = names.get(node.name, "")
             label = f"`{node.name}`" + (f", on disk `{on_disk}`" if on_disk else "")
             rows = [row for base in node.bases for row in _rows(shared.get(ast.unparse(base)))]

@@ -14,6 +14,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
+from telic.core.data import is_dict, is_row
 from telic.errors import MissingExtra, TelicError
 from telic.llm.keys import KEY_NAMES, find_key
 from telic.llm.names import CLOUD, Address
@@ -194,7 +195,8 @@ def _connect(address: Address, key: str | None) -> tuple[Any, Model]:
 
             router = OpenRouterProvider(api_key=key or _NO_KEY)
             return router, OpenRouterModel(address.model, provider=router)
-    return _connect_server(address, key)
+        case _:
+            return _connect_server(address, key)
 
 
 def _connect_server(address: Address, key: str | None) -> tuple[Any, Model]:
@@ -269,9 +271,9 @@ def _parameters(request: Request[Any], address: Address) -> ModelRequestParamete
 
 def has_open_dictionary(schema: Any) -> bool:
     """Say whether a schema has, anywhere, an object whose names are free, e.g. dict[str, float]."""
-    if isinstance(schema, list):
+    if is_row(schema):
         return any(map(has_open_dictionary, schema))
-    if not isinstance(schema, dict):
+    if not is_dict(schema):
         return False
     if schema.get("type") == "object" and schema.get("additionalProperties", False) is not False:
         return True

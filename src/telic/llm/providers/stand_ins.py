@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from pydantic import Field
 
@@ -67,14 +67,17 @@ class Scripted:
         return await _act(answer) if isinstance(answer, Fault) else _reply(answer)
 
     def _next(self, request: Request[Any]) -> ScriptedAnswer:
-        if isinstance(self._script, Mapping):
-            if request.role not in self._script:
-                raise UsageError(f"The script has no answer for the role {request.role}.")
-            answers = self._script[request.role]
-            return self._in_order(request.role, answers) if isinstance(answers, list) else answers
-        if isinstance(self._script, Sequence):
-            return self._in_order("", self._script)
-        return self._script(request)
+        script = self._script
+        if callable(script):
+            return script(request)
+        if not isinstance(script, Mapping):
+            return self._in_order("", script)
+        if request.role not in script:
+            raise UsageError(f"The script has no answer for the role {request.role}.")
+        answer: Any = script[request.role]
+        if isinstance(answer, list):
+            return self._in_order(request.role, cast("list[ScriptedAnswer]", answer))
+        return answer
 
     def _in_order(self, which: str, answers: Sequence[ScriptedAnswer]) -> ScriptedAnswer:
         used = self._used.get(which, 0)

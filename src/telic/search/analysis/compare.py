@@ -9,9 +9,14 @@ from typing import NamedTuple
 import numpy as np
 
 from telic.core.config import Record
-from telic.core.significance import holm as corrected
-from telic.core.significance import mann_whitney, probability_of_improvement, welch
-from telic.core.stats import bootstrap, interquartile_mean
+from telic.core.stats import (
+    bootstrap,
+    interquartile_mean,
+    mann_whitney,
+    probability_of_improvement,
+    welch,
+)
+from telic.core.stats import holm as corrected
 from telic.errors import ConfigError, Refused, UnknownName
 from telic.search.analysis.curves import curve, draw_curves
 from telic.search.analysis.tables import Table, write_tables

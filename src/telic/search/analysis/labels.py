@@ -111,7 +111,7 @@ def label_pairs(result: Result, cases: int) -> list[LabelPair]:
             f"No policy of {result.folder.name} has a worst episode that stands out.",
             hint="Name a search whose candidates were tried on several episodes each.",
         )
-    places = np.unique(np.linspace(0, len(vivid) - 1, cases).astype(int))
+    places: list[int] = np.unique(np.linspace(0, len(vivid) - 1, cases).astype(int)).tolist()
     return [_pair(result.plan.of_run(vivid[place][0]), *vivid[place]) for place in places]
 
 

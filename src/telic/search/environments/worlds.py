@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from telic.core.data import is_dict
 from telic.search.environments.task import Flags, Floats, Seeds, StepResult, uniform
 
 _GRAVITY, _FORCE, _DT = 9.8, 10.0, 0.02
@@ -278,7 +279,7 @@ class Physics:
     def step(self, action: NDArray[Any]) -> StepResult:
         """Make one control step."""
         self._action[self._rows] = action
-        moved = self._env.step(self._torch.from_numpy(self._action))
+        moved = self._env.step(self._torch.as_tensor(self._action))
         rows = self._rows
         fallen = np.zeros(len(rows), bool)
         if self._can_fall:
@@ -293,7 +294,7 @@ class Physics:
             state, chosen = self._env.state_dict(), self._rows
             self._use(len(rows))
             spare = self._env.num_envs - len(rows)
-            chosen = self._torch.from_numpy(np.concatenate((chosen, chosen[:1].repeat(spare))))
+            chosen = self._torch.as_tensor(np.concatenate((chosen, chosen[:1].repeat(spare))))
             self._env.load_state_dict(_sliced(state, chosen))
 
     def _use(self, count: int) -> None:
@@ -316,6 +317,6 @@ def _size(count: int) -> int:
 
 def _sliced(state: Any, rows: Any) -> Any:
     """Return an environment's state with some of its rows."""
-    if isinstance(state, dict):
-        return {name: _sliced(item, rows) for name, item in state.items()}
+    if is_dict(state):
+        return {name: _sliced(part, rows) for name, part in state.items()}
     return state[rows] if hasattr(state, "dtype") else state

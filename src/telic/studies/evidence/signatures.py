@@ -287,7 +287,7 @@ def _same(one: Sequence[float], other: Sequence[float]) -> bool:
     """Tell whether a rank test sees no difference between two samples."""
     import numpy as np
 
-    from telic.core.significance import mann_whitney
+    from telic.core.stats import mann_whitney
 
     p = mann_whitney(np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64))
     return p is None or p > 0.2

@@ -109,15 +109,15 @@ def difference(
     """
     import numpy as np
 
-    from telic.core import significance
+    from telic.core import stats
 
     x, y = _per_unit(ours), _per_unit(theirs)
     a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     has_pairs = common_units and len(x) == len(y)
     agreement = correlation(x, y) if has_pairs else None
-    is_counted = has_pairs and len(x) > 1 and significance.is_one_gap(a, b)
+    is_counted = has_pairs and len(x) > 1 and stats.is_one_gap(a, b)
     is_paired = is_counted or (agreement is not None and agreement > _PAIRED_ABOVE)
-    test = significance.paired_greater if is_paired else significance.welch_greater
+    test = stats.paired_greater if is_paired else stats.welch_greater
     in_pairs = resample_pairs or is_counted
     return Difference(
         delta=(iqm(ours) or 0.0) - (iqm(theirs) or 0.0),
@@ -125,17 +125,17 @@ def difference(
         p=test(a, b),
         is_paired=is_paired,
         is_counted=is_counted,
-        rank_p=significance.mann_whitney_greater(a, b),
-        poi=_share_above(a, b) if in_pairs else significance.probability_of_improvement(a, b),
+        rank_p=stats.mann_whitney_greater(a, b),
+        poi=_share_above(a, b) if in_pairs else stats.probability_of_improvement(a, b),
         sigma=pooled(x, y),
     )
 
 
 def holm(values: Sequence[float | None]) -> list[float | None]:
     """Return p values with Holm's correction over all that are known."""
-    from telic.core import significance
+    from telic.core import stats
 
-    return significance.holm(values)
+    return stats.holm(values)
 
 
 def smallest_effect(

@@ -18,8 +18,7 @@ from telic.report.charts import ChartLine, LineChart, Point
 from telic.report.markdown import render_markdown
 from telic.report.svg import picture
 from telic.storage.scalars import downsample
-from telic.training.export.assets import asset_licence
-from telic.training.export.evidence import Evidence, Json
+from telic.training.export.evidence import Evidence, Json, asset_licence
 
 MISSING = "not measured"
 _CURVE_POINTS = 300

@@ -12,18 +12,25 @@ import numpy as np
 from telic.errors import MissingExtra, TelicError, UsageError
 from telic.storage.files import plain, replacing
 from telic.training.export import run_policy
-from telic.training.export.arrays import Array, PolicyArrays
+from telic.training.population import CLIP
 
 if TYPE_CHECKING:
+    import onnx
+
     from telic.training.policy import Policy
 
+Array = np.ndarray
+Act = Callable[..., Any]
+"""(obs, memory or None) -> action"""
 TOLERANCE = 1e-5
 """largest deviation from the torch policy, in units of half the action range"""
 _SIGMAS = 6.0
+_EPSILON = float(np.finfo(np.float32).eps) / 2.0
 _TINY = float(np.finfo(np.float32).tiny)
-
-Act = Callable[..., Any]
-"""(obs, memory or None) -> action"""
+OPSET = 18
+_IR_VERSION = 8
+"""the oldest format that opset 18 allows: readable by the most runtimes"""
+_OPERATORS = {"tanh": "Tanh", "relu": "Relu", "elu": "Elu"}
 
 
 class Format(NamedTuple):
@@ -131,7 +138,6 @@ def _as_text(facts: dict[str, Any]) -> dict[str, str]:
 
 
 def _write_onnx(arrays: PolicyArrays, policy: Policy, path: Path, facts: dict[str, Any]) -> None:
-    from telic.training.export.onnx_graph import build_onnx
 
     model = build_onnx(arrays, policy.obs_dim, policy.memory_size, _as_text(facts))
     path.write_bytes(model.SerializeToString())
@@ -186,3 +192,155 @@ _FORMATS = {
     ".ts": Format(_write_torchscript, _load_torchscript),
     ".npz": Format(_write_numpy, run_policy.load_numpy),
 }
+
+# ---------------------------------------------------------------------------- plain arrays
+
+
+class Range(NamedTuple):
+    """The action range: middle + half * x for x in [-1, 1]."""
+
+    middle: Array  # (A,)
+    half: Array  # (A,)
+
+
+class Outputs(NamedTuple):
+    """What a network gives, (N, outputs) in float64."""
+
+    values: Array
+    rounding: Array
+    """the error to expect of float32 arithmetic, one standard deviation"""
+
+
+class PolicyArrays(NamedTuple):
+    """Normaliser, layers and action range of one policy, float32.
+
+    x = clip((inputs - shift) * scale, -limit, limit), then the layers with the activation between
+    them, then the action range, or the index of the largest output where actions are discrete.
+    """
+
+    shift: Array  # (d,)
+    scale: Array  # (d,)
+    limit: float
+    layers: list[tuple[Array, Array]]  # weight (in, out) and bias (out,)
+    activation: str
+    range: Range | None  # None: discrete
+
+    @classmethod
+    def of(cls, policy: Policy) -> PolicyArrays:
+        """Read a policy's numbers."""
+        actor, seen = policy.actor, policy.shape.actor_inputs
+        scale = actor.scaling.scale[0, 0, :seen]
+        if actor.mask is not None:
+            # What the policy may not see is multiplied by zero: the same as a scale of zero.
+            scale = scale * actor.mask[0, 0]
+        span = None
+        if not policy.shape.discrete:
+            middle, half = (policy.high + policy.low) / 2.0, (policy.high - policy.low) / 2.0
+            span = Range(middle.numpy(), half.numpy())
+        return cls(
+            actor.scaling.shift[0, 0, :seen].numpy(),
+            scale.numpy(),
+            CLIP,
+            [(layer.weight[0].numpy(), layer.bias[0, 0].numpy()) for layer in actor.views.actor],
+            policy.shape.activation,
+            span,
+        )
+
+    def outputs(self, inputs: Array) -> Outputs:
+        """Return what the network gives for inputs (N, d), before action range or choice."""
+        x = np.clip((inputs.astype(np.float64) - self.shift) * self.scale, -self.limit, self.limit)
+        variance = np.zeros_like(x)
+        for index, (weight, bias) in enumerate(self.layers):
+            if index:
+                x = _ACTIVATIONS[self.activation](x)  # none is steeper than 1: errors do not grow
+            squares = weight.astype(np.float64) ** 2
+            # Adding up n products in float32 errs by about eps * sqrt(n * sum of their squares).
+            variance = (variance + len(weight) * _EPSILON**2 * x**2) @ squares
+            x = x @ weight.astype(np.float64) + bias
+        return Outputs(x, np.sqrt(variance))
+
+
+_ACTIVATIONS = {
+    "tanh": np.tanh,
+    "relu": lambda x: np.maximum(x, 0.0),
+    "elu": lambda x: np.where(x > 0.0, x, np.expm1(np.minimum(x, 0.0))),
+}
+
+# ---------------------------------------------------------------------------- the ONNX graph
+# Built directly: a dozen nodes need no exporter.
+
+
+class _Graph:
+    """Nodes in order; each takes the previous one's output first."""
+
+    def __init__(self, start: str) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[onnx.TensorProto] = []
+        self.last = start
+
+    def constant(self, name: str, value: np.ndarray | float) -> str:
+        from onnx import numpy_helper
+
+        self.constants.append(numpy_helper.from_array(np.asarray(value, dtype=np.float32), name))
+        return name
+
+    def add(
+        self, operator: str, *inputs: str, output: str | None = None, **attributes: Any
+    ) -> None:
+        from onnx import helper
+
+        result = output or f"{operator.lower()}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(operator, [self.last, *inputs], [result], **attributes))
+        self.last = result
+
+
+def build_onnx(
+    arrays: PolicyArrays, obs_dim: int, memory_size: int, facts: Mapping[str, str]
+) -> onnx.ModelProto:
+    """Return the checked model: inputs "obs" (and "memory"), output "action", batch size free."""
+    try:
+        from onnx import TensorProto, checker, helper
+    except ImportError:
+        raise MissingExtra("onnx", "export", "Writing a policy as ONNX") from None
+
+    def batch(name: str, kind: int, *sizes: int) -> onnx.ValueInfoProto:
+        return helper.make_tensor_value_info(name, kind, ["batch", *sizes])
+
+    inputs = [batch("obs", TensorProto.FLOAT, obs_dim)]
+    graph = _Graph("obs")
+    if memory_size:
+        inputs.append(batch("memory", TensorProto.FLOAT, memory_size))
+        graph.add("Concat", "memory", axis=1)
+    _network(graph, arrays)
+    if arrays.range is None:
+        graph.add("ArgMax", output="action", axis=1, keepdims=0)
+        output = batch("action", TensorProto.INT64)
+    else:
+        graph.add("Clip", graph.constant("minus_one", -1.0), graph.constant("one", 1.0))
+        graph.add("Mul", graph.constant("action_half", arrays.range.half))
+        graph.add("Add", graph.constant("action_middle", arrays.range.middle), output="action")
+        output = batch("action", TensorProto.FLOAT, len(arrays.range.half))
+    model = helper.make_model(
+        helper.make_graph(graph.nodes, "policy", inputs, [output], graph.constants),
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=_IR_VERSION,
+        producer_name="telic",
+        producer_version=facts.get("telic", ""),
+    )
+    helper.set_model_props(model, dict(facts))
+    checker.check_model(model, full_check=True)
+    return model
+
+
+def _network(graph: _Graph, arrays: PolicyArrays) -> None:
+    """Add the normaliser and the layers."""
+    graph.add("Sub", graph.constant("shift", arrays.shift))
+    graph.add("Mul", graph.constant("scale", arrays.scale))
+    limit = graph.constant("limit", arrays.limit)
+    graph.add("Clip", graph.constant("minus_limit", -arrays.limit), limit)
+    last = len(arrays.layers) - 1
+    for index, (weight, bias) in enumerate(arrays.layers):
+        names = graph.constant(f"weight_{index}", weight), graph.constant(f"bias_{index}", bias)
+        graph.add("Gemm", *names)
+        if index < last:
+            graph.add(_OPERATORS[arrays.activation])

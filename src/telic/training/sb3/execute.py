@@ -85,7 +85,7 @@ def execute_sb3(
 
 def with_defaults(job: TrainJob) -> TrainJob:
     """Return the job with SB3's own default settings for every member."""
-    from telic.training.sb3.policy import DEFAULTS
+    from telic.training.sb3.conversion import DEFAULTS
 
     members = [each.model_copy(update={"settings": DEFAULTS}) for each in job.members]
     return TrainJob.parse({**job.model_dump(), "members": [each.model_dump() for each in members]})

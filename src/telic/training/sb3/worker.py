@@ -11,26 +11,39 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
 
-from telic.core.events import Event, LogMessage, TrainEnd, encode, from_facts
+from telic.core.events import Event, LogMessage, TrainEnd, TrainStart, encode, from_facts
 from telic.storage.files import read_record, replacing, write_json
 from telic.storage.layout import RunFolder
 from telic.training.evaluate import Evaluator
+from telic.training.health import Finding
 from telic.training.job import TrainJob
-from telic.training.recorder import MemberSummary, RunSummary, summarise
-from telic.training.sb3.env import BatchedEnv, NotFiniteError
-from telic.training.sb3.policy import adopt, normalised, not_honoured, ppo_arguments
-from telic.training.sb3.record import Sb3Recorder
-from telic.training.setup import (
-    PROBE_ENVS,
-    Setup,
-    build,
-    load_rewards,
-    make_env,
-    make_scoring,
+from telic.training.recorder import (
+    PROGRESS_EVERY_S,
+    MemberSummary,
+    Recorder,
+    RunSummary,
+    summarise,
 )
-from telic.training.worker import _START_S, _STEP_S, Channel, probe_all
+from telic.training.sb3.conversion import (
+    BatchedEnv,
+    NotFiniteError,
+    adopt,
+    normalised,
+    not_honoured,
+    ppo_arguments,
+)
+from telic.training.setup import PROBE_ENVS, Setup, build, load_rewards, make_env, make_scoring
+from telic.training.worker import START_S, STEP_S, Channel, probe_all
 
 ALGORITHM = f"Stable-Baselines3 {stable_baselines3.__version__} PPO"
+_COLUMNS = {
+    "policy_loss": "train/policy_gradient_loss",
+    "value_loss": "train/value_loss",
+    "approx_kl": "train/approx_kl",
+    "clip_fraction": "train/clip_fraction",
+    "explained_variance": "train/explained_variance",
+    "learning_rate": "train/learning_rate",
+}
 
 
 def prepare(payload: dict[str, Any], channel: Channel) -> TrainJob:
@@ -48,7 +61,7 @@ def train_members(
     job: TrainJob, folder: RunFolder, channel: Channel, *, native: bool
 ) -> RunSummary:
     """Do the whole job in this process; after every member the summary is up to date."""
-    channel.beat(_START_S)
+    channel.heartbeat(START_S)
     rewards = load_rewards(job)
     probes = probe_all(job, rewards, channel, make_env(job, PROBE_ENVS, [0]))
     missing = not_honoured(job.settings)
@@ -57,7 +70,7 @@ def train_members(
         channel.send(encode(LogMessage(message=text)))
     parts: list[RunSummary] = []
     for index, member in enumerate(job.members):
-        channel.beat(_START_S)
+        channel.heartbeat(START_S)
         solo = _solo(job, index)
         reward = rewards[member.reward]
         write_json(folder.member(member.config, member.seed).reward_spec, reward.spec)
@@ -126,7 +139,7 @@ class _Trainer:
         self._start = self.learning_since = time.perf_counter()
 
     def _emit(self, event: Event) -> None:
-        self.channel.beat(_STEP_S)
+        self.channel.heartbeat(STEP_S)
         self.channel.send(encode(event))
 
     def train(self, probe: dict[str, Any] | None) -> RunSummary:
@@ -168,7 +181,7 @@ class _Trainer:
         self.env.ended = 0
         if self.iteration in self._evaluate_after:
             self._evaluate()
-        self.channel.beat(_STEP_S)
+        self.channel.heartbeat(STEP_S)
         self.stopped = self.iteration < self.setup.job.iterations and self._asked_to_stop()
 
     def _asked_to_stop(self) -> bool:
@@ -235,3 +248,64 @@ def combine(job: TrainJob, folder: RunFolder, parts: list[RunSummary]) -> RunSum
         best_return=best.best_return if best else None,
         members=[name for part in parts for name in part.members],
     )
+
+
+class Sb3Recorder(Recorder):
+    """Writes what Stable-Baselines3 logs under the names our trainer uses."""
+
+    def start(self) -> None:
+        """Tell that the member begins."""
+        self.emit(
+            TrainStart(
+                run=self.run.name,
+                members=tuple(member.name for member in self.job.members),
+                step=0,
+                total_steps=self.total_steps,
+                device="cpu",
+                resumed=False,
+            )
+        )
+
+    def row(
+        self,
+        iteration: int,
+        logged: dict[str, Any],
+        std: float | None,
+        ended: int,
+        seconds: float,
+        learning: float,
+    ) -> None:
+        """Write the row of one update; `logged` is what Stable-Baselines3's logger holds."""
+        self.seconds = seconds
+        self.step = iteration * self.job.settings.batch_size
+        rate = self._rate(seconds)
+        entropy = logged.get("train/entropy_loss")
+        row = {
+            "global_step": self.step,
+            "iteration": iteration,
+            **{name: _number(logged.get(key)) for name, key in _COLUMNS.items()},
+            "entropy": None if entropy is None else -float(entropy),
+            "policy_std": std,
+            **self._episodes(0, ended),
+            "sps": rate,
+            "elapsed_time": seconds,
+            "train_time": learning,
+        }
+        self._scalars[0].append(row)
+        for board in self._boards:
+            board.add_row(row)
+        for finding in self._setup.health[0].watch(row, self.step / self.total_steps):
+            self._report(0, finding)
+        if iteration == 1 or time.perf_counter() - self._last_progress > PROGRESS_EVERY_S:
+            self._progress(seconds, rate)
+
+    def ended_badly(self, what: str) -> None:
+        """Tell why the member stopped."""
+        text = f"{what} became NaN or infinite; this member stopped."
+        finding = Finding(name="not_finite", message=text, values={}, step=self.step)
+        self._setup.health[0].findings.append(finding)
+        self._report(0, finding)
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from telic.core import significance
+from telic.core import stats
 
 RNG = np.random.default_rng(5)
 PAIRS = [(RNG.normal(0, 1, n), RNG.normal(0.4, 2, m)) for n, m in ((2, 2), (5, 5), (3, 9), (10, 7))]
@@ -16,24 +16,24 @@ PAIRS = [(RNG.normal(0, 1, n), RNG.normal(0.4, 2, m)) for n, m in ((2, 2), (5, 5
 def test_welch_is_scipys(a, b):
     two = scipy.stats.ttest_ind(a, b, equal_var=False)
     one = scipy.stats.ttest_ind(a, b, equal_var=False, alternative="greater")
-    assert significance.welch(a, b) == pytest.approx(two.pvalue, abs=1e-10)
-    assert significance.welch_greater(a, b) == pytest.approx(one.pvalue, abs=1e-10)
+    assert stats.welch(a, b) == pytest.approx(two.pvalue, abs=1e-10)
+    assert stats.welch_greater(a, b) == pytest.approx(one.pvalue, abs=1e-10)
 
 
 def test_the_paired_test_is_scipys():
     a, b = RNG.normal(1, 1, 6), RNG.normal(0, 1, 6)
     wanted = scipy.stats.ttest_rel(a, b, alternative="greater").pvalue
-    assert significance.paired_greater(a, b) == pytest.approx(wanted, abs=1e-10)
+    assert stats.paired_greater(a, b) == pytest.approx(wanted, abs=1e-10)
     signs = scipy.stats.binomtest(6, 6, alternative="greater").pvalue
-    assert significance.paired_greater(a, a - 1) == signs, "no spread: the signs are counted"
-    assert significance.paired_greater(a, a + 1) == 1.0
-    assert significance.paired_greater(a, a) is None
+    assert stats.paired_greater(a, a - 1) == signs, "no spread: the signs are counted"
+    assert stats.paired_greater(a, a + 1) == 1.0
+    assert stats.paired_greater(a, a) is None
 
 
 @pytest.mark.parametrize(("a", "b"), PAIRS)
 def test_the_exact_rank_test_is_scipys(a, b):
     wanted = scipy.stats.mannwhitneyu(a, b, alternative="greater", method="exact").pvalue
-    assert significance.mann_whitney_greater(a, b) == pytest.approx(wanted, abs=1e-12)
+    assert stats.mann_whitney_greater(a, b) == pytest.approx(wanted, abs=1e-12)
 
 
 def test_the_exact_rank_test_counts_ties():
@@ -42,20 +42,20 @@ def test_the_exact_rank_test_counts_ties():
     ranks = scipy.stats.rankdata(pool)
     sums = [sum(ranks[list(chosen)]) for chosen in combinations(range(7), 4)]
     wanted = np.mean([each >= ranks[:4].sum() for each in sums])
-    assert significance.mann_whitney_greater(a, b) == pytest.approx(wanted)
+    assert stats.mann_whitney_greater(a, b) == pytest.approx(wanted)
 
 
 def test_three_against_three_cannot_go_below_a_twentieth():
-    best = significance.mann_whitney_greater(np.array([4.0, 5, 6]), np.array([1.0, 2, 3]))
+    best = stats.mann_whitney_greater(np.array([4.0, 5, 6]), np.array([1.0, 2, 3]))
     assert best == pytest.approx(1 / 20)
-    assert significance.mann_whitney_greater(np.ones(3), np.ones(3)) is None
+    assert stats.mann_whitney_greater(np.ones(3), np.ones(3)) is None
 
 
 def test_long_lists_use_the_normal_approximation():
     a, b = RNG.normal(0.3, 1, 60), RNG.normal(0, 1, 60)
     wanted = scipy.stats.mannwhitneyu(a, b, alternative="greater", method="asymptotic").pvalue
-    assert significance.mann_whitney_greater(a, b) == pytest.approx(wanted, abs=1e-9)
+    assert stats.mann_whitney_greater(a, b) == pytest.approx(wanted, abs=1e-9)
 
 
 def test_holm_leaves_out_what_is_unknown():
-    assert significance.holm([0.01, None, 0.04, 0.03]) == pytest.approx([0.03, None, 0.06, 0.06])
+    assert stats.holm([0.01, None, 0.04, 0.03]) == pytest.approx([0.03, None, 0.06, 0.06])

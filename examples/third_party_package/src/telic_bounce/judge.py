@@ -1,0 +1,20 @@
+"""patient: an episode is good when it lasts."""
+
+from telic import score
+from telic.judges.criteria import total
+from telic.judges.verdict import judged, unknown
+
+
+class Patient:
+    """Scores the length of an episode, whatever was asked for."""
+
+    def __init__(self, intent, spec):
+        self._enough_s = 100 * (spec.dt_s or 1.0)
+
+    def __call__(self, trajectory, spec):
+        """Return a verdict; nothing to judge is unknown, not bad."""
+        if len(trajectory) == 0:
+            return unknown("code", "the episode has no steps")
+        lasted = len(trajectory) * (spec.dt_s or 1.0)
+        leaf = score("lasts", lasted, zero=0.0, goal=self._enough_s, unit="s", tag="ends_early")
+        return judged([leaf], total([leaf]))
