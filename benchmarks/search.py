@@ -21,7 +21,7 @@ import gymnasium
 import numpy as np
 from published import BEST_REWARD, MEAN_REWARD
 
-from telic.search.analysis.tables import Table, markdown
+from telic.search.analysis.tables import ResultTable, markdown
 from telic.search.api import search
 from telic.search.environments.catalogue import TASKS, find_task
 from telic.search.folder import list_searches
@@ -123,7 +123,7 @@ def table(folder, envs, seeds, episodes):
         *("R2PO best", "R2PO mean", "expected", "met", "minutes"),
     ]
     title = f"{seeds} seeds of {episodes} episodes, fresh best ± standard deviation over seeds"
-    text = markdown(Table(title, columns, rows))
+    text = markdown(ResultTable(title, columns, rows))
     write_text(folder / "table.md", text)
     print(f"\n{text}")
 

@@ -75,7 +75,7 @@ def every_block(folder: Path) -> tuple[doc.Block, ...]:
         doc.Hero("43%", EVIL, EVIL),
         doc.Items(INLINE),
         doc.Items(((doc.Tick(False), EVIL),), "checks"),
-        doc.DataTable((EVIL, "b"), [(EVIL, stack), INLINE[:2]], EVIL),
+        doc.Table((EVIL, "b"), [(EVIL, stack), INLINE[:2]], EVIL),
         doc.FactSheet([(EVIL, EVIL)], "glance"),
         doc.Code(f"{EVIL}\n```", "python", EVIL),
         doc.ShellLine(EVIL),

@@ -12,11 +12,11 @@ from telic.llm import Budget, Models, Scripted
 from telic.search.analysis import labels, revisions
 from telic.search.analysis.compare import compare_pair, compare_searches, holm, write_comparison
 from telic.search.analysis.curves import curve, draw_curves
-from telic.search.analysis.tables import Table, comma_separated, latex, markdown, picture
+from telic.search.analysis.tables import ResultTable, comma_separated, latex, markdown, picture
 from telic.search.api import search
 from telic.search.environments.catalogue import TASKS
-from telic.search.page import page_data, project, write_page
 from telic.search.records import NO_MODEL, PolicyCandidate, TrialEpisodes
+from telic.search.report import page_data, project, write_page
 from telic.search.results import load
 
 _MANY = {"gate": "off", "rollouts": 2, "confirm": 0}
@@ -111,7 +111,7 @@ class _Point:
 
 
 def test_tables_keep_missing_numbers_missing():
-    table = Table("a_b", ["x|y", "z"], [("50 %", None), ("b", 0.123456)])
+    table = ResultTable("a_b", ["x|y", "z"], [("50 %", None), ("b", 0.123456)])
     assert "| 50 % | – |" in markdown(table) and r"x\|y" in markdown(table)
     assert comma_separated(table) == "x|y,z\n50 %,\nb,0.123456\n"
     assert r"a\_b" in latex(table) and r"50 \% & --" in latex(table)
@@ -247,7 +247,7 @@ def test_the_page_plays_each_runs_own_policies(tmp_path):
 
 
 def test_explanations_cannot_end_the_script(runs_dir, tmp_path, monkeypatch):
-    monkeypatch.setattr("telic.search.page.page_data", lambda result: {"why": "</script><b>"})
+    monkeypatch.setattr("telic.search.report.page_data", lambda result: {"why": "</script><b>"})
     text = write_page(read(runs_dir, "cma"), tmp_path / "page.html").read_text()
     assert "</script><b>" not in text and "<\\/script>" in text
 

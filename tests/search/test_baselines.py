@@ -6,8 +6,8 @@ from telic.errors import ConfigError, UnknownName, UsageError
 from telic.search.analysis.compare import compare_searches
 from telic.search.api import search
 from telic.search.folder import SearchRunFolder
-from telic.search.page import write_page
 from telic.search.records import NO_MODEL
+from telic.search.report import write_page
 from telic.search.results import load
 
 pytest.importorskip("sb3_contrib")

@@ -126,7 +126,7 @@ def _known(result: CaseResult) -> list[doc.Block]:
             )
             for criterion in result.criteria
         ]
-        blocks.append(doc.DataTable(("criterion", "measured", "credit"), rows))
+        blocks.append(doc.Table(("criterion", "measured", "credit"), rows))
     if result.checks:
         parts = ", ".join(f"{title} {percent(share)}" for title, share in result.checks.items())
         blocks.append(doc.Text(f"checked by the suite: {parts}", "note"))

@@ -127,7 +127,7 @@ Cell = Words | Stack
 
 
 @dataclass(frozen=True, slots=True)
-class DataTable:
+class Table:
     """Rows of cells under the names of their columns."""
 
     heads: Sequence[str]
@@ -253,7 +253,7 @@ Block = (
     | Callout
     | Hero
     | Items
-    | DataTable
+    | Table
     | FactSheet
     | Code
     | ShellLine

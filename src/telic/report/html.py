@@ -100,7 +100,7 @@ class _Page:
                 return tag("div", figure, tag("div", lead, note), class_="hero")
             case doc.Items():
                 return _items(block)
-            case doc.DataTable():
+            case doc.Table():
                 return _table(block)
             case doc.FactSheet():
                 rows = (
@@ -243,7 +243,7 @@ def _items(items: doc.Items) -> Markup:
     return tag("ul", *(tag("li", line(said)) for said in items.lines), class_=items.kind or None)
 
 
-def _table(table: doc.DataTable) -> Markup:
+def _table(table: doc.Table) -> Markup:
     """Return a table that turns into cards on a narrow screen: cells know their column's name."""
     caption = tag("caption", table.title) if table.title else None
     head = tag("thead", tag("tr", *(tag("th", name, scope="col") for name in table.heads)))

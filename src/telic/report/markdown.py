@@ -35,6 +35,11 @@ def render_markdown(report: doc.Report, folder: Path) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def render_block(block: doc.Block, folder: Path = Path()) -> str:
+    """Return one block as Markdown."""
+    return "\n\n".join(filter(None, _block(block, folder)))
+
+
 def _section(section: doc.Section, folder: Path) -> Iterator[str]:
     if section.title:
         place = "" if section.number is None else f"{section.number}. "
@@ -62,7 +67,7 @@ def _block(block: doc.Block, folder: Path) -> Iterator[str]:
             yield words(block.note)
         case doc.Items():
             yield "\n".join(f"- {line}" for line in _lines(block))
-        case doc.DataTable():
+        case doc.Table():
             yield f"**{plain(block.title)}**" if block.title else ""
             yield _table(block.heads, block.rows)
         case doc.FactSheet():

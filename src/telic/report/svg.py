@@ -16,6 +16,7 @@ from telic.report.charts import (
     Gauge,
     LineChart,
     Node,
+    Point,
     Row,
     RowChart,
     Shares,
@@ -104,6 +105,7 @@ def svg(width: float, height: float, label: str, /, *parts: object, **kind: obje
 def draw_lines(chart: LineChart, frame: _Frame) -> Markup:
     """Return axes and lines, without the picture around them."""
     points = [point for line in chart.lines for point in (*line.points, *line.marks)]
+    points = points or [Point(0.0, 0.0, 0.0, 1.0)]  # axes without lines
     xs = [point.x for point in points] + ([0.0] if chart.from_zero else [])
     ys = [y for point in points for y in (point.low, point.high)]
     across, up = ticks(min(xs), max(xs), 5), ticks(min(ys), max(ys), 4)

@@ -29,7 +29,7 @@ def render_terminal(report: doc.Report) -> RenderableType:
     return Group(*parts)
 
 
-def table(table: doc.DataTable) -> Table:
+def table(table: doc.Table) -> Table:
     """Return a table without lines; columns of numbers go to the right."""
     title = Styled(table.title, "bold") if table.title else None
     out = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
@@ -68,7 +68,7 @@ def _block(block: doc.Block) -> Iterator[RenderableType]:
             yield _words(block.note, "dim")
         case doc.Items():
             yield from _lines(block, "• ")
-        case doc.DataTable():
+        case doc.Table():
             yield table(block)
         case doc.FactSheet():
             yield _facts(block.rows)

@@ -199,7 +199,7 @@ class SearchMap(NamedTuple):
 @verb(MapRequest)
 def page(request: MapRequest) -> SearchMap:
     """Write the map of tried policies: score, explanation and animation of each, as one file."""
-    from telic.search.page import write_page
+    from telic.search.report import write_page
     from telic.search.results import load
 
     return SearchMap(str(write_page(load(Path(request.runs_dir), request.name), request.out)))

@@ -302,7 +302,7 @@ def report(request: ReportRequest) -> ReportPlace:
     """Write the report of a session, a search or a study, and say where it is."""
     thing = request.find("session", "search", "study")
     if thing.kind == "search":
-        from telic.search.page import write_page
+        from telic.search.report import write_page
         from telic.search.results import load
 
         return ReportPlace(None, str(write_page(load(thing.path.parent, thing.path.name))))

@@ -19,7 +19,7 @@ from telic.core.stats import (
 from telic.core.stats import holm as corrected
 from telic.errors import ConfigError, Refused, UnknownName
 from telic.search.analysis.curves import curve, draw_curves
-from telic.search.analysis.tables import Table, write_tables
+from telic.search.analysis.tables import ResultTable, write_tables
 from telic.search.answers import SCRIPTED
 from telic.search.records import SearchRunSummary
 from telic.search.results import Result
@@ -108,7 +108,7 @@ class SearchComparison(NamedTuple):
     """A comparison, its tables, and the searches behind it."""
 
     report: ComparisonReport
-    tables: list[Table]
+    tables: list[ResultTable]
     results: list[Result]
 
 
@@ -211,18 +211,18 @@ def _line(result: Result, metric: str) -> MethodLine:
     )
 
 
-def _tables(report: ComparisonReport, results: Sequence[Result]) -> list[Table]:
-    main = Table(
+def _tables(report: ComparisonReport, results: Sequence[Result]) -> list[ResultTable]:
+    main = ResultTable(
         f"{report.metric}, over runs" + (" (terms differ)" if report.differences else ""),
         ["env", "method", "runs", "mean", "std", "95 % low", "95 % high", "middle half"],
         [(e.env, e.label, e.runs, e.mean, e.std, e.low, e.high, e.middle) for e in report.lines],
     )
-    every = Table(
+    every = ResultTable(
         "all metrics, means over runs",
         ["env", "method", *METRICS, "episodes to good", "steps", "calls"],
         [_every(result) for result in results],
     )
-    tests = Table(
+    tests = ResultTable(
         f"{report.metric}: the first method against the others",
         [
             "first",

@@ -10,12 +10,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from telic.core.text import number
+from telic.report import document as doc
+from telic.report.markdown import render_block
 from telic.storage.files import write_text
 
 _LINE, _PAD, _EDGE = 26, 18, 16
 
 
-class Table(NamedTuple):
+class ResultTable(NamedTuple):
     """A title, names of columns, and rows of numbers and words."""
 
     title: str
@@ -24,33 +27,28 @@ class Table(NamedTuple):
 
 
 def cell(value: Any) -> str:
-    """Write a number for people; a missing one is a dash."""
-    if value is None:
-        return "–"
-    if isinstance(value, float):
-        return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
-    return str(value)
+    """Write a number for people; words stay as they are."""
+    return value if isinstance(value, str) else number(value)
 
 
-def markdown(table: Table) -> str:
+def markdown(table: ResultTable) -> str:
     """Return the table as Markdown."""
-    lines = [f"**{table.title}**", "", _row(table.columns), _row(["---"] * len(table.columns))]
-    lines += [_row([cell(each) for each in row]) for row in table.rows]
-    return "\n".join(lines) + "\n"
+    rows = [[cell(value) for value in row] for row in table.rows]
+    return render_block(doc.Table(table.columns, rows, table.title)) + "\n"
 
 
-def comma_separated(table: Table) -> str:
+def comma_separated(table: ResultTable) -> str:
     """Return the table as CSV, with all digits; a missing number is empty."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(table.columns)
-    writer.writerows(["" if each is None else each for each in row] for row in table.rows)
+    writer.writerows(["" if value is None else value for value in row] for row in table.rows)
     return out.getvalue()
 
 
-def latex(table: Table) -> str:
+def latex(table: ResultTable) -> str:
     """Return the table as LaTeX, for the package booktabs."""
-    body = [" & ".join(_escaped(cell(each)) for each in row) + r" \\" for row in table.rows]
+    body = [" & ".join(_escaped(cell(value)) for value in row) + r" \\" for row in table.rows]
     return "\n".join(
         [
             r"\begin{table}",
@@ -68,12 +66,12 @@ def latex(table: Table) -> str:
     )
 
 
-def picture(table: Table) -> np.ndarray:
+def picture(table: ResultTable) -> np.ndarray:
     """Return the table as an (H, W, 3) uint8 picture."""
     from telic.rendering.captions import draw_text, text_width
 
-    words = [table.columns, *([cell(each) for each in row] for row in table.rows)]
-    words = [[_ascii(each) for each in row] for row in words]
+    words = [table.columns, *([cell(value) for value in row] for row in table.rows)]
+    words = [[_ascii(word) for word in row] for row in words]
     widths = [max(text_width(row[i]) for row in words) + _PAD for i in range(len(table.columns))]
     title = _ascii(table.title)
     width = max(sum(widths), text_width(title)) + 2 * _EDGE
@@ -92,20 +90,16 @@ def picture(table: Table) -> np.ndarray:
     return 255 - dark
 
 
-def write_tables(tables: Sequence[Table], folder: Path, name: str = "table") -> None:
+def write_tables(tables: Sequence[ResultTable], folder: Path, name: str = "table") -> None:
     """Write tables in all four forms."""
     from telic.rendering.images import write_png
 
     write_text(folder / f"{name}.md", "\n".join(map(markdown, tables)))
     write_text(folder / f"{name}.tex", "\n".join(map(latex, tables)))
-    for number, table in enumerate(tables, 1):
-        which = name if number == 1 else f"{name}-{number}"
+    for index, table in enumerate(tables, 1):
+        which = name if index == 1 else f"{name}-{index}"
         write_text(folder / f"{which}.csv", comma_separated(table))
         write_png(folder / f"{which}.png", picture(table))
-
-
-def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(each.replace("|", r"\|") for each in cells) + " |"
 
 
 def _escaped(text: str) -> str:

@@ -176,7 +176,7 @@ def _criteria(facts: SessionFacts) -> Blocks:
         "A guard rules out look-alikes: the whole score is multiplied by its credit."
     )
     heads = ("criterion", "counts", "target", "measured (median)", "credit")
-    return [doc.DataTable(heads, rows), doc.Text(note, "note")]
+    return [doc.Table(heads, rows), doc.Text(note, "note")]
 
 
 def _credit(credit: float) -> Bar:
@@ -204,7 +204,7 @@ def _seen(facts: SessionFacts) -> Blocks:
         return []
     heads = ("episode", "criterion", "score", "when", "what was seen")
     agree = doc.Text("Code and eye agree.", "note")
-    return [doc.DataTable(heads, rows), *(listed(differ) or [agree])]
+    return [doc.Table(heads, rows), *(listed(differ) or [agree])]
 
 
 def _reading(facts: SessionFacts) -> Blocks:
@@ -236,7 +236,7 @@ def _tried(facts: SessionFacts) -> Blocks:
     learned = listed(words.lessons(facts))
     return [
         Tree("Lineage of the iterations, with the mean score of each", tuple(nodes)),
-        doc.DataTable(heads, [_attempt(facts, each) for each in facts.history], kind="attempts"),
+        doc.Table(heads, [_attempt(facts, each) for each in facts.history], kind="attempts"),
         doc.Text(note, "note"),
         *([doc.Heading("Learned on the way"), *learned] if learned else []),
     ]
@@ -286,7 +286,7 @@ def _why_best(facts: SessionFacts) -> Blocks:
         for difference in rival.differences
     ]
     heads = ("criterion", "best", "runner-up", "credit of the best", "credit of the runner-up")
-    return [doc.Text(words.runner_up(facts, rival)), doc.DataTable(heads, rows)]
+    return [doc.Text(words.runner_up(facts, rival)), doc.Table(heads, rows)]
 
 
 def _analysis(facts: SessionFacts) -> Blocks:

@@ -50,7 +50,7 @@ def reward(facts: SessionFacts) -> Blocks:
     heads = ("term", "what it is", "weight", "over an episode", "share")
     return [
         *([doc.Formula(reward.latex)] if reward.latex else []),
-        *([doc.DataTable(heads, rows)] if rows else []),
+        *([doc.Table(heads, rows)] if rows else []),
         *listed(reward.findings),
         doc.Code(reward.code, "python", "Code of the reward, as trained"),
     ]
@@ -75,7 +75,7 @@ def judge(facts: SessionFacts) -> Blocks:
         heads = ("example", "should be", "judge's score", "reward pays")
         blocks += [
             doc.Heading("Tried on examples whose worth is known, before any training"),
-            doc.DataTable(heads, rows),
+            doc.Table(heads, rows),
             *listed((*facts.trial.judge_problems, *facts.trial.reward_problems)),
         ]
     return [*blocks, doc.Code(facts.author.judge, "python", "Code of the judge")]
@@ -115,7 +115,7 @@ def costs(facts: SessionFacts) -> Blocks:
         for sums in costs.after
     ]
     heads = ("after iteration", "time", "steps", "model calls", "price")
-    return [*blocks, *([doc.DataTable(heads, spent)] if spent else [])]
+    return [*blocks, *([doc.Table(heads, spent)] if spent else [])]
 
 
 def _cost_rows(costs: Costs) -> list[tuple[str, str]]:

@@ -57,11 +57,11 @@ def last_audit(facts: StudyFacts) -> list[doc.Block]:
         doc.Text((verdict, f" {words.conclusion(audit)}")),
         *([doc.Items(tuple(reasons))] if reasons else []),
         doc.FactSheet(_numbers(audit), heads=("number", "value")),
-        doc.DataTable(("arm", "n", "IQM", "95 %", "seeds", "scores"), arms),
+        doc.Table(("arm", "n", "IQM", "95 %", "seeds", "scores"), arms),
         doc.Heading("Checks"),
         doc.Items(tuple(checks), "checks"),
         *([doc.Heading("Guardrails")] if rails else []),
-        *([doc.DataTable(("guardrail", "95 %", "", "severity"), rails)] if rails else []),
+        *([doc.Table(("guardrail", "95 %", "", "severity"), rails)] if rails else []),
     ]
 
 
@@ -99,7 +99,7 @@ def judges(facts: StudyFacts) -> list[doc.Block]:
     rows += [[title, *(_criterion(facts, name, title) for name in names)] for title in titles]
     if not rows:
         return []
-    return [doc.DataTable(("", *names), rows), doc.Text(_ABOUT_JUDGES, "note")]
+    return [doc.Table(("", *names), rows), doc.Text(_ABOUT_JUDGES, "note")]
 
 
 def _score(facts: StudyFacts, name: str, source: str) -> float | None:

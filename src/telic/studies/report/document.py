@@ -131,7 +131,7 @@ def _candidates(facts: StudyFacts) -> Blocks:
     """Return every candidate, and how they descend from each other."""
     heads = ("candidate", "hypothesis", "status", "verdict", "Δ", "95 %", "PoI")
     rows = [_candidate(candidate) for candidate in facts.candidates]
-    table = doc.DataTable(heads, rows, kind="candidates")
+    table = doc.Table(heads, rows, kind="candidates")
     return [*figures.lineage(facts), table] if rows else []
 
 
@@ -178,7 +178,7 @@ def _reward(facts: StudyFacts) -> Blocks:
         doc.Text((badge, f" {risk.score:.2f} · run {reflection.run}")),
         *([doc.Items(tuple(reasons))] if reasons else []),
         *figures.terms(facts, reflection),
-        doc.DataTable(heads, rows, kind="terms"),
+        doc.Table(heads, rows, kind="terms"),
     ]
 
 
@@ -201,14 +201,14 @@ def _robustness(facts: StudyFacts) -> Blocks:
             for each in facts.probe.parameters
         ]
         heads = ("parameter", "nominal", "holds", "suggested", "sensitivity", "censored", "notes")
-        blocks += [*([doc.Beside(drawn)] if drawn else []), doc.DataTable(heads, rows)]
+        blocks += [*([doc.Beside(drawn)] if drawn else []), doc.Table(heads, rows)]
     curricula = [
         (candidate.name, str(candidate.record.curriculum.get("mode", "")))
         for candidate in facts.candidates
         if candidate.record and candidate.record.curriculum
     ]
     heads = ("curriculum candidate", "mode")
-    return [*blocks, *([doc.DataTable(heads, curricula)] if curricula else [])]
+    return [*blocks, *([doc.Table(heads, curricula)] if curricula else [])]
 
 
 def _scorecard(facts: StudyFacts) -> Blocks:
@@ -228,7 +228,7 @@ def _scorecard(facts: StudyFacts) -> Blocks:
     ]
     note = f"Total {percent(card.total)}. A summary beside the verdict, never instead of it."
     return [
-        doc.DataTable(("what", "value", "95 %", "band", "weight"), rows),
+        doc.Table(("what", "value", "95 %", "band", "weight"), rows),
         doc.Text(note, "note"),
         *([doc.Items(tuple(card.caveats))] if card.caveats else []),
     ]
@@ -242,12 +242,12 @@ def _budget(facts: StudyFacts) -> Blocks:
         used: doc.Words = Bar(gone, percent(gone), tone) if limit else MISSING
         rows.append((name, used, figure(spent), figure(reserved), figure(limit)))
     heads = ("resource", "gone", "spent", "reserved", "limit")
-    return [doc.DataTable(heads, rows)] if rows else []
+    return [doc.Table(heads, rows)] if rows else []
 
 
 def _incumbents(facts: StudyFacts) -> Blocks:
     rows = [(at, before or MISSING, after) for at, before, after in facts.moved]
-    return [doc.DataTable(("at", "from", "to"), rows)] if rows else []
+    return [doc.Table(("at", "from", "to"), rows)] if rows else []
 
 
 def _alerts(facts: StudyFacts) -> Blocks:
@@ -255,12 +255,12 @@ def _alerts(facts: StudyFacts) -> Blocks:
         (alert.run, alert.signature, alert.severity, "open" if alert.is_open else "over")
         for alert in facts.alerts
     ]
-    return [doc.DataTable(("run", "signature", "severity", "state"), rows)] if rows else []
+    return [doc.Table(("run", "signature", "severity", "state"), rows)] if rows else []
 
 
 def _failures(facts: StudyFacts) -> Blocks:
     rows = words.failures(facts)
-    return [doc.DataTable(("candidate", "status", "why"), rows)] if rows else []
+    return [doc.Table(("candidate", "status", "why"), rows)] if rows else []
 
 
 def _contract(facts: StudyFacts) -> Blocks:
@@ -293,7 +293,7 @@ def _contract(facts: StudyFacts) -> Blocks:
     if facts.source is not None and not approvals:
         return [doc.FactSheet(rows), doc.Text(words.NOT_APPROVED_HERE, "note")]
     heads = ("approval", "status", "by", "at")
-    return [doc.FactSheet(rows), doc.Heading("Approvals"), doc.DataTable(heads, approvals)]
+    return [doc.FactSheet(rows), doc.Heading("Approvals"), doc.Table(heads, approvals)]
 
 
 def _reproduction(facts: StudyFacts) -> Blocks:

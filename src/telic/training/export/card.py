@@ -166,10 +166,10 @@ def _task(evidence: Evidence) -> list[doc.Block]:
     ranges = [(name, number(a), number(b)) for name, a, b in zip(names, low, high, strict=True)]
     blocks: list[doc.Block] = [
         _facts(rows),
-        doc.Details("Observation", (doc.DataTable(("column", "name"), seen),)),
+        doc.Details("Observation", (doc.Table(("column", "name"), seen),)),
     ]
     if not shape.discrete:
-        blocks.append(doc.Details("Action", (doc.DataTable(("name", "low", "high"), ranges),)))
+        blocks.append(doc.Details("Action", (doc.Table(("name", "low", "high"), ranges),)))
     return blocks
 
 
@@ -191,7 +191,7 @@ def _reward(evidence: Evidence) -> list[doc.Block]:
     ]
     if rows:
         heads = ("term", "rewards", "weight", "mean sum per episode")
-        blocks.append(doc.DataTable(heads, rows))
+        blocks.append(doc.Table(heads, rows))
     if evidence.reward_sha256:
         link, digest = doc.Link("reward_fn.py", "reward_fn.py"), doc.Mono(evidence.reward_sha256)
         blocks.append(doc.Text(("The code is in ", link, ", SHA-256 ", digest, ".")))
@@ -228,7 +228,7 @@ def _evaluation(evidence: Evidence) -> list[doc.Block]:
             "never used, the most likely action at every step, no noise. The interval is a 95 % "
             "bootstrap interval of the mean. This policy is the row in bold."
         ),
-        doc.DataTable(_EVALUATION_HEADS, [row(record) for record in evidence.evaluations]),
+        doc.Table(_EVALUATION_HEADS, [row(record) for record in evidence.evaluations]),
     ]
     if evidence.siblings:
         rows = [
@@ -237,7 +237,7 @@ def _evaluation(evidence: Evidence) -> list[doc.Block]:
         ]
         blocks += [
             doc.Text("Other members of the same run, at their best:"),
-            doc.DataTable(("member", "mean return", "95 % interval"), rows),
+            doc.Table(("member", "mean return", "95 % interval"), rows),
         ]
     return blocks
 
@@ -260,7 +260,7 @@ def _training(evidence: Evidence) -> list[doc.Block]:
     ]
     return [
         _facts(rows),
-        doc.Details("Settings", (doc.DataTable(("setting", "value"), sorted(settings)),)),
+        doc.Details("Settings", (doc.Table(("setting", "value"), sorted(settings)),)),
         doc.Text("Findings of the health checks:"),
         doc.Items(tuple(findings) or ("none",)),
     ]
@@ -298,7 +298,7 @@ def _use(evidence: Evidence, contents: Contents) -> list[doc.Block]:
                 ". The normaliser, the clipping and the action range are inside every file.",
             )
         ),
-        doc.DataTable(("file", "what", "largest deviation from the policy"), rows),
+        doc.Table(("file", "what", "largest deviation from the policy"), rows),
         doc.Text(
             "Deviations were measured by running each file on ordinary and extreme observations, "
             f"in units of {unit}."

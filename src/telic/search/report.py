@@ -1,14 +1,19 @@
-"""A map of tried policies for people: one HTML file with score, explanation and animation."""
+"""The report of a search: a map of tried policies with score, explanation and animation."""
 
 from __future__ import annotations
 
 import json
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from telic.core.text import number
 from telic.errors import UsageError
+from telic.report import document as doc
+from telic.report.html import render_page
+from telic.search.analysis.curves import curve, line_chart
 from telic.search.environments.task import Floats, rollout_seeds
 from telic.search.environments.worlds import DOORS, MAZE
 from telic.search.history import Params
@@ -18,7 +23,7 @@ from telic.search.results import Result
 from telic.search.rollouts import PolicyTrial, Trace
 from telic.storage.files import plain, write_text
 
-_TEMPLATE = Path(__file__).parent / "page.html"
+_MAP = ("html", "css", "js")
 _ANIMATED_AT_LEAST, _STEPS = 40, 60_000  # policies, and steps that they may take together
 _FRAMES = 250
 _MAKERS = {
@@ -35,18 +40,48 @@ Key = tuple[int, Params]  # run and numbers: random parts of a policy are a run'
 
 
 def write_page(result: Result, path: Path | None = None) -> Path:
-    """Write the map of a search and return where it is; it needs no server and no network."""
+    """Write the report of a search and return where it is; it needs no server and no network."""
     if result.summary.method.startswith(BASELINE):
         raise UsageError(
             f"{result.folder.name} trained networks; a map needs policies with numbers.",
             hint="Name a search of another method.",
         )
     path = path or result.folder.page
-    # "</" inside a script would end it.
-    data = json.dumps(plain(page_data(result)), separators=(",", ":")).replace("</", "<\\/")
-    template = _TEMPLATE.read_text(encoding="utf-8")
-    write_text(path, template.replace("/*DATA*/null", data))
+    write_text(path, render_page(build_report(result), path.parent))
     return path
+
+
+def build_report(result: Result) -> doc.Report:
+    """Return the document: a map of every tried policy, what each run chose, and its progress."""
+    task, summary = result.plan.task, result.summary
+    data = json.dumps(plain(page_data(result)), separators=(",", ":"))
+    parts = (files("telic.search").joinpath(f"map.{kind}").read_text() for kind in _MAP)
+    rows = [
+        (
+            str(run.run),
+            number(run.fresh.mean),
+            f"{number(run.fresh.low)} to {number(run.fresh.high)}",
+            str(run.fresh.episodes),
+            number(run.best_seen),
+            str(run.candidates),
+        )
+        for run in summary.runs
+    ]
+    heads = ("run", "return", "95 % interval", "fresh episodes", "best seen", "policies tried")
+    about = "What each run chose, on new episodes that no policy was chosen by."
+    header = (doc.Text(f"{summary.env} · policy search", "where"), doc.Text(summary.label))
+    curves = {"mean over runs ± one standard deviation": curve(list(result.iterations.values()))}
+    progress = doc.Figure(line_chart("Best policy so far, by episodes", curves))
+    return doc.Report(
+        f"{task.id}: tried policies",
+        (
+            doc.Section("Tried policies", (doc.Widget(*parts, data),)),
+            doc.Section("Runs", (doc.Table(heads, rows), doc.Text(about, "note"))),
+            doc.Section("Best policy so far", (progress,)),
+        ),
+        doc.Section("", (*header, doc.Text(task.story, "note"))),
+        footer=("Made by telic from the records of ", doc.Mono(result.folder.name)),
+    )
 
 
 def page_data(result: Result) -> dict[str, Any]:
@@ -89,7 +124,7 @@ def page_data(result: Result) -> dict[str, Any]:
         "doors": DOORS if task.id == MAZE else None,
         "makers": _MAKERS,
         "candidates": rows,
-        "movies": [movy["frames"] for movy in movies.values()],
+        "movies": [movie["frames"] for movie in movies.values()],
         "runs": [
             {
                 "run": r.run,

@@ -1,53 +1,6 @@
-<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Tried policies</title>
-<style>
-  :root { color-scheme: light dark; --ink: #16191d; --soft: #565d66; --line: #dde1e6; --paper: #fff; --panel: #f5f6f8; --accent: #2160c4;
-    --low: #5a4fcf; --middle: #1f9e89; --high: #f2a51e }
-  @media (prefers-color-scheme: dark) {
-    :root { --ink: #e9ecef; --soft: #a2abb5; --line: #343a43; --paper: #14171b; --panel: #1d2127; --accent: #6ea8ff;
-      --low: #7a6ff0; --middle: #2bb59c; --high: #ffc247 }
-  }
-  * { box-sizing: border-box }
-  body { margin: 0 auto; padding: 20px; max-width: 1180px; font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
-    overflow-wrap: anywhere }
-  h1 { font-size: 24px; line-height: 1.2; margin: 0 } p { margin: 6px 0; color: var(--soft) }
-  #made { color: var(--ink) }
-  main { display: grid; grid-template-columns: minmax(0, 3fr) minmax(300px, 2fr); gap: 20px; margin-top: 14px }
-  @media (max-width: 800px) { main { grid-template-columns: minmax(0, 1fr) } }
-  svg, canvas { width: 100%; border: 1px solid var(--line); border-radius: 8px; background: var(--panel); display: block }
-  canvas { aspect-ratio: 8 / 5 }
-  circle { cursor: pointer; stroke: var(--ink); stroke-opacity: .3; stroke-width: .004 }
-  circle.best { stroke-opacity: 1; stroke-width: .009 } circle:focus { outline: none }
-  #mark { fill: none; stroke: var(--accent); stroke-opacity: 1; stroke-width: .014; pointer-events: none }
-  #scale { display: inline-block; width: 120px; height: 10px; border-radius: 5px; background: linear-gradient(to right, var(--low), var(--middle), var(--high)) }
-  .score { font-size: 26px; font-weight: 600; line-height: 1.3 } .fresh { color: var(--ink) }
-  table { border-collapse: collapse; width: 100%; font-size: 13px; margin-top: 8px }
-  td { padding: 3px 8px 3px 0; vertical-align: top; border-top: 1px solid var(--line) }
-  td:last-child { text-align: right; font-variant-numeric: tabular-nums; padding-right: 0; white-space: nowrap }
-  .bar { display: flex; gap: 8px; align-items: center; flex-wrap: wrap; margin: 8px 0; font-size: 13px; color: var(--soft) }
-  select, button { font: inherit; color: var(--ink); background: var(--panel); border: 1px solid var(--line); border-radius: 6px; padding: 4px 10px }
-  [hidden] { display: none !important }
-</style>
-<h1 id="title"></h1>
-<p id="made"></p>
-<p id="story"></p>
-<div class="bar"><label>run <select id="run"></select></label> <label id="by">made by <select id="origin"></select></label>
-  <button id="best">show the best</button> <span id="count"></span></div>
-<main>
-  <div><svg id="map" viewBox="-1.45 -1.1 2.9 2.2" role="img" aria-label="map of tried policies"></svg>
-    <div class="bar"><span id="low"></span><span id="scale"></span><span id="high"></span><span>mean return</span></div>
-    <p>Each dot is a tried policy; near dots have similar numbers. A thick ring marks the policy that a run chose, a blue one around it
-      what is shown beside. Arrow keys walk through the dots.</p></div>
-  <div><canvas id="stage"></canvas>
-    <div class="bar"><button id="pause"></button><span id="episode"></span></div>
-    <div class="score" id="score"></div><p class="fresh" id="fresh"></p><p id="facts"></p><p id="why"></p><table id="params"></table></div>
-</main>
-<script>
+// The map of tried policies: every dot is one; a click shows its score, its numbers and an episode.
 "use strict";
-const data = /*DATA*/null;
+const data = JSON.parse(document.getElementById("data").textContent);
 const $ = id => document.getElementById(id);
 const dots = data.candidates, means = dots.map(d => d.mean);
 const low = means.reduce((a, b) => Math.min(a, b)), high = means.reduce((a, b) => Math.max(a, b));
@@ -58,8 +11,7 @@ const plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 const share = v => high > low ? (v - low) / (high - low) : 1;
 const colour = v => { const t = share(v), [a, b, k] = t < .5 ? ["low", "middle", 2 * t] : ["middle", "high", 2 * t - 1];
   return `color-mix(in oklab, var(--${b}) ${(100 * k).toFixed(1)}%, var(--${a}))` };
-text($("title"), `${data.env}: tried policies`); document.title = `${data.env}: tried policies`;
-text($("made"), data.label); text($("story"), data.story); text($("low"), short(low)); text($("high"), short(high));
+text($("low"), short(low)); text($("high"), short(high));
 let chosen = null, timer = null, isPaused = matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 function option(select, value, label) { const o = document.createElement("option"); o.value = value; text(o, label); select.append(o) }
@@ -112,7 +64,7 @@ function play(movie, d) {
   let frame = 0; const isTable = movie.obs[0].length === 1;
   const paint = () => {
     const style = getComputedStyle(document.body), ink = style.color, g = pen(); g.strokeStyle = g.fillStyle = ink;
-    painters[data.env](g, movie.obs[frame], movie.action[Math.min(frame, movie.action.length - 1)], style.getPropertyValue("--accent"), d, movie, frame);
+    painters[data.env](g, movie.obs[frame], movie.action[Math.min(frame, movie.action.length - 1)], style.getPropertyValue("--c1"), d, movie, frame);
     text($("episode"), `Step ${Math.min(frame * movie.every, movie.steps)} of ${movie.steps}; this episode returned ${short(movie.return)}.`)
   };
   const go = () => {
@@ -178,5 +130,3 @@ document.addEventListener("keydown", e => {
 });
 addEventListener("resize", () => chosen && show(chosen));
 draw(); $("best").onclick();
-</script>
-</html>
