@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from importlib import import_module
-from itertools import pairwise
 from typing import Any, NoReturn
 
 import typer
@@ -15,9 +14,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from telic.core.text import number
 from telic.errors import TelicError
-
-_BLOCKS = "▁▂▃▄▅▆▇█"
 
 _PIPED_WIDTH = 120
 _VIEWS: dict[str, Callable[[Any], None]] = {}
@@ -67,42 +65,6 @@ def print_rows(
 ) -> None:
     """Print a plain table."""
     console.print(table(title, columns, rows))
-
-
-def number(value: float | int | None, digits: int = 4) -> str:
-    """Write a number for people; a missing one is a dash."""
-    if value is None:
-        return "–"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int) or abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.{digits}g}"
-
-
-def duration(seconds: float | None) -> str:
-    """Write a time span for people."""
-    if seconds is None:
-        return "–"
-    seconds = round(seconds)
-    if seconds < 60:
-        return f"{seconds} s"
-    if seconds < 3600:
-        return f"{seconds // 60} min {seconds % 60:02d} s"
-    return f"{seconds // 3600} h {seconds % 3600 // 60:02d} min"
-
-
-def sparkline(values: Sequence[float | None], width: int = 40) -> str:
-    """Draw a series as a row of blocks."""
-    present = [value for value in values if value is not None]
-    if not present:
-        return ""
-    if len(present) > width:
-        edges = [round(i * len(present) / width) for i in range(width + 1)]
-        present = [sum(present[a:b]) / (b - a) for a, b in pairwise(edges)]
-    low, high = min(present), max(present)
-    scale = (len(_BLOCKS) - 1) / (high - low) if high > low else 0.0
-    return "".join(_BLOCKS[round((value - low) * scale)] for value in present)
 
 
 def fail(error: TelicError, as_json: bool) -> NoReturn:

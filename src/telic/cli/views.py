@@ -12,7 +12,7 @@ import typer
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
-from telic.cli.output import console, duration, number
+from telic.cli.output import console
 from telic.core.events import (
     BenchCase,
     BenchEvent,
@@ -47,6 +47,7 @@ from telic.core.events import (
     TrainStart,
     VideoProgress,
 )
+from telic.core.text import duration, number
 
 OUTCOMES = {
     "passed": "[green]✓ passed[/]",

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from telic.cli.output import console, duration, number, table, view
+from telic.cli.output import console, table, view
+from telic.core.text import duration, number
 
 if TYPE_CHECKING:
     from telic.bench.intents import Benchmark

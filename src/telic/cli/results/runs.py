@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from telic.cli.output import console, duration, number, print_facts, sparkline, table, view
+from telic.cli.output import console, print_facts, table, view
+from telic.core.text import duration, number, sparkline
 
 if TYPE_CHECKING:
     from telic.cli.terminal import CommandLine

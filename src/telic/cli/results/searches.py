@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from telic.cli.output import console, duration, number, table, view
+from telic.cli.output import console, table, view
+from telic.core.text import duration, number
 
 if TYPE_CHECKING:
     from telic.search.analysis.labels import LabelReport

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from telic.cli.output import console, number, print_facts, table, view
+from telic.cli.output import console, print_facts, table, view
+from telic.core.text import number
 
 if TYPE_CHECKING:
     from telic.llm.work_orders import WorkOrder
