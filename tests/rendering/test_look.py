@@ -6,9 +6,8 @@ import pytest
 
 from telic.errors import BadEnvironment
 from telic.rendering import replay
-from telic.rendering.camera import radius_m
+from telic.rendering.camera import floor_height, radius_m
 from telic.rendering.look import load_dressed, tile_size_m
-from telic.rendering.painter import floor_height
 from telic.storage.trajectories import TrajectoryFacts
 
 TASKS = [

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 import mujoco
 import numpy as np
 
-from telic.rendering.camera import Camera, radius_m
+from telic.rendering.camera import Camera, PainterBroken, floor_height, radius_m
 from telic.rendering.look import FLOOR_SHADOW, LIGHT_DIRECTION, tile_size_m
-from telic.rendering.painter import PainterBroken, floor_height
 
 _FLAT = 1e-3  # height that is left of a geom in its shadow: keeps its faces turned outwards
 _SHADOW = np.array((*FLOOR_SHADOW, 1), dtype=np.float32)

@@ -1,13 +1,20 @@
-"""What can be asked of the render process, and what it answers."""
+"""What can be asked of a render process, what it answers, and what can draw on this machine."""
 
 from __future__ import annotations
 
+import functools
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from pydantic import Field, field_validator
 
 from telic.core.config import Record
+from telic.errors import UnknownName
+from telic.storage.files import plain
 
 View = Literal["side", "front", "top", "three-quarter"]
 VIEWS: tuple[View, ...] = get_args(View)
@@ -74,3 +81,89 @@ class Rendering(Record):
     frames: int | None = None
     fps: float | None = None
     seconds: float | None = Field(default=None, description="time it took")
+
+
+FORCE = "TELIC_RENDER_BACKEND"
+_PATIENCE_S = 60
+
+
+class Probe(NamedTuple):
+    """Whether a backend draws; `reason` says why not."""
+
+    backend: Backend
+    works: bool
+    reason: str | None
+
+
+def candidates() -> tuple[Backend, ...]:
+    """Return the backends of this platform, the best first; "rays" always works."""
+    return ("cgl", "rays") if sys.platform == "darwin" else ("egl", "osmesa", "rays")
+
+
+def choose_backend() -> Backend:
+    """Return the first backend that was seen to draw, found out once per process.
+
+    The environment variable TELIC_RENDER_BACKEND decides without looking, for tests.
+    """
+    forced = os.environ.get(FORCE)
+    if forced:
+        for backend in BACKENDS:
+            if backend == forced:
+                return backend
+        raise UnknownName("render backend", forced, list(BACKENDS))
+    return next(each for each in candidates() if probe(each).works)
+
+
+@functools.cache
+def probe(backend: Backend) -> Probe:
+    """Draw a small picture with a backend in a child process and say whether that went well."""
+    try:
+        child = subprocess.run(
+            command(),
+            input=order(backend, []),
+            env=child_environment(backend),
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Probe(backend, False, f"it did not answer within {_PATIENCE_S} s")
+    if child.returncode == 0:
+        return Probe(backend, True, None)
+    return Probe(backend, False, why_it_failed(child.stdout, child.stderr, child.returncode))
+
+
+def order(backend: str, jobs: list[RenderJob], nice: int = 0) -> str:
+    """Return what the render process is told on its stdin."""
+    return json.dumps({"backend": backend, "nice": nice, "jobs": plain(jobs)})
+
+
+def command() -> list[str]:
+    """Return the command that starts the render process."""
+    return [sys.executable, "-m", "telic.rendering.worker"]
+
+
+def child_environment(backend: str, processes: int = 1) -> dict[str, str]:
+    """Return the environment of a render process, one of several that share the machine."""
+    threads = max(1, (os.cpu_count() or 1) // processes)
+    return {
+        **os.environ,
+        # "disable": the ray caster must not fail over a missing OpenGL it does not use.
+        "MUJOCO_GL": "disable" if backend == "rays" else backend,
+        "LP_NUM_THREADS": str(threads),  # Mesa's software renderer
+        "SDL_VIDEODRIVER": "dummy",  # Gymnasium's own pictures need no screen
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+
+
+def why_it_failed(reports: str, errors: str, status: int) -> str:
+    """Return the last thing a render process said before it ended without success."""
+    for line in reports.splitlines():
+        message = json.loads(line)
+        if message["event"] == "broken":
+            return message["message"]
+    last = errors.strip().splitlines()[-1:] or ["without a word"]
+    ended = f"killed by signal {-status}" if status < 0 else f"ended with status {status}"
+    return f"{ended}: {last[0]}"

@@ -8,8 +8,7 @@ import mujoco
 import numpy as np
 
 from telic.rendering import look
-from telic.rendering.camera import FOV_DEG, Camera, radius_m
-from telic.rendering.painter import floor_height
+from telic.rendering.camera import FOV_DEG, Camera, floor_height, radius_m
 
 _LIGHT = look.LIGHT_DIRECTION / np.linalg.norm(look.LIGHT_DIRECTION)
 _DARK, _BRIGHT, _SHADOW, _HORIZON, _ZENITH = (

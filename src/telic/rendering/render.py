@@ -19,9 +19,8 @@ from pydantic import ValidationError
 
 from telic.core.events import Listener, LogMessage, VideoProgress, ignore
 from telic.errors import ConfigError, TelicError
-from telic.rendering import backends
-from telic.rendering.backends import choose_backend
-from telic.rendering.jobs import Backend, Rendering, RenderJob
+from telic.rendering import jobs as backends
+from telic.rendering.jobs import Backend, Rendering, RenderJob, choose_backend
 
 _SILENCE_S = 120.0
 

@@ -19,7 +19,7 @@ from telic.core.config import Record
 from telic.core.events import EvalDone, Event, LogMessage, SessionCheckpoint, TrainStart
 from telic.errors import TelicError
 from telic.judges.code import judge_files
-from telic.rendering.backends import choose_backend
+from telic.rendering.jobs import choose_backend
 from telic.session.work import Work
 from telic.storage.files import JsonLines
 

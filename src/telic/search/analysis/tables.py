@@ -68,7 +68,7 @@ def latex(table: ResultTable) -> str:
 
 def picture(table: ResultTable) -> np.ndarray:
     """Return the table as an (H, W, 3) uint8 picture."""
-    from telic.rendering.captions import draw_text, text_width
+    from telic.rendering.images import draw_text, text_width
 
     words = [table.columns, *([cell(value) for value in row] for row in table.rows)]
     words = [[_ascii(word) for word in row] for row in words]
