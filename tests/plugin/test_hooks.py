@@ -9,8 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from telic.errors import TelicError
-from telic.plugin.hooks import answer
-from telic.plugin.reminder import at_stop
+from telic.plugin.hooks import answer, at_stop
 from telic.studies.pausing import pause_study
 from telic.studies.queueing import plan_candidate
 from tests.studies.launch.toy_study import (

@@ -7,8 +7,14 @@ from pathlib import Path
 import pytest
 
 from telic.plugin import checks, package
-from telic.plugin.package import HOME, differences, package_files, write_package
-from telic.plugin.source import read_source, split_front_matter
+from telic.plugin.package import (
+    HOME,
+    differences,
+    package_files,
+    read_source,
+    split_front_matter,
+    write_package,
+)
 
 ROOT = Path(__file__).parents[2]
 

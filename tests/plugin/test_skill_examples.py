@@ -8,8 +8,8 @@ from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
 from telic.core.words import pairs
-from telic.plugin.pages import commands, program_words
-from telic.plugin.source import read_source
+from telic.plugin.checks import commands, program_words
+from telic.plugin.package import read_source
 from telic.studies.contract import draft_contract
 from telic.studies.creating import create_study
 from telic.studies.documents.base import Actor

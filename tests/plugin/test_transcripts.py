@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from telic.plugin.pages import complaint, program_words
+from telic.plugin.checks import complaint, program_words
 from telic.plugin.shell import simple_commands
 
 TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.md"))

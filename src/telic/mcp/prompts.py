@@ -5,7 +5,7 @@ from __future__ import annotations
 from mcp.server.mcpserver.prompts import Prompt
 
 from telic.mcp.adding import Server
-from telic.plugin.source import Page, read_source
+from telic.plugin.package import Page, read_source
 
 
 def register(server: Server) -> None:

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+import shlex
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from typer.exceptions import TyperException
 
 from telic.errors import ConfigError
 from telic.plugin.hooks import HOOKS
-from telic.plugin.launch_path import second_paths
-from telic.plugin.package import CATALOGUES, HOME, differences
-from telic.plugin.pages import blocks, commands, complaint, links, program_words, skills_named
+from telic.plugin.package import CATALOGUES, HOME, differences, read_front_matter
 from telic.plugin.shell import simple_commands
-from telic.plugin.source import read_front_matter
 
+_BLOCK = re.compile(r"^([ ]*)```(\w*)\n(.*?)^\1```\s*$", re.DOTALL | re.MULTILINE)
+_CODE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+_ASSIGNMENT = re.compile(r"[A-Z_]+=\S*")
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_SKILL = re.compile(r"(?:telic|rl)-[a-z]+(?:-[a-z]+)*")
+PACKAGE = Path(__file__).parents[1]
+GATE = "telic.studies.launch.launching"
+_USERS = ("verbs/study_runs.py", "cli/study_terminal.py")
+"""who may pass the gate: the verb that a server has if allowed to launch, and the command"""
+_MAY_START = ("studies/launch/", "studies/git_read.py", "mcp/background.py")
+"""the gate, read-only git, and sessions of our own on a server that was allowed to launch"""
+_LOOKED_AT = ("studies/", "plugin/", "mcp/", "verbs/study", "verbs/machine.py", "cli/")
+_STARTERS = frozenset({"subprocess", "multiprocessing", "pty", "concurrent.futures", "asyncio"})
+_CALLS = ("system", "popen", "fork", "posix_spawn", "startfile", "exec", "spawn")
 LAUNCHING_SKILL = "telic-autoloop"
 _CONFIRMED = ["--execute", "--confirm", "RUN_CANDIDATE"]
 _PROGRAMS = ("telic", "sha256sum")
@@ -150,3 +165,112 @@ def _command_problems(line: str, page: str, tree: Any) -> list[str]:
 
 def _json(path: Path) -> Any:
     return json.loads(path.read_text())
+
+
+def second_paths(package: Path = PACKAGE) -> list[str]:
+    """Return every place that could start a process beside the gate; empty when there is one."""
+    found: list[str] = []
+    for path in sorted(package.rglob("*.py")):
+        name = path.relative_to(package).as_posix()
+        if not name.startswith(_LOOKED_AT):
+            continue
+        tree = ast.parse(path.read_text())
+        if not name.startswith(_MAY_START):
+            found += [f"{name} can start processes: {each}" for each in sorted(_starters(tree))]
+        if not name.startswith(("studies/launch/", *_USERS)) and _passes_gate(tree):
+            found.append(f"{name} launches, which only {' and '.join(_USERS)} may")
+    return found
+
+
+def _passes_gate(tree: ast.AST) -> bool:
+    """Whether a file has hold of the gate; looking at it without passing is free."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import) and any(each.name == GATE for each in node.names):
+            return True
+        if isinstance(node, ast.ImportFrom):
+            names = {f"{node.module}.{each.name}" for each in node.names}
+            if names & {GATE, f"{GATE}.launch", f"{GATE}.*"}:
+                return True
+    return False
+
+
+def _imports(tree: ast.AST) -> set[str]:
+    """Return the modules that a file imports, inside functions too."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
+    return found
+
+
+def _starters(tree: ast.AST) -> set[str]:
+    found = _imports(tree) & _STARTERS
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if node.value.id == "os" and node.attr.startswith(_CALLS):
+                found.add(f"os.{node.attr}")
+        elif isinstance(node, ast.ImportFrom) and node.module == "os":
+            found |= {f"os.{x.name}" for x in node.names if x.name.startswith(_CALLS)}
+    return found
+
+
+class Block(NamedTuple):
+    """A fenced block."""
+
+    language: str
+    lines: tuple[str, ...]
+
+
+def blocks(text: str) -> list[Block]:
+    """Return the fenced blocks of a page."""
+    return [
+        Block(language, tuple(line.strip() for line in body.splitlines() if line.strip()))
+        for _, language, body in _BLOCK.findall(text)
+    ]
+
+
+def commands(text: str) -> list[str]:
+    """Return the shell lines of a page: those in sh blocks, and telic commands in the prose."""
+    shown = [line for block in blocks(text) if block.language == "sh" for line in block.lines]
+    spans = _CODE.findall(_BLOCK.sub("", text))
+    return shown + [span for span in spans if program_words(span)[:1] == ["telic"]]
+
+
+def program_words(line: str) -> list[str]:
+    """Return the words of a command without the variables set before it."""
+    words = shlex.split(line)
+    while words and _ASSIGNMENT.fullmatch(words[0]):
+        words = words[1:]
+    return words
+
+
+def skills_named(text: str) -> set[str]:
+    """Return the skills that a page sends its reader to."""
+    return {span for span in _CODE.findall(_BLOCK.sub("", text)) if _SKILL.fullmatch(span)}
+
+
+def links(text: str) -> list[str]:
+    """Return the targets of the links of a page."""
+    return _LINK.findall(text)
+
+
+def complaint(words: list[str], tree: Any) -> str | None:
+    """Return why `telic WORDS` would not be understood; None when it would.
+
+    Args:
+        words: what follows `telic`.
+        tree: the app as a command tree, `typer.main.get_command(app)`.
+    """
+    names = ["telic"]
+    while hasattr(tree, "commands"):
+        if not words or words[0] not in tree.commands:
+            return f"there is no command {' '.join([*names, *words[:1]])}"
+        names.append(words[0])
+        tree, words = tree.commands[words[0]], words[1:]
+    try:
+        tree.make_context(names[-1], list(words))
+    except TyperException as error:
+        return f"{' '.join(names)}: {error}"
+    return None

@@ -11,7 +11,6 @@ import numpy as np
 from telic.rendering.jobs import View
 
 FOV_DEG = 45.0  # vertical; MuJoCo's default
-
 # azimuth and elevation of the viewing direction, in degrees; +x is to the right in all but "front"
 _DIRECTIONS: dict[View, tuple[float, float]] = {
     "side": (90.0, -14.0),
@@ -42,6 +41,25 @@ class Camera:
         right = np.array([np.sin(azimuth), -np.cos(azimuth), 0.0])
         up = np.cross(right, forward)
         return self.look_at - self.distance_m * forward, forward, right, up
+
+
+class PainterBroken(Exception):
+    """The backend failed to draw; another one may do."""
+
+
+class Painter(Protocol):
+    """Draws one model at one size."""
+
+    def paint(self, data: mujoco.MjData, camera: Camera) -> np.ndarray:
+        """Return a new (H, W, 3) uint8 picture of `data`, whose kinematics are up to date.
+
+        Raises PainterBroken when the backend fails.
+        """
+        ...
+
+    def close(self) -> None:
+        """Free what the painter holds; it cannot paint afterwards."""
+        ...
 
 
 def place_cameras(
@@ -141,25 +159,6 @@ def _moves_flat(model: mujoco.MjModel) -> bool:
     hinges = (model.jnt_type == mujoco.mjtJoint.mjJNT_HINGE) & (upright > 0.99)
     slides = (model.jnt_type == mujoco.mjtJoint.mjJNT_SLIDE) & (upright < 0.01)
     return bool(np.all(hinges | slides))
-
-
-class PainterBroken(Exception):
-    """The backend failed to draw; another one may do."""
-
-
-class Painter(Protocol):
-    """Draws one model at one size."""
-
-    def paint(self, data: mujoco.MjData, camera: Camera) -> np.ndarray:
-        """Return a new (H, W, 3) uint8 picture of `data`, whose kinematics are up to date.
-
-        Raises PainterBroken when the backend fails.
-        """
-        ...
-
-    def close(self) -> None:
-        """Free what the painter holds; it cannot paint afterwards."""
-        ...
 
 
 def floor_height(model: mujoco.MjModel) -> float | None:

@@ -14,6 +14,11 @@ import numpy as np
 
 from telic.storage.files import write_bytes
 
+_FIRST = 32
+_INK = 235.0
+_STRIP_SHADE = 0.42  # what is left of the picture under the strip
+_MARGIN = 8
+
 
 def write_png(path: Path, picture: np.ndarray) -> None:
     """Write an (H, W, 3) uint8 picture in one stroke."""
@@ -40,48 +45,6 @@ def tiled(pictures: Sequence[np.ndarray], columns: int, gap: int) -> np.ndarray:
     return sheet
 
 
-def _chunk(kind: bytes, content: bytes) -> bytes:
-    checksum = zlib.crc32(kind + content)
-    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", checksum)
-
-
-_FIRST = 32
-_INK = 235.0
-_STRIP_SHADE = 0.42  # what is left of the picture under the strip
-_MARGIN = 8
-
-
-class _Font(NamedTuple):
-    glyphs: np.ndarray  # (height, width of all) uint8
-    starts: np.ndarray  # (characters + 1,)
-
-
-@cache
-def _font(size: int) -> _Font:
-    with files("telic.rendering").joinpath("font.npz").open("rb") as file, np.load(file) as arrays:
-        return _Font(arrays[f"glyphs_{size}"], arrays[f"starts_{size}"])
-
-
-def font_size(height: int) -> int:
-    """Return the size of letters that suits pictures of this height."""
-    return 15 if height < 600 else 30
-
-
-@cache
-def _word(text: str, size: int) -> np.ndarray:
-    font = _font(size)
-    codes = [
-        ord(c) - _FIRST if c.isascii() and c.isprintable() else ord("?") - _FIRST for c in text
-    ]
-    cells = [font.glyphs[:, font.starts[code] : font.starts[code + 1]] for code in codes]
-    return np.concatenate(cells, axis=1)
-
-
-def strip_height(height: int) -> int:
-    """Return the height of the caption strip of pictures of this height."""
-    return _font(font_size(height)).glyphs.shape[0] + 4
-
-
 def draw_caption(picture: np.ndarray, words: list[str]) -> None:
     """Darken a strip at the bottom of an (H, W, 3) uint8 picture and spread words along it."""
     height, width = picture.shape[:2]
@@ -97,6 +60,11 @@ def draw_caption(picture: np.ndarray, words: list[str]) -> None:
         left += each.shape[1] + max(gap, _MARGIN)
 
 
+def strip_height(height: int) -> int:
+    """Return the height of the caption strip of pictures of this height."""
+    return _font(font_size(height)).glyphs.shape[0] + 4
+
+
 def draw_text(picture: np.ndarray, text: str, left: int, top: int, size: int = 15) -> None:
     """Draw text into an (H, W, 3) uint8 picture; what does not fit is cut off."""
     stamp(picture, _word(text, size), left, top)
@@ -107,8 +75,39 @@ def text_width(text: str, size: int = 15) -> int:
     return _word(text, size).shape[1] if text else 0
 
 
+def font_size(height: int) -> int:
+    """Return the size of letters that suits pictures of this height."""
+    return 15 if height < 600 else 30
+
+
 def stamp(picture: np.ndarray, coverage: np.ndarray, left: int, top: int) -> None:
     """Blend ink into a picture where `coverage` (h, w) uint8 says so."""
     place = picture[top : top + coverage.shape[0], left : left + coverage.shape[1]]
     share = coverage[: place.shape[0], : place.shape[1], None] * np.float32(1 / 255)
     place[:] = (place + (np.float32(_INK) - place) * share).astype(np.uint8)
+
+
+class _Font(NamedTuple):
+    glyphs: np.ndarray  # (height, width of all) uint8
+    starts: np.ndarray  # (characters + 1,)
+
+
+@cache
+def _font(size: int) -> _Font:
+    with files("telic.rendering").joinpath("font.npz").open("rb") as file, np.load(file) as arrays:
+        return _Font(arrays[f"glyphs_{size}"], arrays[f"starts_{size}"])
+
+
+@cache
+def _word(text: str, size: int) -> np.ndarray:
+    font = _font(size)
+    codes = [
+        ord(c) - _FIRST if c.isascii() and c.isprintable() else ord("?") - _FIRST for c in text
+    ]
+    cells = [font.glyphs[:, font.starts[code] : font.starts[code + 1]] for code in codes]
+    return np.concatenate(cells, axis=1)
+
+
+def _chunk(kind: bytes, content: bytes) -> bytes:
+    checksum = zlib.crc32(kind + content)
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", checksum)

@@ -18,9 +18,10 @@ from telic.storage.files import plain
 
 View = Literal["side", "front", "top", "three-quarter"]
 VIEWS: tuple[View, ...] = get_args(View)
-
 Backend = Literal["egl", "osmesa", "cgl", "rays"]
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
+FORCE = "TELIC_RENDER_BACKEND"
+_PATIENCE_S = 60
 
 
 class RenderJob(Record):
@@ -81,10 +82,6 @@ class Rendering(Record):
     frames: int | None = None
     fps: float | None = None
     seconds: float | None = Field(default=None, description="time it took")
-
-
-FORCE = "TELIC_RENDER_BACKEND"
-_PATIENCE_S = 60
 
 
 class Probe(NamedTuple):
