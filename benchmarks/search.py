@@ -21,7 +21,7 @@ import gymnasium
 import numpy as np
 from published import BEST_REWARD, MEAN_REWARD
 
-from telic.search.analysis.tables import ResultTable, markdown
+from telic.search.analysis.figures import ResultTable, markdown
 from telic.search.api import search
 from telic.search.environments.catalogue import TASKS, find_task
 from telic.search.folder import list_searches

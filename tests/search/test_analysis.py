@@ -11,8 +11,15 @@ from telic.errors import Refused, UnknownName, UsageError
 from telic.llm import Budget, Models, Scripted
 from telic.search.analysis import labels, revisions
 from telic.search.analysis.compare import compare_pair, compare_searches, holm, write_comparison
-from telic.search.analysis.curves import curve, draw_curves
-from telic.search.analysis.tables import ResultTable, comma_separated, latex, markdown, picture
+from telic.search.analysis.figures import (
+    ResultTable,
+    comma_separated,
+    curve,
+    draw_curves,
+    latex,
+    markdown,
+    table_picture,
+)
 from telic.search.api import search
 from telic.search.environments.catalogue import TASKS
 from telic.search.records import NO_MODEL, PolicyCandidate, TrialEpisodes
@@ -115,7 +122,7 @@ def test_tables_keep_missing_numbers_missing():
     assert "| 50 % | – |" in markdown(table) and r"x\|y" in markdown(table)
     assert comma_separated(table) == "x|y,z\n50 %,\nb,0.123456\n"
     assert r"a\_b" in latex(table) and r"50 \% & --" in latex(table)
-    assert picture(table).std() > 0
+    assert table_picture(table).std() > 0
 
 
 def _candidate(returns, params=(0.0,), place="first", why=""):

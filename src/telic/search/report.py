@@ -13,7 +13,7 @@ from telic.core.text import number
 from telic.errors import UsageError
 from telic.report import document as doc
 from telic.report.html import render_page
-from telic.search.analysis.curves import curve, line_chart
+from telic.search.analysis.figures import curve, line_chart
 from telic.search.environments.task import Floats, rollout_seeds
 from telic.search.environments.worlds import DOORS, MAZE
 from telic.search.history import Params
@@ -156,7 +156,7 @@ def _movies(
     tried = {(run, c.params): c for run, c in candidates}
     ranked = sorted(tried, key=lambda key: -tried[key].mean)
     half = max(_ANIMATED_AT_LEAST, _STEPS // result.plan.protocol.limit) // 2
-    spread = np.unique(np.linspace(0, len(ranked) - 1, half).astype(int))
+    spread: list[int] = np.unique(np.linspace(0, len(ranked) - 1, half).astype(int)).tolist()
     chosen = [(run.run, run.best) for run in result.summary.runs]
     keys = list(dict.fromkeys((*chosen, *ranked[:half], *(ranked[i] for i in spread))))
     out: dict[Key, dict[str, Any]] = {}

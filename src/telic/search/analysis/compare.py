@@ -18,8 +18,7 @@ from telic.core.stats import (
 )
 from telic.core.stats import holm as corrected
 from telic.errors import ConfigError, Refused, UnknownName
-from telic.search.analysis.curves import curve, draw_curves
-from telic.search.analysis.tables import ResultTable, write_tables
+from telic.search.analysis.figures import ResultTable, curve, draw_curves, write_tables
 from telic.search.answers import SCRIPTED
 from telic.search.records import SearchRunSummary
 from telic.search.results import Result

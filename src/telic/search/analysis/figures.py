@@ -1,10 +1,10 @@
-"""One table, four files: Markdown, CSV, LaTeX, PNG."""
+"""Curves of returns over episodes, and tables in four forms: Markdown, CSV, LaTeX, PNG."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,10 +12,74 @@ import numpy as np
 
 from telic.core.text import number
 from telic.report import document as doc
+from telic.report.charts import ChartLine, LineChart, Point
 from telic.report.markdown import render_block
+from telic.report.svg import picture
+from telic.search.environments.task import Floats
+from telic.search.records import SearchIteration
 from telic.storage.files import write_text
 
+_POINTS = 100
 _LINE, _PAD, _EDGE = 26, 18, 16
+
+
+class Curve(NamedTuple):
+    """The mean over runs, and a band of one standard deviation."""
+
+    episodes: Floats
+    mean: Floats
+    spread: Floats
+
+
+def curve(runs: Sequence[Sequence[SearchIteration]], kind: str = "incumbent") -> Curve:
+    """Return the curve of several runs, which need not have tried at the same episodes.
+
+    Args:
+        runs: iterations of each run.
+        kind: "incumbent", the best policy so far, or "selected", what each iteration chose.
+    """
+    last = min(run[-1].episodes for run in runs)
+    grid = np.linspace(0, last, _POINTS + 1)[1:]
+    rows: list[Floats] = []
+    for run in runs:
+        at = np.array([iteration.episodes for iteration in run])
+        value = np.array([_mean(iteration, kind) for iteration in run])
+        # What was known after n episodes is what the latest finished iteration said.
+        place = np.searchsorted(at, grid, side="right") - 1
+        rows.append(np.where(place >= 0, value[np.maximum(place, 0)], np.nan))
+    table = np.array(rows)
+    known = ~np.isnan(table).any(0)
+    table = table[:, known]
+    return Curve(
+        grid[known], table.mean(0), table.std(0, ddof=1) if len(rows) > 1 else 0 * table[0]
+    )
+
+
+def _mean(iteration: SearchIteration, kind: str) -> float:
+    if kind == "incumbent":
+        return iteration.incumbent_mean
+    return iteration.candidate(iteration.selected).mean
+
+
+def line_chart(label: str, curves: Mapping[str, Curve]) -> LineChart:
+    """Return curves as a chart; the names say where no language model was used."""
+    lines = [
+        ChartLine(
+            name,
+            [
+                Point(x, mean, mean - spread, mean + spread)
+                for x, mean, spread in zip(*map(np.ndarray.tolist, each), strict=True)
+            ],
+        )
+        for name, each in curves.items()
+        if len(each.episodes)
+    ]
+    return LineChart(label, tuple(lines), "episodes", "return", from_zero=True)
+
+
+def draw_curves(title: str, curves: Mapping[str, Curve]) -> str:
+    """Return curves as a picture."""
+    return picture(line_chart(title, curves), title)
 
 
 class ResultTable(NamedTuple):
@@ -66,7 +130,7 @@ def latex(table: ResultTable) -> str:
     )
 
 
-def picture(table: ResultTable) -> np.ndarray:
+def table_picture(table: ResultTable) -> np.ndarray:
     """Return the table as an (H, W, 3) uint8 picture."""
     from telic.rendering.images import draw_text, text_width
 
@@ -99,7 +163,7 @@ def write_tables(tables: Sequence[ResultTable], folder: Path, name: str = "table
     for index, table in enumerate(tables, 1):
         which = name if index == 1 else f"{name}-{index}"
         write_text(folder / f"{which}.csv", comma_separated(table))
-        write_png(folder / f"{which}.png", picture(table))
+        write_png(folder / f"{which}.png", table_picture(table))
 
 
 def _escaped(text: str) -> str:
