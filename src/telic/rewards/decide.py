@@ -23,7 +23,7 @@ from telic.rewards.recording import (
 )
 from telic.rewards.runners import BatchedRunner
 from telic.rewards.state import CannotCapture, capture, restore, same
-from telic.rewards.vectorise import VectorisedRunner
+from telic.rewards.vectorise.runner import VectorisedRunner
 
 Mode = Literal["batched", "vectorised", "looped", "environment"]
 

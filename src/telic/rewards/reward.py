@@ -19,7 +19,7 @@ from telic.rewards.definition import Definition
 from telic.rewards.loop import LoopedRunner
 from telic.rewards.recording import TransitionRecording
 from telic.rewards.runners import BatchedRunner, EnvironmentRunner, Runner, parts, parts_are_all
-from telic.rewards.vectorise import VectorisedRunner
+from telic.rewards.vectorise.runner import VectorisedRunner
 
 _SAVED = ("mode", "term_names", "is_stateful", "is_resumable", "whole_info", "parts_are_all")
 """what a resumed run must know of the decision"""

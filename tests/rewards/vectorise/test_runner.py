@@ -4,7 +4,7 @@ import torch
 from telic.envs.info import Info
 from telic.errors import RewardError
 from telic.rewards.load import load_reward
-from telic.rewards.vectorise import VectorisedRunner
+from telic.rewards.vectorise.runner import VectorisedRunner
 
 
 class Watched(Info):
