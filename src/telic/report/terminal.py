@@ -16,6 +16,8 @@ from telic.report.charts import Bar, Chart, Gauge, in_characters
 _TONES = {"": "", "good": "green", "middling": "yellow", "bad": "red", "cost": "yellow"}
 _COLOURS = ("blue", "dark_orange", "cyan", "magenta", "red", "yellow")
 _BAR = 12
+_SIGNS = tuple("0123456789−-–+$")
+"""what a number begins with"""
 
 
 def render_terminal(report: doc.Report) -> RenderableType:
@@ -29,15 +31,13 @@ def render_terminal(report: doc.Report) -> RenderableType:
     return Group(*parts)
 
 
-def table(table: doc.Table) -> Table:
+def _table(table: doc.Table) -> Table:
     """Return a table without lines; columns of numbers go to the right."""
-    title = Styled(table.title, "bold") if table.title else None
+    title = Styled(table.title, "italic") if table.title else None
     out = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for index, name in enumerate(table.heads):
         column = [row[index] for row in table.rows]
-        is_numeric = bool(column) and all(
-            isinstance(c, str) and c[:1] in "0123456789−-–+$" for c in column
-        )
+        is_numeric = all(isinstance(cell, str) and cell[:1] in _SIGNS for cell in column)
         side = "right" if is_numeric else "left"
         out.add_column(Styled(name), justify=side, overflow="fold", no_wrap=index == 0)
     for row in table.rows:
@@ -69,7 +69,8 @@ def _block(block: doc.Block) -> Iterator[RenderableType]:
         case doc.Items():
             yield from _lines(block, "• ")
         case doc.Table():
-            yield table(block)
+            yield _table(block)
+            yield Styled()
         case doc.FactSheet():
             yield _facts(block.rows)
         case doc.Code():

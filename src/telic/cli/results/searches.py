@@ -72,10 +72,11 @@ def show_methods(found: SearchMethods) -> None:
 
 @view
 def show_comparison(found: ComparisonResult) -> None:
-    """Print the tables."""
-    for each in found.comparison.tables:
-        console.print(table(each.title, each.columns, each.rows))
-        console.print()
+    """Print the tables and the curves."""
+    from telic.report.terminal import render_terminal
+    from telic.search.analysis.compare import build_report
+
+    console.print(render_terminal(build_report(found.comparison)))
     if found.out is not None:
         console.print(f"written to {found.out}")
 

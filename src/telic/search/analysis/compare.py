@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +18,15 @@ from telic.core.stats import (
 )
 from telic.core.stats import holm as corrected
 from telic.errors import ConfigError, Refused, UnknownName
-from telic.search.analysis.figures import ResultTable, curve, draw_curves, write_tables
+from telic.report import document as doc
+from telic.search.analysis.figures import (
+    Curve,
+    ResultTable,
+    curve,
+    draw_curves,
+    line_chart,
+    write_tables,
+)
 from telic.search.answers import SCRIPTED
 from telic.search.records import SearchRunSummary
 from telic.search.results import Result
@@ -165,6 +173,23 @@ def check_terms(results: Sequence[Result], *, despite_differences: bool = False)
 def write_comparison(comparison: SearchComparison, folder: Path) -> None:
     """Write tables in four forms, and a picture of curves per task."""
     write_tables(comparison.tables, folder)
+    for env, kind, curves in _curves(comparison):
+        write_text(folder / f"{env}-{kind}.svg", draw_curves(_curve_title(env, kind), curves))
+
+
+def build_report(comparison: SearchComparison) -> doc.Report:
+    """Return the document of a comparison: its tables, and how the searches progressed."""
+    tables = tuple(table.shown() for table in comparison.tables)
+    charts = tuple(
+        doc.Figure(line_chart(_curve_title(env, kind), curves))
+        for env, kind, curves in _curves(comparison)
+    )
+    sections = (doc.Section("Results", tables), doc.Section("Progress", charts))
+    return doc.Report(f"Searches compared by {comparison.report.metric}", sections)
+
+
+def _curves(comparison: SearchComparison) -> Iterator[tuple[str, str, dict[str, Curve]]]:
+    """Yield task, kind of policy, and the curve of every search of that task."""
     for env in dict.fromkeys(result.summary.env for result in comparison.results):
         for kind in ("incumbent", "selected"):
             curves = {
@@ -172,8 +197,11 @@ def write_comparison(comparison: SearchComparison, folder: Path) -> None:
                 for result in comparison.results
                 if result.summary.env == env
             }
-            title = f"{env}: {kind} policy, mean ± std over runs"
-            write_text(folder / f"{env}-{kind}.svg", draw_curves(title, curves))
+            yield env, kind, curves
+
+
+def _curve_title(env: str, kind: str) -> str:
+    return f"{env}: {kind} policy, mean ± std over runs"
 
 
 def value(run: SearchRunSummary, metric: str) -> float | None:

@@ -89,6 +89,11 @@ class ResultTable(NamedTuple):
     columns: list[str]
     rows: list[tuple[Any, ...]]
 
+    def shown(self) -> doc.Table:
+        """Return it as people see it, with few digits."""
+        rows = [[cell(value) for value in row] for row in self.rows]
+        return doc.Table(self.columns, rows, self.title)
+
 
 def cell(value: Any) -> str:
     """Write a number for people; words stay as they are."""
@@ -97,8 +102,7 @@ def cell(value: Any) -> str:
 
 def markdown(table: ResultTable) -> str:
     """Return the table as Markdown."""
-    rows = [[cell(value) for value in row] for row in table.rows]
-    return render_block(doc.Table(table.columns, rows, table.title)) + "\n"
+    return render_block(table.shown()) + "\n"
 
 
 def comma_separated(table: ResultTable) -> str:
