@@ -24,66 +24,66 @@ _TONES: dict[str, Tone] = {"passed": "good", "unconfirmed": "middling", "refused
 _FULL_CREDIT = 0.995
 
 
-def write_page(folder: BenchFolder, found: Tally) -> None:
+def write_page(folder: BenchFolder, tally: Tally) -> None:
     """Write index.html; videos and pictures are inside unless they are large."""
-    write_text(folder.page, page(found, folder.path))
+    write_text(folder.page, page(tally, folder.path))
 
 
-def page(found: Tally, folder: Path) -> str:
+def page(tally: Tally, folder: Path) -> str:
     """Return the page of a benchmark whose pictures are seen from `folder`."""
-    return render_page(build_report(found, folder), folder)
+    return render_page(build_report(tally, folder), folder)
 
 
-def build_report(found: Tally, folder: Path) -> doc.Report:
+def build_report(tally: Tally, folder: Path) -> doc.Report:
     """Return the document: the pass rate, what it depends on, and a card per case."""
     panels = (
-        _bars("by difficulty", found.by_difficulty),
-        _bars("by category", found.by_category),
-        _bars("by robot", found.by_env),
+        _bars("by difficulty", tally.by_difficulty),
+        _bars("by category", tally.by_category),
+        _bars("by robot", tally.by_env),
     )
-    cards = tuple(_card(result, folder) for result in found.results)
+    cards = tuple(_card(result, folder) for result in tally.results)
     sections = (
         doc.Section("", (doc.Beside(panels, "panels"),)),
         doc.Section("", (doc.Cards(cards),)),
     )
     return doc.Report(
-        found.suite,
+        tally.suite,
         sections if cards else (),
-        doc.Section("", tuple(_headline(found))),
-        tab=f"telic · {found.suite}",
-        footer=_settings(found),
+        doc.Section("", tuple(_headline(tally))),
+        tab=f"telic · {tally.suite}",
+        footer=_settings(tally),
     )
 
 
-def _headline(found: Tally) -> list[doc.Block]:
-    rate = found.overall
+def _headline(tally: Tally) -> list[doc.Block]:
+    rate = tally.overall
     brand = doc.Text("telic benchmark", "where")
     if rate.share is None or rate.low is None or rate.high is None:
-        return [brand, doc.Text(f"{found.suite}: no case has come to an end yet")]
+        return [brand, doc.Text(f"{tally.suite}: no case has come to an end yet")]
     said = "of the intents became a policy that does them"
     interval = f"{percent(rate.low)} to {percent(rate.high)} with 95 % confidence"
     gauge = Gauge(rate.low, rate.share, rate.high, None, interval)
     facts = [
         ("passed", f"{rate.passed} of {rate.total}"),
-        ("median time to a pass", duration(found.median_seconds_to_pass)),
-        ("median steps to a pass", figure(found.median_steps_to_pass)),
-        ("all cases took", duration(found.seconds)),
-        ("models cost", money(found.usd)),
+        ("median time to a pass", duration(tally.median_seconds_to_pass)),
+        ("median steps to a pass", figure(tally.median_steps_to_pass)),
+        ("all cases took", duration(tally.seconds)),
+        ("models cost", money(tally.usd)),
     ]
     return [
         brand,
-        doc.Hero(percent(rate.share), said, (found.about, gauge)),
+        doc.Hero(percent(rate.share), said, (tally.about, gauge)),
         doc.FactSheet(facts, "glance"),
-        *_missing(found),
+        *_missing(tally),
     ]
 
 
-def _missing(found: Tally) -> list[doc.Block]:
+def _missing(tally: Tally) -> list[doc.Block]:
     """Say what the rate does not cover."""
-    ran = found.overall.total
-    notes = [f"{ran} of the suite's {found.cases_in_suite} cases"] * (ran < found.cases_in_suite)
-    if found.waiting:
-        notes.append(f"not finished: {', '.join(found.waiting)}")
+    ran = tally.overall.total
+    notes = [f"{ran} of the suite's {tally.cases_in_suite} cases"] * (ran < tally.cases_in_suite)
+    if tally.waiting:
+        notes.append(f"not finished: {', '.join(tally.waiting)}")
     return [doc.Text(f"{'; '.join(notes)}.", "note")] if notes else []
 
 
@@ -154,10 +154,10 @@ def _costs(result: CaseResult) -> doc.Words:
     return f"{said} · ", doc.Link("report", f"{result.session}/report.html")
 
 
-def _settings(found: Tally) -> str:
-    options = {"author": "the composer", **found.config.options}
+def _settings(tally: Tally) -> str:
+    options = {"author": "the composer", **tally.config.options}
     model = options.pop("model", None)
     if model is not None:
         options["author"] = model
     parts = [f"{key} {value}" for key, value in options.items() if value not in (None, False)]
-    return f"telic {found.config.telic} · {' · '.join(parts)}"
+    return f"telic {tally.config.telic} · {' · '.join(parts)}"

@@ -59,28 +59,32 @@ def problems(root: Path, tree: Any) -> list[str]:
         *_manifest_problems(root),
         *_file_problems(home),
         *_wiring_problems(home, tree),
-        *(each for path in sorted(home.rglob("*.md")) for each in _page_problems(path, home, tree)),
+        *(
+            problem
+            for path in sorted(home.rglob("*.md"))
+            for problem in _page_problems(path, home, tree)
+        ),
         *second_paths(),
     ]
 
 
 def _manifest_problems(root: Path) -> list[str]:
     hosts = [_json(root / HOME / f".{host}-plugin" / "plugin.json") for host in ("claude", "codex")]
-    entries = [entry for each in CATALOGUES for entry in _json(root / each)["plugins"]]
-    found: list[str] = []
-    if len({each["name"] for each in [*hosts, *entries]}) > 1:
-        found.append("manifests and catalogues disagree on the name")
-    versions = {each["version"] for each in [*hosts, *entries] if "version" in each}
-    if len(versions) > 1 or not all(_VERSION.fullmatch(each) for each in versions):
-        found.append(f"manifests disagree on the version, or it is not x.y.z: {versions}")
+    entries = [entry for name in CATALOGUES for entry in _json(root / name)["plugins"]]
+    problems: list[str] = []
+    if len({entry["name"] for entry in [*hosts, *entries]}) > 1:
+        problems.append("manifests and catalogues disagree on the name")
+    versions = {entry["version"] for entry in [*hosts, *entries] if "version" in entry}
+    if len(versions) > 1 or not all(_VERSION.fullmatch(version) for version in versions):
+        problems.append(f"manifests disagree on the version, or it is not x.y.z: {versions}")
     for entry in entries:
         source = entry["source"] if isinstance(entry["source"], str) else entry["source"]["path"]
         if not source.startswith("./") or ".." in source or not (root / source).is_dir():
-            found.append(f"the catalogue's {source} is no folder beside it")
+            problems.append(f"the catalogue's {source} is no folder beside it")
     prompts = hosts[1]["interface"]["defaultPrompt"]
     if len(prompts) > _MOST_PROMPTS or max(map(len, prompts)) > _LONGEST_PROMPT:
-        found.append(f"at most {_MOST_PROMPTS} prompts of {_LONGEST_PROMPT} characters")
-    return found
+        problems.append(f"at most {_MOST_PROMPTS} prompts of {_LONGEST_PROMPT} characters")
+    return problems
 
 
 def _file_problems(home: Path) -> list[str]:
@@ -94,39 +98,39 @@ def _file_problems(home: Path) -> list[str]:
 
 
 def _wiring_problems(home: Path, tree: Any) -> list[str]:
-    found: list[str] = []
+    problems: list[str] = []
     for entries in _json(home / "hooks" / "hooks.json")["hooks"].values():
         for line in (hook["command"] for entry in entries for hook in entry["hooks"]):
             words = program_words(line)
             if words[:3] != ["telic", "plugin", "hook"] or words[3:] not in [[x] for x in HOOKS]:
-                found.append(f"hooks.json: {line} is not one of our hooks")
+                problems.append(f"hooks.json: {line} is not one of our hooks")
     for name, server in _json(home / ".mcp.json")["mcpServers"].items():
         why = complaint(server["args"], tree) if server["command"] == "telic" else "not telic"
         if why is None and "--allow-launch" in server["args"]:
             why = "whether a server may launch is for the person to say"
         if why:
-            found.append(f".mcp.json: {name}: {why}")
-    return found
+            problems.append(f".mcp.json: {name}: {why}")
+    return problems
 
 
 def _page_problems(path: Path, home: Path, tree: Any) -> list[str]:
     where, text = path.relative_to(home).as_posix(), path.read_text()
     name = path.parent.name if path.name == "SKILL.md" else path.stem
-    found = [*_head_problems(text, name, where)]
+    problems = [*_head_problems(text, name, where)]
     if path.name == "SKILL.md" and text.count("\n") >= _MOST_LINES:
-        found.append(f"a skill has fewer than {_MOST_LINES} lines")
-    found += [f"there is no {each}" for each in links(text) if not (path.parent / each).exists()]
-    found += [
-        f"there is no skill {each}"
-        for each in sorted(skills_named(text))
-        if not (home / "skills" / each / "SKILL.md").is_file()
+        problems.append(f"a skill has fewer than {_MOST_LINES} lines")
+    problems += [f"there is no {link}" for link in links(text) if not (path.parent / link).exists()]
+    problems += [
+        f"there is no skill {skill}"
+        for skill in sorted(skills_named(text))
+        if not (home / "skills" / skill / "SKILL.md").is_file()
     ]
     for block in blocks(text):
         if block.language not in _LANGUAGES:
-            found.append(f"a block of {block.language or 'no language'} could be run")
+            problems.append(f"a block of {block.language or 'no language'} could be run")
     for line in commands(text):
-        found += [f"{line}: {why}" for why in _command_problems(line, name, tree)]
-    return [f"{where}: {each}" for each in found]
+        problems += [f"{line}: {why}" for why in _command_problems(line, name, tree)]
+    return [f"{where}: {problem}" for problem in problems]
 
 
 def _head_problems(text: str, name: str, where: str) -> list[str]:
@@ -134,14 +138,14 @@ def _head_problems(text: str, name: str, where: str) -> list[str]:
         head = read_front_matter(text, where)
     except ConfigError as error:
         return [str(error)]
-    found: list[str] = []
+    problems: list[str] = []
     if head.get("name") != name or not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
-        found.append(f"name: {head.get('name')} is not its folder's, {name}")
+        problems.append(f"name: {head.get('name')} is not its folder's, {name}")
     if not 0 < len(head.get("description", "")) <= _LONGEST_DESCRIPTION:
-        found.append(f"it needs a description of at most {_LONGEST_DESCRIPTION} characters")
+        problems.append(f"it needs a description of at most {_LONGEST_DESCRIPTION} characters")
     if unknown := set(head) - _HEADS[where.partition("/")[0]]:
-        found.append(f"not every host knows {', '.join(sorted(unknown))}")
-    return found
+        problems.append(f"not every host knows {', '.join(sorted(unknown))}")
+    return problems
 
 
 def _command_problems(line: str, page: str, tree: Any) -> list[str]:
@@ -153,14 +157,14 @@ def _command_problems(line: str, page: str, tree: Any) -> list[str]:
     if words[1:2] not in (["study"], ["plugin"]):
         return ["only commands of telic study lead to runs, through its gate"]
     why = complaint(words[1:], tree)
-    found = [] if why is None else [why]
+    problems = [] if why is None else [why]
     if words[1:3] == ["study", "run"]:
         acts = {"--execute", "--reconcile", "--stop"} & set(words)
         if acts and page != LAUNCHING_SKILL:
-            found.append(f"only {LAUNCHING_SKILL} leads to a launch")
+            problems.append(f"only {LAUNCHING_SKILL} leads to a launch")
         if "--execute" in words and " ".join(_CONFIRMED) not in " ".join(words):
-            found.append(f"a launch is written {' '.join(_CONFIRMED)}")
-    return found
+            problems.append(f"a launch is written {' '.join(_CONFIRMED)}")
+    return problems
 
 
 def _json(path: Path) -> Any:
@@ -169,26 +173,28 @@ def _json(path: Path) -> Any:
 
 def second_paths(package: Path = PACKAGE) -> list[str]:
     """Return every place that could start a process beside the gate; empty when there is one."""
-    found: list[str] = []
+    paths: list[str] = []
     for path in sorted(package.rglob("*.py")):
         name = path.relative_to(package).as_posix()
         if not name.startswith(_LOOKED_AT):
             continue
         tree = ast.parse(path.read_text())
         if not name.startswith(_MAY_START):
-            found += [f"{name} can start processes: {each}" for each in sorted(_starters(tree))]
+            paths += [
+                f"{name} can start processes: {starter}" for starter in sorted(_starters(tree))
+            ]
         if not name.startswith(("studies/launch/", *_USERS)) and _passes_gate(tree):
-            found.append(f"{name} launches, which only {' and '.join(_USERS)} may")
-    return found
+            paths.append(f"{name} launches, which only {' and '.join(_USERS)} may")
+    return paths
 
 
 def _passes_gate(tree: ast.AST) -> bool:
     """Whether a file has hold of the gate; looking at it without passing is free."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import) and any(each.name == GATE for each in node.names):
+        if isinstance(node, ast.Import) and any(alias.name == GATE for alias in node.names):
             return True
         if isinstance(node, ast.ImportFrom):
-            names = {f"{node.module}.{each.name}" for each in node.names}
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
             if names & {GATE, f"{GATE}.launch", f"{GATE}.*"}:
                 return True
     return False
@@ -196,24 +202,24 @@ def _passes_gate(tree: ast.AST) -> bool:
 
 def _imports(tree: ast.AST) -> set[str]:
     """Return the modules that a file imports, inside functions too."""
-    found: set[str] = set()
+    modules: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {each.name for each in node.names}
+            modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
-    return found
+            modules |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return modules
 
 
 def _starters(tree: ast.AST) -> set[str]:
-    found = _imports(tree) & _STARTERS
+    starters = _imports(tree) & _STARTERS
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             if node.value.id == "os" and node.attr.startswith(_CALLS):
-                found.add(f"os.{node.attr}")
+                starters.add(f"os.{node.attr}")
         elif isinstance(node, ast.ImportFrom) and node.module == "os":
-            found |= {f"os.{x.name}" for x in node.names if x.name.startswith(_CALLS)}
-    return found
+            starters |= {f"os.{x.name}" for x in node.names if x.name.startswith(_CALLS)}
+    return starters
 
 
 class Block(NamedTuple):

@@ -119,8 +119,8 @@ def before_shell(event: dict[str, Any]) -> dict[str, Any] | None:
     Args:
         event: what the host writes: tool_input.command (text or words) and cwd.
     """
-    given = (event.get("tool_input") or {}).get("command") or ""
-    line = given if isinstance(given, str) else "\n".join(str(each) for each in given)
+    asked = (event.get("tool_input") or {}).get("command") or ""
+    line = asked if isinstance(asked, str) else "\n".join(str(word) for word in asked)
     here = Path(event.get("cwd") or ".")
     reason = refusal(line, here)
     if reason is None:
@@ -151,7 +151,8 @@ def refusal(line: str, here: Path) -> str | None:
 def study_root(here: Path) -> Path | None:
     """Return the nearest folder upwards that holds studies."""
     return next(
-        (each for each in (here, *here.absolute().parents) if (each / ".telic").is_dir()), None
+        (folder for folder in (here, *here.absolute().parents) if (folder / ".telic").is_dir()),
+        None,
     )
 
 
@@ -199,16 +200,16 @@ def _is_mentioned(commands: list[list[str]], adapter: Path) -> bool:
 
 def _read(adapters: list[Path]) -> tuple[list[Launch], list[Launch]]:
     """Return what launches and what evaluates, of every task."""
-    made = [
+    launches = [
         (name, _launch(spec["argv"]))
         for path in adapters
         for name, spec in _commands(path).items()
         if spec and spec.get("argv")
     ]
-    known = [(name, launch) for name, launch in made if launch is not None]
+    readable = [(name, launch) for name, launch in launches if launch is not None]
     return (
-        [launch for name, launch in known if name in _LAUNCHES],
-        [launch for name, launch in known if name not in _LAUNCHES],
+        [launch for name, launch in readable if name in _LAUNCHES],
+        [launch for name, launch in readable if name not in _LAUNCHES],
     )
 
 
@@ -252,9 +253,9 @@ def _starts(words: list[str], launches: list[Launch], other: list[Launch]) -> bo
 
 def _is_other(words: list[str], launch: Launch, other: list[Launch]) -> bool:
     """Whether it is the evaluation of a script that also trains, or another of its sub-commands."""
-    for each in other:
-        own = each.words - launch.words
-        if each.target == launch.target and own and own <= set(words):
+    for command in other:
+        own = command.words - launch.words
+        if command.target == launch.target and own and own <= set(words):
             return True
     is_file = launch.target.endswith((".py", ".sh")) or "." in launch.target
     verbs = {word for word in launch.words if word.isidentifier()}
@@ -294,4 +295,4 @@ def _only_reads(words: list[str]) -> bool:
     if name in _READERS:
         return True
     modules = [after for word, after in pairwise(words) if word == "-m"]
-    return name.startswith("python") and any(each in _READING_MODULES for each in modules[:1])
+    return name.startswith("python") and any(module in _READING_MODULES for module in modules[:1])

@@ -98,13 +98,13 @@ def split_front_matter(text: str, where: str) -> tuple[dict[str, str], str]:
     head, closing, body = rest.partition(f"\n{_FENCE}")
     if start or not fence or not closing:
         raise ConfigError(f"{where} does not begin with front matter between --- lines.")
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for line in head.splitlines():
         key, colon, value = line.partition(": ")
-        if not colon or key in found or key != key.strip() or not value.strip():
+        if not colon or key in values or key != key.strip() or not value.strip():
             raise ConfigError(f'{where}: "{line}" is not a `key: text` line of its own.')
-        found[key] = value.strip()
-    return found, body.lstrip("\n")
+        values[key] = value.strip()
+    return values, body.lstrip("\n")
 
 
 def read_front_matter(text: str, where: str) -> dict[str, str]:
@@ -151,7 +151,7 @@ def write_package(root: Path) -> list[str]:
 def differences(root: Path) -> list[str]:
     """Return the files that are not what the source makes: changed, missing or too many."""
     files = package_files()
-    held = {
+    present = {
         path.relative_to(root).as_posix()
         for path in (root / HOME).rglob("*")
         if path.is_file() or path.is_symlink()
@@ -161,7 +161,7 @@ def differences(root: Path) -> list[str]:
         for name, text in files.items()
         if not (root / name).is_file() or (root / name).read_text() != text
     ]
-    return sorted({*stale, *(held - set(files))})
+    return sorted({*stale, *(present - set(files))})
 
 
 def alias_of(name: str, source: Source) -> str | None:
@@ -246,10 +246,10 @@ def _codex_manifest(source: Source) -> dict[str, Any]:
 
 def _hooks(source: Source) -> dict[str, Any]:
     events: dict[str, list[dict[str, Any]]] = {}
-    for each in source.metadata.hooks:
-        entry: dict[str, Any] = {} if each.matcher is None else {"matcher": each.matcher}
-        run = {"type": "command", "command": each.command, "timeout": each.timeout_s}
-        events.setdefault(each.event, []).append({**entry, "hooks": [run]})
+    for hook in source.metadata.hooks:
+        entry: dict[str, Any] = {} if hook.matcher is None else {"matcher": hook.matcher}
+        run = {"type": "command", "command": hook.command, "timeout": hook.timeout_s}
+        events.setdefault(hook.event, []).append({**entry, "hooks": [run]})
     return {"description": "Keep runs behind the launch gate.", "hooks": events}
 
 

@@ -23,14 +23,14 @@ def simple_commands(line: str) -> list[list[str]]:
     for body in fed:
         commands += simple_commands(body)
     inner = [
-        found
+        inside
         for words in commands
         for word in words
         for pair in _SUBSTITUTION.findall(word)
-        for found in pair
-        if found
+        for inside in pair
+        if inside
     ]
-    return commands + [each for found in inner for each in simple_commands(found)]
+    return commands + [command for inside in inner for command in simple_commands(inside)]
 
 
 def program(words: list[str]) -> str:
@@ -75,4 +75,4 @@ def _split(words: list[str]) -> list[list[str]]:
             is_comment = True
         elif commands[-1] or not _ASSIGNMENT.fullmatch(word):
             commands[-1].append(word)
-    return [each for each in commands if each]
+    return [command for command in commands if command]

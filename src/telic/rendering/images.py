@@ -30,7 +30,7 @@ def write_png(path: Path, picture: np.ndarray) -> None:
     lines[:, 1:] = picture.reshape(height, -1)
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)  # 8 bits, RGB
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(lines.tobytes(), 6)), (b"IEND", b""))
-    write_bytes(path, b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*each) for each in chunks))
+    write_bytes(path, b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*chunk) for chunk in chunks))
 
 
 def tiled(pictures: Sequence[np.ndarray], columns: int, gap: int) -> np.ndarray:
@@ -52,12 +52,12 @@ def draw_caption(picture: np.ndarray, words: list[str]) -> None:
     band = picture[height - strip_height(height) :]
     band[:] = (band * np.float32(_STRIP_SHADE)).astype(np.uint8)
     rendered = [_word(text, size) for text in words]
-    room = width - 2 * _MARGIN - sum(each.shape[1] for each in rendered)
+    room = width - 2 * _MARGIN - sum(word.shape[1] for word in rendered)
     gap = room // max(len(words) - 1, 1)
     left = _MARGIN
-    for each in rendered:
-        stamp(band, each, left, 2)
-        left += each.shape[1] + max(gap, _MARGIN)
+    for word in rendered:
+        stamp(band, word, left, 2)
+        left += word.shape[1] + max(gap, _MARGIN)
 
 
 def strip_height(height: int) -> int:

@@ -108,7 +108,7 @@ def choose_backend() -> Backend:
             if backend == forced:
                 return backend
         raise UnknownName("render backend", forced, list(BACKENDS))
-    return next(each for each in candidates() if probe(each).works)
+    return next(backend for backend in candidates() if probe(backend).works)
 
 
 @functools.cache

@@ -103,7 +103,7 @@ def _hang_sky(spec: mujoco.MjSpec) -> None:
 def tile_size_m(model: mujoco.MjModel) -> float:
     """Return the side of a floor tile that suits the robot: two thirds of its radius or less."""
     wanted = 0.67 * radius_m(model)
-    return max((each for each in _TILES_M if each <= wanted), default=_TILES_M[0])
+    return max((side for side in _TILES_M if side <= wanted), default=_TILES_M[0])
 
 
 def _lay_floor(spec: mujoco.MjSpec, plain: mujoco.MjModel) -> None:

@@ -108,8 +108,8 @@ class _Crew:
 
     def run(self, first: Backend) -> Iterator[tuple[int, Rendering]]:
         """Yield place and result of each job, with as many backends as it takes."""
-        known = backends.candidates()
-        worse = known[known.index(first) + 1 :] if first in known else known
+        usual = backends.candidates()
+        worse = usual[usual.index(first) + 1 :] if first in usual else usual
         waiting = list(range(len(self._jobs)))
         reason = ""
         for backend in (first, *worse):

@@ -74,10 +74,10 @@ def spread(
 
 def model_file(facts: TrajectoryFacts) -> Path | None:
     """Return the model file that an episode's qpos belongs to, or None when it has none."""
-    for given in (facts.model_path, facts.env_kwargs.get("xml_file"), facts.env_id):
-        if given is not None and given.endswith(_MODEL_FILES):
-            path = Path(given).expanduser()
-            return path if path.is_file() else _assets_dir() / given
+    for name in (facts.model_path, facts.env_kwargs.get("xml_file"), facts.env_id):
+        if name is not None and name.endswith(_MODEL_FILES):
+            path = Path(name).expanduser()
+            return path if path.is_file() else _assets_dir() / name
     match = re.fullmatch(r"(?:.*/)?(\w+)-v(\d+)", facts.env_id)
     if not match or match[1] not in _ASSETS:
         return None
@@ -87,10 +87,10 @@ def model_file(facts: TrajectoryFacts) -> Path | None:
 
 def _assets_dir() -> Path:
     # Found without importing Gymnasium, which takes longer than drawing a short video.
-    found = importlib.util.find_spec("gymnasium")
-    if found is None or not found.submodule_search_locations:
+    package = importlib.util.find_spec("gymnasium")
+    if package is None or not package.submodule_search_locations:
         raise TelicError("Gymnasium, which brings the models, is not installed.")
-    return Path(found.submodule_search_locations[0]) / "envs" / "mujoco" / "assets"
+    return Path(package.submodule_search_locations[0]) / "envs" / "mujoco" / "assets"
 
 
 class Stage:

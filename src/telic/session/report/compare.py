@@ -55,42 +55,44 @@ def compare(
     """Return the best policy against the best of another reward, or else of another seed."""
     groups: dict[tuple[int, int], list[MemberScore]] = {}
     for iteration in history:
-        for each in iteration.members:
-            groups.setdefault((iteration.number, each.variant), []).append(each)
+        for score in iteration.members:
+            groups.setdefault((iteration.number, score.variant), []).append(score)
     mine = (best.number, member.variant)
-    standings = {key: _standing(each, threshold) for key, each in groups.items()}
+    standings = {key: _standing(score, threshold) for key, score in groups.items()}
     others = [key for key in groups if key != mine]
     rival = max(others, key=lambda key: standings[key], default=mine)
     rivals = [
-        each
-        for each in groups[rival]
-        if each.judgement.score is not None and (rival != mine or each.seed != member.seed)
+        score
+        for score in groups[rival]
+        if score.judgement.score is not None and (rival != mine or score.seed != member.seed)
     ]
     if not rivals or member.judgement.score is None:
         return None
-    other = max(rivals, key=lambda each: each.low)
-    found = _differences(member.judgement, other.judgement)
-    return RunnerUp(rival[0], other, rival == mine, standings[mine], standings[rival], found)
+    other = max(rivals, key=lambda score: score.low)
+    differences = _differences(member.judgement, other.judgement)
+    return RunnerUp(rival[0], other, rival == mine, standings[mine], standings[rival], differences)
 
 
 def _standing(members: list[MemberScore], threshold: float) -> Standing:
-    lows = [each.judgement.low or 0.0 for each in members]
+    lows = [member.judgement.low or 0.0 for member in members]
     return Standing(sum(low >= threshold for low in lows), sum(lows) / len(lows), len(lows))
 
 
 def _differences(own: Judgement, other: Judgement) -> tuple[Difference, ...]:
-    found: list[Difference] = []
+    differences: list[Difference] = []
     for title, leaf in parts(own).items():
         if title in other.leaves:
             (credit, value), (other_credit, other_value) = own.leaves[title], other.leaves[title]
-            found.append(Difference(title, leaf.unit, credit, other_credit, value, other_value))
-    return tuple(sorted(found, key=lambda each: -abs(each.gain)))
+            differences.append(
+                Difference(title, leaf.unit, credit, other_credit, value, other_value)
+            )
+    return tuple(sorted(differences, key=lambda difference: -abs(difference.gain)))
 
 
 def parts(judgement: Judgement) -> dict[str, Leaf]:
     """Return the criteria of a judgement by title, as they stand in the first judged episode."""
-    found: dict[str, Leaf] = {}
+    leaves: dict[str, Leaf] = {}
     for verdict in judgement.verdicts:
         for leaf in verdict.leaves:
-            found.setdefault(leaf.title, leaf)
-    return {title: found[title] for title in judgement.leaves if title in found}
+            leaves.setdefault(leaf.title, leaf)
+    return {title: leaves[title] for title in judgement.leaves if title in leaves}

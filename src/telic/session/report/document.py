@@ -194,11 +194,11 @@ def _seen(facts: SessionFacts) -> Blocks:
             when = f"{seen.start_s:.1f} to {seen.end_s:.1f} s" if is_timed else MISSING
             score = words.score(seen.score)
             rows.append((str(number), seen.criterion, score, when, seen.evidence))
-        for each in verdict.disagreements:
-            settled = "settled by a closer look." if each.resolved else "not settled."
+        for conflict in verdict.disagreements:
+            settled = "settled by a closer look." if conflict.resolved else "not settled."
             differ.append(
-                f"Episode {number}, “{each.criterion}”: code gives {each.code:.2f} "
-                f"({each.measured}), the eye {each.vision:.2f} ({each.seen}); {settled}"
+                f"Episode {number}, “{conflict.criterion}”: code gives {conflict.code:.2f} "
+                f"({conflict.measured}), the eye {conflict.vision:.2f} ({conflict.seen}); {settled}"
             )
     if not rows:
         return []
@@ -235,8 +235,10 @@ def _tried(facts: SessionFacts) -> Blocks:
     )
     learned = listed(words.lessons(facts))
     return [
-        Tree("Lineage of the iterations, with the mean score of each", tuple(nodes)),
-        doc.Table(heads, [_attempt(facts, each) for each in facts.history], kind="attempts"),
+        Tree("Lineage of the iterations, with the mean score of iteration", tuple(nodes)),
+        doc.Table(
+            heads, [_attempt(facts, iteration) for iteration in facts.history], kind="attempts"
+        ),
         doc.Text(note, "note"),
         *([doc.Heading("Learned on the way"), *learned] if learned else []),
     ]

@@ -130,7 +130,9 @@ class SessionFacts:
 def gather(facts: SessionFacts, troubles: Troubles) -> SessionFacts:
     """Read and draw what the report needs; what cannot be had is noted and left out."""
     folder, history, summary = facts.folder, facts.history, facts.summary
-    facts.best = next((each for each in history if each.number == summary.best_iteration), None)
+    facts.best = next(
+        (iteration for iteration in history if iteration.number == summary.best_iteration), None
+    )
     facts.member = facts.best.best_member if facts.best else None
     with troubles.sparing("what it took"):
         facts.costs = read_costs(folder, history, summary)

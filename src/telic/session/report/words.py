@@ -43,8 +43,8 @@ def proof(facts: SessionFacts) -> str:
     if best is None or member is None or member.judgement.score is None:
         return "No policy could be judged, so whether one does what was asked is unknown."
     low = member.judgement.low
-    own = [each for each in best.members if each.variant == best.variant]
-    proving = sum(each.low >= config.threshold for each in own)
+    lows = [each.low for each in best.members if each.variant == best.variant]
+    proving = sum(low >= config.threshold for low in lows)
     proven = (
         "too few episodes could be judged to say how sure that is"
         if low is None
@@ -53,7 +53,7 @@ def proof(facts: SessionFacts) -> str:
     return (
         f"The best policy scores {member.judgement.score:.2f} on {member.judgement.episodes} fresh "
         f"episodes, {proven}. To pass, {config.needed} of {len(config.seeds)} training seeds must "
-        f"prove {config.threshold:g}; {proving} of {len(own)} did.{why}"
+        f"prove {config.threshold:g}; {proving} of {len(lows)} did.{why}"
     )
 
 
@@ -62,9 +62,9 @@ def unjudged(facts: SessionFacts) -> list[str]:
     if facts.member is None:
         return []
     reasons = {
-        each.reason: None
-        for each in facts.member.judgement.verdicts
-        if each.score is None and each.reason
+        verdict.reason: None
+        for verdict in facts.member.judgement.verdicts
+        if verdict.score is None and verdict.reason
     }
     return [reason for reason in reasons if reason]
 
@@ -80,7 +80,7 @@ def counts(leaf: Leaf, facts: SessionFacts) -> str:
     if leaf.is_guard:
         return "guard"
     assert facts.member is not None
-    whole = sum(each.weight for each in parts(facts.member.judgement).values())
+    whole = sum(criterion.weight for criterion in parts(facts.member.judgement).values())
     return percent(leaf.weight / whole) if whole else MISSING
 
 
@@ -104,7 +104,7 @@ def next_steps(facts: SessionFacts) -> list[tuple[str, str | None]]:
     if facts.summary.outcome == "passed":
         return []
     if facts.analysis and facts.analysis.recommendations:
-        return [(each, None) for each in facts.analysis.recommendations]
+        return [(advice, None) for advice in facts.analysis.recommendations]
     more = config.replace(iterations=2 * config.iterations)
     return [
         ("Try more rewards:", command(more, facts.folder.config)),
@@ -129,15 +129,15 @@ def change(facts: SessionFacts, iteration: SessionIteration) -> list[str]:
     lines = [iteration.change]
     if iteration.failure:
         lines.append(f"Could not be trained: {iteration.failure}")
-    lines += [f"Alarm: {each}" for each in iteration.alarms]
+    lines += [f"Alarm: {alarm}" for alarm in iteration.alarms]
     if candidate and candidate.diagnosis:
         lines.append(f"Why: {candidate.diagnosis}")
     if candidate and len(candidate.variants) > 1:
         lines += [
-            f"Variant {number}: {_weights(each)}"
-            for number, each in enumerate(candidate.variants, start=1)
+            f"Variant {number}: {_weights(variant)}"
+            for number, variant in enumerate(candidate.variants, start=1)
         ]
-    return lines + [f"Answers: “{each}”" for each in facts.notes.get(iteration.number, ())]
+    return lines + [f"Answers: “{note}”" for note in facts.notes.get(iteration.number, ())]
 
 
 def _weights(variant: Variant) -> str:
@@ -148,7 +148,7 @@ def _weights(variant: Variant) -> str:
 
 def lessons(facts: SessionFacts) -> list[str]:
     """Say what was learned on the way."""
-    return [f"{each.text} ({each.tier})" for each in facts.lessons]
+    return [f"{lesson.text} ({lesson.tier})" for lesson in facts.lessons]
 
 
 def runner_up(facts: SessionFacts, rival: RunnerUp) -> str:

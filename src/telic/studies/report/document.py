@@ -190,15 +190,15 @@ def _robustness(facts: StudyFacts) -> Blocks:
         drawn = tuple(chart for chart in charts if chart is not None)
         rows = [
             (
-                each.path,
-                figure(each.nominal),
-                span(each.feasible),
-                span(each.suggested_range),
-                figure(each.sensitivity),
-                ", ".join(each.censored) or MISSING,
-                "; ".join(each.safety_notes),
+                parameter.path,
+                figure(parameter.nominal),
+                span(parameter.feasible),
+                span(parameter.suggested_range),
+                figure(parameter.sensitivity),
+                ", ".join(parameter.censored) or MISSING,
+                "; ".join(parameter.safety_notes),
             )
-            for each in facts.probe.parameters
+            for parameter in facts.probe.parameters
         ]
         heads = ("parameter", "nominal", "holds", "suggested", "sensitivity", "censored", "notes")
         blocks += [*([doc.Beside(drawn)] if drawn else []), doc.Table(heads, rows)]
