@@ -12,15 +12,14 @@ import pytest
 from telic.cli.output import console
 from telic.cli.views import SessionView
 from telic.core.events import PersonNote, SessionAdmitted, SessionNotes, SessionResumed, decode
-from telic.session.admission import Admission
-from telic.session.control import Steering, Stopped
+from telic.session.budget import Allowance, SessionAccount
+from telic.session.control import SessionControl, SessionStopped, read_notes
 from telic.session.forecast import forecast
-from telic.session.notes import read_notes
 from telic.session.records import SessionConfig
-from telic.session.spending import Account, Allowance
 from telic.storage.files import read_json, read_record, write_json
 from telic.storage.layout import SessionFolder, list_runs, list_sessions
 from telic.storage.locks import RunLock
+from telic.storage.resources import Admission
 from tests.session.sessions import CRITERIA, add_iteration, add_run, make_session
 
 NAME = "session_20260102_030405_abcd1234"
@@ -55,15 +54,15 @@ def running(session, tmp_path):
     """A session that runs until it is stopped, in a thread."""
 
     def work():
-        account = Account(session, Allowance())
+        account = SessionAccount(session, Allowance())
         door = Admission(tmp_path / "runtime", cores=[0])
         with RunLock(session.lock, session.name):
-            steering = Steering(session, lambda event: None, lambda: False, account, door)
+            control = SessionControl(session, lambda event: None, lambda: False, account, door)
             try:
                 while True:
-                    steering.safe_point()
+                    control.safe_point()
                     time.sleep(0.02)
-            except Stopped:
+            except SessionStopped:
                 write_json(session.summary, {"outcome": "stopped"})
 
     thread = threading.Thread(target=work)
@@ -164,7 +163,7 @@ def test_what_a_session_takes_and_waits_for_is_said_in_words(session):
     )
     with console.capture() as said:
         view(decode({"event": "session.forecast", **made.model_dump()}))
-        Account(session, Allowance(steps=50_000, hours=2)).report(view, 1)
+        SessionAccount(session, Allowance(steps=50_000, hours=2)).report(view, 1)
         for name in ("paused", "waiting"):
             text = f"{name}: telic resume [x]"
             view(decode({"event": f"session.{name}", "reason": "cores", "message": text}))

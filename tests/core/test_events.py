@@ -31,8 +31,8 @@ from telic.judges.trial import Trial
 from telic.llm.records import Tokens
 from telic.rewards.probe import ProbeReport
 from telic.search.records import SearchRunSummary as SearchRunSummary
+from telic.session.budget import AllowanceLeft, Spending
 from telic.session.forecast import Forecast
-from telic.session.spending import Left, Spending
 from telic.training.evaluate import EvaluationRecord
 from telic.training.recorder import RunSummary
 
@@ -145,7 +145,7 @@ def test_logs_of_other_versions_are_read_as_far_as_they_are_understood():
         (events.SessionForecast, Forecast, set()),
         (events.SessionJudged, SessionIteration, {"members", "trials"}),
         (events.SessionSpent, Spending, {"number", "left"}),
-        (events.BudgetLeft, Left, set()),
+        (events.BudgetLeft, AllowanceLeft, set()),
         (events.SearchRunEnd, SearchRunSummary, set()),
         (events.BenchResult, CaseResult, set()),
         (events.TokenCount, Tokens, set()),

@@ -6,8 +6,7 @@ from pathlib import Path
 import torch
 
 from telic.authors.candidate import RewardCandidate, SessionIteration
-from telic.composer.compose import Composition
-from telic.judges.criteria import Criterion
+from telic.judges.criteria import Composition, Criterion
 from telic.session.records import SessionConfig
 from telic.storage.files import write_json, write_text
 from telic.storage.layout import RunFolder, SessionFolder

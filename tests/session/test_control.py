@@ -8,15 +8,23 @@ import pytest
 
 from telic.envs import make
 from telic.errors import UnknownName, UsageError
-from telic.session.admission import Admission
-from telic.session.approval import approve, parse_criteria
-from telic.session.control import Steering, Stopped
+from telic.session.budget import Allowance, AllowanceUsedUp, SessionAccount, steps_taken
+from telic.session.control import (
+    SessionControl,
+    SessionStopped,
+    add_note,
+    approve,
+    delivered,
+    notes_for,
+    parse_criteria,
+    read_notes,
+)
 from telic.session.find import is_running, state_of
-from telic.session.notes import add_note, delivered, notes_for, read_notes
-from telic.session.spending import Account, Allowance, AllowanceUsedUp, steps_taken
+from telic.session.steps import run_job
 from telic.storage.files import read_json, write_json
 from telic.storage.layout import RunFolder
 from telic.storage.locks import RunLock
+from telic.storage.resources import Admission
 from telic.storage.workspace import Workspace
 from telic.training.run import status_of
 from tests.heard import Heard
@@ -34,9 +42,9 @@ class Sitting:
         self.events = Heard()
         self.result = None
         self.error = None
-        account = Account(folder, Allowance(**allowance))
+        account = SessionAccount(folder, Allowance(**allowance))
         door = Admission(runtime, cores=[0, 1])
-        self.steering = Steering(folder, self.events, lambda: False, account, door)
+        self.control = SessionControl(folder, self.events, lambda: False, account, door)
         self._work = work
         self.thread = threading.Thread(target=self._run)
         self.thread.start()
@@ -44,8 +52,8 @@ class Sitting:
     def _run(self):
         try:
             with RunLock(self.folder.lock):
-                self.result = self._work(self.steering)
-        except (Stopped, AllowanceUsedUp) as error:
+                self.result = self._work(self.control)
+        except (SessionStopped, AllowanceUsedUp) as error:
             self.error = error
 
     def saw(self, name):
@@ -82,10 +90,9 @@ def spec():
 
 
 def training(spec, **changes):
-    def work(steering):
-        return steering.train(
-            small_job(**changes), spec, steering.folder.iteration(1).path, "train", steering._tell
-        )
+    def work(control):
+        folder = control.folder.iteration(1).path
+        return run_job(control, small_job(**changes), spec, folder, "train", control._tell)
 
     return work
 
@@ -99,10 +106,10 @@ def test_training_is_paused_for_real_and_goes_on_to_its_end(sit, spec):
     run = RunFolder(folder.iteration(1).path / "train")
     assert status_of(run) == "stopped" and run.state.exists()
     assert not is_running(run), "a paused session burns nothing"
-    steps, seconds = steps_taken(folder), sitting.steering.account.seconds
+    steps, seconds = steps_taken(folder), sitting.control.account.seconds
     time.sleep(0.5)
     assert steps_taken(folder) == steps
-    assert sitting.steering.account.seconds - seconds < 0.2
+    assert sitting.control.account.seconds - seconds < 0.2
     assert f"telic resume {folder.name}" in read_json(folder.waiting)["message"]
     folder.pause.unlink()
     assert sitting.end().status == "completed"
@@ -114,7 +121,7 @@ def test_a_pause_that_outlives_its_process_holds_the_next_one(sit, tmp_path):
     folder = make_session(tmp_path)
     folder.pause.touch()
     write_json(folder.waiting, {"reason": "cores", "message": "left by a killed process"})
-    sitting = sit(lambda steering: steering.safe_point(), folder)
+    sitting = sit(lambda control: control.safe_point(), folder)
     until(lambda: state_of(folder) == "paused")
     folder.pause.unlink()
     sitting.end()
@@ -128,10 +135,10 @@ def test_stop_does_not_wait_for_the_end_of_a_long_update(sit, spec):
     time.sleep(0.5)
     sitting.folder.stop.touch()
     sitting.end()
-    assert isinstance(sitting.error, Stopped)
+    assert isinstance(sitting.error, SessionStopped)
     run = RunFolder(sitting.folder.iteration(1).path / "train")
     assert status_of(run) == "interrupted", "not even the update was waited for"
-    assert sitting.steering._admission.leases() == []
+    assert sitting.control._admission.leases() == []
 
 
 def test_a_training_that_is_stopped_by_itself_ends_the_session(sit, spec):
@@ -139,17 +146,17 @@ def test_a_training_that_is_stopped_by_itself_ends_the_session(sit, spec):
     until(lambda: sitting.saw("train.progress"))
     RunFolder(sitting.folder.iteration(1).path / "train").stop.touch()
     sitting.end()
-    assert isinstance(sitting.error, Stopped)
+    assert isinstance(sitting.error, SessionStopped)
 
 
 def test_stop_reaches_a_session_that_waits(sit, tmp_path):
     folder = make_session(tmp_path)
     folder.pause.touch()
-    sitting = sit(lambda steering: steering.safe_point(), folder)
+    sitting = sit(lambda control: control.safe_point(), folder)
     until(lambda: state_of(folder) == "paused")
     folder.stop.touch()
     sitting.end()
-    assert isinstance(sitting.error, Stopped)
+    assert isinstance(sitting.error, SessionStopped)
     assert folder.pause.exists(), "it is still paused when it is run again"
 
 
@@ -163,14 +170,14 @@ def test_time_that_is_up_ends_training_with_its_reason(sit, spec):
 
 def test_who_waits_for_processors_says_so_and_is_not_charged(sit, spec, tmp_path):
     door = Admission(tmp_path / "runtime", cores=[0, 1])
-    from telic.session.needs import Need
+    from telic.storage.resources import ResourceNeed
 
-    with door.admit(Need(2, None), "session_other"):
+    with door.admit(ResourceNeed(2, None), "session_other"):
         sitting = sit(training(spec, steps=512))
         until(lambda: state_of(sitting.folder) == "waiting for cores")
-        seconds = sitting.steering.account.seconds
+        seconds = sitting.control.account.seconds
         time.sleep(0.3)
-        assert sitting.steering.account.seconds == seconds
+        assert sitting.control.account.seconds == seconds
     assert sitting.end().status == "completed"
     (waiting,) = [each for each in sitting.events if each["event"] == "session.waiting"]
     assert "held by session_other" in waiting["message"]
@@ -229,7 +236,7 @@ def test_an_empty_note_is_refused(tmp_path):
 
 
 def test_a_session_waits_for_agreement_and_takes_the_edit(sit):
-    sitting = sit(lambda steering: steering.approved(CRITERIA))
+    sitting = sit(lambda control: control.approved(CRITERIA))
     folder = sitting.folder
     until(lambda: state_of(folder) == "waiting for approval")
     shown = read_json(folder.criteria)
@@ -247,7 +254,7 @@ def test_what_was_agreed_is_not_asked_again(sit, tmp_path):
         approve(folder)
     write_json(folder.criteria, {"time": "now", "criteria": list(CRITERIA)})
     assert not approve(folder).edited
-    sitting = sit(lambda steering: steering.approved(CRITERIA), folder)
+    sitting = sit(lambda control: control.approved(CRITERIA), folder)
     assert sitting.end() == CRITERIA and not sitting.events
 
 

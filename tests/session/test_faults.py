@@ -21,7 +21,7 @@ from telic.judges.trial import Trial, failure
 from telic.judges.verdict import judged, unknown
 from telic.llm import CallLimits, Fault, ModelAnswerError, ModelUnavailable, RawReply
 from telic.sandbox import host
-from telic.session import judging, loop, population, spending
+from telic.session import budget, loop, steps
 from telic.session.find import state_of
 from telic.session.report import pictures
 from telic.storage import files as storage
@@ -107,7 +107,7 @@ def test_garbage_is_mended_once_then_it_is_an_error_and_asked_for_anew(asking, g
 
 
 def spent_calls(asking) -> int:
-    return spending.Account(asking.folder, spending.Allowance()).spending().calls
+    return budget.SessionAccount(asking.folder, budget.Allowance()).spending().calls
 
 
 def test_a_garbled_revision_loses_nothing(asking):
@@ -177,7 +177,7 @@ def test_a_candidate_that_cannot_be_trained_is_tried_and_told(asking, home):
     def train(work, number, candidate):
         if number == 1:
             raise TrainingFailed("Every member stopped. The reward became NaN.")
-        return population.train(work, number, candidate)
+        return steps.train(work, number, candidate)
 
     home.setattr(loop, "train", train)
     script = {**FAILING, "reviser": revised({"source": REWARD["source"]})}
@@ -201,13 +201,15 @@ def test_when_nothing_can_be_trained_there_is_a_report_and_no_policy(asking, hom
 
 
 def test_a_variant_that_breaks_off_is_unknown_and_the_others_are_judged(asking, home):
-    def judge_policies(work, number, candidate, run, *rest):
-        for member in RunFolder(run.path).members():
+    judge_policies = steps.judge_policies
+
+    def judge_trials(work, number, candidate, run, episodes, where):
+        for member in RunFolder(run.path).members() if where == "trial" else ():
             if not member.name.startswith("reward2_"):
                 shutil.rmtree(member.checkpoints_dir)
-        return judging.judge_policies(work, number, candidate, run, *rest)
+        return judge_policies(work, number, candidate, run, episodes, where)
 
-    home.setattr(population, "judge_policies", judge_policies)
+    home.setattr(steps, "judge_policies", judge_trials)
     session, _ = asking.run(VARYING, iterations=2)
     assert session.summary.iterations == 2
     chosen = read_json(asking.folder.iteration(2).selection)
@@ -250,7 +252,7 @@ def test_when_the_hours_are_used_up_the_best_is_kept(asking, home):
     def now():
         return time.monotonic() + 7200 * ("session.judged" in asking.kinds())
 
-    home.setattr(spending, "time", SimpleNamespace(monotonic=now))
+    home.setattr(budget, "time", SimpleNamespace(monotonic=now))
     session, _ = asking.run(FAILING, iterations=2, max_hours=1)
     assert_stopped_with_a_policy(session, "budget of 1 hours is used up")
 
@@ -419,7 +421,7 @@ def real_judge(asking, home):
         return host.Worker(entry, payload, **options).run()
 
     home.setattr(host, "run_worker", by_entry)
-    home.setattr(loop, "try_out", lambda *_: Trial(examples=()))
+    home.setattr(loop, "try_written", lambda *_: Trial(examples=()))
     return home
 
 
@@ -455,7 +457,7 @@ def test_what_is_known_to_be_worth_nothing_beats_what_is_unknown(asking, home):
             return [unknown("code", "broke")] * len(paths)
         return [judged([], 0.0)] * len(paths)
 
-    home.setattr(judging, "judge_files", judge)
+    home.setattr(steps, "judge_files", judge)
     session, _ = asking.run(FAILING, iterations=2)
     assert session.summary.best_iteration == 2 and session.summary.score == 0.0
 

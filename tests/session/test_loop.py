@@ -6,15 +6,14 @@ import telic
 from telic.authors import composer
 from telic.authors.candidate import MemberScore, RewardCandidate, Variant, weights_in, with_weights
 from telic.authors.composer import search_weights
-from telic.composer.compose import Composition
 from telic.errors import ConfigError, RewardError
-from telic.judges.criteria import Criterion, leaf
+from telic.judges.criteria import Composition, Criterion, leaf
 from telic.judges.verdict import judged, together, unknown
 from telic.sandbox.interpreters import prewarmed
 from telic.session import api
 from telic.session.api import run
-from telic.session.judging import decide as decide_on
 from telic.session.records import SessionConfig
+from telic.session.steps import decide as decide_on
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
 from tests.heard import Heard

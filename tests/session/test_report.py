@@ -7,12 +7,11 @@ from html.parser import HTMLParser
 import pytest
 
 from telic.authors.candidate import Lesson, MemberScore, RewardCandidate, SessionIteration, Variant
-from telic.composer.compose import Composition
-from telic.judges.criteria import Criterion, guard, leaf, total
+from telic.judges.criteria import Composition, Criterion, guard, leaf, total
 from telic.judges.verdict import Disagreement, Seen, judged, together, unknown
 from telic.llm.answers import Replies
 from telic.rendering import Rendering
-from telic.session.approval import parse_criteria
+from telic.session.control import parse_criteria
 from telic.session.records import SessionConfig, SessionSummary
 from telic.session.report import pictures, words, write_report
 from telic.session.report.compare import compare
@@ -21,7 +20,7 @@ from telic.storage.files import JsonLines, read_json, write_json, write_text
 from telic.storage.layout import SessionFolder
 from telic.storage.scalars import ScalarLog
 from tests.heard import Heard
-from tests.session.test_spending import pay
+from tests.session.test_budget import pay
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>|`**"
 JUDGE = f"def judge(episode):\n    return []  # {EVIL} ```\n"

@@ -1,4 +1,8 @@
-"""What agents answer."""
+"""What a model answers in each role.
+
+Names and descriptions here are sent along as the schema of the answer, and paid replies are found
+again by a hash over it: a change makes interrupted sessions ask once more.
+"""
 
 from __future__ import annotations
 

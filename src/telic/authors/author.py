@@ -24,12 +24,12 @@ from telic.authors.candidate import RewardCandidate, SessionIteration
 from telic.core.config import Record
 from telic.core.events import Listener, ignore
 from telic.core.plugins import load_plugin
-from telic.judges.criteria import Criterion
+from telic.errors import TelicError
+from telic.judges.criteria import Composition, Criterion
 from telic.judges.verdict import Verdict
 from telic.storage.layout import SessionFolder
 
 if TYPE_CHECKING:
-    from telic.composer.compose import Composition
     from telic.envs.spec import EnvSpec
     from telic.judges.trial import Trial
 
@@ -109,6 +109,25 @@ class Author(Protocol):
     def analyse(self, history: list[SessionIteration]) -> None:
         """Say in words what the session found, for its report."""
         ...
+
+
+def try_written(brief: Brief, written: Composition) -> Trial:
+    """Try a reward and a judge on examples; what cannot even be run is a trial that says why."""
+    from telic.judges.trial import failure, try_out
+
+    try:
+        return try_out(
+            brief.env,
+            written.env_args,
+            written.reward,
+            written.judge,
+            written.motions,
+            written.fine,
+            brief.threshold,
+            brief.folder.path / "trial",
+        )
+    except TelicError as error:
+        return failure(error)
 
 
 def author_for(brief: Brief) -> Author:

@@ -23,8 +23,9 @@ from telic.authors.candidate import (
     weights_in,
     worth,
 )
-from telic.composer.compose import Composition, compose
+from telic.composer.compose import compose
 from telic.core.seeds import derive
+from telic.judges.criteria import Composition
 from telic.judges.trial import Trial
 from telic.judges.verdict import Verdict
 from telic.training.presets import steps_factor

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from telic.authors.answers import Analysis, Elicited, Revision
-from telic.authors.author import Brief, MeasurableIntent
+from telic.authors.author import Brief, MeasurableIntent, try_written
 from telic.authors.candidate import RewardCandidate, SessionIteration, Variant, weights_in
 from telic.authors.history import Memory, SessionHistory, recall
 from telic.authors.roles import (
@@ -24,17 +24,18 @@ from telic.authors.roles import (
     write_reward,
 )
 from telic.authors.vision import second_opinion
-from telic.composer.compose import Composition
 from telic.core.events import LogMessage
 from telic.errors import RewardError, TelicError
-from telic.judges.trial import Trial, failure, try_out
+from telic.judges.criteria import Composition
+from telic.judges.trial import Trial
 from telic.judges.verdict import Verdict
 from telic.llm import Models
 from telic.storage.files import once, read_record
 from telic.training.job import PpoSettings
 from telic.training.presets import for_device, preset
 
-# Factors for what only makes sense beside the preset, plain ranges for the rest; a preset that lies
+# How far an author may move the trainer's settings away from the environment's preset:
+# factors for what only makes sense beside the preset, plain ranges for the rest; a preset that lies
 # outside of one widens it, so that nothing is moved away from where it usually is.
 _FACTORS = {"learning_rate": (0.25, 4.0), "target_kl": (0.25, 3.0), "epochs": (0.3, 2.0)}
 _RANGES = {
@@ -89,12 +90,12 @@ class ModelAuthor:
 
     def review(self, written: Composition, trial: Trial) -> Composition | None:
         """Let a reviewer look for bugs and exploits, and the authors mend what it finds."""
-        found = review(
+        problems = review(
             self._models, self._shown, written.criteria, written.reward, written.judge, trial
         )
         changes: dict[str, object] = {}
-        if found.reward_problems:
-            problem = problem_text(found.reward_problems, written.reward)
+        if problems.reward_problems:
+            problem = problem_text(problems.reward_problems, written.reward)
             reward = write_reward(
                 self._models,
                 self._shown,
@@ -105,25 +106,19 @@ class ModelAuthor:
             )
             settings, _ = within(reward.settings, self._preset)
             changes |= {"reward": reward.source, "steps": reward.steps, "settings": settings}
-        if found.judge_problems:
-            problem = problem_text(found.judge_problems, written.judge)
+        if problems.judge_problems:
+            problem = problem_text(problems.judge_problems, written.judge)
             judge = write_judge(self._models, self._shown, written.criteria, problem)
             changes["judge"] = judge.source
         return written.model_copy(update=changes) if changes else None
 
     def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
         """Let the model look around and decide what to try next."""
-        story = SessionHistory.of(self._folder, history)
-        told = f"{story.text(self._brief.threshold, notes)}\n\n{self._lessons()}".rstrip()
-        revision = revise(
-            self._models,
-            self._shown,
-            told,
-            story.show,
-            story.candidates,
-            partial(self._flaw, story),
-        )
-        return self._candidate(revision, story)
+        past = SessionHistory.of(self._folder, history)
+        story = f"{past.text(self._brief.threshold, notes)}\n\n{self._lessons()}".rstrip()
+        flaw = partial(self._flaw, past)
+        revision = revise(self._models, self._shown, story, past.show, past.candidates, flaw)
+        return self._candidate(revision, past)
 
     def watch(self, episodes: list[Path], verdicts: list[Verdict]) -> list[Verdict]:
         """Let the model look at some of the episodes that code has judged."""
@@ -143,9 +138,9 @@ class ModelAuthor:
         """Let the model sum up; a report can do without."""
         if not history:
             return
-        told = SessionHistory.of(self._folder, history).text(self._brief.threshold)
+        story = SessionHistory.of(self._folder, history).text(self._brief.threshold)
         try:
-            once(self._folder.analysis, Analysis, lambda: analyse(self._models, self._shown, told))
+            once(self._folder.analysis, Analysis, lambda: analyse(self._models, self._shown, story))
         except TelicError as error:
             self._brief.tell(LogMessage(message=f"no analysis was written: {error}"))
 
@@ -159,50 +154,36 @@ class ModelAuthor:
         return elicit(self._models, self._shown)
 
     def _env_args(self, elicited: Elicited) -> dict[str, object]:
-        found: dict[str, object] = {"max_episode_steps": self._steps(elicited.seconds)}
+        arguments: dict[str, object] = {"max_episode_steps": self._steps(elicited.seconds)}
         if "terminate_when_unhealthy" in self._spec.arguments:
-            found["terminate_when_unhealthy"] = elicited.ends_when_it_falls
-        return found
+            arguments["terminate_when_unhealthy"] = elicited.ends_when_it_falls
+        return arguments
 
     def _steps(self, seconds: float) -> int:
         return max(10, round(seconds / (self._spec.dt_s or 1.0)))
 
-    def _flaw(self, story: SessionHistory, revision: Revision) -> Flaw | None:
+    def _flaw(self, past: SessionHistory, revision: Revision) -> Flaw | None:
         """Say what is wrong with a revision: weights of no term, or what examples show."""
-        candidate = self._candidate(revision, story)
+        candidate = self._candidate(revision, past)
         try:
-            known = weights_in(candidate.reward)
+            own = weights_in(candidate.reward)
         except RewardError as error:
             return Flaw(str(error))
-        named = {name for each in revision.weights for name in each}
-        if unknown := sorted(named - set(known)):
-            return Flaw(f"No weight is named {', '.join(unknown)}; there are: {', '.join(known)}.")
+        named = {name for weights in revision.weights for name in weights}
+        if strange := sorted(named - set(own)):
+            return Flaw(f"No weight is named {', '.join(strange)}; there are: {', '.join(own)}.")
         if revision.source is None:
             return None  # it ran before
-        trial = self._tried(candidate)
-        text = "\n".join(f"- {each}" for each in trial.reward_problems)
+        # Where the first one was tried, beside the same judge.
+        written = read_record(self._folder.author, Composition)
+        revised = {"env_args": candidate.env_args, "reward": candidate.reward}
+        trial = try_written(self._brief, written.model_copy(update=revised))
+        text = "\n".join(f"- {problem}" for problem in trial.reward_problems)
         # What could not be run has no examples.
         return Flaw(text, is_fatal=not trial.examples) if text else None
 
-    def _tried(self, candidate: RewardCandidate) -> Trial:
-        """Try a revised reward where the first one was tried, beside the same judge."""
-        written = read_record(self._folder.author, Composition)
-        try:
-            return try_out(
-                self._brief.env,
-                candidate.env_args,
-                candidate.reward,
-                written.judge,
-                written.motions,
-                written.fine,
-                self._brief.threshold,
-                self._folder.path / "trial",
-            )
-        except TelicError as error:
-            return failure(error)
-
-    def _candidate(self, revision: Revision, story: SessionHistory) -> RewardCandidate:
-        base = story.candidates[revision.based_on]
+    def _candidate(self, revision: Revision, past: SessionHistory) -> RewardCandidate:
+        base = past.candidates[revision.based_on]
         env_args = dict(base.env_args)
         if revision.seconds is not None:
             env_args["max_episode_steps"] = self._steps(revision.seconds)
@@ -210,11 +191,13 @@ class ModelAuthor:
         if revision.ends_when_it_falls is not None and can_fall:
             env_args["terminate_when_unhealthy"] = revision.ends_when_it_falls
         settings, told = within({**base.settings, **revision.settings}, self._preset)
-        kept = {} if revision.source else base.variants[self._variant(story, revision)].weights
+        kept = {} if revision.source else base.variants[self._variant(past, revision)].weights
         sets = revision.weights or ({},)
         return RewardCandidate(
             reward=revision.source or base.reward,
-            variants=tuple(Variant(weights={**kept, **each}, warm=revision.warm) for each in sets),
+            variants=tuple(
+                Variant(weights={**kept, **changes}, warm=revision.warm) for changes in sets
+            ),
             env_args=env_args,
             settings=settings,
             steps=revision.steps or base.steps,
@@ -224,20 +207,20 @@ class ModelAuthor:
             lessons=revision.lessons,
         )
 
-    def _variant(self, story: SessionHistory, revision: Revision) -> int:
-        return next(each for each in story.history if each.number == revision.based_on).variant
+    def _variant(self, past: SessionHistory, revision: Revision) -> int:
+        return next(each for each in past.history if each.number == revision.based_on).variant
 
 
 def bounds(preset: PpoSettings) -> dict[str, tuple[float, float]]:
     """Return the lowest and highest value of every setting that may be changed."""
-    found = {
+    allowed = {
         name: (min(low, getattr(preset, name)), max(high, getattr(preset, name)))
         for name, (low, high) in _RANGES.items()
     }
     for name, (low, high) in _FACTORS.items():
         usual = getattr(preset, name)
-        found[name] = (low * usual, high * usual)
-    return found
+        allowed[name] = (low * usual, high * usual)
+    return allowed
 
 
 def bounds_text(preset: PpoSettings) -> str:

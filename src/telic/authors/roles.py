@@ -1,4 +1,9 @@
-"""Put a role's question to a model: its prompt is a Markdown file beside this one."""
+"""The roles in which a model is asked: elicitor, the two authors, reviewer, reviser, analyst.
+
+A role's prompt is a Markdown file in prompts/. The two authors see the criteria and the robot,
+never one another's code; only the reviewer sees both files, and each author is told what concerns
+its own.
+"""
 
 from __future__ import annotations
 
@@ -30,45 +35,18 @@ from telic.quantities.reference import describe_quantities
 from telic.sandbox.source import check_source, compile_source
 
 Answer = TypeVar("Answer", bound=Record)
-
+File = TypeVar("File", WrittenReward, WrittenJudge)
 _PROMPTS = Path(__file__).parent / "prompts"
 _SYSTEM = (
     "You are an expert in reinforcement learning and robotics. You write short, correct code and "
     "say plainly what you are unsure of."
 )
-
-
-def ask(
-    models: Models,
-    role: str,
-    answer: type[Answer],
-    values: dict[str, str],
-    *,
-    system: str = _SYSTEM,
-    images: Sequence[Image] = (),
-    sample: int = 0,
-) -> Answer:
-    """Return the answer to the prompt `<role>.md` filled in with values."""
-    template = (_PROMPTS / f"{role}.md").read_text(encoding="utf-8")
-    request = Request(
-        role=role,
-        prompt=render(template, **values),
-        system=system,
-        images=tuple(images),
-        answer=answer,
-        sample=sample,
-        prompt_hash=prompt_hash(template),
-    )
-    return models.ask(request).answer
-
-
-Written = TypeVar("Written", bound=Record)
-
 ASK_ANEW = (
     "Take a stronger model, or start anew with --fresh: the same command would only read the same "
     "answers again, because they are paid for."
 )
 _TRIES = 3
+_LOOKS = 6
 
 
 def scene(intent: str, spec: EnvSpec) -> dict[str, str]:
@@ -127,44 +105,21 @@ def write_judge(
     return _write(models, "judge_author", WrittenJudge, values, check_judge, problem)
 
 
-def problem_text(problems: Sequence[str], source: str) -> str:
-    """Return the part of a prompt that sends a file back to its author."""
-    points = "\n".join(f"- {each}" for each in problems)
-    return f"## Your last file was sent back\n\n{points}\n\n```python\n{source}\n```"
-
-
-def listed(criteria: Sequence[Criterion]) -> str:
-    """Return criteria as a list for a prompt."""
-    return "\n".join(f"- {_criterion_words(each)}" for each in criteria)
-
-
-def _criterion_words(each: Criterion) -> str:
-    ends = [
-        f"{word} {value:g} {each.unit}".rstrip()
-        for word, value in (("nothing at", each.zero), ("full credit at", each.goal))
-        if value is not None
-    ]
-    kind = "guard" if each.is_guard else f"{each.kind}, weight {each.weight:g}"
-    how = f"; {each.direction.replace('_', ' ')}, {', '.join(ends)}" if ends else ""
-    return f"{each.title} ({kind}): {each.quantity}{how}"
-
-
 def _write(
     models: Models,
     role: str,
-    answer: type[Written],
+    answer: type[File],
     values: dict[str, str],
     check: Callable[[str], None],
     problem: str,
-) -> Written:
+) -> File:
     """Ask for a file until it passes the checks that need not run it."""
     for _ in range(_TRIES):
         written = ask(models, role, answer, {**values, "problem": problem})
-        source: str = written.source  # type: ignore[attr-defined]
         try:
-            check(source)
+            check(written.source)
         except TelicError as error:
-            problem = problem_text([f"It was refused: {error}"], source)
+            problem = problem_text([f"It was refused: {error}"], written.source)
             continue
         return written
     raise RewardError(
@@ -193,12 +148,6 @@ def _parses(source: str) -> None:
         raise RefusedCode(f"Line {error.lineno}: this is not valid Python: {error.msg}.") from None
 
 
-def analyse(models: Models, shown: dict[str, str], story: str) -> Analysis:
-    """Return the analysis that goes into the report."""
-    values = {"intent": shown["intent"], "environment": shown["environment"], "story": story}
-    return ask(models, "analyst", Analysis, values)
-
-
 def review(
     models: Models,
     shown: dict[str, str],
@@ -207,10 +156,7 @@ def review(
     judge: str,
     trial: Trial,
 ) -> Review:
-    """Return what is wrong with a reward and a judge; what the examples showed counts as found.
-
-    Only the reviewer sees both files; each author is told what concerns its own.
-    """
+    """Return what is wrong with a reward and a judge; what the examples showed counts as found."""
     values = {
         **shown,
         "criteria": listed(criteria),
@@ -227,51 +173,13 @@ def review(
     )
 
 
-def table(trial: Trial) -> str:
-    """Return how the examples did as a table for a prompt."""
-    if not trial.examples:
-        return "They could not be run: " + "; ".join(
-            (*trial.reward_problems, *trial.judge_problems)
-        )
-    rows = [
-        f"| {each.name}{' (good)' if each.is_good else ''} | {_number(each.score)} | "
-        f"{_number(each.pay)} | "
-        + ", ".join(f"{name} {value:.3g}" for name, value in each.terms.items())
-        + f" | {each.reason or ''} |"
-        for each in trial.examples
-    ]
-    head = (
-        "| episode | judge | reward in sum | by term | what earned little |\n|---|---|---|---|---|"
-    )
-    return "\n".join([head, *rows])
-
-
-def _number(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.3g}"
-
-
-_LOOKS = 6
-
-
-class Flaw(NamedTuple):
-    """What is wrong with a revision."""
-
-    text: str
-    is_fatal: bool = True
-    """False: a doubt, which goes back to the reviser as long as tries are left"""
-
-
-def no_flaw(revision: Revision) -> Flaw | None:
-    """Find nothing wrong with a revision."""
-
-
 def revise(
     models: Models,
     shown: dict[str, str],
     story: str,
     show: Callable[[Look], str],
     numbers: Collection[int],
-    flaw: Callable[[Revision], Flaw | None] = no_flaw,
+    flaw: Callable[[Revision], Flaw | None] = lambda revision: None,
 ) -> Revision:
     """Return a revision whose code may run, made after at most six looks.
 
@@ -317,16 +225,12 @@ def revise(
         seen.append(f"### You looked at {_look_words(turn.look)}\n\n{_shown(show, turn.look)}")
 
 
-def _shown(show: Callable[[Look], str], look: Look) -> str:
-    try:
-        return show(look)
-    except TelicError as error:
-        return f"This cannot be shown: {error}"
+class Flaw(NamedTuple):
+    """What is wrong with a revision."""
 
-
-def _look_words(look: Look) -> str:
-    parts = [look.at, *(str(each) for each in (look.iteration, look.other, look.quantity) if each)]
-    return " ".join(parts)
+    text: str
+    is_fatal: bool = True
+    """False: a doubt, which goes back to the reviser as long as tries are left"""
 
 
 def _problem(revision: Revision, numbers: Collection[int]) -> Flaw | None:
@@ -341,3 +245,90 @@ def _problem(revision: Revision, numbers: Collection[int]) -> Flaw | None:
     except TelicError as error:
         return Flaw(f"The file was refused: {error}\n\n```python\n{revision.source}\n```")
     return None
+
+
+def _shown(show: Callable[[Look], str], look: Look) -> str:
+    try:
+        return show(look)
+    except TelicError as error:
+        return f"This cannot be shown: {error}"
+
+
+def analyse(models: Models, shown: dict[str, str], story: str) -> Analysis:
+    """Return the analysis that goes into the report."""
+    values = {"intent": shown["intent"], "environment": shown["environment"], "story": story}
+    return ask(models, "analyst", Analysis, values)
+
+
+def problem_text(problems: Sequence[str], source: str) -> str:
+    """Return the part of a prompt that sends a file back to its author."""
+    points = "\n".join(f"- {each}" for each in problems)
+    return f"## Your last file was sent back\n\n{points}\n\n```python\n{source}\n```"
+
+
+def listed(criteria: Sequence[Criterion]) -> str:
+    """Return criteria as a list for a prompt."""
+    return "\n".join(f"- {_criterion_words(each)}" for each in criteria)
+
+
+def _criterion_words(each: Criterion) -> str:
+    ends = [
+        f"{word} {value:g} {each.unit}".rstrip()
+        for word, value in (("nothing at", each.zero), ("full credit at", each.goal))
+        if value is not None
+    ]
+    kind = "guard" if each.is_guard else f"{each.kind}, weight {each.weight:g}"
+    how = f"; {each.direction.replace('_', ' ')}, {', '.join(ends)}" if ends else ""
+    return f"{each.title} ({kind}): {each.quantity}{how}"
+
+
+def table(trial: Trial) -> str:
+    """Return how the examples did as a table for a prompt."""
+    if not trial.examples:
+        return "They could not be run: " + "; ".join(
+            (*trial.reward_problems, *trial.judge_problems)
+        )
+    rows = [
+        f"| {each.name}{' (good)' if each.is_good else ''} | {_number(each.score)} | "
+        f"{_number(each.pay)} | "
+        + ", ".join(f"{name} {value:.3g}" for name, value in each.terms.items())
+        + f" | {each.reason or ''} |"
+        for each in trial.examples
+    ]
+    head = (
+        "| episode | judge | reward in sum | by term | what earned little |\n|---|---|---|---|---|"
+    )
+    return "\n".join([head, *rows])
+
+
+def _number(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.3g}"
+
+
+def _look_words(look: Look) -> str:
+    parts = [look.at, *(str(each) for each in (look.iteration, look.other, look.quantity) if each)]
+    return " ".join(parts)
+
+
+def ask(
+    models: Models,
+    role: str,
+    answer: type[Answer],
+    values: dict[str, str],
+    *,
+    system: str = _SYSTEM,
+    images: Sequence[Image] = (),
+    sample: int = 0,
+) -> Answer:
+    """Return the answer to the prompt `<role>.md` filled in with values."""
+    template = (_PROMPTS / f"{role}.md").read_text(encoding="utf-8")
+    request = Request(
+        role=role,
+        prompt=render(template, **values),
+        system=system,
+        images=tuple(images),
+        answer=answer,
+        sample=sample,
+        prompt_hash=prompt_hash(template),
+    )
+    return models.ask(request).answer

@@ -2,6 +2,10 @@
 
 Every attempt at a case is one line of an append-only log, so running again goes on. A case that
 crashed or was refused is counted, with its reason and without a score.
+
+A session is judged by the judge its own author wrote. An author that misreads an intent also judges
+by the misreading, so a suite brings a few hard facts of its own ("the torso points up"), which are
+held against the episodes of a passed case.
 """
 
 from __future__ import annotations
@@ -44,8 +48,8 @@ from telic.judges.code import judge_files
 from telic.llm.client import REPLIES
 from telic.session.api import Session
 from telic.session.api import run as run_a_session
+from telic.session.budget import steps_taken
 from telic.session.records import SessionConfig, SessionSummary
-from telic.session.spending import steps_taken
 from telic.storage.files import (
     JsonLines,
     read_json,

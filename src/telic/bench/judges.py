@@ -23,13 +23,13 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field
 
 from telic.bench.results import Rate, rate
-from telic.composer.compose import Composition, compose
+from telic.composer.compose import compose
 from telic.core.config import Config, Record
 from telic.envs import make
 from telic.envs.spec import EnvSpec
 from telic.errors import BadEnvironment, ConfigError, Refused
 from telic.judges.code import JudgeCode
-from telic.judges.criteria import Motion
+from telic.judges.criteria import Composition, Motion
 from telic.judges.examples import Examples, bad_habits, good_examples
 from telic.judges.verdict import Verdict
 from telic.storage.files import write_json

@@ -278,7 +278,7 @@ class SessionView(TrainingView):
         if event.reason != "approval" or not self._asks or self._path is None:
             self.say(escape(event.message))
             return
-        from telic.session.approval import approve
+        from telic.session.control import approve
         from telic.storage.layout import SessionFolder
 
         folder = SessionFolder(self._path)

@@ -12,8 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pydantic import Field
-
 from telic.composer.draft import Draft, JudgePart, edit
 from telic.composer.frames import Act, Frame, Limit, ParsedIntent
 from telic.composer.jumps import hop, jump
@@ -27,10 +25,9 @@ from telic.composer.stances import balance, lie, sit, stand, stand_up
 from telic.composer.travel import circle, go
 from telic.composer.turns import flip, roll, turn
 from telic.composer.write import ORDINALS, judge_file, reward_file, sequence_judge, sequence_reward
-from telic.core.config import Record
 from telic.envs.spec import EnvSpec
 from telic.errors import BadEnvironment, Refused
-from telic.judges.criteria import Criterion, Motion
+from telic.judges.criteria import Composition, Criterion
 
 BEHAVIOURS: dict[Act, Callable[[Frame, Scene, Draft], None]] = {
     Act.GO: go,
@@ -71,25 +68,6 @@ _EXAMPLES = {
     Act.KICK: "kick",
 }
 _LONGEST_S = 40.0
-
-
-class Composition(Record):
-    """What the composer made of an intent."""
-
-    intent: str
-    env: str
-    criteria: tuple[Criterion, ...]
-    reward: str
-    judge: str
-    env_args: dict[str, Any]
-    settings: dict[str, Any] = Field(default={}, description="changes of the trainer's settings")
-    steps: int
-    doubts: tuple[str, ...]
-    not_understood: tuple[str, ...]
-    motions: tuple[Motion, ...] = ()
-    """how a robot led by hand would do it, to try reward and judge on; empty: unknown"""
-    fine: tuple[str, ...] = ()
-    """bad habits that are right here: standing still may be all that is asked"""
 
 
 def compose(intent: str, spec: EnvSpec, criteria: Sequence[Criterion] | None = None) -> Composition:

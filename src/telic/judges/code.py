@@ -15,7 +15,7 @@ import json
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from telic.core.plugins import load_plugin, plugin_names
 from telic.envs import make
@@ -27,6 +27,7 @@ from telic.judges.verdict import Verdict, judged, unknown
 from telic.sandbox.source import compile_source, namespace
 from telic.storage.trajectories import Trajectory, read_trajectory
 
+_JUDGE_S = 60.0
 _TRIES = 2
 """workers that may die over the same episodes before nobody knows"""
 OFFERED = {
@@ -78,9 +79,11 @@ class JudgeCode:
         if len(trajectory) == 0:
             return unknown("code", "the episode has no steps")
         try:
-            leaves = self._function(RecordedEpisode(trajectory, spec))
-            if not isinstance(leaves, list) or not all(isinstance(each, Leaf) for each in leaves):
-                return unknown("code", f"{self.label} returned {type(leaves).__name__}, not leaves")
+            answer: object = self._function(RecordedEpisode(trajectory, spec))
+            parts = cast("list[object]", answer) if isinstance(answer, list) else [None]
+            leaves = [part for part in parts if isinstance(part, Leaf)]
+            if len(leaves) < len(parts):
+                return unknown("code", f"{self.label} returned {type(answer).__name__}, not leaves")
             return judged(leaves, total(leaves))
         except Exception as error:  # the boundary to foreign code
             return unknown("code", f"{self.label}: {type(error).__name__}: {error}"[:500])
@@ -174,7 +177,7 @@ def judge_here(source: str, paths: Sequence[Path]) -> list[Verdict]:
     return verdicts
 
 
-_JUDGE_S = 60.0
+# ---------------------------------------------- the confined side: entry of the sandbox worker
 
 
 def prepare(payload: dict[str, Any], channel: Any) -> None:

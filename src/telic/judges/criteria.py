@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -66,6 +66,26 @@ class Motion(Record):
 
 
 _GATE = 0.5
+
+
+class Composition(Record):
+    """What an author made of an intent: criteria, a reward, a judge, and what belongs to them."""
+
+    intent: str
+    env: str
+    criteria: tuple[Criterion, ...]
+    reward: str
+    judge: str
+    env_args: dict[str, Any]
+    settings: dict[str, Any] = Field(default={}, description="changes of the trainer's settings")
+    steps: int
+    """environment steps per policy"""
+    doubts: tuple[str, ...]
+    not_understood: tuple[str, ...]
+    motions: tuple[Motion, ...] = ()
+    """how a robot led by hand would do it, to try reward and judge on; empty: unknown"""
+    fine: tuple[str, ...] = ()
+    """bad habits that are right here: standing still may be all that is asked"""
 
 
 class Leaf(Record):

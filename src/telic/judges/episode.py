@@ -28,12 +28,12 @@ class RecordedEpisode:
         self._trajectory = trajectory
         self._full_seconds = full_seconds
         fields = {
-            name: torch.from_numpy(np.array(column))
+            name: torch.as_tensor(np.array(column))
             for name, column in trajectory.columns.items()
             if column.dtype.kind in "fib"
         }
         if "cfrc_ext" in fields:
-            fields["contacts"] = fields["cfrc_ext"][:, :, 3:].norm(dim=2)
+            fields["contacts"] = torch.linalg.vector_norm(fields["cfrc_ext"][:, :, 3:], dim=2)
         start = torch.zeros(len(trajectory), dtype=torch.bool)
         start[:1] = True
         fields["episode_start"] = start
@@ -171,6 +171,9 @@ class RecordedEpisode:
         """Return the first step at which something held; None: never."""
         found = np.flatnonzero(mask)
         return int(found[0]) if len(found) else None
+
+
+# ------------------------------------------------------------- what settles a dispute of judges
 
 
 def measurable(spec: EnvSpec) -> list[Quantity]:

@@ -169,9 +169,10 @@ def _put_on_ground(model: mujoco.MjModel, root: Root, poses: np.ndarray, lift: n
 
 def _lowest(model: mujoco.MjModel, data: mujoco.MjData, geoms: np.ndarray) -> np.ndarray:
     """Return the height of each geom's lowest point; exact for balls and capsules, else safe."""
-    size, up = model.geom_size[geoms], np.abs(data.geom_xmat[geoms].reshape(-1, 3, 3)[:, 2])
-    kind = model.geom_type[geoms]
-    reach = np.where(
+    size: np.ndarray = model.geom_size[geoms]
+    up: np.ndarray = np.abs(data.geom_xmat[geoms].reshape(-1, 3, 3)[:, 2])
+    kind: np.ndarray = model.geom_type[geoms]
+    reach: np.ndarray = np.where(
         kind == _SPHERE,
         size[:, 0],
         np.where(kind == _CAPSULE, size[:, 0] + up[:, 2] * size[:, 1], (up * size).sum(1)),

@@ -26,6 +26,7 @@ _RECOGNISED = 0.6
 """a good example led by hand must score this much: it is not perfect either"""
 _CLEARLY = 0.25
 """the judge must prefer the good example by this much for the reward to be blamed"""
+_TRIAL_S = 120.0
 _DECIDED_ON = 32
 """steps on which it is found out how to run a reward"""
 
@@ -209,7 +210,7 @@ def failure(error: TelicError) -> Trial:
     return Trial(examples=(), reward_problems=problem)
 
 
-_TRIAL_S = 120.0
+# ---------------------------------------------- the confined side: entry of the sandbox worker
 
 
 def prepare(payload: dict[str, Any], channel: Any) -> None:

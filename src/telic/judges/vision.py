@@ -1,8 +1,21 @@
-"""The vision judge's forms, and the verdict they become.
+"""The vision judge's forms, the verdict they become, and one verdict from two judges.
 
 A model fills in two forms: before it sees anything, what each criterion should look like; then, on
 pictures of one episode, how much of it they show. Every criterion is a field of its own, so that an
 answer that leaves one out is not valid.
+
+Code is exact about what it measures and blind to the rest; vision sees the whole and is imprecise.
+So code weighs more where they agree, and where they do not, nothing passes that either one doubts:
+
+    agree (within the margin)     0.7 code + 0.3 vision
+    disagree                      the lower of the two, and a Disagreement that says why
+    one of them unknown           the other one's
+    both unknown                  unknown
+
+The margin is 0.25, or the spread of vision's own repeated answers where that is larger: a
+difference that vision has with itself is no evidence against the code. The score is the rule
+applied to the whole. Where they agree on the whole but not on a criterion, it is capped at what the
+criteria add up to when that one counts the lower score.
 """
 
 from __future__ import annotations

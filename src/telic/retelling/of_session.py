@@ -10,7 +10,7 @@ from telic.llm.client import REPLIES
 from telic.retelling.of_policies import run_of_training, run_of_trial
 from telic.retelling.passing import claim_of
 from telic.retelling.tale import CandidateTale, ModelCall, Ruling, RunTale, Sheet, Tale
-from telic.session.branching import origin_of
+from telic.session.branch import origin_of
 from telic.session.find import state_of
 from telic.session.records import SessionConfig, SessionSummary
 from telic.storage.files import read_json, read_record

@@ -17,14 +17,12 @@ from telic.core.events import (
     ignore,
 )
 from telic.envs import make
-from telic.envs.spec import EnvSpec
 from telic.sandbox.interpreters import prewarmed
 from telic.session import WORKERS
-from telic.session.control import Steering
+from telic.session.budget import Allowance, SessionAccount
+from telic.session.control import SessionControl, SessionWork
 from telic.session.loop import run_loop
 from telic.session.records import SessionConfig, SessionSummary
-from telic.session.spending import Account, Allowance
-from telic.session.work import Work
 from telic.storage.files import JsonLines, read_record, write_json
 from telic.storage.layout import SessionFolder, new_session
 from telic.storage.locks import RunLock
@@ -123,12 +121,11 @@ def carry_on(
                     resumed=folder.asked.exists(),
                 )
             )
-            spec = _spec(config)
-            account = Account(folder, allowance(config))
-            steering = Steering(folder, tell, should_stop, account)
-            author = author_for(_brief(config, folder, spec, steering, tell))
+            account = SessionAccount(folder, allowance(config))
+            control = SessionControl(folder, tell, should_stop, account)
+            brief = _brief(config, folder, control, tell)
             with compiling_ahead(config.env, {}, config.device), prewarmed(WORKERS):
-                summary = run_loop(Work(config, folder, spec, author, steering, tell))
+                summary = run_loop(SessionWork(config, brief, author_for(brief), control))
             account.save()
     return Session(folder.path, summary)
 
@@ -141,13 +138,15 @@ def allowance(config: SessionConfig) -> Allowance:
 
 
 def _brief(
-    config: SessionConfig, folder: SessionFolder, spec: EnvSpec, steering: Steering, tell: Listener
+    config: SessionConfig, folder: SessionFolder, control: SessionControl, tell: Listener
 ) -> Brief:
     """Return what the author of a session is asked for."""
+    env = make(config.env, num_envs=1)
+    env.close()
     return Brief(
         intent=config.intent,
         env=config.env,
-        spec=spec,
+        spec=env.spec,
         folder=folder,
         criteria=config.criteria,
         threshold=config.threshold,
@@ -157,14 +156,8 @@ def _brief(
         max_usd=config.max_usd,
         max_calls=config.max_calls,
         tell=tell,
-        should_stop=steering.wants_stop,
+        should_stop=control.wants_stop,
     )
-
-
-def _spec(config: SessionConfig) -> EnvSpec:
-    env = make(config.env, num_envs=1)
-    env.close()
-    return env.spec
 
 
 def _unfinished(config: SessionConfig, runs_dir: Path) -> SessionFolder | None:

@@ -1,7 +1,10 @@
 """Steer a running session from outside, through files in its folder.
 
-    stop     somebody wants it to end, saved
-    pause    somebody wants it to wait; the session goes on when the file is gone
+    stop            somebody wants it to end, saved
+    pause           somebody wants it to wait; the session goes on when the file is gone
+    notes.jsonl     what people say about it; each note is answered by exactly one iteration
+    criteria.json   what it would aim for, where a person shall agree before anything is spent
+    approval.json   the same criteria, or a person's edit of them: `telic approve`
 
 Another terminal, the dashboard and a coding agent all write the same files, and a session that is
 killed and started again finds them as they were.
@@ -9,12 +12,19 @@ killed and started again finds them as they were.
 
 from __future__ import annotations
 
+import getpass
+import os
+import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, cast
 
+from pydantic import ValidationError
+
+from telic.core.config import Record
 from telic.core.events import (
     Event,
     Listener,
@@ -25,38 +35,28 @@ from telic.core.events import (
     SessionWaiting,
     from_facts,
 )
-from telic.envs.spec import EnvSpec
-from telic.errors import TelicError
+from telic.errors import TelicError, UsageError
 from telic.judges.criteria import Criterion
-from telic.session.admission import Admission
-from telic.session.approval import approved, propose
 from telic.session.find import Reason, Waiting
-from telic.session.needs import Need, need_of
-from telic.session.notes import Note, notes_for
 from telic.session.records import SessionConfig
-from telic.session.spending import Account
-from telic.storage.files import read_json, read_record, write_json
-from telic.storage.layout import RunFolder, SessionFolder
-from telic.storage.locks import RunLock
-from telic.training.job import TrainJob
-from telic.training.run import Run, execute, status_of
+from telic.storage.files import JsonLines, read_json_lines, read_record, write_json
+from telic.storage.layout import SessionFolder
+from telic.storage.locks import RunLock, taking_turns
+from telic.storage.resources import Admission, ResourceNeed
+
+if TYPE_CHECKING:
+    from telic.authors.author import Author, Brief
+    from telic.session.budget import SessionAccount
 
 StopCheck = Callable[[], bool]
-
 _POLL_S = 0.2
-_GRACE_S = 1.0
-"""seconds for the trainer to end by itself; a slow update of a large robot takes longer"""
 
 
-class Stopped(TelicError):
+class SessionStopped(TelicError):
     """Somebody asked the session to end; everything finished is on disk."""
 
 
-class _Abandoned(Exception):
-    """The worker is not waited for; no error of the training, which only was interrupted."""
-
-
-class Steering:
+class SessionControl:
     """What people ask of a session, seen from inside it.
 
     Args:
@@ -72,7 +72,7 @@ class Steering:
         folder: SessionFolder,
         tell: Listener,
         should_stop: StopCheck,
-        account: Account,
+        account: SessionAccount,
         admission: Admission | None = None,
     ) -> None:
         self.folder = folder
@@ -80,7 +80,6 @@ class Steering:
         self._admission = admission or Admission()
         self._tell = tell
         self._should_stop = should_stop
-        self._asked_at: float | None = None
         folder.waiting.unlink(missing_ok=True)  # left by a process that was killed
 
     def wants_stop(self) -> bool:
@@ -93,7 +92,7 @@ class Steering:
         return self.wants_stop() or self.folder.pause.exists() or self.account.is_out_of_time()
 
     def safe_point(self) -> None:
-        """Come between two steps: wait while paused; raises Stopped."""
+        """Come between two steps: wait while paused; raises SessionStopped."""
         self.check()
         if self.folder.pause.exists():
             message = f"paused; go on with: telic resume {self.folder.name}"
@@ -103,50 +102,12 @@ class Steering:
             self._tell(SessionResumed())
 
     def check(self) -> None:
-        """Raise Stopped if somebody asked the session to end."""
+        """Raise SessionStopped if somebody asked the session to end."""
         if self.wants_stop():
-            raise Stopped("The session was stopped.")
-
-    def train(
-        self, job: TrainJob, spec: EnvSpec, folder: Path, name: str, on_event: Listener
-    ) -> Run:
-        """Return the finished run of a job, done with processors of its own, through all pauses.
-
-        The job is shortened to the steps that may still be taken. A run that is complete already
-        is returned as it is. Raises Stopped or AllowanceUsedUp where it was ended for good.
-        """
-        files = RunFolder(folder / name)
-        steps = self.account.fit(job.steps, len(job.members), files)
-        job = job.model_copy(update={"steps": steps})
-        while (run := _finished(job, files)) is None:
-            self.safe_point()
-            self.account.check()
-            with self._admitted(need_of(job, spec)) as got:
-                if got:
-                    self._execute(job, folder, name, on_event)
-            if files.stop.exists():
-                raise Stopped("The training was stopped.")
-        return run
-
-    def _execute(self, job: TrainJob, folder: Path, name: str, on_event: Listener) -> None:
-        try:
-            execute(job, folder, name=name, on_event=on_event, should_stop=self._break)
-        except _Abandoned:
-            raise Stopped("The session was stopped during an update.") from None
-
-    def _break(self) -> bool:
-        """Say whether training shall return; gives it up when an end is asked for and takes long.
-
-        The worker is then killed, and a rerun goes on from its last save.
-        """
-        if self.wants_stop():
-            self._asked_at = self._asked_at or time.monotonic()
-            if time.monotonic() - self._asked_at > _GRACE_S:
-                raise _Abandoned
-        return self.wants_break()
+            raise SessionStopped("The session was stopped.")
 
     @contextmanager
-    def _admitted(self, need: Need) -> Iterator[bool]:
+    def admitted(self, need: ResourceNeed) -> Generator[bool]:
         """Hold processors for the block; yields False when training shall not start after all."""
 
         def tell(event: Event) -> None:
@@ -157,16 +118,16 @@ class Steering:
         door = self._admission.admit(
             need, self.folder.name, tell=tell, should_stop=self.wants_break
         )
-        with ExitStack() as held:
+        with ExitStack() as stack:
             try:
                 with self.account.standing_still():
-                    got = held.enter_context(door)
+                    is_admitted = stack.enter_context(door)
             finally:
                 self.folder.waiting.unlink(missing_ok=True)
-            yield got
+            yield is_admitted
 
     def approved(self, criteria: tuple[Criterion, ...]) -> tuple[Criterion, ...]:
-        """Return the criteria a person agreed to, waiting for the answer; raises Stopped."""
+        """Return the criteria a person agreed to, waiting for the answer; raises SessionStopped."""
         propose(self.folder, criteria)
         if approved(self.folder) is None:
             message = f"waiting for: telic approve {self.folder.name}"
@@ -184,7 +145,7 @@ class Steering:
         return notes
 
     @contextmanager
-    def _waiting(self, reason: Reason, message: str) -> Iterator[None]:
+    def _waiting(self, reason: Reason, message: str) -> Generator[None]:
         """Let the clock stand still, and others see what is waited for."""
         self._show(reason, message)
         try:
@@ -202,6 +163,26 @@ class Steering:
             time.sleep(_POLL_S)
 
 
+@dataclass(frozen=True, slots=True)
+class SessionWork:
+    """One session under way: what every step of it works with."""
+
+    config: SessionConfig
+    brief: Brief
+    author: Author
+    control: SessionControl
+
+    @property
+    def folder(self) -> SessionFolder:
+        """The session's files."""
+        return self.brief.folder
+
+    @property
+    def tell(self) -> Listener:
+        """Who hears what happens."""
+        return self.brief.tell
+
+
 def change_request(folder: SessionFolder, **changes: Any) -> SessionConfig:
     """Change what a session that is not running was asked for, e.g. give it a larger budget."""
     with RunLock(folder.lock, folder.name):
@@ -210,9 +191,163 @@ def change_request(folder: SessionFolder, **changes: Any) -> SessionConfig:
     return config
 
 
-def _finished(job: TrainJob, files: RunFolder) -> Run | None:
-    """Return the run of exactly this job if it is complete."""
-    if not files.config.exists() or read_json(files.manifest)["key"] != job.key:
+class Note(Record):
+    """Something a person wants of the next revision."""
+
+    schema_version: Literal[1] = 1
+    id: str
+    time: str
+    """UTC, ISO 8601"""
+    author: str
+    text: str
+
+
+class DeliveredNotes(Record):
+    """The notes that one iteration answers."""
+
+    schema_version: Literal[1] = 1
+    time: str
+    notes: tuple[Note, ...]
+
+
+def add_note(folder: SessionFolder, text: str, author: str | None = None) -> Note:
+    """Append a note; it reaches the next revision."""
+    if not text.strip():
+        raise UsageError("The note is empty.", hint='For example: telic note "less bouncing"')
+    note = Note(id=secrets.token_hex(4), time=now(), author=author or somebody(), text=text.strip())
+    # Opening cuts off a torn last line, which must not be the one another process is writing.
+    with taking_turns(folder.path / "notes.lock"), JsonLines(folder.notes) as lines:
+        lines.append(note.model_dump())
+        lines.sync()
+    return note
+
+
+def read_notes(folder: SessionFolder) -> list[Note]:
+    """Return every note, in the order they were made."""
+    return [Note.model_validate(row) for row in read_json_lines(folder.notes)]
+
+
+def delivered(folder: SessionFolder) -> dict[str, int]:
+    """Return which iteration answers a note, by the note's id; a waiting note is not in it."""
+    return {
+        note.id: number
+        for number in folder.iterations()
+        if folder.iteration(number).notes.exists()
+        for note in read_record(folder.iteration(number).notes, DeliveredNotes).notes
+    }
+
+
+def notes_for(folder: SessionFolder, number: int) -> tuple[Note, ...]:
+    """Return the notes that iteration `number` answers; the first call decides which those are.
+
+    They are written to the iteration's own file in one stroke: from then on they are its notes,
+    however often the revision is interrupted and asked for again.
+    """
+    path = folder.iteration(number).notes
+    if not path.exists():
+        taken = delivered(folder)
+        waiting = tuple(each for each in read_notes(folder) if each.id not in taken)
+        write_json(path, DeliveredNotes(time=now(), notes=waiting))
+    return read_record(path, DeliveredNotes).notes
+
+
+def now() -> str:
+    """Return the present time as UTC text."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def somebody() -> str:
+    """Return who is at the keyboard."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        return f"user {os.getuid()}"
+
+
+class CriteriaProposal(Record):
+    """The criteria a person is asked about."""
+
+    schema_version: Literal[1] = 1
+    time: str
+    criteria: tuple[Criterion, ...]
+
+
+class CriteriaApproval(Record):
+    """The criteria a person agreed to."""
+
+    schema_version: Literal[1] = 1
+    time: str
+    author: str
+    criteria: tuple[Criterion, ...]
+    edited: bool
+
+
+def propose(folder: SessionFolder, criteria: tuple[Criterion, ...]) -> None:
+    """Write the criteria down for a person to read; asking again changes nothing."""
+    if not folder.criteria.exists():
+        write_json(folder.criteria, CriteriaProposal(time=now(), criteria=criteria))
+
+
+def approve(
+    folder: SessionFolder,
+    criteria: tuple[Criterion, ...] | None = None,
+    author: str | None = None,
+) -> CriteriaApproval:
+    """Agree to the proposed criteria, or to others, and let the session go on."""
+    if folder.approval.exists():
+        earlier = read_record(folder.approval, CriteriaApproval)
+        raise UsageError(
+            f"{folder.name} was approved already, by {earlier.author} at {earlier.time}."
+        )
+    if not folder.criteria.exists():
+        raise UsageError(
+            f"{folder.name} has nothing to approve.",
+            hint="Only a session started with --approve asks, once its criteria are written.",
+        )
+    proposed = read_record(folder.criteria, CriteriaProposal).criteria
+    edited = criteria is not None and criteria != proposed
+    if read_record(folder.config, SessionConfig).model is None:
+        _require_known(criteria or (), proposed)
+    agreed = CriteriaApproval(
+        time=now(), author=author or somebody(), criteria=criteria or proposed, edited=edited
+    )
+    write_json(folder.approval, agreed)
+    return agreed
+
+
+def _require_known(criteria: tuple[Criterion, ...], proposed: tuple[Criterion, ...]) -> None:
+    """Refuse criteria that the composer has no code for, while the person is still here."""
+    judged = {criterion.title for criterion in proposed}
+    for criterion in criteria:
+        if criterion.title in judged:
+            continue
+        raise UsageError(
+            f'The composer cannot judge "{criterion.title}".',
+            hint="It takes other numbers and weights for its own criteria and leaves out those "
+            "that are missing; for others use --model.",
+        )
+
+
+def approved(folder: SessionFolder) -> tuple[Criterion, ...] | None:
+    """Return the criteria that were agreed to, or None while nobody has answered."""
+    if not folder.approval.exists():
         return None
-    done = status_of(files) == "completed"
-    return Run(files.path, read_json(files.summary)) if done else None
+    return read_record(folder.approval, CriteriaApproval).criteria
+
+
+def parse_criteria(data: Any) -> tuple[Criterion, ...]:
+    """Return edited criteria from plain data: a list, or a file in the form of criteria.json."""
+    rows: Any = cast("dict[str, Any]", data).get("criteria") if isinstance(data, dict) else data
+    if not isinstance(rows, list) or not rows:
+        raise UsageError(
+            "These are no criteria.", hint="Edit a copy of the session's criteria.json."
+        )
+    try:
+        return tuple(Criterion.model_validate(row) for row in cast("list[Any]", rows))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "a criterion"
+        raise UsageError(
+            f"A criterion cannot be read: {where}: {first['msg']}.",
+            hint="Edit a copy of the session's criteria.json.",
+        ) from None

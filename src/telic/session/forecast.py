@@ -1,4 +1,4 @@
-"""Say before the start what a session is going to take.
+"""Say before the start what a session is going to take, and a training of the machine.
 
 Time comes from trainings this machine has done before, dollars from the price list and from what
 earlier replies took. What nobody knows is None, never a guess.
@@ -15,14 +15,17 @@ from statistics import median
 
 from telic.authors.composer import LONGER, VARIANTS
 from telic.core.config import Record
+from telic.envs.spec import EnvSpec
 from telic.llm.answers import Replies
 from telic.llm.budget import is_metered, price_usd
 from telic.llm.client import REPLIES
-from telic.session.population import SHORT
-from telic.session.records import SessionConfig
-from telic.session.spending import Allowance
+from telic.session.budget import Allowance
+from telic.session.records import SHORT, SessionConfig
 from telic.storage.files import read_json
 from telic.storage.layout import RunFolder, SessionFolder, is_run, list_runs, list_sessions
+from telic.storage.resources import ResourceNeed, usable_cores
+from telic.training.gpu import Sizes, memory_plan
+from telic.training.job import TrainJob
 
 _LOOKED_AT = 200
 _USED = 5
@@ -33,6 +36,19 @@ _TYPICAL_TOKENS = (6_000, 3_000)
 _HOUR_S = 3600.0
 _CALLS_FIRST, _CALLS_EACH = 6, 4
 """model calls that a session usually takes: to write and review, and to revise once"""
+# Measured on HalfCheetah, Ant and Humanoid with 3 and 9 members, and rounded up.
+_PROCESS_BYTES = 450_000_000
+"""a worker with its libraries, before it simulates anything"""
+_SIMULATION_BYTES = 200_000
+"""one MuJoCo simulation with its arena as far as it is used"""
+_TERMS = 8
+_FLOAT = 4
+_PER_BODY = 19
+"""recorded numbers per body: place, orientation, velocity and contact force"""
+_PER_JOINT = 2
+_UNLIMITED_STEPS = 1000
+_TAPES = 2
+"""copies of the evaluation's recording while it is put together"""
 
 
 class Forecast(Record):
@@ -55,23 +71,6 @@ class Forecast(Record):
     """price of them; None: unknown"""
     short: tuple[str, ...]
     """limits that will end the session before its last iteration: hours, steps, usd, calls"""
-
-
-def planned_steps(
-    iterations: int, seeds: int, steps: int, *, variants: int, longer: float, short: float
-) -> tuple[int, ...]:
-    """Return the environment steps of each iteration of a session that never passes.
-
-    Args:
-        iterations: rewards to try at most.
-        seeds: training seeds per reward.
-        steps: of the first training, per policy.
-        variants: weight sets that a revision tries side by side at most.
-        longer: how much longer each training is than the one before.
-        short: share of a training that is done with every variant; the rest only with the best.
-    """
-    later = seeds * steps * (variants * short + 1.0 - short)
-    return (seeds * steps, *(round(later * longer**n) for n in range(1, iterations)))
 
 
 def session_forecast(
@@ -138,6 +137,23 @@ def forecast(
         usd=usd,
         short=_short(allowance, sum(steps), most_seconds, usd, calls),
     )
+
+
+def planned_steps(
+    iterations: int, seeds: int, steps: int, *, variants: int, longer: float, short: float
+) -> tuple[int, ...]:
+    """Return the environment steps of each iteration of a session that never passes.
+
+    Args:
+        iterations: rewards to try at most.
+        seeds: training seeds per reward.
+        steps: of the first training, per policy.
+        variants: weight sets that a revision tries side by side at most.
+        longer: how much longer each training is than the one before.
+        short: share of a training that is done with every variant; the rest only with the best.
+    """
+    later = seeds * steps * (variants * short + 1.0 - short)
+    return (seeds * steps, *(round(later * longer**n) for n in range(1, iterations)))
 
 
 def measured_rates(runs_dir: Path, env: str, device: str, members: int) -> list[float]:
@@ -212,3 +228,37 @@ def _short(
         for name, need in needs.items()
         if need is not None and limits[name] is not None and need > limits[name]
     )
+
+
+def need_of(job: TrainJob, spec: EnvSpec) -> ResourceNeed:
+    """Return what a training takes at most.
+
+    On a GPU the worker checks the card's own memory; here only its process is counted.
+    """
+    if job.device != "cpu":
+        return ResourceNeed(cores=1, memory_bytes=_PROCESS_BYTES)
+    return ResourceNeed(
+        cores=job.threads or len(usable_cores()),
+        memory_bytes=_PROCESS_BYTES + _learning_bytes(job, spec) + _evaluation_bytes(job, spec),
+    )
+
+
+def _learning_bytes(job: TrainJob, spec: EnvSpec) -> int:
+    members = len(job.members)
+    sizes = Sizes(members, len(spec.obs_names), len(spec.action_names), _TERMS)
+    plan = memory_plan(job.settings, sizes)
+    simulations = (job.settings.num_envs + job.eval_episodes) * members
+    return sum(plan.values()) - plan["libraries"] + simulations * _SIMULATION_BYTES
+
+
+def _evaluation_bytes(job: TrainJob, spec: EnvSpec) -> int:
+    """Return the size of the recording: every step of every evaluation episode, all at once."""
+    limit = job.env_args.get("max_episode_steps", spec.max_episode_steps) or _UNLIMITED_STEPS
+    row = (
+        2 * len(spec.obs_names)
+        + len(spec.action_names)
+        + _TERMS
+        + _PER_JOINT * len(spec.joints)
+        + _PER_BODY * len(spec.body_names)
+    )
+    return _TAPES * limit * job.eval_episodes * len(job.members) * row * _FLOAT

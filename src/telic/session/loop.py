@@ -8,9 +8,8 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from telic.authors.author import MeasurableIntent
-from telic.authors.candidate import RewardCandidate, SessionIteration
-from telic.composer.compose import Composition
+from telic.authors.author import MeasurableIntent, try_written
+from telic.authors.candidate import RewardCandidate, SessionIteration, worth
 from telic.core.events import (
     LogMessage,
     SessionAsked,
@@ -21,65 +20,61 @@ from telic.core.events import (
     from_facts,
 )
 from telic.errors import RewardError, TelicError, TrainingFailed
-from telic.judges.trial import Trial, failure, try_out
+from telic.judges.criteria import Composition
 from telic.llm import BudgetExceeded, Cancelled
-from telic.session.branching import inherited
-from telic.session.control import Stopped
+from telic.session.branch import inherited
+from telic.session.budget import AllowanceUsedUp
+from telic.session.control import SessionStopped, SessionWork
 from telic.session.forecast import session_forecast
-from telic.session.judging import judge, untrained
-from telic.session.population import train
-from telic.session.records import SessionSummary
+from telic.session.records import Outcome, SessionSummary
 from telic.session.report import write_report
-from telic.session.spending import AllowanceUsedUp
-from telic.session.work import Work
+from telic.session.steps import judge, train, untrained
 from telic.storage.files import once, write_json, write_text
 
 _REWRITES = 2
 """times that reward and judge may go back to their authors before anything is trained"""
 
 
-def run_loop(work: Work) -> SessionSummary:
+def run_loop(work: SessionWork) -> SessionSummary:
     """Do the session, or go on with it where it was interrupted."""
-    config, folder, steering = work.config, work.folder, work.steering
+    config, folder, control = work.config, work.folder, work.control
     history = inherited(folder)
     written: Composition | None = None
     try:
-        asked = once(folder.asked, MeasurableIntent, work.author.read)
-        work.tell(from_facts(SessionAsked, asked.model_dump(mode="json")))
+        wanted = once(folder.asked, MeasurableIntent, work.author.read)
+        work.tell(from_facts(SessionAsked, wanted.model_dump(mode="json")))
         if config.approve:
-            agreed = steering.approved(asked.criteria)
-            asked = asked.model_copy(update={"criteria": agreed})
-        written = once(folder.author, Composition, partial(_write, work, asked))
+            agreed = control.approved(wanted.criteria)
+            wanted = wanted.model_copy(update={"criteria": agreed})
+        written = once(folder.author, Composition, partial(_write, work, wanted))
         write_text(folder.judge, written.judge)
-        expected = session_forecast(config, written.steps, folder, steering.account.allowance)
+        expected = session_forecast(config, written.steps, folder, control.account.allowance)
         work.tell(from_facts(SessionForecast, expected.model_dump()))
         for number in range(1, config.iterations + 1):
-            steering.safe_point()
+            control.safe_point()
             files = folder.iteration(number)
-            candidate = once(
-                files.candidate, RewardCandidate, partial(_propose, work, number, written, history)
-            )
+            propose = partial(_propose, work, number, written, history)
+            candidate = once(files.candidate, RewardCandidate, propose)
             write_text(files.reward, candidate.reward)
             if not files.judgment.exists():
                 work.tell(SessionIterationStart(number=number, change=candidate.change))
-            iteration = once(
-                files.judgment, SessionIteration, partial(_attempt, work, number, candidate)
-            )
+            attempt = partial(_attempt, work, number, candidate)
+            iteration = once(files.judgment, SessionIteration, attempt)
             history.append(iteration)
             work.tell(from_facts(SessionJudged, iteration.model_dump()))
-            steering.account.report(work.tell, number)
+            control.account.report(work.tell, number)
             if iteration.passed:
                 return _finish(work, written, history, "passed")
         return _finish(work, written, history, "not_passed")
-    except (Stopped, AllowanceUsedUp, BudgetExceeded, Cancelled) as ended:
+    except (SessionStopped, AllowanceUsedUp, BudgetExceeded, Cancelled) as ended:
         return _finish(work, written, history, "stopped", ended)
 
 
-def _write(work: Work, asked: MeasurableIntent) -> Composition:
+def _write(work: SessionWork, wanted: MeasurableIntent) -> Composition:
     """Let reward and judge be written, tried on examples whose worth is known, and mended."""
-    written = work.author.write(asked)
+    written = work.author.write(wanted)
     for _ in range(_REWRITES + 1):
-        trial = _try(work, written)
+        trial = try_written(work.brief, written)
         write_json(work.folder.trial, trial)
         work.tell(from_facts(SessionTried, trial.model_dump(mode="json")))
         better = work.author.review(written, trial)
@@ -89,29 +84,13 @@ def _write(work: Work, asked: MeasurableIntent) -> Composition:
     return written
 
 
-def _try(work: Work, written: Composition) -> Trial:
-    try:
-        return try_out(
-            work.config.env,
-            written.env_args,
-            written.reward,
-            written.judge,
-            written.motions,
-            written.fine,
-            work.config.threshold,
-            work.folder.path / "trial",
-        )
-    except TelicError as error:
-        return failure(error)
-
-
 def _propose(
-    work: Work, number: int, written: Composition, history: list[SessionIteration]
+    work: SessionWork, number: int, written: Composition, history: list[SessionIteration]
 ) -> RewardCandidate:
     """Return what to try next: first what the author wrote, then a revision."""
     if history:
-        notes = work.steering.notes(number)
-        revised = work.author.revise(history, tuple(each.text for each in notes))
+        notes = work.control.notes(number)
+        revised = work.author.revise(history, tuple(note.text for note in notes))
         # What was asked for is not the author's to change.
         return revised.model_copy(update={"steps": work.config.steps or revised.steps})
     return RewardCandidate(
@@ -122,34 +101,34 @@ def _propose(
     )
 
 
-def _attempt(work: Work, number: int, candidate: RewardCandidate) -> SessionIteration:
+def _attempt(work: SessionWork, number: int, candidate: RewardCandidate) -> SessionIteration:
     """Train a candidate and judge it; one that cannot be trained has been tried as well."""
     began = time.monotonic()
     try:
         trained = train(work, number, candidate)
     except (RewardError, TrainingFailed) as error:
         work.tell(LogMessage(message=f"iteration {number} was not trained: {error}"))
-        files, seconds = work.folder.iteration(number), time.monotonic() - began
-        return untrained(files, number, candidate, error, seconds)
+        return untrained(work, number, candidate, error, time.monotonic() - began)
     return judge(work, number, trained)
 
 
 def _finish(
-    work: Work,
+    work: SessionWork,
     written: Composition | None,
     history: list[SessionIteration],
-    outcome: str,
+    outcome: Outcome,
     ended: TelicError | None = None,
 ) -> SessionSummary:
-    trained = [each for each in history if each.members]
-    best = max(trained, key=_worth, default=None)
+    """Sum up, report, and only then say that the session is over."""
+    trained = [iteration for iteration in history if iteration.members]
+    best = max(trained, key=lambda iteration: (iteration.passed, worth(iteration)), default=None)
     member = best.best_member if best else None
-    spent = work.steering.account.spending()
+    spent = work.control.account.spending()
     summary = SessionSummary(
         session=work.folder.name,
         intent=work.config.intent,
         env=work.config.env,
-        outcome=outcome,  # type: ignore[arg-type]
+        outcome=outcome,
         reason=None if ended is None else str(ended),
         out_of_budget=isinstance(ended, AllowanceUsedUp | BudgetExceeded),
         iterations=len(history),
@@ -169,8 +148,3 @@ def _finish(
     # Last: a session with a summary is over, and one that was killed before goes on to its report.
     write_json(work.folder.summary, summary)
     return summary
-
-
-def _worth(iteration: SessionIteration) -> tuple[bool, float]:
-    """Return what orders iterations; one that could not be judged is behind one worth nothing."""
-    return iteration.passed, -1.0 if iteration.score is None else iteration.score

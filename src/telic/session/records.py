@@ -47,6 +47,10 @@ class SessionConfig(Config):
         return -(-2 * len(self.seeds) // 3)
 
 
+SHORT = 0.3
+"""share of a training's steps that the short trial of a variant takes"""
+
+
 class Selection(Record):
     """How short trials of several variants went, and which one was trained on."""
 

@@ -316,8 +316,8 @@ class NoteTaken(NamedTuple):
 @verb(NoteRequest, examples=STEER)
 def note(request: NoteRequest) -> NoteTaken:
     """Say something that the next revision of a session heeds."""
+    from telic.session.control import add_note
     from telic.session.find import require_unfinished
-    from telic.session.notes import add_note
 
     folder = Workspace(request.runs_dir).session(request.session)
     require_unfinished(folder)
@@ -347,7 +347,7 @@ class CriteriaAgreed(NamedTuple):
 @verb(ApproveRequest, examples=STEER)
 def approve(request: ApproveRequest) -> CriteriaAgreed:
     """Agree to the criteria of a session that was started with --approve."""
-    from telic.session.approval import approve as agree
+    from telic.session.control import approve as agree
 
     folder = request.folder
     return CriteriaAgreed(folder.name, agree(folder, request.criteria, request.author))
@@ -379,7 +379,7 @@ class BranchMade(NamedTuple):
 @verb(BranchRequest, examples=STEER)
 def branch(request: BranchRequest) -> BranchMade:
     """Make a new session that goes on from an iteration of another one."""
-    from telic.session.branching import branch as make_branch
+    from telic.session.branch import branch as make_branch
 
     origin = request.folder
     changes = {} if request.iterations is None else {"iterations": request.iterations}

@@ -55,7 +55,7 @@ class SessionOptions(VerbRequest):
 
 def read_criteria(path: str, option: str) -> tuple[Criterion, ...]:
     """Read criteria that a person wrote or edited."""
-    from telic.session.approval import parse_criteria
+    from telic.session.control import parse_criteria
     from telic.storage.files import read_json
 
     return parse_criteria(read_json(Path(path)))
@@ -156,7 +156,7 @@ def sessions(request: SessionsRequest) -> SessionList:
 
 def session_facts(folder: SessionFolder) -> SessionFacts:
     """Return what a list says of a session."""
-    from telic.session.branching import origin_of
+    from telic.session.branch import origin_of
     from telic.session.find import state_of
     from telic.storage.files import read_json
 

@@ -13,8 +13,8 @@ from telic.core.events import (
     SessionSpent,
     read_events,
 )
+from telic.session.budget import paid
 from telic.session.records import SessionSummary
-from telic.session.spending import paid
 from telic.storage.files import read_json_lines
 from telic.storage.layout import SessionFolder
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from telic.authors.candidate import MemberScore, SessionIteration
-from telic.composer.compose import Composition
 from telic.core.events import Listener, ignore
 from telic.core.text import MISSING, count, duration, figure, money, percent
+from telic.judges.criteria import Composition
 from telic.report import document as doc
 from telic.report.charts import Bar, ColumnChart, Gauge, Node, Tree
 from telic.report.html import render_page

@@ -16,16 +16,16 @@ from telic.authors.candidate import (
     SessionIteration,
     latest_lessons,
 )
-from telic.composer.compose import Composition
 from telic.core.events import Listener, LogMessage
 from telic.core.stats import Interval, bootstrap
 from telic.core.text import count, figure
+from telic.judges.criteria import Composition
 from telic.judges.trial import Trial
 from telic.judges.verdict import Judgement
 from telic.report.charts import ChartLine, LineChart, Point
 from telic.report.document import Figure
 from telic.rewards.contract import RewardSpec
-from telic.session.notes import Delivered
+from telic.session.control import DeliveredNotes
 from telic.session.records import SessionConfig, SessionSummary
 from telic.session.report.compare import RunnerUp, compare
 from telic.session.report.costs import Costs, read_costs
@@ -153,7 +153,7 @@ def _add_iteration(facts: SessionFacts, iteration: SessionIteration) -> None:
     files = facts.folder.iteration(iteration.number)
     facts.curves += read_curves(files, iteration)
     if files.notes.exists():
-        said = read_record(files.notes, Delivered).notes
+        said = read_record(files.notes, DeliveredNotes).notes
         facts.notes[iteration.number] = tuple(note.text for note in said)
     facts.candidates[iteration.number] = read_record(files.candidate, RewardCandidate)
 

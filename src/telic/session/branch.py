@@ -15,7 +15,7 @@ from typing import Any, Literal
 from telic.authors.candidate import RewardCandidate, SessionIteration
 from telic.core.config import Record
 from telic.errors import UsageError
-from telic.session.notes import add_note, now
+from telic.session.control import add_note, now
 from telic.session.records import SessionConfig
 from telic.storage.disk import require_free
 from telic.storage.files import TEMPORARY_MARK, read_record, write_json, write_text
@@ -28,7 +28,7 @@ _LEFT_OUT = shutil.ignore_patterns(
 )
 
 
-class Origin(Record):
+class BranchOrigin(Record):
     """Where a branch came from."""
 
     schema_version: Literal[1] = 1
@@ -83,9 +83,9 @@ def inherited(folder: SessionFolder) -> list[SessionIteration]:
     return [read_record(given, SessionIteration)] if given.exists() else []
 
 
-def origin_of(folder: SessionFolder) -> Origin | None:
+def origin_of(folder: SessionFolder) -> BranchOrigin | None:
     """Return where a branch came from; None for a session of its own."""
-    return read_record(folder.origin, Origin) if folder.origin.exists() else None
+    return read_record(folder.origin, BranchOrigin) if folder.origin.exists() else None
 
 
 def _fill(made: SessionFolder, origin: SessionFolder, iteration: int) -> None:
@@ -100,7 +100,7 @@ def _fill(made: SessionFolder, origin: SessionFolder, iteration: int) -> None:
     write_json(start.candidate, candidate.model_copy(update=changed))
     judged = read_record(source.judgment, SessionIteration)
     write_json(start.judgment, judged.model_copy(update={**changed, "number": START}))
-    write_json(made.origin, Origin(session=origin.name, iteration=iteration, time=now()))
+    write_json(made.origin, BranchOrigin(session=origin.name, iteration=iteration, time=now()))
 
 
 def _no_such(origin: SessionFolder, iteration: int) -> str:

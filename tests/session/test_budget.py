@@ -13,8 +13,8 @@ from telic.llm.answers import Replies, StoredReply
 from telic.llm.budget import Charge
 from telic.llm.records import RawReply, Tokens
 from telic.session import forecast as forecasts
+from telic.session.budget import Allowance, AllowanceUsedUp, SessionAccount, steps_taken
 from telic.session.forecast import forecast, measured_rates, planned_steps
-from telic.session.spending import Account, Allowance, AllowanceUsedUp, steps_taken
 from telic.storage.files import write_json
 from telic.storage.layout import RunFolder
 from tests.heard import Heard
@@ -45,11 +45,13 @@ def test_everything_spent_is_found_on_disk(tmp_path):
     add_run(folder.iteration(2).path / "train", steps=1000, members=3, finished=False)
     pay(folder, "a", 0.25)
     pay(folder, "b", 0.50)
-    spent = Account(folder, Allowance()).spending()
+    spent = SessionAccount(folder, Allowance()).spending()
     assert spent.steps == 256 + 3 * 1000
     assert spent.usd == pytest.approx(0.75) and spent.calls == 2
     pay(folder, "c", None)
-    assert Account(folder, Allowance()).spending().usd is None  # nobody knows, so nobody says
+    assert (
+        SessionAccount(folder, Allowance()).spending().usd is None
+    )  # nobody knows, so nobody says
 
 
 def test_a_run_that_was_stopped_resumed_and_killed_counts_what_its_metrics_say(tmp_path):
@@ -68,7 +70,7 @@ def test_a_branch_does_not_pay_for_what_it_was_given(tmp_path):
 
 
 def work(folder, seconds):
-    account = Account(folder, Allowance())
+    account = SessionAccount(folder, Allowance())
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         account.tick()
@@ -76,14 +78,14 @@ def work(folder, seconds):
 
 
 def test_the_clock_survives_being_killed_and_waiting_is_free(tmp_path, monkeypatch):
-    monkeypatch.setattr("telic.session.spending._SAVE_EVERY_S", 0.05)
+    monkeypatch.setattr("telic.session.budget._SAVE_EVERY_S", 0.05)
     folder = make_session(tmp_path)
     process = PROCESSES.Process(target=work, args=(folder, 60))
     process.start()
-    until(lambda: Account(folder, Allowance()).seconds > 0.4)
+    until(lambda: SessionAccount(folder, Allowance()).seconds > 0.4)
     os.kill(process.pid, signal.SIGKILL)
     process.join()
-    account = Account(folder, Allowance())
+    account = SessionAccount(folder, Allowance())
     assert 0.4 < account.seconds < 30
     before = account.seconds
     with account.standing_still():
@@ -95,8 +97,8 @@ def test_the_clock_survives_being_killed_and_waiting_is_free(tmp_path, monkeypat
 
 def test_hours_that_are_used_up_are_named(tmp_path):
     folder = make_session(tmp_path)
-    Account(folder, Allowance(hours=1)).check()
-    slow = Account(folder, Allowance(hours=1e-12))
+    SessionAccount(folder, Allowance(hours=1)).check()
+    slow = SessionAccount(folder, Allowance(hours=1e-12))
     assert slow.is_out_of_time()
     with pytest.raises(AllowanceUsedUp, match="hours is used up") as hours:
         slow.check()
@@ -106,14 +108,14 @@ def test_hours_that_are_used_up_are_named(tmp_path):
 def test_the_last_training_is_shortened_to_what_is_left_unless_that_says_nothing(tmp_path):
     folder = make_session(tmp_path)
     add_iteration(folder, 1)  # 256 steps
-    account = Account(folder, Allowance(steps=256 + 600))
+    account = SessionAccount(folder, Allowance(steps=256 + 600))
     run = RunFolder(folder.iteration(2).path / "train")
     assert account.fit(100, 6, run) == 100
     assert account.fit(200, 6, run) == 100
     with pytest.raises(AllowanceUsedUp, match="600 of the budget of 856") as steps:
         account.fit(500, 6, run)
     assert steps.value.kind == "steps"
-    assert Account(folder, Allowance()).fit(10**9, 6, run) == 10**9
+    assert SessionAccount(folder, Allowance()).fit(10**9, 6, run) == 10**9
 
 
 def test_an_interrupted_training_keeps_the_length_it_began_with(tmp_path):
@@ -121,18 +123,18 @@ def test_an_interrupted_training_keeps_the_length_it_began_with(tmp_path):
     folder = make_session(tmp_path)
     run = add_run(folder.iteration(1).path / "train", steps=90, finished=False)
     write_json(run.config, {"steps": 100})
-    assert Account(folder, Allowance(steps=100)).fit(300, 1, run) == 100
-    assert Account(folder, Allowance(steps=10_000)).fit(300, 1, run) == 100
+    assert SessionAccount(folder, Allowance(steps=100)).fit(300, 1, run) == 100
+    assert SessionAccount(folder, Allowance(steps=10_000)).fit(300, 1, run) == 100
 
 
 def test_what_is_left_is_never_negative_and_no_limit_stays_no_limit(tmp_path):
     folder = make_session(tmp_path)
     add_iteration(folder, 1)
     pay(folder, "a", 3.0)
-    left = Account(folder, Allowance(steps=100, usd=2.0)).left()
+    left = SessionAccount(folder, Allowance(steps=100, usd=2.0)).left()
     assert (left.steps, left.usd, left.hours, left.calls) == (0, 0.0, None, None)
     events = Heard()
-    Account(folder, Allowance(calls=5)).report(events, 1)
+    SessionAccount(folder, Allowance(calls=5)).report(events, 1)
     (event,) = events
     assert (event["event"], event["number"], event["steps"]) == ("session.spent", 1, 256)
     assert event["left"] == {"hours": None, "steps": None, "usd": None, "calls": 4}

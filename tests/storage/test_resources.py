@@ -10,10 +10,10 @@ import pytest
 
 from telic.envs import make
 from telic.errors import Refused, ResourceError
-from telic.session import admission
-from telic.session.admission import Admission, Lease
-from telic.session.needs import Need, available_bytes, need_of
+from telic.session.forecast import need_of
+from telic.storage import resources
 from telic.storage.locks import try_hold
+from telic.storage.resources import Admission, CoreLease, ResourceNeed, available_bytes
 from tests.session.sessions import until
 from tests.training.small import small_job
 
@@ -42,7 +42,7 @@ def visit(folder, name, cores, stay_s):
     def tell(event):
         (folder / f"{name}.said").write_text(getattr(event, "message", ""))
 
-    with Admission(folder / "door", cores=[0, 1]).admit(Need(cores, None), name, tell=tell):
+    with Admission(folder / "door", cores=[0, 1]).admit(ResourceNeed(cores, None), name, tell=tell):
         write(folder, name, "in")
         time.sleep(stay_s)
         write(folder, name, "out")
@@ -104,9 +104,9 @@ def test_a_killed_waiter_holds_nobody_up(start, tmp_path):
 
 def test_who_is_stopped_leaves_the_queue(tmp_path):
     door = Admission(tmp_path, cores=[0])
-    with door.admit(Need(1, None), "first") as first:
+    with door.admit(ResourceNeed(1, None), "first") as first:
         asked = iter([False, False, False, True, True])
-        with door.admit(Need(1, None), "second", should_stop=lambda: next(asked)) as second:
+        with door.admit(ResourceNeed(1, None), "second", should_stop=lambda: next(asked)) as second:
             assert first and not second
         assert not list(tmp_path.glob("ticket_*"))
         assert [each.holder for each in door.leases()] == ["first"]
@@ -114,13 +114,13 @@ def test_who_is_stopped_leaves_the_queue(tmp_path):
 
 
 def test_more_than_there_is_means_all(tmp_path):
-    with Admission(tmp_path, cores=[0, 1]).admit(Need(64, None), "greedy") as got:
+    with Admission(tmp_path, cores=[0, 1]).admit(ResourceNeed(64, None), "greedy") as got:
         assert got
 
 
 def test_an_error_inside_gives_everything_back(tmp_path):
     door = Admission(tmp_path, cores=[0])
-    with pytest.raises(ZeroDivisionError), door.admit(Need(1, None), "unlucky"):
+    with pytest.raises(ZeroDivisionError), door.admit(ResourceNeed(1, None), "unlucky"):
         raise ZeroDivisionError
     assert door.leases() == []
 
@@ -130,7 +130,7 @@ def test_a_door_that_somebody_keeps_open_can_still_be_left(tmp_path):
     handle = try_hold(tmp_path / "door")
     deadline = time.monotonic() + 0.2
     with door.admit(
-        Need(1, None), "patient", should_stop=lambda: time.monotonic() > deadline
+        ResourceNeed(1, None), "patient", should_stop=lambda: time.monotonic() > deadline
     ) as got:
         assert not got
     os.close(handle)
@@ -139,9 +139,9 @@ def test_a_door_that_somebody_keeps_open_can_still_be_left(tmp_path):
 def test_memory_that_nobody_will_give_back_is_refused(tmp_path):
     door = Admission(tmp_path, cores=[0], free_bytes=lambda: 1 * GIB)
     refused = pytest.raises(ResourceError, match=r"needs about 2\.0 GiB of memory, and 1\.0 GiB")
-    with refused, door.admit(Need(1, 2 * GIB), "large"):
+    with refused, door.admit(ResourceNeed(1, 2 * GIB), "large"):
         pass
-    with door.admit(Need(1, GIB // 2), "small") as got:
+    with door.admit(ResourceNeed(1, GIB // 2), "small") as got:
         assert got
 
 
@@ -150,36 +150,39 @@ def test_memory_promised_to_another_is_waited_for(tmp_path, monkeypatch):
     door = Admission(tmp_path, cores=[0, 1], free_bytes=lambda: 3 * GIB)
     said = []
     with ExitStack() as first:
-        first.enter_context(door.admit(Need(1, 2 * GIB), "first"))
+        first.enter_context(door.admit(ResourceNeed(1, 2 * GIB), "first"))
 
         def leave(event):
             said.append(getattr(event, "message", None))
             first.close()
 
-        with door.admit(Need(1, 2 * GIB), "second", tell=leave) as got:
+        with door.admit(ResourceNeed(1, 2 * GIB), "second", tell=leave) as got:
             assert got
     assert said[0] == "waiting for 2.0 GiB of memory, 1.0 GiB are free; held by first"
-    monkeypatch.setattr(admission, "_SETTLING_S", 0.0)  # later, what it took shows by itself
-    with door.admit(Need(1, 2 * GIB), "first"), door.admit(Need(1, 2 * GIB), "second") as got:
+    monkeypatch.setattr(resources, "_SETTLING_S", 0.0)  # later, what it took shows by itself
+    with (
+        door.admit(ResourceNeed(1, 2 * GIB), "first"),
+        door.admit(ResourceNeed(1, 2 * GIB), "second") as got,
+    ):
         assert got
 
 
 def test_the_folder_is_the_users_own(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert admission.runtime_folder() == tmp_path / "telic"
+    assert resources.runtime_folder() == tmp_path / "telic"
     monkeypatch.delenv("XDG_RUNTIME_DIR")
-    monkeypatch.setattr(admission.tempfile, "gettempdir", lambda: str(tmp_path))
-    made = admission.runtime_folder()
+    monkeypatch.setattr(resources.tempfile, "gettempdir", lambda: str(tmp_path))
+    made = resources.runtime_folder()
     assert made.parent == tmp_path and made.stat().st_mode & 0o777 == 0o700
     made.rmdir()
     made.symlink_to(tmp_path)
     with pytest.raises(Refused, match="somebody else"):
-        admission.runtime_folder()
+        resources.runtime_folder()
 
 
 def test_what_a_lease_says_survives_the_file():
-    lease = Lease(holder="session_1", pid=1, memory_bytes=None, since=1.5)
-    assert Lease.model_validate_json(lease.model_dump_json()) == lease
+    lease = CoreLease(holder="session_1", pid=1, memory_bytes=None, since=1.5)
+    assert CoreLease.model_validate_json(lease.model_dump_json()) == lease
 
 
 def test_a_training_needs_more_with_more_members_and_longer_episodes():

@@ -4,9 +4,9 @@ import pytest
 
 from telic.authors.candidate import RewardCandidate
 from telic.errors import ConfigError, UsageError
-from telic.session import branching
-from telic.session.branching import branch, inherited, origin_of
-from telic.session.notes import notes_for, read_notes
+from telic.session import branch as branches
+from telic.session.branch import branch, inherited, origin_of
+from telic.session.control import notes_for, read_notes
 from telic.session.records import SessionConfig
 from telic.storage.files import read_json, read_record
 from telic.storage.layout import RunFolder, list_sessions
@@ -72,7 +72,7 @@ def test_a_copy_that_breaks_off_is_no_session(origin, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(branching.shutil, "copytree", full)
+    monkeypatch.setattr(branches.shutil, "copytree", full)
     with pytest.raises(OSError, match="No space"):
         branch(origin, 1)
     assert list(origin.path.parent.iterdir()) == [origin.path]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -51,7 +51,7 @@ class Spending(Record):
     calls: int
 
 
-class Left(Record):
+class AllowanceLeft(Record):
     """What a session may still spend; None is no limit, or unknown for dollars."""
 
     hours: float | None
@@ -77,7 +77,7 @@ class ClockTime(Record):
     seconds: float
 
 
-class Account:
+class SessionAccount:
     """What a session may spend against what it has spent.
 
     The clock runs from the moment the account is opened; `tick` saves it.
@@ -109,7 +109,7 @@ class Account:
         write_json(self.folder.clock, ClockTime(seconds=self.seconds))
 
     @contextmanager
-    def standing_still(self) -> Iterator[None]:
+    def standing_still(self) -> Generator[None]:
         """Do not count the time in which nothing is done."""
         self._before, self._started = self.seconds, None
         self.save()
@@ -123,11 +123,11 @@ class Account:
         usd, calls = paid(self.folder)
         return Spending(seconds=self.seconds, steps=steps_taken(self.folder), usd=usd, calls=calls)
 
-    def left(self) -> Left:
+    def left(self) -> AllowanceLeft:
         """Return what may still be spent; never below zero."""
         spent, most = self.spending(), self.allowance
         unknown = most.usd is None or spent.usd is None
-        return Left(
+        return AllowanceLeft(
             hours=None if most.hours is None else max(0.0, most.hours - spent.seconds / _HOUR_S),
             steps=None if most.steps is None else max(0, most.steps - spent.steps),
             usd=None if unknown else max(0.0, (most.usd or 0.0) - (spent.usd or 0.0)),

@@ -18,14 +18,14 @@ import os
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from telic.core.config import Record
 from telic.core.events import Listener, SessionAdmitted, SessionWaiting, ignore
 from telic.errors import Refused, ResourceError
-from telic.session.needs import Need, available_bytes, usable_cores
 from telic.storage.locks import try_hold
 
 _POLL_S = 0.2
@@ -35,7 +35,57 @@ _SETTLING_S = 30.0
 _GIB = 2**30
 
 
-class Lease(Record):
+_CGROUP = Path("/sys/fs/cgroup")
+_MEMINFO = Path("/proc/meminfo")
+
+
+class ResourceNeed(NamedTuple):
+    """What a piece of work takes while it runs."""
+
+    cores: int
+    memory_bytes: int | None
+    """None: unknown, so nothing is checked"""
+
+
+def usable_cores() -> list[int]:
+    """Return the numbers of the processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def available_bytes() -> int | None:
+    """Return the memory that can be had without swapping, a container's limit respected.
+
+    None where the system does not say.
+    """
+    known = [each for each in (_machine_bytes(), _container_bytes()) if each is not None]
+    return min(known, default=None)
+
+
+def _machine_bytes() -> int | None:
+    if not _MEMINFO.exists():
+        return None
+    for line in _MEMINFO.read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == "MemAvailable":
+            return int(value.split()[0]) * 1024
+    return None
+
+
+def _container_bytes() -> int | None:
+    """Return what a control group (version 2) leaves; file pages it can drop count as free."""
+    limit, used = _CGROUP / "memory.max", _CGROUP / "memory.current"
+    if not (limit.exists() and used.exists()) or limit.read_text().strip() == "max":
+        return None
+    dropped = 0
+    for line in (_CGROUP / "memory.stat").read_text().splitlines():
+        if line.startswith("inactive_file "):
+            dropped = int(line.split()[1])
+    return int(limit.read_text()) - int(used.read_text()) + dropped
+
+
+class CoreLease(Record):
     """Who has a processor."""
 
     holder: str
@@ -67,12 +117,12 @@ class Admission:
     @contextmanager
     def admit(
         self,
-        need: Need,
+        need: ResourceNeed,
         holder: str,
         *,
         tell: Listener = ignore,
         should_stop: Callable[[], bool] = lambda: False,
-    ) -> Iterator[bool]:
+    ) -> Generator[bool]:
         """Hold what is needed for the block; yields whether it was got (False: asked to stop).
 
         Args:
@@ -90,21 +140,21 @@ class Admission:
                 held.callback(os.close, handle)
             yield bool(got)
 
-    def leases(self) -> list[Lease]:
+    def leases(self) -> list[CoreLease]:
         """Return who has processors now, each holder once."""
-        found: dict[tuple[int, float], Lease] = {}
+        found: dict[tuple[int, float], CoreLease] = {}
         for core in self.cores:
             handle = try_hold(self._core(core))
             if handle is not None:
                 os.close(handle)
                 continue
             with suppress(ValueError):  # looked at while being written
-                lease = Lease.model_validate_json(self._core(core).read_bytes())
+                lease = CoreLease.model_validate_json(self._core(core).read_bytes())
                 found[lease.pid, lease.since] = lease
         return list(found.values())
 
     def _wait(
-        self, need: Need, holder: str, tell: Listener, should_stop: Callable[[], bool]
+        self, need: ResourceNeed, holder: str, tell: Listener, should_stop: Callable[[], bool]
     ) -> list[int]:
         """Return the handles of what was taken; none when asked to stop."""
         started, said = time.monotonic(), ""
@@ -123,7 +173,7 @@ class Admission:
         return []
 
     @contextmanager
-    def _queued(self, holder: str, should_stop: Callable[[], bool]) -> Iterator[int]:
+    def _queued(self, holder: str, should_stop: Callable[[], bool]) -> Generator[int]:
         """Stand in the queue with the number that is yielded; 0 when asked to stop."""
         number, handle = 0, None
         while handle is None and not should_stop():
@@ -143,7 +193,7 @@ class Admission:
             self._ticket(number).unlink(missing_ok=True)
             os.close(handle)
 
-    def _try(self, need: Need, holder: str, number: int) -> tuple[list[int], str]:
+    def _try(self, need: ResourceNeed, holder: str, number: int) -> tuple[list[int], str]:
         """Return what was taken, or why nothing was; neither when the door was busy."""
         with self._door() as inside:
             if not inside:
@@ -160,7 +210,7 @@ class Admission:
             taken = self._take(wanted, need, holder)
             return taken, "" if taken else f"{waiting}; held by {_names(leases)}"
 
-    def _take(self, wanted: int, need: Need, holder: str) -> list[int]:
+    def _take(self, wanted: int, need: ResourceNeed, holder: str) -> list[int]:
         """Lock so many processors, or none."""
         held = [handle for core in self.cores if (handle := try_hold(self._core(core))) is not None]
         taken, spare = held[:wanted], held[wanted:]
@@ -168,7 +218,7 @@ class Admission:
             taken, spare = [], held
         for handle in spare:
             os.close(handle)
-        lease = Lease(
+        lease = CoreLease(
             holder=holder, pid=os.getpid(), memory_bytes=need.memory_bytes, since=time.time()
         )
         try:
@@ -181,7 +231,7 @@ class Admission:
             raise
         return taken
 
-    def _lacking_memory(self, need: Need, leases: list[Lease]) -> str | None:
+    def _lacking_memory(self, need: ResourceNeed, leases: list[CoreLease]) -> str | None:
         """Return what to say when there is too little memory now; raises when waiting is no use."""
         free = self._free_bytes()
         if need.memory_bytes is None or free is None:
@@ -202,7 +252,7 @@ class Admission:
         )
 
     @contextmanager
-    def _door(self) -> Iterator[bool]:
+    def _door(self) -> Generator[bool]:
         """Be the only one who changes anything, if nobody else is just doing so."""
         handle = try_hold(self.folder / "door")
         try:
@@ -253,7 +303,7 @@ def runtime_folder() -> Path:
     return folder
 
 
-def _names(leases: list[Lease]) -> str:
+def _names(leases: list[CoreLease]) -> str:
     return ", ".join(sorted({each.holder for each in leases})) or "somebody who just came"
 
 
