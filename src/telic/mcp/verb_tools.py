@@ -59,7 +59,7 @@ class LaunchAnswer(Record):
     command: str | None = None
 
 
-class Outcome(NamedTuple):
+class AskOutcome(NamedTuple):
     """How the asking went: the result of the verb, or the command that asks in a terminal."""
 
     question: Question | None
@@ -71,7 +71,7 @@ def _entered(entry: LedgerEntry) -> EnteredEvent:
     return EnteredEvent(seq=entry.event.seq, type=entry.event.type)
 
 
-def _approval(outcome: Outcome) -> PersonAnswer:
+def _approval(outcome: AskOutcome) -> PersonAnswer:
     if outcome.question is None:
         return PersonAnswer(status="nothing_to_ask", what=())
     what = tuple(outcome.question.seen)
@@ -80,7 +80,7 @@ def _approval(outcome: Outcome) -> PersonAnswer:
     return PersonAnswer(status="agreed", what=cast("Approvals", outcome.result).keys)
 
 
-def _amendment(outcome: Outcome) -> PersonAnswer:
+def _amendment(outcome: AskOutcome) -> PersonAnswer:
     if outcome.command is not None:
         return PersonAnswer(status="ask_in_terminal", what=("contract",), command=outcome.command)
     made: Amendment = outcome.result
@@ -88,23 +88,23 @@ def _amendment(outcome: Outcome) -> PersonAnswer:
     return PersonAnswer(status="agreed", what=(version,), voided=made.voided)
 
 
-def _confirmation(outcome: Outcome) -> PersonAnswer:
+def _confirmation(outcome: AskOutcome) -> PersonAnswer:
     if outcome.command is not None:
         return PersonAnswer(status="ask_in_terminal", what=(), command=outcome.command)
     return PersonAnswer(status="agreed", what=(cast("ConfirmedField", outcome.result).field,))
 
 
-def _resumption(outcome: Outcome) -> PersonAnswer:
+def _resumption(outcome: AskOutcome) -> PersonAnswer:
     status = "agreed" if outcome.command is None else "ask_in_terminal"
     return PersonAnswer(status=status, what=("resume",), command=outcome.command)
 
 
-def _decision(outcome: Outcome) -> DecisionAnswer:
+def _decision(outcome: AskOutcome) -> DecisionAnswer:
     status = "agreed" if outcome.command is None else "ask_in_terminal"
     return DecisionAnswer(status=status, decision=outcome.result, command=outcome.command)
 
 
-def _launch(outcome: Outcome) -> LaunchAnswer:
+def _launch(outcome: AskOutcome) -> LaunchAnswer:
     status = "started" if outcome.command is None else "ask_in_terminal"
     return LaunchAnswer(status=status, launched=outcome.result, command=outcome.command)
 
@@ -121,7 +121,7 @@ class VerbTool:
     """module:name, as in the catalogue of verbs"""
     hints: ToolAnnotations
     answer: Callable[[Any], Record] | None = None
-    """from the result, or from the `Outcome` where a person is asked; None: the result itself"""
+    """from the result, or from the `AskOutcome` where a person is asked; None: the result itself"""
     required: tuple[str, ...] = ()
     """fields that an agent may not leave out"""
     hidden: tuple[str, ...] = ()
@@ -274,10 +274,10 @@ def _asking(tool: VerbTool, verb: Verb[..., Any, Any]) -> Callable[..., Any]:
             consent = consent_to(call, asking.to_ask, answer)
             if consent is None:
                 command = terminal_command(asking.to_ask)
-                return tool.answer(Outcome(asking.question, command=command))
+                return tool.answer(AskOutcome(asking.question, command=command))
         seen = {} if asking.question is None else asking.question.seen
         request = _request(verb, call, values, consent=consent, seen=seen)
-        return tool.answer(Outcome(asking.question, verb.do(request)))
+        return tool.answer(AskOutcome(asking.question, verb.do(request)))
 
     resolved = {
         "asking": Annotated[Asking, Resolve(question)],
