@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 # Everything heavy is imported here, before the process confines itself.
+import pydantic.type_adapter  # noqa: F401  # what `from_facts` loads at its first event
 import torch
 
 from telic.core.events import EvalDone, Event, LogMessage, ProbeDone, TrainEnd, encode, from_facts
