@@ -11,7 +11,7 @@ from telic.cli.output import console, errors, number, print_facts, print_rows, v
 if TYPE_CHECKING:
     from telic.cli.study_terminal import WrittenCandidate
     from telic.retelling.tale import Written
-    from telic.studies.deciding import Decided
+    from telic.studies.decide import DecisionOutcome
     from telic.studies.documents.candidate import Candidate
     from telic.studies.next import NextAction
     from telic.studies.scan.records import EntryPoint, RepositoryAudit, Sink
@@ -326,7 +326,7 @@ def show_withdrawn(withdrawn: WithdrawnCandidate) -> None:
 
 
 @view
-def show_decision(decided: Decided) -> None:
+def show_decision(decided: DecisionOutcome) -> None:
     """Print what was decided, or proposed."""
     if decided.recorded:
         console.print(f"{_DONE} {decided.decision}: {decided.candidate}, {decided.verdict}")

@@ -10,11 +10,11 @@ from pydantic import Field
 
 from telic.mcp.adding import RECORDS, Server, add_tool, guarded
 from telic.mcp.asking import Asked, NoForm, Question, Typed, ask, consent_to, terminal_command
-from telic.mcp.workplace import Because, Call, Study, Task, caller, ledger_of
-from telic.studies.approvals import grant, missing, reject, shown, standing, void_changed
+from telic.mcp.workplace import Because, Call, Study, Task, caller, study_of
+from telic.studies.approvals import grant, reject, shown, void_changed
 from telic.studies.contract import amend
 from telic.studies.documents.contract import ApprovalKey
-from telic.studies.yaml_files import yaml_text
+from telic.studies.documents.files import yaml_text
 
 Keys = Annotated[
     list[ApprovalKey] | None, Field(description="What to approve; everything missing if left out.")
@@ -37,13 +37,12 @@ def register(server: Server) -> None:
 def _approval_question(
     call: Call, keys: Keys, candidate: ForCandidate, refuse: bool, task: Task, study: Study
 ) -> Question:
-    ledger = ledger_of(call, task, study)
-    folder, state = ledger.folder, ledger.state()
-    chosen = keys or [each.key for each in missing(folder, state)]
-    seen = {key: standing(folder, state, key, candidate).subject_hash for key in chosen}
-    subjects = [f"── {key}\n{yaml_text(shown(folder, key, candidate))}" for key in chosen]
+    opened = study_of(call, task, study)
+    chosen = keys or [each.key for each in opened.missing_approvals]
+    seen = {key: opened.standing(key, candidate).subject_hash for key in chosen}
+    subjects = [f"── {key}\n{yaml_text(shown(opened, key, candidate))}" for key in chosen]
     verb = "Reject" if refuse else "Approve"
-    text = "\n".join([*subjects, f"{verb} {', '.join(chosen)} of {folder.name}?", *seen.values()])
+    text = "\n".join([*subjects, f"{verb} {', '.join(chosen)} of {opened.name}?", *seen.values()])
     words = ["approve", *chosen, *(["--candidate", candidate] if candidate else [])]
     words += ["--reject"] if refuse else []
     return Question(text, terminal_command(words, task, study), dict(seen))
@@ -77,14 +76,14 @@ def request_approval(
     consent = consent_to(call, question, answer)
     if consent is None:
         return Asked(status="ask_in_terminal", what=what, command=question.command)
-    folder = ledger_of(call, task, study).folder
+    opened = study_of(call, task, study)
     known: dict[str, ApprovalKey] = {each: each for each in get_args(ApprovalKey)}
     for name, seen in question.seen.items():
         key = known[name]
         if refuse:
-            reject(folder, key, consent, candidate=candidate, note=note)
+            reject(opened, key, consent, candidate=candidate, note=note)
         else:
-            grant(folder, key, consent, candidate=candidate, note=note, seen_hash=seen)
+            grant(opened, key, consent, candidate=candidate, note=note, seen_hash=seen)
     return Asked(status="agreed", what=what)
 
 
@@ -93,12 +92,12 @@ def request_approval(
 
 @guarded
 def _amendment_question(call: Call, because: Because, task: Task, study: Study) -> Question:
-    ledger = ledger_of(call, task, study)
-    text = ledger.folder.contract.read_text("utf-8")
+    opened = study_of(call, task, study)
+    text = opened.folder.contract.read_text("utf-8")
     return Question(
-        f"{text}\nAmend the contract of {ledger.folder.name}: {because}",
+        f"{text}\nAmend the contract of {opened.folder.name}: {because}",
         terminal_command(["contract", "amend", "--reason", because], task, study),
-        {"approvals": len(ledger.state().approvals)},
+        {"approvals": len(opened.state.approvals)},
     )
 
 
@@ -119,13 +118,13 @@ def request_amendment(
     study: Study = None,
 ) -> Asked:
     """Record contract.yaml as it is as a new version; once parts are approved, a person agrees."""
-    folder = ledger_of(call, task, study).folder
+    opened = study_of(call, task, study)
     actor = caller(call)
     if question.seen["approvals"]:
         consent = consent_to(call, question, answer)
         if consent is None:
             return Asked(status="ask_in_terminal", what=("contract",), command=question.command)
         actor = consent.actor
-    event = amend(folder, actor, because)
-    voided = tuple(str(each.data["key"]) for each in void_changed(folder))
+    event = amend(opened, actor, because)
+    voided = tuple(str(each.data["key"]) for each in void_changed(opened))
     return Asked(status="agreed", what=(f"version {event.data['version']}",), voided=voided)

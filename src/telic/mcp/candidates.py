@@ -18,21 +18,20 @@ from telic.mcp.workplace import (
     Study,
     Task,
     caller,
-    ledger_of,
+    study_of,
 )
 from telic.storage.files import read_json
-from telic.studies import candidate as candidates
-from telic.studies.candidate_files import (
+from telic.studies import candidates
+from telic.studies.candidates import (
     FILES,
     PATCH_NAME,
     Attachments,
-    current_candidate,
     revision_folder,
 )
 from telic.studies.documents.base import Actor
 from telic.studies.documents.candidate import Candidate, CandidateStatus, Change, Hypothesis, Plan
 from telic.studies.documents.contract import CandidateKind
-from telic.studies.ledger import Ledger
+from telic.studies.study import Study as OpenStudy
 
 _KEY = "x-request-key"
 
@@ -105,7 +104,7 @@ def draft_candidate(
 
     Next: validate_candidate.
     """
-    return _drafted(make_candidate(ledger_of(call, task, study), draft, caller(call), key))
+    return _drafted(make_candidate(study_of(call, task, study), draft, caller(call), key))
 
 
 def revise_candidate(
@@ -120,40 +119,40 @@ def revise_candidate(
     study: Study = None,
 ) -> Drafted:
     """Write a new revision of a draft, or mend a candidate in debug; earlier revisions stay."""
-    ledger = ledger_of(call, task, study)
-    return _drafted(mend_candidate(ledger, candidate, draft, caller(call), key, base_revision))
+    opened = study_of(call, task, study)
+    return _drafted(mend_candidate(opened, candidate, draft, caller(call), key, base_revision))
 
 
 def withdraw_candidate(
     call: Call, candidate: CandidateName, because: Because, task: Task = None, study: Study = None
 ) -> Drafted:
     """Give up an idea that was never tried."""
-    ledger = ledger_of(call, task, study)
-    candidates.withdraw(ledger, candidate, caller(call), because)
-    return _drafted(current_candidate(ledger, candidate))
+    opened = study_of(call, task, study)
+    candidates.withdraw(opened, candidate, caller(call), because)
+    return _drafted(opened.candidate(candidate))
 
 
 def make_candidate(
-    ledger: Ledger,
+    opened: OpenStudy,
     draft: Draft,
     actor: Actor,
     key: str | None,
     origin: dict[str, Any] | None = None,
 ) -> Candidate:
     """Return the candidate that a request made, or make it."""
-    with ledger.locked():
-        for name in ledger.state().candidates if key is not None else ():
-            if _key_of(ledger, name, 1) == key:
-                return current_candidate(ledger, name)
+    with opened.locked():
+        for name in opened.state.candidates if key is not None else ():
+            if _key_of(opened, name, 1) == key:
+                return opened.candidate(name)
         title = draft.title or draft.kind or "candidate"
         values = {**draft.authored(), **_marked(key)}
         if origin is not None:
             values["origin"] = origin
-        return candidates.new_candidate(ledger, title, values, actor, draft.attachments())
+        return candidates.new_candidate(opened, title, values, actor, draft.attachments())
 
 
 def mend_candidate(
-    ledger: Ledger,
+    opened: OpenStudy,
     candidate: str,
     draft: Draft,
     actor: Actor,
@@ -161,12 +160,12 @@ def mend_candidate(
     base_revision: int | None = None,
 ) -> Candidate:
     """Return the revision that a request wrote, or write it."""
-    with ledger.locked():
-        held = current_candidate(ledger, candidate)
-        if key is not None and _key_of(ledger, candidate, held.revision) == key:
+    with opened.locked():
+        held = opened.candidate(candidate)
+        if key is not None and _key_of(opened, candidate, held.revision) == key:
             return held
         return candidates.revise_candidate(
-            ledger,
+            opened,
             candidate,
             {**draft.authored(), **_marked(key)},
             actor,
@@ -185,7 +184,7 @@ def _marked(key: str | None) -> dict[str, Any]:
     return {} if key is None else {_KEY: key}
 
 
-def _key_of(ledger: Ledger, candidate: str, revision: int) -> str | None:
+def _key_of(opened: OpenStudy, candidate: str, revision: int) -> str | None:
     """Return the key of the request that wrote a revision."""
-    path = revision_folder(ledger.folder, candidate, revision) / "candidate.json"
+    path = revision_folder(opened.folder, candidate, revision) / "candidate.json"
     return read_json(path).get(_KEY) if path.is_file() else None

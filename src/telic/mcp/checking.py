@@ -13,32 +13,29 @@ from telic.mcp.workplace import (
     CandidateName,
     Study,
     Task,
-    ledger_of,
+    study_of,
     workplace,
 )
 from telic.studies import contract as contracts
-from telic.studies.approvals import Standing, standings, void_changed
+from telic.studies.approvals import Standing, void_changed
 from telic.studies.audit_files import write_audit
 from telic.studies.budget import exhausted, shortfalls
-from telic.studies.candidate_files import current_candidate
 from telic.studies.chain import Check
 from telic.studies.contract import ContractCheck
 from telic.studies.documents.contract import Amounts
 from telic.studies.evidence.checking import SampleCheck, check_sample
-from telic.studies.launch.launching import Look, look
-from telic.studies.launch.planning import next_request
-from telic.studies.launch.request import reservation_of
-from telic.studies.looking import next_step
-from telic.studies.next import NextAction
+from telic.studies.launch.launch import DryRun, look
+from telic.studies.launch.request import next_request, reservation_of
+from telic.studies.next import NextAction, next_step
 from telic.studies.queue import QueueStep
-from telic.studies.queueing import queue_step as jobs_now
+from telic.studies.rules.novelty import SimilarCandidate
+from telic.studies.rules.novelty import similar_candidates as resembling
 from telic.studies.scan import audit_repository
 from telic.studies.scan.records import RepositoryAudit
-from telic.studies.similar import Similar
-from telic.studies.similar import similar_candidates as resembling
+from telic.studies.schedule import queue_step as jobs_now
 from telic.studies.state import BudgetState
-from telic.studies.validation.validating import ValidationOutcome
-from telic.studies.validation.validating import validate_candidate as validate
+from telic.studies.validation import ValidationOutcome
+from telic.studies.validation import validate_candidate as validate
 
 
 class ContractView(Record):
@@ -52,7 +49,7 @@ class ContractView(Record):
 class Resembling(Record):
     """Earlier candidates, the most alike first."""
 
-    similar: tuple[Similar, ...]
+    similar: tuple[SimilarCandidate, ...]
 
 
 class Validated(Record):
@@ -66,7 +63,7 @@ class Gates(Record):
     """What a launch would start, and which gates are open."""
 
     open: bool
-    look: Look
+    look: DryRun
 
 
 class BudgetView(Record):
@@ -104,7 +101,7 @@ def audit_repo(
     Nothing of the repository is run or imported.
     """
     place = workplace(call)
-    folder = place.ledger(task, study).folder if write else None
+    folder = place.open_study(task, study).folder if write else None
     found = audit_repository(place.root)
     if folder is not None:
         write_audit(folder, found)
@@ -116,10 +113,10 @@ def check_contract(call: Call, task: Task = None, study: Study = None) -> Contra
 
     Approvals whose text has changed are recorded as void.
     """
-    ledger = ledger_of(call, task, study)
-    void_changed(ledger.folder)
-    found = contracts.check_contract(ledger.folder)
-    held = standings(ledger.folder, ledger.state())
+    opened = study_of(call, task, study)
+    void_changed(opened)
+    found = contracts.check_contract(opened)
+    held = opened.standings
     return ContractView(check=found, ok=found.ok, approvals=tuple(held))
 
 
@@ -131,14 +128,14 @@ def check_metrics(
 ) -> SampleCheck:
     """Check that the metric spec can read a sample log."""
     place = workplace(call)
-    return check_sample(place.ledger(task, study).folder, place.inside(sample))
+    return check_sample(place.open_study(task, study).folder, place.inside(sample))
 
 
 def validate_candidate(
     call: Call, candidate: CandidateName, task: Task = None, study: Study = None
 ) -> Validated:
     """Run the checks V01 to V16, and freeze the candidate when all pass."""
-    outcome = validate(ledger_of(call, task, study), candidate)
+    outcome = validate(study_of(call, task, study), candidate)
     return Validated(ok=outcome.ok, outcome=outcome)
 
 
@@ -146,7 +143,7 @@ def similar_candidates(
     call: Call, candidate: CandidateName, task: Task = None, study: Study = None
 ) -> Resembling:
     """Show earlier candidates that resemble this one, and what became of them."""
-    return Resembling(similar=tuple(resembling(ledger_of(call, task, study), candidate)))
+    return Resembling(similar=tuple(resembling(study_of(call, task, study), candidate)))
 
 
 def check_gates(
@@ -158,19 +155,19 @@ def check_gates(
     study: Study = None,
 ) -> Gates:
     """Evaluate the gates G01 to G24 and show what a launch would start; starts nothing."""
-    ledger = ledger_of(call, task, study)
-    found = look(ledger, next_request(ledger, candidate, phase, seed), processes=False)
+    opened = study_of(call, task, study)
+    found = look(opened, next_request(opened, candidate, phase, seed), processes=False)
     return Gates(open=found.is_open, look=found)
 
 
 def loop_step(call: Call, task: Task = None, study: Study = None) -> NextAction:
     """Say the next safe action, with what, and why; never does it. Call this when unsure."""
-    return next_step(ledger_of(call, task, study))
+    return next_step(study_of(call, task, study))
 
 
 def queue_step(call: Call, task: Task = None, study: Study = None) -> QueueStep:
     """Say which jobs may start now, and why the others wait; changes nothing."""
-    return jobs_now(ledger_of(call, task, study))
+    return jobs_now(study_of(call, task, study))
 
 
 def budget_check(
@@ -180,17 +177,17 @@ def budget_check(
     study: Study = None,
 ) -> BudgetView:
     """Say what was spent, is held and is left, and whether a run of a candidate would fit."""
-    ledger = ledger_of(call, task, study)
-    state = ledger.state()
+    opened = study_of(call, task, study)
+    state = opened.state
     view = BudgetView(budget=state.budget, exhausted=tuple(exhausted(state)))
     if candidate is None:
         return view
-    request = next_request(ledger, candidate)
-    needed = reservation_of(current_candidate(ledger, candidate).plan, request.phase)
+    request = next_request(opened, candidate)
+    needed = reservation_of(opened.candidate(candidate).plan, request.phase)
     missing = shortfalls(state, needed, candidate, request.phase)
     return view.model_copy(update={"reservation": needed, "shortfalls": tuple(missing)})
 
 
 def ledger_verify(call: Call, task: Task = None, study: Study = None) -> Check:
     """Recompute the chain of the ledger, byte by byte; names the first bad line."""
-    return ledger_of(call, task, study).verify()
+    return study_of(call, task, study).verify()

@@ -15,7 +15,7 @@ from telic.mcp.workplace import (
     Study,
     Task,
     caller,
-    ledger_of,
+    study_of,
     workplace,
 )
 from telic.studies.canonical import file_hash
@@ -29,10 +29,10 @@ from telic.studies.evidence.probes import ProbePlan
 from telic.studies.evidence.probing import plan_probe, read_parameters, summarise_probe
 from telic.studies.evidence.reflecting import ReflectionResult, reflect_run
 from telic.studies.evidence.reviewing import review_candidate as enter_review
-from telic.studies.findings import ingest
 from telic.studies.launch.recovery import Recovered, reconcile
-from telic.studies.looking import next_step
+from telic.studies.next import next_step
 from telic.studies.report.write import write_report as render
+from telic.studies.rules.stops import ingest
 
 
 class Settled(Record):
@@ -85,12 +85,12 @@ def settle_runs(call: Call, task: Task = None, study: Study = None) -> Settled:
 
     Jobs of a scheduler are asked after by `telic study run --reconcile` in a terminal.
     """
-    return Settled(runs=tuple(reconcile(ledger_of(call, task, study))))
+    return Settled(runs=tuple(reconcile(study_of(call, task, study))))
 
 
 def analyze_run(call: Call, run: RunName, task: Task = None, study: Study = None) -> Evidence:
     """Measure a run that has ended and enter it as evidence; again is the same evidence."""
-    return ingest(ledger_of(call, task, study), run, caller(call))
+    return ingest(study_of(call, task, study), run, caller(call))
 
 
 def monitor_run(
@@ -100,23 +100,23 @@ def monitor_run(
     study: Study = None,
 ) -> Watched:
     """Look at live runs: are they alive, are they learning. Stops nothing."""
-    ledger = ledger_of(call, task, study)
-    runs = [run] if run else list(ledger.state().active_runs)
-    return Watched(reports=tuple(watch(ledger, each, caller(call)) for each in runs))
+    opened = study_of(call, task, study)
+    runs = [run] if run else list(opened.state.active_runs)
+    return Watched(reports=tuple(watch(opened, each, caller(call)) for each in runs))
 
 
 def reflect_rewards(
     call: Call, run: RunName, task: Task = None, study: Study = None
 ) -> ReflectionResult:
     """Say what the terms of the reward did, how likely it is being gamed, and what to change."""
-    return reflect_run(ledger_of(call, task, study), run, caller(call))
+    return reflect_run(study_of(call, task, study), run, caller(call))
 
 
 def audit_result(
     call: Call, candidate: CandidateName, task: Task = None, study: Study = None
 ) -> AuditResult:
     """Test a candidate's claim against the incumbent: twelve checks, intervals, a verdict."""
-    return auditing.audit_result(ledger_of(call, task, study), candidate, caller(call))
+    return auditing.audit_result(study_of(call, task, study), candidate, caller(call))
 
 
 def dr_plan(
@@ -134,7 +134,7 @@ def dr_plan(
     """Plan how far one parameter of the world at a time is moved; measures nothing."""
     path = workplace(call).inside(checkpoint)
     plan, sheet = plan_probe(
-        ledger_of(call, task, study),
+        study_of(call, task, study),
         candidate,
         file_hash(path),
         read_parameters(parameters),
@@ -155,8 +155,8 @@ def dr_summarize(
 ) -> Summarised:
     """Say how far each parameter can be moved before the policy fails."""
     path = workplace(call).inside(results)
-    ledger = ledger_of(call, task, study)
-    found, sheet = summarise_probe(ledger, candidate, path, caller(call), worst)
+    opened = study_of(call, task, study)
+    found, sheet = summarise_probe(opened, candidate, path, caller(call), worst)
     return Summarised(summary=found, evidence=sheet.id)
 
 
@@ -169,14 +169,14 @@ def review_candidate(
     study: Study = None,
 ) -> Evidence:
     """Enter a review of a candidate by somebody else than its author."""
-    ledger = ledger_of(call, task, study)
-    return enter_review(ledger, candidate, caller(call), finding, is_exploit=exploit)
+    opened = study_of(call, task, study)
+    return enter_review(opened, candidate, caller(call), finding, is_exploit=exploit)
 
 
 def write_report(call: Call, task: Task = None, study: Study = None) -> ReportFiles:
     """Write report.md and report.html from the ledger and the evidence; keeps people's notes."""
-    ledger = ledger_of(call, task, study)
-    folder = render(ledger, next_step(ledger))
+    opened = study_of(call, task, study)
+    folder = render(opened, next_step(opened))
     return ReportFiles(
         markdown=str(folder.report.relative_to(folder.root)),
         page=str(folder.report_page.relative_to(folder.root)),

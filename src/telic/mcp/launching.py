@@ -19,15 +19,12 @@ from telic.mcp.workplace import (
     Study,
     Task,
     caller,
-    ledger_of,
+    study_of,
 )
-from telic.studies.approvals import experiment_standing
-from telic.studies.candidate_files import current_candidate
-from telic.studies.launch.launching import Launched, launch
-from telic.studies.launch.planning import next_request
-from telic.studies.launch.request import LaunchRequest, check_words
+from telic.studies.launch.launch import LaunchResult, launch
+from telic.studies.launch.request import LaunchRequest, check_words, next_request
 from telic.studies.launch.stopping import stop_run as ask_to_stop
-from telic.studies.ledger import Ledger
+from telic.studies.study import Study as OpenStudy
 
 Phase = Annotated[str | None, Field(description="The one the candidate is in if left out.")]
 Seed = Annotated[int | None, Field(description="The next one of the phase if left out.")]
@@ -38,7 +35,7 @@ class LaunchAnswer(Record):
     """A run that was started, or the command for the person."""
 
     status: Literal["started", "ask_in_terminal"]
-    launched: Launched | None = None
+    launched: LaunchResult | None = None
     command: str | None = None
 
 
@@ -66,17 +63,17 @@ def _launch_question(
     study: Study,
 ) -> Question:
     check_words(True, confirm)
-    ledger = ledger_of(call, task, study)
-    request = next_request(ledger, candidate, phase, seed)
-    made = current_candidate(ledger, candidate)
+    opened = study_of(call, task, study)
+    request = next_request(opened, candidate, phase, seed)
+    made = opened.candidate(candidate)
     words = ["run", candidate, "--phase", request.phase, "--seed", str(request.seed)]
     words += ["--execute", "--confirm", confirm]
     text = (
-        f"Start {candidate} of {ledger.folder.name} in phase {request.phase} with seed "
+        f"Start {candidate} of {opened.folder.name} in phase {request.phase} with seed "
         f"{request.seed}? Content {made.compute_hash()[:12]}."
     )
     seen = {"phase": request.phase, "seed": request.seed, "content_hash": made.compute_hash()}
-    if _is_pre_approved(ledger, request):
+    if _is_pre_approved(opened, request):
         seen["pre_approved"] = True
     return Question(text, terminal_command(words, task, study), seen)
 
@@ -109,7 +106,7 @@ def launch_candidate(
         if consent is None:
             return LaunchAnswer(status="ask_in_terminal", command=question.command)
         actor = consent.actor
-    ledger = ledger_of(call, task, study)
+    opened = study_of(call, task, study)
     request = LaunchRequest(
         candidate,
         question.seen["phase"],
@@ -118,21 +115,20 @@ def launch_candidate(
         confirm=confirm,
         expect=question.seen["content_hash"],
     )
-    return LaunchAnswer(status="started", launched=launch(ledger, request, actor))
+    return LaunchAnswer(status="started", launched=launch(opened, request, actor))
 
 
 def stop_run(
     call: Call, run: RunName, because: Because, task: Task = None, study: Study = None
 ) -> StopAnswer:
     """Ask a run to end."""
-    ask_to_stop(ledger_of(call, task, study), run, "user", because)
+    ask_to_stop(study_of(call, task, study), run, "user", because)
     return StopAnswer(run=run)
 
 
-def _is_pre_approved(ledger: Ledger, request: LaunchRequest) -> bool:
+def _is_pre_approved(opened: OpenStudy, request: LaunchRequest) -> bool:
     """Say whether the contract lets a run of this class start without a question."""
-    if ledger.folder.read_contract().automation.launch != "pre_approved":
+    if opened.contract.automation.launch != "pre_approved":
         return False
-    made = current_candidate(ledger, request.candidate)
-    found = experiment_standing(ledger.folder, ledger.state(), made, request.phase)
+    found = opened.experiment_standing(request.candidate, request.phase)
     return found.status == "approved"

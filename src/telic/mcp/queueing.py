@@ -8,11 +8,11 @@ from pydantic import Field
 
 from telic.core.config import Record
 from telic.mcp.adding import ADDS, RECORDS, Server, add_tool
-from telic.mcp.workplace import Because, Call, CandidateName, Study, Task, caller, ledger_of
-from telic.studies import queueing
-from telic.studies.batches import plan_batch
+from telic.mcp.workplace import Because, Call, CandidateName, Study, Task, caller, study_of
+from telic.studies import schedule
 from telic.studies.documents.runs import Batch, Job
-from telic.studies.queueing import Advanced
+from telic.studies.rules.phases import PhaseStep
+from telic.studies.schedule import plan_batch
 
 
 class Jobs(Record):
@@ -24,7 +24,7 @@ class Jobs(Record):
 class Advances(Record):
     """Completed candidates: where each goes, and why."""
 
-    candidates: tuple[Advanced, ...]
+    candidates: tuple[PhaseStep, ...]
 
 
 def register(server: Server) -> None:
@@ -42,28 +42,28 @@ def plan_queue(
     study: Study = None,
 ) -> Jobs:
     """Queue every phase and seed of a validated candidate; twice is once."""
-    ledger = ledger_of(call, task, study)
-    made = queueing.plan_candidate(ledger, candidate, caller(call), priority=priority)
+    opened = study_of(call, task, study)
+    made = schedule.plan_candidate(opened, candidate, caller(call), priority=priority)
     return Jobs(jobs=tuple(made))
 
 
 def advance_queue(call: Call, task: Task = None, study: Study = None) -> Advances:
     """Send completed candidates to their next phase where its rule allows; says why others stay."""
-    return Advances(candidates=tuple(queueing.advance(ledger_of(call, task, study))))
+    return Advances(candidates=tuple(schedule.advance(study_of(call, task, study))))
 
 
 def more_seeds(
     call: Call, candidate: CandidateName, because: Because, task: Task = None, study: Study = None
 ) -> Jobs:
     """Give an open question another block of five fresh seeds, in both arms."""
-    ledger = ledger_of(call, task, study)
-    return Jobs(jobs=tuple(queueing.more_seeds(ledger, candidate, caller(call), because)))
+    opened = study_of(call, task, study)
+    return Jobs(jobs=tuple(schedule.more_seeds(opened, candidate, caller(call), because)))
 
 
 def check_incumbent(call: Call, task: Task = None, study: Study = None) -> Jobs:
     """Queue held-out seeds for the incumbent and the one before it, side by side."""
-    ledger = ledger_of(call, task, study)
-    return Jobs(jobs=tuple(queueing.plan_incumbent_check(ledger, caller(call))))
+    opened = study_of(call, task, study)
+    return Jobs(jobs=tuple(schedule.plan_incumbent_check(opened, caller(call))))
 
 
 def plan_parallel(
@@ -75,5 +75,5 @@ def plan_parallel(
     study: Study = None,
 ) -> Batch:
     """Plan candidates side by side, each with its GPU and worktree; in experiments.yaml."""
-    ledger = ledger_of(call, task, study)
-    return plan_batch(ledger, batch, goal, candidates, caller(call))
+    opened = study_of(call, task, study)
+    return plan_batch(opened, batch, goal, candidates, caller(call))

@@ -11,19 +11,18 @@ from pydantic import Field
 from telic.core.config import Record
 from telic.mcp.adding import RECORDS, Server, add_tool, guarded
 from telic.mcp.asking import Asked, NoForm, Question, Typed, ask, consent_to, terminal_command
-from telic.mcp.workplace import Because, Call, CandidateName, Study, Task, ledger_of
-from telic.studies.confirming import confirm_field
-from telic.studies.deciding import Decided, decide, revert
-from telic.studies.dotted import value_at
-from telic.studies.pausing import fired, resume_study
-from telic.studies.yaml_files import rewrite_yaml, yaml_text
+from telic.mcp.workplace import Because, Call, CandidateName, Study, Task, study_of
+from telic.studies.administration import resume_study, why_stopped
+from telic.studies.decide import DecisionOutcome, decide, revert
+from telic.studies.documents.adapter import confirm_field
+from telic.studies.documents.files import rewrite_yaml, value_at, yaml_text
 
 
 class AskedDecision(Record):
     """What became of a decision that a person makes."""
 
     status: Literal["agreed", "ask_in_terminal"]
-    decision: Decided | None = None
+    decision: DecisionOutcome | None = None
     command: str | None = None
 
 
@@ -47,7 +46,7 @@ def _decision_question(
     task: Task,
     study: Study,
 ) -> Question:
-    folder = ledger_of(call, task, study).folder
+    folder = study_of(call, task, study).folder
     words = [verdict, candidate] if verdict == "revert" else ["decide", candidate, verdict]
     words += ["--because", because]
     words += ["--audit", audit] if audit else []
@@ -79,11 +78,11 @@ def request_decision(
     consent = consent_to(call, question, answer)
     if consent is None:
         return AskedDecision(status="ask_in_terminal", command=question.command)
-    ledger = ledger_of(call, task, study)
+    opened = study_of(call, task, study)
     if verdict == "revert":
-        made = revert(ledger, candidate, consent.actor, because, to=to)
+        made = revert(opened, candidate, consent.actor, because, to=to)
     else:
-        made = decide(ledger, candidate, verdict, consent.actor, because, audit=audit)
+        made = decide(opened, candidate, verdict, consent.actor, because, audit=audit)
     return AskedDecision(status="agreed", decision=made)
 
 
@@ -92,7 +91,7 @@ def request_decision(
 
 @guarded
 def _field_question(call: Call, field: str, value: Any, task: Task, study: Study) -> Question:
-    folder = ledger_of(call, task, study).folder
+    folder = study_of(call, task, study).folder
     held = value_at(confirm_field(folder.read_adapter(), field, value).as_data(), field)
     words = ["confirm", field, *([] if value is None else [str(value)])]
     text = f"{field} is\n{yaml_text(held)}\nIs that right for {folder.task_id}?"
@@ -121,7 +120,7 @@ def request_confirmation(
     consent = consent_to(call, question, answer)
     if consent is None:
         return Asked(status="ask_in_terminal", what=(field,), command=question.command)
-    folder = ledger_of(call, task, study).folder
+    folder = study_of(call, task, study).folder
     rewrite_yaml(folder.adapter, confirm_field(folder.read_adapter(), field, value))
     return Asked(status="agreed", what=(field,))
 
@@ -131,8 +130,8 @@ def request_confirmation(
 
 @guarded
 def _resume_question(call: Call, because: Because, task: Task, study: Study) -> Question:
-    folder = ledger_of(call, task, study).folder
-    text = f"Resume {folder.name}? It stopped because: {fired(folder)}"
+    opened = study_of(call, task, study)
+    text = f"Resume {opened.name}? It stopped because: {why_stopped(opened)}"
     return Question(text, terminal_command(["resume", "--reason", because], task, study))
 
 
@@ -155,5 +154,5 @@ def request_resume(
     consent = consent_to(call, question, answer)
     if consent is None:
         return Asked(status="ask_in_terminal", what=("resume",), command=question.command)
-    resume_study(ledger_of(call, task, study).folder, consent, because)
+    resume_study(study_of(call, task, study), consent, because)
     return Asked(status="agreed", what=("resume",))

@@ -8,12 +8,11 @@ from pydantic import Field
 
 from telic.core.config import Record
 from telic.mcp.adding import READS, Server, add_tool
-from telic.mcp.workplace import Call, CandidateName, Study, Task, ledger_of
-from telic.studies.candidate_files import read_candidate
+from telic.mcp.workplace import Call, CandidateName, Study, Task, study_of
+from telic.studies.candidates import read_candidate
+from telic.studies.chain import LedgerHead
 from telic.studies.documents.candidate import Candidate
-from telic.studies.documents.ledger import LedgerHead
-from telic.studies.looking import next_step
-from telic.studies.next import NextAction
+from telic.studies.next import NextAction, next_step
 from telic.studies.report.markdown import kept_notes, render_markdown
 from telic.studies.report.story import gather
 from telic.studies.state import BudgetState, CandidateState, FiredStop, Incumbent, RunState
@@ -83,10 +82,10 @@ def register(server: Server) -> None:
 
 def get_state(call: Call, task: Task = None, study: Study = None) -> StudyView:
     """Say where the study stands and what to do next, from the ledger alone."""
-    ledger = ledger_of(call, task, study)
-    state = ledger.state()
+    opened = study_of(call, task, study)
+    state = opened.state
     return StudyView(
-        study=ledger.folder.name,
+        study=opened.folder.name,
         status=state.study_status,
         ledger_head=state.ledger_head,
         contract_version=state.contract_version,
@@ -98,7 +97,7 @@ def get_state(call: Call, task: Task = None, study: Study = None) -> StudyView:
         pending_approvals=state.pending_approvals,
         stopped_by=state.fired_stops,
         budget=state.budget,
-        next=next_step(ledger),
+        next=next_step(opened),
     )
 
 
@@ -110,7 +109,7 @@ def list_candidates(
     study: Study = None,
 ) -> Candidates:
     """List candidates with their status, phase, kind and parents."""
-    state = ledger_of(call, task, study).state()
+    state = study_of(call, task, study).state()
     found = [
         CandidateLine(id=name, candidate=each)
         for name, each in state.candidates.items()
@@ -123,16 +122,16 @@ def get_candidate(
     call: Call, candidate: CandidateName, task: Task = None, study: Study = None
 ) -> Candidate:
     """Show one candidate: its hypothesis, change, plan, and how its checks went."""
-    return read_candidate(ledger_of(call, task, study).folder, candidate)
+    return read_candidate(study_of(call, task, study).folder, candidate)
 
 
 def get_report(call: Call, task: Task = None, study: Study = None) -> Report:
     """Render the report of the study as Markdown; writes nothing (see write_report)."""
-    ledger = ledger_of(call, task, study)
-    path = ledger.folder.report
+    opened = study_of(call, task, study)
+    path = opened.folder.report
     notes = kept_notes(path.read_text("utf-8") if path.is_file() else "")
-    text = render_markdown(gather(ledger, next_step(ledger)), notes)
-    return Report(markdown=text, ledger_head=ledger.head)
+    text = render_markdown(gather(opened, next_step(opened)), notes)
+    return Report(markdown=text, ledger_head=opened.ledger.head)
 
 
 def query_runs(
@@ -145,7 +144,7 @@ def query_runs(
     study: Study = None,
 ) -> Runs:
     """List runs; telic://TASK/STUDY/runs/RUN/metrics has the numbers of one."""
-    state = ledger_of(call, task, study).state()
+    state = study_of(call, task, study).state()
     found = [
         RunLine(id=name, run=each)
         for name, each in state.runs.items()

@@ -18,20 +18,20 @@ from telic.mcp.workplace import (
     Study,
     Task,
     caller,
-    ledger_of,
+    study_of,
     workplace,
 )
 from telic.studies import contract as contracts
-from telic.studies.creating import create_study
-from telic.studies.deciding import Decided, decide
-from telic.studies.documents.ledger import LedgerEvent
+from telic.studies.administration import create_study
+from telic.studies.administration import pause_study as pause
+from telic.studies.chain import LedgerEvent
+from telic.studies.contract import hash_evaluator
+from telic.studies.decide import DecisionOutcome, decide
+from telic.studies.documents.files import write_yaml
 from telic.studies.documents.metrics import MetricSpec, Protocol
-from telic.studies.documents.registry import StudyKind
 from telic.studies.documents.runs import Verdict
-from telic.studies.evaluator_files import hash_evaluator
-from telic.studies.ledger import Ledger
-from telic.studies.pausing import pause_study as pause
-from telic.studies.yaml_files import write_yaml
+from telic.studies.registry import StudyKind
+from telic.studies.study import Study as OpenStudy
 
 
 class Created(Record):
@@ -71,7 +71,7 @@ def init_study(
 ) -> Created:
     """Begin a study: folders, a contract to fill in, a ledger. Twice is once."""
     place = workplace(call)
-    folder = create_study(place.root, task, study, caller(call), statement=says, kind=kind)
+    folder = create_study(place.root, task, study, caller(call), statement=says, kind=kind).folder
     return Created(
         study=folder.name,
         folder=str(folder.path.relative_to(folder.root)),
@@ -88,7 +88,7 @@ def draft_contract(
     study: Study = None,
 ) -> ContractView:
     """Write answers into contract.yaml and say what is still to be asked. Approves nothing."""
-    contracts.draft_contract(ledger_of(call, task, study).folder, answers)
+    contracts.draft_contract(study_of(call, task, study), answers)
     return contract_view(call, task, study)
 
 
@@ -108,7 +108,8 @@ def draft_metrics(
     study: Study = None,
 ) -> Written:
     """Write what is measured and how; the contract has to be amended after that."""
-    folder = ledger_of(call, task, study).folder
+    opened = study_of(call, task, study)
+    folder = opened.folder
     made = {
         folder.metric_spec: metric_spec and MetricSpec.parse(metric_spec, "metric_spec"),
         folder.protocol: protocol and Protocol.parse(protocol, "protocol"),
@@ -117,8 +118,8 @@ def draft_metrics(
     for path, document in given.items():
         write_yaml(path, document)
     if evaluator:
-        hash_evaluator(folder, evaluator)
-        given[folder.protocol] = folder.read_protocol()
+        hash_evaluator(opened, evaluator)
+        given[folder.protocol] = opened.protocol
     return Written(files=tuple(str(path.relative_to(folder.root)) for path in given))
 
 
@@ -138,17 +139,17 @@ def propose_decision(
     evidence: Annotated[list[str] | None, Field(description="What it rests on.")] = None,
     task: Task = None,
     study: Study = None,
-) -> Decided:
+) -> DecisionOutcome:
     """Record a decision that cites evidence; an accept stays a proposal until a person agrees.
 
     To have a person accept, keep or revert, call request_decision.
     """
-    ledger = ledger_of(call, task, study)
-    if _is_proposed(ledger, candidate, verdict, because):
+    opened = study_of(call, task, study)
+    if _is_proposed(opened, candidate, verdict, because):
         said = "It is proposed already."
-        return Decided(candidate=candidate, verdict=verdict, recorded=False, why=said)
+        return DecisionOutcome(candidate=candidate, verdict=verdict, recorded=False, why=said)
     return decide(
-        ledger,
+        opened,
         candidate,
         verdict,
         caller(call),
@@ -168,33 +169,33 @@ def add_note(
     study: Study = None,
 ) -> Entered:
     """Add a note to the ledger, for people and for the next session."""
-    ledger = ledger_of(call, task, study)
-    with ledger.locked():
-        made = _same_request(ledger, key)
+    opened = study_of(call, task, study)
+    with opened.locked():
+        made = _same_request(opened, key)
         if made is None:
             facts = {"text": text, "request_key": key}
-            made = ledger.append("note.added", about, facts, caller(call))
+            made = opened.append("note.added", about, facts, caller(call))
     return Entered(seq=made.seq, type=made.type)
 
 
 def pause_study(call: Call, because: Because, task: Task = None, study: Study = None) -> Entered:
     """Stop launches until a person resumes the study; running jobs go on."""
-    ledger = ledger_of(call, task, study)
-    made = pause(ledger.folder, caller(call), because)
+    opened = study_of(call, task, study)
+    made = pause(opened, caller(call), because)
     return Entered(seq=made.seq, type=made.type)
 
 
-def _is_proposed(ledger: Ledger, candidate: str, verdict: str, because: str) -> bool:
+def _is_proposed(opened: OpenStudy, candidate: str, verdict: str, because: str) -> bool:
     """Say whether the last word about a candidate is this very proposal."""
-    about = [each for each in ledger.events() if each.subject == candidate]
+    about = [each for each in opened.events if each.subject == candidate]
     if not about or about[-1].type != "decision.proposed":
         return False
     data = about[-1].data
     return (data.get("verdict"), data.get("reason")) == (verdict, because)
 
 
-def _same_request(ledger: Ledger, key: str | None) -> LedgerEvent | None:
+def _same_request(opened: OpenStudy, key: str | None) -> LedgerEvent | None:
     if key is None:
         return None
-    made = (each for each in ledger.events() if each.type == "note.added")
+    made = (each for each in opened.events if each.type == "note.added")
     return next((each for each in made if each.data.get("request_key") == key), None)

@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
-GATE = "telic.studies.launch.launching"
+GATE = "telic.studies.launch.launch"
 _USERS = ("cli/study_run.py", "mcp/launching.py")
 """who may pass the gate: the command, and the tool of a server that was allowed to launch"""
 _MAY_START = ("studies/launch/", "studies/git_read.py", "mcp/background.py")

@@ -41,10 +41,10 @@ def _may_go_on_alone(state: dict[str, Any]) -> bool:
 
 def _open_work(root: Path, task: str, study: str) -> str | None:
     from telic.studies.folder import StudyFolder
-    from telic.studies.ledger import Ledger
-    from telic.studies.looking import next_step
+    from telic.studies.next import next_step
+    from telic.studies.study import Study as OpenStudy
 
-    found = next_step(Ledger(StudyFolder.find(root, task, study)))
+    found = next_step(OpenStudy(StudyFolder.find(root, task, study)))
     if found.action in _NEEDS_SOMEBODY or found.blocking:
         return None
     return (

@@ -5,9 +5,9 @@ import pytest
 from telic.studies import budget
 from telic.studies.documents.base import RUNNER, SYSTEM
 from telic.studies.documents.contract import Amounts
+from telic.studies.documents.files import update_yaml
 from telic.studies.errors import BudgetExceeded
 from telic.studies.ledger import Ledger
-from telic.studies.yaml_files import update_yaml
 from tests.studies.core.small import AGENT, complete
 
 LIMITS = {
@@ -22,7 +22,7 @@ LIMITS = {
 
 @pytest.fixture
 def limited(study):
-    update_yaml(study.contract, {"budget": LIMITS})
+    update_yaml(study.folder.contract, {"budget": LIMITS})
     complete(study)
     return study
 
@@ -36,15 +36,15 @@ def intend(study, run, phase="promotion", candidate="c-0001-x", **reservation):
         "nonce": run,
         "reservation": reservation,
     }
-    Ledger(study).append("launch.intent", candidate, data, RUNNER)
+    Ledger(study.folder).append("launch.intent", candidate, data, RUNNER)
 
 
 def end(study, run, how="finished", **actual):
-    Ledger(study).append(f"run.{how}", run, {"actual": actual}, RUNNER)
+    Ledger(study.folder).append(f"run.{how}", run, {"actual": actual}, RUNNER)
 
 
 def left(study):
-    return Ledger(study).state().budget.left
+    return Ledger(study.folder).state().budget.left
 
 
 def test_a_launch_reserves_and_its_end_settles(limited):

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 
 from telic.errors import TelicError
 from telic.storage.files import read_json, read_record
-from telic.studies.candidate_files import read_candidate
+from telic.studies.candidates import read_candidate
 from telic.studies.documents.base import Document
 from telic.studies.documents.candidate import Candidate
 from telic.studies.documents.contract import Contract
@@ -22,10 +22,9 @@ from telic.studies.evidence.scorecard import Measured, ScorecardResult, score
 from telic.studies.evidence.statistics import iqm, iqm_interval, seed_of
 from telic.studies.evidence.store import read_evidence
 from telic.studies.folder import StudyFolder
-from telic.studies.ledger import Ledger
 from telic.studies.next import NextAction
-from telic.studies.sourced import WorkSource, source_of
-from telic.studies.state import CandidateState, StudyState
+from telic.studies.state import CandidateState, StudyState, WorkSource
+from telic.studies.study import Study
 
 Read = TypeVar("Read")
 Doc = TypeVar("Doc", bound=Document)
@@ -105,9 +104,9 @@ class Story(NamedTuple):
         )
 
 
-def gather(ledger: Ledger, action: NextAction | None = None) -> Story:
+def gather(study: Study, action: NextAction | None = None) -> Story:
     """Return what there is to tell; what a young study lacks is None or empty."""
-    folder, state = ledger.folder, ledger.state()
+    folder, state = study.folder, study.state
     contract = _readable(folder.read_contract) if folder.contract.is_file() else None
     spec = _readable(folder.read_metric_spec) if folder.metric_spec.is_file() else None
     measurements = _measurements(folder, state)
@@ -120,17 +119,17 @@ def gather(ledger: Ledger, action: NextAction | None = None) -> Story:
         measurements=measurements,
         reflection=_newest(folder, state, "reflection", Reflection),
         probe=_newest(folder, state, "dr_probe", ProbeSummary),
-        alerts=_alerts(ledger),
+        alerts=_alerts(study),
         card=_card(state, spec, measurements),
         commands=_commands(folder, state),
         action=action,
         moved=tuple(
             (event.at, str(event.data.get("from") or ""), str(event.data.get("to") or ""))
-            for event in ledger.events()
+            for event in study.events
             if event.type == "incumbent.changed"
         ),
         judgements=_judgements(folder, state),
-        source=source_of(ledger),
+        source=study.source,
     )
 
 
@@ -189,9 +188,9 @@ def _newest(folder: StudyFolder, state: StudyState, kind: str, record: type[Doc]
     return record.parse(read_evidence(folder, max(found)[1]).payload) if found else None
 
 
-def _alerts(ledger: Ledger) -> tuple[Alert, ...]:
+def _alerts(study: Study) -> tuple[Alert, ...]:
     found: dict[tuple[str, str], Alert] = {}
-    for event in ledger.events():
+    for event in study.events:
         if event.type != "monitor.alert":
             continue
         run = str(event.subject)

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from telic.studies.evidence.claims import Audit, AuditStats
 from telic.studies.report.story import Story, Told
-from telic.studies.sourced import WorkSource
-from telic.studies.state import Incumbent
+from telic.studies.state import Incumbent, WorkSource
 
 MISSING = "–"
 VERDICTS = {
