@@ -190,4 +190,4 @@ def budget_check(
 
 def ledger_verify(call: Call, task: Task = None, study: Study = None) -> Check:
     """Recompute the chain of the ledger, byte by byte; names the first bad line."""
-    return study_of(call, task, study).verify()
+    return study_of(call, task, study).ledger.verify()

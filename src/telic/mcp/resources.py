@@ -57,7 +57,7 @@ def order_picture(call: Call, run: str, name: str) -> bytes:
 
 def state(call: Call, task: str, study: str) -> str:
     """Everything that the ledger comes to: enough to go on without any chat."""
-    return _text(study_of(call, task, study).state().as_data())
+    return _text(study_of(call, task, study).state.as_data())
 
 
 def contract(call: Call, task: str, study: str) -> str:
@@ -111,7 +111,7 @@ def ledger_events(
     call: Call, task: str, study: str, since: int = 1, limit: int = _MOST_EVENTS
 ) -> str:
     """Events of the ledger from number `since` on."""
-    events = study_of(call, task, study).events()
+    events = study_of(call, task, study).events
     first = max(1, since)
     chosen = [each for each in events if each.seq >= first][: max(1, min(limit, _MOST_EVENTS))]
     return _text({"events": [each.as_data() for each in chosen], "last": len(events)})

@@ -109,7 +109,7 @@ def list_candidates(
     study: Study = None,
 ) -> Candidates:
     """List candidates with their status, phase, kind and parents."""
-    state = study_of(call, task, study).state()
+    state = study_of(call, task, study).state
     found = [
         CandidateLine(id=name, candidate=each)
         for name, each in state.candidates.items()
@@ -144,7 +144,7 @@ def query_runs(
     study: Study = None,
 ) -> Runs:
     """List runs; telic://TASK/STUDY/runs/RUN/metrics has the numbers of one."""
-    state = study_of(call, task, study).state()
+    state = study_of(call, task, study).state
     found = [
         RunLine(id=name, run=each)
         for name, each in state.runs.items()

@@ -22,14 +22,13 @@ Which data the replay reads, by event type (everything else in `data` is kept bu
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from typing import Any
 
 from pydantic import Field
 
 from telic.storage.files import write_json
 from telic.studies.canonical import NO_HASH
-from telic.studies.chain import LedgerEvent, LedgerHead
+from telic.studies.chain import LedgerHead
 from telic.studies.documents.base import Document, Part, Sha
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.documents.contract import (
@@ -213,16 +212,6 @@ class StudyState(Document):
             for name, run in self.runs.items()
             if run.candidate == candidate and phase in (None, run.phase)
         }
-
-
-def replay(events: Iterable[LedgerEvent], study: str = "") -> StudyState:
-    """Return the state that a list of events comes to."""
-    from telic.studies.projector import Projector
-
-    projector = Projector(study)
-    for event in events:
-        projector.apply(event)
-    return projector.state()
 
 
 _KEPT = ("status", "phase")

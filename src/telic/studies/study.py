@@ -275,9 +275,9 @@ class Study:
     @fact
     def standings(self) -> tuple[Standing, ...]:
         """How every approval of the contract stands now, required ones first."""
-        keys = list(approvals.required_approvals(self.contract))
-        keys += [each.key for each in self.state.approvals.values() if not each.candidate]
-        return tuple(self.standing(key) for key in dict.fromkeys(keys))
+        required = approvals.required_approvals(self.contract)
+        given = [each.key for each in self.state.approvals.values() if not each.candidate]
+        return tuple(self.standing(key) for key in dict.fromkeys((*required, *given)))
 
     @property
     def missing_approvals(self) -> tuple[Standing, ...]:

@@ -14,6 +14,7 @@ from telic.studies.evidence.store import add_evidence
 from telic.studies.ledger import note_head, require_noted
 from telic.studies.next import next_step
 from tests.studies.core.small import AGENT, CONSENT, add_candidate
+from tests.studies.fresh import FreshStudy
 
 
 def test_a_closed_study_takes_nothing_more(agreed):
@@ -81,7 +82,7 @@ def test_a_git_note_tells_a_rewritten_ledger(agreed):
     agreed.folder.state.unlink()
     lines = agreed.folder.ledger.read_bytes().splitlines(keepends=True)
     agreed.folder.ledger.write_bytes(b"".join(lines[:-1]))
-    shorter = agreed
+    shorter = FreshStudy(agreed.folder).ledger
     assert shorter.verify().ok, "the chain alone cannot tell"
     with pytest.raises(BrokenIntegrity, match="it was rewritten"):
         require_noted(shorter)

@@ -16,8 +16,17 @@ from telic.studies.documents.base import SYSTEM
 from telic.studies.errors import BrokenIntegrity, LockTimeout, StudyError
 from telic.studies.folder import StudyFolder
 from telic.studies.ledger import Ledger, NewEvent
-from telic.studies.state import StudyState, replay
+from telic.studies.projector import Projector
+from telic.studies.state import StudyState
 from tests.studies.core.small import AGENT, HUMAN, add_candidate
+
+
+def replay(events):
+    """Return the state that a list of events comes to."""
+    projector = Projector("")
+    for event in events:
+        projector.apply(event)
+    return projector.state()
 
 
 def note(study, text="hello"):
@@ -152,9 +161,7 @@ def test_the_projection_can_be_deleted_and_made_again(study):
 def _write_notes(root, name, count):
     study = StudyFolder(root, "g1-walk", "speed")
     for number in range(count):
-        Ledger(study.folder, patience_s=60).append(
-            "note.added", None, {"text": f"{name} {number}"}, AGENT
-        )
+        Ledger(study, patience_s=60).append("note.added", None, {"text": f"{name} {number}"}, AGENT)
 
 
 def test_several_processes_append_at_the_same_time(study):
@@ -180,26 +187,26 @@ def test_several_processes_append_at_the_same_time(study):
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
-from telic.studies import ledger as module, ledger_file
+from telic.studies import chain, ledger as module
 from telic.studies.folder import StudyFolder
 from telic.studies.documents.base import SYSTEM
 root, step = Path(sys.argv[1]), sys.argv[2]
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 if step == "before the line":
-    ledger_file.os.write = die
+    chain.os.write = die
 elif step == "half the line":
     write = os.write
     def half(handle, line):
         write(handle, line[: len(line) // 2])
         die()
-    ledger_file.os.write = half
+    chain.os.write = half
 elif step == "before the sync":
-    ledger_file.os.fsync = die
+    chain.os.fsync = die
 else:
     module.save = die
 study = StudyFolder(root, "g1-walk", "speed")
-module.Ledger(study.folder).append("note.added", None, {"text": "killed"}, SYSTEM)
+module.Ledger(study).append("note.added", None, {"text": "killed"}, SYSTEM)
 """
 
 
