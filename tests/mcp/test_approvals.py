@@ -3,10 +3,9 @@
 import pytest
 from mcp_types import ElicitResult
 
-from telic.studies.approvals import standings
+from telic.studies.documents.files import update_yaml
 from telic.studies.folder import StudyFolder
-from telic.studies.ledger import Ledger
-from telic.studies.yaml_files import update_yaml
+from telic.studies.study import Study
 from tests.mcp.host import Refusal
 from tests.mcp.toy import CONTRACT, METRIC_SPEC, PROTOCOL, Person
 
@@ -21,8 +20,7 @@ async def draft(call) -> None:
 
 
 def status_of(repository, key="budget") -> str:
-    folder = StudyFolder.find(repository)
-    found = standings(folder, Ledger(folder).state())
+    found = Study.find(repository).standings
     return next(each.status for each in found if each.key == key)
 
 
@@ -34,7 +32,7 @@ async def test_a_person_agrees_by_typing_the_code(host, repository, mode):
         found = await call("request_approval", keys=["budget"], note="fine")
     assert found == {"status": "agreed", "what": ["budget"], "command": None, "voided": []}
     assert len(person.asked) == 1 and "launches: 60" in person.asked[0]
-    held = Ledger(StudyFolder.find(repository)).state().approvals["budget"]
+    held = Study.find(repository).state.approvals["budget"]
     assert held.method == "elicitation" and held.by.startswith("human:")
     assert status_of(repository) == "approved"
 

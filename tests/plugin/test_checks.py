@@ -15,10 +15,10 @@ SECOND = {
     "studies/sly.py": "import os\nos.execv('a', [])",
     "studies/slier.py": "from os import posix_spawn",
     "plugin/go.py": "import multiprocessing",
-    "mcp/go.py": "from telic.studies.launch.launching import launch",
-    "cli/study_fast.py": "from telic.studies.launch.launching import launch",
+    "mcp/go.py": "from telic.studies.launch.launch import launch",
+    "cli/study_fast.py": "from telic.studies.launch.launch import launch",
     "cli/study_whole.py": "from telic.studies.launch import launching",
-    "studies/next.py": "import telic.studies.launch.launching",
+    "studies/next.py": "import telic.studies.launch.launch",
 }
 
 
@@ -34,7 +34,7 @@ def test_a_second_way_is_found(name, tmp_path):
 def test_looking_at_the_gates_is_free(tmp_path):
     path = tmp_path / "mcp" / "checking.py"
     path.parent.mkdir()
-    path.write_text("from telic.studies.launch.launching import Look, look")
+    path.write_text("from telic.studies.launch.launch import Look, look")
     assert second_paths(tmp_path) == []
 
 

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from telic.errors import TelicError
 from telic.plugin.hooks import answer, at_stop
-from telic.studies.pausing import pause_study
-from telic.studies.queueing import plan_candidate
+from telic.studies.administration import pause_study
+from telic.studies.schedule import plan_candidate
 from tests.studies.launch.toy_study import (
     AGENT,
     change_contract,
@@ -29,10 +29,10 @@ def loop(tmp_path_factory):
     home = tmp_path_factory.mktemp("loop")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TELIC_CONFIG_DIR", str(home / "config"))
-        ledger = make_study(home / "repo")
-        change_contract(ledger, ALONE)
-        plan_candidate(ledger, make_baseline(ledger), AGENT)
-        yield ledger
+        study = make_study(home / "repo")
+        change_contract(study, ALONE)
+        plan_candidate(study, make_baseline(study), AGENT)
+        yield study
 
 
 def test_who_stops_while_a_job_is_ready_is_reminded_once(loop):
@@ -66,19 +66,19 @@ def test_nobody_is_reminded_of_what_a_person_did_not_allow(loop, change):
 
 def test_where_a_person_has_to_act_stopping_is_right(tmp_path, monkeypatch):
     monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
-    ledger = make_study(tmp_path / "repo")
-    change_contract(ledger, ALONE)
-    event = {"cwd": str(ledger.folder.root)}
+    study = make_study(tmp_path / "repo")
+    change_contract(study, ALONE)
+    event = {"cwd": str(study.folder.root)}
     assert "propose" in at_stop(event)["reason"]
-    plan_candidate(ledger, _unapproved(ledger), AGENT)
+    plan_candidate(study, _unapproved(study), AGENT)
     assert at_stop(event) is None
-    pause_study(ledger.folder, AGENT, "enough")
+    pause_study(study, AGENT, "enough")
     assert at_stop(event) is None
 
 
-def _unapproved(ledger):
+def _unapproved(study):
     plan = {"est": {"wall_clock_h": 1}}
-    return make_candidate(ledger, kind="baseline", plan=plan, approved=False)
+    return make_candidate(study, kind="baseline", plan=plan, approved=False)
 
 
 def test_without_a_study_stopping_is_free(tmp_path):

@@ -10,12 +10,12 @@ from ruamel.yaml import YAML
 from telic.core.words import pairs
 from telic.plugin.checks import commands, program_words
 from telic.plugin.package import read_source
+from telic.studies.administration import create_study
+from telic.studies.candidates import check_authored
 from telic.studies.contract import draft_contract
-from telic.studies.creating import create_study
 from telic.studies.documents.base import Actor
 from telic.studies.documents.candidate import Candidate
 from telic.studies.documents.metrics import MetricSpec, Protocol
-from telic.studies.drafting import check_authored
 from telic.studies.evidence.curriculum import curriculum_problems
 from telic.studies.evidence.probe_summary import ProbeResult
 
@@ -58,13 +58,13 @@ def test_the_results_of_a_probe_are_results():
 
 
 def test_the_answers_of_the_contract_are_taken(tmp_path):
-    folder = create_study(tmp_path, "walk", "speed", Actor(kind="agent", name="coder"))
+    study = create_study(tmp_path, "walk", "speed", Actor(kind="agent", name="coder"))
     lines = [x for x in commands(PAGES["telic-make-contract"]) if " contract draft" in x]
     assert len(lines) == 4
     for line in lines:
         words = program_words(line)
         given = [after for word, after in pairwise(words) if word == "--set"]
-        made = draft_contract(folder, pairs(given, "--set"))
+        made = draft_contract(study, pairs(given, "--set"))
     assert made.scope.params["learning-rate"].max_step_ratio == 4
     assert made.baseline.seeds == (901, 902, 903, 904, 905)
     assert made.budget.launches == 40

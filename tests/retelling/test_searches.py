@@ -5,15 +5,15 @@ import json
 from typer.testing import CliRunner
 
 from telic.cli.main import app
-from telic.studies.candidate_files import read_candidate
-from telic.studies.looking import next_step
+from telic.studies.candidates import read_candidate
+from telic.studies.next import next_step
 from telic.studies.report.document import write_report
 from tests.retelling.test_sessions import tell
 from tests.retelling.works import SEARCH, begin_search, end_run, search_once
 
 
-def statuses(ledger):
-    return {name: each.status.value for name, each in ledger.state().candidates.items()}
+def statuses(study):
+    return {name: each.status.value for name, each in study.state.candidates.items()}
 
 
 def test_trials_lie_in_one_file_and_the_best_is_a_candidate(tmp_path):
@@ -21,17 +21,17 @@ def test_trials_lie_in_one_file_and_the_best_is_a_candidate(tmp_path):
     for run, fresh in ((1, 300.0), (2, 400.0)):
         search_once(folder, run, [9.0, 350.0])
         end_run(folder, run, fresh)
-    told, ledger = tell(tmp_path, tmp_path / "runs")
-    assert ledger.verify().ok
+    told, study = tell(tmp_path, tmp_path / "runs")
+    assert study.ledger.verify().ok
     assert (told.candidates, told.runs, told.incumbent) == (4, 4, "c-0004-best-of-run-2")
-    path = ledger.folder.candidate("c-0001-search-run-1") / "trials.jsonl"
+    path = study.folder.candidate("c-0001-search-run-1") / "trials.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     assert [(row["n"], row["score"], row["kept"]) for row in rows] == [
         (0, 9.0, True),
         (1, 350.0, True),
     ]
-    assert read_candidate(ledger.folder, "c-0003-best-of-run-1").change.params == (0.5, 1.0)
-    moved = [each.data for each in ledger.events() if each.type == "incumbent.changed"]
+    assert read_candidate(study.folder, "c-0003-best-of-run-1").change.params == (0.5, 1.0)
+    moved = [each.data for each in study.events if each.type == "incumbent.changed"]
     assert [(each["from"], each["to"]) for each in moved] == [
         (None, "c-0003-best-of-run-1"),
         ("c-0003-best-of-run-1", "c-0004-best-of-run-2"),
@@ -41,8 +41,8 @@ def test_trials_lie_in_one_file_and_the_best_is_a_candidate(tmp_path):
 def test_a_search_that_goes_on_grows(tmp_path):
     folder = begin_search(tmp_path / "runs")
     search_once(folder, 1, [9.0])
-    told, ledger = tell(tmp_path, tmp_path / "runs", str(folder.path))
-    assert (told.ended, statuses(ledger)) == (
+    told, study = tell(tmp_path, tmp_path / "runs", str(folder.path))
+    assert (told.ended, statuses(study)) == (
         None,
         {"c-0001-search-run-1": "validated", "c-0002-search-run-2": "validated"},
     )
@@ -51,8 +51,8 @@ def test_a_search_that_goes_on_grows(tmp_path):
     tell(tmp_path, tmp_path / "runs")
     search_once(folder, 2, [20.0])
     end_run(folder, 2, 20.0)
-    told, ledger = tell(tmp_path, tmp_path / "runs")
-    assert statuses(ledger) == {
+    told, study = tell(tmp_path, tmp_path / "runs")
+    assert statuses(study) == {
         "c-0001-search-run-1": "completed",
         "c-0002-search-run-2": "completed",
         "c-0003-best-of-run-1": "accepted",
@@ -65,8 +65,8 @@ def test_the_report_says_what_it_is_a_mean_of(tmp_path):
     folder = begin_search(tmp_path / "runs", runs=1)
     search_once(folder, 1, [9.0, 350.0])
     end_run(folder, 1, 300.0)
-    _, ledger = tell(tmp_path, tmp_path / "runs")
-    text = write_report(ledger, next_step(ledger)).report.read_text()
+    _, study = tell(tmp_path, tmp_path / "runs")
+    text = write_report(study, next_step(study)).report.read_text()
     assert "return 300 (95 % 295 to 305, mean of 20 fresh episodes)" in text
     assert "target missed" in text
 

@@ -10,19 +10,19 @@ from typer.testing import CliRunner
 from telic.cli.main import app
 from telic.retelling.sources import find_source
 from telic.retelling.writing import retell
-from telic.studies import ledger_file
-from telic.studies.candidate_files import read_candidate
+from telic.studies import chain
+from telic.studies.administration import create_study
+from telic.studies.candidates import read_candidate
 from telic.studies.canonical import file_hash
-from telic.studies.creating import create_study
 from telic.studies.documents.base import SYSTEM
 from telic.studies.errors import StudyError
 from telic.studies.evidence.store import altered, read_evidence
 from telic.studies.folder import StudyFolder
-from telic.studies.ledger import Ledger
-from telic.studies.looking import next_step
+from telic.studies.next import next_step
 from telic.studies.report.document import write_report
 from tests.retelling.works import SESSION, begin_session, end_session, try_reward
 from tests.session.sessions import add_iteration
+from tests.studies.fresh import FreshStudy
 
 
 @pytest.fixture(scope="module")
@@ -49,12 +49,12 @@ def tell(root, runs_dir, name="latest"):
     """Tell of some work and return the ledger of its study."""
     found = find_source(runs_dir, name)
     told = retell(root, found.source.tell(found.path))
-    return told, Ledger(StudyFolder.find(root))
+    return told, FreshStudy(StudyFolder.find(root))
 
 
-def facts(ledger):
+def facts(study):
     """Return what a ledger comes to, without the moments at which it was written."""
-    state = ledger.state()
+    state = study.state
     return {
         "status": state.study_status,
         "candidates": {n: (c.status, c.phase, c.parents) for n, c in state.candidates.items()},
@@ -63,21 +63,19 @@ def facts(ledger):
         "decisions": [(d.candidate, d.verdict) for d in state.decisions.values()],
         "incumbent": state.incumbent,
         "spent": state.budget.spent,
-        "moved": [e.subject for e in ledger.events() if e.type == "incumbent.changed"],
+        "moved": [e.subject for e in study.events if e.type == "incumbent.changed"],
     }
 
 
 def test_iterations_are_candidates_and_policies_are_runs(told):
-    made, ledger = told
-    state = ledger.state()
-    assert ledger.verify().ok
+    made, study = told
+    state = study.state
+    assert study.ledger.verify().ok
     assert (made.is_new, made.runs, made.decisions) == (True, 4, 2)
     first, second = state.candidates.values()
     assert (first.status, second.status) == ("rejected", "accepted")
     assert second.parents == ("c-0001-iteration-1",)
-    assert (
-        read_candidate(ledger.folder, "c-0002-iteration-2").change.files[0].path == "reward_fn.py"
-    )
+    assert read_candidate(study.folder, "c-0002-iteration-2").change.files[0].path == "reward_fn.py"
     assert state.incumbent is not None
     assert (state.incumbent.candidate, state.incumbent.n) == ("c-0002-iteration-2", 2)
     assert state.incumbent.iqm == pytest.approx(0.915)
@@ -85,8 +83,8 @@ def test_iterations_are_candidates_and_policies_are_runs(told):
 
 
 def test_every_decision_cites_what_the_judges_said(told):
-    _, ledger = told
-    folder, state = ledger.folder, ledger.state()
+    _, study = told
+    folder, state = study.folder, study.state
     decision = json.loads(folder.decision_file("d-0002").read_text())
     sheets = [read_evidence(folder, name) for name in decision["evidence"]]
     judges = {each.payload["source"] for each in sheets if each.kind == "judgment"}
@@ -98,23 +96,23 @@ def test_every_decision_cites_what_the_judges_said(told):
 def test_telling_again_adds_only_what_is_new(tmp_path):
     folder = begin_session(tmp_path / "runs")
     try_reward(folder, 1, 0.5)
-    told, ledger = tell(tmp_path, tmp_path / "runs")
+    told, study = tell(tmp_path, tmp_path / "runs")
     assert (told.status, told.ended, told.incumbent) == ("open", None, None)
-    assert next_step(ledger).action == "wait"
-    written = ledger.path.read_bytes()
+    assert next_step(study).action == "wait"
+    written = study.ledger.path.read_bytes()
     again, _ = tell(tmp_path, tmp_path / "runs")
-    assert (again.events, ledger.path.read_bytes()) == (0, written)
+    assert (again.events, study.ledger.path.read_bytes()) == (0, written)
     try_reward(folder, 2, 0.9)
     end_session(folder, "passed", 2)
-    grown, ledger = tell(tmp_path, tmp_path / "runs")
+    grown, study = tell(tmp_path, tmp_path / "runs")
     assert grown.events > 0
-    assert ledger.path.read_bytes().startswith(written)
+    assert study.ledger.path.read_bytes().startswith(written)
     assert (grown.status, grown.incumbent) == ("closed", "c-0002-iteration-2")
-    assert next_step(ledger).action == "stop"
+    assert next_step(study).action == "stop"
 
 
 def test_a_writer_that_is_killed_again_and_again_goes_on(place, told, tmp_path, monkeypatch):
-    commit, lines_left = ledger_file.commit, [0]
+    commit, lines_left = chain.commit, [0]
 
     def dying(path, line):
         if lines_left[0] == 0:
@@ -128,9 +126,9 @@ def test_a_writer_that_is_killed_again_and_again_goes_on(place, told, tmp_path, 
         with pytest.raises(KeyboardInterrupt):
             tell(tmp_path, place / "runs")
     lines_left[0] = 1000
-    _, ledger = tell(tmp_path, place / "runs")
-    assert facts(ledger) == facts(told[1])
-    assert ledger.verify().ok
+    _, study = tell(tmp_path, place / "runs")
+    assert facts(study) == facts(told[1])
+    assert study.ledger.verify().ok
 
 
 def test_nothing_is_launched_in_a_study_that_tells_of_a_session(place, told):
@@ -142,8 +140,8 @@ def test_nothing_is_launched_in_a_study_that_tells_of_a_session(place, told):
 
 
 def test_the_report_is_the_one_of_any_study(told):
-    _, ledger = told
-    folder = write_report(ledger, next_step(ledger))
+    _, study = told
+    folder = write_report(study, next_step(study))
     text, page = folder.report.read_text(), folder.report_page.read_text()
     assert "c-0002-iteration-2 is trusted: score 0.915" in text
     assert "target met" in text
@@ -157,19 +155,19 @@ def test_an_iteration_in_the_making_is_a_candidate_without_runs(tmp_path):
     folder = begin_session(tmp_path / "runs")
     try_reward(folder, 1, 0.5)
     folder.iteration(1).judgment.unlink()
-    _, ledger = tell(tmp_path, tmp_path / "runs")
-    state = ledger.state()
+    _, study = tell(tmp_path, tmp_path / "runs")
+    state = study.state
     assert [each.status for each in state.candidates.values()] == ["validated"]
     assert (state.runs, state.decisions) == ({}, {})
-    assert "Nothing that the session tried" in write_report(ledger).report.read_text()
+    assert "Nothing that the session tried" in write_report(study).report.read_text()
 
 
 def test_a_reward_that_could_not_be_trained_says_why(tmp_path):
     folder = begin_session(tmp_path / "runs")
     add_iteration(folder, 1, score=None, best=None, failure="the reward divides by zero")
-    _, ledger = tell(tmp_path, tmp_path / "runs")
-    assert [each.status for each in ledger.state().candidates.values()] == ["debug"]
-    assert "the reward divides by zero" in write_report(ledger).report.read_text()
+    _, study = tell(tmp_path, tmp_path / "runs")
+    assert [each.status for each in study.state.candidates.values()] == ["debug"]
+    assert "the reward divides by zero" in write_report(study).report.read_text()
     assert tell(tmp_path, tmp_path / "runs")[0].events == 0
 
 
@@ -177,7 +175,7 @@ def test_a_study_of_that_name_that_is_another_one_is_left_alone(place, tmp_path)
     tale = find_source(place / "runs", SESSION)
     told = tale.source.tell(tale.path)
     other = create_study(tmp_path, told.task_id, told.study_id, SYSTEM)
-    Ledger(other).append("note.added", None, {"text": "mine"}, SYSTEM)
+    other.append("note.added", None, {"text": "mine"}, SYSTEM)
     with pytest.raises(StudyError, match="E_NAME_TAKEN"):
         retell(tmp_path, told)
 

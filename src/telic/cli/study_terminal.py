@@ -15,9 +15,9 @@ from telic.verbs import study_approvals, study_runs
 from telic.verbs.study import PersonRequest, StudyRequest, study_verb
 
 if TYPE_CHECKING:
-    from telic.studies.candidate_files import Attachments
+    from telic.studies.candidates import Attachments
     from telic.studies.documents.candidate import Candidate
-    from telic.studies.launch.launching import Launched
+    from telic.studies.launch.launch import LaunchResult
 
 _LOOK_EVERY_S = 0.5
 
@@ -55,7 +55,7 @@ class ChangeOptions(PlanOptions):
 
     def values(self) -> dict[str, Any]:
         """Return the parts of the candidate that the file and the options hold."""
-        from telic.studies.yaml_files import read_yaml
+        from telic.studies.documents.files import read_yaml
 
         found = {} if self.draft is None else read_yaml(self.draft)
         if not isinstance(found, dict):
@@ -68,7 +68,7 @@ class ChangeOptions(PlanOptions):
 
     def attachments(self) -> Attachments:
         """Return the files that come along."""
-        from telic.studies.candidate_files import Attachments
+        from telic.studies.candidates import Attachments
 
         named = {path: Path(source) for path, source in texts(self.files, "--file").items()}
         return Attachments(patch=self.patch, files=named)
@@ -140,7 +140,7 @@ telic study candidate validate c-0003-more-tracking
 @study_verb(NewOptions, examples=_EXAMPLES)
 def new(request: NewOptions) -> WrittenCandidate:
     """Write a new draft; what you leave open is filled in from the contract."""
-    from telic.studies.candidate import new_candidate
+    from telic.studies.candidates import new_candidate
 
     values = request.values()
     given = {
@@ -151,7 +151,7 @@ def new(request: NewOptions) -> WrittenCandidate:
     values |= {key: value for key, value in given.items() if value is not None}
     _lay_over(values, "hypothesis", request.hypothesis())
     candidate = new_candidate(
-        request.open().ledger, request.title, values, request.who, request.attachments()
+        request.open(), request.title, values, request.who, request.attachments()
     )
     return WrittenCandidate(candidate, f"Next: telic study candidate validate {candidate.id}")
 
@@ -159,21 +159,21 @@ def new(request: NewOptions) -> WrittenCandidate:
 @study_verb(PlanOptions)
 def baseline(request: PlanOptions) -> WrittenCandidate:
     """Write the baseline: the repository as it is, measured with the contract's seeds."""
-    from telic.studies.candidate import new_candidate
+    from telic.studies.candidates import new_candidate
 
     values: dict[str, Any] = {"kind": "baseline"}
     _lay_over(values, "plan", request.plan())
-    candidate = new_candidate(request.open().ledger, "baseline", values, request.who)
+    candidate = new_candidate(request.open(), "baseline", values, request.who)
     return WrittenCandidate(candidate, f"Next: telic study candidate validate {candidate.id}")
 
 
 @study_verb(ReviseOptions)
 def revise(request: ReviseOptions) -> WrittenCandidate:
     """Write a new revision of a draft, or mend a candidate in debug; earlier revisions stay."""
-    from telic.studies.candidate import revise_candidate
+    from telic.studies.candidates import revise_candidate
 
     candidate = revise_candidate(
-        request.open().ledger,
+        request.open(),
         request.candidate,
         request.values(),
         request.who,
@@ -271,7 +271,7 @@ class RunOptions(PersonRequest):
 class StartedRun(NamedTuple):
     """A run that was started, and what it is now."""
 
-    launched: Launched
+    launched: LaunchResult
     status: str
     why: str
     waited: bool
@@ -295,21 +295,20 @@ def run(request: RunOptions) -> RunAnswer:
     To start: --execute --confirm RUN_CANDIDATE. Exit codes: 0 open or started, 2 wrong usage,
     3 a gate is shut, 4 validation, 5 integrity, 7 budget, 8 this machine lacks something.
     """
-    from telic.studies.launch.launching import look
-    from telic.studies.launch.planning import next_request
+    from telic.studies.launch.launch import look
     from telic.studies.launch.recovery import reconcile
-    from telic.studies.launch.request import check_words
+    from telic.studies.launch.request import check_words, next_request
 
     check_words(request.execute, request.confirm)
     if request.stop is not None:
         how = {"because": request.because, "by": request.stopped_by, **_context(request)}
         return study_runs.stop_run(request.stop, **how)
-    ledger = request.open().ledger
+    study = request.open()
     if request.reconcile:
-        return study_runs.SettledRuns(runs=tuple(reconcile(ledger, processes=True)))
+        return study_runs.SettledRuns(runs=tuple(reconcile(study, processes=True)))
     if request.candidate is None:
         raise UsageError("Which candidate?", hint="Name one, or use --reconcile or --stop RUN.")
-    launch_request = next_request(ledger, request.candidate, request.phase, request.seed)._replace(
+    launch_request = next_request(study, request.candidate, request.phase, request.seed)._replace(
         execute=request.execute,
         confirm=request.confirm,
         expect=request.expect,
@@ -317,22 +316,22 @@ def run(request: RunOptions) -> RunAnswer:
         retry_of=request.retry_of,
     )
     if not request.execute:
-        found = look(ledger, launch_request)
+        found = look(study, launch_request)
         return study_runs.GateLook(open=found.is_open, look=found)
     return _start(request, launch_request)
 
 
 def _start(request: RunOptions, launch_request: Any) -> StartedRun:
     """Launch, and stay until the run has ended where that was asked for."""
-    from telic.studies.launch.launching import launch
+    from telic.studies.launch.launch import launch
     from telic.studies.launch.recovery import reconcile
 
-    ledger = request.open().ledger
-    launched = launch(ledger, launch_request, request.who)
-    while request.wait and ledger.state().runs[launched.run].is_live:
+    study = request.open()
+    launched = launch(study, launch_request, request.who)
+    while request.wait and study.state.runs[launched.run].is_live:
         time.sleep(_LOOK_EVERY_S)
-        reconcile(ledger, processes=True)
-    state = ledger.state().runs[launched.run]
+        reconcile(study, processes=True)
+    state = study.state.runs[launched.run]
     return StartedRun(launched, str(state.status), state.why, request.wait)
 
 

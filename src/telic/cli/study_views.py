@@ -12,7 +12,7 @@ from telic.core.text import number
 if TYPE_CHECKING:
     from telic.cli.study_terminal import WrittenCandidate
     from telic.retelling.tale import Written
-    from telic.studies.deciding import Decided
+    from telic.studies.decide import DecisionOutcome
     from telic.studies.documents.candidate import Candidate
     from telic.studies.next import NextAction
     from telic.studies.scan.records import EntryPoint, RepositoryAudit, Sink
@@ -327,7 +327,7 @@ def show_withdrawn(withdrawn: WithdrawnCandidate) -> None:
 
 
 @view
-def show_decision(decided: Decided) -> None:
+def show_decision(decided: DecisionOutcome) -> None:
     """Print what was decided, or proposed."""
     if decided.recorded:
         console.print(f"{_DONE} {decided.decision}: {decided.candidate}, {decided.verdict}")

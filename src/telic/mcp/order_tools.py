@@ -47,10 +47,10 @@ def next_work_order(call: Call, task: Task = None, study: Study = None) -> NextO
     found = SessionOrders(place.runs_dir).next(_worker(call))
     if found is None:
         try:
-            ledger = place.ledger(task, study)
+            opened = place.open_study(task, study)
         except StudyError as error:  # a repository may have sessions and no study
             return NextOrder(order=None, why=error.message)
-        found = StudyOrders(ledger, caller(call)).next(_worker(call))
+        found = StudyOrders(opened, caller(call)).next(_worker(call))
     return NextOrder(order=found, why="" if found else "Nothing waits for an answer.")
 
 
@@ -72,7 +72,7 @@ def decline_work_order(call: Call, order: OrderName, because: Because) -> Declin
 def _source(call: Call, order: str) -> OrderSource:
     place = workplace(call)
     if is_study_order(order):
-        return StudyOrders(place.ledger(*study_of(order)), caller(call))
+        return StudyOrders(place.open_study(*study_of(order)), caller(call))
     return SessionOrders(place.runs_dir)
 
 

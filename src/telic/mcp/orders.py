@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from telic.core.config import Record
 from telic.errors import UsageError
-from telic.studies.clock import moment, utc_now
+from telic.studies.names import moment, utc_now
 
 ATTEMPTS = 5
 LEASE = timedelta(minutes=30)

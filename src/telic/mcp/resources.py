@@ -12,13 +12,12 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from telic.errors import TelicError, UnknownName
 from telic.mcp.adding import Server, paragraph
 from telic.mcp.session_orders import picture
-from telic.mcp.workplace import Call, Workplace, ledger_of, workplace
-from telic.studies.candidate_files import read_candidate
+from telic.mcp.workplace import Call, Workplace, study_of, workplace
+from telic.studies.candidates import read_candidate
 from telic.studies.evidence.logs import read_run_log
 from telic.studies.evidence.measuring import run_state
-from telic.studies.evidence.store import read_evidence
-from telic.studies.folder import read_registry
 from telic.studies.offline import offline
+from telic.studies.registry import read_registry
 from telic.verbs.study_state import get_report
 
 Given = ParamSpec("Given")
@@ -58,30 +57,30 @@ def order_picture(call: Call, run: str, name: str) -> bytes:
 
 def state(call: Call, task: str, study: str) -> str:
     """Everything that the ledger comes to: enough to go on without any chat."""
-    return _text(ledger_of(call, task, study).state().as_data())
+    return _text(study_of(call, task, study).state.as_data())
 
 
 def contract(call: Call, task: str, study: str) -> str:
     """What may be tried, and how it is judged."""
-    return ledger_of(call, task, study).folder.contract.read_text("utf-8")
+    return study_of(call, task, study).folder.contract.read_text("utf-8")
 
 
 def candidate_document(call: Call, task: str, study: str, candidate: str) -> str:
     """One candidate, as it is on disk."""
-    ledger = ledger_of(call, task, study)
-    known = ledger.state().candidates
+    opened = study_of(call, task, study)
+    known = opened.state.candidates
     if candidate not in known:
         raise UnknownName("candidate", candidate, list(known))
-    return _text(read_candidate(ledger.folder, candidate).as_data())
+    return _text(read_candidate(opened.folder, candidate).as_data())
 
 
 def run_metrics(
     call: Call, task: str, study: str, run: str, keys: str = "", tail: int = _MOST_POINTS
 ) -> str:
     """The numbers that a run logged: keys=a,b chooses series, tail=100 the last points."""
-    ledger = ledger_of(call, task, study)
-    run_state(ledger.state().runs, run)  # refuses a run that there is not
-    log = read_run_log(ledger.folder, run)
+    opened = study_of(call, task, study)
+    run_state(opened.state.runs, run)  # refuses a run that there is not
+    log = read_run_log(opened.folder, run)
     wanted = [each for each in keys.split(",") if each] or list(log.series)
     if unknown := [each for each in wanted if each not in log.series]:
         raise UnknownName("series", unknown[0], list(log.series))
@@ -96,11 +95,11 @@ def run_metrics(
 
 def evidence_sheet(call: Call, task: str, study: str, evidence: str) -> str:
     """One piece of evidence: what was found, about what, by what."""
-    ledger = ledger_of(call, task, study)
-    known = ledger.state().evidence
+    opened = study_of(call, task, study)
+    known = opened.state.evidence
     if evidence not in known:
         raise UnknownName("evidence", evidence, list(known))
-    return _text(read_evidence(ledger.folder, evidence).as_data())
+    return _text(opened.sheet(evidence).as_data())
 
 
 def report(call: Call, task: str, study: str) -> str:
@@ -112,7 +111,7 @@ def ledger_events(
     call: Call, task: str, study: str, since: int = 1, limit: int = _MOST_EVENTS
 ) -> str:
     """Events of the ledger from number `since` on."""
-    events = ledger_of(call, task, study).events()
+    events = study_of(call, task, study).events
     first = max(1, since)
     chosen = [each for each in events if each.seq >= first][: max(1, min(limit, _MOST_EVENTS))]
     return _text({"events": [each.as_data() for each in chosen], "last": len(events)})

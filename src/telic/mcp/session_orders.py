@@ -21,7 +21,7 @@ from telic.llm.work_orders import (
 from telic.mcp.orders import ATTEMPTS, Handed, Lease, OrderLimits, WorkOrder, new_lease, refuse
 from telic.storage.files import read_record, write_json
 from telic.studies.canonical import content_hash
-from telic.studies.clock import utc_now
+from telic.studies.names import utc_now
 
 _CODE = "source"
 """field of an answer that holds a whole Python file"""

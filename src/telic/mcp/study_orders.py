@@ -9,11 +9,11 @@ from pydantic import ValidationError
 from telic.errors import TelicError, UnknownName
 from telic.mcp.orders import ATTEMPTS, Handed, Lease, OrderLimits, WorkOrder, new_lease, refuse
 from telic.studies.canonical import content_hash
+from telic.studies.chain import LedgerEvent
 from telic.studies.documents.base import Actor
-from telic.studies.documents.ledger import LedgerEvent
-from telic.studies.ledger import Ledger
-from telic.studies.looking import next_step
+from telic.studies.next import next_step
 from telic.studies.state import StudyState
+from telic.studies.study import Study as OpenStudy
 from telic.verbs.study_candidates import CandidateDraft, make_candidate, mend_candidate
 
 _PREFIX = "study/"
@@ -30,8 +30,8 @@ its hypothesis; if the idea itself is wrong, decline the order."""
 class StudyOrders:
     """What a study wants written now; at most one order at a time."""
 
-    def __init__(self, ledger: Ledger, actor: Actor) -> None:
-        self._ledger = ledger
+    def __init__(self, study: OpenStudy, actor: Actor) -> None:
+        self._study = study
         self._actor = actor
 
     def next(self, worker: str) -> WorkOrder | None:
@@ -51,7 +51,7 @@ class StudyOrders:
             held = new_lease(worker)
             facts = {"role": wanted["role"], "context_hash": wanted["context_hash"]}
             data = {**facts, "lease": held.model_dump(), "about": wanted["candidate"]}
-            issued.append(self._ledger.append("work_order.issued", wanted["id"], data, self._actor))
+            issued.append(self._study.append("work_order.issued", wanted["id"], data, self._actor))
         return WorkOrder(
             id=wanted["id"],
             role=wanted["role"],
@@ -86,15 +86,15 @@ class StudyOrders:
             "tokens": None,
             "usd": None,
         }
-        self._ledger.append("work_order.submitted", order, facts, self._actor)
+        self._study.append("work_order.submitted", order, facts, self._actor)
         try:
             made = self._make(order, issued.data.get("about"), answer)
         except (TelicError, ValidationError) as error:
             why = error.message if isinstance(error, TelicError) else _complaints(error)
-            self._ledger.append("work_order.rejected", order, {**facts, "why": why}, self._actor)
+            self._study.append("work_order.rejected", order, {**facts, "why": why}, self._actor)
             raise refuse(why, left - 1) from None
         entered = {**facts, "candidate": made}
-        self._ledger.append("work_order.accepted", order, entered, self._actor)
+        self._study.append("work_order.accepted", order, entered, self._actor)
         return Handed(order=order, result=made)
 
     def decline(self, order: str, reason: str, worker: str) -> None:
@@ -102,25 +102,25 @@ class StudyOrders:
         if not self._about(order):
             raise UnknownName("work order", order, [])
         facts = {"why": reason, "declined": True}
-        self._ledger.append("work_order.rejected", order, facts, self._actor)
+        self._study.append("work_order.rejected", order, facts, self._actor)
 
     def _make(self, order: str, about: str | None, answer: dict[str, Any]) -> str:
         draft = CandidateDraft.model_validate(answer)
         if about is not None:
-            return mend_candidate(self._ledger, about, draft, self._actor, order).id
+            return mend_candidate(self._study, about, draft, self._actor, order).id
         origin = {"engine": self._actor.name, "work_order": order}
-        return make_candidate(self._ledger, draft, self._actor, order, origin).id
+        return make_candidate(self._study, draft, self._actor, order, origin).id
 
     def _about(self, order: str) -> list[LedgerEvent]:
         return [
             each
-            for each in self._ledger.events()
+            for each in self._study.events
             if each.subject == order and each.type.startswith("work_order.")
         ]
 
     def _wanted(self) -> dict[str, Any] | None:
         """Return the order for the next step, named by what it rests on."""
-        action, state = next_step(self._ledger), self._ledger.state()
+        action, state = next_step(self._study), self._study.state
         if action.action == "propose" and "role" in action.args:
             role, candidate, text = str(action.args["role"]), None, _PROPOSE
         elif action.action == "mend":
@@ -128,12 +128,12 @@ class StudyOrders:
         else:
             return None
         context = content_hash({"role": role, "about": candidate, "rests_on": _rests_on(state)})
-        base = f"telic://{self._ledger.folder.name}"
+        base = f"telic://{self._study.folder.name}"
         inputs = [f"{base}/contract", f"{base}/state", f"{base}/report"]
         if candidate is not None:
             inputs.append(f"{base}/candidates/{candidate}")
         return {
-            "id": f"{_PREFIX}{self._ledger.folder.name}/{context[:12]}",
+            "id": f"{_PREFIX}{self._study.folder.name}/{context[:12]}",
             "role": role,
             "candidate": candidate,
             "instructions": text,

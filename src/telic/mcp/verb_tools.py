@@ -22,8 +22,8 @@ from telic.core.verb import Question, RequestField, Verb
 from telic.mcp.adding import ADDS, READS, RECORDS, STARTS, Server, add_tool, guarded
 from telic.mcp.person import NoForm, Typed, ask, consent_to, terminal_command
 from telic.mcp.workplace import Call, caller, workplace
-from telic.studies.deciding import Decided
-from telic.studies.launch.launching import Launched
+from telic.studies.decide import DecisionOutcome
+from telic.studies.launch.launch import LaunchResult
 from telic.verbs import catalogue
 from telic.verbs.study import EnteredEvent, LedgerEntry
 from telic.verbs.study_approvals import Approvals
@@ -47,7 +47,7 @@ class DecisionAnswer(Record):
     """What became of a decision that a person makes."""
 
     status: Literal["agreed", "ask_in_terminal"]
-    decision: Decided | None = None
+    decision: DecisionOutcome | None = None
     command: str | None = None
 
 
@@ -55,7 +55,7 @@ class LaunchAnswer(Record):
     """A run that was started, or the command for the person."""
 
     status: Literal["started", "ask_in_terminal"]
-    launched: Launched | None = None
+    launched: LaunchResult | None = None
     command: str | None = None
 
 

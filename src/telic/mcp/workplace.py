@@ -14,8 +14,7 @@ from pydantic import Field
 
 from telic.errors import UsageError
 from telic.studies.documents.base import Actor
-from telic.studies.folder import StudyFolder
-from telic.studies.ledger import Ledger
+from telic.studies.study import Study as OpenStudy
 
 Task = Annotated[str | None, Field(description="Task; the active one if left out.")]
 Study = Annotated[str | None, Field(description="Study; the active one if left out.")]
@@ -48,9 +47,9 @@ class Workplace:
         """What tells this server from another of the same repository."""
         return sha256(self.secret).hexdigest()[:8]
 
-    def ledger(self, task: str | None = None, study: str | None = None) -> Ledger:
-        """Return the ledger of the active study, or of the named one."""
-        return Ledger(StudyFolder.find(self.root, task, study))
+    def open_study(self, task: str | None = None, study: str | None = None) -> OpenStudy:
+        """Return the active study, or the named one."""
+        return OpenStudy.find(self.root, task, study)
 
     def inside(self, path: str) -> Path:
         """Return a file of the repository; raises UsageError when it leads out or is not there."""
@@ -75,9 +74,9 @@ def workplace(call: Call) -> Workplace:
     return call.request_context.lifespan_context
 
 
-def ledger_of(call: Call, task: str | None, study: str | None) -> Ledger:
-    """Return the ledger of the study that a call names."""
-    return workplace(call).ledger(task, study)
+def study_of(call: Call, task: str | None, study: str | None) -> OpenStudy:
+    """Return the study that a call names."""
+    return workplace(call).open_study(task, study)
 
 
 def caller(call: Call) -> Actor:

@@ -22,7 +22,7 @@ _ASSIGNMENT = re.compile(r"[A-Z_]+=\S*")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _SKILL = re.compile(r"(?:telic|rl)-[a-z]+(?:-[a-z]+)*")
 PACKAGE = Path(__file__).parents[1]
-GATE = "telic.studies.launch.launching"
+GATE = "telic.studies.launch.launch"
 _USERS = ("verbs/study_runs.py", "cli/study_terminal.py")
 """who may pass the gate: the verb that a server has if allowed to launch, and the command"""
 _MAY_START = ("studies/launch/", "studies/git_read.py", "mcp/background.py")

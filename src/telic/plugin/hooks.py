@@ -57,11 +57,10 @@ def _may_go_on_alone(state: dict[str, Any]) -> bool:
 
 
 def _open_work(root: Path, task: str, study: str) -> str | None:
-    from telic.studies.folder import StudyFolder
-    from telic.studies.ledger import Ledger
-    from telic.studies.looking import next_step
+    from telic.studies.next import next_step
+    from telic.studies.study import Study
 
-    step = next_step(Ledger(StudyFolder.find(root, task, study)))
+    step = next_step(Study.find(root, task, study))
     if step.action in _NEEDS_SOMEBODY or step.blocking:
         return None
     return (

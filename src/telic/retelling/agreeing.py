@@ -6,6 +6,7 @@ from typing import Any
 
 from telic.retelling.tale import Tale
 from telic.storage.files import write_text
+from telic.studies.contract import contract_hash
 from telic.studies.documents.adapter import (
     Adapter,
     Commands,
@@ -19,29 +20,29 @@ from telic.studies.documents.adapter import (
 )
 from telic.studies.documents.base import Actor
 from telic.studies.documents.contract import Contract
-from telic.studies.ledger import Ledger
-from telic.studies.subjects import contract_hash, current_protocol_hash, metric_spec_hash
-from telic.studies.yaml_files import write_yaml
+from telic.studies.documents.files import write_yaml
+from telic.studies.study import Study
 
 
-def agree(ledger: Ledger, tale: Tale, actor: Actor) -> None:
+def agree(study: Study, tale: Tale, actor: Actor) -> None:
     """Write the documents and enter the contract; a request that changed is a new version.
 
     No approval is asked for: nothing is launched under this contract, it says under which terms the
     work was done.
     """
-    folder, state = ledger.folder, ledger.state()
+    folder, state = study.folder, study.state
     if not folder.adapter.is_file():
         write_yaml(folder.adapter, _adapter(tale).as_data())
     if not folder.metric_spec.is_file() or folder.read_metric_spec() != tale.spec:
         write_yaml(folder.metric_spec, tale.spec.as_data())
     if not folder.protocol.is_file() or folder.read_protocol() != tale.protocol:
         write_yaml(folder.protocol, tale.protocol.as_data())
-    agreed = _contract(ledger, tale, state.contract_version or 1)
+    study.refresh()
+    agreed = _contract(study, tale, state.contract_version or 1)
     if contract_hash(agreed) == state.contract_hash:
         return
     version = (state.contract_version or 0) + 1
-    contract = _contract(ledger, tale, version)
+    contract = _contract(study, tale, version)
     write_yaml(folder.contract, contract.written_data())
     write_text(folder.contract_version(version), folder.contract.read_text())
     contract = folder.read_contract()
@@ -56,11 +57,11 @@ def agree(ledger: Ledger, tale: Tale, actor: Actor) -> None:
         "automation": written["automation"],
         "stop_rules": [],
     }
-    ledger.append("contract.amended", None, facts, actor)
+    study.append("contract.amended", None, facts, actor)
 
 
-def _contract(ledger: Ledger, tale: Tale, version: int) -> Contract:
-    folder = ledger.folder
+def _contract(study: Study, tale: Tale, version: int) -> Contract:
+    folder = study.folder
     data: dict[str, Any] = {
         "schema": "telic.contract/1",
         "version": version,
@@ -70,14 +71,14 @@ def _contract(ledger: Ledger, tale: Tale, version: int) -> Contract:
             "env_ids": list(tale.env_ids),
             "success_definition": tale.success,
         },
-        "metrics": {"spec": folder.metric_spec.name, "spec_hash": metric_spec_hash(folder)},
+        "metrics": {"spec": folder.metric_spec.name, "spec_hash": study.metric_spec_hash},
         "scope": {"kinds": list(tale.kinds)},
         "budget": tale.budget.written_data(),
         "hardware": {},
         "baseline": {},
         "evaluation": {
             "protocol": folder.protocol.name,
-            "protocol_hash": current_protocol_hash(folder),
+            "protocol_hash": study.protocol_hash,
         },
         "seeds": {
             "selection": "",

@@ -6,31 +6,28 @@ from telic.retelling.runs import run_name
 from telic.retelling.tale import CandidateTale, Claim, Tale, Written
 from telic.storage.files import read_record
 from telic.studies.canonical import content_hash
-from telic.studies.clock import utc_now
 from telic.studies.documents.base import Actor
+from telic.studies.documents.files import write_once
 from telic.studies.evidence import statistics
 from telic.studies.evidence.claims import ArmSummary, Audit, AuditStats, plain_interval
-from telic.studies.evidence.reading import audits_of
 from telic.studies.evidence.store import add_evidence
-from telic.studies.immutable import write_once
-from telic.studies.ledger import Ledger
+from telic.studies.names import utc_now
+from telic.studies.study import Study
 
 _FEWEST_TO_COMPARE = 2
 
 
-def write_audit(
-    ledger: Ledger, tale: Tale, candidate: CandidateTale, actor: Actor
-) -> Written | None:
+def write_audit(study: Study, tale: Tale, candidate: CandidateTale, actor: Actor) -> Written | None:
     """Write down what the source concluded about a candidate; None where it concluded nothing."""
     claim = candidate.claim
     if claim is None:
         return None
-    state = ledger.state()
+    state = study.state
     for name, entry in state.evidence.items():
         if (entry.kind, entry.candidate) == ("audit", candidate.name):
-            return Written(audits_of(ledger.folder, state, candidate.name)[-1], name)
-    made = _audit(ledger, tale, candidate, claim)
-    path = ledger.folder.audit_file(made.id)
+            return Written(study.audits(candidate.name)[-1], name)
+    made = _audit(study, tale, candidate, claim)
+    path = study.folder.audit_file(made.id)
     if path.is_file():
         made = read_record(path, Audit)
     else:
@@ -47,7 +44,7 @@ def write_audit(
         "audit_hash": made.compute_hash(),
     }
     evidence = add_evidence(
-        ledger,
+        study,
         "audit",
         facts,
         actor,
@@ -59,7 +56,7 @@ def write_audit(
     return Written(made, evidence.id)
 
 
-def _audit(ledger: Ledger, tale: Tale, candidate: CandidateTale, claim: Claim) -> Audit:
+def _audit(study: Study, tale: Tale, candidate: CandidateTale, claim: Claim) -> Audit:
     arms = {"x": _arm(tale, candidate, claim)}
     other = next((each for each in tale.candidates if each.name == claim.against), None)
     if other is not None and other.claim is not None:
@@ -78,7 +75,7 @@ def _audit(ledger: Ledger, tale: Tale, candidate: CandidateTale, claim: Claim) -
         at=utc_now(),
         candidate=candidate.name,
         incumbent=other.name if "y" in arms and other else None,
-        protocol_hash=ledger.state().protocol_hash or "",
+        protocol_hash=study.state.protocol_hash or "",
         arms=arms,
         checks=claim.checks,
         stats=_stats(arms, seed),

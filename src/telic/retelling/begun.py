@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 from pathlib import Path
 
-from telic.studies.clock import written
+from telic.studies.names import written
 
 _STAMP = re.compile(r"_(\d{8}_\d{6})(?:_|$)")
 

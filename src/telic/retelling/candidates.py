@@ -10,15 +10,14 @@ from telic.retelling.auditing import write_audit
 from telic.retelling.runs import add_sheets, write_run
 from telic.retelling.tale import CandidateTale, Ruling, Tale, Written
 from telic.storage.files import write_text
-from telic.studies.candidate_files import current_candidate, keep_revision
-from telic.studies.clock import utc_now
+from telic.studies.candidates import keep_revision
 from telic.studies.documents.base import SYSTEM, Actor
 from telic.studies.documents.candidate import Candidate, CandidateStatus, Change, ChangedFile
+from telic.studies.documents.files import write_once
 from telic.studies.documents.runs import Decision, Verdict
-from telic.studies.immutable import write_once
-from telic.studies.ledger import Ledger
-from telic.studies.names import decision_id, next_number
+from telic.studies.names import decision_id, next_number, utc_now
 from telic.studies.state import CandidateState, Incumbent
+from telic.studies.study import Study
 
 TRIALS = "trials.jsonl"
 _TO: dict[Verdict, CandidateStatus] = {
@@ -31,15 +30,15 @@ _CITED = ("judgment", "eval", "trajectory")
 class CandidateWriter:
     """Writes the candidates of a tale, each as far as its source has come."""
 
-    def __init__(self, ledger: Ledger, tale: Tale, actor: Actor) -> None:
-        self.ledger, self.tale, self.actor = ledger, tale, actor
+    def __init__(self, study: Study, tale: Tale, actor: Actor) -> None:
+        self.study, self.tale, self.actor = study, tale, actor
 
     def write(self, told: CandidateTale) -> None:
         """Enter what is new about a candidate."""
         self._enter(told)
         for run in told.runs:
-            write_run(self.ledger, self.tale, told, run, self.actor)
-        add_sheets(self.ledger, told.sheets, self.actor, told.name)
+            write_run(self.study, self.tale, told, run, self.actor)
+        add_sheets(self.study, told.sheets, self.actor, told.name)
         if told.trials:
             self._keep_trials(told)
         if told.failure is not None and self._held(told).status == CandidateStatus.VALIDATED:
@@ -48,24 +47,24 @@ class CandidateWriter:
             return
         if self._held(told).status == CandidateStatus.LAUNCHED:
             self._move(told, "candidate.completed", CandidateStatus.COMPLETED, "its runs are over")
-        claim = write_audit(self.ledger, self.tale, told, self.actor)
+        claim = write_audit(self.study, self.tale, told, self.actor)
         if told.ruling is not None:
             self._decide(told, told.ruling, claim)
 
     def _held(self, told: CandidateTale) -> CandidateState:
-        return self.ledger.state().candidates[told.name]
+        return self.study.state.candidates[told.name]
 
     def _move(self, told: CandidateTale, event: str, to: CandidateStatus, why: str) -> None:
         facts = {"from": self._held(told).status, "to": to, "reason": why}
-        self.ledger.append(event, told.name, facts, self.actor)
+        self.study.append(event, told.name, facts, self.actor)
 
     # ------------------------------------------------------------------ the candidate itself
 
     def _enter(self, told: CandidateTale) -> None:
-        ledger = self.ledger
-        if told.name not in ledger.state().candidates:
+        study = self.study
+        if told.name not in study.state.candidates:
             made, contents = self._document(told)
-            keep_revision(ledger.folder, made, contents)
+            keep_revision(study.folder, made, contents)
             facts = {
                 "title": told.name,
                 "kind": made.kind,
@@ -74,10 +73,10 @@ class CandidateWriter:
                 "content_hash": made.content_hash,
                 "to": CandidateStatus.DRAFT,
             }
-            ledger.append("candidate.created", told.name, facts, self.actor)
-        current_candidate(ledger, told.name)  # makes the copy that people look at, where missing
+            study.append("candidate.created", told.name, facts, self.actor)
+        study.candidate(told.name)  # makes the copy that people look at, where missing
         if self._held(told).status == CandidateStatus.DRAFT:
-            state = ledger.state()
+            state = study.state
             facts = {
                 "from": CandidateStatus.DRAFT,
                 "to": CandidateStatus.VALIDATED,
@@ -87,10 +86,10 @@ class CandidateWriter:
                 "contract_hash": state.contract_hash,
                 "protocol_hash": state.protocol_hash,
             }
-            ledger.append("candidate.validated", told.name, facts, SYSTEM)
+            study.append("candidate.validated", told.name, facts, SYSTEM)
 
     def _document(self, told: CandidateTale) -> tuple[Candidate, dict[str, bytes]]:
-        state, folder = self.ledger.state(), self.ledger.folder
+        state, folder = self.study.state, self.study.folder
         files = tuple(
             ChangedFile(path=name, sha256=sha256(content).hexdigest())
             for name, content in told.files.items()
@@ -118,7 +117,7 @@ class CandidateWriter:
         return made, {f"files/{name}": content for name, content in told.files.items()}
 
     def _keep_trials(self, told: CandidateTale) -> None:
-        path = self.ledger.folder.candidate(told.name) / TRIALS
+        path = self.study.folder.candidate(told.name) / TRIALS
         text = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in told.trials)
         if not path.is_file() or path.read_text() != text:
             write_text(path, text)
@@ -126,7 +125,7 @@ class CandidateWriter:
     # ------------------------------------------------------------------ what the source decided
 
     def _decide(self, told: CandidateTale, ruling: Ruling, claim: Written | None) -> None:
-        ledger, state = self.ledger, self.ledger.state()
+        study, state = self.study, self.study.state
         trusted = self._trusted(told, claim) if ruling.verdict == "accept" else None
         if all(each.candidate != told.name for each in state.decisions.values()):
             cited = [
@@ -135,11 +134,11 @@ class CandidateWriter:
                 if each.candidate == told.name and each.kind in _CITED
             ]
             self._record(told, ruling, claim, sorted(cited), trusted)
-        moved = [each.subject for each in ledger.events() if each.type == "incumbent.changed"]
+        moved = [each.subject for each in study.events if each.type == "incumbent.changed"]
         if trusted is not None and told.name not in moved:
             before = moved[-1] if moved else None
             facts = {**trusted.as_data(), "from": before, "to": told.name}
-            ledger.append("incumbent.changed", told.name, facts, self.actor)
+            study.append("incumbent.changed", told.name, facts, self.actor)
 
     def _record(
         self,
@@ -149,7 +148,7 @@ class CandidateWriter:
         cited: list[str],
         trusted: Incumbent | None,
     ) -> None:
-        folder, state = self.ledger.folder, self.ledger.state()
+        folder, state = self.study.folder, self.study.state
         there = [each.stem for each in folder.decisions.glob("d-*.json")]
         before = state.incumbent.candidate if state.incumbent else None
         evidence = (*cited, *([claim.evidence] if claim else []))
@@ -183,13 +182,13 @@ class CandidateWriter:
         }
         if trusted is not None:
             facts["incumbent"] = trusted.as_data()
-        self.ledger.append("decision.recorded", told.name, facts, self.actor)
+        self.study.append("decision.recorded", told.name, facts, self.actor)
 
     def _trusted(self, told: CandidateTale, claim: Written | None) -> Incumbent:
         arm = claim.audit.arms["x"] if claim else None
         return Incumbent(
             candidate=told.name,
-            protocol_hash=self.ledger.state().protocol_hash,
+            protocol_hash=self.study.state.protocol_hash,
             iqm=arm.iqm if arm else None,
             ci=arm.ci if arm else None,
             n=arm.n if arm else len(told.runs),

@@ -11,14 +11,13 @@ from telic import __version__
 from telic.retelling.tale import CandidateTale, RunTale, Sheet, Tale
 from telic.storage.files import write_json, write_text
 from telic.studies.canonical import content_hash, file_hash
-from telic.studies.clock import moment, written
 from telic.studies.documents.base import RUNNER, Actor
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.documents.runs import Run, RunStatus, Times
 from telic.studies.evidence.measuring import Measurement
 from telic.studies.evidence.store import add_evidence, read_evidence
-from telic.studies.ledger import Ledger
-from telic.studies.subjects import metric_spec_hash
+from telic.studies.names import moment, written
+from telic.studies.study import Study
 
 LOG = "metrics.jsonl"
 _HOUR_S = 3600.0
@@ -31,12 +30,12 @@ def run_name(tale: Tale, run: RunTale) -> str:
 
 
 def write_run(
-    ledger: Ledger, tale: Tale, candidate: CandidateTale, run: RunTale, actor: Actor
+    study: Study, tale: Tale, candidate: CandidateTale, run: RunTale, actor: Actor
 ) -> None:
     """Enter what is new about a run."""
     name = run_name(tale, run)
-    if name not in ledger.state().runs:
-        _write_folder(ledger, name, candidate, run)
+    if name not in study.state.runs:
+        _write_folder(study, name, candidate, run)
         facts: dict[str, Any] = {
             "run": name,
             "candidate": candidate.name,
@@ -44,34 +43,34 @@ def write_run(
             "seed": run.seed,
             "kind": run.kind,
             "reservation": {},
-            "content_hash": ledger.state().candidates[candidate.name].content_hash,
+            "content_hash": study.state.candidates[candidate.name].content_hash,
             "made_by": tale.name,
             "tool_version": __version__,
         }
-        ledger.append("launch.intent", candidate.name, facts, actor)
-    if ledger.state().runs[name].status == RunStatus.STARTING:
-        _start(ledger, name, candidate, run, actor)
-    if ledger.state().runs[name].is_live:
+        study.append("launch.intent", candidate.name, facts, actor)
+    if study.state.runs[name].status == RunStatus.STARTING:
+        _start(study, name, candidate, run, actor)
+    if study.state.runs[name].is_live:
         cost = run.cost.model_dump(exclude_none=True)
         facts = {"run": name, "actual": cost, "why": run.why}
-        ledger.append(f"run.{run.status}", name, facts, actor)
-    _measure(ledger, name, candidate, run, actor)
+        study.append(f"run.{run.status}", name, facts, actor)
+    _measure(study, name, candidate, run, actor)
 
 
-def _start(ledger: Ledger, name: str, candidate: CandidateTale, run: RunTale, actor: Actor) -> None:
+def _start(study: Study, name: str, candidate: CandidateTale, run: RunTale, actor: Actor) -> None:
     facts: dict[str, Any] = {
         "run": name,
         "candidate": candidate.name,
         "phase": run.phase,
         "identity": {"made_by": str(actor.name), "at": run.began_at},
     }
-    if ledger.state().candidates[candidate.name].status == CandidateStatus.VALIDATED:
+    if study.state.candidates[candidate.name].status == CandidateStatus.VALIDATED:
         facts |= {"from": CandidateStatus.VALIDATED, "to": CandidateStatus.LAUNCHED}
-    ledger.append("launch.started", candidate.name, facts, actor)
+    study.append("launch.started", candidate.name, facts, actor)
 
 
-def _write_folder(ledger: Ledger, name: str, candidate: CandidateTale, run: RunTale) -> None:
-    folder = ledger.folder.run(name)
+def _write_folder(study: Study, name: str, candidate: CandidateTale, run: RunTale) -> None:
+    folder = study.folder.run(name)
     rows = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in run.rows)
     write_text(folder / LOG, rows)
     write_json(folder / "cmd.json", {"argv": list(run.argv), "tool_version": __version__})
@@ -91,13 +90,11 @@ def _write_folder(ledger: Ledger, name: str, candidate: CandidateTale, run: RunT
         cost=run.cost,
         artefacts={} if run.origin is None else {"source": str(run.origin)},
     )
-    write_json(ledger.folder.run_file(name), made.as_data())
+    write_json(study.folder.run_file(name), made.as_data())
 
 
-def _measure(
-    ledger: Ledger, name: str, candidate: CandidateTale, run: RunTale, actor: Actor
-) -> None:
-    folder, protocol = ledger.folder, ledger.state().protocol_hash
+def _measure(study: Study, name: str, candidate: CandidateTale, run: RunTale, actor: Actor) -> None:
+    folder, protocol = study.folder, study.state.protocol_hash
     hours = run.cost.wall_clock_h
     found = Measurement(
         run=name,
@@ -111,7 +108,7 @@ def _measure(
         steps=run.steps,
         wall_s=None if hours is None else _HOUR_S * hours,
         protocol_hash=protocol,
-        metric_spec_hash=metric_spec_hash(folder),
+        metric_spec_hash=study.metric_spec_hash,
         code_hash=content_hash(folder.read_protocol().evaluator_files),
         hardware=run.hardware,
         files={LOG: file_hash(folder.run(name) / LOG)},
@@ -119,18 +116,18 @@ def _measure(
     )
     text = "not measured" if run.primary is None else f"{run.primary:.6g}"
     measured = Sheet("metrics", found.as_data(), actor.name, text)
-    add_sheets(ledger, (measured, *run.sheets), actor, candidate.name, name)
+    add_sheets(study, (measured, *run.sheets), actor, candidate.name, name)
 
 
 def add_sheets(
-    ledger: Ledger, sheets: Iterable[Sheet], actor: Actor, candidate: str, run: str | None = None
+    study: Study, sheets: Iterable[Sheet], actor: Actor, candidate: str, run: str | None = None
 ) -> None:
     """Add the evidence that is not there yet.
 
     What one producer said of a run is never said twice, also when a later telic would put it into
     other words.
     """
-    folder, state = ledger.folder, ledger.state()
+    folder, state = study.folder, study.state
     told = {
         (entry.kind, read_evidence(folder, name).producer.name)
         for name, entry in state.evidence.items()
@@ -139,7 +136,7 @@ def add_sheets(
     for sheet in sheets:
         if (sheet.kind, sheet.producer) not in told:
             add_evidence(
-                ledger,
+                study,
                 sheet.kind,
                 sheet.payload,
                 actor,

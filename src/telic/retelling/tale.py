@@ -13,9 +13,9 @@ from typing import Any, Literal
 from telic.studies.documents.candidate import CheckResult, Hypothesis, Origin, Override, Plan
 from telic.studies.documents.contract import Amounts, Budget, CandidateKind, Phase
 from telic.studies.documents.metrics import MetricSpec, Protocol
-from telic.studies.documents.registry import StudyKind
 from telic.studies.documents.runs import EvidenceKind, Verdict
 from telic.studies.evidence.claims import ArmSummary, Audit, AuditVerdict
+from telic.studies.registry import StudyKind
 
 RunKind = Literal["train", "eval", "search", "probe"]
 Curve = tuple[tuple[float, float], ...]

@@ -13,14 +13,13 @@ from telic.core.config import Record
 from telic.retelling.agreeing import agree
 from telic.retelling.candidates import CandidateWriter
 from telic.retelling.tale import Tale
-from telic.studies.creating import create_study
+from telic.studies.administration import create_study
 from telic.studies.documents.base import Actor
-from telic.studies.documents.registry import StudyStatus
 from telic.studies.errors import StudyError
-from telic.studies.folder import StudyFolder, read_registry
-from telic.studies.ledger import Ledger
-from telic.studies.registry import set_status
-from telic.studies.sourced import IMPORTED, WorkSource, source_of
+from telic.studies.folder import StudyFolder
+from telic.studies.registry import StudyStatus, read_registry, set_status
+from telic.studies.state import IMPORTED, WorkSource
+from telic.studies.study import Study
 
 
 class Retold(Record):
@@ -50,21 +49,21 @@ def retell(root: Path, tale: Tale) -> Retold:
     """
     actor = Actor(kind="engine", name=f"telic.{tale.source}")
     folder = StudyFolder(root.absolute(), tale.task_id, tale.study_id)
-    is_new = _require_own(Ledger(folder), tale)
+    is_new = _require_own(Study(folder), tale)
     create_study(root, tale.task_id, tale.study_id, actor, statement=tale.statement, kind=tale.kind)
-    ledger = Ledger(folder)
-    with ledger.locked():
-        before = ledger.head.seq if not is_new else 0
-        if source_of(ledger) is None:
+    study = Study(folder)
+    with study.locked():
+        before = study.ledger.head.seq if not is_new else 0
+        if study.source is None:
             facts = {"source": _source(root, tale).as_data()}
-            ledger.append(IMPORTED, None, facts, actor)
-        agree(ledger, tale, actor)
-        _pay(ledger, tale, actor)
-        writer = CandidateWriter(ledger, tale, actor)
+            study.append(IMPORTED, None, facts, actor)
+        agree(study, tale, actor)
+        _pay(study, tale, actor)
+        writer = CandidateWriter(study, tale, actor)
         for candidate in tale.candidates:
             writer.write(candidate)
-        _set_status(ledger, tale, actor)
-    state = ledger.state()
+        _set_status(study, tale, actor)
+    state = study.state
     return Retold(
         source=tale.name,
         study=folder.name,
@@ -72,7 +71,7 @@ def retell(root: Path, tale: Tale) -> Retold:
         status=state.study_status,
         ended=tale.ended,
         is_new=is_new,
-        events=ledger.head.seq - before,
+        events=study.ledger.head.seq - before,
         candidates=len(state.candidates),
         runs=len(state.runs),
         evidence=len(state.evidence),
@@ -81,16 +80,16 @@ def retell(root: Path, tale: Tale) -> Retold:
     )
 
 
-def _require_own(ledger: Ledger, tale: Tale) -> bool:
+def _require_own(study: Study, tale: Tale) -> bool:
     """Say whether the study is new; raises when its name belongs to another one."""
-    held = source_of(ledger)
+    held = study.source
     # A writer killed at its second step leaves a study that says nothing but that it exists.
-    if held is None and ledger.head.seq <= 1:
+    if held is None and study.ledger.head.seq <= 1:
         return True
     if held is None or (held.kind, held.name) != (tale.source, tale.name):
         raise StudyError(
             "E_NAME_TAKEN",
-            f"{ledger.folder.name} is another study, not the one of {tale.name}.",
+            f"{study.folder.name} is another study, not the one of {tale.name}.",
             hint="Tell of it in another folder with --root.",
         )
     return False
@@ -104,9 +103,9 @@ def _source(root: Path, tale: Tale) -> WorkSource:
     )
 
 
-def _pay(ledger: Ledger, tale: Tale, actor: Actor) -> None:
+def _pay(study: Study, tale: Tale, actor: Actor) -> None:
     """Charge the questions to models that are not in the ledger yet."""
-    paid = {each.subject for each in ledger.events() if each.type == "work_order.submitted"}
+    paid = {each.subject for each in study.events if each.type == "work_order.submitted"}
     for call in tale.calls:
         if call.key not in paid:
             facts: dict[str, Any] = {
@@ -115,14 +114,14 @@ def _pay(ledger: Ledger, tale: Tale, actor: Actor) -> None:
                 "usd": call.usd,
                 "tokens": call.tokens,
             }
-            ledger.append("work_order.submitted", call.key, facts, actor)
+            study.append("work_order.submitted", call.key, facts, actor)
 
 
-def _set_status(ledger: Ledger, tale: Tale, actor: Actor) -> None:
+def _set_status(study: Study, tale: Tale, actor: Actor) -> None:
     """Close the study of what has ended, open that of what goes on; a person's word stays."""
-    last = next((e for e in reversed(ledger.events()) if e.type == "study.status"), None)
+    last = next((e for e in reversed(study.events) if e.type == "study.status"), None)
     is_ours = last is None or last.actor == actor
-    now = ledger.state().study_status
+    now = study.state.study_status
     wanted: StudyStatus = now
     if tale.ended is not None:
         wanted = "closed"
@@ -131,8 +130,8 @@ def _set_status(ledger: Ledger, tale: Tale, actor: Actor) -> None:
     told = tale.ended or f"the {tale.source} goes on"
     ended_otherwise = last is not None and is_ours and last.data["reason"] != told
     if wanted != now or (wanted == "closed" and ended_otherwise):
-        ledger.append("study.status", None, {"status": wanted, "reason": told}, actor)
-    folder = ledger.folder
+        study.append("study.status", None, {"status": wanted, "reason": told}, actor)
+    folder = study.folder
     task = read_registry(folder.root).task(folder.task_id)
     entry = task.study(folder.study_id) if task else None
     if entry is not None and entry.status != wanted:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from telic.studies.documents.contract import RESOURCES, Amounts, Budget, Phase
-from telic.studies.errors import BudgetExceeded
 
 if TYPE_CHECKING:
     from telic.studies.state import BudgetState, StudyState
@@ -45,26 +44,35 @@ def shortfalls(
 ) -> list[str]:
     """Say which budgets a reservation would exceed, one sentence each; empty when it fits."""
     limits = state.budget_limits
-    found = _exceeding("the study", wanted, state.budget.left)
+    found = _sentences("the study", wanted, state.budget.left)
     if candidate is not None:
         used = state.spent_by_candidate.get(candidate, Amounts())
-        found += _exceeding(candidate, wanted, left_of(limits.per_candidate, used))
+        found += _sentences(candidate, wanted, left_of(limits.per_candidate, used))
     if phase is not None and phase in limits.per_phase:
         used = state.spent_by_phase.get(phase, Amounts())
-        found += _exceeding(f"phase {phase}", wanted, left_of(limits.per_phase[phase], used))
+        found += _sentences(f"phase {phase}", wanted, left_of(limits.per_phase[phase], used))
     return found
 
 
-def require(
-    state: StudyState, wanted: Amounts, candidate: str | None = None, phase: Phase | None = None
-) -> None:
-    """Raise BudgetExceeded E_BUDGET unless a reservation fits every budget."""
-    if found := shortfalls(state, wanted, candidate, phase):
-        raise BudgetExceeded(
-            "E_BUDGET",
-            " ".join(found),
-            hint="Plan less, or amend the contract's budget and have it approved.",
-        )
+def exceeding(wanted: Amounts, left: Amounts, slack: float = 0.0) -> list[tuple[str, float, float]]:
+    """Return the resources of which more is wanted than is left: name, need and rest."""
+    amounts = [(name, getattr(wanted, name), getattr(left, name)) for name in RESOURCES]
+    return [
+        (name, need, rest)
+        for name, need, rest in amounts
+        if need is not None and rest is not None and need > rest + slack
+    ]
+
+
+def left_by_others(state: StudyState, candidate: str) -> Amounts:
+    """Return the budget that others left: what a candidate used itself is part of its estimate."""
+    own = state.spent_by_candidate.get(candidate, Amounts())
+    used = add(state.budget.spent, state.budget.reserved)
+    by_others = {
+        name: max(0.0, (getattr(used, name) or 0.0) - (getattr(own, name) or 0.0))
+        for name in RESOURCES
+    }
+    return left_of(state.budget_limits, Amounts.model_validate(by_others))
 
 
 def exhausted(state: StudyState) -> list[str]:
@@ -144,13 +152,11 @@ def _sum(name: str, amounts: Iterable[Amounts]) -> float | None:
     return sum(known) if known else None
 
 
-def _exceeding(whose: str, wanted: Amounts, left: Amounts) -> list[str]:
-    found: list[str] = []
-    for name in RESOURCES:
-        need, rest = getattr(wanted, name), getattr(left, name)
-        if need is not None and rest is not None and need > rest:
-            found.append(f"{name}: {need:g} is wanted and {rest:g} is left for {whose}.")
-    return found
+def _sentences(whose: str, wanted: Amounts, left: Amounts) -> list[str]:
+    return [
+        f"{name}: {need:g} is wanted and {rest:g} is left for {whose}."
+        for name, need, rest in exceeding(wanted, left)
+    ]
 
 
 def _past_soft_share(limits: Budget, used: Amounts) -> list[str]:

@@ -1,15 +1,77 @@
-"""Whether the lines of a ledger are what was written, and where they stop being so."""
+"""The lines of a ledger: what they say, whether they are what was written, and their file."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import Field
 
 from telic.core.config import Record
-from telic.studies.canonical import NO_HASH, spelled
-from telic.studies.documents.ledger import LedgerEvent, LedgerHead
-from telic.studies.keys import SigningKey
+from telic.storage.disk import disk_errors, disk_full
+from telic.storage.files import write_bytes
+from telic.studies.canonical import NO_HASH, SigningKey, content_hash, spelled
+from telic.studies.documents.base import Actor, Part, Sha
+
+_GROUPS = {
+    "study": "created status imported",
+    "contract": "amended",
+    "approval": "granted rejected voided",
+    "candidate": "created revised validated demoted advanced completed debug withdrawn",
+    "gate": "evaluated",
+    "launch": "refused intent started aborted",
+    "run": "heartbeat_gap finished failed killed lost adopted retried",
+    "evidence": "added",
+    "monitor": "alert",
+    "decision": "proposed recorded",
+    "incumbent": "changed",
+    "queue": "planned step reordered",
+    "work_order": "issued submitted rejected accepted",
+    "ledger": "anchor recovered",
+    "event": "corrected",
+    "stop": "fired",
+    "note": "added",
+}
+EVENT_TYPES = frozenset(
+    f"{group}.{name}" for group, names in _GROUPS.items() for name in names.split()
+)
+
+
+class LedgerHead(Part):
+    """The last line of a ledger: its number and its hash."""
+
+    seq: int = Field(ge=0)
+    hash: Sha
+
+
+class LedgerEvent(Part):
+    """One line: `hash` covers everything else, `prev` is the hash of the line before."""
+
+    seq: int = Field(ge=1)
+    at: str
+    type: str
+    actor: Actor
+    study: str
+    """task/study"""
+    subject: str | None
+    """what it is about: a candidate, a run, an approval key, or nothing"""
+    data: dict[str, Any]
+    prev: Sha
+    hash: Sha
+
+    @property
+    def head(self) -> LedgerHead:
+        """What a ledger that ends here is known by."""
+        return LedgerHead(seq=self.seq, hash=self.hash)
+
+
+def line_hash(fields: dict[str, Any]) -> Sha:
+    """Return the hash of a line's fields; `hash` itself is left out."""
+    return content_hash({key: value for key, value in fields.items() if key != "hash"})
+
 
 _LARGEST_EXACT = 2**53 - 1
 _AFTER_HASH = b',"prev":"'
@@ -123,3 +185,80 @@ def _bad(head: LedgerHead, seq: int, why: str) -> Check:
 def _whole(text: str) -> int | float:
     value = int(text)
     return value if abs(value) <= _LARGEST_EXACT else float(text)
+
+
+LARGEST_LINE = 64 * 1024
+
+
+class Torn(NamedTuple):
+    """A last line that was not written to its end."""
+
+    seq: int
+    start: int
+
+
+def whole_lines(path: Path, start: int) -> list[bytes]:
+    """Return the lines from a place on; a last one without its newline is not there yet."""
+    try:
+        with path.open("rb") as file:
+            file.seek(start)
+            return [line + b"\n" for line in file.read().split(b"\n")[:-1]]
+    except FileNotFoundError:
+        return []
+
+
+def commit(path: Path, line: bytes) -> None:
+    """Append a line by one system call and make it survive a power cut."""
+    with disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            start = os.fstat(handle).st_size
+            if os.write(handle, line) < len(line):
+                os.ftruncate(handle, start)
+                raise disk_full(path)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def move_aside(path: Path, torn: Torn) -> dict[str, int | str]:
+    """Keep a torn last line in a file of its own, and shorten the ledger to what is whole."""
+    content = path.read_bytes()[torn.start :]
+    aside = path.with_name(f"ledger.torn-{torn.seq}")
+    write_bytes(aside, content)
+    os.truncate(path, torn.start)
+    return {"torn_seq": torn.seq, "bytes": len(content), "kept_in": aside.name}
+
+
+def torn_tail(path: Path) -> Torn | None:
+    """Return the last line of a ledger when a crash tore it: no newline, or not JSON."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(handle, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        start = max(0, size - 3 * LARGEST_LINE)
+        file.seek(start)
+        tail = file.read()
+    if not tail:
+        return None
+    ends = tail.endswith(b"\n")
+    last = tail.rfind(b"\n", 0, len(tail) - 1 if ends else None) + 1
+    if ends and _is_json(tail[last:]):
+        return None
+    before = tail[tail.rfind(b"\n", 0, max(0, last - 1)) + 1 : last]
+    return Torn(_seq(before) + 1, start + last)
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        decode(line)
+    except ValueError:
+        return False
+    return True
+
+
+def _seq(line: bytes) -> int:
+    return int(decode(line)["seq"]) if line and _is_json(line) else 0

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
 
 from telic.core.config import Record
 from telic.storage.files import write_text
+from telic.studies.approvals import required_approvals
+from telic.studies.canonical import content_hash, file_hash
+from telic.studies.chain import LedgerEvent
 from telic.studies.documents.base import Actor, Sha
-from telic.studies.documents.contract import Contract
-from telic.studies.documents.ledger import LedgerEvent
+from telic.studies.documents.contract import Contract, SeedRole
+from telic.studies.documents.files import merged, read_yaml, update_yaml
+from telic.studies.documents.metrics import Protocol
 from telic.studies.errors import GateRefused, InvalidDocument, StudyError
-from telic.studies.folder import StudyFolder
-from telic.studies.ledger import Ledger
-from telic.studies.state import StudyState
-from telic.studies.subjects import (
-    contract_hash,
-    current_protocol_hash,
-    metric_spec_hash,
-    required_approvals,
-)
-from telic.studies.yaml_files import merged, read_yaml, update_yaml
+
+if TYPE_CHECKING:
+    from telic.studies.study import Study
 
 _MOST_DIFFERENCES = 100
 
@@ -41,41 +40,57 @@ class ContractCheck(Record):
         return not self.problems and self.hash == self.agreed_hash
 
 
-def draft_contract(folder: StudyFolder, answers: dict[str, Any]) -> Contract:
+def contract_hash(contract: Contract) -> Sha:
+    """Return the hash of everything but the approvals, as it was written."""
+    written = contract.written_data()
+    written.pop("approvals", None)
+    return content_hash(written)
+
+
+def protocol_hash(protocol: Protocol, metric_spec_hash: Sha | None) -> Sha:
+    """Return the hash that decides which results may be compared."""
+    kept = protocol.as_data()
+    for name in ("schema", "command", "metric_spec_hash"):
+        kept.pop(name)
+    argv = None if protocol.command is None else protocol.command.argv
+    return content_hash({**kept, "argv": argv, "metric_spec_hash": metric_spec_hash})
+
+
+def draft_contract(study: Study, answers: dict[str, Any]) -> Contract:
     """Write answers (dotted place to value) into contract.yaml; a bad one leaves it as it was."""
-    held = read_yaml(folder.contract)
+    path = study.folder.contract
     changes: dict[str, Any] = {}
     for place, value in answers.items():
         section = changes
-        *path, last = place.split(".", 2) if place.startswith("scope.params.") else place.split(".")
-        for name in path:
+        *names, last = place.split(".", 2 if place.startswith("scope.params.") else -1)
+        for name in names:
             section = section.setdefault(name, {})
         section[last] = value
-    draft = Contract.parse(merged(held, changes), str(folder.contract))
+    draft = Contract.parse(merged(read_yaml(path), changes), str(path))
     if changes:
-        update_yaml(folder.contract, changes)
+        update_yaml(path, changes)
+        study.refresh()
     return draft
 
 
-def check_contract(folder: StudyFolder) -> ContractCheck:
+def check_contract(study: Study) -> ContractCheck:
     """Say what is wrong with the contract on disk and what is still to be asked."""
-    contract = folder.read_contract()
-    state = Ledger(folder).state()
-    problems = [*_mismatches(folder, contract), *_overlaps(contract)]
-    if state.contract_hash is None:
+    contract, agreed = study.contract, study.state.contract_hash
+    problems = [*_mismatches(study), *_overlaps(contract)]
+    if agreed is None:
         problems.append("No version is agreed on yet: record this one with contract amend.")
-    elif contract_hash(contract) != state.contract_hash:
+    elif study.contract_hash != agreed:
         problems.append("It was edited after it was agreed on: record it with contract amend.")
     return ContractCheck(
         version=contract.version,
-        hash=contract_hash(contract),
-        agreed_hash=state.contract_hash,
+        hash=study.contract_hash,
+        agreed_hash=agreed,
         problems=tuple(problems),
-        questions=tuple(_questions(folder, contract)),
+        questions=tuple(_questions(study)),
     )
 
 
-def amend(folder: StudyFolder, actor: Actor, reason: str) -> LedgerEvent:
+def amend(study: Study, actor: Actor, reason: str) -> LedgerEvent:
     """Agree on contract.yaml as it is now: a new version, with what changed and why.
 
     The first version and changes before any approval may come from an agent; later ones need a
@@ -83,37 +98,36 @@ def amend(folder: StudyFolder, actor: Actor, reason: str) -> LedgerEvent:
     """
     if not reason:
         raise StudyError("E_REASON", "An amendment needs a reason.", hint="Add --reason TEXT.")
-    ledger = Ledger(folder)
-    with ledger.locked():
-        state = ledger.state()
+    folder = study.folder
+    with study.locked():
+        state = study.state
         if state.contract_version is not None and state.approvals and actor.kind != "human":
             raise GateRefused(
                 "E_HUMAN_ONLY",
                 f"{actor.label} may not amend a contract that a person has approved parts of.",
                 hint="Ask the person to run contract amend in a terminal.",
             )
-        fill = _file_hashes(folder)
-        contract = _filled(folder.read_contract(), fill, state.contract_version or 1)
+        fill = _file_hashes(study)
+        contract = _filled(study.contract, fill, state.contract_version or 1)
         if problems := _overlaps(contract):
             raise InvalidDocument("E_CONTRACT", " ".join(problems))
         if contract_hash(contract) == state.contract_hash:
             raise StudyError("E_UNCHANGED", "The contract is the agreed one already.")
-        before = _agreed(folder, state)
+        before = _agreed(study)
         update_yaml(folder.contract, {**fill, "version": (state.contract_version or 0) + 1})
         contract = folder.read_contract()
         write_text(folder.contract_version(contract.version), folder.contract.read_text())
-        return ledger.append("contract.amended", None, _facts(contract, before, reason), actor)
+        return study.append("contract.amended", None, _facts(contract, before, reason), actor)
 
 
-def _file_hashes(folder: StudyFolder) -> dict[str, dict[str, Sha]]:
+def _file_hashes(study: Study) -> dict[str, dict[str, Sha]]:
     """Return the hashes that the contract should name, of the files that exist."""
-    spec, protocol = metric_spec_hash(folder), current_protocol_hash(folder)
-    found: dict[str, dict[str, Sha]] = {}
-    if spec is not None:
-        found["metrics"] = {"spec_hash": spec}
-    if protocol is not None:
-        found["evaluation"] = {"protocol_hash": protocol}
-    return found
+    hashes: dict[str, dict[str, Sha]] = {}
+    if study.metric_spec_hash is not None:
+        hashes["metrics"] = {"spec_hash": study.metric_spec_hash}
+    if study.protocol_hash is not None:
+        hashes["evaluation"] = {"protocol_hash": study.protocol_hash}
+    return hashes
 
 
 def _filled(contract: Contract, fill: dict[str, dict[str, Sha]], version: int) -> Contract:
@@ -141,58 +155,50 @@ def _facts(contract: Contract, before: dict[str, Any] | None, reason: str) -> di
 def differences(before: Any, after: Any, place: str = "") -> dict[str, list[Any]]:
     """Return what differs, as dotted place to [before, after]; at most a hundred places."""
     if isinstance(before, dict) and isinstance(after, dict):
-        found: dict[str, list[Any]] = {}
+        changed: dict[str, list[Any]] = {}
         for key in dict.fromkeys([*before, *after]):
             if key != "approvals" or place:
                 inner = f"{place}.{key}" if place else str(key)
-                found |= differences(before.get(key), after.get(key), inner)
-        return dict(list(found.items())[:_MOST_DIFFERENCES])
+                changed |= differences(before.get(key), after.get(key), inner)
+        return dict(list(changed.items())[:_MOST_DIFFERENCES])
     return {} if before == after else {place: [before, after]}
 
 
-def _agreed(folder: StudyFolder, state: StudyState) -> dict[str, Any] | None:
-    if state.contract_version is None:
+def _agreed(study: Study) -> dict[str, Any] | None:
+    version = study.state.contract_version
+    if version is None:
         return None
-    path = folder.contract_version(state.contract_version)
+    path = study.folder.contract_version(version)
     return read_yaml(path) if path.is_file() else {}
 
 
-def _mismatches(folder: StudyFolder, contract: Contract) -> list[str]:
-    found: list[str] = []
-    pairs = (
-        ("metrics.spec_hash", contract.metrics.spec_hash, metric_spec_hash(folder)),
-        (
-            "evaluation.protocol_hash",
-            contract.evaluation.protocol_hash,
-            current_protocol_hash(folder),
-        ),
-    )
-    for name, agreed, now in pairs:
+def _mismatches(study: Study) -> list[str]:
+    contract, problems = study.contract, list[str]()
+    for name, agreed, now in (
+        ("metrics.spec_hash", contract.metrics.spec_hash, study.metric_spec_hash),
+        ("evaluation.protocol_hash", contract.evaluation.protocol_hash, study.protocol_hash),
+    ):
         if now is None:
-            found.append(f"{name}: the file it stands for does not exist yet.")
+            problems.append(f"{name}: the file it stands for does not exist yet.")
         elif agreed is not None and agreed != now:
-            found.append(f"{name}: the file has changed since the contract was agreed on.")
-    if contract.task.task_id != folder.task_id:
-        found.append(f"task.task_id is {contract.task.task_id}, the folder's is {folder.task_id}.")
-    return found
+            problems.append(f"{name}: the file has changed since the contract was agreed on.")
+    here, named = study.folder.task_id, contract.task.task_id
+    if named != here:
+        problems.append(f"task.task_id is {named}, the folder's is {here}.")
+    return problems
 
 
 def _overlaps(contract: Contract) -> list[str]:
-    pools = {
-        "selection": contract.seeds.pool("selection"),
-        "promotion": contract.seeds.pool("promotion"),
-        "validation": contract.seeds.pool("validation"),
-    }
-    names = list(pools)
+    roles: tuple[SeedRole, ...] = ("selection", "promotion", "validation")
     return [
-        f"seeds: {one} and {two} share {min(pools[one] & pools[two])}; pools must be disjoint."
-        for place, one in enumerate(names)
-        for two in names[place + 1 :]
-        if pools[one] & pools[two]
+        f"seeds: {one} and {two} share {min(shared)}; pools must be disjoint."
+        for one, two in combinations(roles, 2)
+        if (shared := contract.seeds.pool(one) & contract.seeds.pool(two))
     ]
 
 
-def _questions(folder: StudyFolder, contract: Contract) -> list[str]:
+def _questions(study: Study) -> list[str]:
+    folder, contract = study.folder, study.contract
     asked: list[str] = []
     if not contract.task.success_definition:
         asked.append("When has the robot done the task? (task.success_definition)")
@@ -207,3 +213,43 @@ def _questions(folder: StudyFolder, contract: Contract) -> list[str]:
     if not contract.baseline.seeds:
         asked.append("With which seeds is the baseline measured? (baseline.seeds)")
     return asked
+
+
+# ---------------------------------------------------------------------------- evaluator files
+
+
+def hash_evaluator(study: Study, files: Sequence[str] = ()) -> dict[str, Sha]:
+    """Write the hashes of evaluator files into eval_protocol.yaml and return all it names.
+
+    Without files it is those that the protocol names already, or else those that the adapter says
+    evaluate. The contract has to be amended after that: the protocol is another one now.
+    """
+    names = list(files) or list(study.protocol.evaluator_files) or _of_adapter(study)
+    if not names:
+        raise StudyError(
+            "E_NO_FILE",
+            "Neither the protocol nor the adapter names a file that evaluates.",
+            hint="Name them: telic study contract evaluator PATH ...",
+        )
+    hashes = {name: _evaluator_hash(study, name) for name in names}
+    update_yaml(study.folder.protocol, {"evaluator_files": hashes})
+    return study.refresh().protocol.evaluator_files
+
+
+def _of_adapter(study: Study) -> list[str]:
+    if not study.folder.adapter.is_file():
+        return []
+    paths = [
+        path.relative_to(study.root).as_posix()
+        for pattern in study.adapter.files.evaluator.globs
+        for path in sorted(study.root.glob(pattern))
+        if path.is_file()
+    ]
+    return list(dict.fromkeys(paths))
+
+
+def _evaluator_hash(study: Study, name: str) -> Sha:
+    path = study.root / name
+    if not path.resolve().is_relative_to(study.root.resolve()) or not path.is_file():
+        raise StudyError("E_NO_FILE", f"{name} is not a file of the repository {study.root}.")
+    return file_hash(path)

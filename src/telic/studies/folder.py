@@ -8,12 +8,9 @@ from pathlib import Path
 from telic.errors import UnknownName
 from telic.studies.documents.adapter import Adapter
 from telic.studies.documents.contract import Contract
+from telic.studies.documents.files import read_document
 from telic.studies.documents.metrics import MetricSpec, Protocol
-from telic.studies.documents.registry import Registry
-from telic.studies.errors import StudyError
-from telic.studies.yaml_files import read_document
-
-STATE_FOLDER = ".telic"
+from telic.studies.registry import STATE_FOLDER, read_registry
 
 
 class _Inside:
@@ -161,20 +158,3 @@ class StudyFolder:
     def read_protocol(self) -> Protocol:
         """Return how results are measured."""
         return read_document(self.protocol, Protocol)
-
-
-def registry_file(root: Path) -> Path:
-    """Return where a repository's registry is."""
-    return root.absolute() / STATE_FOLDER / "registry.yaml"
-
-
-def read_registry(root: Path) -> Registry:
-    """Return the registry of a repository; raises StudyError E_NO_STUDY when there is none."""
-    path = registry_file(root)
-    if not path.is_file():
-        raise StudyError(
-            "E_NO_STUDY",
-            f"{root} has no studies.",
-            hint="Make one with: telic study init --task NAME --study NAME",
-        )
-    return read_document(path, Registry)

@@ -9,10 +9,10 @@ import sys
 from dataclasses import dataclass
 from typing import TextIO
 
-from telic.studies.clock import utc_now
 from telic.studies.documents.base import Actor, ActorKind
 from telic.studies.documents.contract import ApprovalMethod
 from telic.studies.errors import GateRefused, StudyError
+from telic.studies.names import utc_now
 
 _LETTERS = "abcdefghjkmnpqrstuvwxyz"
 _CODE_LENGTH = 4

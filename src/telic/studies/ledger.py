@@ -7,31 +7,38 @@ process killed before the append changed nothing; after it, the projections are 
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from telic.errors import TelicError
-from telic.studies.canonical import canonical
-from telic.studies.chain import BadLine, Check, anchored, check_chain, check_line
-from telic.studies.clock import moment, utc_now
-from telic.studies.documents.base import SYSTEM, Actor, Sha
-from telic.studies.documents.ledger import EVENT_TYPES, LedgerEvent, LedgerHead, line_hash
-from telic.studies.errors import BrokenIntegrity, LockTimeout, StudyError
-from telic.studies.folder import StudyFolder
-from telic.studies.keys import existing_key, signing_key
-from telic.studies.ledger_file import (
+from telic.studies import git_read
+from telic.studies.canonical import canonical, existing_key, signing_key
+from telic.studies.chain import (
+    EVENT_TYPES,
     LARGEST_LINE,
+    BadLine,
+    Check,
+    LedgerEvent,
+    LedgerHead,
+    anchored,
+    check_chain,
+    check_line,
     commit,
+    line_hash,
     move_aside,
     torn_tail,
     whole_lines,
 )
-from telic.studies.locking import PATIENCE_S, study_lock
-from telic.studies.projections import committed_head, save
+from telic.studies.documents.base import SYSTEM, Actor, Sha
+from telic.studies.errors import BrokenIntegrity, LockTimeout, StudyError
+from telic.studies.folder import StudyFolder
+from telic.studies.lock import PATIENCE_S, study_lock
+from telic.studies.names import moment, utc_now
 from telic.studies.projector import Projector
-from telic.studies.state import StudyState
+from telic.studies.state import StudyState, committed_head, save
 
 ANCHOR_EVERY = 50
 _RETRIES = 5
@@ -245,3 +252,47 @@ def _broken(seq: int, why: str) -> BrokenIntegrity:
         f"The ledger is not what was written: line {seq} is bad, {why}.",
         hint="Launches and decisions are blocked. Restore the file from version control.",
     )
+
+
+def note_head(ledger: Ledger) -> str:
+    """Add the head of the ledger to the note of the checked-out commit; returns the commit.
+
+    Only the note is written (refs/notes/telic); pushing it is left to people.
+    """
+    root = ledger.folder.root
+    ledger.require_intact()
+    commit = git_read.head_commit(root) if git_read.is_repository(root) else None
+    if commit is None:
+        raise StudyError(
+            "E_NO_COMMIT", f"{root} has no commit that a note could hang on.", hint="Commit first."
+        )
+    text = canonical(anchored(ledger.folder.name, ledger.head)).decode()
+    git_read.add_note(root, commit, text)
+    return commit
+
+
+def require_noted(ledger: Ledger) -> int:
+    """Return how many heads of this ledger git notes name; raises when one is not in it."""
+    hashes = {event.seq: event.hash for event in ledger.events()}
+    found = noted_heads(ledger)
+    for head in found:
+        if hashes.get(head.seq) != head.hash:
+            raise BrokenIntegrity(
+                "E_LEDGER_BROKEN",
+                f"A git note knows another line {head.seq} of the ledger: it was rewritten.",
+                hint="Compare with: git log --notes=telic",
+            )
+    return len(found)
+
+
+def noted_heads(ledger: Ledger) -> list[LedgerHead]:
+    """Return the heads of this ledger that git notes name; none outside of git."""
+    root = ledger.folder.root
+    if not git_read.is_repository(root):
+        return []
+    lines = [line for text in git_read.notes(root) for line in text.splitlines() if line.strip()]
+    return [
+        LedgerHead(seq=found["seq"], hash=found["hash"])
+        for line in lines
+        if (found := json.loads(line)).get("study") == ledger.folder.name
+    ]

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from telic.studies.chain import LedgerEvent
 from telic.studies.documents.base import Actor
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.documents.contract import PHASES
-from telic.studies.documents.ledger import LedgerEvent
 from telic.studies.documents.runs import RunStatus
 from telic.studies.errors import GateRefused, StudyError
-from telic.studies.folder import StudyFolder
-from telic.studies.ledger import Ledger
 from telic.studies.state import CandidateState, StudyState
+
+if TYPE_CHECKING:
+    from telic.studies.study import Study
 
 S = CandidateStatus
 _MAKERS = frozenset({"agent", "human", "engine"})
@@ -186,24 +187,21 @@ TRANSITIONS: dict[tuple[CandidateStatus, CandidateStatus], Rule] = {
 }
 
 
-def create(
-    study: StudyFolder, candidate_id: str, actor: Actor, data: dict[str, Any]
-) -> LedgerEvent:
+def create(study: Study, candidate_id: str, actor: Actor, data: dict[str, Any]) -> LedgerEvent:
     """Enter a new candidate as a draft; an id is never used twice."""
-    ledger = Ledger(study)
-    with ledger.locked():
-        state = ledger.state()
+    with study.locked():
+        state = study.state
         if actor.kind not in _MAKERS:
             raise _refused(candidate_id, "(new)", S.DRAFT, f"{actor.kind} may not do that")
         if candidate_id in state.candidates:
             raise _refused(candidate_id, "(new)", S.DRAFT, "the id was used before")
         if state.study_status != "open":
             raise _refused(candidate_id, "(new)", S.DRAFT, f"the study is {state.study_status}")
-        return ledger.append("candidate.created", candidate_id, {**data, "to": S.DRAFT}, actor)
+        return study.append("candidate.created", candidate_id, {**data, "to": S.DRAFT}, actor)
 
 
 def transition(
-    study: StudyFolder,
+    study: Study,
     candidate_id: str,
     to: CandidateStatus | str,
     actor: Actor,
@@ -218,16 +216,15 @@ def transition(
     debug after an audit: audit_verdict; revised: revision; reverted: incumbent.
     """
     to, brought = CandidateStatus(to), dict(data or {})
-    ledger = Ledger(study)
-    with ledger.locked():
-        state = ledger.state()
+    with study.locked():
+        state = study.state
         held = state.candidates.get(candidate_id)
         if held is None:
             raise StudyError("E_NO_CANDIDATE", f"{study.name} has no candidate {candidate_id}.")
         step = Step(state, candidate_id, held, actor, reason, brought)
         rule = _allowed(step, to)
         facts = {**brought, "from": held.status, "to": to, "reason": reason}
-        return ledger.append(rule.event, candidate_id, facts, actor)
+        return study.append(rule.event, candidate_id, facts, actor)
 
 
 def why_not(step: Step, to: CandidateStatus) -> str | None:

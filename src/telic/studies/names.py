@@ -1,11 +1,11 @@
-"""Names of things in a study: slugs that people choose, ids that we give and never give again."""
+"""How names and moments are written: slugs, ids that are never given again, UTC times."""
 
 from __future__ import annotations
 
 import re
 import secrets
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 
 from telic.studies.errors import StudyError
 
@@ -54,3 +54,19 @@ def run_id(at: datetime) -> str:
 def next_number(used: Iterable[str]) -> int:
     """Return the number after the highest of numbered ids (candidates or decisions)."""
     return max((int(found[1]) for each in used if (found := _NUMBERED.match(each))), default=0) + 1
+
+
+def utc_now() -> str:
+    """Return the present moment, e.g. 2026-08-01T09:00:00.123Z."""
+    return written(datetime.now(UTC))
+
+
+def written(moment: datetime) -> str:
+    """Write a moment as records do."""
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def moment(text: str) -> datetime:
+    """Read a written moment; one without a zone is UTC."""
+    found = datetime.fromisoformat(text)
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -1,13 +1,14 @@
-"""Read a unified diff: which files it touches, how many lines it changes.
+"""Read a unified diff: which files it touches, how many lines it changes; match paths to patterns.
 
-Read by hunk lengths, so that a removed line that looks like a file header is not taken for one, and
-both names of a rename count as touched.
+A diff is read by hunk lengths, so that a removed line that looks like a file header is not taken
+for one, and both names of a rename count as touched.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 _HUNK = re.compile(r"^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
@@ -98,3 +99,32 @@ def _without_prefix(name: str) -> str:
 
 def _odd(name: str) -> bool:
     return name.startswith(("/", '"')) or ".." in name.split("/") or "\0" in name
+
+
+def first_match(path: str, patterns: Iterable[str]) -> str | None:
+    """Return the first pattern that matches the path, or None.
+
+    `**` stands for any number of folders, none included; `*` and `?` stay within one name. A
+    pattern whose last part is a plain folder name matches everything in that folder.
+    """
+    return next((pattern for pattern in patterns if _compiled(pattern).fullmatch(path)), None)
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    parts = pattern.strip("/").split("/")
+    out = ""
+    for index, part in enumerate(parts):
+        is_last = index == len(parts) - 1
+        if part == "**":
+            out += ".*" if is_last else "(?:[^/]+/)*"
+        else:
+            out += _one_name(part) + ("" if is_last else "/")
+    if not set(parts[-1]) & {"*", "?"}:
+        out += "(?:/.*)?"
+    return re.compile(out, re.DOTALL)
+
+
+def _one_name(part: str) -> str:
+    wild = {"*": "[^/]*", "?": "[^/]"}
+    return "".join(wild.get(letter, re.escape(letter)) for letter in part)

@@ -6,21 +6,21 @@ became of it is read off the runs, so that the queue cannot disagree with what h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from telic.studies.clock import moment
+from telic.studies.chain import LedgerEvent
 from telic.studies.documents.base import Part
 from telic.studies.documents.candidate import CandidateStatus
-from telic.studies.documents.contract import PHASES
-from telic.studies.documents.ledger import LedgerEvent
+from telic.studies.documents.contract import PHASES, Phase
 from telic.studies.documents.runs import Job, JobStatus, QueueManifest, QueuePolicy, RunStatus, Slot
+from telic.studies.names import moment
 from telic.studies.state import RunState, StudyState
 
 MOST_ATTEMPTS = 3
-_OVER: tuple[JobStatus, ...] = ("done", "failed", "cancelled")
+JOB_OVER: tuple[JobStatus, ...] = ("done", "failed", "cancelled")
 _BUSY: tuple[JobStatus, ...] = ("leased", "running")
-_CONTROL_PHASES = ("promotion", "incumbent_validation")
+CONTROL_PHASES = ("promotion", "incumbent_validation")
 
 
 class ReadyJob(Part):
@@ -100,17 +100,12 @@ def _settled(job: Job, state: StudyState, revisions: dict[str, int]) -> Job:
         name, status, reason = done, "done", None
     elif last.is_live or last.status == RunStatus.PLANNED:
         status, reason = "running", None
-    elif _may_retry(last) and len(tries) < MOST_ATTEMPTS:
+    elif last.may_be_retried and len(tries) < MOST_ATTEMPTS:
         status, reason = "waiting", f"{name} was {_ending(last)}; the seed is tried again"
     else:
         status, reason = "failed", f"{name} was {_ending(last)}"
     changes = {"status": status, "run_id": name, "attempts": len(tries), "reason": reason}
     return job.model_copy(update=changes)
-
-
-def _may_retry(run: RunState) -> bool:
-    """Return whether the end of a run says nothing about the candidate."""
-    return run.status == RunStatus.LOST or run.killed_by == "preempted"
 
 
 def _ending(run: RunState) -> str:
@@ -127,7 +122,7 @@ def step(manifest: QueueManifest, state: StudyState, now: str) -> QueueStep:
     gpus = _free_gpus(manifest.policy, busy, state)
     ready, waiting = list[ReadyJob](), list[WaitingJob]()
     for job in _ordered(manifest):
-        if job.status in _OVER or is_busy(job, now):
+        if job.status in JOB_OVER or is_busy(job, now):
             continue
         why = _why_blocked(job, manifest.jobs, state)
         if why is None and not places:
@@ -184,9 +179,9 @@ def _why_candidate_waits(job: Job, state: StudyState) -> str | None:
     if candidate is None:
         return f"there is no candidate {job.candidate}"
     if candidate.status == CandidateStatus.ACCEPTED:
-        if job.phase in _CONTROL_PHASES:
+        if job.phase in CONTROL_PHASES:
             return None
-        return f"an accepted candidate only runs in {' or '.join(_CONTROL_PHASES)}"
+        return f"an accepted candidate only runs in {' or '.join(CONTROL_PHASES)}"
     if candidate.status not in (CandidateStatus.VALIDATED, CandidateStatus.LAUNCHED):
         return f"{job.candidate} is {candidate.status}"
     if candidate.phase != job.phase:
@@ -212,25 +207,18 @@ def _take(gpus: list[int], slot: Slot) -> int | None:
 
 
 def planned_jobs(
-    candidate_id: str,
+    candidate: str,
     revision: int,
-    seeds: dict[Any, Sequence[int]],
+    seeds: Mapping[Phase, Sequence[int]],
     priority: int = 0,
     slot: Slot | None = None,
 ) -> tuple[Job, ...]:
     """Return the jobs of a candidate's phases; each phase waits for all of the one before."""
     jobs, before = list[Job](), tuple[str, ...]()
+    common = {"priority": priority, "slot": slot or Slot()}
     for phase in PHASES:
         wave = [
-            Job(
-                job_id=job_id(candidate_id, revision, phase, seed),
-                candidate=candidate_id,
-                phase=phase,
-                seed=seed,
-                depends_on=before,
-                priority=priority,
-                slot=slot or Slot(),
-            )
+            job_of(candidate, revision, phase, seed, depends_on=before, **common)
             for seed in seeds.get(phase, ())
         ]
         jobs += wave
@@ -238,6 +226,7 @@ def planned_jobs(
     return tuple(jobs)
 
 
-def job_id(candidate_id: str, revision: int, phase: str, seed: int) -> str:
-    """Return e.g. c-0007-smoother/2/promotion/101: the same job has the same name."""
-    return f"{candidate_id}/{revision}/{phase}/{seed}"
+def job_of(candidate: str, revision: int, phase: Phase, seed: int, **facts: Any) -> Job:
+    """Return a job; the same job has the same name, e.g. c-0007-smoother/2/promotion/101."""
+    name = f"{candidate}/{revision}/{phase}/{seed}"
+    return Job(job_id=name, candidate=candidate, phase=phase, seed=seed, **facts)

@@ -5,19 +5,98 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
 
 from telic.errors import UnknownName
-from telic.studies.documents.registry import (
-    Active,
-    Project,
-    Registry,
-    StudyEntry,
-    StudyStatus,
-    TaskEntry,
-)
-from telic.studies.folder import STATE_FOLDER, StudyFolder, read_registry, registry_file
-from telic.studies.locking import study_lock
-from telic.studies.yaml_files import write_yaml
+from telic.studies.documents.base import Document, Part
+from telic.studies.documents.files import read_document, write_yaml
+from telic.studies.errors import StudyError
+from telic.studies.lock import study_lock
+from telic.studies.names import SLUG
+
+if TYPE_CHECKING:
+    from telic.studies.folder import StudyFolder
+
+STATE_FOLDER = ".telic"
+StudyStatus = Literal["open", "paused", "closed"]
+StudyKind = Literal["external", "reward_loop", "policy_search", "tracking", "generic"]
+
+
+class Project(Part):
+    """The repository."""
+
+    name: str
+    vcs: Literal["git", "none"] = "none"
+
+
+class Tool(Part):
+    """What may work on it."""
+
+    min_version: str | None = None
+
+
+class StudyEntry(Part):
+    """A study as the index knows it."""
+
+    study_id: str = Field(pattern=SLUG)
+    status: StudyStatus = "open"
+    kind: StudyKind = "external"
+    created_at: str
+
+
+class TaskEntry(Part):
+    """A task as the index knows it; card and adapter are paths inside the state folder."""
+
+    task_id: str = Field(pattern=SLUG)
+    title: str
+    card: str
+    adapter: str
+    studies: tuple[StudyEntry, ...] = ()
+
+    def study(self, study_id: str) -> StudyEntry | None:
+        """Return the study of that name."""
+        return next((each for each in self.studies if each.study_id == study_id), None)
+
+
+class Active(Part):
+    """The pair every command uses unless told otherwise."""
+
+    task_id: str = Field(pattern=SLUG)
+    study_id: str = Field(pattern=SLUG)
+
+
+class Registry(Document):
+    """registry.yaml: an index; the truth is in the folders."""
+
+    schema_id: str = Field(default="telic.registry/1", alias="schema")
+    project: Project
+    layout: Literal["scoped", "legacy_flat"] = "scoped"
+    tool: Tool | None = None
+    active: Active
+    tasks: tuple[TaskEntry, ...]
+
+    def task(self, task_id: str) -> TaskEntry | None:
+        """Return the task of that name."""
+        return next((each for each in self.tasks if each.task_id == task_id), None)
+
+
+def registry_file(root: Path) -> Path:
+    """Return where a repository's registry is."""
+    return root.absolute() / STATE_FOLDER / "registry.yaml"
+
+
+def read_registry(root: Path) -> Registry:
+    """Return the registry of a repository; raises StudyError E_NO_STUDY when there is none."""
+    path = registry_file(root)
+    if not path.is_file():
+        raise StudyError(
+            "E_NO_STUDY",
+            f"{root} has no studies.",
+            hint="Make one with: telic study init --task NAME --study NAME",
+        )
+    return read_document(path, Registry)
 
 
 def add_study(folder: StudyFolder, entry: StudyEntry, title: str) -> Registry:

@@ -21,12 +21,14 @@ Which data the replay reads, by event type (everything else in `data` is kept bu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
 from typing import Any
 
 from pydantic import Field
 
+from telic.storage.files import write_json
 from telic.studies.canonical import NO_HASH
+from telic.studies.chain import LedgerHead
 from telic.studies.documents.base import Document, Part, Sha
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.documents.contract import (
@@ -39,10 +41,12 @@ from telic.studies.documents.contract import (
     Phase,
     StopRule,
 )
-from telic.studies.documents.ledger import LedgerEvent, LedgerHead
-from telic.studies.documents.registry import StudyStatus
 from telic.studies.documents.runs import LIVE_RUNS, RunStatus
+from telic.studies.folder import StudyFolder
+from telic.studies.registry import StudyStatus
 
+IMPORTED = "study.imported"
+"""the event by which a study takes over work that was done elsewhere"""
 EMPTY = LedgerHead(seq=0, hash=NO_HASH)
 
 
@@ -93,6 +97,11 @@ class RunState(Part):
         """Starting or running."""
         return self.status in LIVE_RUNS
 
+    @property
+    def may_be_retried(self) -> bool:
+        """Its end says nothing about the candidate."""
+        return self.status == RunStatus.LOST or self.killed_by == "preempted"
+
 
 class EvidenceState(Part):
     """A piece of evidence as the ledger knows it."""
@@ -134,6 +143,16 @@ class FiredStop(Part):
     rule: str
     why: str = ""
     at: str
+
+
+class WorkSource(Part):
+    """The session, search or the like that a study tells of."""
+
+    kind: str
+    name: str
+    path: str
+    continues_with: str
+    """what is typed to have its next runs made"""
 
 
 class BudgetState(Part):
@@ -195,11 +214,38 @@ class StudyState(Document):
         }
 
 
-def replay(events: Iterable[LedgerEvent], study: str = "") -> StudyState:
-    """Return the state that a list of events comes to."""
-    from telic.studies.projector import Projector
+_KEPT = ("status", "phase")
 
-    projector = Projector(study)
-    for event in events:
-        projector.apply(event)
-    return projector.state()
+
+def committed_head(folder: StudyFolder) -> LedgerHead | None:
+    """Return the last event that state.json has seen; None when it has none to tell."""
+    try:
+        return LedgerHead.model_validate(json.loads(folder.state.read_bytes())["ledger_head"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+
+
+def save(folder: StudyFolder, state: StudyState) -> None:
+    """Write state.json, and into candidates' files the status that the ledger gives them."""
+    write_json(folder.state, state.as_data())
+    for name, candidate in state.candidates.items():
+        _save_status(folder, name, candidate)
+
+
+def save_next(folder: StudyFolder, state: StudyState, action: dict[str, Any]) -> None:
+    """Write what to do next into state.json, if nothing happened since; the next event clears it.
+
+    Whoever calls holds the study's lock.
+    """
+    if committed_head(folder) == state.ledger_head:
+        write_json(folder.state, state.model_copy(update={"next_action": action}).as_data())
+
+
+def _save_status(folder: StudyFolder, name: str, candidate: CandidateState) -> None:
+    path = folder.candidate_file(name)
+    if not path.is_file():
+        return
+    data = json.loads(path.read_bytes())
+    now = {key: candidate.as_data()[key] for key in _KEPT}
+    if any(data.get(key) != value for key, value in now.items()):
+        write_json(path, {**data, **now})

@@ -14,24 +14,28 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from telic.storage.files import read_record
-from telic.studies import approvals, git_read, subjects
+from telic.errors import UnknownName
+from telic.storage.files import read_json, read_record
+from telic.studies import approvals, git_read
 from telic.studies.approvals import Standing
-from telic.studies.candidate_files import current_candidate, known
+from telic.studies.candidates import read_candidate, revision_folder, show_revision
+from telic.studies.canonical import content_hash
+from telic.studies.chain import LedgerEvent
+from telic.studies.contract import contract_hash, protocol_hash
 from telic.studies.documents.adapter import Adapter
 from telic.studies.documents.base import Actor, Sha
 from telic.studies.documents.candidate import Candidate
 from telic.studies.documents.contract import ApprovalKey, Contract, Phase
-from telic.studies.documents.ledger import LedgerEvent
+from telic.studies.documents.files import read_yaml
 from telic.studies.documents.metrics import MetricSpec, Protocol
-from telic.studies.documents.registry import Registry
 from telic.studies.documents.runs import Evidence, EvidenceKind, QueueManifest
 from telic.studies.evidence.claims import Audit
 from telic.studies.evidence.store import altered, read_evidence
-from telic.studies.folder import StudyFolder, read_registry
+from telic.studies.folder import StudyFolder
 from telic.studies.ledger import Ledger
 from telic.studies.queue import manifest_of, run_revisions
-from telic.studies.state import CandidateState, Incumbent, StudyState
+from telic.studies.registry import Registry, read_registry
+from telic.studies.state import IMPORTED, CandidateState, Incumbent, StudyState, WorkSource
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -64,6 +68,7 @@ class Study:
         self.ledger = ledger or Ledger(folder)
         self._facts: dict[Any, Any] = {}
         self._written = self.ledger.written
+        self._is_pinned = False
 
     @classmethod
     def find(cls, root: Path, task: str | None = None, study: str | None = None) -> Study:
@@ -87,9 +92,15 @@ class Study:
         self._facts = {}
         return self
 
+    def pinned(self) -> Study:
+        """Return a view that keeps its snapshot, so that what was checked is what is used."""
+        view = Study(self.folder, self.ledger)
+        view._is_pinned = True
+        return view
+
     def facts(self) -> dict[Any, Any]:
         """Return what is known of the snapshot; empty after an event was appended."""
-        if self._written != self.ledger.written:
+        if self._written != self.ledger.written and not self._is_pinned:
             self._written = self.ledger.written
             self._facts = {}
         return self._facts
@@ -138,6 +149,15 @@ class Study:
 
     @property
     @fact
+    def source(self) -> WorkSource | None:
+        """What a study tells of; None for one whose experiments are made here."""
+        for event in self.events:
+            if event.type == IMPORTED and "source" in event.data:
+                return WorkSource.model_validate(event.data["source"])
+        return None
+
+    @property
+    @fact
     def run_revisions(self) -> dict[str, int]:
         """Which revision of its candidate each run was started for."""
         return run_revisions(self.events)
@@ -178,25 +198,42 @@ class Study:
     @fact
     def contract_hash(self) -> Sha:
         """The hash of the contract on disk, without its approvals."""
-        return subjects.contract_hash(self.contract)
+        return contract_hash(self.contract)
 
     @property
     @fact
     def metric_spec_hash(self) -> Sha | None:
         """The hash of the metric file on disk; None while there is none."""
-        return subjects.metric_spec_hash(self.folder)
-
-    @property
-    @fact
-    def protocol_hash(self) -> Sha | None:
-        """The hash of the protocol on disk; None while there is none."""
-        return subjects.current_protocol_hash(self.folder)
+        return _yaml_hash(self.folder.metric_spec)
 
     @property
     @fact
     def adapter_hash(self) -> Sha | None:
         """The hash of the adapter on disk; None while there is none."""
-        return subjects.adapter_hash(self.folder)
+        return _yaml_hash(self.folder.adapter)
+
+    @property
+    @fact
+    def protocol_hash(self) -> Sha | None:
+        """The hash of the protocol on disk; None while there is none."""
+        if not self.folder.protocol.is_file():
+            return None
+        return protocol_hash(self.protocol, self.metric_spec_hash)
+
+    @property
+    def is_contract_agreed(self) -> bool:
+        """Whether the contract on disk is the version in the ledger."""
+        return self.contract_hash == self.state.contract_hash
+
+    @property
+    def is_metric_spec_agreed(self) -> bool:
+        """Whether the metric file on disk is the one that the contract names."""
+        return self.metric_spec_hash == self.contract.metrics.spec_hash
+
+    @property
+    def is_protocol_agreed(self) -> bool:
+        """Whether the protocol on disk is the one that the contract names."""
+        return self.protocol_hash == self.contract.evaluation.protocol_hash
 
     @property
     @fact
@@ -208,37 +245,50 @@ class Study:
 
     @fact
     def candidate(self, name: str) -> Candidate:
-        """Return a candidate in the revision that the ledger knows; raises UnknownName."""
-        return current_candidate(self.ledger, name)
+        """Return a candidate in the revision that the ledger knows.
+
+        A copy that a crash left behind is renewed. Raises UnknownName, or InvalidDocument E_SCHEMA.
+        """
+        revision = self.candidate_state(name).revision
+        path = self.folder.candidate_file(name)
+        is_stale = not path.is_file() or read_json(path).get("revision") < revision
+        if is_stale and revision_folder(self.folder, name, revision).is_dir():
+            with self.locked():
+                show_revision(self, name)
+        return read_candidate(self.folder, name)
 
     def candidate_state(self, name: str) -> CandidateState:
         """Return a candidate as the ledger knows it; raises UnknownName."""
-        return self.state.candidates.get(name) or known(self.ledger, name)
+        candidates = self.state.candidates
+        if name not in candidates:
+            raise UnknownName("candidate", name, list(candidates), see="telic study candidate show")
+        return candidates[name]
 
     # ------------------------------------------------------------------ approvals
 
     @fact
     def standing(self, key: ApprovalKey, candidate: str | None = None) -> Standing:
         """Return whether an approval holds now."""
-        return approvals.standing(self.folder, self.state, key, candidate, contract=self.contract)
+        return approvals.standing(self, key, candidate)
 
     @property
     @fact
     def standings(self) -> tuple[Standing, ...]:
         """How every approval of the contract stands now, required ones first."""
-        return tuple(approvals.standings(self.folder, self.state))
+        required = approvals.required_approvals(self.contract)
+        given = [each.key for each in self.state.approvals.values() if not each.candidate]
+        return tuple(self.standing(key) for key in dict.fromkeys((*required, *given)))
 
     @property
-    @fact
     def missing_approvals(self) -> tuple[Standing, ...]:
         """The required approvals that do not hold now."""
-        return tuple(approvals.missing(self.folder, self.state))
+        required = approvals.required_approvals(self.contract)
+        return tuple(x for x in self.standings if x.key in required and x.status != "approved")
 
     @fact
     def experiment_standing(self, candidate: str, phase: Phase) -> Standing:
         """Return whether a candidate may run in a phase: approved itself or by its class."""
-        found = self.candidate(candidate)
-        return approvals.experiment_standing(self.folder, self.state, found, phase)
+        return approvals.experiment_standing(self, candidate, phase)
 
     # ------------------------------------------------------------------ the queue
 
@@ -295,3 +345,7 @@ class Study:
         names = self.evidence_names("audit", candidate=candidate)
         audits = [str(self.sheet(name).payload["audit"]) for name in names]
         return tuple(read_record(self.folder.audit_file(name), Audit) for name in audits)
+
+
+def _yaml_hash(path: Path) -> Sha | None:
+    return content_hash(read_yaml(path)) if path.is_file() else None

@@ -23,7 +23,7 @@ from telic.rewards.load import load_reward
 from telic.rewards.probe import probe
 from telic.storage.files import write_json
 from telic.storage.layout import SessionFolder
-from telic.studies.launch.order import Launcher, Order
+from telic.studies.launch.order import Launcher, LaunchOrder
 from telic.testing.contracts import recorded_episode
 
 _ENOUGH_S = 20.0
@@ -223,15 +223,15 @@ class LauncherContract:
         self.make().stop(order.nonce, order.folder)
         self._wait_for_its_end(order)
 
-    def _wait_for_its_end(self, order: Order) -> None:
+    def _wait_for_its_end(self, order: LaunchOrder) -> None:
         deadline = time.monotonic() + _ENOUGH_S
         while self.make().report(order.nonce, order.folder).state != "ended":
             assert time.monotonic() < deadline, "it did not end"
             time.sleep(0.05)
 
-    def _order(self, folder: Path, seconds: float = 0.0) -> Order:
+    def _order(self, folder: Path, seconds: float = 0.0) -> LaunchOrder:
         work = f"import pathlib, time; pathlib.Path('was here').touch(); time.sleep({seconds})"
-        return Order(
+        return LaunchOrder(
             nonce="0123456789abcdef",
             argv=(sys.executable, "-c", work),
             argv_hash="hash",

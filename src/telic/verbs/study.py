@@ -20,14 +20,14 @@ from telic.core.verb import (
     place,
     verb,
 )
-from telic.studies.documents.ledger import LedgerEvent
-from telic.studies.documents.registry import StudyKind
+from telic.studies.chain import LedgerEvent
+from telic.studies.registry import StudyKind
 
 if TYPE_CHECKING:
     from telic.retelling.tale import Written
     from telic.studies.documents.base import Actor
     from telic.studies.human import Consent
-    from telic.studies.importing import Imported
+    from telic.studies.rlxp import RlxpImport
     from telic.studies.study import Study
 
 Given = ParamSpec("Given")
@@ -152,7 +152,7 @@ class NewStudy(Record):
 @study_verb(InitRequest)
 def init(request: InitRequest) -> NewStudy:
     """Begin a study: folders, a contract to fill in, a ledger. Twice is once."""
-    from telic.studies.creating import create_study
+    from telic.studies.administration import create_study
 
     folder = create_study(
         request.root,
@@ -161,7 +161,7 @@ def init(request: InitRequest) -> NewStudy:
         request.who,
         statement=request.says,
         kind=request.kind,
-    )
+    ).folder
     return NewStudy(
         study=folder.name,
         folder=str(folder.path),
@@ -179,7 +179,7 @@ class ImportRequest(RootRequest):
 class ImportedTrees(NamedTuple):
     """Studies that were taken over."""
 
-    studies: tuple[Imported, ...]
+    studies: tuple[RlxpImport, ...]
 
     def as_data(self) -> list[Any]:
         """Return the list alone."""
@@ -189,7 +189,7 @@ class ImportedTrees(NamedTuple):
 @study_verb(ImportRequest)
 def import_rlxp(request: ImportRequest) -> ImportedTrees:
     """Take over an .rlxp tree as history: every byte is kept, the source stays as it is."""
-    from telic.studies.importing import import_rlxp as take_over
+    from telic.studies.rlxp import import_rlxp as take_over
 
     return ImportedTrees(tuple(take_over(request.root, request.who, request.source)))
 
@@ -244,11 +244,11 @@ class PauseRequest(StudyRequest):
 @study_verb(PauseRequest)
 def pause(request: PauseRequest) -> LedgerEntry:
     """Stop launches until a person resumes the study; running jobs go on."""
-    from telic.studies.pausing import pause_study
+    from telic.studies.administration import pause_study
 
-    folder = request.open().folder
-    event = pause_study(folder, request.who, request.because)
-    return LedgerEntry(event, f"{folder.name} is paused: {request.because}")
+    study = request.open()
+    event = pause_study(study, request.who, request.because)
+    return LedgerEntry(event, f"{study.name} is paused: {request.because}")
 
 
 class ResumeRequest(PersonRequest):
@@ -258,11 +258,11 @@ class ResumeRequest(PersonRequest):
 
 
 def _resume_question(request: ResumeRequest) -> Question:
-    from telic.studies.pausing import fired
+    from telic.studies.administration import why_stopped
 
-    folder = request.open().folder
+    study = request.open()
     return Question(
-        f"Resume {folder.name}? It stopped because: {fired(folder)}",
+        f"Resume {study.name}? It stopped because: {why_stopped(study)}",
         request.terminal_command("resume", "--reason", request.because),
     )
 
@@ -270,11 +270,11 @@ def _resume_question(request: ResumeRequest) -> Question:
 @study_verb(ResumeRequest, question=_resume_question)
 def resume(request: ResumeRequest) -> LedgerEntry:
     """Open a paused study again; a person has to say so in a terminal."""
-    from telic.studies.pausing import resume_study
+    from telic.studies.administration import resume_study
 
-    folder = request.open().folder
-    event = resume_study(folder, request.person, request.because)
-    return LedgerEntry(event, f"{folder.name} is open again")
+    study = request.open()
+    event = resume_study(study, request.person, request.because)
+    return LedgerEntry(event, f"{study.name} is open again")
 
 
 class CloseRequest(PersonRequest):
@@ -294,13 +294,13 @@ def _close_question(request: CloseRequest) -> Question:
 @study_verb(CloseRequest, question=_close_question)
 def close(request: CloseRequest) -> LedgerEntry:
     """End a study for good and write its last report; a person has to say so in a terminal."""
-    from telic.studies.looking import next_step
-    from telic.studies.pausing import close_study
+    from telic.studies.administration import close_study
+    from telic.studies.next import next_step
     from telic.studies.report.document import write_report
 
     study = request.open()
-    event = close_study(study.folder, request.person, request.because)
-    write_report(study.ledger, next_step(study.ledger))
+    event = close_study(study, request.person, request.because)
+    write_report(study, next_step(study))
     return LedgerEntry(event, f"{study.name} is closed; its report: {study.folder.report}")
 
 
@@ -316,7 +316,7 @@ class NoteRequest(StudyRequest):
 
 @study_verb(NoteRequest)
 def add_note(request: NoteRequest) -> EnteredEvent:
-    """Add a note to the ledger, for people and for the next session."""
+    """Add a note to the study, for people and for the next session."""
     study = request.open()
     with study.locked():
         notes = (event for event in study.events if event.type == "note.added")

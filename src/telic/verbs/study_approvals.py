@@ -9,9 +9,8 @@ from typing import Any, NamedTuple, cast
 from telic.core.config import Record
 from telic.core.verb import Question, argument, option
 from telic.errors import UsageError
-from telic.studies.chain import Check
+from telic.studies.chain import Check, LedgerEvent
 from telic.studies.documents.contract import ApprovalKey
-from telic.studies.documents.ledger import LedgerEvent
 from telic.verbs.study import PersonRequest, StudyRequest, study_verb
 
 # ---------------------------------------------------------------------------- approvals
@@ -31,12 +30,9 @@ class ApproveRequest(PersonRequest):
 
     def subjects(self) -> dict[ApprovalKey, str]:
         """Return the hash of everything that is to be approved, by its key."""
-        from telic.studies.approvals import missing, standing
-
         study = self.open()
-        folder, state = study.folder, study.state
-        keys = self.keys or [found.key for found in missing(folder, state)]
-        return {key: standing(folder, state, key, self.candidate).subject_hash for key in keys}
+        keys = self.keys or [approval.key for approval in study.missing_approvals]
+        return {key: study.standing(key, self.candidate).subject_hash for key in keys}
 
 
 class Approvals(Record):
@@ -53,17 +49,17 @@ class Approvals(Record):
 
 def _approve_question(request: ApproveRequest) -> Question | None:
     from telic.studies.approvals import shown
-    from telic.studies.yaml_files import yaml_text
+    from telic.studies.documents.files import yaml_text
 
-    folder, seen = request.open().folder, request.subjects()
+    study, seen = request.open(), request.subjects()
     if not seen:
         return None
-    texts = [f"── {key}\n{yaml_text(shown(folder, key, request.candidate))}" for key in seen]
+    texts = [f"── {key}\n{yaml_text(shown(study, key, request.candidate))}" for key in seen]
     word = "Reject" if request.refuse else "Approve"
     candidate = ("--candidate", request.candidate) if request.candidate else ()
     refuse = ("--reject",) if request.refuse else ()
     return Question(
-        "\n".join([*texts, f"{word} {', '.join(seen)} of {folder.name}?"]),
+        "\n".join([*texts, f"{word} {', '.join(seen)} of {study.name}?"]),
         request.terminal_command("approve", *seen, *candidate, *refuse),
         dict(seen),
     )
@@ -74,17 +70,17 @@ def approve(request: ApproveRequest) -> Approvals:
     """Approve parts of the contract, or a candidate: a person types a code in a terminal."""
     from telic.studies.approvals import grant, reject
 
-    folder = request.open().folder
+    study = request.open()
     # What the person saw, not what is there by now: a yes to an older text is refused.
     seen = cast("dict[ApprovalKey, str]", dict(request.seen or {}))
     for key, subject in seen.items():
         how = {"candidate": request.candidate, "note": request.note}
         if request.refuse:
-            reject(folder, key, request.person, **how)
+            reject(study, key, request.person, **how)
         else:
-            grant(folder, key, request.person, **how, seen_hash=subject)
+            grant(study, key, request.person, **how, seen_hash=subject)
     said = "rejected" if request.refuse else "approved"
-    return Approvals(study=folder.name, keys=tuple(seen), said=said)
+    return Approvals(study=study.name, keys=tuple(seen), said=said)
 
 
 class ImportApprovalsRequest(PersonRequest):
@@ -106,12 +102,12 @@ def _import_question(request: ImportApprovalsRequest) -> Question:
 @study_verb(ImportApprovalsRequest, question=_import_question)
 def import_approvals(request: ImportApprovalsRequest) -> Approvals:
     """Take over approvals that were given on another machine."""
-    from telic.studies.file_approvals import import_approvals as take_over
+    from telic.studies.approvals import import_approvals as take_over
 
     assert request.key_file is not None
-    folder = request.open().folder
-    events = take_over(folder, request.file, request.key_file, request.person)
-    return Approvals(study=folder.name, keys=tuple(str(event.data["key"]) for event in events))
+    study = request.open()
+    events = take_over(study, request.file, request.key_file, request.person)
+    return Approvals(study=study.name, keys=tuple(str(event.data["key"]) for event in events))
 
 
 class ExportApprovalsRequest(StudyRequest):
@@ -123,11 +119,11 @@ class ExportApprovalsRequest(StudyRequest):
 @study_verb(ExportApprovalsRequest)
 def export_approvals(request: ExportApprovalsRequest) -> Approvals:
     """Write the approvals that hold to a file."""
-    from telic.studies.file_approvals import export_approvals as write
+    from telic.studies.approvals import export_approvals as write
 
-    folder = request.open().folder
-    keys = write(folder, request.file)
-    return Approvals(study=folder.name, keys=tuple(keys), said="written")
+    study = request.open()
+    keys = write(study, request.file)
+    return Approvals(study=study.name, keys=tuple(keys), said="written")
 
 
 # ---------------------------------------------------------------------------- the ledger
@@ -159,21 +155,21 @@ class LedgerProof(NamedTuple):
 @study_verb(VerifyRequest, exit_code=lambda proof: 0 if proof.check.ok else 5)
 def verify(request: VerifyRequest) -> LedgerProof:
     """Recompute the chain of the ledger; says which line is bad. Exit code 5 when one is."""
-    from telic.studies.git_notes import require_noted
-    from telic.studies.orphans import collect_orphans
+    from telic.studies.administration import collect_orphans
+    from telic.studies.ledger import require_noted
 
-    ledger = request.open().ledger
-    found = ledger.verify()
+    study = request.open()
+    found = study.ledger.verify()
     if not found.ok:
         return LedgerProof(found)
-    ledger.require_intact()
-    noted = require_noted(ledger)
-    return LedgerProof(found, noted, tuple(collect_orphans(ledger) if request.collect else ()))
+    study.require_intact()
+    noted = require_noted(study.ledger)
+    return LedgerProof(found, noted, tuple(collect_orphans(study) if request.collect else ()))
 
 
 @study_verb(StudyRequest)
 def ledger_verify(request: StudyRequest) -> Check:
-    """Recompute the chain of the ledger, byte by byte; names the first bad line."""
+    """Recompute the chain of the study, byte by byte; names the first bad line."""
     return request.open().ledger.verify()
 
 
@@ -186,7 +182,7 @@ class AnchorRequest(StudyRequest):
 
 
 class Anchor(NamedTuple):
-    """The head of a ledger, signed."""
+    """The head of a study, signed."""
 
     event: LedgerEvent
     commit: str | None
@@ -199,8 +195,8 @@ class Anchor(NamedTuple):
 @study_verb(AnchorRequest)
 def anchor(request: AnchorRequest) -> Anchor:
     """Sign the head of the ledger now; with a git note a copy of it leaves with the repository."""
-    from telic.studies.git_notes import note_head
+    from telic.studies.ledger import note_head
 
-    ledger = request.open().ledger
-    event = ledger.anchor()
-    return Anchor(event, note_head(ledger) if request.git_note else None)
+    study = request.open()
+    event = study.ledger.anchor()
+    return Anchor(event, note_head(study.ledger) if request.git_note else None)

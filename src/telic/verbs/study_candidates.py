@@ -10,14 +10,14 @@ from pydantic import ConfigDict, Field
 
 from telic.core.config import Record
 from telic.core.verb import argument, option
-from telic.studies.candidate_files import FILES, PATCH_NAME, Attachments
+from telic.studies.candidates import FILES, PATCH_NAME, Attachments
 from telic.studies.documents.base import Actor
 from telic.studies.documents.candidate import Candidate, CandidateStatus, Change, Hypothesis, Plan
 from telic.studies.documents.contract import CandidateKind
-from telic.studies.ledger import Ledger
-from telic.studies.similar import Similar
+from telic.studies.rules.novelty import SimilarCandidate
 from telic.studies.state import CandidateState
-from telic.studies.validation.validating import ValidationOutcome
+from telic.studies.study import Study
+from telic.studies.validation import ValidationOutcome
 from telic.verbs.study import StudyRequest, study_verb
 
 _KEY = "x-request-key"
@@ -107,8 +107,8 @@ def draft_candidate(request: DraftRequest) -> DraftedCandidate:
 
     Next: validate_candidate.
     """
-    ledger = request.open().ledger
-    return drafted(make_candidate(ledger, request.draft, request.who, request.key))
+    study = request.open()
+    return drafted(make_candidate(study, request.draft, request.who, request.key))
 
 
 class ReviseRequest(StudyRequest):
@@ -129,7 +129,7 @@ def revise_candidate(request: ReviseRequest) -> DraftedCandidate:
     """Write a new revision of a draft, or mend a candidate in debug; earlier revisions stay."""
     return drafted(
         mend_candidate(
-            request.open().ledger,
+            request.open(),
             request.candidate,
             request.draft,
             request.who,
@@ -140,29 +140,28 @@ def revise_candidate(request: ReviseRequest) -> DraftedCandidate:
 
 
 def make_candidate(
-    ledger: Ledger,
+    study: Study,
     draft: CandidateDraft,
     actor: Actor,
     key: str | None,
     origin: dict[str, Any] | None = None,
 ) -> Candidate:
     """Return the candidate that a request made, or make it."""
-    from telic.studies.candidate import new_candidate
-    from telic.studies.candidate_files import current_candidate
+    from telic.studies.candidates import new_candidate
 
-    with ledger.locked():
-        for name in ledger.state().candidates if key is not None else ():
-            if _key_of(ledger, name, 1) == key:
-                return current_candidate(ledger, name)
+    with study.locked():
+        for name in study.state.candidates if key is not None else ():
+            if _key_of(study, name, 1) == key:
+                return study.candidate(name)
         title = draft.title or draft.kind or "candidate"
         values = {**draft.authored(), **_marked(key)}
         if origin is not None:
             values["origin"] = origin
-        return new_candidate(ledger, title, values, actor, draft.attachments())
+        return new_candidate(study, title, values, actor, draft.attachments())
 
 
 def mend_candidate(
-    ledger: Ledger,
+    study: Study,
     candidate: str,
     draft: CandidateDraft,
     actor: Actor,
@@ -170,15 +169,14 @@ def mend_candidate(
     base_revision: int | None = None,
 ) -> Candidate:
     """Return the revision that a request wrote, or write it."""
-    from telic.studies import candidate as candidates
-    from telic.studies.candidate_files import current_candidate
+    from telic.studies import candidates
 
-    with ledger.locked():
-        current = current_candidate(ledger, candidate)
-        if key is not None and _key_of(ledger, candidate, current.revision) == key:
+    with study.locked():
+        current = study.candidate(candidate)
+        if key is not None and _key_of(study, candidate, current.revision) == key:
             return current
         return candidates.revise_candidate(
-            ledger,
+            study,
             candidate,
             {**draft.authored(), **_marked(key)},
             actor,
@@ -191,12 +189,12 @@ def _marked(key: str | None) -> dict[str, Any]:
     return {} if key is None else {_KEY: key}
 
 
-def _key_of(ledger: Ledger, candidate: str, revision: int) -> str | None:
+def _key_of(study: Study, candidate: str, revision: int) -> str | None:
     """Return the key of the request that wrote a revision."""
     from telic.storage.files import read_json
-    from telic.studies.candidate_files import revision_folder
+    from telic.studies.candidates import revision_folder
 
-    path = revision_folder(ledger.folder, candidate, revision) / "candidate.json"
+    path = revision_folder(study.folder, candidate, revision) / "candidate.json"
     return read_json(path).get(_KEY) if path.is_file() else None
 
 
@@ -220,12 +218,11 @@ class WithdrawnCandidate(NamedTuple):
 @study_verb(WithdrawRequest)
 def withdraw(request: WithdrawRequest) -> WithdrawnCandidate:
     """Give up an idea that was never tried."""
-    from telic.studies.candidate import withdraw as give_up
-    from telic.studies.candidate_files import current_candidate
+    from telic.studies.candidates import withdraw as give_up
 
-    ledger = request.open().ledger
-    give_up(ledger, request.candidate, request.who, request.because)
-    return WithdrawnCandidate(current_candidate(ledger, request.candidate))
+    study = request.open()
+    give_up(study, request.candidate, request.who, request.because)
+    return WithdrawnCandidate(study.candidate(request.candidate))
 
 
 @study_verb(WithdrawRequest)
@@ -246,7 +243,7 @@ class CandidateRequest(StudyRequest):
 @study_verb(CandidateRequest)
 def get_candidate(request: CandidateRequest) -> Candidate:
     """Show one candidate: its hypothesis, change, plan, and how its checks went."""
-    from telic.studies.candidate_files import read_candidate
+    from telic.studies.candidates import read_candidate
 
     return read_candidate(request.open().folder, request.candidate)
 
@@ -312,7 +309,7 @@ def list_candidates(request: ListRequest) -> CandidateList:
 class SimilarCandidates(Record):
     """Earlier candidates, the most alike first."""
 
-    similar: tuple[Similar, ...]
+    similar: tuple[SimilarCandidate, ...]
 
     def as_data(self) -> list[Any]:
         """Return the list alone."""
@@ -322,11 +319,9 @@ class SimilarCandidates(Record):
 @study_verb(CandidateRequest)
 def similar(request: CandidateRequest) -> SimilarCandidates:
     """Show earlier candidates that resemble this one, and what became of them."""
-    from telic.studies.similar import similar_candidates
+    from telic.studies.rules.novelty import similar_candidates
 
-    return SimilarCandidates(
-        similar=tuple(similar_candidates(request.open().ledger, request.candidate))
-    )
+    return SimilarCandidates(similar=tuple(similar_candidates(request.open(), request.candidate)))
 
 
 class ValidatedCandidate(Record):
@@ -343,7 +338,7 @@ class ValidatedCandidate(Record):
 @study_verb(CandidateRequest, exit_code=lambda found: 0 if found.ok else 4)
 def validate(request: CandidateRequest) -> ValidatedCandidate:
     """Run the checks V01 to V16 and freeze the candidate when all pass. Exit code 4 if not."""
-    from telic.studies.validation.validating import validate_candidate
+    from telic.studies.validation import validate_candidate
 
-    outcome = validate_candidate(request.open().ledger, request.candidate)
+    outcome = validate_candidate(request.open(), request.candidate)
     return ValidatedCandidate(ok=outcome.ok, outcome=outcome)

@@ -10,13 +10,13 @@ from telic.core.config import Record, read_value
 from telic.core.verb import Question, argument, option
 from telic.core.words import pairs
 from telic.studies.approvals import Standing
+from telic.studies.chain import LedgerEvent
 from telic.studies.contract import ContractCheck
-from telic.studies.documents.ledger import LedgerEvent
 from telic.studies.scan.records import RepositoryAudit
 from telic.verbs.study import PersonRequest, StudyRequest, study_verb
 
 if TYPE_CHECKING:
-    from telic.studies.folder import StudyFolder
+    from telic.studies.study import Study
 
 # ---------------------------------------------------------------------------- the repository
 
@@ -58,9 +58,9 @@ def card(request: StudyRequest) -> TaskCard:
     from telic.studies.audit_files import write_card
     from telic.studies.scan import audit_repository
 
-    folder = request.open().folder
-    text = write_card(folder, audit_repository(request.root))
-    return TaskCard(path=str(folder.task_card), text=text)
+    study = request.open()
+    text = write_card(study.folder, audit_repository(request.root))
+    return TaskCard(path=str(study.folder.task_card), text=text)
 
 
 class ConfirmRequest(PersonRequest):
@@ -88,16 +88,15 @@ class ConfirmedField(Record):
 
 
 def _confirm_question(request: ConfirmRequest) -> Question:
-    from telic.studies.confirming import confirm_field
-    from telic.studies.dotted import value_at
-    from telic.studies.yaml_files import yaml_text
+    from telic.studies.documents.adapter import confirm_field
+    from telic.studies.documents.files import value_at, yaml_text
 
-    folder = request.open().folder
-    changed = confirm_field(folder.read_adapter(), request.field, request.chosen())
+    study = request.open()
+    changed = confirm_field(study.adapter, request.field, request.chosen())
     value = yaml_text(value_at(changed.as_data(), request.field))
     given = () if request.value is None else (str(request.value),)
     return Question(
-        f"{request.field} is\n{value}\nIs that right for {folder.task_id}?",
+        f"{request.field} is\n{value}\nIs that right for {study.folder.task_id}?",
         request.terminal_command("confirm", request.field, *given),
     )
 
@@ -105,14 +104,13 @@ def _confirm_question(request: ConfirmRequest) -> Question:
 @study_verb(ConfirmRequest, question=_confirm_question)
 def confirm(request: ConfirmRequest) -> ConfirmedField:
     """Confirm or correct a field of adapter.yaml; a person types a code in a terminal."""
-    from telic.studies.confirming import confirm_field
-    from telic.studies.dotted import value_at
-    from telic.studies.yaml_files import rewrite_yaml
+    from telic.studies.documents.adapter import confirm_field
+    from telic.studies.documents.files import rewrite_yaml, value_at
 
     assert request.person
-    folder = request.open().folder
-    changed = confirm_field(folder.read_adapter(), request.field, request.chosen())
-    rewrite_yaml(folder.adapter, changed)
+    study = request.open()
+    changed = confirm_field(study.adapter, request.field, request.chosen())
+    rewrite_yaml(study.folder.adapter, changed)
     return ConfirmedField(field=request.field, value=value_at(changed.as_data(), request.field))
 
 
@@ -132,15 +130,12 @@ class ContractView(Record):
         return {**self.check.model_dump(mode="json"), "ok": self.ok, "approvals": rows}
 
 
-def contract_view(folder: StudyFolder) -> ContractView:
+def contract_view(study: Study) -> ContractView:
     """Return what is wrong with the contract, what is to be asked, and which approvals hold."""
-    from telic.studies.approvals import standings
     from telic.studies.contract import check_contract
-    from telic.studies.ledger import Ledger
 
-    found = check_contract(folder)
-    held = standings(folder, Ledger(folder).state())
-    return ContractView(check=found, ok=found.ok, approvals=tuple(held))
+    found = check_contract(study)
+    return ContractView(check=found, ok=found.ok, approvals=study.standings)
 
 
 class DraftContractRequest(StudyRequest):
@@ -160,9 +155,9 @@ def draft(request: DraftContractRequest) -> ContractView:
     """Write answers into contract.yaml and say what is still to be asked. Approves nothing."""
     from telic.studies.contract import draft_contract
 
-    folder = request.open().folder
-    draft_contract(folder, dict(request.answers or {}))
-    return contract_view(folder)
+    study = request.open()
+    draft_contract(study, dict(request.answers or {}))
+    return contract_view(study)
 
 
 @study_verb(StudyRequest, exit_code=lambda found: 0 if found.ok else 4)
@@ -173,9 +168,9 @@ def check(request: StudyRequest) -> ContractView:
     """
     from telic.studies.approvals import void_changed
 
-    folder = request.open().folder
-    void_changed(folder)
-    return contract_view(folder)
+    study = request.open()
+    void_changed(study)
+    return contract_view(study)
 
 
 class EvaluatorRequest(StudyRequest):
@@ -199,9 +194,9 @@ class EvaluatorHashes(NamedTuple):
 @study_verb(EvaluatorRequest)
 def evaluator(request: EvaluatorRequest) -> EvaluatorHashes:
     """Write the hashes of the evaluator's files into eval_protocol.yaml; then amend."""
-    from telic.studies.evaluator_files import hash_evaluator
+    from telic.studies.contract import hash_evaluator
 
-    return EvaluatorHashes(hash_evaluator(request.open().folder, request.files))
+    return EvaluatorHashes(hash_evaluator(request.open(), request.files))
 
 
 class DraftMetricsRequest(StudyRequest):
@@ -225,22 +220,22 @@ class WrittenFiles(Record):
 @study_verb(DraftMetricsRequest)
 def draft_metrics(request: DraftMetricsRequest) -> WrittenFiles:
     """Write what is measured and how; the contract has to be amended after that."""
+    from telic.studies.contract import hash_evaluator
+    from telic.studies.documents.files import write_yaml
     from telic.studies.documents.metrics import MetricSpec, Protocol
-    from telic.studies.evaluator_files import hash_evaluator
-    from telic.studies.yaml_files import write_yaml
 
-    folder = request.open().folder
+    study = request.open()
     documents: dict[Path, Any] = {}
     if request.metric_spec:
-        documents[folder.metric_spec] = MetricSpec.parse(request.metric_spec, "metric_spec")
+        documents[study.folder.metric_spec] = MetricSpec.parse(request.metric_spec, "metric_spec")
     if request.protocol:
-        documents[folder.protocol] = Protocol.parse(request.protocol, "protocol")
+        documents[study.folder.protocol] = Protocol.parse(request.protocol, "protocol")
     for path, document in documents.items():
         write_yaml(path, document)
     if request.evaluator:
-        hash_evaluator(folder, request.evaluator)
-        documents[folder.protocol] = folder.read_protocol()
-    return WrittenFiles(files=tuple(str(path.relative_to(folder.root)) for path in documents))
+        hash_evaluator(study, request.evaluator)
+        documents[study.folder.protocol] = study.protocol
+    return WrittenFiles(files=tuple(str(path.relative_to(study.root)) for path in documents))
 
 
 class AmendRequest(PersonRequest):
@@ -274,12 +269,12 @@ def _amend_question(request: AmendRequest) -> Question | None:
 
 @study_verb(AmendRequest, question=_amend_question)
 def amend(request: AmendRequest) -> Amendment:
-    """Agree on contract.yaml as it is: a new version in the ledger, with what changed and why."""
+    """Agree on contract.yaml as it is: a new version in the study, with what changed and why."""
     from telic.studies.approvals import void_changed
     from telic.studies.contract import amend as agree
 
     study = request.open()
     actor = request.person.actor if study.state.approvals else request.who
-    event = agree(study.folder, actor, request.because)
-    voided = tuple(str(void.data["key"]) for void in void_changed(study.folder))
+    event = agree(study, actor, request.because)
+    voided = tuple(str(void.data["key"]) for void in void_changed(study))
     return Amendment(event, voided)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from telic.core.verb import Question, argument, option
-from telic.studies.deciding import Decided
+from telic.studies.decide import DecisionOutcome
 from telic.studies.documents.runs import Verdict
 from telic.verbs.study import PersonRequest, study_verb
 
@@ -41,12 +41,12 @@ def _decide_question(request: DecideRequest) -> Question | None:
 
 
 @study_verb(DecideRequest, question=_decide_question)
-def decide(request: DecideRequest) -> Decided:
+def decide(request: DecideRequest) -> DecisionOutcome:
     """Record a decision that cites evidence; to accept or keep, a person types a code."""
-    from telic.studies.deciding import decide as record
+    from telic.studies.decide import decide as record
 
     return record(
-        request.open().ledger,
+        request.open(),
         request.candidate,
         request.verdict,
         request.consent.actor if request.consent else request.who,
@@ -58,7 +58,7 @@ def decide(request: DecideRequest) -> Decided:
 
 
 @study_verb(DecideRequest)
-def propose_decision(request: DecideRequest) -> Decided:
+def propose_decision(request: DecideRequest) -> DecisionOutcome:
     """Record a decision that cites evidence; an accept stays a proposal until a person agrees.
 
     To have a person accept, keep or revert, call request_decision.
@@ -67,7 +67,7 @@ def propose_decision(request: DecideRequest) -> Decided:
     if about and about[-1].type == "decision.proposed":
         last = about[-1].data
         if (last.get("verdict"), last.get("reason")) == (request.verdict, request.because):
-            return Decided(
+            return DecisionOutcome(
                 candidate=request.candidate,
                 verdict=request.verdict,
                 recorded=False,
@@ -95,13 +95,13 @@ def _revert_question(request: RevertRequest) -> Question | None:
 
 
 @study_verb(RevertRequest, question=_revert_question)
-def revert(request: RevertRequest) -> Decided:
+def revert(request: RevertRequest) -> DecisionOutcome:
     """Take an accepted candidate back; a person has to say so in a terminal."""
-    from telic.studies.deciding import revert as take_back
+    from telic.studies.decide import revert as take_back
 
     actor = request.consent.actor if request.consent else request.who
     return take_back(
-        request.open().ledger,
+        request.open(),
         request.candidate,
         actor,
         request.because,
@@ -132,7 +132,7 @@ def _person_question(request: PersonDecisionRequest) -> Question:
 
 
 @study_verb(PersonDecisionRequest, question=_person_question)
-def request_decision(request: PersonDecisionRequest) -> Decided:
+def request_decision(request: PersonDecisionRequest) -> DecisionOutcome:
     """Ask the person to accept a candidate as the incumbent, to keep it, or to take it back."""
     shared = {name: getattr(request, name) for name in _SHARED}
     if request.verdict == "revert":

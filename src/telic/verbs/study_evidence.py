@@ -46,9 +46,9 @@ class RunRequest(StudyRequest):
 @study_verb(RunRequest)
 def analyze(request: RunRequest) -> Evidence:
     """Measure a run that has ended and enter it as evidence; again is the same evidence."""
-    from telic.studies.findings import ingest
+    from telic.studies.rules.stops import ingest
 
-    return ingest(request.open().ledger, request.run, request.who)
+    return ingest(request.open(), request.run, request.who)
 
 
 class MonitorRequest(StudyRequest):
@@ -74,7 +74,7 @@ def monitor(request: MonitorRequest) -> MonitorReports:
 
     study = request.open()
     runs = [request.run] if request.run else list(study.state.active_runs)
-    reports = [monitor_run(study.ledger, run, request.who) for run in runs]
+    reports = [monitor_run(study, run, request.who) for run in runs]
     return MonitorReports(reports=tuple(reports))
 
 
@@ -91,7 +91,7 @@ def reflect(request: RunRequest) -> RewardReflection:
     """Say what the terms of the reward did, how likely it is being gamed, and what to change."""
     from telic.studies.evidence.reflecting import reflect_run
 
-    found = reflect_run(request.open().ledger, request.run, request.who)
+    found = reflect_run(request.open(), request.run, request.who)
     return RewardReflection(reflection=found.reflection, evidence=found.evidence)
 
 
@@ -108,9 +108,9 @@ def review(request: ReviewRequest) -> Evidence:
     """Enter a review of a candidate by somebody else than its author."""
     from telic.studies.evidence.reviewing import review_candidate
 
-    ledger = request.open().ledger
+    study = request.open()
     return review_candidate(
-        ledger, request.candidate, request.who, request.finding, is_exploit=request.exploit
+        study, request.candidate, request.who, request.finding, is_exploit=request.exploit
     )
 
 
@@ -133,7 +133,7 @@ def audit_result(request: AuditResultRequest) -> ClaimAudit:
     """Test a candidate's claim against the incumbent: twelve checks, intervals, a verdict."""
     from telic.studies.evidence import auditing
 
-    found = auditing.audit_result(request.open().ledger, request.candidate, request.who)
+    found = auditing.audit_result(request.open(), request.candidate, request.who)
     return ClaimAudit(audit=found.audit, evidence=found.evidence)
 
 
@@ -177,7 +177,7 @@ def dr_plan(request: ProbeRequest) -> PlannedProbe:
     if not request.checkpoint.is_file():
         raise UsageError(f"There is no file {request.checkpoint}.")
     plan, sheet = plan_probe(
-        request.open().ledger,
+        request.open(),
         request.candidate,
         file_hash(request.checkpoint),
         read_parameters(list(request.parameters)),
@@ -212,8 +212,8 @@ def dr_summary(request: ProbeResultsRequest) -> ProbeOutcome:
     """Say how far each parameter can be moved before the policy fails."""
     from telic.studies.evidence.probing import summarise_probe
 
-    ledger = request.open().ledger
+    study = request.open()
     summary, sheet = summarise_probe(
-        ledger, request.candidate, request.results, request.who, request.worst
+        study, request.candidate, request.results, request.who, request.worst
     )
     return ProbeOutcome(summary=summary, evidence=sheet.id)

@@ -9,11 +9,11 @@ from telic.core.config import Record
 from telic.core.verb import Question, argument, option, verb
 from telic.studies.documents.contract import Amounts
 from telic.studies.documents.runs import Batch, Job, KilledBy
-from telic.studies.launch.launching import Launched, Look
+from telic.studies.launch.launch import DryRun, LaunchResult
 from telic.studies.launch.recovery import Recovered
 from telic.studies.launch.request import LaunchRequest, check_words, reservation_of
 from telic.studies.queue import QueueStep
-from telic.studies.queueing import Advanced
+from telic.studies.rules.phases import PhaseStep
 from telic.studies.state import BudgetState, RunState, StudyState
 from telic.studies.study import Study
 from telic.verbs.study import PersonRequest, StudyRequest, study_verb
@@ -43,25 +43,25 @@ class PlanRequest(StudyRequest):
 @study_verb(PlanRequest)
 def plan(request: PlanRequest) -> JobList:
     """Queue every phase and seed of a validated candidate; twice is once."""
-    from telic.studies.queueing import plan_candidate
+    from telic.studies.schedule import plan_candidate
 
-    ledger = request.open().ledger
-    jobs = plan_candidate(ledger, request.candidate, request.who, priority=request.priority)
+    study = request.open()
+    jobs = plan_candidate(study, request.candidate, request.who, priority=request.priority)
     return JobList(jobs=tuple(jobs))
 
 
 @study_verb(StudyRequest)
 def step(request: StudyRequest) -> QueueStep:
     """Show which jobs may start now and why the others wait; changes nothing."""
-    from telic.studies.queueing import queue_step
+    from telic.studies.schedule import queue_step
 
-    return queue_step(request.open().ledger)
+    return queue_step(request.open())
 
 
 class Advances(Record):
     """Completed candidates: where each goes, and why."""
 
-    candidates: tuple[Advanced, ...]
+    candidates: tuple[PhaseStep, ...]
 
     def as_data(self) -> list[Any]:
         """Return the list alone."""
@@ -71,9 +71,9 @@ class Advances(Record):
 @study_verb(StudyRequest)
 def advance(request: StudyRequest) -> Advances:
     """Send completed candidates to their next phase where its rule allows; says why others stay."""
-    from telic.studies.queueing import advance as send_on
+    from telic.studies.schedule import advance as send_on
 
-    return Advances(candidates=tuple(send_on(request.open().ledger)))
+    return Advances(candidates=tuple(send_on(request.open())))
 
 
 class MoreSeedsRequest(StudyRequest):
@@ -86,19 +86,19 @@ class MoreSeedsRequest(StudyRequest):
 @study_verb(MoreSeedsRequest)
 def more_seeds(request: MoreSeedsRequest) -> JobList:
     """Give an open question another block of five fresh seeds, in both arms."""
-    from telic.studies.queueing import more_seeds as ask_for_seeds
+    from telic.studies.schedule import more_seeds as ask_for_seeds
 
-    ledger = request.open().ledger
-    jobs = ask_for_seeds(ledger, request.candidate, request.who, request.because)
+    study = request.open()
+    jobs = ask_for_seeds(study, request.candidate, request.who, request.because)
     return JobList(jobs=tuple(jobs))
 
 
 @study_verb(StudyRequest)
 def check_incumbent(request: StudyRequest) -> JobList:
     """Queue held-out seeds for the incumbent and the one before it, side by side."""
-    from telic.studies.queueing import plan_incumbent_check
+    from telic.studies.schedule import plan_incumbent_check
 
-    return JobList(jobs=tuple(plan_incumbent_check(request.open().ledger, request.who)))
+    return JobList(jobs=tuple(plan_incumbent_check(request.open(), request.who)))
 
 
 class BatchRequest(StudyRequest):
@@ -112,10 +112,10 @@ class BatchRequest(StudyRequest):
 @study_verb(BatchRequest)
 def batch(request: BatchRequest) -> Batch:
     """Plan candidates side by side, each with its GPU and worktree; written to experiments.yaml."""
-    from telic.studies.batches import plan_batch
+    from telic.studies.schedule import plan_batch
 
-    ledger = request.open().ledger
-    return plan_batch(ledger, request.batch, request.goal, list(request.candidates), request.who)
+    study = request.open()
+    return plan_batch(study, request.batch, request.goal, list(request.candidates), request.who)
 
 
 def _priorities(words: Sequence[str], flag: str) -> dict[str, int]:
@@ -153,11 +153,11 @@ class QueueOrder(NamedTuple):
 @study_verb(ReorderRequest)
 def reorder(request: ReorderRequest) -> QueueOrder:
     """Change the order in which jobs become ready."""
-    from telic.studies.ordering import reorder as put_in_order
+    from telic.studies.schedule import reorder as put_in_order
 
     return QueueOrder(
         put_in_order(
-            request.open().ledger,
+            request.open(),
             request.who,
             order=request.order,
             eta=request.eta,
@@ -227,14 +227,14 @@ class BudgetRequest(StudyRequest):
 def budget_check(request: BudgetRequest) -> BudgetView:
     """Say what was spent, is held and is left, and whether a run of a candidate would fit."""
     from telic.studies.budget import exhausted, shortfalls
-    from telic.studies.launch.planning import next_request
+    from telic.studies.launch.request import next_request
 
     study = request.open()
     state: StudyState = study.state
     view = BudgetView(budget=state.budget, exhausted=tuple(exhausted(state)))
     if request.candidate is None:
         return view
-    launch_next = next_request(study.ledger, request.candidate)
+    launch_next = next_request(study, request.candidate)
     needed = reservation_of(study.candidate(request.candidate).plan, launch_next.phase)
     missing = shortfalls(state, needed, request.candidate, launch_next.phase)
     return view.model_copy(update={"reservation": needed, "shortfalls": tuple(missing)})
@@ -252,7 +252,7 @@ class GateLook(Record):
     """What a launch would start, and which gates are open."""
 
     open: bool
-    look: Look
+    look: DryRun
 
     def as_data(self) -> dict[str, Any]:
         """Return the gates and the start, with whether all are open."""
@@ -262,12 +262,12 @@ class GateLook(Record):
 @study_verb(GatesRequest)
 def check_gates(request: GatesRequest) -> GateLook:
     """Evaluate the gates G01 to G24 and show what a launch would start; starts nothing."""
-    from telic.studies.launch.launching import look
-    from telic.studies.launch.planning import next_request
+    from telic.studies.launch.launch import look
+    from telic.studies.launch.request import next_request
 
-    ledger = request.open().ledger
-    launch_next = next_request(ledger, request.candidate, request.phase, request.seed)
-    found = look(ledger, launch_next, processes=False)
+    study = request.open()
+    launch_next = next_request(study, request.candidate, request.phase, request.seed)
+    found = look(study, launch_next, processes=False)
     return GateLook(open=found.is_open, look=found)
 
 
@@ -284,11 +284,11 @@ class StartRequest(PersonRequest):
 
 
 def _launch_question(request: StartRequest) -> Question | None:
-    from telic.studies.launch.planning import next_request
+    from telic.studies.launch.request import next_request
 
     check_words(True, request.confirm)
     study = request.open()
-    run = next_request(study.ledger, request.candidate, request.phase, request.seed)
+    run = next_request(study, request.candidate, request.phase, request.seed)
     content = study.candidate(request.candidate).compute_hash()
     seen = {"phase": run.phase, "seed": run.seed, "content_hash": content}
     words = ("run", request.candidate, "--phase", run.phase, "--seed", str(run.seed))
@@ -308,12 +308,12 @@ def _is_pre_approved(study: Study, run: LaunchRequest) -> bool:
 
 
 @verb(StartRequest, question=_launch_question)
-def launch_candidate(request: StartRequest) -> Launched:
+def launch_candidate(request: StartRequest) -> LaunchResult:
     """Start one run, if every gate is open; the person is asked unless it is pre-approved.
 
     It goes on by itself: look at it with monitor_run, and end with settle_runs and analyze_run.
     """
-    from telic.studies.launch.launching import launch
+    from telic.studies.launch.launch import launch
 
     seen = dict(request.seen or {})
     actor = request.who if seen.get("needs_nobody") else request.person.actor
@@ -325,7 +325,7 @@ def launch_candidate(request: StartRequest) -> Launched:
         confirm=request.confirm,
         expect=seen["content_hash"],
     )
-    return launch(request.open().ledger, run, actor)
+    return launch(request.open(), run, actor)
 
 
 class SettledRuns(Record):
@@ -346,7 +346,7 @@ def settle_runs(request: StudyRequest) -> SettledRuns:
     """
     from telic.studies.launch.recovery import reconcile
 
-    return SettledRuns(runs=tuple(reconcile(request.open().ledger)))
+    return SettledRuns(runs=tuple(reconcile(request.open())))
 
 
 class StopRequest(StudyRequest):
@@ -373,5 +373,5 @@ def stop_run(request: StopRequest) -> StoppedRun:
     """Ask a run to end."""
     from telic.studies.launch.stopping import stop_run as ask_to_stop
 
-    ask_to_stop(request.open().ledger, request.run, request.by, request.because)
+    ask_to_stop(request.open(), request.run, request.by, request.because)
     return StoppedRun(run=request.run)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from telic.core.config import Record
 from telic.core.verb import option
-from telic.studies.documents.ledger import LedgerHead
+from telic.studies.chain import LedgerHead
 from telic.studies.next import NextAction
 from telic.studies.state import BudgetState, FiredStop, Incumbent
 from telic.verbs.study import StudyRequest, study_verb
@@ -75,39 +75,39 @@ class StudyStanding(NamedTuple):
 @study_verb(StateRequest)
 def state(request: StateRequest) -> StudyStanding:
     """Show where the study stands, from the ledger alone."""
-    from telic.studies.looking import next_step
-    from telic.studies.projections import committed_head
+    from telic.studies.next import next_step
+    from telic.studies.state import committed_head
 
     study = request.open()
     found = study.state
     if request.rebuild or committed_head(study.folder) != found.ledger_head:
         found = study.ledger.rebuild()
-    return StudyStanding(found, next_step(study.ledger))
+    return StudyStanding(found, next_step(study))
 
 
 @study_verb(StudyRequest)
 def get_state(request: StudyRequest) -> StudyView:
     """Say where the study stands and what to do next, from the ledger alone."""
-    from telic.studies.looking import next_step
+    from telic.studies.next import next_step
 
     study = request.open()
-    return StudyStanding(study.state, next_step(study.ledger)).summary()
+    return StudyStanding(study.state, next_step(study)).summary()
 
 
 @study_verb(StudyRequest)
 def next_action(request: StudyRequest) -> NextAction:
     """Say the next safe action, the command for it, and why; never does it."""
-    from telic.studies.looking import note_next
+    from telic.studies.next import note_next
 
-    return note_next(request.open().ledger)
+    return note_next(request.open())
 
 
 @study_verb(StudyRequest)
 def loop_step(request: StudyRequest) -> NextAction:
     """Say the next safe action, with what, and why; never does it. Call this when unsure."""
-    from telic.studies.looking import next_step
+    from telic.studies.next import next_step
 
-    return next_step(request.open().ledger)
+    return next_step(request.open())
 
 
 # ---------------------------------------------------------------------------- the report
@@ -123,11 +123,11 @@ class StudyReportFiles(Record):
 @study_verb(StudyRequest)
 def report(request: StudyRequest) -> StudyReportFiles:
     """Write report.md and report.html from the ledger and the evidence; keeps people's notes."""
-    from telic.studies.looking import next_step
+    from telic.studies.next import next_step
     from telic.studies.report.document import write_report
 
-    ledger = request.open().ledger
-    folder = write_report(ledger, next_step(ledger))
+    study = request.open()
+    folder = write_report(study, next_step(study))
     return StudyReportFiles(markdown=str(folder.report), page=str(folder.report_page))
 
 
@@ -141,9 +141,9 @@ class ReportText(Record):
 @study_verb(StudyRequest)
 def get_report(request: StudyRequest) -> ReportText:
     """Render the report of the study as Markdown; writes nothing (see write_report)."""
-    from telic.studies.looking import next_step
+    from telic.studies.next import next_step
     from telic.studies.report.document import report_text
 
     study = request.open()
-    text = report_text(study.ledger, next_step(study.ledger))
+    text = report_text(study, next_step(study))
     return ReportText(markdown=text, ledger_head=study.ledger.head)

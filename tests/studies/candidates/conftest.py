@@ -3,8 +3,8 @@ import shutil
 import pytest
 
 from telic.studies.folder import StudyFolder
-from telic.studies.ledger import Ledger
 from tests.studies.candidates.small_study import established, make_study, promoted
+from tests.studies.fresh import FreshStudy
 
 
 @pytest.fixture(scope="session")
@@ -13,15 +13,15 @@ def kept(tmp_path_factory):
     made = {name: tmp_path_factory.mktemp(name) for name in ("agreed", "based", "promoted")}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TELIC_CONFIG_DIR", str(made["agreed"] / "config"))
-        ledger = make_study(made["agreed"] / "repo")
+        study = make_study(made["agreed"] / "repo")
         for before, after, act in (
             ("agreed", "based", established),
-            ("based", "promoted", lambda ledger: promoted(ledger, 0.2)),
+            ("based", "promoted", lambda study: promoted(study, 0.2)),
         ):
             shutil.copytree(made[before], made[after], dirs_exist_ok=True)
             patch.setenv("TELIC_CONFIG_DIR", str(made[after] / "config"))
-            ledger = Ledger(StudyFolder.find(made[after] / "repo"))
-            act(ledger)
+            study = FreshStudy(StudyFolder.find(made[after] / "repo"))
+            act(study)
     return made
 
 
@@ -32,13 +32,13 @@ def use(kept, tmp_path, monkeypatch):
     def copy(name):
         monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
         shutil.copytree(kept[name], tmp_path, dirs_exist_ok=True)
-        return Ledger(StudyFolder.find(tmp_path / "repo"))
+        return FreshStudy(StudyFolder.find(tmp_path / "repo"))
 
     return copy
 
 
 @pytest.fixture
-def ledger(use):
+def study(use):
     return use("agreed")
 
 

@@ -5,19 +5,20 @@ import secrets
 import subprocess
 from pathlib import Path
 
-from telic.studies.candidate import Attachments, new_candidate
+from telic.studies.candidates import Attachments, new_candidate
 from telic.studies.contract import amend
-from telic.studies.deciding import decide
+from telic.studies.decide import decide
 from telic.studies.documents.base import RUNNER, Actor
+from telic.studies.documents.files import update_yaml, write_yaml
 from telic.studies.evidence import store
 from telic.studies.evidence.auditing import audit_result
 from telic.studies.evidence.measuring import Measurement
-from telic.studies.folder import StudyFolder, registry_file
-from telic.studies.ledger import Ledger
+from telic.studies.folder import StudyFolder
 from telic.studies.lifecycle import transition
-from telic.studies.queueing import advance, plan_candidate
-from telic.studies.validation.validating import validate_candidate
-from telic.studies.yaml_files import update_yaml, write_yaml
+from telic.studies.registry import registry_file
+from telic.studies.schedule import advance, plan_candidate
+from telic.studies.validation import validate_candidate
+from tests.studies.fresh import FreshStudy
 
 HUMAN = Actor(kind="human", name="ada")
 AGENT = Actor(kind="agent", name="claude", session="s1")
@@ -69,7 +70,7 @@ def contract_data():
     }
 
 
-def make_study(root: Path) -> Ledger:
+def make_study(root: Path) -> FreshStudy:
     make_repository(root)
     write_yaml(
         registry_file(root),
@@ -127,23 +128,23 @@ def make_study(root: Path) -> Ledger:
         },
     )
     write_yaml(folder.contract, contract_data())
-    ledger = Ledger(folder)
-    ledger.append("study.created", None, {"kind": "external"}, HUMAN)
-    amend(folder, HUMAN, "the first agreement")
-    return ledger
+    study = FreshStudy(folder)
+    study.append("study.created", None, {"kind": "external"}, HUMAN)
+    amend(study, HUMAN, "the first agreement")
+    return study
 
 
-def change_contract(ledger: Ledger, changes: dict) -> None:
-    update_yaml(ledger.folder.contract, changes)
-    amend(ledger.folder, HUMAN, "a test needs it")
+def change_contract(study: FreshStudy, changes: dict) -> None:
+    update_yaml(study.folder.contract, changes)
+    amend(study, HUMAN, "a test needs it")
 
 
-def add_evidence(ledger: Ledger, kind="metrics", payload=None) -> str:
+def add_evidence(study: FreshStudy, kind="metrics", payload=None) -> str:
     facts = payload if payload is not None else {"why": "it fell"}
-    return store.add_evidence(ledger, kind, facts, AGENT, candidate="c-0000-earlier").id
+    return store.add_evidence(study, kind, facts, AGENT, candidate="c-0000-earlier").id
 
 
-def draft(ledger: Ledger, **changes) -> dict:
+def draft(study: FreshStudy, **changes) -> dict:
     """Return what an author would write for a good small idea."""
     reason = {
         "statement": "More weight on tracking raises success.",
@@ -155,50 +156,50 @@ def draft(ledger: Ledger, **changes) -> dict:
         "kind": "config",
         "hypothesis": reason,
         "change": {"overrides": {"reward.weight": {"from": 1.0, "to": 2.0}}},
-        "evidence_refs": [add_evidence(ledger)],
+        "evidence_refs": [add_evidence(study)],
         "plan": {"est": {"gpu_h": 2.0}},
         **changes,
     }
 
 
-def make(ledger: Ledger, title="more weight", *, actor=AGENT, patch=None, files=None, **changes):
+def make(study: FreshStudy, title="more weight", *, actor=AGENT, patch=None, files=None, **changes):
     """Make a candidate from a good draft with some parts changed; returns its id."""
-    where = ledger.folder.root.parent / f"patch-{secrets.token_hex(4)}.diff"
+    where = study.folder.root.parent / f"patch-{secrets.token_hex(4)}.diff"
     if patch is not None:
         where.write_text(patch)
     attached = Attachments(patch=where if patch is not None else None, files=files or {})
-    return new_candidate(ledger, title, draft(ledger, **changes), actor, attached).id
+    return new_candidate(study, title, draft(study, **changes), actor, attached).id
 
 
-def start_run(ledger: Ledger, candidate: str, phase="smoke", seed=1, **facts) -> str:
+def start_run(study: FreshStudy, candidate: str, phase="smoke", seed=1, **facts) -> str:
     """Enter a run as started, as the launch path would."""
     run, nonce = f"r-20260801T090000Z-{secrets.token_hex(3)}", secrets.token_hex(8)
     intent = {"run": run, "candidate": candidate, "phase": phase, "seed": seed, "nonce": nonce}
-    ledger.append("launch.intent", candidate, {**intent, **facts}, RUNNER)
+    study.append("launch.intent", candidate, {**intent, **facts}, RUNNER)
     started = {"run": run, "nonce": nonce, "candidate": candidate}
-    if ledger.state().candidates[candidate].status == "validated":
-        transition(ledger.folder, candidate, "launched", RUNNER, "started", started)
+    if study.state.candidates[candidate].status == "validated":
+        transition(study, candidate, "launched", RUNNER, "started", started)
     else:
-        ledger.append("launch.started", candidate, started, RUNNER)
+        study.append("launch.started", candidate, started, RUNNER)
     return run
 
 
-def end_run(ledger: Ledger, run: str, how="finished", **facts) -> None:
-    ledger.append(f"run.{how}", run, {"run": run, **facts}, RUNNER)
+def end_run(study: FreshStudy, run: str, how="finished", **facts) -> None:
+    study.append(f"run.{how}", run, {"run": run, **facts}, RUNNER)
 
 
-def complete(ledger: Ledger, candidate: str, phase="smoke", seeds=(1,)) -> list[str]:
+def complete(study: FreshStudy, candidate: str, phase="smoke", seeds=(1,)) -> list[str]:
     """Run a phase to its end."""
-    runs = [start_run(ledger, candidate, phase, seed) for seed in seeds]
+    runs = [start_run(study, candidate, phase, seed) for seed in seeds]
     for run in runs:
-        end_run(ledger, run)
-    transition(ledger.folder, candidate, "completed", RUNNER, f"{phase} is over")
+        end_run(study, run)
+    transition(study, candidate, "completed", RUNNER, f"{phase} is over")
     return runs
 
 
-def measure(ledger: Ledger, run: str, score: float, *, curve=(), **facts) -> str:
+def measure(study: FreshStudy, run: str, score: float, *, curve=(), **facts) -> str:
     """Enter what a run came to, as the analysis would."""
-    held = ledger.state().runs[run]
+    held = study.state.runs[run]
     found = Measurement(
         run=run,
         candidate=held.candidate,
@@ -207,58 +208,58 @@ def measure(ledger: Ledger, run: str, score: float, *, curve=(), **facts) -> str
         primary=score,
         scores={"": score},
         guardrails={"falls": 0.1},
-        protocol_hash=ledger.state().protocol_hash,
-        metric_spec_hash=ledger.folder.read_contract().metrics.spec_hash,
+        protocol_hash=study.state.protocol_hash,
+        metric_spec_hash=study.contract.metrics.spec_hash,
         code_hash="0" * 64,
         curves={"success": tuple(curve)},
         **facts,
     )
     return store.add_evidence(
-        ledger, "metrics", found.as_data(), AGENT, run=run, candidate=held.candidate
+        study, "metrics", found.as_data(), AGENT, run=run, candidate=held.candidate
     ).id
 
 
-def claim(ledger: Ledger, candidate: str, phase: str, scores: dict[int, float]) -> list[str]:
+def claim(study: FreshStudy, candidate: str, phase: str, scores: dict[int, float]) -> list[str]:
     """Run the seeds of a claim to their end and measure them."""
     clean = {"G18": True}
-    runs = [start_run(ledger, candidate, phase, seed, gates=clean) for seed in scores]
+    runs = [start_run(study, candidate, phase, seed, gates=clean) for seed in scores]
     for run, score in zip(runs, scores.values(), strict=True):
-        end_run(ledger, run)
-        measure(ledger, run, score, steps=1000, hardware="cpu")
-    if ledger.state().candidates[candidate].status == "launched":
-        transition(ledger.folder, candidate, "completed", RUNNER, f"{phase} is over")
+        end_run(study, run)
+        measure(study, run, score, steps=1000, hardware="cpu")
+    if study.state.candidates[candidate].status == "launched":
+        transition(study, candidate, "completed", RUNNER, f"{phase} is over")
     return runs
 
 
-def established(ledger: Ledger) -> str:
+def established(study: FreshStudy) -> str:
     """Make, run, audit and accept a baseline."""
     facts = {"kind": "baseline", "plan": {"est": {"gpu_h": 1.0}}}
-    name = new_candidate(ledger, "as it is", facts, AGENT).id
-    assert validate_candidate(ledger, name).ok
-    plan_candidate(ledger, name, AGENT)
-    claim(ledger, name, "smoke", {1: 0.5})
-    advance(ledger)
+    name = new_candidate(study, "as it is", facts, AGENT).id
+    assert validate_candidate(study, name).ok
+    plan_candidate(study, name, AGENT)
+    claim(study, name, "smoke", {1: 0.5})
+    advance(study)
     scores = dict(zip(range(901, 906), (0.50, 0.52, 0.48, 0.51, 0.49), strict=True))
-    claim(ledger, name, "incumbent_validation", scores)
-    audit_result(ledger, name, AGENT)
-    decide(ledger, name, "accept", HUMAN, "five seeds agree")
+    claim(study, name, "incumbent_validation", scores)
+    audit_result(study, name, AGENT)
+    decide(study, name, "accept", HUMAN, "five seeds agree")
     return name
 
 
-def promoted(ledger: Ledger, better_by: float, title="more weight", **changes) -> str:
+def promoted(study: FreshStudy, better_by: float, title="more weight", **changes) -> str:
     """Take a candidate to the end of its promotion, the incumbent's arm beside it."""
-    name = make(ledger, title, plan={"est": {"gpu_h": 1.0}}, **changes)
-    assert validate_candidate(ledger, name).ok
-    plan_candidate(ledger, name, AGENT)
+    name = make(study, title, plan={"est": {"gpu_h": 1.0}}, **changes)
+    assert validate_candidate(study, name).ok
+    plan_candidate(study, name, AGENT)
     for phase in ("smoke", "short_trial"):
-        claim(ledger, name, phase, {1: 0.6})
-        advance(ledger)
+        claim(study, name, phase, {1: 0.6})
+        advance(study)
     base = dict(zip(range(100, 105), (0.50, 0.53, 0.48, 0.52, 0.49), strict=True))
-    incumbent = ledger.state().incumbent
+    incumbent = study.state.incumbent
     assert incumbent is not None
-    if not ledger.state().runs_of(incumbent.candidate, "promotion"):
-        claim(ledger, incumbent.candidate, "promotion", base)
+    if not study.state.runs_of(incumbent.candidate, "promotion"):
+        claim(study, incumbent.candidate, "promotion", base)
     noise = (0.01, -0.01, 0.02, -0.02, 0.0)
     scores = {seed: base[seed] + better_by + n for seed, n in zip(base, noise, strict=True)}
-    claim(ledger, name, "promotion", scores)
+    claim(study, name, "promotion", scores)
     return name

@@ -2,15 +2,20 @@ import pytest
 
 from telic.errors import UnknownName
 from telic.storage.files import read_json
-from telic.studies import candidate as candidates
+from telic.studies import candidates
 from telic.studies.approvals import shown
-from telic.studies.candidate import new_candidate, revise_candidate, withdraw
-from telic.studies.candidate_files import current_candidate, read_candidate, revision_folder
+from telic.studies.candidates import (
+    new_candidate,
+    read_candidate,
+    revise_candidate,
+    revision_folder,
+    withdraw,
+)
 from telic.studies.documents.base import RUNNER, SYSTEM, Actor
 from telic.studies.errors import GateRefused, InvalidDocument, StudyError
 from telic.studies.lifecycle import transition
-from telic.studies.similar import similar_candidates
-from telic.studies.validation.validating import validate_candidate
+from telic.studies.rules.novelty import similar_candidates
+from telic.studies.validation import validate_candidate
 from tests.studies.candidates.small_study import (
     AGENT,
     HUMAN,
@@ -26,171 +31,171 @@ from tests.studies.candidates.small_study import (
 OTHER_STEP = {"overrides": {"reward.weight": {"from": 1.0, "to": 1.5}}}
 
 
-def test_what_an_author_leaves_open_is_filled_in(ledger):
-    made = read_candidate(ledger.folder, make(ledger))
+def test_what_an_author_leaves_open_is_filled_in(study):
+    made = read_candidate(study.folder, make(study))
     assert made.id == "c-0001-more-weight"
     assert made.plan.seeds["promotion"] == (100, 101, 102, 103, 104)
     assert made.plan.seeds["smoke"] == (1,)
     assert made.isolation.mode == "in_place" and len(made.base_commit or "") == 40
     assert {each.check for each in made.invariants} == {"metric_untouched", "eval_untouched"}
     assert made.content_hash == made.compute_hash()
-    assert ledger.state().candidates[made.id].content_hash == made.content_hash
+    assert study.state.candidates[made.id].content_hash == made.content_hash
 
 
-def test_steps_of_the_whole_plan_follow_from_those_of_one_training(ledger):
-    made = read_candidate(ledger.folder, make(ledger, plan={"steps": 1000, "est": {"gpu_h": 1.0}}))
+def test_steps_of_the_whole_plan_follow_from_those_of_one_training(study):
+    made = read_candidate(study.folder, make(study, plan={"steps": 1000, "est": {"gpu_h": 1.0}}))
     assert made.plan.est.env_steps == 20 + 250 + 5 * 1000
-    said = read_candidate(ledger.folder, make(ledger, plan={"steps": 9, "est": {"env_steps": 7}}))
+    said = read_candidate(study.folder, make(study, plan={"steps": 9, "est": {"env_steps": 7}}))
     assert said.plan.est.env_steps == 7
 
 
-def test_a_patch_asks_for_its_own_worktree(ledger):
-    made = read_candidate(ledger.folder, make(ledger, patch=PATCH, change={}))
+def test_a_patch_asks_for_its_own_worktree(study):
+    made = read_candidate(study.folder, make(study, patch=PATCH, change={}))
     assert made.isolation.mode == "worktree"
-    assert (ledger.folder.candidate(made.id) / "patch.diff").read_text() == PATCH
+    assert (study.folder.candidate(made.id) / "patch.diff").read_text() == PATCH
 
 
-def test_a_person_reads_the_patch_that_they_approve(ledger):
-    seen = shown(ledger.folder, "experiment", make(ledger, patch=PATCH, change={}))
+def test_a_person_reads_the_patch_that_they_approve(study):
+    seen = shown(study, "experiment", make(study, patch=PATCH, change={}))
     assert seen["patch.diff"] == PATCH.splitlines()
 
 
-def test_a_baseline_takes_its_seeds_from_the_contract(ledger):
-    made = new_candidate(ledger, "as it is", {"kind": "baseline"}, AGENT)
+def test_a_baseline_takes_its_seeds_from_the_contract(study):
+    made = new_candidate(study, "as it is", {"kind": "baseline"}, AGENT)
     assert made.plan.phases == ("smoke", "incumbent_validation")
     assert made.plan.seeds["incumbent_validation"] == (901, 902, 903, 904, 905)
 
 
-def test_ids_are_never_used_again_not_even_after_a_crash(ledger, monkeypatch):
+def test_ids_are_never_used_again_not_even_after_a_crash(study, monkeypatch):
     with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
         patch.setattr(candidates.lifecycle, "create", lambda *_: 1 / 0)
-        make(ledger, "lost")
-    assert make(ledger, "next").startswith("c-0002-")
+        make(study, "lost")
+    assert make(study, "next").startswith("c-0002-")
 
 
 @pytest.mark.parametrize("key", ["status", "validation", "id", "content_hash"])
-def test_an_author_cannot_write_what_the_system_keeps(ledger, key):
+def test_an_author_cannot_write_what_the_system_keeps(study, key):
     with pytest.raises(InvalidDocument, match="E_DRAFT"):
-        new_candidate(ledger, "sly", {**draft(ledger), key: "accepted"}, AGENT)
+        new_candidate(study, "sly", {**draft(study), key: "accepted"}, AGENT)
 
 
-def test_only_makers_make_candidates(ledger):
+def test_only_makers_make_candidates(study):
     with pytest.raises(GateRefused, match="E_TRANSITION"):
-        make(ledger, actor=RUNNER)
+        make(study, actor=RUNNER)
 
 
-def test_a_file_may_not_leave_the_candidates_folder(ledger, tmp_path):
+def test_a_file_may_not_leave_the_candidates_folder(study, tmp_path):
     with pytest.raises(InvalidDocument, match="leaves"):
-        make(ledger, files={"../../../evil.py": tmp_path / "repo" / "evaluate.py"})
+        make(study, files={"../../../evil.py": tmp_path / "repo" / "evaluate.py"})
 
 
-def test_an_unknown_candidate_is_said_with_what_there_is(ledger):
-    make(ledger)
+def test_an_unknown_candidate_is_said_with_what_there_is(study):
+    make(study)
     with pytest.raises(UnknownName, match="c-0001-more-weight"):
-        current_candidate(ledger, "c-0001-more-wait")
+        study.candidate("c-0001-more-wait")
 
 
-def test_a_revision_keeps_the_earlier_ones(ledger):
-    name = make(ledger, patch=PATCH, change={})
-    revise_candidate(ledger, name, {"plan": {"est": {"gpu_h": 1}}}, AGENT, base_revision=1)
-    made = current_candidate(ledger, name)
+def test_a_revision_keeps_the_earlier_ones(study):
+    name = make(study, patch=PATCH, change={})
+    revise_candidate(study, name, {"plan": {"est": {"gpu_h": 1}}}, AGENT, base_revision=1)
+    made = study.candidate(name)
     assert (made.revision, made.plan.est.gpu_h) == (2, 1)
     assert made.change.patch == "patch.diff"
-    first = read_json(revision_folder(ledger.folder, name, 1) / "candidate.json")
+    first = read_json(revision_folder(study.folder, name, 1) / "candidate.json")
     assert first["plan"]["est"]["gpu_h"] == 2.0
-    assert ledger.state().candidates[name].revision == 2
+    assert study.state.candidates[name].revision == 2
 
 
-def test_a_patch_stays_until_it_is_dropped(ledger, tmp_path):
+def test_a_patch_stays_until_it_is_dropped(study, tmp_path):
     brought = tmp_path / "terms.py"
     brought.write_text("x = 1\n")
-    name = make(ledger, patch=PATCH, files={"src/terms.py": brought}, change={})
-    made = revise_candidate(ledger, name, {"change": OTHER_STEP}, AGENT)
+    name = make(study, patch=PATCH, files={"src/terms.py": brought}, change={})
+    made = revise_candidate(study, name, {"change": OTHER_STEP}, AGENT)
     assert made.change.patch == "patch.diff" and made.change.files and made.change.overrides
-    made = revise_candidate(ledger, name, {"change": {"patch": None, "files": []}}, AGENT)
+    made = revise_candidate(study, name, {"change": {"patch": None, "files": []}}, AGENT)
     assert (made.change.patch, made.change.patch_sha256, made.change.files) == (None, None, ())
     assert made.change.overrides
 
 
-def test_two_authors_do_not_overwrite_each_other(ledger):
-    name = make(ledger)
-    revise_candidate(ledger, name, {"change": OTHER_STEP}, AGENT, base_revision=1)
+def test_two_authors_do_not_overwrite_each_other(study):
+    name = make(study)
+    revise_candidate(study, name, {"change": OTHER_STEP}, AGENT, base_revision=1)
     with pytest.raises(StudyError, match="E_REVISION"):
-        revise_candidate(ledger, name, {"change": OTHER_STEP}, HUMAN, base_revision=1)
+        revise_candidate(study, name, {"change": OTHER_STEP}, HUMAN, base_revision=1)
 
 
-def test_revising_a_validated_candidate_makes_it_a_draft(ledger):
-    name = make(ledger)
-    validate_candidate(ledger, name)
-    revise_candidate(ledger, name, {"change": OTHER_STEP}, AGENT)
-    assert ledger.state().candidates[name].status == "draft"
-    assert validate_candidate(ledger, name).ok
+def test_revising_a_validated_candidate_makes_it_a_draft(study):
+    name = make(study)
+    validate_candidate(study, name)
+    revise_candidate(study, name, {"change": OTHER_STEP}, AGENT)
+    assert study.state.candidates[name].status == "draft"
+    assert validate_candidate(study, name).ok
 
 
-def test_a_launched_candidate_is_not_changed_any_more(ledger):
-    name = make(ledger)
-    validate_candidate(ledger, name)
-    start_run(ledger, name)
+def test_a_launched_candidate_is_not_changed_any_more(study):
+    name = make(study)
+    validate_candidate(study, name)
+    start_run(study, name)
     with pytest.raises(GateRefused, match="child"):
-        revise_candidate(ledger, name, {"change": OTHER_STEP}, AGENT)
+        revise_candidate(study, name, {"change": OTHER_STEP}, AGENT)
 
 
-def test_mending_uses_up_attempts(ledger):
-    name = make(ledger)
+def test_mending_uses_up_attempts(study):
+    name = make(study)
     for revision in (2, 3):
-        validate_candidate(ledger, name)
-        end_run(ledger, start_run(ledger, name), "failed", why="it crashed")
-        transition(ledger.folder, name, "debug", RUNNER, "it crashed")
-        revise_candidate(ledger, name, {"plan": {"est": {"gpu_h": revision}}}, AGENT)
-    assert ledger.state().candidates[name].debug_attempts == 2
-    assert validate_candidate(ledger, name).ok
-    end_run(ledger, start_run(ledger, name), "failed", why="again")
-    transition(ledger.folder, name, "debug", SYSTEM, "again")
+        validate_candidate(study, name)
+        end_run(study, start_run(study, name), "failed", why="it crashed")
+        transition(study, name, "debug", RUNNER, "it crashed")
+        revise_candidate(study, name, {"plan": {"est": {"gpu_h": revision}}}, AGENT)
+    assert study.state.candidates[name].debug_attempts == 2
+    assert validate_candidate(study, name).ok
+    end_run(study, start_run(study, name), "failed", why="again")
+    transition(study, name, "debug", SYSTEM, "again")
     with pytest.raises(GateRefused, match="2 attempts"):
-        revise_candidate(ledger, name, {"plan": {}}, AGENT)
+        revise_candidate(study, name, {"plan": {}}, AGENT)
 
 
-def test_a_crash_after_the_ledger_line_is_made_good(ledger, monkeypatch):
-    name = make(ledger, patch=PATCH, change={})
+def test_a_crash_after_the_ledger_line_is_made_good(study, monkeypatch):
+    name = make(study, patch=PATCH, change={})
     with monkeypatch.context() as patch:
         patch.setattr(candidates, "show_revision", lambda *_: 1 / 0)
-        changes = {"hypothesis": {**draft(ledger)["hypothesis"], "mechanism": "another"}}
+        changes = {"hypothesis": {**draft(study)["hypothesis"], "mechanism": "another"}}
         with pytest.raises(ZeroDivisionError):
-            revise_candidate(ledger, name, changes, AGENT)
-    assert read_candidate(ledger.folder, name).revision == 1
-    assert current_candidate(ledger, name).hypothesis.mechanism == "another"
-    assert read_candidate(ledger.folder, name).revision == 2
+            revise_candidate(study, name, changes, AGENT)
+    assert read_candidate(study.folder, name).revision == 1
+    assert study.candidate(name).hypothesis.mechanism == "another"
+    assert read_candidate(study.folder, name).revision == 2
 
 
-def test_an_agent_withdraws_only_its_own_idea(ledger):
-    name = make(ledger)
+def test_an_agent_withdraws_only_its_own_idea(study):
+    name = make(study)
     with pytest.raises(GateRefused, match="belongs to"):
-        withdraw(ledger, name, Actor(kind="agent", name="somebody"), "not mine")
-    withdraw(ledger, name, AGENT, "a better one came up")
-    assert ledger.state().candidates[name].status == "rejected"
+        withdraw(study, name, Actor(kind="agent", name="somebody"), "not mine")
+    withdraw(study, name, AGENT, "a better one came up")
+    assert study.state.candidates[name].status == "rejected"
 
 
-def test_similar_ideas_are_found_the_same_one_first(ledger):
-    same, near = make(ledger), make(ledger, "smaller step", change=OTHER_STEP)
-    make(ledger, "far", patch=SEED_PATCH, change={}, hypothesis={"statement": "x"})
-    own = make(ledger, "again")
-    found = similar_candidates(ledger, own)
+def test_similar_ideas_are_found_the_same_one_first(study):
+    same, near = make(study), make(study, "smaller step", change=OTHER_STEP)
+    make(study, "far", patch=SEED_PATCH, change={}, hypothesis={"statement": "x"})
+    own = make(study, "again")
+    found = similar_candidates(study, own)
     assert [each.candidate for each in found] == [same, near]
     assert found[0].likeness == 1.0 and found[1].shares == ("reward.weight",)
 
 
-def test_a_finished_promotion_seed_is_not_used_by_a_later_revision(ledger):
-    name = make(ledger)
-    validate_candidate(ledger, name)
-    complete(ledger, name)
-    transition(ledger.folder, name, "validated", SYSTEM, "on", {"phase": "promotion"})
-    end_run(ledger, start_run(ledger, name, "promotion", 100))
-    end_run(ledger, start_run(ledger, name, "promotion", 101), "failed")
-    transition(ledger.folder, name, "debug", RUNNER, "it crashed")
-    revise_candidate(ledger, name, {"plan": {"est": {"gpu_h": 1}, "seeds": {}}}, AGENT)
-    why = {each.id: each.why for each in validate_candidate(ledger, name).checks}
+def test_a_finished_promotion_seed_is_not_used_by_a_later_revision(study):
+    name = make(study)
+    validate_candidate(study, name)
+    complete(study, name)
+    transition(study, name, "validated", SYSTEM, "on", {"phase": "promotion"})
+    end_run(study, start_run(study, name, "promotion", 100))
+    end_run(study, start_run(study, name, "promotion", 101), "failed")
+    transition(study, name, "debug", RUNNER, "it crashed")
+    revise_candidate(study, name, {"plan": {"est": {"gpu_h": 1}, "seeds": {}}}, AGENT)
+    why = {each.id: each.why for each in validate_candidate(study, name).checks}
     assert "plan.seeds has none" in why["V01"]
     seeds = {"smoke": [1], "short_trial": [1], "promotion": [100, 101, 102, 103, 104]}
-    revise_candidate(ledger, name, {"plan": {"est": {"gpu_h": 1}, "seeds": seeds}}, AGENT)
-    why = {each.id: each.why for each in validate_candidate(ledger, name).checks}
+    revise_candidate(study, name, {"plan": {"est": {"gpu_h": 1}, "seeds": seeds}}, AGENT)
+    why = {each.id: each.why for each in validate_candidate(study, name).checks}
     assert "100 were already used" in why["V13"] and "101" not in why["V13"]

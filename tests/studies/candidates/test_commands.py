@@ -16,9 +16,9 @@ def telic(monkeypatch):
     """Return a function that runs a command in a study and gives its exit code and answer."""
     monkeypatch.setenv("TELIC_ACTOR", "agent:claude")
 
-    def run(ledger, *words):
+    def run(study, *words):
         done = CliRunner().invoke(
-            app, ["study", *words, "--root", str(ledger.folder.root), "--json"]
+            app, ["study", *words, "--root", str(study.folder.root), "--json"]
         )
         assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
         return done.exit_code, json.loads(done.stdout)
@@ -26,7 +26,7 @@ def telic(monkeypatch):
     return run
 
 
-def new_words(ledger):
+def new_words(study):
     return [
         "candidate",
         "new",
@@ -46,7 +46,7 @@ def new_words(ledger):
         "--falsifier",
         "success does not rise",
         "--evidence",
-        add_evidence(ledger),
+        add_evidence(study),
         "--est",
         "gpu_h=1",
         "--seeds",
@@ -54,47 +54,47 @@ def new_words(ledger):
     ]
 
 
-def test_an_idea_is_written_checked_queued_and_offered(ledger, telic):
-    code, made = telic(ledger, *new_words(ledger))
+def test_an_idea_is_written_checked_queued_and_offered(study, telic):
+    code, made = telic(study, *new_words(study))
     name = made["id"]
     assert code == 0 and made["plan"]["seeds"]["promotion"] == [110, 111, 112, 113, 114]
-    code, checked = telic(ledger, "candidate", "validate", name)
+    code, checked = telic(study, "candidate", "validate", name)
     assert (code, checked["ok"], len(checked["checks"])) == (0, True, 16)
-    code, jobs = telic(ledger, "queue", "plan", name)
+    code, jobs = telic(study, "queue", "plan", name)
     assert (code, len(jobs)) == (0, 7)
-    code, looked = telic(ledger, "queue", "step")
+    code, looked = telic(study, "queue", "step")
     assert looked["ready"][0]["job"]["job_id"] == f"{name}/1/smoke/1"
-    code, said = telic(ledger, "next")
+    code, said = telic(study, "next")
     assert (code, said["action"]) == (0, "launch")
     assert said["command"].startswith(f"telic study run {name} --phase smoke --seed 1")
-    run = complete(ledger, name)[0]
-    measure(ledger, run, 0.3)
-    code, moved = telic(ledger, "queue", "advance")
+    run = complete(study, name)[0]
+    measure(study, run, 0.3)
+    code, moved = telic(study, "queue", "advance")
     assert moved[0]["to"] == "short_trial"
-    code, shown = telic(ledger, "candidate", "show", name)
+    code, shown = telic(study, "candidate", "show", name)
     assert (shown["status"], shown["phase"]) == ("validated", "short_trial")
 
 
-def test_a_failed_check_is_exit_code_4(ledger, telic):
-    words = [*new_words(ledger)[:-2], "--seeds", "promotion=1-5"]
-    _, made = telic(ledger, *words)
-    code, checked = telic(ledger, "candidate", "validate", made["id"])
+def test_a_failed_check_is_exit_code_4(study, telic):
+    words = [*new_words(study)[:-2], "--seeds", "promotion=1-5"]
+    _, made = telic(study, *words)
+    code, checked = telic(study, "candidate", "validate", made["id"])
     failed = [each["id"] for each in checked["checks"] if not each["passed"]]
     assert (code, failed) == (4, ["V13"])
 
 
-def test_a_draft_file_with_a_patch(ledger, telic, tmp_path):
+def test_a_draft_file_with_a_patch(study, telic, tmp_path):
     (tmp_path / "idea.yaml").write_text(
-        f"kind: config\nevidence_refs: [{add_evidence(ledger)}]\nplan: {{est: {{gpu_h: 1}}}}\n"
+        f"kind: config\nevidence_refs: [{add_evidence(study)}]\nplan: {{est: {{gpu_h: 1}}}}\n"
         "hypothesis: {statement: a, mechanism: b, falsifier: c, "
         "expected: {metric: success, direction: max}}\n"
     )
     (tmp_path / "x.diff").write_text(PATCH)
     words = ["--draft", str(tmp_path / "idea.yaml"), "--patch", str(tmp_path / "x.diff")]
-    _, made = telic(ledger, "candidate", "new", "patched", *words)
-    assert telic(ledger, "candidate", "validate", made["id"])[0] == 0
+    _, made = telic(study, "candidate", "new", "patched", *words)
+    assert telic(study, "candidate", "validate", made["id"])[0] == 0
     code, revised = telic(
-        ledger,
+        study,
         "candidate",
         "revise",
         made["id"],
@@ -114,20 +114,20 @@ def test_a_draft_file_with_a_patch(ledger, telic, tmp_path):
     assert (plan["est"]["gpu_h"], plan["steps"], plan["seeds"]) == (0.5, 900, {"smoke": [7]})
 
 
-def test_a_batch_and_what_resembles_it(ledger, telic):
-    _, made = telic(ledger, *new_words(ledger))
-    telic(ledger, "candidate", "validate", made["id"])
-    code, batch = telic(ledger, "queue", "batch", "weights", made["id"], "--goal", "find it")
+def test_a_batch_and_what_resembles_it(study, telic):
+    _, made = telic(study, *new_words(study))
+    telic(study, "candidate", "validate", made["id"])
+    code, batch = telic(study, "queue", "batch", "weights", made["id"], "--goal", "find it")
     assert (code, batch["candidates"][0]["id"]) == (0, made["id"])
     code, queue = telic(
-        ledger, "queue", "reorder", "--order", "priority", "--priority", f"{made['id']}=2"
+        study, "queue", "reorder", "--order", "priority", "--priority", f"{made['id']}=2"
     )
     assert (code, queue["policy"]["order"], queue["jobs"][0]["priority"]) == (0, "priority", 2)
-    assert telic(ledger, "queue", "reorder", "--order", "luck")[0] == 2
-    _, again = telic(ledger, *new_words(ledger))
-    code, found = telic(ledger, "candidate", "similar", again["id"])
+    assert telic(study, "queue", "reorder", "--order", "luck")[0] == 2
+    _, again = telic(study, *new_words(study))
+    code, found = telic(study, "candidate", "similar", again["id"])
     assert (found[0]["candidate"], found[0]["likeness"]) == (made["id"], 1.0)
-    assert telic(ledger, "candidate", "withdraw", again["id"], "--because", "a copy")[0] == 0
+    assert telic(study, "candidate", "withdraw", again["id"], "--because", "a copy")[0] == 0
 
 
 def test_an_agent_can_only_propose_to_accept(claimed, telic):
@@ -143,10 +143,10 @@ def test_a_word_that_is_no_verdict_is_usage(claimed, telic):
     assert code == 2 and "accept" in refused["hint"]
 
 
-def test_a_baseline_is_one_command(ledger, telic):
-    code, made = telic(ledger, "baseline", "--est", "gpu_h=1")
+def test_a_baseline_is_one_command(study, telic):
+    code, made = telic(study, "baseline", "--est", "gpu_h=1")
     assert (code, made["kind"]) == (0, "baseline")
-    assert telic(ledger, "candidate", "validate", made["id"])[0] == 0
+    assert telic(study, "candidate", "validate", made["id"])[0] == 0
 
 
 READING = [

@@ -1,20 +1,18 @@
 import pytest
 
 from telic.storage.files import read_json, write_json
-from telic.studies.candidate import new_candidate
-from telic.studies.candidate_files import read_candidate
-from telic.studies.conditions import read_condition
-from telic.studies.deciding import decide, revert
+from telic.studies.candidates import new_candidate, read_candidate
+from telic.studies.decide import decide, revert
 from telic.studies.documents.candidate import Hypothesis
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
 from telic.studies.evidence.auditing import audit_result
 from telic.studies.evidence.reviewing import review_candidate
-from telic.studies.findings import record_findings
-from telic.studies.incumbent_check import check_incumbent, is_checked
-from telic.studies.looking import next_step
-from telic.studies.looking_claims import disproved
-from telic.studies.queueing import more_seeds, plan_incumbent_check
-from telic.studies.validation.validating import validate_candidate
+from telic.studies.next import next_step
+from telic.studies.outlook import Outlook
+from telic.studies.rules.objections import check_incumbent, is_checked, read_condition
+from telic.studies.rules.stops import record_findings
+from telic.studies.schedule import more_seeds, plan_incumbent_check
+from telic.studies.validation import validate_candidate
 from tests.studies.candidates.small_study import (
     AGENT,
     HUMAN,
@@ -29,8 +27,8 @@ from tests.studies.candidates.small_study import (
 SMALLER = {"overrides": {"reward.weight": {"from": 1.0, "to": 0.8}}}
 
 
-def snapshot(ledger):
-    return {p: p.read_bytes() for p in ledger.folder.path.rglob("*") if p.is_file()}
+def snapshot(study):
+    return {p: p.read_bytes() for p in study.folder.path.rglob("*") if p.is_file()}
 
 
 COST = {"est": {"gpu_h": 1.0}}
@@ -38,145 +36,145 @@ BASELINE, BETTER = "c-0001-as-it-is", "c-0002-more-weight"
 
 
 def test_an_accepted_baseline_is_the_first_incumbent(based):
-    ledger = based
-    state = ledger.state()
+    study = based
+    state = study.state
     assert state.incumbent is not None and state.incumbent.candidate == BASELINE
     assert state.incumbent.iqm == pytest.approx(0.5, abs=0.01) and state.incumbent.n == 5
     assert state.baseline == BASELINE
     assert state.noise_floor == pytest.approx(0.0158, abs=1e-3)
-    decision = read_json(ledger.folder.decision_file("d-0001"))
+    decision = read_json(study.folder.decision_file("d-0001"))
     assert decision["incumbent_after"] == BASELINE and decision["incumbent_before"] is None
     assert decision["audit"] and decision["evidence"]
 
 
 def test_a_better_candidate_moves_the_incumbent(claimed):
-    ledger, name = claimed, BETTER
-    assert audit_result(ledger, name, AGENT).audit.verdict == "valid_improvement"
-    made = decide(ledger, name, "accept", HUMAN, "all five seeds are better")
+    study, name = claimed, BETTER
+    assert audit_result(study, name, AGENT).audit.verdict == "valid_improvement"
+    made = decide(study, name, "accept", HUMAN, "all five seeds are better")
     assert made.recorded and made.incumbent == name
-    moved = [each for each in ledger.events() if each.type == "incumbent.changed"][-1]
+    moved = [each for each in study.events if each.type == "incumbent.changed"][-1]
     assert (moved.data["from"], moved.data["to"]) == (BASELINE, name)
 
 
 def test_an_agent_only_proposes_where_people_decide(claimed):
-    ledger, name = claimed, BETTER
-    audit_result(ledger, name, AGENT)
-    made = decide(ledger, name, "accept", AGENT, "it is better")
+    study, name = claimed, BETTER
+    audit_result(study, name, AGENT)
+    made = decide(study, name, "accept", AGENT, "it is better")
     assert not made.recorded and "person" in made.why
-    assert ledger.state().candidates[name].status == "completed"
-    assert ledger.events()[-1].type == "decision.proposed"
+    assert study.state.candidates[name].status == "completed"
+    assert study.events[-1].type == "decision.proposed"
 
 
 def test_an_agent_accepts_where_the_contract_lets_it(claimed):
-    ledger, name = claimed, BETTER
-    change_contract(ledger, {"automation": {"decide": "auto"}})
-    audit_result(ledger, name, AGENT)
-    assert decide(ledger, name, "accept", AGENT, "it is better").incumbent == name
+    study, name = claimed, BETTER
+    change_contract(study, {"automation": {"decide": "auto"}})
+    audit_result(study, name, AGENT)
+    assert decide(study, name, "accept", AGENT, "it is better").incumbent == name
 
 
 def test_nobody_accepts_what_an_audit_does_not_support(based):
-    ledger = based
-    name = promoted(ledger, -0.1, change=SMALLER)
-    assert audit_result(ledger, name, AGENT).audit.verdict == "no_improvement"
-    before = snapshot(ledger)
+    study = based
+    name = promoted(study, -0.1, change=SMALLER)
+    assert audit_result(study, name, AGENT).audit.verdict == "no_improvement"
+    before = snapshot(study)
     with pytest.raises(GateRefused, match="the audit says no_improvement"):
-        decide(ledger, name, "accept", HUMAN, "I like it")
-    assert snapshot(ledger) == before
-    assert decide(ledger, name, "reject", AGENT, "no gain").incumbent == BASELINE
+        decide(study, name, "accept", HUMAN, "I like it")
+    assert snapshot(study) == before
+    assert decide(study, name, "reject", AGENT, "no gain").incumbent == BASELINE
 
 
-def test_a_decision_needs_evidence_and_a_reason(ledger):
-    name = new_candidate(ledger, "as it is", {"kind": "baseline", "plan": COST}, AGENT).id
-    validate_candidate(ledger, name)
-    complete(ledger, name)
+def test_a_decision_needs_evidence_and_a_reason(study):
+    name = new_candidate(study, "as it is", {"kind": "baseline", "plan": COST}, AGENT).id
+    validate_candidate(study, name)
+    complete(study, name)
     with pytest.raises(GateRefused, match="E_NO_EVIDENCE"):
-        decide(ledger, name, "reject", HUMAN, "no", cause="phase_rule")
+        decide(study, name, "reject", HUMAN, "no", cause="phase_rule")
     with pytest.raises(StudyError, match="E_REASON"):
-        decide(ledger, name, "reject", HUMAN, " ", cause="phase_rule")
+        decide(study, name, "reject", HUMAN, " ", cause="phase_rule")
 
 
-def test_a_short_trial_may_reject_but_never_accept(ledger):
-    name = make(ledger)
-    validate_candidate(ledger, name)
-    measure(ledger, complete(ledger, name)[0], 0.1)
+def test_a_short_trial_may_reject_but_never_accept(study):
+    name = make(study)
+    validate_candidate(study, name)
+    measure(study, complete(study, name)[0], 0.1)
     with pytest.raises(GateRefused, match="no audit"):
-        decide(ledger, name, "accept", HUMAN, "it looks good")
+        decide(study, name, "accept", HUMAN, "it looks good")
     with pytest.raises(GateRefused, match="neither an audit"):
-        decide(ledger, name, "reject", AGENT, "a feeling")
-    assert decide(ledger, name, "reject", AGENT, "last", cause="phase_rule").recorded
+        decide(study, name, "reject", AGENT, "a feeling")
+    assert decide(study, name, "reject", AGENT, "last", cause="phase_rule").recorded
 
 
 def test_an_old_audit_does_not_decide_about_new_runs(claimed):
-    ledger, name = claimed, BETTER
-    old = audit_result(ledger, name, AGENT).audit.id
-    more_seeds(ledger, name, AGENT, "to be sure")
-    claim(ledger, name, "promotion", {105: 0.1, 106: 0.1, 107: 0.1, 108: 0.1, 109: 0.1})
+    study, name = claimed, BETTER
+    old = audit_result(study, name, AGENT).audit.id
+    more_seeds(study, name, AGENT, "to be sure")
+    claim(study, name, "promotion", {105: 0.1, 106: 0.1, 107: 0.1, 108: 0.1, 109: 0.1})
     with pytest.raises(StudyError, match="E_NO_AUDIT"):
-        decide(ledger, name, "accept", HUMAN, "the first five were fine", audit=old)
+        decide(study, name, "accept", HUMAN, "the first five were fine", audit=old)
     with pytest.raises(GateRefused, match="no audit"):
-        decide(ledger, name, "accept", HUMAN, "the first five were fine")
+        decide(study, name, "accept", HUMAN, "the first five were fine")
 
 
 def test_altered_evidence_decides_nothing(claimed):
-    ledger, name = claimed, BETTER
-    made = audit_result(ledger, name, AGENT)
-    path = ledger.folder.audit_file(made.audit.id)
+    study, name = claimed, BETTER
+    made = audit_result(study, name, AGENT)
+    path = study.folder.audit_file(made.audit.id)
     write_json(path, {**read_json(path), "verdict": "no_improvement"})
     with pytest.raises(BrokenIntegrity, match="not what was recorded"):
-        decide(ledger, name, "reject", HUMAN, "the audit says so")
+        decide(study, name, "reject", HUMAN, "the audit says so")
 
 
 def test_a_broken_ledger_blocks_decisions(claimed):
-    ledger, name = claimed, BETTER
-    audit_result(ledger, name, AGENT)
-    text = ledger.folder.ledger.read_text()
-    ledger.folder.ledger.write_text(text.replace("five seeds agree", "five seeds argue"))
+    study, name = claimed, BETTER
+    audit_result(study, name, AGENT)
+    text = study.folder.ledger.read_text()
+    study.folder.ledger.write_text(text.replace("five seeds agree", "five seeds argue"))
     with pytest.raises(BrokenIntegrity, match="E_LEDGER_BROKEN"):
-        decide(ledger, name, "accept", HUMAN, "it is better")
+        decide(study, name, "accept", HUMAN, "it is better")
 
 
 def test_a_revert_brings_the_one_before_back(claimed):
-    ledger, name = claimed, BETTER
-    audit_result(ledger, name, AGENT)
-    decide(ledger, name, "accept", HUMAN, "better")
+    study, name = claimed, BETTER
+    audit_result(study, name, AGENT)
+    decide(study, name, "accept", HUMAN, "better")
     with pytest.raises(GateRefused, match="agent may not"):
-        revert(ledger, name, AGENT, "I changed my mind")
-    made = revert(ledger, name, HUMAN, "it broke on the robot")
+        revert(study, name, AGENT, "I changed my mind")
+    made = revert(study, name, HUMAN, "it broke on the robot")
     assert made.incumbent == BASELINE
-    assert ledger.state().candidates[name].status == "reverted"
-    incumbent = ledger.state().incumbent
+    assert study.state.candidates[name].status == "reverted"
+    incumbent = study.state.incumbent
     assert incumbent is not None and incumbent.iqm == pytest.approx(0.5, abs=0.01)
 
 
 def test_without_anyone_before_there_is_no_revert(based):
-    ledger = based
-    before = snapshot(ledger)
+    study = based
+    before = snapshot(study)
     with pytest.raises(GateRefused, match="takes over is not named"):
-        revert(ledger, BASELINE, HUMAN, "start over")
+        revert(study, BASELINE, HUMAN, "start over")
     with pytest.raises(StudyError, match="E_NO_INCUMBENT"):
-        revert(ledger, BASELINE, HUMAN, "start over", to="c-0009-x")
-    assert snapshot(ledger) == before
+        revert(study, BASELINE, HUMAN, "start over", to="c-0009-x")
+    assert snapshot(study) == before
 
 
 NOISE = (0.01, -0.01, 0.0, 0.005, -0.005)
 FRESH = (900, 906, 907, 908, 909)
 
 
-def recheck(ledger, level, gains):
+def recheck(study, level, gains):
     """Accept the claim, then measure it beside the baseline on fresh seeds."""
-    audit_result(ledger, BETTER, AGENT)
-    decide(ledger, BETTER, "accept", HUMAN, "better")
-    assert not is_checked(ledger) and check_incumbent(ledger) is None
-    jobs = plan_incumbent_check(ledger, AGENT)
+    audit_result(study, BETTER, AGENT)
+    decide(study, BETTER, "accept", HUMAN, "better")
+    assert not is_checked(study) and check_incumbent(study) is None
+    jobs = plan_incumbent_check(study, AGENT)
     assert [(each.candidate, each.seed) for each in jobs] == [
         (name, seed) for name in (BETTER, BASELINE) for seed in FRESH
     ]
-    assert is_checked(ledger) and check_incumbent(ledger) is None
+    assert is_checked(study) and check_incumbent(study) is None
     base = {seed: level + n for seed, n in zip(FRESH, NOISE, strict=True)}
     ours = {seed: base[seed] + gain for seed, gain in zip(FRESH, gains, strict=True)}
-    claim(ledger, BETTER, "incumbent_validation", ours)
-    assert check_incumbent(ledger) is None  # the arm beside it has not run
-    claim(ledger, BASELINE, "incumbent_validation", base)
+    claim(study, BETTER, "incumbent_validation", ours)
+    assert check_incumbent(study) is None  # the arm beside it has not run
+    claim(study, BASELINE, "incumbent_validation", base)
 
 
 def test_a_gain_holds_where_the_level_fell_for_both(claimed):
@@ -197,15 +195,15 @@ def test_a_person_keeps_an_incumbent_that_lost_its_gain(claimed):
         decide(claimed, BASELINE, "keep", HUMAN, "it is mine")
     made = decide(claimed, BETTER, "keep", HUMAN, "it is cheaper to run")
     assert (made.recorded, made.incumbent) == (True, BETTER)
-    assert claimed.state().candidates[BETTER].status == "accepted"
+    assert claimed.state.candidates[BETTER].status == "accepted"
     assert read_json(claimed.folder.decision_file(made.decision))["verdict"] == "keep"
     assert check_incumbent(claimed) is None and next_step(claimed).action == "propose"
 
 
-def say(ledger, monkeypatch, **words):
+def say(study, monkeypatch, **words):
     """Let the candidate's author have said something else."""
-    held = read_candidate(ledger.folder, BETTER).model_copy(update=words)
-    monkeypatch.setattr("telic.studies.disproving.current_candidate", lambda *_: held)
+    held = read_candidate(study.folder, BETTER).model_copy(update=words)
+    monkeypatch.setattr("telic.studies.study.Study.candidate", lambda *_: held)
 
 
 def falsifier(text):
@@ -220,7 +218,7 @@ def test_a_falsifier_that_is_met_is_recorded_and_rejects(claimed, monkeypatch):
         decide(claimed, BETTER, "reject", AGENT, "a feeling", cause="falsifier_met")
     say(claimed, monkeypatch, hypothesis=falsifier("gain < 0.3"))
     assert record_findings(claimed) and not record_findings(claimed), "once is enough"
-    (sheet,) = [x for x in claimed.state().evidence.values() if x.kind == "condition"]
+    (sheet,) = [x for x in claimed.state.evidence.values() if x.kind == "condition"]
     assert sheet.candidate == BETTER
     found = next_step(claimed)
     assert "gain < 0.3, and it is 0.2" in found.why
@@ -237,7 +235,7 @@ def test_a_rollback_is_proposed_when_its_condition_is_met(claimed, monkeypatch):
         "rollback": back,
     }
     say(claimed, monkeypatch, curriculum=plan)
-    (found,) = [x for x in disproved(claimed, claimed.state()) if x.candidate == BETTER]
+    (found,) = [x for x in Outlook(claimed).disproved if x.candidate == BETTER]
     assert found.cause == "rollback" and "restore from last.pt" in found.why
 
 
@@ -271,7 +269,7 @@ def test_a_crash_before_the_ledger_line_decides_nothing(claimed, monkeypatch):
     with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
         patch.setattr("telic.studies.lifecycle.transition", lambda *_: 1 / 0)
         decide(claimed, BETTER, "accept", HUMAN, "better")
-    state = claimed.state()
+    state = claimed.state
     assert state.incumbent is not None and state.incumbent.candidate == BASELINE
     assert decide(claimed, BETTER, "accept", HUMAN, "better").decision == "d-0003"
 
@@ -288,6 +286,6 @@ def test_a_crash_after_the_ledger_line_has_moved_the_incumbent(claimed, monkeypa
     with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
         patch.setattr(type(claimed), "append", dying)
         decide(claimed, BETTER, "accept", HUMAN, "better")
-    state = claimed.state()
+    state = claimed.state
     assert state.incumbent is not None and state.incumbent.candidate == BETTER
-    assert claimed.verify().ok
+    assert claimed.ledger.verify().ok

@@ -1,7 +1,6 @@
 import pytest
 
-from telic.studies.globs import first_match
-from telic.studies.patch import read_patch
+from telic.studies.patch import first_match, read_patch
 
 TWO_FILES = """\
 diff --git a/src/reward.py b/src/reward.py

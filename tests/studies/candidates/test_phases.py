@@ -1,11 +1,11 @@
 import pytest
 
-from telic.studies.phase_facts import incumbent_median
-from telic.studies.phases import (
+from telic.studies.rules.objections import gain_outcome
+from telic.studies.rules.phases import (
     RunFact,
     after_short_trial,
     after_smoke,
-    gain_outcome,
+    incumbent_median,
     median_score,
     next_phase,
 )
@@ -71,10 +71,10 @@ def test_phases_follow_the_plan():
 
 
 def test_the_incumbent_is_summed_up_to_the_same_step_as_a_score_is(based):
-    state = based.state()
+    state = based.state
     rising = [(100.0, 0.1), (200.0, 0.3), (1000.0, 0.9)]
     for name in state.runs_of(state.incumbent.candidate, "incumbent_validation"):
         measure(based, name, 0.5, curve=rising)
-    found = incumbent_median(based, based.state(), 250.0)
+    found = incumbent_median(based, 250.0)
     assert found == pytest.approx((0.1 + 0.3) / 2)  # the metric spec says: mean
-    assert incumbent_median(based, based.state(), 2000.0) is None
+    assert incumbent_median(based, 2000.0) is None

@@ -2,25 +2,23 @@ import pytest
 
 from telic.errors import UnknownName
 from telic.storage.files import read_json
-from telic.studies.batches import plan_batch, read_experiments
-from telic.studies.candidate_files import current_candidate
 from telic.studies.documents.base import RUNNER, SYSTEM
 from telic.studies.documents.runs import Job, Lease, QueueManifest, QueuePolicy
 from telic.studies.errors import GateRefused
 from telic.studies.lifecycle import transition
-from telic.studies.ordering import reorder
 from telic.studies.queue import planned_jobs, step
-from telic.studies.queueing import (
+from telic.studies.schedule import (
     advance,
     fresh_seeds,
     more_seeds,
+    plan_batch,
     plan_candidate,
-    planned_seeds,
-    queue_of,
     queue_step,
+    read_experiments,
+    reorder,
 )
 from telic.studies.state import CandidateState, RunState, StudyState
-from telic.studies.validation.validating import validate_candidate
+from telic.studies.validation import validate_candidate
 from tests.studies.candidates.small_study import (
     AGENT,
     change_contract,
@@ -58,7 +56,7 @@ def ready(found):
 # ------------------------------------------------------------------ the pure step
 
 
-def test_a_step_is_pure(ledger):
+def test_a_step_is_pure(study):
     manifest, now = queue(job("a")), state(a=("validated", "smoke"))
     before = manifest.model_dump(), now.model_dump()
     assert step(manifest, now, NOW) == step(manifest, now, NOW)
@@ -152,130 +150,130 @@ def test_every_phase_waits_for_the_one_before():
 
 
 @pytest.fixture
-def queued(ledger):
-    name = make(ledger)
-    validate_candidate(ledger, name)
-    plan_candidate(ledger, name, AGENT)
+def queued(study):
+    name = make(study)
+    validate_candidate(study, name)
+    plan_candidate(study, name, AGENT)
     return name
 
 
-def test_only_a_validated_candidate_is_queued(ledger):
+def test_only_a_validated_candidate_is_queued(study):
     with pytest.raises(GateRefused, match="E_QUEUE"):
-        plan_candidate(ledger, make(ledger), AGENT)
+        plan_candidate(study, make(study), AGENT)
 
 
-def test_planning_twice_plans_once(ledger, queued):
-    seq = ledger.head.seq
-    plan_candidate(ledger, queued, AGENT)
-    assert ledger.head.seq == seq
-    assert len(queue_of(ledger).jobs) == 7
-    assert read_json(ledger.folder.queue)["jobs"][0]["job_id"] == f"{queued}/1/smoke/1"
+def test_planning_twice_plans_once(study, queued):
+    seq = study.ledger.head.seq
+    plan_candidate(study, queued, AGENT)
+    assert study.ledger.head.seq == seq
+    assert len(study.queue.jobs) == 7
+    assert read_json(study.folder.queue)["jobs"][0]["job_id"] == f"{queued}/1/smoke/1"
 
 
-def test_looking_at_the_queue_writes_nothing(ledger, queued):
-    before = {p: p.read_bytes() for p in ledger.folder.path.rglob("*") if p.is_file()}
-    assert ready(queue_step(ledger)) == [f"{queued}/1/smoke/1"]
-    assert before == {p: p.read_bytes() for p in ledger.folder.path.rglob("*") if p.is_file()}
+def test_looking_at_the_queue_writes_nothing(study, queued):
+    before = {p: p.read_bytes() for p in study.folder.path.rglob("*") if p.is_file()}
+    assert ready(queue_step(study)) == [f"{queued}/1/smoke/1"]
+    assert before == {p: p.read_bytes() for p in study.folder.path.rglob("*") if p.is_file()}
 
 
-def test_jobs_follow_their_runs(ledger, queued):
-    run = start_run(ledger, queued)
-    assert queue_step(ledger).running == (f"{queued}/1/smoke/1",)
-    end_run(ledger, run, "killed", by="preempted")
-    again = queue_step(ledger).ready[0]
+def test_jobs_follow_their_runs(study, queued):
+    run = start_run(study, queued)
+    assert queue_step(study).running == (f"{queued}/1/smoke/1",)
+    end_run(study, run, "killed", by="preempted")
+    again = queue_step(study).ready[0]
     assert (again.retry_of, again.job.attempts) == (run, 1)
-    run = start_run(ledger, queued)
-    end_run(ledger, run, "failed", why="it crashed")
-    failed = queue_of(ledger).jobs[0]
+    run = start_run(study, queued)
+    end_run(study, run, "failed", why="it crashed")
+    failed = study.queue.jobs[0]
     assert (failed.status, failed.run_id, failed.attempts) == ("failed", run, 2)
 
 
-def test_a_run_that_was_lost_three_times_has_failed(ledger, queued):
+def test_a_run_that_was_lost_three_times_has_failed(study, queued):
     for _ in range(3):
-        assert queue_step(ledger).ready
-        end_run(ledger, start_run(ledger, queued), "lost")
-    assert queue_of(ledger).jobs[0].status == "failed"
+        assert queue_step(study).ready
+        end_run(study, start_run(study, queued), "lost")
+    assert study.queue.jobs[0].status == "failed"
 
 
-def test_an_aborted_launch_was_no_attempt(ledger, queued):
-    ledger.append(
+def test_an_aborted_launch_was_no_attempt(study, queued):
+    study.append(
         "launch.intent",
         queued,
         {"run": "r-x", "candidate": queued, "phase": "smoke", "seed": 1, "nonce": "n"},
         RUNNER,
     )
-    ledger.append("launch.aborted", queued, {"run": "r-x", "reason": "crash"}, RUNNER)
-    found = queue_step(ledger).ready[0]
+    study.append("launch.aborted", queued, {"run": "r-x", "reason": "crash"}, RUNNER)
+    found = queue_step(study).ready[0]
     assert (found.retry_of, found.job.attempts) == (None, 0)
 
 
-def test_a_new_revision_starts_over(ledger, queued):
-    from telic.studies.candidate import revise_candidate
+def test_a_new_revision_starts_over(study, queued):
+    from telic.studies.candidates import revise_candidate
 
-    end_run(ledger, start_run(ledger, queued), "failed", why="it crashed")
-    transition(ledger.folder, queued, "debug", RUNNER, "it crashed")
-    revise_candidate(ledger, queued, {"plan": {"est": {"gpu_h": 1}}}, AGENT)
-    validate_candidate(ledger, queued)
-    plan_candidate(ledger, queued, AGENT)
-    statuses = {each.job_id: each.status for each in queue_of(ledger).jobs}
+    end_run(study, start_run(study, queued), "failed", why="it crashed")
+    transition(study, queued, "debug", RUNNER, "it crashed")
+    revise_candidate(study, queued, {"plan": {"est": {"gpu_h": 1}}}, AGENT)
+    validate_candidate(study, queued)
+    plan_candidate(study, queued, AGENT)
+    statuses = {each.job_id: each.status for each in study.queue.jobs}
     assert statuses[f"{queued}/1/smoke/1"] == "cancelled"
-    assert ready(queue_step(ledger)) == [f"{queued}/2/smoke/1"]
+    assert ready(queue_step(study)) == [f"{queued}/2/smoke/1"]
 
 
-def test_a_phase_is_passed_when_its_rule_holds(ledger, queued):
-    (run,) = complete(ledger, queued)
-    assert advance(ledger)[0].verdict == "wait"  # nobody measured it
-    measure(ledger, run, 0.4)
-    (said,) = advance(ledger)
-    assert (said.to, ledger.state().candidates[queued].phase) == ("short_trial", "short_trial")
-    assert ready(queue_step(ledger)) == [f"{queued}/1/short_trial/1"]
+def test_a_phase_is_passed_when_its_rule_holds(study, queued):
+    (run,) = complete(study, queued)
+    assert advance(study)[0].verdict == "wait"  # nobody measured it
+    measure(study, run, 0.4)
+    (said,) = advance(study)
+    assert (said.to, study.state.candidates[queued].phase) == ("short_trial", "short_trial")
+    assert ready(queue_step(study)) == [f"{queued}/1/short_trial/1"]
 
 
-def test_of_a_batch_one_in_three_goes_on(ledger):
+def test_of_a_batch_one_in_three_goes_on(study):
     names = []
     for title, weight in (("a", 1.5), ("b", 1.6), ("c", 1.7)):
         change = {"overrides": {"reward.weight": {"from": 1.0, "to": weight}}}
-        names.append(make(ledger, title * 3, change=change, plan={"est": {"gpu_h": 1}}))
-        validate_candidate(ledger, names[-1])
-    batch = plan_batch(ledger, "weights", "find the weight", names, AGENT)
+        names.append(make(study, title * 3, change=change, plan={"est": {"gpu_h": 1}}))
+        validate_candidate(study, names[-1])
+    batch = plan_batch(study, "weights", "find the weight", names, AGENT)
     assert [each.id for each in batch.candidates] == names
-    assert read_experiments(ledger).batches[0].goal == "find the weight"
+    assert read_experiments(study).batches[0].goal == "find the weight"
     for name, score in zip(names, (0.2, 0.9, 0.5), strict=True):
-        measure(ledger, complete(ledger, name)[0], score)
-    assert {each.to for each in advance(ledger)} == {"short_trial"}
+        measure(study, complete(study, name)[0], score)
+    assert {each.to for each in advance(study)} == {"short_trial"}
     for name, score in list(zip(names, (0.2, 0.9, 0.5), strict=True))[:2]:
-        measure(ledger, complete(ledger, name, "short_trial")[0], score)
-    assert {each.verdict for each in advance(ledger)} == {"wait"}
-    measure(ledger, complete(ledger, names[2], "short_trial")[0], 0.5)
-    said = {each.candidate: each.verdict for each in advance(ledger)}
+        measure(study, complete(study, name, "short_trial")[0], score)
+    assert {each.verdict for each in advance(study)} == {"wait"}
+    measure(study, complete(study, names[2], "short_trial")[0], 0.5)
+    said = {each.candidate: each.verdict for each in advance(study)}
     assert said == {names[0]: "hold", names[1]: "advance", names[2]: "hold"}
 
 
-def test_more_seeds_come_fresh_from_the_pool(ledger, queued):
-    measure(ledger, complete(ledger, queued)[0], 0.4)
-    transition(ledger.folder, queued, "validated", SYSTEM, "on", {"phase": "promotion"})
-    complete(ledger, queued, "promotion", (100, 101, 102, 103, 104))
-    jobs = more_seeds(ledger, queued, AGENT, "the interval is wide")
+def test_more_seeds_come_fresh_from_the_pool(study, queued):
+    measure(study, complete(study, queued)[0], 0.4)
+    transition(study, queued, "validated", SYSTEM, "on", {"phase": "promotion"})
+    complete(study, queued, "promotion", (100, 101, 102, 103, 104))
+    jobs = more_seeds(study, queued, AGENT, "the interval is wide")
     assert [each.seed for each in jobs] == [105, 106, 107, 108, 109]
-    own = current_candidate(ledger, queued)
-    assert planned_seeds(ledger, own, "promotion") == frozenset(range(100, 110))
-    assert ledger.state().candidates[queued].status == "validated"
-    assert len(ready(queue_step(ledger))) == 1
+    own = study.candidate(queued)
+    assert study.planned_seeds(own.id, "promotion") == frozenset(range(100, 110))
+    assert study.state.candidates[queued].status == "validated"
+    assert len(ready(queue_step(study))) == 1
 
 
-def test_a_pool_can_run_dry(ledger, queued):
-    change_contract(ledger, {"seeds": {"promotion": "100-103"}})
+def test_a_pool_can_run_dry(study, queued):
+    change_contract(study, {"seeds": {"promotion": "100-103"}})
     with pytest.raises(GateRefused, match="E_SEEDS"):
-        fresh_seeds(ledger.state(), ledger.folder.read_contract(), "promotion", [queued], 5)
+        fresh_seeds(study, "promotion", [queued], 5)
 
 
-def test_the_order_can_be_changed(ledger, queued):
+def test_the_order_can_be_changed(study, queued):
     change = {"overrides": {"reward.weight": {"from": 1.0, "to": 1.5}}}
-    other = make(ledger, "urgent", change=change)
-    validate_candidate(ledger, other)
-    plan_candidate(ledger, other, AGENT)
-    assert ready(queue_step(ledger)) == [f"{queued}/1/smoke/1"]
-    reorder(ledger, AGENT, order="priority", priorities={other: 3})
-    assert ready(queue_step(ledger)) == [f"{other}/1/smoke/1"]
+    other = make(study, "urgent", change=change)
+    validate_candidate(study, other)
+    plan_candidate(study, other, AGENT)
+    assert ready(queue_step(study)) == [f"{queued}/1/smoke/1"]
+    reorder(study, AGENT, order="priority", priorities={other: 3})
+    assert ready(queue_step(study)) == [f"{other}/1/smoke/1"]
     with pytest.raises(UnknownName, match="nobody"):
-        reorder(ledger, AGENT, priorities={"nobody": 1})
+        reorder(study, AGENT, priorities={"nobody": 1})

@@ -2,8 +2,9 @@
 
 import pytest
 
-from telic.studies.creating import create_study
+from telic.studies.administration import create_study
 from tests.studies.core.small import AGENT, complete
+from tests.studies.fresh import FreshStudy
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +25,8 @@ def repository(tmp_path):
 @pytest.fixture
 def study(repository):
     """A study as `init` leaves it."""
-    return create_study(repository, "g1-walk", "speed", AGENT, statement="walk")
+    made = create_study(repository, "g1-walk", "speed", AGENT, statement="walk")
+    return FreshStudy(made.folder)
 
 
 @pytest.fixture

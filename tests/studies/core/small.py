@@ -4,10 +4,9 @@ from telic.storage.files import write_json
 from telic.studies import approvals, contract, lifecycle
 from telic.studies.documents.base import Actor
 from telic.studies.documents.candidate import Candidate, Hypothesis, Origin
+from telic.studies.documents.files import write_yaml
 from telic.studies.documents.metrics import Extractor, MetricSpec, Primary, Protocol
 from telic.studies.human import Consent
-from telic.studies.ledger import Ledger
-from telic.studies.yaml_files import write_yaml
 
 AGENT = Actor(kind="agent", name="coder")
 HUMAN = Actor(kind="human", name="ada")
@@ -24,13 +23,13 @@ def complete(study):
         no_guardrails_because="toy",
         extractor=Extractor(kind="jsonl", path="metrics.jsonl"),
     )
-    write_yaml(study.metric_spec, spec.as_data())
-    write_yaml(study.protocol, Protocol(episodes=10, env_ids=("G1Flat",)).as_data())
+    write_yaml(study.folder.metric_spec, spec.as_data())
+    write_yaml(study.folder.protocol, Protocol(episodes=10, env_ids=("G1Flat",)).as_data())
     contract.amend(study, AGENT, "first version")
 
 
 def approve_all(study):
-    for each in approvals.missing(study, Ledger(study).state()):
+    for each in study.missing_approvals:
         approvals.grant(study, each.key, CONSENT)
 
 
@@ -40,13 +39,13 @@ def add_candidate(study, name="c-0001-try", kind="config", actor=AGENT):
         id=name,
         created_at="2026-08-01T09:00:00Z",
         created_by=actor,
-        task_id=study.task_id,
-        study_id=study.study_id,
+        task_id=study.folder.task_id,
+        study_id=study.folder.study_id,
         kind=kind,
         hypothesis=Hypothesis(statement="it helps", falsifier="it does not"),
         origin=Origin(engine="agent"),
     )
-    write_json(study.candidate_file(name), made.as_data())
+    write_json(study.folder.candidate_file(name), made.as_data())
     lifecycle.create(study, name, actor, {"kind": kind, "content_hash": made.compute_hash()})
     return made
 

@@ -10,25 +10,25 @@ import threading
 import pytest
 
 from telic.storage.files import write_json
-from telic.studies import approvals, contract, file_approvals, human
+from telic.studies import approvals, contract, human
+from telic.studies.approvals import ALWAYS_REQUIRED
+from telic.studies.canonical import existing_key, key_file, signing_key
+from telic.studies.documents.files import update_yaml, write_yaml
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
 from telic.studies.human import Consent, ask_on_terminal, current_actor
-from telic.studies.keys import existing_key, key_file, signing_key
 from telic.studies.ledger import Ledger
-from telic.studies.subjects import ALWAYS_REQUIRED
-from telic.studies.yaml_files import update_yaml, write_yaml
 from tests.studies.core.small import AGENT, CONSENT, HUMAN, add_candidate, approve_all
 
 
 def unmet(study):
-    return {each.key: each.status for each in approvals.missing(study, Ledger(study).state())}
+    return {each.key: each.status for each in study.missing_approvals}
 
 
 def test_nothing_is_approved_at_first_and_everything_can_be(agreed):
     assert unmet(agreed) == dict.fromkeys(ALWAYS_REQUIRED, "pending")
     approve_all(agreed)
     assert unmet(agreed) == {}
-    assert Ledger(agreed).state().pending_approvals == ()
+    assert Ledger(agreed.folder).state().pending_approvals == ()
 
 
 EDITS = {
@@ -50,37 +50,37 @@ EDITS = {
 @pytest.mark.parametrize("line", EDITS, ids=lambda x: x.partition(":")[0])
 def test_an_edit_of_one_line_voids_the_approval_of_its_part_and_names_it(agreed, line):
     approve_all(agreed)
-    text = agreed.contract.read_text()
+    text = agreed.folder.contract.read_text()
     replacement, key = EDITS[line]
     assert text.count(line) == 1
-    agreed.contract.write_text(text.replace(line, replacement))
+    agreed.folder.contract.write_text(text.replace(line, replacement))
     assert unmet(agreed) == {key: "void"}
     events = approvals.void_changed(agreed)
     assert [(each.type, each.data["key"]) for each in events] == [("approval.voided", key)]
-    assert key in Ledger(agreed).state().pending_approvals
+    assert key in Ledger(agreed.folder).state().pending_approvals
     assert approvals.void_changed(agreed) == []
-    (found,) = approvals.missing(agreed, Ledger(agreed).state())
+    (found,) = agreed.missing_approvals
     assert found.why == "what was approved has changed since"
 
 
 def test_comments_and_order_of_keys_void_nothing(agreed):
     approve_all(agreed)
-    agreed.contract.write_text("# a remark\n" + agreed.contract.read_text())
+    agreed.folder.contract.write_text("# a remark\n" + agreed.folder.contract.read_text())
     assert unmet(agreed) == {}
 
 
 def test_files_that_the_contract_stands_for_void_their_approvals(agreed):
     approve_all(agreed)
-    update_yaml(agreed.metric_spec, {"primary": {"target": 0.9}})
+    update_yaml(agreed.folder.metric_spec, {"primary": {"target": 0.9}})
     # The protocol's hash covers the metric: results under another metric cannot be compared.
     assert unmet(agreed) == {"metric_and_guardrails": "void", "evaluation_protocol": "void"}
 
 
 def test_how_runs_are_started_is_part_of_where_they_run(agreed):
-    write_yaml(agreed.adapter, {"launcher": {"kind": "local", "options": {}}})
+    write_yaml(agreed.folder.adapter, {"launcher": {"kind": "local", "options": {}}})
     approve_all(agreed)
     options = {"start": ["sh", "-c", "anything"]}
-    write_yaml(agreed.adapter, {"launcher": {"kind": "custom", "options": options}})
+    write_yaml(agreed.folder.adapter, {"launcher": {"kind": "custom", "options": options}})
     assert unmet(agreed) == {"hardware": "void"}
 
 
@@ -92,40 +92,40 @@ def test_a_person_reads_the_files_and_not_only_their_hashes(agreed):
 
 def test_the_task_card_is_part_of_the_task(agreed):
     approve_all(agreed)
-    agreed.task_card.write_text("another task")
+    agreed.folder.task_card.write_text("another task")
     assert unmet(agreed) == {"task_definition": "void"}
 
 
 def test_a_forged_line_in_the_ledger_approves_nothing(agreed):
-    now = approvals.standing(agreed, Ledger(agreed).state(), "budget")
+    now = agreed.standing("budget")
     facts = {"key": "budget", "subject_hash": now.subject_hash, "by": "human:ada", "method": "tty"}
-    Ledger(agreed).append("approval.granted", "budget", {**facts, "sig": "abc:def"}, AGENT)
+    Ledger(agreed.folder).append("approval.granted", "budget", {**facts, "sig": "abc:def"}, AGENT)
     assert unmet(agreed)["budget"] == "void"
 
 
 def test_an_entry_in_the_contract_file_approves_nothing(agreed):
-    update_yaml(agreed.contract, {"approvals": {"budget": {"status": "approved"}}})
+    update_yaml(agreed.folder.contract, {"approvals": {"budget": {"status": "approved"}}})
     assert unmet(agreed)["budget"] == "pending"
 
 
 def test_a_signature_belongs_to_one_text_and_one_study(agreed):
     approvals.grant(agreed, "budget", CONSENT)
-    held = Ledger(agreed).state().approvals["budget"]
+    held = Ledger(agreed.folder).state().approvals["budget"]
     assert approvals.is_signed(agreed, held, existing_key(agreed.root))
     moved = held.model_copy(update={"key": "hardware"})
     assert not approvals.is_signed(agreed, moved, existing_key(agreed.root))
 
 
 def test_what_changed_while_the_person_was_asked_is_not_approved(agreed):
-    seen = approvals.standing(agreed, Ledger(agreed).state(), "budget").subject_hash
-    update_yaml(agreed.contract, {"budget": {"launches": 1}})
+    seen = agreed.standing("budget").subject_hash
+    update_yaml(agreed.folder.contract, {"budget": {"launches": 1}})
     contract.amend(agreed, AGENT, "less")
     with pytest.raises(GateRefused, match="E_CHANGED"):
         approvals.grant(agreed, "budget", CONSENT, seen_hash=seen)
 
 
 def test_a_contract_that_is_not_agreed_on_cannot_be_approved(agreed):
-    update_yaml(agreed.contract, {"budget": {"launches": 1}})
+    update_yaml(agreed.folder.contract, {"budget": {"launches": 1}})
     with pytest.raises(GateRefused, match="E_NOT_AGREED"):
         approvals.grant(agreed, "hardware", CONSENT)
 
@@ -139,11 +139,10 @@ def test_a_file_that_does_not_exist_cannot_be_approved(study):
 def test_an_experiment_is_approved_as_it_is_written(agreed):
     made = add_candidate(agreed)
     approvals.grant(agreed, "experiment", CONSENT, candidate=made.id)
-    state = Ledger(agreed).state()
-    assert approvals.standing(agreed, state, "experiment", made.id).status == "approved"
+    assert agreed.standing("experiment", made.id).status == "approved"
     changed = made.model_copy(update={"replicate_of": "c-0000-x"})
-    write_json(agreed.candidate_file(made.id), changed.as_data())
-    assert approvals.standing(agreed, state, "experiment", made.id).status != "approved"
+    write_json(agreed.folder.candidate_file(made.id), changed.as_data())
+    assert agreed.standing("experiment", made.id).status != "approved"
     with pytest.raises(StudyError, match="per candidate"):
         approvals.grant(agreed, "experiment", CONSENT)
 
@@ -152,16 +151,14 @@ def test_a_class_of_candidates_is_approved_by_the_contract(agreed):
     made = add_candidate(agreed)
     rule = {"kind": "config", "phases": ["smoke"]}
     automation = {"launch": "pre_approved", "pre_approved": [rule]}
-    update_yaml(agreed.contract, {"automation": automation})
+    update_yaml(agreed.folder.contract, {"automation": automation})
     contract.amend(agreed, AGENT, "classes")
-    state = Ledger(agreed).state()
-    assert "autonomy" in state.required_approvals
-    found = approvals.experiment_standing(agreed, state, made, "smoke")
+    assert "autonomy" in agreed.state.required_approvals
+    found = agreed.experiment_standing(made.id, "smoke")
     assert (found.status, "autonomy" in found.why) == ("pending", True)
     approve_all(agreed)
-    state = Ledger(agreed).state()
-    assert approvals.experiment_standing(agreed, state, made, "smoke").status == "approved"
-    assert approvals.experiment_standing(agreed, state, made, "promotion").status == "pending"
+    assert agreed.experiment_standing(made.id, "smoke").status == "approved"
+    assert agreed.experiment_standing(made.id, "promotion").status == "pending"
 
 
 # ---------------------------------------------------------------------------- people
@@ -235,12 +232,12 @@ def test_the_key_is_the_users_alone_and_outside_the_repository(agreed, monkeypat
 def test_approvals_travel_in_a_file_with_their_key(agreed, tmp_path, monkeypatch):
     approve_all(agreed)
     given = tmp_path / "approvals.json"
-    assert sorted(file_approvals.export_approvals(agreed, given)) == sorted(ALWAYS_REQUIRED)
+    assert sorted(approvals.export_approvals(agreed, given)) == sorted(ALWAYS_REQUIRED)
     other_key = key_file()
     monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "elsewhere"))
     assert set(unmet(agreed).values()) == {"void"}
     bob = Consent(by="bob", method="tty", at=CONSENT.at)
-    events = file_approvals.import_approvals(agreed, given, other_key, bob)
+    events = approvals.import_approvals(agreed, given, other_key, bob)
     assert {each.data["method"] for each in events} == {"file_import"}
     assert unmet(agreed) == {}
 
@@ -248,14 +245,14 @@ def test_approvals_travel_in_a_file_with_their_key(agreed, tmp_path, monkeypatch
 def test_a_changed_file_of_approvals_is_refused_whole(agreed, tmp_path):
     approve_all(agreed)
     given = tmp_path / "approvals.json"
-    file_approvals.export_approvals(agreed, given)
+    approvals.export_approvals(agreed, given)
     data = json.loads(given.read_text())
     data["approvals"][-1]["by"] = "human:eve"
     given.write_text(json.dumps(data))
-    before = agreed.ledger.read_bytes()
+    before = agreed.folder.ledger.read_bytes()
     with pytest.raises(BrokenIntegrity, match="E_SIGNATURE"):
-        file_approvals.import_approvals(agreed, given, key_file(), CONSENT)
-    assert agreed.ledger.read_bytes() == before
+        approvals.import_approvals(agreed, given, key_file(), CONSENT)
+    assert agreed.folder.ledger.read_bytes() == before
 
 
 # ---------------------------------------------------------------------------- amendments
@@ -263,7 +260,7 @@ def test_a_changed_file_of_approvals_is_refused_whole(agreed, tmp_path):
 
 def test_an_amendment_is_a_version_with_a_difference_and_a_reason(agreed):
     approve_all(agreed)
-    update_yaml(agreed.contract, {"budget": {"launches": 90}})
+    update_yaml(agreed.folder.contract, {"budget": {"launches": 90}})
     with pytest.raises(GateRefused, match="E_HUMAN_ONLY"):
         contract.amend(agreed, AGENT, "more")
     with pytest.raises(StudyError, match="E_REASON"):
@@ -271,16 +268,19 @@ def test_an_amendment_is_a_version_with_a_difference_and_a_reason(agreed):
     event = contract.amend(agreed, HUMAN, "more")
     assert event.data["version"] == 2
     assert event.data["diff"] == {"version": [1, 2], "budget.launches": [60, 90]}
-    assert Ledger(agreed).state().budget.left.launches == 90
-    assert agreed.contract_version(1).read_text() != agreed.contract_version(2).read_text()
-    before = agreed.contract.read_bytes()
+    assert Ledger(agreed.folder).state().budget.left.launches == 90
+    assert (
+        agreed.folder.contract_version(1).read_text()
+        != agreed.folder.contract_version(2).read_text()
+    )
+    before = agreed.folder.contract.read_bytes()
     with pytest.raises(StudyError, match="E_UNCHANGED"):
         contract.amend(agreed, HUMAN, "again")
-    assert agreed.contract.read_bytes() == before
+    assert agreed.folder.contract.read_bytes() == before
 
 
 def test_the_check_names_edits_overlaps_and_questions(agreed):
-    update_yaml(agreed.contract, {"seeds": {"promotion": "50-150"}})
+    update_yaml(agreed.folder.contract, {"seeds": {"promotion": "50-150"}})
     found = contract.check_contract(agreed)
     assert not found.ok
     assert any("selection and promotion share 50" in each for each in found.problems)
@@ -290,17 +290,17 @@ def test_the_check_names_edits_overlaps_and_questions(agreed):
 
 def test_comments_survive_answers(agreed):
     contract.draft_contract(agreed, {"budget.gpu_h": 96, "scope.params.a.b": {"max": 2}})
-    text = agreed.contract.read_text()
+    text = agreed.folder.contract.read_text()
     assert "# when is it done?" in text
-    assert agreed.read_contract().budget.gpu_h == 96
-    assert agreed.read_contract().scope.params["a.b"].max == 2
+    assert agreed.folder.read_contract().budget.gpu_h == 96
+    assert agreed.folder.read_contract().scope.params["a.b"].max == 2
     with pytest.raises(StudyError, match="budget: unknown key gpu_hours"):
         contract.draft_contract(agreed, {"budget.gpu_hours": 3})
-    assert agreed.contract.read_text() == text
+    assert agreed.folder.contract.read_text() == text
 
 
 def test_an_amendment_that_was_killed_before_its_event_is_made_again(agreed, monkeypatch):
-    update_yaml(agreed.contract, {"budget": {"launches": 90}})
+    update_yaml(agreed.folder.contract, {"budget": {"launches": 90}})
 
     def die(*_, **__):
         raise KeyboardInterrupt
@@ -309,9 +309,9 @@ def test_an_amendment_that_was_killed_before_its_event_is_made_again(agreed, mon
         patch.setattr(Ledger, "append", die)
         with pytest.raises(KeyboardInterrupt):
             contract.amend(agreed, AGENT, "more")
-    assert Ledger(agreed).state().contract_version == 1
+    assert Ledger(agreed.folder).state().contract_version == 1
     assert contract.amend(agreed, AGENT, "more").data["diff"] == {
         "version": [1, 2],
         "budget.launches": [60, 90],
     }
-    assert agreed.read_contract().version == 2
+    assert agreed.folder.read_contract().version == 2

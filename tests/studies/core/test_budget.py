@@ -5,9 +5,9 @@ import pytest
 from telic.studies import budget
 from telic.studies.documents.base import RUNNER, SYSTEM
 from telic.studies.documents.contract import Amounts
+from telic.studies.documents.files import update_yaml
 from telic.studies.errors import BudgetExceeded
 from telic.studies.ledger import Ledger
-from telic.studies.yaml_files import update_yaml
 from tests.studies.core.small import AGENT, complete
 
 LIMITS = {
@@ -22,7 +22,7 @@ LIMITS = {
 
 @pytest.fixture
 def limited(study):
-    update_yaml(study.contract, {"budget": LIMITS})
+    update_yaml(study.folder.contract, {"budget": LIMITS})
     complete(study)
     return study
 
@@ -36,22 +36,22 @@ def intend(study, run, phase="promotion", candidate="c-0001-x", **reservation):
         "nonce": run,
         "reservation": reservation,
     }
-    Ledger(study).append("launch.intent", candidate, data, RUNNER)
+    Ledger(study.folder).append("launch.intent", candidate, data, RUNNER)
 
 
 def end(study, run, how="finished", **actual):
-    Ledger(study).append(f"run.{how}", run, {"actual": actual}, RUNNER)
+    Ledger(study.folder).append(f"run.{how}", run, {"actual": actual}, RUNNER)
 
 
 def left(study):
-    return Ledger(study).state().budget.left
+    return Ledger(study.folder).state().budget.left
 
 
 def test_a_launch_reserves_and_its_end_settles(limited):
     intend(limited, "r-1", gpu_h=4)
     assert (left(limited).gpu_h, left(limited).launches) == (6, 2)
     end(limited, "r-1", gpu_h=1.5)
-    state = Ledger(limited).state()
+    state = Ledger(limited.folder).state()
     assert (state.budget.spent.gpu_h, state.budget.reserved.gpu_h) == (1.5, None)
     assert (state.budget.left.gpu_h, state.budget.left.launches) == (8.5, 2)
 
@@ -64,7 +64,9 @@ def test_what_is_not_known_is_charged_as_reserved(limited):
 
 def test_an_aborted_launch_gives_everything_back(limited):
     intend(limited, "r-1", gpu_h=4)
-    Ledger(limited).append("launch.aborted", None, {"run": "r-1", "reason": "killed"}, SYSTEM)
+    Ledger(limited.folder).append(
+        "launch.aborted", None, {"run": "r-1", "reason": "killed"}, SYSTEM
+    )
     assert (left(limited).gpu_h, left(limited).launches) == (10, 3)
 
 
@@ -77,27 +79,28 @@ def test_settling_twice_charges_once(limited):
 
 def test_more_than_is_left_is_refused(limited):
     intend(limited, "r-1", gpu_h=5)
-    state = Ledger(limited).state()
-    budget.require(state, Amounts(gpu_h=5), "c-0002-y")
-    with pytest.raises(BudgetExceeded, match="5 is left for the study") as error:
-        budget.require(state, Amounts(gpu_h=5.1), "c-0002-y")
-    assert error.value.exit_code == 7
-    with pytest.raises(BudgetExceeded, match="1 is left for c-0001-x"):
-        budget.require(state, Amounts(gpu_h=2), "c-0001-x")
-    with pytest.raises(BudgetExceeded, match="phase smoke"):
-        budget.require(state, Amounts(gpu_h=2), "c-0002-y", "smoke")
+    state = Ledger(limited.folder).state()
+    assert budget.shortfalls(state, Amounts(gpu_h=5), "c-0002-y") == []
+    (said,) = budget.shortfalls(state, Amounts(gpu_h=5.1), "c-0002-y")
+    assert "5 is left for the study" in said and BudgetExceeded.exit_code == 7
+    (said,) = budget.shortfalls(state, Amounts(gpu_h=2), "c-0001-x")
+    assert "1 is left for c-0001-x" in said
+    (said,) = budget.shortfalls(state, Amounts(gpu_h=2), "c-0002-y", "smoke")
+    assert "phase smoke" in said
 
 
 def test_model_calls_cost_their_price_or_the_agreed_one(limited):
     for usd in (0.25, None):
-        Ledger(limited).append("work_order.submitted", "w-1", {"usd": usd, "tokens": 100}, AGENT)
-    spent = Ledger(limited).state().budget.spent
+        Ledger(limited.folder).append(
+            "work_order.submitted", "w-1", {"usd": usd, "tokens": 100}, AGENT
+        )
+    spent = Ledger(limited.folder).state().budget.spent
     assert (spent.llm_usd, spent.llm_tokens, spent.llm_calls) == (0.75, 200, 2)
 
 
 def test_the_soft_share_warns_and_the_end_is_named(limited):
     for run in ("r-1", "r-2", "r-3"):
         intend(limited, run, gpu_h=1)
-    state = Ledger(limited).state()
+    state = Ledger(limited.folder).state()
     assert state.budget.warnings == ("launches",)
     assert budget.exhausted(state) == ["launches"]

@@ -108,7 +108,7 @@ def test_a_person_approves_in_a_terminal(agreed):
     code, said = in_terminal(agreed.root, "approve", "budget", "hardware")
     assert code == 0, said
     assert "launches: 60" in said
-    held = Ledger(agreed).state().approvals
+    held = Ledger(agreed.folder).state().approvals
     assert {key: each.status for key, each in held.items()} == {
         "budget": "approved",
         "hardware": "approved",
@@ -116,17 +116,17 @@ def test_a_person_approves_in_a_terminal(agreed):
 
 
 def test_a_wrong_code_approves_nothing(agreed):
-    before = agreed.ledger.read_bytes()
+    before = agreed.folder.ledger.read_bytes()
     code, said = in_terminal(agreed.root, "approve", answer=lambda code: "yes")
     assert (code, "E_NOT_CONFIRMED" in said) == (3, True)
-    assert agreed.ledger.read_bytes() == before
+    assert agreed.folder.ledger.read_bytes() == before
 
 
 def test_a_person_resumes_in_a_terminal(agreed):
     run(agreed.root, "pause", "--reason", "hot")
     code, said = in_terminal(agreed.root, "resume")
     assert code == 0, said
-    assert Ledger(agreed).state().study_status == "open"
+    assert Ledger(agreed.folder).state().study_status == "open"
 
 
 def test_an_agent_cannot_amend_what_a_person_approved(agreed):
@@ -136,8 +136,8 @@ def test_an_agent_cannot_amend_what_a_person_approved(agreed):
 
 
 def test_a_broken_ledger_ends_with_five(agreed):
-    content = agreed.ledger.read_bytes()
-    agreed.ledger.write_bytes(content.replace(b"external", b"internal"))
+    content = agreed.folder.ledger.read_bytes()
+    agreed.folder.ledger.write_bytes(content.replace(b"external", b"internal"))
     found = run(agreed.root, "ledger", "verify", code=5)
     assert (found["ok"], found["bad_seq"]) == (False, 1)
     done = runner.invoke(app, ["study", "ledger", "verify", "--root", str(agreed.root)])
@@ -146,22 +146,22 @@ def test_a_broken_ledger_ends_with_five(agreed):
 
 def test_an_edit_is_named_by_the_check(agreed):
     approve_all(agreed)
-    text = agreed.contract.read_text()
-    agreed.contract.write_text(text.replace("launches: 60", "launches: 600"))
+    text = agreed.folder.contract.read_text()
+    agreed.folder.contract.write_text(text.replace("launches: 60", "launches: 600"))
     found = run(agreed.root, "contract", "check", code=4)
     assert [x["key"] for x in found["approvals"] if x["status"] == "void"] == ["budget"]
-    types = [each.type for each in Ledger(agreed).events()]
+    types = [each.type for each in Ledger(agreed.folder).events()]
     assert types[-1] == "approval.voided"
 
 
 def test_state_is_made_again_when_it_is_behind(study):
     complete(study)
-    old = study.state.read_bytes()
-    Ledger(study).append("note.added", None, {}, AGENT)
-    new = study.state.read_bytes()
-    study.state.write_bytes(old)
+    old = study.folder.state.read_bytes()
+    Ledger(study.folder).append("note.added", None, {}, AGENT)
+    new = study.folder.state.read_bytes()
+    study.folder.state.write_bytes(old)
     run(study.root, "state")
-    assert study.state.read_bytes() == new
+    assert study.folder.state.read_bytes() == new
 
 
 @pytest.mark.parametrize("words", [["approve", "bugdet"], ["state", "--study", "sped"]])

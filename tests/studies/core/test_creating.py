@@ -3,18 +3,19 @@
 import pytest
 
 from telic.errors import UnknownName, UsageError
-from telic.studies import pausing
-from telic.studies.creating import create_study
+from telic.studies import administration
+from telic.studies.administration import create_study
 from telic.studies.errors import StudyError
-from telic.studies.folder import StudyFolder, read_registry
+from telic.studies.folder import StudyFolder
 from telic.studies.ledger import Ledger
+from telic.studies.registry import read_registry
 from tests.studies.core.small import AGENT, CONSENT, HUMAN, content
 
 
 def test_a_new_study_is_complete_and_active(study):
-    assert StudyFolder.find(study.root) == study
-    assert study.read_contract().task.statement == "walk"
-    assert [each.type for each in Ledger(study).events()] == ["study.created"]
+    assert StudyFolder.find(study.root) == study.folder
+    assert study.folder.read_contract().task.statement == "walk"
+    assert [each.type for each in Ledger(study.folder).events()] == ["study.created"]
     assert read_registry(study.root).project.vcs == "none"
 
 
@@ -25,11 +26,11 @@ def test_beginning_twice_is_beginning_once(study):
 
 
 def test_what_a_killed_process_began_is_finished(study):
-    study.contract.unlink()
-    study.registry.unlink()
+    study.folder.contract.unlink()
+    study.folder.registry.unlink()
     create_study(study.root, "g1-walk", "speed", AGENT, statement="walk")
     assert StudyFolder.find(study.root).read_contract().version == 1
-    assert len(Ledger(study).events()) == 1
+    assert len(Ledger(study.folder).events()) == 1
 
 
 def test_nothing_outside_the_repository_is_written(repository, tmp_path, own_key):
@@ -41,17 +42,17 @@ def test_nothing_outside_the_repository_is_written(repository, tmp_path, own_key
 
 def test_statements_with_quotes_are_kept(repository):
     text = 'walk "fast"\\ at: once # now'
-    folder = create_study(repository, "g1-walk", "speed", AGENT, statement=text)
-    assert folder.read_contract().task.statement == text
+    study = create_study(repository, "g1-walk", "speed", AGENT, statement=text)
+    assert study.contract.task.statement == text
 
 
 def test_the_active_study_and_the_named_one(study):
-    other = create_study(study.root, "g1-walk", "energy", AGENT)
-    third = create_study(study.root, "a1-trot", "speed", AGENT)
+    other = create_study(study.root, "g1-walk", "energy", AGENT).folder
+    third = create_study(study.root, "a1-trot", "speed", AGENT).folder
     assert StudyFolder.find(study.root) == third
     assert StudyFolder.find(study.root, "g1-walk", "energy") == other
     create_study(study.root, "g1-walk", "speed", AGENT)
-    assert StudyFolder.find(study.root) == study
+    assert StudyFolder.find(study.root) == study.folder
     assert StudyFolder.find(study.root, task="a1-trot") == third
     with pytest.raises(UnknownName, match="enrgy"):
         StudyFolder.find(study.root, "g1-walk", "enrgy")
@@ -74,12 +75,12 @@ def test_no_study_and_no_folder_are_explained(repository):
 
 
 def test_anyone_pauses_and_a_person_resumes(study):
-    pausing.pause_study(study, AGENT, "too hot")
+    administration.pause_study(study, AGENT, "too hot")
     entry = read_registry(study.root).tasks[0].studies[0]
-    assert (Ledger(study).state().study_status, entry.status) == ("paused", "paused")
-    study.stop_file.write_text("")
-    assert "STOP" in pausing.fired(study)
-    pausing.resume_study(study, CONSENT, "cool again")
-    assert Ledger(study).state().study_status == "open"
+    assert (Ledger(study.folder).state().study_status, entry.status) == ("paused", "paused")
+    study.folder.stop_file.write_text("")
+    assert "STOP" in administration.why_stopped(study)
+    administration.resume_study(study, CONSENT, "cool again")
+    assert Ledger(study.folder).state().study_status == "open"
     assert read_registry(study.root).tasks[0].studies[0].status == "open"
-    assert not study.stop_file.exists()
+    assert not study.folder.stop_file.exists()

@@ -10,19 +10,27 @@ import sys
 import pytest
 
 from telic.studies import ledger as ledger_module
-from telic.studies.canonical import NO_HASH
+from telic.studies.canonical import NO_HASH, key_file
+from telic.studies.chain import line_hash
 from telic.studies.documents.base import SYSTEM
-from telic.studies.documents.ledger import line_hash
 from telic.studies.errors import BrokenIntegrity, LockTimeout, StudyError
 from telic.studies.folder import StudyFolder
-from telic.studies.keys import key_file
 from telic.studies.ledger import Ledger, NewEvent
-from telic.studies.state import StudyState, replay
+from telic.studies.projector import Projector
+from telic.studies.state import StudyState
 from tests.studies.core.small import AGENT, HUMAN, add_candidate
 
 
+def replay(events):
+    """Return the state that a list of events comes to."""
+    projector = Projector("")
+    for event in events:
+        projector.apply(event)
+    return projector.state()
+
+
 def note(study, text="hello"):
-    return Ledger(study).append("note.added", None, {"text": text}, AGENT)
+    return Ledger(study.folder).append("note.added", None, {"text": text}, AGENT)
 
 
 def flipped(content, place, rng):
@@ -33,24 +41,24 @@ def flipped(content, place, rng):
 
 def test_lines_follow_from_each_other(study):
     note(study)
-    events = Ledger(study).events()
+    events = Ledger(study.folder).events()
     assert [each.seq for each in events] == [1, 2]
     assert events[0].prev == NO_HASH
     assert events[1].prev == events[0].hash
-    raw = [json.loads(line) for line in study.ledger.read_text().splitlines()]
+    raw = [json.loads(line) for line in study.folder.ledger.read_text().splitlines()]
     assert [line_hash(each) for each in raw] == [each["hash"] for each in raw]
-    assert Ledger(study).verify().ok
+    assert Ledger(study.folder).verify().ok
 
 
 def test_a_flipped_byte_anywhere_is_found_and_located(study):
     for number in range(6):
         note(study, f'{number} "quoted" \u00e9 {number / 3}')
     rng = random.Random(0)
-    content = study.ledger.read_bytes()
+    content = study.folder.ledger.read_bytes()
     ends = [place for place, byte in enumerate(content) if byte == 10]
     for place in range(len(content)):
-        study.ledger.write_bytes(flipped(content, place, rng))
-        check = Ledger(study).verify()
+        study.folder.ledger.write_bytes(flipped(content, place, rng))
+        check = Ledger(study.folder).verify()
         line = sum(end < place for end in ends) + 1
         assert not check.ok
         assert check.bad_seq == line, f"byte {place} of line {line}"
@@ -59,29 +67,29 @@ def test_a_flipped_byte_anywhere_is_found_and_located(study):
 def test_a_damaged_line_blocks_reading_and_writing(study):
     note(study, "aaaa")
     note(study)
-    study.ledger.write_bytes(study.ledger.read_bytes().replace(b"aaaa", b"bbbb"))
-    before = study.ledger.read_bytes()
+    study.folder.ledger.write_bytes(study.folder.ledger.read_bytes().replace(b"aaaa", b"bbbb"))
+    before = study.folder.ledger.read_bytes()
     with pytest.raises(BrokenIntegrity, match="line 2 is bad") as error:
         note(study)
     assert (error.value.code, error.value.exit_code) == ("E_LEDGER_BROKEN", 5)
-    assert study.ledger.read_bytes() == before
+    assert study.folder.ledger.read_bytes() == before
 
 
 def test_lines_taken_from_the_end_are_missed(study):
     note(study)
     note(study)
-    lines = study.ledger.read_bytes().splitlines(keepends=True)
-    study.ledger.write_bytes(b"".join(lines[:-1]))
-    check = Ledger(study).verify()
+    lines = study.folder.ledger.read_bytes().splitlines(keepends=True)
+    study.folder.ledger.write_bytes(b"".join(lines[:-1]))
+    check = Ledger(study.folder).verify()
     assert (check.ok, check.bad_seq) == (False, 3)
 
 
 def test_a_rewritten_chain_is_exposed_by_its_anchor(study):
     for number in range(ledger_module.ANCHOR_EVERY):
         note(study, f"number {number}")
-    assert Ledger(study).verify().anchors_proven == 1
-    study.state.unlink()
-    lines = [json.loads(x) for x in study.ledger.read_text().splitlines()]
+    assert Ledger(study.folder).verify().anchors_proven == 1
+    study.folder.state.unlink()
+    lines = [json.loads(x) for x in study.folder.ledger.read_text().splitlines()]
     lines[3]["data"]["text"] = "never happened"
     prev = NO_HASH
     for line in lines:
@@ -91,37 +99,37 @@ def test_a_rewritten_chain_is_exposed_by_its_anchor(study):
         prev = line["hash"] = line_hash(line)
     from telic.studies.canonical import canonical
 
-    study.ledger.write_bytes(b"".join(canonical(line) + b"\n" for line in lines))
-    check = Ledger(study).verify()
+    study.folder.ledger.write_bytes(b"".join(canonical(line) + b"\n" for line in lines))
+    check = Ledger(study.folder).verify()
     assert not check.ok
     assert "signature" in check.why
     assert check.bad_seq == ledger_module.ANCHOR_EVERY + 1
 
 
 def test_an_anchor_of_another_key_is_counted_and_not_believed(study):
-    Ledger(study).append("decision.recorded", "c-0001-x", {"verdict": "accept"}, HUMAN)
+    Ledger(study.folder).append("decision.recorded", "c-0001-x", {"verdict": "accept"}, HUMAN)
     key_file().unlink()
-    check = Ledger(study).verify()
+    check = Ledger(study.folder).verify()
     assert (check.ok, check.anchors_proven, check.anchors_of_other_keys) == (True, 0, 1)
 
 
 @pytest.mark.parametrize("tail", [b'{"actor":{"ki', b'{"seq": 3,\n', b"\x00\x00\n"])
 def test_a_torn_last_line_is_moved_aside_and_told(study, tail):
     note(study)
-    with study.ledger.open("ab") as file:
+    with study.folder.ledger.open("ab") as file:
         file.write(tail)
-    check = Ledger(study).verify()
+    check = Ledger(study.folder).verify()
     assert (check.ok, check.bad_seq) == (False, 3)
     note(study, "after")
-    events = Ledger(study).events()
+    events = Ledger(study.folder).events()
     assert [each.type for each in events[-2:]] == ["ledger.recovered", "note.added"]
-    assert (study.path / "ledger.torn-3").read_bytes() == tail
-    assert Ledger(study).verify().ok
+    assert (study.folder.path / "ledger.torn-3").read_bytes() == tail
+    assert Ledger(study.folder).verify().ok
 
 
 def test_a_last_line_that_was_whole_once_is_not_recovered_as_torn(study):
     note(study)
-    study.ledger.write_bytes(study.ledger.read_bytes()[:-5])
+    study.folder.ledger.write_bytes(study.folder.ledger.read_bytes()[:-5])
     with pytest.raises(BrokenIntegrity, match="whole once"):
         note(study)
 
@@ -134,20 +142,20 @@ def test_a_crash_between_append_and_projection_is_made_good(study, monkeypatch):
         patch.setattr(ledger_module, "save", die)
         with pytest.raises(KeyboardInterrupt):
             add_candidate(study)
-    assert "c-0001-try" not in json.loads(study.state.read_text())["candidates"]
-    assert "c-0001-try" in Ledger(study).state().candidates
+    assert "c-0001-try" not in json.loads(study.folder.state.read_text())["candidates"]
+    assert "c-0001-try" in Ledger(study.folder).state().candidates
     note(study)
-    saved = StudyState.parse(json.loads(study.state.read_text()))
-    assert saved == replay(Ledger(study).events())
+    saved = StudyState.parse(json.loads(study.folder.state.read_text()))
+    assert saved == replay(Ledger(study.folder).events())
     assert saved.candidates["c-0001-try"].status == "draft"
 
 
 def test_the_projection_can_be_deleted_and_made_again(study):
     add_candidate(study)
-    before = study.state.read_bytes()
-    study.state.unlink()
-    Ledger(study).rebuild()
-    assert study.state.read_bytes() == before
+    before = study.folder.state.read_bytes()
+    study.folder.state.unlink()
+    Ledger(study.folder).rebuild()
+    assert study.folder.state.read_bytes() == before
 
 
 def _write_notes(root, name, count):
@@ -165,33 +173,36 @@ def test_several_processes_append_at_the_same_time(study):
     for each in writers:
         each.join(120)
     assert [each.exitcode for each in writers] == [0] * 4
-    events = [each for each in Ledger(study).events() if each.type == "note.added"]
+    events = [each for each in Ledger(study.folder).events() if each.type == "note.added"]
     for name in names:
         own = [x.data["text"] for x in events if x.data["text"].startswith(name)]
         assert own == [f"{name} {number}" for number in range(15)]
-    assert Ledger(study).verify().ok
-    assert json.loads(study.state.read_text())["ledger_head"]["seq"] == Ledger(study).head.seq
+    assert Ledger(study.folder).verify().ok
+    assert (
+        json.loads(study.folder.state.read_text())["ledger_head"]["seq"]
+        == Ledger(study.folder).head.seq
+    )
 
 
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
-from telic.studies import ledger as module, ledger_file
+from telic.studies import chain, ledger as module
 from telic.studies.folder import StudyFolder
 from telic.studies.documents.base import SYSTEM
 root, step = Path(sys.argv[1]), sys.argv[2]
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 if step == "before the line":
-    ledger_file.os.write = die
+    chain.os.write = die
 elif step == "half the line":
     write = os.write
     def half(handle, line):
         write(handle, line[: len(line) // 2])
         die()
-    ledger_file.os.write = half
+    chain.os.write = half
 elif step == "before the sync":
-    ledger_file.os.fsync = die
+    chain.os.fsync = die
 else:
     module.save = die
 study = StudyFolder(root, "g1-walk", "speed")
@@ -212,18 +223,21 @@ def test_a_writer_killed_at_any_step_leaves_a_ledger_that_goes_on(study, step, k
     done = subprocess.run([sys.executable, "-c", _KILLED, str(study.root), step], check=False)
     assert done.returncode == -signal.SIGKILL
     note(study, "after")
-    texts = [each.data.get("text") for each in Ledger(study).events()]
+    texts = [each.data.get("text") for each in Ledger(study.folder).events()]
     assert ("killed" in texts) == kept
     assert texts[-1] == "after"
-    assert Ledger(study).verify().ok
-    assert json.loads(study.state.read_text()) == replay(Ledger(study).events()).as_data()
+    assert Ledger(study.folder).verify().ok
+    assert (
+        json.loads(study.folder.state.read_text())
+        == replay(Ledger(study.folder).events()).as_data()
+    )
 
 
 def test_a_head_that_moved_is_refused_and_a_retry_succeeds(study):
-    head = Ledger(study).head.hash
+    head = Ledger(study.folder).head.hash
     note(study)
     with pytest.raises(LockTimeout, match="E_HEAD") as error:
-        Ledger(study).append("note.added", None, {}, AGENT, expect_head=head)
+        Ledger(study.folder).append("note.added", None, {}, AGENT, expect_head=head)
     assert error.value.exit_code == 6
     asked = []
 
@@ -233,7 +247,7 @@ def test_a_head_that_moved_is_refused_and_a_retry_succeeds(study):
             note(study, "in between")
         return NewEvent("note.added", None, {"text": "mine"}, AGENT)
 
-    assert Ledger(study).append_from(make).data == {"text": "mine"}
+    assert Ledger(study.folder).append_from(make).data == {"text": "mine"}
     assert len(asked) == 2
 
 
@@ -243,28 +257,28 @@ def test_a_retry_gives_up_after_five_times(study):
         return NewEvent("note.added", None, {}, AGENT)
 
     with pytest.raises(LockTimeout, match="E_HEAD"):
-        Ledger(study).append_from(make)
+        Ledger(study.folder).append_from(make)
 
 
 def test_unknown_types_and_huge_lines_are_refused(study):
-    before = study.ledger.read_bytes()
+    before = study.folder.ledger.read_bytes()
     with pytest.raises(StudyError, match="E_EVENT"):
-        Ledger(study).append("note.removed", None, {}, AGENT)
+        Ledger(study.folder).append("note.removed", None, {}, AGENT)
     with pytest.raises(StudyError, match="evidence file"):
-        Ledger(study).append("note.added", None, {"text": "x" * 70_000}, AGENT)
-    assert study.ledger.read_bytes() == before
+        Ledger(study.folder).append("note.added", None, {"text": "x" * 70_000}, AGENT)
+    assert study.folder.ledger.read_bytes() == before
 
 
 def test_a_decision_is_anchored_at_once(study):
-    Ledger(study).append("decision.recorded", "c-0001-x", {"verdict": "accept"}, HUMAN)
-    assert Ledger(study).events()[-1].type == "ledger.anchor"
+    Ledger(study.folder).append("decision.recorded", "c-0001-x", {"verdict": "accept"}, HUMAN)
+    assert Ledger(study.folder).events()[-1].type == "ledger.anchor"
 
 
 def test_numbers_of_every_size_survive(study):
     data = {"small": 5e-324, "large": 1.5e300, "whole": 2**53 - 1, "round": 1e20, "minus": -0.0}
-    Ledger(study).append("note.added", None, data, SYSTEM)
-    assert Ledger(study).verify().ok
-    assert Ledger(study).events()[-1].data == data
+    Ledger(study.folder).append("note.added", None, data, SYSTEM)
+    assert Ledger(study.folder).verify().ok
+    assert Ledger(study.folder).events()[-1].data == data
 
 
 def test_a_clock_that_went_back_is_noted(study, monkeypatch):

@@ -69,7 +69,7 @@ PATHS = {
 
 def evidence(study, status, to):
     """What a step needs, so that only the table can refuse it."""
-    state = Ledger(study).state()
+    state = Ledger(study.folder).state()
     held = state.candidates[NAME]
     verdicts = {"accepted": "valid_improvement", "debug": "invalid", "rejected": "no_improvement"}
     return {
@@ -90,7 +90,7 @@ def evidence(study, status, to):
 
 def go(study, to, actor=None):
     """Take a step as the first actor who may, with all it needs."""
-    status = Ledger(study).state().candidates[NAME].status
+    status = Ledger(study.folder).state().candidates[NAME].status
     allowed = ALLOWED.get((status.value, to), {"human"})
     actor = actor or ACTORS[sorted(allowed)[0]]
     intend(study)
@@ -100,15 +100,15 @@ def go(study, to, actor=None):
 
 def intend(study):
     """Announce a launch, as the runner does before it starts anything."""
-    if not Ledger(study).state().runs:
+    if not Ledger(study.folder).state().runs:
         data = {"run": "r-1", "candidate": NAME, "phase": "promotion", "seed": 1, "nonce": "n1"}
-        Ledger(study).append("launch.intent", NAME, data, RUNNER)
+        Ledger(study.folder).append("launch.intent", NAME, data, RUNNER)
 
 
 def before_end(study, to):
-    runs = Ledger(study).state().runs
+    runs = Ledger(study.folder).state().runs
     if to == "completed" and runs["r-1"].is_live:
-        Ledger(study).append("run.finished", "r-1", {"actual": {}}, RUNNER)
+        Ledger(study.folder).append("run.finished", "r-1", {"actual": {}}, RUNNER)
 
 
 @pytest.mark.parametrize(("status", "to"), list(itertools.product(STATUSES, STATUSES)))
@@ -119,7 +119,7 @@ def test_every_pair_is_allowed_or_refused_without_a_trace(in_status, status, to)
     if (status, to) in ALLOWED:
         event = go(study, to)
         assert event.data["from"] == status
-        assert Ledger(study).state().candidates[NAME].status == to
+        assert Ledger(study.folder).state().candidates[NAME].status == to
         return
     before = content(study.root)
     for actor in ACTORS.values():
@@ -189,13 +189,13 @@ def test_mending_ends_after_the_attempts_the_contract_allows(in_status):
     study = in_status("debug")
     for attempt in range(3):
         go(study, "draft", AGENT)
-        state = Ledger(study).state().candidates[NAME]
+        state = Ledger(study.folder).state().candidates[NAME]
         assert (state.debug_attempts, state.revision) == (attempt + 1, attempt + 2)
         go(study, "validated")
         nonce = f"n{attempt + 2}"
         run = f"r-{attempt + 2}"
         data = {"run": run, "candidate": NAME, "phase": "smoke", "seed": 1, "nonce": nonce}
-        Ledger(study).append("launch.intent", NAME, data, RUNNER)
+        Ledger(study.folder).append("launch.intent", NAME, data, RUNNER)
         lifecycle.transition(study, NAME, "launched", RUNNER, "", {"run": run, "nonce": nonce})
         lifecycle.transition(study, NAME, "debug", SYSTEM, "crashed")
     with pytest.raises(GateRefused, match="3 attempts"):
@@ -207,7 +207,7 @@ def test_an_id_is_never_used_twice_and_a_paused_study_takes_no_candidates(agreed
     add_candidate(agreed)
     with pytest.raises(GateRefused, match="used before"):
         lifecycle.create(agreed, NAME, AGENT, {"kind": "config"})
-    Ledger(agreed).append("study.status", None, {"status": "paused"}, HUMAN)
+    Ledger(agreed.folder).append("study.status", None, {"status": "paused"}, HUMAN)
     with pytest.raises(GateRefused, match="paused"):
         lifecycle.create(agreed, "c-0002-other", AGENT, {"kind": "config"})
     with pytest.raises(GateRefused, match="runner may not"):
@@ -221,8 +221,8 @@ def test_a_candidate_that_does_not_exist_is_named(agreed):
 
 def test_an_agent_accepts_only_where_the_contract_lets_it(in_status):
     study = in_status("completed")
-    text = study.contract.read_text().replace("decide: ask", "decide: auto")
-    study.contract.write_text(text)
+    text = study.folder.contract.read_text().replace("decide: ask", "decide: auto")
+    study.folder.contract.write_text(text)
     from telic.studies.contract import amend
 
     amend(study, HUMAN, "let it decide")

@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-from telic.studies import leases, locking
+from telic.studies import lock as leases
+from telic.studies import lock as locking
 from telic.studies.errors import LockTimeout
-from telic.studies.leases import Lease, has_kernel_locks
 from telic.studies.ledger import Ledger
-from telic.studies.locking import study_lock
+from telic.studies.lock import LockLease, has_kernel_locks, study_lock
 from tests.studies.core.small import AGENT
 
 
@@ -95,9 +95,9 @@ def dead_lease(path, **changes):
 )
 def test_a_dead_owners_lease_is_broken_and_noted(study, monkeypatch, changes):
     monkeypatch.setattr(locking, "has_kernel_locks", lambda _: False)
-    dead_lease(study.lock.with_name(study.lock.name + ".lease"), **changes)
-    Ledger(study).append("note.added", None, {"text": "mine"}, AGENT)
-    texts = [each.data["text"] for each in Ledger(study).events()[-2:]]
+    dead_lease(study.folder.lock.with_name(study.folder.lock.name + ".lease"), **changes)
+    Ledger(study.folder).append("note.added", None, {"text": "mine"}, AGENT)
+    texts = [each.data["text"] for each in Ledger(study.folder).events()[-2:]]
     assert texts[0].startswith("broke the lock of process")
     assert texts[1] == "mine"
 
@@ -105,7 +105,7 @@ def test_a_dead_owners_lease_is_broken_and_noted(study, monkeypatch, changes):
 def test_a_living_owners_lease_is_respected(tmp_path):
     path = tmp_path / "lock.lease"
     dead_lease(path, host="far")
-    lease = Lease(path)
+    lease = LockLease(path)
     assert not lease.try_take()
     assert lease.break_if_dead() is None
     assert path.exists()
@@ -113,7 +113,7 @@ def test_a_living_owners_lease_is_respected(tmp_path):
 
 def test_a_lease_is_renewed_while_it_is_held(tmp_path, monkeypatch):
     monkeypatch.setattr(leases, "RENEW_S", 0.02)
-    lease = Lease(tmp_path / "lock.lease")
+    lease = LockLease(tmp_path / "lock.lease")
     assert lease.try_take()
     first = json.loads(lease.path.read_text())["expires"]
     deadline = time.monotonic() + 5
@@ -130,7 +130,7 @@ def test_local_disks_have_kernel_locks(tmp_path):
 
 def test_a_lease_that_somebody_else_took_over_stays_theirs(tmp_path, monkeypatch):
     monkeypatch.setattr(leases, "RENEW_S", 0.01)
-    lease = Lease(tmp_path / "lock.lease")
+    lease = LockLease(tmp_path / "lock.lease")
     assert lease.try_take()
     dead_lease(lease.path, host="far")
     time.sleep(0.1)

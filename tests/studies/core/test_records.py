@@ -8,15 +8,20 @@ import rfc8785
 from pydantic import ValidationError
 
 from telic.studies.canonical import canonical, content_hash
+from telic.studies.contract import protocol_hash
 from telic.studies.documents.adapter import CommandSpec
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.documents.contract import Contract, Scope, SeedPools, seeds_of
+from telic.studies.documents.files import (
+    read_document,
+    read_yaml,
+    update_yaml,
+    write_once,
+    write_yaml,
+)
 from telic.studies.documents.metrics import Protocol
 from telic.studies.errors import BrokenIntegrity, InvalidDocument, StudyError
-from telic.studies.immutable import write_once
 from telic.studies.names import candidate_id, next_number
-from telic.studies.subjects import protocol_hash
-from telic.studies.yaml_files import read_document, read_yaml, update_yaml, write_yaml
 from tests.studies.core.small import add_candidate
 
 PROTOCOL = {"schema": "telic.eval_protocol/1", "episodes": 3}
@@ -144,7 +149,7 @@ def test_changes_keep_comments_quotes_and_order(tmp_path):
 
 
 def test_documents_survive_a_round_trip(study, tmp_path):
-    held = study.read_contract()
+    held = study.folder.read_contract()
     write_yaml(tmp_path / "c.yaml", held.as_data())
     assert read_document(tmp_path / "c.yaml", Contract) == held
 
@@ -160,9 +165,9 @@ def test_what_is_written_once_stays(tmp_path):
 
 
 def test_every_document_has_a_closed_schema_beside_it(study):
-    names = {each.name for each in (study.shared / "schemas").iterdir()}
+    names = {each.name for each in (study.folder.shared / "schemas").iterdir()}
     assert {"contract-1.json", "candidate-1.json", "state-1.json", "adapter-1.json"} <= names
-    schema = json.loads((study.shared / "schemas" / "contract-1.json").read_text())
+    schema = json.loads((study.folder.shared / "schemas" / "contract-1.json").read_text())
     assert schema["$schema"].endswith("2020-12/schema")
     assert schema["additionalProperties"] is False
     assert schema["$defs"]["Scope"]["patternProperties"] == {"^x-": {}}

@@ -3,8 +3,8 @@
 import pytest
 
 from telic.studies.documents.contract import StopRule
+from telic.studies.rules.stops import StopFacts, check_stops
 from telic.studies.state import BudgetState, CandidateState, DecisionState, Incumbent, StudyState
-from telic.studies.stops import Facts, check_stops
 
 NOW = "2026-08-01T09:00:00Z"
 
@@ -12,7 +12,7 @@ NOW = "2026-08-01T09:00:00Z"
 def stops(state=None, facts=None, **rule):
     rules = (StopRule(**rule),) if rule else ()
     state = (state or StudyState(study="a/b")).model_copy(update={"stop_rules": rules})
-    return {each.rule: each.effect for each in check_stops(state, facts or Facts(now=NOW))}
+    return {each.rule: each.effect for each in check_stops(state, facts or StopFacts(now=NOW))}
 
 
 def incumbent(low, high):
@@ -53,7 +53,7 @@ def test_the_target_counts_when_the_interval_holds_it():
         "target_reached": "close"
     }
     assert stops(incumbent(0.89, 0.95), rule="target_reached", value=0.9) == {}
-    lower = Facts(now=NOW, direction="min", target=0.2)
+    lower = StopFacts(now=NOW, direction="min", target=0.2)
     assert stops(incumbent(0.1, 0.15), lower, rule="target_reached") == {"target_reached": "close"}
     assert stops(incumbent(0.1, 0.25), lower, rule="target_reached") == {}
 
@@ -111,7 +111,7 @@ def test_a_streak_of_failures_pauses():
     ],
 )
 def test_what_comes_from_outside_the_ledger(facts, found):
-    assert stops(facts=Facts(now=NOW, **facts)) == found
+    assert stops(facts=StopFacts(now=NOW, **facts)) == found
 
 
 def test_a_paused_study_stands_still():

@@ -21,7 +21,7 @@ _texts_asked: list[str] = []
 
 
 def test_a_question_is_worked_out_once(study):
-    study = Study(study)
+    study = Study(study.folder)
     _texts_asked.clear()
     assert _texts(study) is _texts(study)
     assert len(_texts_asked) == 1
@@ -30,7 +30,7 @@ def test_a_question_is_worked_out_once(study):
 
 
 def test_what_is_written_through_it_is_seen_at_once(study):
-    study = Study(study)
+    study = Study(study.folder)
     assert _texts(study) == ()
     _note(study, "one")
     assert _texts(study) == ("one",)
@@ -40,7 +40,8 @@ def test_what_is_written_through_it_is_seen_at_once(study):
 
 
 def test_what_others_write_is_seen_after_a_refresh_and_under_the_lock(study):
-    folder, study = study, Study(study)
+    folder = study.folder
+    study = Study(folder)
     before = study.state
     _note(Study(folder), "from elsewhere")
     assert study.state is before
@@ -52,7 +53,8 @@ def test_what_others_write_is_seen_after_a_refresh_and_under_the_lock(study):
 
 
 def test_a_file_that_changed_is_read_anew_after_a_refresh(study):
-    folder, study = study, Study(study)
+    folder = study.folder
+    study = Study(folder)
     agreed = study.contract_hash
     text = folder.contract.read_text()
     folder.contract.write_text(text.replace("launches: 60", "launches: 61"))
@@ -62,6 +64,6 @@ def test_a_file_that_changed_is_read_anew_after_a_refresh(study):
 
 def test_an_unknown_candidate_is_named(study):
     with pytest.raises(UnknownName, match="c-0001-none"):
-        Study(study).candidate_state("c-0001-none")
+        Study(study.folder).candidate_state("c-0001-none")
     with pytest.raises(UnknownName, match="c-0001-none"):
-        Study(study).candidate("c-0001-none")
+        Study(study.folder).candidate("c-0001-none")

@@ -6,10 +6,10 @@ import math
 from telic.storage.files import write_json
 from telic.studies.contract import amend
 from telic.studies.documents.base import RUNNER, SYSTEM
-from telic.studies.ledger import Ledger
+from telic.studies.documents.files import update_yaml
 from telic.studies.lifecycle import transition
-from telic.studies.yaml_files import update_yaml
 from tests.studies.candidates.small_study import HUMAN, end_run, make, make_study, start_run
+from tests.studies.fresh import FreshStudy
 
 POINTS = 60
 STEPS = 1_000_000
@@ -17,11 +17,11 @@ BASE, BETTER, GAMED = 0.60, 0.80, 0.45
 SELECTION, PROMOTION, VALIDATION = (1, 2), (101, 102, 103, 104, 105), (901, 902, 903, 904, 905)
 
 
-def measured_study(root) -> Ledger:
+def measured_study(root) -> FreshStudy:
     """A study whose metric spec has terms, a target and a scorecard."""
-    ledger = make_study(root)
+    study = make_study(root)
     update_yaml(
-        ledger.folder.metric_spec,
+        study.folder.metric_spec,
         {
             "primary": {"key": "success", "direction": "max", "aggregate": "last", "target": 0.95},
             "components": [
@@ -37,8 +37,8 @@ def measured_study(root) -> Ledger:
             },
         },
     )
-    amend(ledger.folder, HUMAN, "terms, a target and a scorecard")
-    return ledger
+    amend(study, HUMAN, "terms, a target and a scorecard")
+    return study
 
 
 def noise(*numbers):
@@ -72,9 +72,9 @@ def log_rows(final, seed, *, is_gamed=False):
     return rows
 
 
-def leave_files(ledger, run, rows):
+def leave_files(study, run, rows):
     """Write what the launch path and the training leave in a run folder."""
-    folder = ledger.folder.run(run)
+    folder = study.folder.run(run)
     (folder / "artefacts").mkdir(parents=True)
     text = "".join(json.dumps(row) + "\n" for row in rows)
     (folder / "artefacts" / "metrics.jsonl").write_text(text)
@@ -85,50 +85,50 @@ def leave_files(ledger, run, rows):
     write_json(folder / "exit.json", {"code": 0, "signal": None, "ended_by": None})
 
 
-def validated(ledger, title, **changes) -> str:
+def validated(study, title, **changes) -> str:
     """Make a candidate and pass it through validation, as a system would."""
-    name = make(ledger, title, **changes)
-    state = ledger.state()
+    name = make(study, title, **changes)
+    state = study.state
     facts = {
         "checks": [{"id": "V01", "passed": True}],
         "contract_hash": state.contract_hash,
         "content_hash": state.candidates[name].content_hash,
         "phase": "promotion",
     }
-    transition(ledger.folder, name, "validated", SYSTEM, "checked", facts)
+    transition(study, name, "validated", SYSTEM, "checked", facts)
     return name
 
 
-def run_phase(ledger, candidate, phase, seeds, final, **kinds) -> list[str]:
-    runs = [start_run(ledger, candidate, phase, seed, gates=GATES) for seed in seeds]
+def run_phase(study, candidate, phase, seeds, final, **kinds) -> list[str]:
+    runs = [start_run(study, candidate, phase, seed, gates=GATES) for seed in seeds]
     for run, seed in zip(runs, seeds, strict=True):
-        leave_files(ledger, run, log_rows(final, seed, **kinds))
-        end_run(ledger, run, actual={"wall_clock_h": 0.5, "env_steps": STEPS, "launches": 1})
+        leave_files(study, run, log_rows(final, seed, **kinds))
+        end_run(study, run, actual={"wall_clock_h": 0.5, "env_steps": STEPS, "launches": 1})
     return runs
 
 
 GATES = {"G18": True}
 
 
-def promoted(ledger, title, final, *, seeds=PROMOTION, **changes):
+def promoted(study, title, final, *, seeds=PROMOTION, **changes):
     """A candidate with promotion runs that have ended."""
     kinds = {"is_gamed": changes.pop("is_gamed")} if "is_gamed" in changes else {}
     plan = {"phases": ["promotion"], "seeds": {"promotion": list(seeds)}, "steps": STEPS}
-    name = validated(ledger, title, plan=plan, **changes)
-    runs = run_phase(ledger, name, "promotion", seeds, final, **kinds)
-    transition(ledger.folder, name, "completed", RUNNER, "promotion is over")
+    name = validated(study, title, plan=plan, **changes)
+    runs = run_phase(study, name, "promotion", seeds, final, **kinds)
+    transition(study, name, "completed", RUNNER, "promotion is over")
     return name, runs
 
 
-def baseline(ledger):
+def baseline(study):
     """The baseline with five validation runs that have ended."""
     plan = {
         "phases": ["incumbent_validation"],
         "seeds": {"incumbent_validation": list(VALIDATION)},
         "steps": STEPS,
     }
-    name = validated(ledger, "baseline", kind="baseline", plan=plan, change={}, evidence_refs=[])
-    ledger.append("candidate.advanced", name, {"phase": "incumbent_validation"}, SYSTEM)
-    runs = run_phase(ledger, name, "incumbent_validation", VALIDATION, BASE)
-    transition(ledger.folder, name, "completed", RUNNER, "validation is over")
+    name = validated(study, "baseline", kind="baseline", plan=plan, change={}, evidence_refs=[])
+    study.append("candidate.advanced", name, {"phase": "incumbent_validation"}, SYSTEM)
+    runs = run_phase(study, name, "incumbent_validation", VALIDATION, BASE)
+    transition(study, name, "completed", RUNNER, "validation is over")
     return name, runs

@@ -2,13 +2,13 @@ import shutil
 
 import pytest
 
-from telic.studies.deciding import decide
+from telic.studies.decide import decide
 from telic.studies.evidence.auditing import audit_result
 from telic.studies.evidence.measuring import analyze_run
 from telic.studies.folder import StudyFolder
-from telic.studies.ledger import Ledger
 from tests.studies.candidates.small_study import AGENT, HUMAN
 from tests.studies.evidence.claimed_study import baseline, measured_study
+from tests.studies.fresh import FreshStudy
 
 
 @pytest.fixture(scope="session")
@@ -17,17 +17,17 @@ def established(tmp_path_factory):
     home = tmp_path_factory.mktemp("established")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TELIC_CONFIG_DIR", str(home / "config"))
-        ledger = measured_study(home / "repo")
-        name, runs = baseline(ledger)
+        study = measured_study(home / "repo")
+        name, runs = baseline(study)
         for run in runs:
-            analyze_run(ledger, run, AGENT)
-        audit_result(ledger, name, AGENT)
-        decide(ledger, name, "accept", HUMAN, "the baseline repeats")
+            analyze_run(study, run, AGENT)
+        audit_result(study, name, AGENT)
+        decide(study, name, "accept", HUMAN, "the baseline repeats")
     return home
 
 
 @pytest.fixture
-def ledger(established, tmp_path, monkeypatch):
+def study(established, tmp_path, monkeypatch):
     monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
     shutil.copytree(established, tmp_path, dirs_exist_ok=True)
-    return Ledger(StudyFolder.find(tmp_path / "repo"))
+    return FreshStudy(StudyFolder.find(tmp_path / "repo"))

@@ -13,19 +13,19 @@ from tests.studies.evidence.claimed_study import BETTER, promoted
 
 
 @pytest.fixture
-def call(ledger, monkeypatch):
+def call(study, monkeypatch):
     monkeypatch.setenv("TELIC_ACTOR", "agent:tester")
 
     def run(*words, code=0):
-        result = CliRunner().invoke(app, ["study", *words, "--root", str(ledger.folder.root)])
+        result = CliRunner().invoke(app, ["study", *words, "--root", str(study.folder.root)])
         assert result.exit_code == code, result.output
         return result.output
 
     return run
 
 
-def test_from_a_finished_run_to_a_report(ledger, call):
-    name, runs = promoted(ledger, "more weight", BETTER)
+def test_from_a_finished_run_to_a_report(study, call):
+    name, runs = promoted(study, "more weight", BETTER)
     for run in runs:
         assert json.loads(call("analyze", run, "--json"))["kind"] == "metrics"
     assert "low" in call("reflect", runs[0])
@@ -37,8 +37,8 @@ def test_from_a_finished_run_to_a_report(ledger, call):
     assert "telic study decide" in Path(written["markdown"]).read_text()
 
 
-def test_a_probe_is_planned_and_summed_up(ledger, call, tmp_path):
-    name = ledger.state().incumbent.candidate
+def test_a_probe_is_planned_and_summed_up(study, call, tmp_path):
+    name = study.state.incumbent.candidate
     policy = tmp_path / "policy.pt"
     policy.write_bytes(b"weights")
     words = ["dr-plan", name, "--checkpoint", str(policy), "--seeds", "901-903"]
@@ -58,20 +58,20 @@ def test_a_probe_is_planned_and_summed_up(ledger, call, tmp_path):
     assert "at least 3" in call(*words[:-1], "901", "--parameter", "mass=10:5..15", code=4)
 
 
-def test_a_sample_log_is_checked(ledger, call, tmp_path):
+def test_a_sample_log_is_checked(study, call, tmp_path):
     log = tmp_path / "metrics.jsonl"
     log.write_text('{"step": 1, "success": 0.5, "fall_rate": 0.1}\n')
     told = json.loads(call("metrics", str(log), "--json", code=4))
     assert "falls" in told["missing"] and "fall_rate" in told["logged"]
 
 
-def test_what_cannot_be_done_says_why(call, ledger):
+def test_what_cannot_be_done_says_why(call, study):
     assert "E_NO_RUN" in call("analyze", "r-nothing", code=2)
     assert "E_NO_CANDIDATE" in call("audit-result", "c-9999-nobody", code=2)
     assert "Nothing is running" in call("monitor")
 
 
-def test_no_command_may_start_a_process(ledger, call, monkeypatch):
+def test_no_command_may_start_a_process(study, call, monkeypatch):
     """The guard is on: what a command reaches cannot start anything."""
     from telic.studies.report import document
 
@@ -79,5 +79,5 @@ def test_no_command_may_start_a_process(ledger, call, monkeypatch):
         subprocess.run(["true"], check=True)
 
     monkeypatch.setattr(document, "write_report", tries)
-    result = CliRunner().invoke(app, ["study", "report", "--root", str(ledger.folder.root)])
+    result = CliRunner().invoke(app, ["study", "report", "--root", str(study.folder.root)])
     assert result.exit_code == GateRefused.exit_code, result.output

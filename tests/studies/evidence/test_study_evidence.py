@@ -7,162 +7,161 @@ import time
 import pytest
 
 from telic.storage.files import read_json, write_json
+from telic.studies.documents.files import update_yaml
 from telic.studies.errors import GateRefused, StudyError
 from telic.studies.evidence.auditing import audit_result
 from telic.studies.evidence.measuring import Measurement, analyze_run
 from telic.studies.evidence.monitoring import look_at_run, monitor_run, open_alerts
-from telic.studies.evidence.reading import audits_of, fatal_alerts, is_unreviewed
+from telic.studies.evidence.reading import fatal_alerts, is_unreviewed
 from telic.studies.evidence.reflecting import reflect_run
 from telic.studies.evidence.reviewing import review_candidate
-from telic.studies.evidence.store import altered, read_evidence
-from telic.studies.soundness import standing_stops
-from telic.studies.yaml_files import update_yaml
+from telic.studies.rules.stops import standing_stops
 from tests.studies.candidates.small_study import AGENT, HUMAN, end_run, start_run
 from tests.studies.evidence.claimed_study import BETTER, GAMED, leave_files, log_rows, promoted
 
 
-def measured(ledger, title="more weight", final=BETTER, **changes):
-    name, runs = promoted(ledger, title, final, **changes)
+def measured(study, title="more weight", final=BETTER, **changes):
+    name, runs = promoted(study, title, final, **changes)
     for run in runs:
-        analyze_run(ledger, run, AGENT)
+        analyze_run(study, run, AGENT)
     return name, runs
 
 
-def test_the_baseline_is_established_and_measures_the_noise(ledger):
-    state = ledger.state()
+def test_the_baseline_is_established_and_measures_the_noise(study):
+    state = study.state
     assert state.incumbent.candidate == state.baseline or state.incumbent.n == 5
     assert 0.001 < state.noise_floor < 0.05
     assert state.incumbent.ci[0] < state.incumbent.iqm < state.incumbent.ci[1]
 
 
-def test_a_run_is_measured_once(ledger):
-    _, runs = promoted(ledger, "more weight", BETTER)
-    first = analyze_run(ledger, runs[0], AGENT)
+def test_a_run_is_measured_once(study):
+    _, runs = promoted(study, "more weight", BETTER)
+    first = analyze_run(study, runs[0], AGENT)
     found = Measurement.model_validate(first.payload)
     assert found.primary == pytest.approx(BETTER, abs=0.05) and found.steps == 1_000_000
     assert found.guardrails["falls"] == pytest.approx(0.1, abs=0.02) and found.missing == ()
     assert found.hardware == "x86_64; cpu" and len(found.curves["success"]) == 61
-    before = ledger.head
-    assert analyze_run(ledger, runs[0], AGENT) == first and ledger.head == before
+    before = study.ledger.head
+    assert analyze_run(study, runs[0], AGENT) == first and study.ledger.head == before
 
 
-def test_a_run_that_still_goes_is_not_measured(ledger):
-    name, _ = promoted(ledger, "more weight", BETTER)
-    ledger.append("candidate.advanced", name, {"to": "validated", "phase": "promotion"}, AGENT)
-    run = start_run(ledger, name, "promotion", 106)
+def test_a_run_that_still_goes_is_not_measured(study):
+    name, _ = promoted(study, "more weight", BETTER)
+    study.append("candidate.advanced", name, {"to": "validated", "phase": "promotion"}, AGENT)
+    run = start_run(study, name, "promotion", 106)
     with pytest.raises(StudyError, match="E_RUN_LIVE"):
-        analyze_run(ledger, run, AGENT)
+        analyze_run(study, run, AGENT)
     with pytest.raises(StudyError, match="E_NO_RUN"):
-        analyze_run(ledger, "r-nothing", AGENT)
+        analyze_run(study, "r-nothing", AGENT)
 
 
-def test_a_log_without_the_metric_is_said_to_lack_it(ledger):
-    _, runs = promoted(ledger, "more weight", BETTER)
-    (ledger.folder.run(runs[0]) / "artefacts" / "metrics.jsonl").write_text('{"step": 1, "x": 2}\n')
-    found = Measurement.model_validate(analyze_run(ledger, runs[0], AGENT).payload)
+def test_a_log_without_the_metric_is_said_to_lack_it(study):
+    _, runs = promoted(study, "more weight", BETTER)
+    (study.folder.run(runs[0]) / "artefacts" / "metrics.jsonl").write_text('{"step": 1, "x": 2}\n')
+    found = Measurement.model_validate(analyze_run(study, runs[0], AGENT).payload)
     assert found.primary is None and found.missing == ("success", "falls")
 
 
-def test_an_extractor_may_not_leave_the_run(ledger):
-    _, runs = promoted(ledger, "more weight", BETTER)
-    update_yaml(ledger.folder.metric_spec, {"extractor": {"path": "../../../secrets.jsonl"}})
+def test_an_extractor_may_not_leave_the_run(study):
+    _, runs = promoted(study, "more weight", BETTER)
+    update_yaml(study.folder.metric_spec, {"extractor": {"path": "../../../secrets.jsonl"}})
     with pytest.raises(StudyError, match="E_EXTRACTOR_PATH"):
-        analyze_run(ledger, runs[0], AGENT)
+        analyze_run(study, runs[0], AGENT)
 
 
-def test_a_better_candidate_is_a_valid_improvement(ledger):
-    name, runs = measured(ledger)
-    found = audit_result(ledger, name, AGENT).audit
+def test_a_better_candidate_is_a_valid_improvement(study):
+    name, runs = measured(study)
+    found = audit_result(study, name, AGENT).audit
     assert found.verdict == "valid_improvement", found.reasons
     assert found.arms["x"].runs == tuple(runs) and found.arms["y"].n == 5
     assert found.stats.delta == pytest.approx(0.2, abs=0.03)
-    head = ledger.head
-    assert audit_result(ledger, name, AGENT).audit == found and ledger.head == head
-    assert audits_of(ledger.folder, ledger.state(), name) == [found]
+    head = study.ledger.head
+    assert audit_result(study, name, AGENT).audit == found and study.ledger.head == head
+    assert study.audits(name) == [found]
 
 
-def test_an_equal_candidate_is_not(ledger):
-    name, _ = measured(ledger, final=0.60)
-    assert audit_result(ledger, name, AGENT).audit.verdict in ("no_improvement", "inconclusive")
+def test_an_equal_candidate_is_not(study):
+    name, _ = measured(study, final=0.60)
+    assert audit_result(study, name, AGENT).audit.verdict in ("no_improvement", "inconclusive")
 
 
-def test_a_seed_that_failed_cannot_be_left_out(ledger):
-    name, _ = measured(ledger)
-    plan = read_json(ledger.folder.candidate_file(name))["plan"]
+def test_a_seed_that_failed_cannot_be_left_out(study):
+    name, _ = measured(study)
+    plan = read_json(study.folder.candidate_file(name))["plan"]
     plan["seeds"]["promotion"].append(107)
-    held = read_json(ledger.folder.candidate_file(name))
-    write_json(ledger.folder.candidate_file(name), {**held, "plan": plan})
-    found = audit_result(ledger, name, AGENT).audit
+    held = read_json(study.folder.candidate_file(name))
+    write_json(study.folder.candidate_file(name), {**held, "plan": plan})
+    found = audit_result(study, name, AGENT).audit
     assert found.verdict == "invalid" and found.check("A05").value == ["seed 107"]
 
 
-def test_runs_that_are_not_measured_are_missing(ledger):
-    name, runs = promoted(ledger, "more weight", BETTER)
+def test_runs_that_are_not_measured_are_missing(study):
+    name, runs = promoted(study, "more weight", BETTER)
     for run in runs[:-1]:
-        analyze_run(ledger, run, AGENT)
-    found = audit_result(ledger, name, AGENT).audit
+        analyze_run(study, run, AGENT)
+    found = audit_result(study, name, AGENT).audit
     assert found.verdict == "invalid" and runs[-1] in found.check("A05").why
 
 
-def test_altered_evidence_voids_the_claim(ledger):
-    name, runs = measured(ledger)
-    sheet = next(n for n, e in ledger.state().evidence.items() if e.run == runs[0])
-    path = ledger.folder.evidence_file(sheet)
+def test_altered_evidence_voids_the_claim(study):
+    name, runs = measured(study)
+    sheet = next(n for n, e in study.state.evidence.items() if e.run == runs[0])
+    path = study.folder.evidence_file(sheet)
     write_json(path, {**read_json(path), "summary": "0.99"})
-    assert altered(ledger.folder, ledger.state(), [sheet]) == [sheet]
-    found = audit_result(ledger, name, AGENT).audit
+    assert study.altered([sheet]) == [sheet]
+    found = audit_result(study, name, AGENT).audit
     assert found.verdict == "invalid" and "evidence" in found.check("A01").value
 
 
-def test_a_changed_evaluator_shows_between_the_arms(ledger):
-    name, runs = promoted(ledger, "more weight", BETTER)
-    (ledger.folder.root / "evaluate.py").write_text("print('easier')\n")
+def test_a_changed_evaluator_shows_between_the_arms(study):
+    name, runs = promoted(study, "more weight", BETTER)
+    (study.folder.root / "evaluate.py").write_text("print('easier')\n")
     for run in runs:
-        analyze_run(ledger, run, AGENT)
-    found = audit_result(ledger, name, AGENT).audit
+        analyze_run(study, run, AGENT)
+    found = audit_result(study, name, AGENT).audit
     assert found.verdict == "invalid" and not found.check("A04").passed
 
 
-def test_every_try_against_the_same_incumbent_counts(ledger):
-    first, _ = measured(ledger, "first", 0.61)
-    audit_result(ledger, first, AGENT)
-    second, _ = measured(ledger, "second", change={"overrides": {"mode": {"from": "a", "to": "b"}}})
-    stats = audit_result(ledger, second, AGENT).audit.stats
+def test_every_try_against_the_same_incumbent_counts(study):
+    first, _ = measured(study, "first", 0.61)
+    audit_result(study, first, AGENT)
+    second, _ = measured(study, "second", change={"overrides": {"mode": {"from": "a", "to": "b"}}})
+    stats = audit_result(study, second, AGENT).audit.stats
     assert stats.holm_p == pytest.approx(2 * stats.welch_p)
 
 
-def test_a_planted_exploit_reaches_high_and_blocks_the_claim(ledger):
-    name, runs = measured(ledger, "bonus", GAMED, is_gamed=True)
-    found = reflect_run(ledger, runs[0], AGENT)
+def test_a_planted_exploit_reaches_high_and_blocks_the_claim(study):
+    name, runs = measured(study, "bonus", GAMED, is_gamed=True)
+    found = reflect_run(study, runs[0], AGENT)
     assert found.reflection.hacking.level == "high", found.reflection.hacking
-    assert read_evidence(ledger.folder, found.evidence.id).kind == "reflection"
-    audit = audit_result(ledger, name, AGENT).audit
+    assert study.sheet(found.evidence.id).kind == "reflection"
+    audit = audit_result(study, name, AGENT).audit
     assert audit.verdict == "invalid" and not audit.check("A11").passed
     with pytest.raises(GateRefused, match="E_OWN_REVIEW"):
-        review_candidate(ledger, name, AGENT, "fine", is_exploit=False)
-    review_candidate(ledger, name, HUMAN, "it stands still; no exploit", is_exploit=False)
-    assert audit_result(ledger, name, AGENT).audit.check("A11").passed
-    reflect_run(ledger, runs[1], AGENT)
-    assert audit_result(ledger, name, AGENT).audit.check("A11").passed, "reviewed once is enough"
-    report = look_at_run(ledger.folder, ledger.state(), runs[0])
+        review_candidate(study, name, AGENT, "fine", is_exploit=False)
+    review_candidate(study, name, HUMAN, "it stands still; no exploit", is_exploit=False)
+    assert audit_result(study, name, AGENT).audit.check("A11").passed
+    reflect_run(study, runs[1], AGENT)
+    assert audit_result(study, name, AGENT).audit.check("A11").passed, "reviewed once is enough"
+    report = look_at_run(study.folder, study.state, runs[0])
     assert "metric_divergence" in {each.id for each in report.signatures}
 
 
-def test_a_high_risk_stops_reward_work_until_somebody_else_has_looked(ledger):
-    name, runs = measured(ledger, "bonus", GAMED, is_gamed=True)
+def test_a_high_risk_stops_reward_work_until_somebody_else_has_looked(study):
+    name, runs = measured(study, "bonus", GAMED, is_gamed=True)
     for run in runs[:2]:
-        reflect_run(ledger, run, AGENT)
-    assert is_unreviewed(ledger.folder, ledger.state(), name)
-    assert [each.rule for each in standing_stops(ledger, ledger.state())] == ["hacking_high"]
-    review_candidate(ledger, name, HUMAN, "it stands still", is_exploit=True)
-    reflect_run(ledger, runs[2], AGENT)
-    assert not is_unreviewed(ledger.folder, ledger.state(), name)
-    assert standing_stops(ledger, ledger.state()) == ()
+        reflect_run(study, run, AGENT)
+    assert is_unreviewed(study.folder, study.state, name)
+    assert [each.rule for each in standing_stops(study, study.state)] == ["hacking_high"]
+    review_candidate(study, name, HUMAN, "it stands still", is_exploit=True)
+    reflect_run(study, runs[2], AGENT)
+    assert not is_unreviewed(study.folder, study.state, name)
+    assert standing_stops(study, study.state) == ()
 
 
-def test_an_honest_run_reflects_well(ledger):
-    _, runs = measured(ledger)
-    found = reflect_run(ledger, runs[0], AGENT).reflection
+def test_an_honest_run_reflects_well(study):
+    _, runs = measured(study)
+    found = reflect_run(study, runs[0], AGENT).reflection
     assert found.hacking.level == "low" and not found.insufficient_data
     assert {each.name for each in found.terms} == {
         "reward/alive",
@@ -171,83 +170,83 @@ def test_an_honest_run_reflects_well(ledger):
     }
 
 
-def test_a_log_without_terms_cannot_be_reflected_on(ledger):
-    _, runs = promoted(ledger, "more weight", BETTER)
-    (ledger.folder.run(runs[0]) / "artefacts" / "metrics.jsonl").write_text('{"step": 1, "x": 2}\n')
+def test_a_log_without_terms_cannot_be_reflected_on(study):
+    _, runs = promoted(study, "more weight", BETTER)
+    (study.folder.run(runs[0]) / "artefacts" / "metrics.jsonl").write_text('{"step": 1, "x": 2}\n')
     with pytest.raises(StudyError, match="E_NO_TERMS"):
-        reflect_run(ledger, runs[0], AGENT)
+        reflect_run(study, runs[0], AGENT)
 
 
 # ---------------------------------------------------------------------------- monitoring
 
 
-def test_a_finished_run_is_well(ledger):
-    _, runs = promoted(ledger, "more weight", BETTER)
-    found = monitor_run(ledger, runs[0], AGENT)
+def test_a_finished_run_is_well(study):
+    _, runs = promoted(study, "more weight", BETTER)
+    found = monitor_run(study, runs[0], AGENT)
     assert found.signatures == () and found.recommendation == "continue" and found.progress == 1.0
-    assert open_alerts(ledger, runs[0]) == {}
+    assert open_alerts(study, runs[0]) == {}
 
 
-def live_run(ledger, rows):
-    name, _ = promoted(ledger, "more weight", BETTER)
-    ledger.append("candidate.advanced", name, {"to": "validated", "phase": "promotion"}, AGENT)
-    run = start_run(ledger, name, "promotion", 106)
-    leave_files(ledger, run, rows)
-    (ledger.folder.run(run) / "exit.json").unlink()
+def live_run(study, rows):
+    name, _ = promoted(study, "more weight", BETTER)
+    study.append("candidate.advanced", name, {"to": "validated", "phase": "promotion"}, AGENT)
+    run = start_run(study, name, "promotion", 106)
+    leave_files(study, run, rows)
+    (study.folder.run(run) / "exit.json").unlink()
     return run
 
 
-def test_trouble_is_entered_once_and_cleared_when_it_is_over(ledger):
+def test_trouble_is_entered_once_and_cleared_when_it_is_over(study):
     rows = log_rows(BETTER, 1)
-    run = live_run(ledger, [*rows[:40], {**rows[40], "return": "NaN"}])
-    found = monitor_run(ledger, run, AGENT)
+    run = live_run(study, [*rows[:40], {**rows[40], "return": "NaN"}])
+    found = monitor_run(study, run, AGENT)
     assert [each.id for each in found.signatures] == ["nan_inf"]
     assert found.recommendation == "kill", "the process counts as alive until it says otherwise"
-    head = ledger.head
-    monitor_run(ledger, run, AGENT)
-    assert ledger.head == head, "nothing new"
-    assert fatal_alerts(ledger.events(), [run]) == (f"nan_inf in {run}",)
-    log = ledger.folder.run(run) / "artefacts" / "metrics.jsonl"
+    head = study.ledger.head
+    monitor_run(study, run, AGENT)
+    assert study.ledger.head == head, "nothing new"
+    assert fatal_alerts(study.events, [run]) == (f"nan_inf in {run}",)
+    log = study.folder.run(run) / "artefacts" / "metrics.jsonl"
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    monitor_run(ledger, run, AGENT)
-    assert fatal_alerts(ledger.events(), [run]) == () and open_alerts(ledger, run) == {}
+    monitor_run(study, run, AGENT)
+    assert fatal_alerts(study.events, [run]) == () and open_alerts(study, run) == {}
 
 
-def test_a_silent_process_is_stalled_and_a_gone_one_is_dead(ledger):
-    run = live_run(ledger, log_rows(BETTER, 1)[:20])
-    folder = ledger.folder.run(run)
+def test_a_silent_process_is_stalled_and_a_gone_one_is_dead(study):
+    run = live_run(study, log_rows(BETTER, 1)[:20])
+    folder = study.folder.run(run)
     old = time.time() - 500
     for each in [*folder.rglob("*.jsonl"), *folder.glob("*.log")]:
         os.utime(each, (old, old))
-    found = look_at_run(ledger.folder, ledger.state(), run)
+    found = look_at_run(study.folder, study.state, run)
     assert {each.id: each.severity for each in found.signatures}["stalled"] == "fatal"
     import socket
 
     gone = {"pid": 2**22 - 1, "start_ticks": 1, "boot_id": "another", "host": socket.gethostname()}
     write_json(folder / "pid.json", gone)
-    found = look_at_run(ledger.folder, ledger.state(), run)
+    found = look_at_run(study.folder, study.state, run)
     assert [each.id for each in found.signatures] == ["dead"]
     assert found.recommendation == "inspect"
 
 
-def test_exit_code_zero_without_results_is_a_silent_failure(ledger):
+def test_exit_code_zero_without_results_is_a_silent_failure(study):
     update_yaml(
-        ledger.folder.adapter,
+        study.folder.adapter,
         {"outputs": {"checkpoint_glob": "*.pt", "completion": {"marker_file": "done"}}},
     )
-    _, runs = promoted(ledger, "more weight", BETTER)
-    found = look_at_run(ledger.folder, ledger.state(), runs[0])
+    _, runs = promoted(study, "more weight", BETTER)
+    found = look_at_run(study.folder, study.state, runs[0])
     assert "marker done, checkpoint *.pt" in found.signatures[0].evidence
     for name in ("done", "last.pt"):
-        (ledger.folder.run(runs[0]) / "artefacts" / name).touch()
-    assert look_at_run(ledger.folder, ledger.state(), runs[0]).signatures == ()
+        (study.folder.run(runs[0]) / "artefacts" / name).touch()
+    assert look_at_run(study.folder, study.state, runs[0]).signatures == ()
 
 
-def test_two_live_runs_of_one_seed_are_seen(ledger):
-    run = live_run(ledger, log_rows(BETTER, 1))
-    name = ledger.state().runs[run].candidate
-    twin = start_run(ledger, name, "promotion", 106)
-    found = look_at_run(ledger.folder, ledger.state(), run)
+def test_two_live_runs_of_one_seed_are_seen(study):
+    run = live_run(study, log_rows(BETTER, 1))
+    name = study.state.runs[run].candidate
+    twin = start_run(study, name, "promotion", 106)
+    found = look_at_run(study.folder, study.state, run)
     assert [each.id for each in found.signatures] == ["duplicate_seed"]
-    end_run(ledger, twin)
-    assert look_at_run(ledger.folder, ledger.state(), run).signatures == ()
+    end_run(study, twin)
+    assert look_at_run(study.folder, study.state, run).signatures == ()

@@ -6,7 +6,7 @@ import pytest
 from telic.studies.folder import StudyFolder
 from telic.studies.launch import processes
 from telic.studies.launch.recovery import reconcile
-from telic.studies.ledger import Ledger
+from tests.studies.fresh import FreshStudy
 from tests.studies.launch.toy_study import make_baseline, make_study
 
 
@@ -21,27 +21,27 @@ def template(tmp_path_factory):
 
 
 @pytest.fixture
-def ledger(template, tmp_path, monkeypatch):
+def study(template, tmp_path, monkeypatch):
     """A copy of the study; runs that a test leaves behind are ended."""
     monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
     shutil.copytree(template, tmp_path, dirs_exist_ok=True)
-    made = Ledger(StudyFolder.find(tmp_path / "repo"))
+    made = FreshStudy(StudyFolder.find(tmp_path / "repo"))
     yield made
     for folder in made.folder.runs.iterdir():
         processes.ask_to_stop(folder, "user", "the test is over")
 
 
 @pytest.fixture
-def candidate(ledger):
-    return next(iter(ledger.state().candidates))
+def candidate(study):
+    return next(iter(study.state.candidates))
 
 
-def wait_until_over(ledger, seconds: float = 20.0):
+def wait_until_over(study, seconds: float = 20.0):
     """Reconcile until no run is active; return the state."""
     deadline = time.monotonic() + seconds
     while True:
-        reconcile(ledger)
-        state = ledger.state()
+        reconcile(study)
+        state = study.state
         if not state.active_runs:
             return state
         assert time.monotonic() < deadline, f"{state.active_runs} did not end"

@@ -19,11 +19,11 @@ from pathlib import Path
 
 from telic.errors import TelicError
 from telic.studies.launch import processes
-from telic.studies.launch.launching import launch
+from telic.studies.launch.launch import launch
 from telic.studies.launch.recovery import reconcile
 from telic.studies.launch.request import TOKEN, LaunchRequest
-from telic.studies.ledger import Ledger
-from telic.studies.state import replay
+from telic.studies.projector import Projector
+from tests.studies.fresh import FreshStudy
 from tests.studies.launch.toy_study import (
     AGENT,
     change_contract,
@@ -42,21 +42,21 @@ SUPERVISOR_TOO = 0.15
 OVER = ("finished", "failed", "killed")
 
 
-def make_trial_study(home: Path) -> Ledger:
-    ledger = make_study(home / "repo")
+def make_trial_study(home: Path) -> FreshStudy:
+    study = make_study(home / "repo")
     limits = {"limits": {"max_concurrent": 4}}
-    change_contract(ledger, {"budget": {"launches": 500}, "scope": limits})
-    make_baseline(ledger, SEEDS)
-    return ledger
+    change_contract(study, {"budget": {"launches": 500}, "scope": limits})
+    make_baseline(study, SEEDS)
+    return study
 
 
 def drive(folder) -> None:
     """Launch every seed that has neither finished nor lives; leave when none is left."""
-    ledger = Ledger(folder)
-    candidate = next(iter(ledger.state().candidates))
+    study = FreshStudy(folder)
+    candidate = next(iter(study.state.candidates))
     while True:
-        reconcile(ledger)
-        state = ledger.state()
+        reconcile(study)
+        state = study.state
         runs = state.runs_of(candidate, "smoke").values()
         busy = {run.seed for run in runs if run.is_live or run.status in OVER}
         left = [seed for seed in SEEDS if seed not in busy]
@@ -67,7 +67,7 @@ def drive(folder) -> None:
             continue
         request = LaunchRequest(candidate, "smoke", left[0], execute=True, confirm=TOKEN)
         try:
-            launch(Ledger(folder), request, AGENT)
+            launch(FreshStudy(folder), request, AGENT)
         except TelicError as error:
             # Two drivers may want the same seed; the gates let one of them pass.
             if "G16" not in str(error) and "G11" not in str(error):
@@ -86,21 +86,21 @@ def fork(folder) -> int:
         os._exit(1)
 
 
-def trial(ledger: Ledger, luck: random.Random) -> dict:
+def trial(study: FreshStudy, luck: random.Random) -> dict:
     """Let a driver or two work for a random time, then kill them; say what was going on."""
-    drivers = [fork(ledger.folder) for _ in range(2 if luck.random() < TWO_AT_ONCE else 1)]
+    drivers = [fork(study.folder) for _ in range(2 if luck.random() < TWO_AT_ONCE else 1)]
     if luck.random() < AIMED:
-        wait_for_intent(ledger)
+        wait_for_intent(study)
         time.sleep(luck.uniform(0.0, AIMED_S))
     else:
         time.sleep(luck.uniform(0.0, LONGEST_S))
     if luck.random() < SUPERVISOR_TOO:
-        kill_a_supervisor(ledger, luck)
+        kill_a_supervisor(study, luck)
     failed = 0
     for pid in drivers:
         os.kill(pid, signal.SIGKILL)
         failed += os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
-    last = ledger.path.read_bytes().splitlines()[-1]
+    last = study.ledger.path.read_bytes().splitlines()[-1]
     try:
         moment = json.loads(last)["type"]
     except ValueError:
@@ -108,43 +108,46 @@ def trial(ledger: Ledger, luck: random.Random) -> dict:
     return {"moment": moment, "failed": failed}
 
 
-def wait_for_intent(ledger: Ledger) -> None:
+def wait_for_intent(study: FreshStudy) -> None:
     """Wait until the ledger has grown by the announcement of a launch."""
-    known, deadline = ledger.path.stat().st_size, time.monotonic() + 4 * LONGEST_S
+    known, deadline = study.ledger.path.stat().st_size, time.monotonic() + 4 * LONGEST_S
     while time.monotonic() < deadline:
-        with ledger.path.open("rb") as file:
+        with study.ledger.path.open("rb") as file:
             file.seek(known)
             if b'"type":"launch.intent"' in file.read():
                 return
         time.sleep(0.001)
 
 
-def kill_a_supervisor(ledger: Ledger, luck: random.Random) -> None:
-    records = [processes.read_pid_record(folder) for folder in ledger.folder.runs.iterdir()]
+def kill_a_supervisor(study: FreshStudy, luck: random.Random) -> None:
+    records = [processes.read_pid_record(folder) for folder in study.folder.runs.iterdir()]
     alive = [r for r in records if r and not processes.is_given_up(r) and processes.is_alive(r)]
     if alive:
         os.kill(luck.choice(alive)["pid"], signal.SIGKILL)
 
 
-def settle(ledger: Ledger) -> None:
+def settle(study: FreshStudy) -> None:
     deadline = time.monotonic() + 60
-    while reconcile(ledger) and ledger.state().active_runs:
+    while reconcile(study) and study.state.active_runs:
         if time.monotonic() > deadline:
-            raise AssertionError(f"{ledger.state().active_runs} never ended")
+            raise AssertionError(f"{study.state.active_runs} never ended")
         time.sleep(0.02)
 
 
-def faults(ledger: Ledger) -> list[str]:
+def faults(study: FreshStudy) -> list[str]:
     """Return everything that must not be, after all runs have ended."""
     found = []
-    check = ledger.verify()
+    check = study.ledger.verify()
     if not check.ok:
         found.append(f"ledger: line {check.bad_seq}: {check.why}")
-    events, state = ledger.events(), Ledger(ledger.folder).state()
-    if json.loads(ledger.folder.state.read_text()) != replay(events).as_data():
+    events, state = study.events, FreshStudy(study.folder).state
+    replayed = Projector(study.folder.name)
+    for event in events:
+        replayed.apply(event)
+    if json.loads(study.folder.state.read_text()) != replayed.state().as_data():
         found.append("state.json is not what the ledger comes to")
     by_nonce = {run.nonce: run for run in state.runs.values()}
-    for nonce, count in Counter(nonce for nonce, _ in starts(ledger)).items():
+    for nonce, count in Counter(nonce for nonce, _ in starts(study)).items():
         if count > 1:
             found.append(f"{nonce} was started {count} times")
         if nonce not in by_nonce or by_nonce[nonce].status == "aborted":
@@ -178,19 +181,19 @@ def run_trials(count: int, seed: int, home: Path) -> dict:
         studies += 1
         where = home / f"study-{studies}"
         shutil.copytree(home / "template", where)
-        ledger = Ledger(type(made.folder).find(where / "repo"))
+        study = FreshStudy(type(made.folder).find(where / "repo"))
         while done < count:
             done += 1
-            seen = trial(ledger, luck)
+            seen = trial(study, luck)
             moments[seen["moment"]] += 1
             failed += seen["failed"]
-            state = Ledger(ledger.folder).state()
+            state = FreshStudy(study.folder).state
             statuses = [each.status for each in state.candidates.values()]
             if not set(statuses) & {"validated", "launched"}:
                 break
-        settle(ledger)
-        problems += [f"study {studies}: {each}" for each in faults(ledger)]
-        outcomes.update(run.status.value for run in ledger.state().runs.values())
+        settle(study)
+        problems += [f"study {studies}: {each}" for each in faults(study)]
+        outcomes.update(run.status.value for run in study.state.runs.values())
     return {
         "trials": done,
         "studies": studies,

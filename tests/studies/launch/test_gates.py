@@ -6,6 +6,8 @@ import subprocess
 import pytest
 
 from telic.storage.files import read_json, write_json
+from telic.studies.administration import pause_study
+from telic.studies.documents.files import update_yaml
 from telic.studies.errors import (
     BrokenIntegrity,
     BudgetExceeded,
@@ -15,12 +17,10 @@ from telic.studies.errors import (
 )
 from telic.studies.evidence.reviewing import review_candidate
 from telic.studies.evidence.store import add_evidence
-from telic.studies.launch.gates import GATES, evaluate, pass_gates, refusal, shut
+from telic.studies.launch.attempt import LaunchAttempt
 from telic.studies.launch.isolation import prepare_tree
 from telic.studies.launch.request import TOKEN, LaunchRequest
-from telic.studies.launch.situation import Situation
-from telic.studies.pausing import pause_study
-from telic.studies.yaml_files import update_yaml
+from telic.studies.rules.gates import GATES, evaluate, pass_gates, refusal, shut
 from tests.studies.launch.toy_study import (
     AGENT,
     HUMAN,
@@ -39,10 +39,10 @@ REASON = {
 EST = {"wall_clock_h": 0.5}
 
 
-def situation(ledger, candidate, *, phase="smoke", seed=1, final=True, **changes):
+def situation(study, candidate, *, phase="smoke", seed=1, final=True, **changes):
     request = LaunchRequest(candidate, phase, seed, execute=True, confirm=TOKEN)
-    return Situation(
-        ledger,
+    return LaunchAttempt(
+        study,
         request._replace(**changes),
         run_id="r-20260801T090000Z-aaaaaa",
         nonce="abc123",
@@ -51,161 +51,161 @@ def situation(ledger, candidate, *, phase="smoke", seed=1, final=True, **changes
     )
 
 
-def gate(ledger, candidate, code, **changes):
-    (found,) = evaluate(situation(ledger, candidate, **changes), only=[code])
+def gate(study, candidate, code, **changes):
+    (found,) = evaluate(situation(study, candidate, **changes), only=[code])
     return found
 
 
-def adapt(ledger, changes):
-    update_yaml(ledger.folder.adapter, changes)
+def adapt(study, changes):
+    update_yaml(study.folder.adapter, changes)
 
 
-def draft(ledger, **changes):
+def draft(study, **changes):
     return {
         "kind": "config",
         "hypothesis": REASON,
         "change": {"overrides": {"reward.weight": {"from": 1.0, "to": 2.0}}},
-        "evidence_refs": [add_evidence(ledger, "metrics", {"why": "it fell"}, AGENT, run="r-1").id],
+        "evidence_refs": [add_evidence(study, "metrics", {"why": "it fell"}, AGENT, run="r-1").id],
         "plan": {"est": EST},
         **changes,
     }
 
 
-def enter_run(ledger, candidate, *, phase="smoke", seed=1, end=None, **facts):
-    run = f"r-20260801T09000{len(ledger.state().runs)}Z-bbbbbb"
+def enter_run(study, candidate, *, phase="smoke", seed=1, end=None, **facts):
+    run = f"r-20260801T09000{len(study.state.runs)}Z-bbbbbb"
     intent = {"run": run, "candidate": candidate, "phase": phase, "seed": seed, "nonce": "n"}
-    ledger.append("launch.intent", candidate, {**intent, **facts}, HUMAN)
+    study.append("launch.intent", candidate, {**intent, **facts}, HUMAN)
     if end:
-        ledger.append(f"run.{end}", run, {"run": run}, HUMAN)
+        study.append(f"run.{end}", run, {"run": run}, HUMAN)
     return run
 
 
 @pytest.mark.parametrize("code", GATES)
-def test_every_gate_is_open_for_a_sound_launch(ledger, candidate, code):
-    found = gate(ledger, candidate, code)
+def test_every_gate_is_open_for_a_sound_launch(study, candidate, code):
+    found = gate(study, candidate, code)
     assert found.passed, found.why
 
 
-def test_all_gates_together_give_a_permit(ledger, candidate):
-    s = situation(ledger, candidate)
+def test_all_gates_together_give_a_permit(study, candidate):
+    s = situation(study, candidate)
     results = evaluate(s)
     assert [each.id for each in results] == [f"G{n:02d}" for n in range(1, 25)]
     pass_gates(s, results).spend(s.nonce, s.command.hash)
 
 
-def test_a_gate_left_out_gives_no_permit(ledger, candidate):
-    s = situation(ledger, candidate)
+def test_a_gate_left_out_gives_no_permit(study, candidate):
+    s = situation(study, candidate)
     with pytest.raises(GateRefused, match="Not every gate"):
         pass_gates(s, evaluate(s)[1:])
 
 
-def test_g01_needs_the_exact_token(ledger, candidate):
-    assert not gate(ledger, candidate, "G01", confirm="run_candidate").passed
-    assert not gate(ledger, candidate, "G01", execute=False).passed
+def test_g01_needs_the_exact_token(study, candidate):
+    assert not gate(study, candidate, "G01", confirm="run_candidate").passed
+    assert not gate(study, candidate, "G01", execute=False).passed
 
 
-def test_g02_needs_an_open_study(ledger, candidate):
-    pause_study(ledger.folder, AGENT, "wait")
-    assert "the study is paused" in gate(ledger, candidate, "G02").why
+def test_g02_needs_an_open_study(study, candidate):
+    pause_study(study, AGENT, "wait")
+    assert "the study is paused" in gate(study, candidate, "G02").why
 
 
-def test_g03_finds_a_changed_byte(ledger, candidate):
-    content = bytearray(ledger.path.read_bytes())
+def test_g03_finds_a_changed_byte(study, candidate):
+    content = bytearray(study.ledger.path.read_bytes())
     place = content.index(b"ada")
     content[place] ^= 1
-    s = situation(ledger, candidate)
-    ledger.path.write_bytes(bytes(content))
+    s = situation(study, candidate)
+    study.ledger.path.write_bytes(bytes(content))
     (found,) = evaluate(s, only=["G03"])
     assert "line 1 of the ledger is bad" in found.why
 
 
-def test_g03_finds_a_projection_that_saw_another_line(ledger, candidate):
-    state = read_json(ledger.folder.state)
+def test_g03_finds_a_projection_that_saw_another_line(study, candidate):
+    state = read_json(study.folder.state)
     state["ledger_head"]["seq"] -= 1
-    write_json(ledger.folder.state, state)
-    assert not gate(ledger, candidate, "G03", execute=True).passed
-    assert not gate(ledger, candidate, "G03", execute=False).passed
+    write_json(study.folder.state, state)
+    assert not gate(study, candidate, "G03", execute=True).passed
+    assert not gate(study, candidate, "G03", execute=False).passed
 
 
-def test_g03_makes_a_projection_again_that_a_crash_left_behind(ledger, candidate):
-    last, before = ledger.events()[-1], ledger.events()[-2]
-    state = read_json(ledger.folder.state)
+def test_g03_makes_a_projection_again_that_a_crash_left_behind(study, candidate):
+    last, before = study.events[-1], study.events[-2]
+    state = read_json(study.folder.state)
     state["ledger_head"] = {"seq": before.seq, "hash": before.hash}
-    write_json(ledger.folder.state, state)
-    assert not gate(ledger, candidate, "G03", execute=False).passed
-    assert read_json(ledger.folder.state)["ledger_head"]["seq"] == before.seq
-    assert gate(ledger, candidate, "G03", execute=True).passed
-    assert read_json(ledger.folder.state)["ledger_head"]["seq"] == last.seq
+    write_json(study.folder.state, state)
+    assert not gate(study, candidate, "G03", execute=False).passed
+    assert read_json(study.folder.state)["ledger_head"]["seq"] == before.seq
+    assert gate(study, candidate, "G03", execute=True).passed
+    assert read_json(study.folder.state)["ledger_head"]["seq"] == last.seq
 
 
-def test_g04_finds_a_contract_that_nobody_agreed_to(ledger, candidate):
-    update_yaml(ledger.folder.contract, {"budget": {"launches": 600}})
-    assert "is not the agreed one" in gate(ledger, candidate, "G04").why
+def test_g04_finds_a_contract_that_nobody_agreed_to(study, candidate):
+    update_yaml(study.folder.contract, {"budget": {"launches": 600}})
+    assert "is not the agreed one" in gate(study, candidate, "G04").why
 
 
-def test_g04_is_shut_for_an_invalid_contract_and_others_are_still_evaluated(ledger, candidate):
-    update_yaml(ledger.folder.contract, {"budget": "a lot"})
-    results = {each.id: each for each in evaluate(situation(ledger, candidate))}
+def test_g04_is_shut_for_an_invalid_contract_and_others_are_still_evaluated(study, candidate):
+    update_yaml(study.folder.contract, {"budget": "a lot"})
+    results = {each.id: each for each in evaluate(situation(study, candidate))}
     assert "not a valid Contract" in results["G04"].why
     assert results["G03"].passed and len(results) == 24
 
 
-def test_g05_names_the_approval_that_an_edit_voids(ledger, candidate):
-    text = ledger.folder.contract.read_text()
-    ledger.folder.contract.write_text(text.replace("launches: 60", "launches: 61"))
-    assert gate(ledger, candidate, "G05").why == (
+def test_g05_names_the_approval_that_an_edit_voids(study, candidate):
+    text = study.folder.contract.read_text()
+    study.folder.contract.write_text(text.replace("launches: 60", "launches: 61"))
+    assert gate(study, candidate, "G05").why == (
         "budget is void: what was approved has changed since"
     )
 
 
-def test_g06_needs_a_person_or_a_class(ledger):
-    name = make_candidate(ledger, approved=False, **draft(ledger))
-    assert "is pending" in gate(ledger, name, "G06").why
+def test_g06_needs_a_person_or_a_class(study):
+    name = make_candidate(study, approved=False, **draft(study))
+    assert "is pending" in gate(study, name, "G06").why
     rule = {"kind": "config", "phases": ["smoke"]}
-    change_contract(ledger, {"automation": {"launch": "pre_approved", "pre_approved": [rule]}})
-    assert gate(ledger, name, "G06").passed
-    assert not gate(ledger, name, "G06", phase="promotion", seed=100).passed
+    change_contract(study, {"automation": {"launch": "pre_approved", "pre_approved": [rule]}})
+    assert gate(study, name, "G06").passed
+    assert not gate(study, name, "G06", phase="promotion", seed=100).passed
 
 
-def test_g06_refuses_an_exploit_until_a_person_approves_it_knowingly(ledger, candidate):
-    review_candidate(ledger, candidate, HUMAN, "it stands still", is_exploit=True)
-    assert "calls it an exploit: it stands still" in gate(ledger, candidate, "G06").why
-    approve(ledger.folder, "experiment", candidate=candidate)
-    assert gate(ledger, candidate, "G06").passed
+def test_g06_refuses_an_exploit_until_a_person_approves_it_knowingly(study, candidate):
+    review_candidate(study, candidate, HUMAN, "it stands still", is_exploit=True)
+    assert "calls it an exploit: it stands still" in gate(study, candidate, "G06").why
+    approve(study, "experiment", candidate=candidate)
+    assert gate(study, candidate, "G06").passed
 
 
 @pytest.mark.parametrize("what", ["candidate", "contract", "protocol", "adapter"])
-def test_g07_finds_what_changed_since_the_validation(ledger, candidate, what):
+def test_g07_finds_what_changed_since_the_validation(study, candidate, what):
     if what == "candidate":
-        path = ledger.folder.candidate_file(candidate)
+        path = study.folder.candidate_file(candidate)
         write_json(path, {**read_json(path), "evidence_refs": ["e-000000000000"]})
     elif what == "contract":
-        change_contract(ledger, {"budget": {"launches": 61}})
+        change_contract(study, {"budget": {"launches": 61}})
     elif what == "protocol":
-        update_yaml(ledger.folder.protocol, {"episodes": 11})
+        update_yaml(study.folder.protocol, {"episodes": 11})
     else:
-        adapt(ledger, {"seeds": {"deterministic": "observed"}})
-    assert f"{what} has changed since it was validated" in gate(ledger, candidate, "G07").why
+        adapt(study, {"seeds": {"deterministic": "observed"}})
+    assert f"{what} has changed since it was validated" in gate(study, candidate, "G07").why
 
 
-def test_g07_refuses_a_draft_and_pins_the_expected_hash(ledger, candidate):
-    assert gate(ledger, candidate, "G07", expect=gate(ledger, candidate, "G07").value).passed
-    assert not gate(ledger, candidate, "G07", expect="0" * 12).passed
-    ledger.append("candidate.demoted", candidate, {"to": "draft"}, HUMAN)
-    assert "it is draft, not validated" in gate(ledger, candidate, "G07").why
+def test_g07_refuses_a_draft_and_pins_the_expected_hash(study, candidate):
+    assert gate(study, candidate, "G07", expect=gate(study, candidate, "G07").value).passed
+    assert not gate(study, candidate, "G07", expect="0" * 12).passed
+    study.append("candidate.demoted", candidate, {"to": "draft"}, HUMAN)
+    assert "it is draft, not validated" in gate(study, candidate, "G07").why
 
 
-def test_g07_lets_an_accepted_candidate_be_a_control_arm(ledger, candidate):
-    ledger.append("decision.recorded", candidate, {"to": "accepted", "verdict": "accept"}, HUMAN)
-    assert gate(ledger, candidate, "G07", phase="incumbent_validation", seed=901).passed
-    assert "does not run in smoke" in gate(ledger, candidate, "G07").why
+def test_g07_lets_an_accepted_candidate_be_a_control_arm(study, candidate):
+    study.append("decision.recorded", candidate, {"to": "accepted", "verdict": "accept"}, HUMAN)
+    assert gate(study, candidate, "G07", phase="incumbent_validation", seed=901).passed
+    assert "does not run in smoke" in gate(study, candidate, "G07").why
 
 
-def test_g08_and_g12_run_the_checks_again(ledger):
-    name = make_candidate(ledger, **draft(ledger))
-    assert gate(ledger, name, "G08").passed and gate(ledger, name, "G12").passed
-    change_contract(ledger, {"scope": {"params": {"reward.weight": {"max": 1.5}}}})
-    assert gate(ledger, name, "G08").why.startswith("V05") and not gate(ledger, name, "G12").passed
+def test_g08_and_g12_run_the_checks_again(study):
+    name = make_candidate(study, **draft(study))
+    assert gate(study, name, "G08").passed and gate(study, name, "G12").passed
+    change_contract(study, {"scope": {"params": {"reward.weight": {"max": 1.5}}}})
+    assert gate(study, name, "G08").why.startswith("V05") and not gate(study, name, "G12").passed
 
 
 @pytest.mark.parametrize(
@@ -215,188 +215,188 @@ def test_g08_and_g12_run_the_checks_again(ledger):
         ({"check": "param_in_range", "args": {"param": "reward.weight", "max": 1.5}}, "leaves"),
     ],
 )
-def test_g09_finds_a_broken_invariant(ledger, invariant, why):
-    name = make_candidate(ledger, **draft(ledger, invariants=[invariant]))
-    assert why in gate(ledger, name, "G09").why
+def test_g09_finds_a_broken_invariant(study, invariant, why):
+    name = make_candidate(study, **draft(study, invariants=[invariant]))
+    assert why in gate(study, name, "G09").why
 
 
-def test_g09_finds_a_touched_metric_and_protocol(ledger, candidate):
-    update_yaml(ledger.folder.metric_spec, {"primary": {"direction": "min"}})
-    why = gate(ledger, candidate, "G09").why
+def test_g09_finds_a_touched_metric_and_protocol(study, candidate):
+    update_yaml(study.folder.metric_spec, {"primary": {"direction": "min"}})
+    why = gate(study, candidate, "G09").why
     assert "metric spec is not the agreed one" in why and "protocol is not" in why
 
 
-def test_g10_holds_the_order_of_phases(ledger, candidate):
-    why = gate(ledger, candidate, "G10", phase="incumbent_validation", seed=901).why
+def test_g10_holds_the_order_of_phases(study, candidate):
+    why = gate(study, candidate, "G10", phase="incumbent_validation", seed=901).why
     assert "it is in phase smoke" in why
-    ledger.append("candidate.advanced", candidate, {"phase": "incumbent_validation"}, HUMAN)
-    why = gate(ledger, candidate, "G10", phase="incumbent_validation", seed=901).why
+    study.append("candidate.advanced", candidate, {"phase": "incumbent_validation"}, HUMAN)
+    why = gate(study, candidate, "G10", phase="incumbent_validation", seed=901).why
     assert why == "no run of smoke has finished"
-    enter_run(ledger, candidate, end="finished")
-    assert gate(ledger, candidate, "G10", phase="incumbent_validation", seed=901).passed
+    enter_run(study, candidate, end="finished")
+    assert gate(study, candidate, "G10", phase="incumbent_validation", seed=901).passed
 
 
-def test_g10_wants_a_review_before_full_runs_of_what_may_be_gamed(ledger):
-    name = make_candidate(ledger, **draft(ledger))
-    ledger.append("candidate.advanced", name, {"phase": "promotion"}, HUMAN)
+def test_g10_wants_a_review_before_full_runs_of_what_may_be_gamed(study):
+    name = make_candidate(study, **draft(study))
+    study.append("candidate.advanced", name, {"phase": "promotion"}, HUMAN)
     for phase in ("smoke", "short_trial"):
-        enter_run(ledger, name, phase=phase, end="finished")
-    assert gate(ledger, name, "G10", phase="promotion", seed=100).passed
+        enter_run(study, name, phase=phase, end="finished")
+    assert gate(study, name, "G10", phase="promotion", seed=100).passed
     risk = {"hacking": {"level": "high"}}
-    add_evidence(ledger, "reflection", risk, AGENT, candidate=name)
-    why = gate(ledger, name, "G10", phase="promotion", seed=100).why
+    add_evidence(study, "reflection", risk, AGENT, candidate=name)
+    why = gate(study, name, "G10", phase="promotion", seed=100).why
     assert why == "its reward may be gamed, and nobody else has reviewed it"
-    review_candidate(ledger, name, HUMAN, "racing is allowed", is_exploit=False)
-    assert gate(ledger, name, "G10", phase="promotion", seed=100).passed
+    review_candidate(study, name, HUMAN, "racing is allowed", is_exploit=False)
+    assert gate(study, name, "G10", phase="promotion", seed=100).passed
 
 
-def test_g11_wants_planned_seeds_of_the_right_pool_that_are_unused(ledger, candidate):
-    assert "4 is not planned for smoke" in gate(ledger, candidate, "G11", seed=4).why
-    assert "not in the selection pool" in gate(ledger, candidate, "G11", seed=100).why
-    run = enter_run(ledger, candidate, end="finished")
-    assert f"{run} has finished with this seed" in gate(ledger, candidate, "G11").why
+def test_g11_wants_planned_seeds_of_the_right_pool_that_are_unused(study, candidate):
+    assert "4 is not planned for smoke" in gate(study, candidate, "G11", seed=4).why
+    assert "not in the selection pool" in gate(study, candidate, "G11", seed=100).why
+    run = enter_run(study, candidate, end="finished")
+    assert f"{run} has finished with this seed" in gate(study, candidate, "G11").why
 
 
-def test_g11_retries_lost_runs_only(ledger, candidate):
-    lost = enter_run(ledger, candidate, end="lost")
-    failed = enter_run(ledger, candidate, seed=2, end="failed")
-    assert gate(ledger, candidate, "G11", retry_of=lost).passed
-    assert "only lost and preempted" in gate(ledger, candidate, "G11", seed=2, retry_of=failed).why
-    assert "is not a run of this" in gate(ledger, candidate, "G11", seed=2, retry_of=lost).why
+def test_g11_retries_lost_runs_only(study, candidate):
+    lost = enter_run(study, candidate, end="lost")
+    failed = enter_run(study, candidate, seed=2, end="failed")
+    assert gate(study, candidate, "G11", retry_of=lost).passed
+    assert "only lost and preempted" in gate(study, candidate, "G11", seed=2, retry_of=failed).why
+    assert "is not a run of this" in gate(study, candidate, "G11", seed=2, retry_of=lost).why
 
 
-def test_g13_holds_host_gpu_and_launcher_to_the_contract(ledger, candidate):
-    assert "GPU 3 is not in the contract" in gate(ledger, candidate, "G13", gpu=3).why
-    adapt(ledger, {"launcher": {"kind": "tmux"}})
-    assert "the contract allows local" in gate(ledger, candidate, "G13").why
-    update_yaml(ledger.folder.contract, {"hardware": {"hosts": ["elsewhere"]}})
-    assert "is not one of elsewhere" in gate(ledger, candidate, "G13").why
+def test_g13_holds_host_gpu_and_launcher_to_the_contract(study, candidate):
+    assert "GPU 3 is not in the contract" in gate(study, candidate, "G13", gpu=3).why
+    adapt(study, {"launcher": {"kind": "tmux"}})
+    assert "the contract allows local" in gate(study, candidate, "G13").why
+    update_yaml(study.folder.contract, {"hardware": {"hosts": ["elsewhere"]}})
+    assert "is not one of elsewhere" in gate(study, candidate, "G13").why
 
 
-def test_g14_refuses_what_is_not_left(ledger, candidate):
-    enter_run(ledger, candidate, seed=2, reservation={"wall_clock_h": 9.99})
-    assert "wall_clock_h: 0.02 is wanted and 0.01 is left" in gate(ledger, candidate, "G14").why
+def test_g14_refuses_what_is_not_left(study, candidate):
+    enter_run(study, candidate, seed=2, reservation={"wall_clock_h": 9.99})
+    assert "wall_clock_h: 0.02 is wanted and 0.01 is left" in gate(study, candidate, "G14").why
 
 
-def test_g15_obeys_a_stop_file_and_recorded_stops(ledger, candidate):
-    ledger.folder.stop_file.write_text("")
-    assert "human_stop" in gate(ledger, candidate, "G15").why
-    ledger.folder.stop_file.unlink()
-    ledger.append("stop.fired", None, {"rule": "hacking_high", "why": "twice"}, HUMAN)
-    assert gate(ledger, candidate, "G15").why == "hacking_high: twice"
+def test_g15_obeys_a_stop_file_and_recorded_stops(study, candidate):
+    study.folder.stop_file.write_text("")
+    assert "human_stop" in gate(study, candidate, "G15").why
+    study.folder.stop_file.unlink()
+    study.append("stop.fired", None, {"rule": "hacking_high", "why": "twice"}, HUMAN)
+    assert gate(study, candidate, "G15").why == "hacking_high: twice"
 
 
-def test_g16_wants_a_free_place_and_no_twin(ledger, candidate):
-    enter_run(ledger, candidate)
-    assert "is this very run, and it lives" in gate(ledger, candidate, "G16").why
-    assert gate(ledger, candidate, "G16", seed=2).passed
-    enter_run(ledger, candidate, seed=2)
-    assert "2 of 2 runs are active" in gate(ledger, candidate, "G16", seed=3).why
+def test_g16_wants_a_free_place_and_no_twin(study, candidate):
+    enter_run(study, candidate)
+    assert "is this very run, and it lives" in gate(study, candidate, "G16").why
+    assert gate(study, candidate, "G16", seed=2).passed
+    enter_run(study, candidate, seed=2)
+    assert "2 of 2 runs are active" in gate(study, candidate, "G16", seed=3).why
 
 
-def test_g16_wants_a_free_gpu(ledger, candidate):
-    change_contract(ledger, {"hardware": {"gpus": [0]}})
-    assert gate(ledger, candidate, "G16", seed=2).passed
-    enter_run(ledger, candidate, gpu=0)
-    assert "no GPU of the contract is free" in gate(ledger, candidate, "G16", seed=2).why
-    assert "has GPU 0" in gate(ledger, candidate, "G16", seed=2, gpu=0).why
+def test_g16_wants_a_free_gpu(study, candidate):
+    change_contract(study, {"hardware": {"gpus": [0]}})
+    assert gate(study, candidate, "G16", seed=2).passed
+    enter_run(study, candidate, gpu=0)
+    assert "no GPU of the contract is free" in gate(study, candidate, "G16", seed=2).why
+    assert "has GPU 0" in gate(study, candidate, "G16", seed=2, gpu=0).why
 
 
-def test_g17_asks_for_disk_gpu_and_probe(ledger, candidate):
-    adapt(ledger, {"launcher": {"options": {"probe": ["python3", "-c", "import no_simulator"]}}})
-    assert "not run before" in gate(ledger, candidate, "G17", final=False).why
-    adapt(ledger, {"provenance": {"launcher": {"status": "confirmed"}}})
-    assert "No module named 'no_simulator'" in gate(ledger, candidate, "G17", final=False).why
-    assert gate(ledger, candidate, "G17", final=False, execute=False).passed
-    adapt(ledger, {"launcher": {"options": {"probe": ["python3", "-c", "import json"]}}})
-    assert gate(ledger, candidate, "G17", final=False).passed
-    update_yaml(ledger.folder.contract, {"hardware": {"min_free_disk_gb": 1e9}})
-    assert "of disk are free" in gate(ledger, candidate, "G17").why
-    update_yaml(ledger.folder.contract, {"hardware": {"gpus": [7]}})
-    assert "GPU" in gate(ledger, candidate, "G17").why
+def test_g17_asks_for_disk_gpu_and_probe(study, candidate):
+    adapt(study, {"launcher": {"options": {"probe": ["python3", "-c", "import no_simulator"]}}})
+    assert "not run before" in gate(study, candidate, "G17", final=False).why
+    adapt(study, {"provenance": {"launcher": {"status": "confirmed"}}})
+    assert "No module named 'no_simulator'" in gate(study, candidate, "G17", final=False).why
+    assert gate(study, candidate, "G17", final=False, execute=False).passed
+    adapt(study, {"launcher": {"options": {"probe": ["python3", "-c", "import json"]}}})
+    assert gate(study, candidate, "G17", final=False).passed
+    update_yaml(study.folder.contract, {"hardware": {"min_free_disk_gb": 1e9}})
+    assert "of disk are free" in gate(study, candidate, "G17").why
+    update_yaml(study.folder.contract, {"hardware": {"gpus": [7]}})
+    assert "GPU" in gate(study, candidate, "G17").why
 
 
-def test_g18_wants_a_clean_tree_at_the_base(ledger, candidate):
-    root = ledger.folder.root
+def test_g18_wants_a_clean_tree_at_the_base(study, candidate):
+    root = study.folder.root
     (root / "new.py").write_text("")
-    assert gate(ledger, candidate, "G18").why == "new.py has changes that are in no commit"
+    assert gate(study, candidate, "G18").why == "new.py has changes that are in no commit"
     subprocess.run(["git", "add", "new.py"], cwd=root, check=True)
     subprocess.run(["git", "commit", "-qm", "more"], cwd=root, check=True)
-    assert "the candidate was validated at" in gate(ledger, candidate, "G18").why
+    assert "the candidate was validated at" in gate(study, candidate, "G18").why
 
 
-def test_g18_wants_the_worktree_exactly_as_made(ledger):
+def test_g18_wants_the_worktree_exactly_as_made(study):
     change = {"change": {}, "isolation": {"mode": "worktree"}, "kind": "code"}
-    name = make_candidate(ledger, patch=PATCH, **draft(ledger, **change))
-    assert gate(ledger, name, "G18").why == "its tree has not been made"
-    assert gate(ledger, name, "G18", final=False).value == "worktree, to be made"
-    tree = prepare_tree(ledger.folder, situation(ledger, name).candidate)
+    name = make_candidate(study, patch=PATCH, **draft(study, **change))
+    assert gate(study, name, "G18").why == "its tree has not been made"
+    assert gate(study, name, "G18", final=False).value == "worktree, to be made"
+    tree = prepare_tree(study.folder, situation(study, name).candidate)
     assert (tree / "reward.py").read_text().startswith("weight = 2")
-    assert gate(ledger, name, "G18").passed
+    assert gate(study, name, "G18").passed
     (tree / "reward.py").write_text("weight = 3\n")
-    assert "reward.py is not what it was" in gate(ledger, name, "G18").why
+    assert "reward.py is not what it was" in gate(study, name, "G18").why
 
 
 @pytest.mark.parametrize("mode", ["file", "protocol", "metric"])
-def test_g19_finds_a_changed_measure(ledger, candidate, mode):
+def test_g19_finds_a_changed_measure(study, candidate, mode):
     if mode == "file":
-        (ledger.folder.root / "evaluate.py").write_text("print('better')\n")
+        (study.folder.root / "evaluate.py").write_text("print('better')\n")
     elif mode == "protocol":
-        update_yaml(ledger.folder.protocol, {"episodes": 1})
+        update_yaml(study.folder.protocol, {"episodes": 1})
     else:
-        update_yaml(ledger.folder.metric_spec, {"primary": {"key": "easier"}})
-    assert not gate(ledger, candidate, "G19").passed
+        update_yaml(study.folder.metric_spec, {"primary": {"key": "easier"}})
+    assert not gate(study, candidate, "G19").passed
 
 
-def test_g20_wants_a_confirmed_command_without_a_shell(ledger, candidate):
-    adapt(ledger, {"provenance": {"commands": {"status": "inferred"}}})
-    assert "commands are inferred" in gate(ledger, candidate, "G20").why
-    adapt(ledger, {"provenance": {"commands": {"status": "confirmed"}}})
-    adapt(ledger, {"launcher": {"kind": "custom"}})
-    assert "launcher runs commands that no person confirmed" in gate(ledger, candidate, "G20").why
-    adapt(ledger, {"commands": {"train": {"argv": ["bash", "-c", "python train.py && rm x"]}}})
-    assert "hide the command in a shell string" in gate(ledger, candidate, "G20").why
-    adapt(ledger, {"commands": {"train": {"argv": ["python", "train.py", "{checkpoint}"]}}})
-    assert "Nobody said what {checkpoint}" in gate(ledger, candidate, "G20").why
-    adapt(ledger, {"commands": {"train": None}})
-    assert "no command that trains" in gate(ledger, candidate, "G20").why
+def test_g20_wants_a_confirmed_command_without_a_shell(study, candidate):
+    adapt(study, {"provenance": {"commands": {"status": "inferred"}}})
+    assert "commands are inferred" in gate(study, candidate, "G20").why
+    adapt(study, {"provenance": {"commands": {"status": "confirmed"}}})
+    adapt(study, {"launcher": {"kind": "custom"}})
+    assert "launcher runs commands that no person confirmed" in gate(study, candidate, "G20").why
+    adapt(study, {"commands": {"train": {"argv": ["bash", "-c", "python train.py && rm x"]}}})
+    assert "hide the command in a shell string" in gate(study, candidate, "G20").why
+    adapt(study, {"commands": {"train": {"argv": ["python", "train.py", "{checkpoint}"]}}})
+    assert "Nobody said what {checkpoint}" in gate(study, candidate, "G20").why
+    adapt(study, {"commands": {"train": None}})
+    assert "no command that trains" in gate(study, candidate, "G20").why
 
 
-def test_g21_refuses_a_command_that_asks_for_the_network(ledger, candidate):
-    assert gate(ledger, candidate, "G21").value["neutralised"] == ["wandb"]
-    adapt(ledger, {"commands": {"train": {"env": {"WANDB_MODE": "online"}}}})
-    assert "would open the network" in gate(ledger, candidate, "G21").why
-    change_contract(ledger, {"network": {"destinations": ["api.wandb.ai"], "purposes": ["logs"]}})
-    assert gate(ledger, candidate, "G21").value == "approved"
+def test_g21_refuses_a_command_that_asks_for_the_network(study, candidate):
+    assert gate(study, candidate, "G21").value["neutralised"] == ["wandb"]
+    adapt(study, {"commands": {"train": {"env": {"WANDB_MODE": "online"}}}})
+    assert "would open the network" in gate(study, candidate, "G21").why
+    change_contract(study, {"network": {"destinations": ["api.wandb.ai"], "purposes": ["logs"]}})
+    assert gate(study, candidate, "G21").value == "approved"
 
 
-def test_g22_wants_generated_code_allowed_confined_and_reviewed(ledger):
+def test_g22_wants_generated_code_allowed_confined_and_reviewed(study):
     change = {
         "change": {},
         "isolation": {"mode": "worktree"},
         "kind": "code",
         "origin": {"engine": "coder", "model": "some-model"},
     }
-    name = make_candidate(ledger, patch=PATCH, **draft(ledger, **change))
-    why = gate(ledger, name, "G22").why
+    name = make_candidate(study, patch=PATCH, **draft(study, **change))
+    why = gate(study, name, "G22").why
     assert "does not allow generated code" in why and "no review of it passed" in why
-    change_contract(ledger, {"generated_code": {"allowed": True, "sandbox": "process"}})
-    content = situation(ledger, name).candidate.compute_hash()
-    assert gate(ledger, name, "G22").why == "no review of it passed"
+    change_contract(study, {"generated_code": {"allowed": True, "sandbox": "process"}})
+    content = situation(study, name).candidate.compute_hash()
+    assert gate(study, name, "G22").why == "no review of it passed"
     for facts, is_open in (
         ({"content_hash": "0" * 64, "passed": True}, False),
         ({"content_hash": content, "passed": True}, True),
         ({"content_hash": content, "passed": False}, False),
         ({"content_hash": content, "passed": True, "finding": "mended"}, True),
     ):
-        sheet = add_evidence(ledger, "review", facts, HUMAN, candidate=name)
-        assert gate(ledger, name, "G22").passed == is_open, facts
-    path = ledger.folder.evidence_file(sheet.id)
+        sheet = add_evidence(study, "review", facts, HUMAN, candidate=name)
+        assert gate(study, name, "G22").passed == is_open, facts
+    path = study.folder.evidence_file(sheet.id)
     path.write_text(path.read_text().replace("mended", "invented"))
-    assert gate(ledger, name, "G22").why == "no review of it passed"
+    assert gate(study, name, "G22").why == "no review of it passed"
     path.write_text(path.read_text().replace("invented", "mended"))
-    change_contract(ledger, {"generated_code": {"sandbox": "confined"}})
-    assert "wants it confined" in gate(ledger, name, "G22").why
+    change_contract(study, {"generated_code": {"sandbox": "confined"}})
+    assert "wants it confined" in gate(study, name, "G22").why
 
 
 @pytest.mark.parametrize(
@@ -409,33 +409,33 @@ def test_g22_wants_generated_code_allowed_confined_and_reviewed(ledger):
         ["python", "train.py", "--clear-logs=true"],
     ],
 )
-def test_g23_refuses_commands_that_delete_or_install(ledger, candidate, argv):
-    adapt(ledger, {"commands": {"train": {"argv": argv}}})
-    assert not gate(ledger, candidate, "G23").passed
+def test_g23_refuses_commands_that_delete_or_install(study, candidate, argv):
+    adapt(study, {"commands": {"train": {"argv": argv}}})
+    assert not gate(study, candidate, "G23").passed
 
 
 @pytest.mark.parametrize("argv", [["python", "train.py", "--overwrite=false"], ["python", "x.py"]])
-def test_g23_lets_harmless_commands_pass(ledger, candidate, argv):
-    adapt(ledger, {"commands": {"train": {"argv": argv}}})
-    assert gate(ledger, candidate, "G23").passed
+def test_g23_lets_harmless_commands_pass(study, candidate, argv):
+    adapt(study, {"commands": {"train": {"argv": argv}}})
+    assert gate(study, candidate, "G23").passed
 
 
-def test_g23_wants_its_own_approval_for_hardware_that_moves(ledger, candidate):
-    adapt(ledger, {"hazards": [{"id": "actuates_hardware", "detail": "an arm"}]})
-    assert "it moves hardware (an arm)" in gate(ledger, candidate, "G23").why
-    approve(ledger.folder, "physical_actuation", candidate=candidate)
-    assert gate(ledger, candidate, "G23").passed
-    adapt(ledger, {"hazards": [{"id": "deletes_results", "detail": "old runs"}]})
-    assert "it deletes results" in gate(ledger, candidate, "G23").why
+def test_g23_wants_its_own_approval_for_hardware_that_moves(study, candidate):
+    adapt(study, {"hazards": [{"id": "actuates_hardware", "detail": "an arm"}]})
+    assert "it moves hardware (an arm)" in gate(study, candidate, "G23").why
+    approve(study, "physical_actuation", candidate=candidate)
+    assert gate(study, candidate, "G23").passed
+    adapt(study, {"hazards": [{"id": "deletes_results", "detail": "old runs"}]})
+    assert "it deletes results" in gate(study, candidate, "G23").why
 
 
-def test_g24_wants_a_valid_rendering(ledger, candidate):
-    adapt(ledger, {"launcher": {"kind": "slurm", "options": {"sbatch": {"array": "1-100"}}}})
-    assert "--array is not a directive" in gate(ledger, candidate, "G24").why
-    adapt(ledger, {"launcher": {"kind": "kubernetes"}})
-    assert "job.spec.template.spec.containers[0].image" in gate(ledger, candidate, "G24").why
-    adapt(ledger, {"launcher": {"kind": "custom"}})
-    assert "{nonce}" in gate(ledger, candidate, "G24").why
+def test_g24_wants_a_valid_rendering(study, candidate):
+    adapt(study, {"launcher": {"kind": "slurm", "options": {"sbatch": {"array": "1-100"}}}})
+    assert "--array is not a directive" in gate(study, candidate, "G24").why
+    adapt(study, {"launcher": {"kind": "kubernetes"}})
+    assert "job.spec.template.spec.containers[0].image" in gate(study, candidate, "G24").why
+    adapt(study, {"launcher": {"kind": "custom"}})
+    assert "{nonce}" in gate(study, candidate, "G24").why
 
 
 @pytest.mark.parametrize(
@@ -449,8 +449,8 @@ def test_g24_wants_a_valid_rendering(ledger, candidate):
         (["G14", "G17"], GateRefused, 3),
     ],
 )
-def test_the_exit_code_follows_from_which_gates_are_shut(ledger, candidate, codes, kind, exit_code):
-    s = situation(ledger, candidate)
+def test_the_exit_code_follows_from_which_gates_are_shut(study, candidate, codes, kind, exit_code):
+    s = situation(study, candidate)
     results = [each.model_copy(update={"passed": each.id not in codes}) for each in evaluate(s)]
     assert [each.id for each in shut(results)] == codes
     error = refusal(shut(results))
@@ -458,6 +458,6 @@ def test_the_exit_code_follows_from_which_gates_are_shut(ledger, candidate, code
     assert all(code in error.message for code in codes)
 
 
-def test_results_are_plain_data(ledger, candidate):
-    results = evaluate(situation(ledger, candidate))
+def test_results_are_plain_data(study, candidate):
+    results = evaluate(situation(study, candidate))
     assert len(json.loads(json.dumps([each.as_data() for each in results]))) == 24

@@ -17,8 +17,7 @@ from telic.studies.launch import processes
 from telic.studies.launch.choose import ON_THIS_MACHINE, launcher_of
 from telic.studies.launch.job_schema import manifest_problems
 from telic.studies.launch.kubernetes import job_manifest
-from telic.studies.launch.order import Order
-from telic.studies.launch.permit import mint
+from telic.studies.launch.order import LaunchOrder, mint
 from telic.studies.launch.slurm import sbatch_problems
 
 KINDS = ["local", "tmux", "torchrun", "accelerate", "slurm", "ray", "kubernetes", "custom"]
@@ -35,7 +34,7 @@ WORK = "import os, time; print(os.environ['A_VARIABLE']); time.sleep(float(os.en
 
 def order(tmp_path, kind="local", argv=(sys.executable, "-c", WORK), **changes):
     changed = {"A_VARIABLE": "it's here", "SLEEP": "0"}
-    made = Order(
+    made = LaunchOrder(
         nonce="0123456789abcdef",
         argv=tuple(argv),
         argv_hash="h",

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from telic.studies.errors import GateRefused, StudyError
-from telic.studies.launch.launching import launch, look
+from telic.studies.launch.launch import launch, look
 from telic.studies.launch.request import TOKEN, LaunchRequest
 from tests.studies.launch.toy_study import AGENT, starts
 
@@ -14,48 +14,48 @@ def request(candidate, seed=1, **changes):
     return LaunchRequest(candidate, "smoke", seed, execute=True, confirm=TOKEN)._replace(**changes)
 
 
-def types(ledger):
-    return [event.type for event in ledger.events()]
+def types(study):
+    return [event.type for event in study.events]
 
 
-def test_a_look_shows_everything_and_writes_nothing(ledger, candidate):
-    before = {p: p.read_bytes() for p in ledger.folder.root.rglob("*") if p.is_file()}
-    found = look(ledger, LaunchRequest(candidate, "smoke", 1))
+def test_a_look_shows_everything_and_writes_nothing(study, candidate):
+    before = {p: p.read_bytes() for p in study.folder.root.rglob("*") if p.is_file()}
+    found = look(study, LaunchRequest(candidate, "smoke", 1))
     assert found.is_open and [each.id for each in found.gates if not each.passed] == ["G01"]
     assert found.start.argv[1:2] == ("train.py",) and found.start.argv[3] == "1"
     assert found.start.environment["WANDB_MODE"] == "disabled"
-    after = {p: p.read_bytes() for p in ledger.folder.root.rglob("*") if p.is_file()}
+    after = {p: p.read_bytes() for p in study.folder.root.rglob("*") if p.is_file()}
     assert {p: c for p, c in after.items() if p.suffix != ".lock"} == {
         p: c for p, c in before.items() if p.suffix != ".lock"
     }
 
 
-def test_a_launch_runs_once_and_is_settled(ledger, candidate, until_over):
-    done = launch(ledger, request(candidate), AGENT)
-    state = ledger.state()
+def test_a_launch_runs_once_and_is_settled(study, candidate, until_over):
+    done = launch(study, request(candidate), AGENT)
+    state = study.state
     assert state.candidates[candidate].status == "launched"
     assert state.runs[done.run].status == "running" and state.runs[done.run].nonce == done.nonce
     assert state.budget.reserved.wall_clock_h == pytest.approx(5.06 * 0.02 / 5.06)
-    state = until_over(ledger)
+    state = until_over(study)
     run = state.runs[done.run]
     assert run.status == "finished" and run.actual.wall_clock_h < 0.01
     assert state.budget.reserved.launches is None and state.budget.spent.launches == 1
-    assert starts(ledger) == [(done.nonce, 1)]
-    assert types(ledger)[-5:] == [
+    assert starts(study) == [(done.nonce, 1)]
+    assert types(study)[-5:] == [
         "gate.evaluated",
         "gate.evaluated",
         "launch.intent",
         "launch.started",
         "run.finished",
     ]
-    assert ledger.verify().ok
+    assert study.ledger.verify().ok
 
 
-def test_what_is_recorded(ledger, candidate, until_over, monkeypatch):
+def test_what_is_recorded(study, candidate, until_over, monkeypatch):
     monkeypatch.setenv("MY_API_KEY", "planted-secret-1")
     monkeypatch.setenv("INNOCENT", "x q7Rk2LpZx9TfW4bN8sVd3HyJ")
-    done = launch(ledger, request(candidate), AGENT)
-    until_over(ledger)
+    done = launch(study, request(candidate), AGENT)
+    until_over(study)
     names = {each.name for each in done.folder.iterdir()}
     assert names >= {
         "run.json",
@@ -70,52 +70,52 @@ def test_what_is_recorded(ledger, candidate, until_over, monkeypatch):
         "exit.json",
         "artefacts",
     }
-    intent = next(e for e in ledger.events() if e.type == "launch.intent").data
+    intent = next(e for e in study.events if e.type == "launch.intent").data
     assert intent["argv"] == json.loads((done.folder / "cmd.json").read_text())["argv"]
     assert set(intent["gates"]) == {f"G{n:02d}" for n in range(1, 25)}
     assert all(intent["gates"].values()) and intent["base_commit"] and intent["tool_version"]
     assert json.loads((done.folder / "run.json").read_text())["status"] == "finished"
     assert json.loads((done.folder / "env.json").read_text())["withheld"] == ["MY_API_KEY"]
-    written = b"".join(p.read_bytes() for p in ledger.folder.state_root.rglob("*") if p.is_file())
+    written = b"".join(p.read_bytes() for p in study.folder.state_root.rglob("*") if p.is_file())
     assert b"planted-secret-1" not in written and b"q7Rk2LpZx9TfW4bN8sVd3HyJ" not in written
 
 
-def test_the_last_seed_completes_the_phase(ledger, candidate, until_over):
+def test_the_last_seed_completes_the_phase(study, candidate, until_over):
     for seed in (1, 2, 3):
-        launch(ledger, request(candidate, seed), AGENT)
-        state = until_over(ledger)
+        launch(study, request(candidate, seed), AGENT)
+        state = until_over(study)
     assert state.candidates[candidate].status == "completed"
-    assert sorted(seed for _, seed in starts(ledger)) == [1, 2, 3]
+    assert sorted(seed for _, seed in starts(study)) == [1, 2, 3]
 
 
-def test_a_shut_gate_is_recorded_and_starts_nothing(ledger, candidate):
-    (ledger.folder.stop_file).write_text("")
+def test_a_shut_gate_is_recorded_and_starts_nothing(study, candidate):
+    (study.folder.stop_file).write_text("")
     with pytest.raises(GateRefused, match="G15 human_stop"):
-        launch(ledger, request(candidate), AGENT)
-    assert types(ledger)[-2:] == ["gate.evaluated", "launch.refused"]
-    assert starts(ledger) == [] and list(ledger.folder.runs.iterdir()) == []
+        launch(study, request(candidate), AGENT)
+    assert types(study)[-2:] == ["gate.evaluated", "launch.refused"]
+    assert starts(study) == [] and list(study.folder.runs.iterdir()) == []
 
 
-def test_a_stale_expectation_starts_nothing(ledger, candidate):
+def test_a_stale_expectation_starts_nothing(study, candidate):
     with pytest.raises(GateRefused, match="does not start with 0000"):
-        launch(ledger, request(candidate, expect="0000"), AGENT)
-    assert starts(ledger) == []
+        launch(study, request(candidate, expect="0000"), AGENT)
+    assert starts(study) == []
 
 
 @pytest.mark.parametrize(
     ("execute", "confirm"), [(True, None), (True, "YES"), (False, TOKEN), (True, TOKEN.lower())]
 )
-def test_half_a_confirmation_is_a_mistake_of_usage(ledger, candidate, execute, confirm):
-    events = len(ledger.events())
+def test_half_a_confirmation_is_a_mistake_of_usage(study, candidate, execute, confirm):
+    events = len(study.events)
     with pytest.raises(StudyError) as caught:
-        launch(ledger, request(candidate, execute=execute, confirm=confirm), AGENT)
+        launch(study, request(candidate, execute=execute, confirm=confirm), AGENT)
     assert caught.value.code == "E_CONFIRM" and caught.value.exit_code == 2
-    assert len(ledger.events()) == events
+    assert len(study.events) == events
 
 
-def test_the_same_seed_is_not_launched_twice(ledger, candidate, until_over, monkeypatch):
+def test_the_same_seed_is_not_launched_twice(study, candidate, until_over, monkeypatch):
     monkeypatch.setenv("TOY_SLEEP", "5")
-    launch(ledger, request(candidate), AGENT)
+    launch(study, request(candidate), AGENT)
     with pytest.raises(GateRefused, match="is this very run"):
-        launch(ledger, request(candidate), AGENT)
-    assert len(starts(ledger)) <= 1
+        launch(study, request(candidate), AGENT)
+    assert len(starts(study)) <= 1

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import telic.studies
-from telic.studies.launch.launching import launch
+from telic.studies.launch.launch import launch
 from telic.studies.launch.request import TOKEN, LaunchRequest
 from tests.studies.launch.toy_study import AGENT, starts
 
@@ -56,9 +56,7 @@ def test_modules_that_import_the_launch_path_can_be_counted_on_one_hand():
         if path.parent.name == "launch":
             continue
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").endswith(
-                "launch.launching"
-            ):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").endswith("launch.launch"):
                 importers.add(path.name)
     assert importers == set()
 
@@ -160,16 +158,16 @@ def watched(root: Path, lines: list[str]) -> dict:
 
 
 @pytest.fixture
-def finished(ledger, candidate, until_over):
+def finished(study, candidate, until_over):
     """Return a run that has ended, so that there is something to look at."""
     request = LaunchRequest(candidate, "smoke", 1, execute=True, confirm=TOKEN)
-    done = launch(ledger, request, AGENT)
-    until_over(ledger)
+    done = launch(study, request, AGENT)
+    until_over(study)
     return done
 
 
 def test_no_verb_but_run_starts_a_process_opens_a_socket_or_imports_a_framework(
-    ledger, candidate, finished
+    study, candidate, finished
 ):
     sample = finished.folder / "artefacts" / "metrics.jsonl"
     names = {"CANDIDATE": candidate, "RUN": finished.run, "SAMPLE": str(sample)}
@@ -177,23 +175,23 @@ def test_no_verb_but_run_starts_a_process_opens_a_socket_or_imports_a_framework(
         " ".join([verb, *(names.get(word, word) for word in words.split())]).strip()
         for verb, words in VERBS.items()
     ]
-    answer = watched(ledger.folder.root, lines)
+    answer = watched(study.folder.root, lines)
     assert set(answer["verbs"]) == {*VERBS, "run"}, "a verb is new: give it a line above"
     for line, each in answer["found"].items():
         assert each["seen"] == [], f"{line}: {each}"
     # The proof is worth something only if most verbs did their work and did not stop at a word.
     worked = [line for line, each in answer["found"].items() if each["exit"] == 0]
     assert len(worked) >= 20, {line: each["out"] for line, each in answer["found"].items()}
-    assert len(starts(ledger)) == 1
+    assert len(starts(study)) == 1
 
 
-def test_the_watcher_sees_a_launch(ledger, candidate):
+def test_the_watcher_sees_a_launch(study, candidate):
     line = f"run {candidate} --execute --confirm RUN_CANDIDATE"
-    found = watched(ledger.folder.root, [line])["found"][line]
+    found = watched(study.folder.root, [line])["found"][line]
     assert found["exit"] == 0, found["out"]
     assert "subprocess.Popen" in found["seen"]
 
 
-def test_a_dry_run_starts_nothing_but_git(ledger, candidate):
-    found = watched(ledger.folder.root, [f"run {candidate}"])["found"][f"run {candidate}"]
+def test_a_dry_run_starts_nothing_but_git(study, candidate):
+    found = watched(study.folder.root, [f"run {candidate}"])["found"][f"run {candidate}"]
     assert (found["exit"], found["seen"]) == (0, []), found["out"]

@@ -5,19 +5,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-from telic.studies.approvals import grant
-from telic.studies.candidate import new_candidate
-from telic.studies.candidate_files import Attachments
-from telic.studies.clock import utc_now
+from telic.studies.administration import create_study
+from telic.studies.approvals import ALWAYS_REQUIRED, grant, required_approvals
+from telic.studies.candidates import Attachments, new_candidate
 from telic.studies.contract import amend
-from telic.studies.creating import create_study
 from telic.studies.documents.base import Actor
-from telic.studies.folder import StudyFolder
+from telic.studies.documents.files import update_yaml, write_yaml
 from telic.studies.human import Consent
-from telic.studies.ledger import Ledger
-from telic.studies.subjects import ALWAYS_REQUIRED, required_approvals
-from telic.studies.validation.validating import validate_candidate
-from telic.studies.yaml_files import update_yaml, write_yaml
+from telic.studies.names import utc_now
+from telic.studies.validation import validate_candidate
+from tests.studies.fresh import FreshStudy
 
 HUMAN = Actor(kind="human", name="ada")
 AGENT = Actor(kind="agent", name="coder", session="s1")
@@ -107,55 +104,56 @@ CONTRACT = {
 }
 
 
-def make_study(root: Path) -> Ledger:
+def make_study(root: Path) -> FreshStudy:
     """Make the repository, an agreed contract and every approval."""
     make_repository(root)
-    folder = create_study(root, "toy", "first", HUMAN, statement="reach the goal")
+    study = FreshStudy(create_study(root, "toy", "first", HUMAN, statement="reach the goal").folder)
+    folder = study.folder
     write_yaml(folder.adapter, ADAPTER)
     write_yaml(folder.metric_spec, METRIC_SPEC)
     write_yaml(folder.protocol, PROTOCOL)
     update_yaml(folder.contract, CONTRACT)
-    amend(folder, HUMAN, "the first agreement")
-    approve(folder, *ALWAYS_REQUIRED)
-    return Ledger(folder)
+    amend(study, HUMAN, "the first agreement")
+    approve(study, *ALWAYS_REQUIRED)
+    return study
 
 
-def approve(folder: StudyFolder, *keys: str, candidate: str | None = None) -> None:
+def approve(study: FreshStudy, *keys: str, candidate: str | None = None) -> None:
     for key in keys:
         consent = Consent(by="ada", method="tty", at=utc_now())
-        grant(folder, key, consent, candidate=candidate)
+        grant(study, key, consent, candidate=candidate)
 
 
-def change_contract(ledger: Ledger, changes: dict) -> None:
+def change_contract(study: FreshStudy, changes: dict) -> None:
     """Amend the contract and have all of it approved again."""
-    update_yaml(ledger.folder.contract, changes)
-    amend(ledger.folder, HUMAN, "a test needs it")
-    approve(ledger.folder, *required_approvals(ledger.folder.read_contract()))
+    update_yaml(study.folder.contract, changes)
+    amend(study, HUMAN, "a test needs it")
+    approve(study, *required_approvals(study.contract))
 
 
-def make_baseline(ledger: Ledger, seeds: tuple[int, ...] = SEEDS, **plan) -> str:
+def make_baseline(study: FreshStudy, seeds: tuple[int, ...] = SEEDS, **plan) -> str:
     """Make a validated, approved baseline whose smoke phase has some seeds."""
     plan = {"est": {"wall_clock_h": 5.06}, "seeds": {"smoke": list(seeds)}, **plan}
-    return make_candidate(ledger, kind="baseline", plan=plan)
+    return make_candidate(study, kind="baseline", plan=plan)
 
 
-def make_candidate(ledger: Ledger, *, patch: str | None = None, approved=True, **draft) -> str:
+def make_candidate(study: FreshStudy, *, patch: str | None = None, approved=True, **draft) -> str:
     """Make a validated candidate."""
     attached = None
     if patch is not None:
-        path = ledger.folder.root.parent / "change.diff"
+        path = study.folder.root.parent / "change.diff"
         path.write_text(patch)
         attached = Attachments(patch=path)
-    name = new_candidate(ledger, "try it", draft, AGENT, attached).id
-    outcome = validate_candidate(ledger, name)
+    name = new_candidate(study, "try it", draft, AGENT, attached).id
+    outcome = validate_candidate(study, name)
     assert outcome.ok, [each for each in outcome.checks if not each.passed]
     if approved:
-        approve(ledger.folder, "experiment", candidate=name)
+        approve(study, "experiment", candidate=name)
     return name
 
 
-def starts(ledger: Ledger) -> list[tuple[str, int]]:
+def starts(study: FreshStudy) -> list[tuple[str, int]]:
     """Return (nonce, seed) of every start of the training command."""
-    path = ledger.folder.root / "starts.txt"
+    path = study.folder.root / "starts.txt"
     lines = path.read_text().splitlines() if path.exists() else []
     return [(line.split()[0], int(line.split()[1])) for line in lines]

@@ -3,7 +3,7 @@ import shutil
 import pytest
 
 from telic.studies.folder import StudyFolder
-from telic.studies.ledger import Ledger
+from tests.studies.fresh import FreshStudy
 from tests.studies.report.told_study import told_study
 
 
@@ -18,7 +18,7 @@ def told(tmp_path_factory):
 
 
 @pytest.fixture
-def ledger(told, tmp_path, monkeypatch):
+def study(told, tmp_path, monkeypatch):
     monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
     shutil.copytree(told, tmp_path, dirs_exist_ok=True)
-    return Ledger(StudyFolder.find(tmp_path / "repo"))
+    return FreshStudy(StudyFolder.find(tmp_path / "repo"))

@@ -5,12 +5,12 @@ from html.parser import HTMLParser
 
 import pytest
 
-from telic.studies.creating import create_study
-from telic.studies.ledger import Ledger
+from telic.studies.administration import create_study
 from telic.studies.report.document import NOTES_END, NOTES_START, kept_notes, write_report
 from telic.studies.report.facts import gather
 from telic.studies.report.figures import over_seeds
 from tests.studies.candidates.small_study import HUMAN
+from tests.studies.fresh import FreshStudy
 from tests.studies.report.told_study import ACTION
 
 TITLES = [
@@ -29,27 +29,27 @@ TITLES = [
 ]
 
 
-def markdown(ledger):
-    return write_report(ledger, ACTION).report.read_text()
+def markdown(study):
+    return write_report(study, ACTION).report.read_text()
 
 
-def test_the_twelve_sections_come_in_order(ledger):
-    found = re.findall(r"^## (\d+)\. (.*)$", markdown(ledger), re.MULTILINE)
+def test_the_twelve_sections_come_in_order(study):
+    found = re.findall(r"^## (\d+)\. (.*)$", markdown(study), re.MULTILINE)
     assert found == [(str(place), title) for place, title in enumerate(TITLES, start=1)]
 
 
-def test_equal_facts_give_equal_bytes_and_no_event(ledger):
-    head = ledger.head
-    first = write_report(ledger, ACTION)
+def test_equal_facts_give_equal_bytes_and_no_event(study):
+    head = study.ledger.head
+    first = write_report(study, ACTION)
     before = first.report.read_bytes(), first.report_page.read_bytes()
-    write_report(Ledger(ledger.folder), ACTION)
+    write_report(FreshStudy(study.folder), ACTION)
     assert (first.report.read_bytes(), first.report_page.read_bytes()) == before
-    assert ledger.head == head
+    assert study.ledger.head == head
 
 
-def test_it_says_what_the_evidence_says(ledger):
-    text = markdown(ledger)
-    state = ledger.state()
+def test_it_says_what_the_evidence_says(study):
+    text = markdown(study)
+    state = study.state
     assert "c-0004-tracking-weight is trusted: success 0.78" in text
     assert state.ledger_head.hash in text and state.protocol_hash[:12] in text
     assert "| c-0002-longer-horizon | rejected | five seeds show no gain worth having |" in text
@@ -59,18 +59,18 @@ def test_it_says_what_the_evidence_says(ledger):
     assert "| falls | 0.09" in text, "an absolute guardrail is shown as it was measured"
 
 
-def test_people_keep_their_notes(ledger):
-    path = write_report(ledger, ACTION).report
+def test_people_keep_their_notes(study):
+    path = write_report(study, ACTION).report
     own = "\nAda: try a smaller step next.\n\n<!-- a comment -->\n"
     text = path.read_text()
     start, end = text.index(NOTES_START) + len(NOTES_START), text.index(NOTES_END)
     path.write_text(text[:start] + own + text[end:])
     for _ in range(2):
-        assert kept_notes(markdown(ledger)) == own
+        assert kept_notes(markdown(study)) == own
 
 
-def test_foreign_words_stay_words(ledger):
-    folder = write_report(ledger, ACTION)
+def test_foreign_words_stay_words(study):
+    folder = write_report(study, ACTION)
     assert "<b>prevents" not in folder.report.read_text()
     page = folder.report_page.read_text()
     assert "<b>prevents" not in page and "&lt;b&gt;prevents" in page
@@ -93,8 +93,8 @@ class _Tags(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_page_is_whole_and_asks_nobody(ledger):
-    page = write_report(ledger, ACTION).report_page.read_text()
+def test_the_page_is_whole_and_asks_nobody(study):
+    page = write_report(study, ACTION).report_page.read_text()
     found = _Tags()
     found.feed(page)
     assert found.open == [] and found.asks == [] and "script" not in found.seen
@@ -106,15 +106,15 @@ def test_the_page_is_whole_and_asks_nobody(ledger):
 
 def test_an_empty_study_has_a_report_too(tmp_path, monkeypatch):
     monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
-    ledger = Ledger(create_study(tmp_path, "walk", "first", HUMAN))
-    folder = write_report(ledger)
+    study = FreshStudy(create_study(tmp_path, "walk", "first", HUMAN).folder)
+    folder = write_report(study)
     text = folder.report.read_text()
     assert "No incumbent yet" in text and "No result has been audited." in text
     assert "<svg" not in folder.report_page.read_text()
 
 
-def test_the_newest_audit_is_the_last_one(ledger):
-    assert gather(ledger).last_audit.candidate == "c-0004-tracking-weight"
+def test_the_newest_audit_is_the_last_one(study):
+    assert gather(study).last_audit.candidate == "c-0004-tracking-weight"
 
 
 def test_curves_are_averaged_at_common_places():

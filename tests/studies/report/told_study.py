@@ -1,7 +1,7 @@
 """A study with something to tell: won, lost, gamed, probed, alerted."""
 
 from telic.storage.files import write_json
-from telic.studies.deciding import decide
+from telic.studies.decide import decide
 from telic.studies.evidence.auditing import audit_result
 from telic.studies.evidence.measuring import analyze_run
 from telic.studies.evidence.monitoring import monitor_run
@@ -29,34 +29,34 @@ def say(statement):
     }
 
 
-def claim(ledger, title, final, statement, **changes):
-    name, runs = promoted(ledger, title, final, hypothesis=say(statement), **changes)
+def claim(study, title, final, statement, **changes):
+    name, runs = promoted(study, title, final, hypothesis=say(statement), **changes)
     for run in runs:
-        analyze_run(ledger, run, AGENT)
+        analyze_run(study, run, AGENT)
     return name, runs
 
 
 def told_study(root):
-    ledger = measured_study(root)
-    first, runs = baseline(ledger)
+    study = measured_study(root)
+    first, runs = baseline(study)
     for run in runs:
-        analyze_run(ledger, run, AGENT)
-    audit_result(ledger, first, AGENT)
-    decide(ledger, first, "accept", HUMAN, "the baseline repeats")
+        analyze_run(study, run, AGENT)
+    audit_result(study, first, AGENT)
+    decide(study, first, "accept", HUMAN, "the baseline repeats")
 
     same, _ = claim(
-        ledger,
+        study,
         "longer horizon",
         0.58,
         "A longer horizon sees the fall coming.",
         change={"overrides": {"ppo.epochs": {"from": 5, "to": 10}}},
         parents=[first],
     )
-    audit_result(ledger, same, AGENT)
-    decide(ledger, same, "reject", AGENT, "five seeds show no gain worth having")
+    audit_result(study, same, AGENT)
+    decide(study, same, "reject", AGENT, "five seeds show no gain worth having")
 
     gamed, played = claim(
-        ledger,
+        study,
         "alive bonus",
         0.45,
         "A bonus for staying alive <b>prevents</b> falls.",
@@ -64,24 +64,24 @@ def told_study(root):
         parents=[first],
         is_gamed=True,
     )
-    reflect_run(ledger, played[0], AGENT)
-    monitor_run(ledger, played[0], AGENT)
-    audit_result(ledger, gamed, AGENT)
+    reflect_run(study, played[0], AGENT)
+    monitor_run(study, played[0], AGENT)
+    audit_result(study, gamed, AGENT)
 
     better, runs = claim(
-        ledger, "tracking weight", 0.8, "More weight on tracking raises success.", parents=[first]
+        study, "tracking weight", 0.8, "More weight on tracking raises success.", parents=[first]
     )
     for run in runs:
         argv = ["python", "train.py", "--seed", "101", "--reward.weight", "2.0"]
-        write_json(ledger.folder.run(run) / "cmd.json", {"argv": argv})
-    reflect_run(ledger, runs[0], AGENT)
-    audit_result(ledger, better, AGENT)
-    decide(ledger, better, "accept", HUMAN, "it is better by far and breaks nothing")
-    add_probe(ledger, better)
-    return ledger
+        write_json(study.folder.run(run) / "cmd.json", {"argv": argv})
+    reflect_run(study, runs[0], AGENT)
+    audit_result(study, better, AGENT)
+    decide(study, better, "accept", HUMAN, "it is better by far and breaks nothing")
+    add_probe(study, better)
+    return study
 
 
-def add_probe(ledger, candidate):
+def add_probe(study, candidate):
     parameters = (
         ProbedParameter(path="body.mass", unit="kg", nominal=10.0, grid=grid(10.0, 5.0, 15.0)),
         ProbedParameter(
@@ -90,7 +90,7 @@ def add_probe(ledger, candidate):
     )
     plan = ProbePlan(
         policy=ProbedPolicy(candidate=candidate, checkpoint_sha="0" * 64),
-        protocol_hash=ledger.state().protocol_hash,
+        protocol_hash=study.state.protocol_hash,
         parameters=parameters,
         seeds=(901, 902, 903),
     )
@@ -102,7 +102,7 @@ def add_probe(ledger, candidate):
         for each in parameters
     }
     found = summarise(plan, results)
-    add_evidence(ledger, "dr_probe", found.as_data(), AGENT, candidate=candidate)
+    add_evidence(study, "dr_probe", found.as_data(), AGENT, candidate=candidate)
 
 
 def kept(parameter, value):

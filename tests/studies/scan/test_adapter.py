@@ -8,8 +8,7 @@ import pytest
 
 from telic.errors import UnknownName
 from telic.studies.card import render_card
-from telic.studies.confirming import confirm_field
-from telic.studies.documents.adapter import Adapter
+from telic.studies.documents.adapter import Adapter, confirm_field
 from telic.studies.errors import InvalidDocument
 from telic.studies.scan import audit_repository
 from telic.studies.scan.adapter import (

@@ -68,6 +68,23 @@ CandidateKind = Literal[
 ]
 Phase = Literal["smoke", "short_trial", "promotion", "incumbent_validation"]
 PHASES: tuple[Phase, ...] = ("smoke", "short_trial", "promotion", "incumbent_validation")
+BASELINE_PHASES: tuple[Phase, ...] = ("smoke", "incumbent_validation")
+PHASE_SHARE: dict[Phase, float] = {
+    "smoke": 0.02,
+    "short_trial": 0.25,
+    "promotion": 1.0,
+    "incumbent_validation": 1.0,
+}
+"""how much of a full training one run of a phase is"""
+SeedRole = Literal["selection", "promotion", "validation"]
+ROLES: dict[Phase, SeedRole] = {
+    "smoke": "selection",
+    "short_trial": "selection",
+    "promotion": "promotion",
+    "incumbent_validation": "validation",
+}
+"""what the seeds of a phase are for, and so from which pool they come"""
+LEAST_SEEDS: dict[Phase, int] = {"promotion": 5, "incumbent_validation": 5}
 ApprovalKey = Literal[
     "task_definition",
     "metric_and_guardrails",
@@ -218,7 +235,7 @@ class SeedPools(Part):
         seeds_of(text)
         return text
 
-    def pool(self, role: Literal["selection", "promotion", "validation"]) -> frozenset[int]:
+    def pool(self, role: SeedRole) -> frozenset[int]:
         """Return the seeds of a role."""
         return seeds_of(getattr(self, role))
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from telic.storage.files import read_record
 from telic.studies.documents.base import Actor, Part
+from telic.studies.documents.files import write_once
 from telic.studies.documents.runs import Evidence
 from telic.studies.evidence.audit import audit_claim
 from telic.studies.evidence.claims import Audit
 from telic.studies.evidence.gathering import gather_claim
 from telic.studies.evidence.store import add_evidence
-from telic.studies.immutable import write_once
-from telic.studies.ledger import Ledger
+from telic.studies.study import Study
 
 
 class AuditResult(Part):
@@ -20,13 +20,13 @@ class AuditResult(Part):
     evidence: Evidence
 
 
-def audit_result(ledger: Ledger, candidate: str, actor: Actor) -> AuditResult:
+def audit_result(study: Study, candidate: str, actor: Actor) -> AuditResult:
     """Audit the claim of a candidate against the incumbent; a baseline has none.
 
     The same facts give the same audit, which is then not written again.
     """
-    facts = gather_claim(ledger, candidate)
-    path = ledger.folder.audit_file(facts.id)
+    facts = gather_claim(study, candidate)
+    path = study.folder.audit_file(facts.id)
     if path.is_file():
         audit = read_record(path, Audit)
     else:
@@ -34,7 +34,7 @@ def audit_result(ledger: Ledger, candidate: str, actor: Actor) -> AuditResult:
         write_once(path, audit.as_data())
     stats = audit.stats
     evidence = add_evidence(
-        ledger,
+        study,
         "audit",
         {
             "audit": audit.id,

@@ -6,22 +6,18 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from telic.storage.files import read_json
-from telic.studies.candidate_files import current_candidate
 from telic.studies.canonical import content_hash
-from telic.studies.clock import utc_now
+from telic.studies.chain import LedgerEvent
 from telic.studies.documents.contract import Phase
-from telic.studies.documents.ledger import LedgerEvent
 from telic.studies.documents.metrics import MetricSpec
 from telic.studies.documents.runs import RunStatus
 from telic.studies.errors import StudyError
 from telic.studies.evidence.claims import Arm, ArmRun, Audit, ClaimFacts
 from telic.studies.evidence.measuring import Measurement
-from telic.studies.evidence.reading import audits_of, fatal_alerts, is_reviewed, newest_level
-from telic.studies.evidence.store import altered, latest
-from telic.studies.ledger import Ledger
-from telic.studies.queue import run_revisions
-from telic.studies.queueing import planned_seeds
+from telic.studies.evidence.reading import fatal_alerts, is_reviewed, newest_level
+from telic.studies.names import utc_now
 from telic.studies.state import StudyState
+from telic.studies.study import Study
 
 _CLAIM_PHASES: tuple[Phase, ...] = ("promotion", "incumbent_validation")
 
@@ -29,24 +25,24 @@ _CLAIM_PHASES: tuple[Phase, ...] = ("promotion", "incumbent_validation")
 class _Seen(NamedTuple):
     """The study at one moment."""
 
-    ledger: Ledger
+    study: Study
     state: StudyState
     events: Sequence[LedgerEvent]
     revisions: dict[str, int]
     spec: MetricSpec
 
 
-def gather_claim(ledger: Ledger, candidate: str) -> ClaimFacts:
+def gather_claim(study: Study, candidate: str) -> ClaimFacts:
     """Return the facts of the claim that a candidate beats the incumbent (or is a baseline).
 
     Raises StudyError E_NO_INCUMBENT when there is nothing to compare with, E_IS_INCUMBENT when that
     would be itself.
     """
-    state = ledger.state()
+    state = study.state
     if candidate not in state.candidates:
         raise StudyError("E_NO_CANDIDATE", f"The ledger knows no candidate {candidate}.")
-    events = ledger.events()
-    seen = _Seen(ledger, state, events, run_revisions(events), ledger.folder.read_metric_spec())
+    events = study.events
+    seen = _Seen(study, state, events, study.run_revisions, study.metric_spec)
     held = state.candidates[candidate]
     is_baseline = held.kind == "baseline" and (
         state.incumbent is None or state.incumbent.candidate == candidate
@@ -71,15 +67,15 @@ def gather_claim(ledger: Ledger, candidate: str) -> ClaimFacts:
 
 
 def _facts(seen: _Seen, ours: Arm, theirs: Arm | None) -> ClaimFacts:
-    ledger, state, spec = seen.ledger, seen.state, seen.spec
-    contract, protocol = ledger.folder.read_contract(), ledger.folder.read_protocol()
+    study, state, spec = seen.study, seen.state, seen.spec
+    contract, protocol = study.contract, study.protocol
     pools = contract.seeds
     used = [run.run for arm in (ours, theirs) if arm for run in arm.runs]
     sheets = [name for name, each in state.evidence.items() if each.run in used]
     incumbent = theirs.candidate if theirs else None
-    before = audits_of(ledger.folder, state, ours.candidate)
+    before = study.audits(ours.candidate)
     steps_known = all(run.steps is not None for arm in (ours, theirs) if arm for run in arm.runs)
-    level = newest_level(ledger.folder, state, used)
+    level = newest_level(study.folder, state, used)
     facts = ClaimFacts(
         id="a-",
         at="",
@@ -89,8 +85,8 @@ def _facts(seen: _Seen, ours: Arm, theirs: Arm | None) -> ClaimFacts:
         primary=spec.primary,
         guardrails=spec.guardrails,
         replication_unit=spec.replication_unit,
-        ledger_intact=ledger.verify().ok,
-        evidence_intact=not altered(ledger.folder, state, sheets),
+        ledger_intact=study.ledger.verify().ok,
+        evidence_intact=not study.altered(sheets),
         protocol_hash=state.protocol_hash or "",
         checkpoint_selection=protocol.checkpoint_selection,
         pools={
@@ -100,8 +96,7 @@ def _facts(seen: _Seen, ours: Arm, theirs: Arm | None) -> ClaimFacts:
         budget_unit="steps" if steps_known else "wall",
         open_fatal=fatal_alerts(seen.events, used),
         reflection_level=level,
-        is_reflection_reviewed=level == "high"
-        and is_reviewed(ledger.folder, state, ours.candidate),
+        is_reflection_reviewed=level == "high" and is_reviewed(study.folder, state, ours.candidate),
         sigma_0=state.noise_floor,
         other_p=_other_p(seen, ours.candidate, incumbent),
         look=1 + sum(_is_earlier_look(each, ours) for each in before),
@@ -122,7 +117,7 @@ def _other_p(seen: _Seen, candidate: str, incumbent: str | None) -> tuple[float,
     """Return the last p of every other candidate that was claimed against this incumbent."""
     found: list[float] = []
     for name in seen.state.candidates:
-        audits = [] if name == candidate else audits_of(seen.ledger.folder, seen.state, name)
+        audits = [] if name == candidate else seen.study.audits(name)
         same = [
             each
             for each in audits
@@ -162,8 +157,9 @@ def _arm(seen: _Seen, candidate: str, phases: Iterable[Phase]) -> Arm:
                 runs[run.seed] = made
             else:
                 open_seeds.setdefault(run.seed, f"{name} ({run.status})")
-    own = current_candidate(seen.ledger, candidate)
-    planned = sorted({seed for phase in phases for seed in planned_seeds(seen.ledger, own, phase)})
+    planned = sorted(
+        {seed for phase in phases for seed in seen.study.planned_seeds(candidate, phase)}
+    )
     missing = [text for seed, text in open_seeds.items() if seed not in runs]
     missing += [f"seed {seed}" for seed in planned if seed not in runs and seed not in open_seeds]
     return Arm(
@@ -176,7 +172,7 @@ def _arm(seen: _Seen, candidate: str, phases: Iterable[Phase]) -> Arm:
 
 def _arm_run(seen: _Seen, run: str) -> ArmRun | None:
     """Return a finished run as an audit sees it; None while it is not measured."""
-    sheet = latest(seen.ledger.folder, seen.state, "metrics", run=run)
+    sheet = seen.study.latest("metrics", run=run)
     if sheet is None:
         return None
     found = Measurement.model_validate(sheet.payload)
@@ -217,5 +213,5 @@ def _was_clean(seen: _Seen, run: str) -> bool | None:
     gates = intent.data.get("gates", {}) if intent else {}
     if "G18" in gates:
         return bool(gates["G18"])
-    path = seen.ledger.folder.run(run) / "git.json"
+    path = seen.study.folder.run(run) / "git.json"
     return not read_json(path).get("changed", ["unknown"]) if path.is_file() else None

@@ -20,9 +20,8 @@ from telic.studies.evidence.rows import Row, aggregate, to_series
 from telic.studies.evidence.series import Series
 from telic.studies.evidence.store import add_evidence
 from telic.studies.folder import StudyFolder
-from telic.studies.ledger import Ledger
 from telic.studies.state import RunState
-from telic.studies.subjects import current_protocol_hash, metric_spec_hash
+from telic.studies.study import Study
 
 CURVE_POINTS = 120
 ARTEFACTS = "artefacts"
@@ -58,21 +57,21 @@ class Measurement(Part):
     """thinned, for pictures"""
 
 
-def analyze_run(ledger: Ledger, run: str, actor: Actor) -> Evidence:
+def analyze_run(study: Study, run: str, actor: Actor) -> Evidence:
     """Measure a run that has ended and enter it as evidence; again is the same evidence.
 
     Raises StudyError E_RUN_LIVE while it still runs.
     """
-    state = ledger.state()
+    state = study.state
     held = run_state(state.runs, run)
     if held.is_live:
         raise StudyError(
             "E_RUN_LIVE", f"{run} is still {held.status}.", hint="Look at it: telic study monitor"
         )
-    found = measure_run(ledger.folder, run, held)
+    found = measure_run(study, run, held)
     text = "not measured" if found.primary is None else f"{found.primary:.6g}"
     return add_evidence(
-        ledger,
+        study,
         "metrics",
         found.as_data(),
         actor,
@@ -91,12 +90,12 @@ def run_state(runs: Mapping[str, RunState], run: str) -> RunState:
     return runs[run]
 
 
-def measure_run(folder: StudyFolder, run: str, held: RunState) -> Measurement:
+def measure_run(study: Study, run: str, held: RunState) -> Measurement:
     """Return what a run came to, from its files alone."""
-    spec = folder.read_metric_spec()
+    folder, spec = study.folder, study.metric_spec
     path = log_path(folder, run, spec)
     rows = read_rows(spec.extractor.kind, path, pattern_of(spec))
-    series = named_series(rows, spec, folder.read_adapter())
+    series = named_series(rows, spec, study.adapter)
     scores = score_strata(rows, series, spec)
     wanted = [spec.primary.key, *(each.key for each in spec.guardrails)]
     actual = held.actual
@@ -118,8 +117,8 @@ def measure_run(folder: StudyFolder, run: str, held: RunState) -> Measurement:
         missing=tuple(key for key in wanted if key not in series),
         steps=steps if steps is not None else last_step(series),
         wall_s=None if hours is None else 3600 * hours,
-        protocol_hash=current_protocol_hash(folder),
-        metric_spec_hash=metric_spec_hash(folder),
+        protocol_hash=study.protocol_hash,
+        metric_spec_hash=study.metric_spec_hash,
         code_hash=_code_hash(folder, spec),
         hardware=hardware_class(folder.run(run) / "hw.json"),
         files={str(each.relative_to(folder.run(run))): file_hash(each) for each in _files(path)},

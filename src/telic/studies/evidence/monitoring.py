@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from telic.studies.candidate_files import read_candidate
-from telic.studies.clock import moment, utc_now
+from telic.studies.candidates import read_candidate
 from telic.studies.documents.adapter import Outputs
 from telic.studies.documents.base import Actor, Document
 from telic.studies.evidence.learning import Learning, Signature
@@ -24,8 +23,9 @@ from telic.studies.evidence.store import add_evidence
 from telic.studies.evidence.vital_signs import Vitals, vital_signatures
 from telic.studies.folder import StudyFolder
 from telic.studies.launch import processes
-from telic.studies.ledger import Ledger
+from telic.studies.names import moment, utc_now
 from telic.studies.state import RunState, StudyState
+from telic.studies.study import Study
 
 _GIB = 2**30
 _TEXT_BYTES = 20_000
@@ -90,17 +90,17 @@ def look_at_run(folder: StudyFolder, state: StudyState, run: str) -> MonitorRepo
     )
 
 
-def monitor_run(ledger: Ledger, run: str, actor: Actor) -> MonitorReport:
+def monitor_run(study: Study, run: str, actor: Actor) -> MonitorReport:
     """Look at a run and enter what is new: trouble that began, trouble that is over."""
-    state = ledger.state()
-    report = look_at_run(ledger.folder, state, run)
+    state = study.state
+    report = look_at_run(study.folder, state, run)
     now = {each.id: each for each in report.signatures if each.severity != "info"}
-    before = open_alerts(ledger, run)
+    before = open_alerts(study, run)
     begun = {name: each for name, each in now.items() if before.get(name) != each.severity}
     over = sorted(before.keys() - now.keys())
     if begun:
         sheet = add_evidence(
-            ledger,
+            study,
             "monitor",
             report.as_data(),
             actor,
@@ -111,17 +111,17 @@ def monitor_run(ledger: Ledger, run: str, actor: Actor) -> MonitorReport:
         )
         for name, each in begun.items():
             facts = {"run": run, "signature": name, "severity": each.severity, "evidence": sheet.id}
-            ledger.append("monitor.alert", run, facts, actor)
+            study.append("monitor.alert", run, facts, actor)
     if over:
         facts = {"run": run, "signature": over[0], "severity": "info", "cleared": over}
-        ledger.append("monitor.alert", run, facts, actor)
+        study.append("monitor.alert", run, facts, actor)
     return report
 
 
-def open_alerts(ledger: Ledger, run: str) -> dict[str, str]:
+def open_alerts(study: Study, run: str) -> dict[str, str]:
     """Return the trouble of a run that was entered and not cleared since: its severity by name."""
     found: dict[str, str] = {}
-    for event in ledger.events():
+    for event in study.events:
         if event.type == "monitor.alert" and event.subject == run:
             for name in event.data.get("cleared", ()):
                 found.pop(name, None)
@@ -146,7 +146,7 @@ def recommend(signs: tuple[Signature, ...], is_alive: bool) -> Recommendation:
 
 def _planned(held: RunState, steps: int | None) -> float | None:
     """Return the steps that a run of its phase makes."""
-    from telic.studies.launch.request import PHASE_SHARE
+    from telic.studies.documents.contract import PHASE_SHARE
 
     return None if steps is None else steps * PHASE_SHARE.get(held.phase, 1.0)
 

@@ -9,13 +9,13 @@ from pydantic import ValidationError
 
 from telic.storage.files import read_json
 from telic.studies.documents.base import Actor
+from telic.studies.documents.files import read_yaml
 from telic.studies.documents.runs import Evidence
 from telic.studies.errors import InvalidDocument, StudyError
 from telic.studies.evidence.probe_summary import ProbeResult, ProbeSummary, summarise
 from telic.studies.evidence.probes import ProbedParameter, ProbedPolicy, ProbePlan, grid
-from telic.studies.evidence.store import add_evidence, latest
-from telic.studies.ledger import Ledger
-from telic.studies.yaml_files import read_yaml
+from telic.studies.evidence.store import add_evidence
+from telic.studies.study import Study
 
 PLAN = "dr_probe_plan"
 _EPISODES = 10
@@ -45,7 +45,7 @@ def _parameter(text: str) -> ProbedParameter:
 
 
 def plan_probe(
-    ledger: Ledger,
+    study: Study,
     candidate: str,
     checkpoint_sha: str,
     parameters: tuple[ProbedParameter, ...],
@@ -54,7 +54,7 @@ def plan_probe(
     episodes: int = _EPISODES,
 ) -> tuple[ProbePlan, Evidence]:
     """Write down what a probe will measure; its runs are candidates of kind dr_probe."""
-    state = ledger.state()
+    state = study.state
     if candidate not in state.candidates:
         raise StudyError("E_NO_CANDIDATE", f"The ledger knows no candidate {candidate}.")
     try:
@@ -72,7 +72,7 @@ def plan_probe(
         ) from None
     facts = {PLAN: plan.as_data()}
     sheet = add_evidence(
-        ledger,
+        study,
         "preflight",
         facts,
         actor,
@@ -85,19 +85,19 @@ def plan_probe(
 
 
 def summarise_probe(
-    ledger: Ledger, candidate: str, results: Path, actor: Actor, worst: float = 0.0
+    study: Study, candidate: str, results: Path, actor: Actor, worst: float = 0.0
 ) -> tuple[ProbeSummary, Evidence]:
     """Sum up the results of the candidate's last planned probe and enter them as evidence.
 
     The file holds, per parameter, a list of {value, scores, guardrails_held}; scores are turned so
     that larger is better where the metric is to be minimised.
     """
-    plan = _last_plan(ledger, candidate)
+    plan = _last_plan(study, candidate)
     given = read_json(results) if results.suffix == ".json" else read_yaml(results)
-    sign = 1.0 if ledger.folder.read_metric_spec().primary.direction == "max" else -1.0
+    sign = 1.0 if study.metric_spec.primary.direction == "max" else -1.0
     found = summarise(plan, _results(given, sign, results), sign * worst)
     sheet = add_evidence(
-        ledger,
+        study,
         "dr_probe",
         found.as_data(),
         actor,
@@ -109,8 +109,8 @@ def summarise_probe(
     return found, sheet
 
 
-def _last_plan(ledger: Ledger, candidate: str) -> ProbePlan:
-    sheet = latest(ledger.folder, ledger.state(), "preflight", candidate=candidate)
+def _last_plan(study: Study, candidate: str) -> ProbePlan:
+    sheet = study.latest("preflight", candidate=candidate)
     if sheet is None or PLAN not in sheet.payload:
         raise StudyError(
             "E_NO_PROBE",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from telic.storage.files import read_record
-from telic.studies.documents.ledger import LedgerEvent
+from telic.studies.chain import LedgerEvent
 from telic.studies.evidence.claims import Audit
 from telic.studies.evidence.store import read_evidence
 from telic.studies.folder import StudyFolder

@@ -14,7 +14,7 @@ from telic.studies.evidence.measuring import run_state
 from telic.studies.evidence.reflection import Reflection, RewardLog, reflect
 from telic.studies.evidence.series import Series, mean
 from telic.studies.evidence.store import add_evidence, latest
-from telic.studies.ledger import Ledger
+from telic.studies.study import Study
 
 _TERMS = "reward/"
 
@@ -26,11 +26,11 @@ class ReflectionResult(Part):
     evidence: Evidence
 
 
-def reflect_run(ledger: Ledger, run: str, actor: Actor) -> ReflectionResult:
+def reflect_run(study: Study, run: str, actor: Actor) -> ReflectionResult:
     """Reflect on a run's reward; raises StudyError E_NO_TERMS when its log has no reward terms."""
-    held = run_state(ledger.state().runs, run)
-    spec = ledger.folder.read_metric_spec()
-    series = read_run_log(ledger.folder, run).series
+    held = run_state(study.state.runs, run)
+    spec = study.metric_spec
+    series = read_run_log(study.folder, run).series
     terms = reward_terms(series, spec)
     if not terms:
         raise StudyError(
@@ -55,11 +55,11 @@ def reflect_run(ledger: Ledger, run: str, actor: Actor) -> ReflectionResult:
                 if each.key in series
             ),
             degenerate=degenerate_signs(series),
-            judges=_judges(ledger, held.candidate),
+            judges=_judges(study, held.candidate),
         )
     )
     evidence = add_evidence(
-        ledger,
+        study,
         "reflection",
         found.as_data(),
         actor,
@@ -113,9 +113,9 @@ def _weighted(term: Series, weight: Series) -> Series:
     return term._replace(values=tuple(values))
 
 
-def _judges(ledger: Ledger, candidate: str) -> JudgeConflict:
+def _judges(study: Study, candidate: str) -> JudgeConflict:
     """Return what judges and reviewers made of the candidate, where evidence says so."""
-    state, folder = ledger.state(), ledger.folder
+    state, folder = study.state, study.folder
     judged = latest(folder, state, "judgment", candidate=candidate)
     review = latest(folder, state, "review", candidate=candidate)
     scores = judged.payload if judged else {}

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from telic.studies.candidate_files import known, read_candidate
+from telic.studies.candidates import read_candidate
 from telic.studies.documents.base import Actor
 from telic.studies.documents.runs import Evidence
 from telic.studies.errors import GateRefused, StudyError
 from telic.studies.evidence.store import add_evidence
-from telic.studies.ledger import Ledger
+from telic.studies.study import Study
 
 
 def review_candidate(
-    ledger: Ledger, candidate: str, actor: Actor, finding: str, *, is_exploit: bool
+    study: Study, candidate: str, actor: Actor, finding: str, *, is_exploit: bool
 ) -> Evidence:
     """Enter a review of a candidate as it is now; nobody reviews their own.
 
@@ -19,7 +19,7 @@ def review_candidate(
 
     Raises GateRefused E_OWN_REVIEW for the author, StudyError E_REASON without a finding.
     """
-    held = known(ledger, candidate)
+    held = study.candidate_state(candidate)
     if not finding.strip():
         raise StudyError("E_REASON", "A review says what was found.", hint="Add --says TEXT.")
     if actor.label == held.author:
@@ -33,10 +33,10 @@ def review_candidate(
         "finding": finding,
         "exploit": is_exploit,
         "passed": not is_exploit,
-        "content_hash": read_candidate(ledger.folder, candidate).compute_hash(),
+        "content_hash": read_candidate(study.folder, candidate).compute_hash(),
     }
     return add_evidence(
-        ledger,
+        study,
         "review",
         facts,
         actor,

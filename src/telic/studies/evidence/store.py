@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from telic import __version__
 from telic.storage.files import plain, read_record
 from telic.studies.canonical import content_hash
-from telic.studies.clock import utc_now
 from telic.studies.documents.base import Actor
+from telic.studies.documents.files import write_once
 from telic.studies.documents.runs import Evidence, EvidenceKind, Producer
 from telic.studies.errors import StudyError
 from telic.studies.folder import StudyFolder
-from telic.studies.immutable import write_once
-from telic.studies.ledger import Ledger
-from telic.studies.names import evidence_id
+from telic.studies.names import evidence_id, utc_now
 from telic.studies.state import StudyState
+
+if TYPE_CHECKING:
+    from telic.studies.study import Study
 
 
 def add_evidence(
-    ledger: Ledger,
+    study: Study,
     kind: EvidenceKind,
     payload: Mapping[str, Any],
     actor: Actor,
@@ -46,12 +47,11 @@ def add_evidence(
         "producer": producer,
     }
     name = evidence_id(content_hash(identity))
-    known = ledger.state().evidence
-    if name in known:
-        return read_evidence(ledger.folder, name)
-    path = ledger.folder.evidence_file(name)
+    if name in study.ledger.state().evidence:  # as it is now: others may have added it
+        return study.sheet(name)
+    path = study.folder.evidence_file(name)
     if path.is_file():  # written before a crash, and not committed
-        made = read_evidence(ledger.folder, name)
+        made = study.sheet(name)
     else:
         made = Evidence(
             id=name,
@@ -67,7 +67,7 @@ def add_evidence(
         )
         made = made.model_copy(update={"content_hash": made.compute_hash()})
         write_once(path, made.as_data())
-    ledger.append(
+    study.append(
         "evidence.added",
         name,
         {"id": name, "kind": kind, "hash": made.content_hash, "run": run, "candidate": candidate},

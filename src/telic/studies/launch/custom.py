@@ -8,8 +8,15 @@ from typing import Any
 
 from telic.studies.errors import InvalidDocument
 from telic.studies.launch.local import call
-from telic.studies.launch.order import JobReport, JobState, Order, Rendered, Started, supervised
-from telic.studies.launch.permit import LaunchPermit
+from telic.studies.launch.order import (
+    JobHandle,
+    JobReport,
+    JobState,
+    LaunchOrder,
+    LaunchPermit,
+    RenderedLaunch,
+    supervised,
+)
 
 _KNOWN: dict[str, JobState] = {
     "waiting": "waiting",
@@ -29,7 +36,7 @@ class CustomLauncher:
     def __init__(self, options: Mapping[str, Any]) -> None:
         self.options = options
 
-    def render(self, order: Order) -> Rendered:
+    def render(self, order: LaunchOrder) -> RenderedLaunch:
         """Return the start command."""
         problems = [
             f'the custom launcher\'s "{name}" must be a list of words that holds {{nonce}}'
@@ -37,18 +44,18 @@ class CustomLauncher:
             if not any("{nonce}" in str(word) for word in self.options.get(name, ()))
         ]
         if problems:
-            return Rendered((), problems=tuple(problems))
+            return RenderedLaunch((), problems=tuple(problems))
         words = self._words("start", order.nonce, order.folder)
         argv: list[str] = []
         for word in words:
             argv += supervised(order) if word == "{command}" else (word,)
-        return Rendered(tuple(argv))
+        return RenderedLaunch(tuple(argv))
 
-    def start(self, permit: LaunchPermit, order: Order) -> Started:
+    def start(self, permit: LaunchPermit, order: LaunchOrder) -> JobHandle:
         """Run the start command; what it prints is the job's id."""
         permit.spend(order.nonce, order.argv_hash)
         said = call(self.render(order).argv, order)
-        return Started(job_id=said.splitlines()[-1] if said else order.job_name)
+        return JobHandle(job_id=said.splitlines()[-1] if said else order.job_name)
 
     def report(self, nonce: str, folder: Path) -> JobReport:
         """Run the status command."""

@@ -19,7 +19,8 @@ from telic.studies import git_read
 from telic.studies.canonical import content_hash, file_hash
 from telic.studies.documents.candidate import Candidate
 from telic.studies.errors import EnvironmentBlocked
-from telic.studies.folder import STATE_FOLDER, StudyFolder
+from telic.studies.folder import StudyFolder
+from telic.studies.registry import STATE_FOLDER
 
 _GIT_S = 300
 

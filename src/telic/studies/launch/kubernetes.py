@@ -12,8 +12,13 @@ from telic.storage.files import write_text
 from telic.studies.errors import EnvironmentBlocked
 from telic.studies.launch.job_schema import manifest_problems
 from telic.studies.launch.local import call
-from telic.studies.launch.order import JobReport, Order, Rendered, Started
-from telic.studies.launch.permit import LaunchPermit
+from telic.studies.launch.order import (
+    JobHandle,
+    JobReport,
+    LaunchOrder,
+    LaunchPermit,
+    RenderedLaunch,
+)
 
 MANIFEST = "job.json"
 
@@ -25,21 +30,21 @@ class KubernetesLauncher:
     the supervisor's part, and its log and exit code are read through kubectl.
     """
 
-    def render(self, order: Order) -> Rendered:
+    def render(self, order: LaunchOrder) -> RenderedLaunch:
         """Return the manifest, as JSON, which kubectl reads like YAML."""
         manifest = job_manifest(order)
         text = json.dumps(manifest, indent=2, sort_keys=True) + "\n"
         # create, not apply: apply would change a Job that runs already.
         start = ("kubectl", "create", "-f", str(order.folder / MANIFEST), "-o", "name")
-        return Rendered(start, text, MANIFEST, tuple(manifest_problems(manifest)))
+        return RenderedLaunch(start, text, MANIFEST, tuple(manifest_problems(manifest)))
 
-    def start(self, permit: LaunchPermit, order: Order) -> Started:
+    def start(self, permit: LaunchPermit, order: LaunchOrder) -> JobHandle:
         """Create the Job; a name conflict means that it was launched before."""
         permit.spend(order.nonce, order.argv_hash)
         rendered = self.render(order)
         write_text(order.folder / MANIFEST, rendered.document or "")
         name = call(rendered.argv, order)
-        return Started(job_id=name, attach=f"kubectl logs -f {name}")
+        return JobHandle(job_id=name, attach=f"kubectl logs -f {name}")
 
     def report(self, nonce: str, folder: Path) -> JobReport:
         """Ask for the Job's status."""
@@ -60,7 +65,7 @@ class KubernetesLauncher:
         call(("kubectl", "delete", "job", f"telic-{nonce}", "--cascade=foreground"))
 
 
-def job_manifest(order: Order) -> dict[str, Any]:
+def job_manifest(order: LaunchOrder) -> dict[str, Any]:
     """Return the Job as plain data."""
     options = order.options
     container: dict[str, Any] = {
@@ -93,7 +98,7 @@ def job_manifest(order: Order) -> dict[str, Any]:
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
 
 
-def _limits(order: Order) -> dict[str, Any]:
+def _limits(order: LaunchOrder) -> dict[str, Any]:
     limits = dict(order.options.get("limits", {}))
     if order.gpus:
         limits.setdefault("nvidia.com/gpu", len(order.gpus))

@@ -8,8 +8,14 @@ from pathlib import Path
 from typing import Literal
 
 from telic.studies.errors import EnvironmentBlocked
-from telic.studies.launch.order import JobReport, Order, Rendered, Started, supervised
-from telic.studies.launch.permit import LaunchPermit
+from telic.studies.launch.order import (
+    JobHandle,
+    JobReport,
+    LaunchOrder,
+    LaunchPermit,
+    RenderedLaunch,
+    supervised,
+)
 from telic.studies.launch.processes import (
     ask_to_stop,
     is_alive,
@@ -24,16 +30,16 @@ _START_S = 60
 class LocalLauncher:
     """The supervisor in a session of its own."""
 
-    def render(self, order: Order) -> Rendered:
+    def render(self, order: LaunchOrder) -> RenderedLaunch:
         """Return the supervisor's command."""
-        return Rendered(supervised(order, detach=True))
+        return RenderedLaunch(supervised(order, detach=True))
 
-    def start(self, permit: LaunchPermit, order: Order) -> Started:
+    def start(self, permit: LaunchPermit, order: LaunchOrder) -> JobHandle:
         """Start the supervisor; it leaves this process at once."""
         permit.spend(order.nonce, order.argv_hash)
         with (order.folder / "supervisor.log").open("ab") as log:
             call(self.render(order).argv, order, output=log.fileno())
-        return Started()
+        return JobHandle()
 
     def report(self, nonce: str, folder: Path) -> JobReport:
         """Look into the process table."""
@@ -57,7 +63,7 @@ class SpreadLauncher(LocalLauncher):
     def __init__(self, program: Literal["torchrun", "accelerate"]) -> None:
         self.program = program
 
-    def render(self, order: Order) -> Rendered:
+    def render(self, order: LaunchOrder) -> RenderedLaunch:
         """Return the supervisor's command around the launcher program's."""
         count = int(order.options.get("nproc") or len(order.gpus) or 1)
         if self.program == "torchrun":
@@ -69,7 +75,7 @@ class SpreadLauncher(LocalLauncher):
         first, *rest = order.argv
         # Both start Python themselves unless told that the program is something else.
         words = rest if Path(first).name.startswith("python") else [*as_program, first, *rest]
-        return Rendered(supervised(order._replace(argv=(*head, *words)), detach=True))
+        return RenderedLaunch(supervised(order._replace(argv=(*head, *words)), detach=True))
 
 
 class TmuxLauncher(LocalLauncher):
@@ -79,17 +85,17 @@ class TmuxLauncher(LocalLauncher):
     environment of whoever started it.
     """
 
-    def render(self, order: Order) -> Rendered:
+    def render(self, order: LaunchOrder) -> RenderedLaunch:
         """Return the tmux command."""
         name = order.job_name
         start = ("tmux", "-f", "/dev/null", "-L", name, "new-session", "-d", "-s", name)
-        return Rendered((*start, "-c", str(order.cwd), "--", *supervised(order)))
+        return RenderedLaunch((*start, "-c", str(order.cwd), "--", *supervised(order)))
 
-    def start(self, permit: LaunchPermit, order: Order) -> Started:
+    def start(self, permit: LaunchPermit, order: LaunchOrder) -> JobHandle:
         """Start the session; a session of that name is refused by tmux itself."""
         permit.spend(order.nonce, order.argv_hash)
         call(self.render(order).argv, order)
-        return Started(job_id=order.job_name, attach=f"tmux -L {order.job_name} attach")
+        return JobHandle(job_id=order.job_name, attach=f"tmux -L {order.job_name} attach")
 
     def report(self, nonce: str, folder: Path) -> JobReport:
         """Ask tmux while no process has claimed the launch, else look into the process table."""
@@ -103,7 +109,7 @@ class TmuxLauncher(LocalLauncher):
 
 
 def call(
-    argv: tuple[str, ...], order: Order | None = None, *, output: int = subprocess.PIPE
+    argv: tuple[str, ...], order: LaunchOrder | None = None, *, output: int = subprocess.PIPE
 ) -> str:
     """Run a launcher's own command to its end and return what it said.
 

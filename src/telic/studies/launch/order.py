@@ -1,20 +1,71 @@
-"""What a launcher is asked to start, and what it says about it."""
+"""What a launcher is asked to start, the right to start it once, and what it says about it."""
 
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from telic.studies.canonical import content_hash
 from telic.studies.documents.base import Part
+from telic.studies.errors import GateRefused
 from telic.studies.launch import supervisor
-from telic.studies.launch.permit import LaunchPermit
+
+LIFETIME_S = 60.0
+
+_MINT: Final = object()
+
+
+class LaunchPermit:
+    """Allows one start of one command; bound to its nonce and the hash of its argv.
+
+    Launchers ask for it, so code that has not passed the gates has nothing to start with. It guards
+    against mistakes of our own, not against somebody who edits this module.
+    """
+
+    __slots__ = ("_argv_hash", "_expires", "_nonce", "_spent")
+
+    def __init__(self, mint: object, nonce: str, argv_hash: str, expires: float) -> None:
+        if mint is not _MINT:
+            raise GateRefused(
+                "E_PERMIT",
+                "A launch permit cannot be made by hand.",
+                hint="Start experiments with: telic study run CANDIDATE",
+            )
+        self._nonce = nonce
+        self._argv_hash = argv_hash
+        self._expires = expires
+        self._spent = False
+
+    def spend(self, nonce: str, argv_hash: str) -> None:
+        """Use it up for this command, or raise GateRefused; a refused use spends it too."""
+        spent, self._spent = self._spent, True
+        if spent:
+            raise GateRefused(
+                "E_PERMIT", f"The launch permit of {self._nonce} was used before; it counts once."
+            )
+        if time.monotonic() > self._expires:
+            raise GateRefused(
+                "E_PERMIT",
+                f"The launch permit of {self._nonce} is older than {LIFETIME_S:.0f} s.",
+                hint="Run the command again; the gates will be checked anew.",
+            )
+        if (nonce, argv_hash) != (self._nonce, self._argv_hash):
+            raise GateRefused(
+                "E_PERMIT", f"The launch permit of {self._nonce} is for another command."
+            )
+
+
+def mint(nonce: str, argv_hash: str) -> LaunchPermit:
+    """Give a permit; `gates.pass_gates` is the only caller, and a test holds that."""
+    return LaunchPermit(_MINT, nonce, argv_hash, time.monotonic() + LIFETIME_S)
+
 
 JobState = Literal["waiting", "running", "ended", "unknown"]
 
 
-class Order(NamedTuple):
+class LaunchOrder(NamedTuple):
     """One process to start."""
 
     nonce: str
@@ -39,7 +90,7 @@ class Order(NamedTuple):
         return f"telic-{self.nonce}"
 
 
-class Rendered(NamedTuple):
+class RenderedLaunch(NamedTuple):
     """Exactly what will be started: shown before, hashed and recorded."""
 
     argv: tuple[str, ...]
@@ -55,7 +106,7 @@ class Rendered(NamedTuple):
         return content_hash({"argv": self.argv, "document": self.document})
 
 
-class Started(Part):
+class JobHandle(Part):
     """How a started run is known from now on."""
 
     job_id: str | None = None
@@ -81,11 +132,11 @@ class Launcher(Protocol):
     its nonce alone, because whoever started it may have died before writing down more.
     """
 
-    def render(self, order: Order) -> Rendered:
+    def render(self, order: LaunchOrder) -> RenderedLaunch:
         """Return what would be started."""
         ...
 
-    def start(self, permit: LaunchPermit, order: Order) -> Started:
+    def start(self, permit: LaunchPermit, order: LaunchOrder) -> JobHandle:
         """Start it."""
         ...
 
@@ -98,7 +149,7 @@ class Launcher(Protocol):
         ...
 
 
-def supervised(order: Order, *, detach: bool = False) -> tuple[str, ...]:
+def supervised(order: LaunchOrder, *, detach: bool = False) -> tuple[str, ...]:
     """Return the command that runs the order under the supervisor."""
     # -I and -S: nothing of the caller's or the repository's Python settings may reach it.
     words = [sys.executable, "-I", "-S", str(Path(supervisor.__file__).resolve())]

@@ -12,7 +12,6 @@ from typing import Any
 import psutil
 
 from telic.storage.files import read_json, write_json
-from telic.studies.clock import utc_now
 from telic.studies.launch.supervisor import (
     EXIT_FILE,
     HEARTBEAT_FILE,
@@ -23,6 +22,7 @@ from telic.studies.launch.supervisor import (
     session_members,
     start_ticks,
 )
+from telic.studies.names import utc_now
 
 _GIVEN_UP = "given_up"
 

@@ -9,8 +9,15 @@ from typing import Any
 
 from telic.errors import MissingExtra
 from telic.studies.errors import EnvironmentBlocked
-from telic.studies.launch.order import JobReport, JobState, Order, Rendered, Started, supervised
-from telic.studies.launch.permit import LaunchPermit
+from telic.studies.launch.order import (
+    JobHandle,
+    JobReport,
+    JobState,
+    LaunchOrder,
+    LaunchPermit,
+    RenderedLaunch,
+    supervised,
+)
 
 _ADDRESS = "http://127.0.0.1:8265"
 _STATES: dict[str, JobState] = {
@@ -28,13 +35,13 @@ class RayLauncher:
     def __init__(self, address: str | None = None) -> None:
         self.address = address or _ADDRESS
 
-    def render(self, order: Order) -> Rendered:
+    def render(self, order: LaunchOrder) -> RenderedLaunch:
         """Return the submission as the `ray` command would make it."""
         words = ["ray", "job", "submit", f"--address={self.address}", "--no-wait"]
         words += [f"--submission-id={order.job_name}", f"--entrypoint-num-gpus={len(order.gpus)}"]
-        return Rendered((*words, "--", _entrypoint(order)))
+        return RenderedLaunch((*words, "--", _entrypoint(order)))
 
-    def start(self, permit: LaunchPermit, order: Order) -> Started:
+    def start(self, permit: LaunchPermit, order: LaunchOrder) -> JobHandle:
         """Submit it."""
         permit.spend(order.nonce, order.argv_hash)
         client = self._client()
@@ -50,7 +57,7 @@ class RayLauncher:
             raise EnvironmentBlocked(
                 "E_LAUNCHER", f"Ray did not take job {order.job_name}: {error}"
             ) from None
-        return Started(job_id=order.job_name, attach=f"ray job logs --follow {order.job_name}")
+        return JobHandle(job_id=order.job_name, attach=f"ray job logs --follow {order.job_name}")
 
     def report(self, nonce: str, folder: Path) -> JobReport:
         """Ask for the job's status."""
@@ -80,6 +87,6 @@ class RayLauncher:
             ) from None
 
 
-def _entrypoint(order: Order) -> str:
+def _entrypoint(order: LaunchOrder) -> str:
     # Ray takes one string and gives it to a shell; quoting makes each argument arrive as it is.
     return shlex.join(supervised(order))

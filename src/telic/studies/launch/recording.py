@@ -9,65 +9,65 @@ from telic.storage.files import write_json, write_text
 from telic.studies import git_read
 from telic.studies.documents.base import RUNNER
 from telic.studies.documents.runs import Run, RunStatus, Times
+from telic.studies.launch.attempt import LaunchAttempt
 from telic.studies.launch.command import OVERRIDES_FILE
 from telic.studies.launch.hardware import fact_sheet
-from telic.studies.launch.planning import ARTEFACTS
 from telic.studies.launch.redaction import redact_environment
-from telic.studies.launch.situation import Situation
+from telic.studies.launch.request import ARTEFACTS
 
 
-def write_run_folder(s: Situation) -> None:
+def write_run_folder(attempt: LaunchAttempt) -> None:
     """Write run.json, cmd.json, env.json, git.json, hw.json and what the launcher starts from."""
-    folder = s.run_folder
+    folder = attempt.run_folder
     (folder / ARTEFACTS).mkdir(parents=True)
-    if s.adapter.config.override_style == "file":
-        write_json(folder / ARTEFACTS / OVERRIDES_FILE, s.overrides)
-    write_json(folder / "cmd.json", command_facts(s))
-    write_json(folder / "env.json", _environment_facts(s))
-    write_json(folder / "git.json", _tree_facts(s))
-    write_json(folder / "hw.json", fact_sheet(s.machine))
-    if s.rendered.document is not None:
-        write_text(folder / str(s.rendered.document_name), s.rendered.document)
-    write_json(s.folder.run_file(s.run_id), _run(s).as_data())
+    if attempt.adapter.config.override_style == "file":
+        write_json(folder / ARTEFACTS / OVERRIDES_FILE, attempt.overrides)
+    write_json(folder / "cmd.json", command_facts(attempt))
+    write_json(folder / "env.json", _environment_facts(attempt))
+    write_json(folder / "git.json", _tree_facts(attempt))
+    write_json(folder / "hw.json", fact_sheet(attempt.machine))
+    if attempt.rendered.document is not None:
+        write_text(folder / str(attempt.rendered.document_name), attempt.rendered.document)
+    write_json(attempt.study.folder.run_file(attempt.run_id), _run(attempt).as_data())
 
 
-def command_facts(s: Situation) -> dict[str, Any]:
+def command_facts(attempt: LaunchAttempt) -> dict[str, Any]:
     """Return the command and what starts it."""
     return {
-        "nonce": s.nonce,
-        "argv": list(s.command.argv),
-        "argv_hash": s.command.hash,
-        "cwd": str(s.command.cwd),
-        "timeout_s": s.order.timeout_s,
-        "launcher": s.adapter.launcher.kind,
-        "launcher_options": s.adapter.launcher.options,
-        "started_by": list(s.rendered.argv),
-        "rendered_hash": s.rendered.hash,
+        "nonce": attempt.nonce,
+        "argv": list(attempt.command.argv),
+        "argv_hash": attempt.command.hash,
+        "cwd": str(attempt.command.cwd),
+        "timeout_s": attempt.order.timeout_s,
+        "launcher": attempt.adapter.launcher.kind,
+        "launcher_options": attempt.adapter.launcher.options,
+        "started_by": list(attempt.rendered.argv),
+        "rendered_hash": attempt.rendered.hash,
         "tool_version": __version__,
     }
 
 
-def _run(s: Situation) -> Run:
+def _run(attempt: LaunchAttempt) -> Run:
     return Run(
-        id=s.run_id,
-        created_at=s.now,
+        id=attempt.run_id,
+        created_at=attempt.now,
         created_by=RUNNER,
-        candidate=s.request.candidate,
-        phase=s.request.phase,
-        seed=s.request.seed,
-        cmd_hash=s.command.hash,
-        nonce=s.nonce,
-        launcher=s.adapter.launcher.kind,
+        candidate=attempt.request.candidate,
+        phase=attempt.request.phase,
+        seed=attempt.request.seed,
+        cmd_hash=attempt.command.hash,
+        nonce=attempt.nonce,
+        launcher=attempt.adapter.launcher.kind,
         status=RunStatus.STARTING,
-        times=Times(planned_at=s.now),
-        resources=s.reservation,
+        times=Times(planned_at=attempt.now),
+        resources=attempt.reservation,
         artefacts={"run_dir": ARTEFACTS, "stdout": "stdout.log", "stderr": "stderr.log"},
-        retry_of=s.request.retry_of,
+        retry_of=attempt.request.retry_of,
     )
 
 
-def _environment_facts(s: Situation) -> dict[str, Any]:
-    environment = s.environment
+def _environment_facts(attempt: LaunchAttempt) -> dict[str, Any]:
+    environment = attempt.environment
     return {
         "set": redact_environment(environment.changed),
         "inherited": redact_environment(
@@ -79,15 +79,15 @@ def _environment_facts(s: Situation) -> dict[str, Any]:
     }
 
 
-def _tree_facts(s: Situation) -> dict[str, Any]:
+def _tree_facts(attempt: LaunchAttempt) -> dict[str, Any]:
     facts: dict[str, Any] = {
-        "tree": str(s.tree),
-        "mode": s.candidate.isolation.mode,
-        "base_commit": s.candidate.base_commit,
-        "patch_hash": s.candidate.change.patch_sha256,
+        "tree": str(attempt.tree),
+        "mode": attempt.candidate.isolation.mode,
+        "base_commit": attempt.candidate.base_commit,
+        "patch_hash": attempt.candidate.change.patch_sha256,
     }
-    if git_read.is_repository(s.tree):
-        facts["commit"] = git_read.head_commit(s.tree)
-        facts["changed"] = list(git_read.changed_paths(s.tree))
-        facts["diff"] = git_read.ask(s.tree, "diff", "--no-ext-diff", "HEAD", "--").out
+    if git_read.is_repository(attempt.tree):
+        facts["commit"] = git_read.head_commit(attempt.tree)
+        facts["changed"] = list(git_read.changed_paths(attempt.tree))
+        facts["diff"] = git_read.ask(attempt.tree, "diff", "--no-ext-diff", "HEAD", "--").out
     return facts

@@ -15,8 +15,7 @@ from typing import Any, Literal
 
 from telic.core.config import Record
 from telic.storage.files import read_json
-from telic.studies.candidate_files import read_candidate
-from telic.studies.clock import moment, utc_now
+from telic.studies.candidates import read_candidate
 from telic.studies.documents.base import RUNNER, SYSTEM
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.documents.runs import RunStatus
@@ -33,9 +32,9 @@ from telic.studies.launch.processes import (
     read_exit,
     read_pid_record,
 )
-from telic.studies.ledger import Ledger
-from telic.studies.projections import committed_head
-from telic.studies.state import RunState
+from telic.studies.names import moment, utc_now
+from telic.studies.state import RunState, committed_head
+from telic.studies.study import Study
 
 _DECIDED = (CandidateStatus.REJECTED, CandidateStatus.REVERTED)
 GRACE_S = 120.0
@@ -52,115 +51,115 @@ class Recovered(Record):
     why: str = ""
 
 
-def reconcile(ledger: Ledger, *, processes: bool = False) -> list[Recovered]:
+def reconcile(study: Study, *, processes: bool = False) -> list[Recovered]:
     """Bring the ledger in line with what runs and what ended; safe to call at any time.
 
     Args:
-        ledger: of the study.
+        study: that is looked at.
         processes: whether programs may be started: to ask schedulers, and to remove worktrees.
     """
-    with ledger.locked():
-        if committed_head(ledger.folder) != ledger.head:
-            ledger.rebuild()
-        found = [_reconcile_run(ledger, name, processes) for name in ledger.state().active_runs]
-        settling.move_candidates(ledger)
+    with study.locked():
+        if committed_head(study.folder) != study.ledger.head:
+            study.ledger.rebuild()
+        found = [_reconcile_run(study, name, processes) for name in study.state.active_runs]
+        settling.move_candidates(study)
     if processes:
-        _prune(ledger)
+        _prune(study)
     return found
 
 
-def _prune(ledger: Ledger) -> None:
+def _prune(study: Study) -> None:
     """Remove worktrees of candidates that were decided on; one that holds results stays."""
-    state = ledger.state()
+    state = study.state
     live = {state.runs[name].candidate for name in state.active_runs}
     for name, standing in state.candidates.items():
         if standing.status in _DECIDED and name not in live:
-            remove_tree(ledger.folder, read_candidate(ledger.folder, name))
+            remove_tree(study.folder, read_candidate(study.folder, name))
 
 
-def _reconcile_run(ledger: Ledger, name: str, ask: bool) -> Recovered:
-    folder, run = ledger.folder.run(name), ledger.state().runs[name]
+def _reconcile_run(study: Study, name: str, ask: bool) -> Recovered:
+    folder, run = study.folder.run(name), study.state.runs[name]
     record = read_pid_record(folder)
     if record is None:
-        return _unclaimed(ledger, name, run, folder, ask)
+        return _unclaimed(study, name, run, folder, ask)
     if is_given_up(record):
-        return _abort(ledger, name, run, "the launch was given up")
+        return _abort(study, name, run, "the launch was given up")
     ended = read_exit(folder)
     if ended is None and is_here(record):
         if is_alive(record):
-            return _adopt(ledger, name, run, record)
+            return _adopt(study, name, run, record)
         # It may have written its last word between the two looks.
         ended = read_exit(folder)
         if ended is None:
             left = end_leftovers(record)
-            return _lose(ledger, name, run, record, f"its supervisor is gone, {left} left behind")
+            return _lose(study, name, run, record, f"its supervisor is gone, {left} left behind")
     if ended is None:
-        return _elsewhere(ledger, name, run, record, ask)
-    _enter_start(ledger, name, run, record)
-    return Recovered(run=name, outcome="ended", why=settling.settle(ledger, name, ended))
+        return _elsewhere(study, name, run, record, ask)
+    _enter_start(study, name, run, record)
+    return Recovered(run=name, outcome="ended", why=settling.settle(study, name, ended))
 
 
-def _unclaimed(ledger: Ledger, name: str, run: RunState, folder: Path, ask: bool) -> Recovered:
+def _unclaimed(study: Study, name: str, run: RunState, folder: Path, ask: bool) -> Recovered:
     if _kind(folder) not in ON_THIS_MACHINE:
         report = _ask(folder, str(run.nonce)) if ask else None
         if report is None:
             return Recovered(run=name, outcome="unknown", why="its scheduler was not asked")
         if report.state in ("waiting", "running"):
-            return _adopt(ledger, name, run, {"job": report.detail})
+            return _adopt(study, name, run, {"job": report.detail})
         if report.state == "ended" and report.code is not None:
-            _enter_start(ledger, name, run, {"job": report.detail})
-            why = settling.settle(ledger, name, {"code": report.code, "ended_by": None})
+            _enter_start(study, name, run, {"job": report.detail})
+            why = settling.settle(study, name, {"code": report.code, "ended_by": None})
             return Recovered(run=name, outcome="ended", why=why)
         age = (moment(utc_now()) - moment(run.intent_at)).total_seconds()
         if report.state == "unknown" and age < GRACE_S:
             return Recovered(run=name, outcome="unknown", why=f"{report.detail}, {age:.0f} s old")
     if give_up(folder, "nobody claimed it"):
         if run.status == RunStatus.RUNNING:
-            return _lose(ledger, name, run, {}, "its scheduler does not know it any more")
-        return _abort(ledger, name, run, "it was announced and never started")
-    return _reconcile_run(ledger, name, ask)  # it was claimed this very moment
+            return _lose(study, name, run, {}, "its scheduler does not know it any more")
+        return _abort(study, name, run, "it was announced and never started")
+    return _reconcile_run(study, name, ask)  # it was claimed this very moment
 
 
 def _elsewhere(
-    ledger: Ledger, name: str, run: RunState, record: dict[str, Any], ask: bool
+    study: Study, name: str, run: RunState, record: dict[str, Any], ask: bool
 ) -> Recovered:
     """Judge a run on another machine by its scheduler."""
-    folder = ledger.folder.run(name)
+    folder = study.folder.run(name)
     if not ask or _kind(folder) in ON_THIS_MACHINE:
         return Recovered(run=name, outcome="unknown", why=f"it runs on {record.get('host')}")
     report = _ask(folder, str(run.nonce))
     if report.state in ("waiting", "running"):
-        return _adopt(ledger, name, run, record)
+        return _adopt(study, name, run, record)
     if (ended := read_exit(folder)) is not None:
-        _enter_start(ledger, name, run, record)
-        return Recovered(run=name, outcome="ended", why=settling.settle(ledger, name, ended))
-    return _lose(ledger, name, run, record, report.detail)
+        _enter_start(study, name, run, record)
+        return Recovered(run=name, outcome="ended", why=settling.settle(study, name, ended))
+    return _lose(study, name, run, record, report.detail)
 
 
-def _adopt(ledger: Ledger, name: str, run: RunState, identity: dict[str, Any]) -> Recovered:
+def _adopt(study: Study, name: str, run: RunState, identity: dict[str, Any]) -> Recovered:
     if run.status == RunStatus.RUNNING:
         return Recovered(run=name, outcome="alive")
-    _enter_start(ledger, name, run, identity)
-    ledger.append("run.adopted", name, {"run": name, "identity": identity}, SYSTEM)
+    _enter_start(study, name, run, identity)
+    study.append("run.adopted", name, {"run": name, "identity": identity}, SYSTEM)
     return Recovered(run=name, outcome="adopted", why="it was started and not yet entered")
 
 
-def _abort(ledger: Ledger, name: str, run: RunState, why: str) -> Recovered:
+def _abort(study: Study, name: str, run: RunState, why: str) -> Recovered:
     facts = {"run": name, "nonce": run.nonce, "reason": why}
-    ledger.append("launch.aborted", run.candidate, facts, RUNNER)
-    settling.close_run_file(ledger, name)
+    study.append("launch.aborted", run.candidate, facts, RUNNER)
+    settling.close_run_file(study, name)
     return Recovered(run=name, outcome="aborted", why=why)
 
 
-def _lose(ledger: Ledger, name: str, run: RunState, record: dict[str, Any], why: str) -> Recovered:
-    _enter_start(ledger, name, run, record)
-    settling.settle_lost(ledger, name, why)
+def _lose(study: Study, name: str, run: RunState, record: dict[str, Any], why: str) -> Recovered:
+    _enter_start(study, name, run, record)
+    settling.settle_lost(study, name, why)
     return Recovered(run=name, outcome="lost", why=why)
 
 
-def _enter_start(ledger: Ledger, name: str, run: RunState, identity: dict[str, Any]) -> None:
+def _enter_start(study: Study, name: str, run: RunState, identity: dict[str, Any]) -> None:
     if run.status == RunStatus.STARTING:
-        settling.record_start(ledger, name, str(run.nonce), identity)
+        settling.record_start(study, name, str(run.nonce), identity)
 
 
 def _kind(folder: Path) -> Any:

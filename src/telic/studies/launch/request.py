@@ -1,22 +1,22 @@
-"""What somebody asks to be launched, and the shares that the phases take of a plan."""
+"""What somebody asks to be launched, and what follows for one run: seed, cost, command, time."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from telic.errors import UnknownName
+from telic.studies.documents.adapter import Adapter, CommandSpec
 from telic.studies.documents.candidate import Plan
-from telic.studies.documents.contract import RESOURCES, Amounts, Phase
-from telic.studies.errors import StudyError
+from telic.studies.documents.contract import PHASE_SHARE, PHASES, RESOURCES, Amounts, Phase
+from telic.studies.documents.runs import RunStatus
+from telic.studies.errors import GateRefused, InvalidDocument, StudyError
+from telic.studies.study import Study
 
 TOKEN = "RUN_CANDIDATE"
-PHASE_SHARE: dict[Phase, float] = {
-    "smoke": 0.02,
-    "short_trial": 0.25,
-    "promotion": 1.0,
-    "incumbent_validation": 1.0,
-}
-"""how much of a full training one run of a phase is"""
+ARTEFACTS = "artefacts"
+"""folder inside the run folder that belongs to the training; {run_dir} of its command"""
 SMOKE_TIMEOUT_S = 300.0
+_AGAIN = (RunStatus.ABORTED, RunStatus.LOST)
 
 
 class LaunchRequest(NamedTuple):
@@ -48,6 +48,48 @@ def check_words(execute: bool, confirm: str | None) -> None:
         )
 
 
+def refuse_launch(study: Study) -> None:
+    """Raise GateRefused E_SOURCED for a study that only tells of work done elsewhere."""
+    source = study.source
+    if source is not None:
+        raise GateRefused(
+            "E_SOURCED",
+            f"{study.name} tells of the {source.kind} {source.name}; nothing is launched "
+            f"here. Its runs are made by the {source.kind} itself.",
+            hint=f"Go on with: {source.continues_with}. Then: telic study from {source.path}",
+        )
+
+
+def next_request(
+    study: Study, candidate: str, phase: str | None = None, seed: int | None = None
+) -> LaunchRequest:
+    """Fill in what was left open: the phase the candidate is in, and its first seed without a run.
+
+    Raises UnknownName for a candidate or phase that there is not, StudyError E_NO_SEED, and
+    GateRefused E_SOURCED for a study that tells of work done elsewhere.
+    """
+    refuse_launch(study)
+    held = study.candidate_state(candidate)
+    phases: dict[str, Phase] = {each: each for each in PHASES}
+    if phase is not None and phase not in phases:
+        raise UnknownName("phase", phase, list(PHASES))
+    chosen = phases[phase or held.phase or PHASES[0]]
+    if seed is None:
+        tried = study.state.runs_of(candidate, chosen).values()
+        busy = {run.seed for run in tried if run.status not in _AGAIN}
+        seed = min(study.planned_seeds(candidate, chosen) - busy, default=None)
+    if seed is None:
+        raise StudyError(
+            "E_NO_SEED",
+            f"Every seed of {chosen} has a run.",
+            hint="Go on with telic study next, or name a seed with --seed.",
+        )
+    return LaunchRequest(candidate, chosen, seed)
+
+
+# ---------------------------------------------------------------------------- what follows
+
+
 def steps_of(plan: Plan, phase: Phase) -> int | None:
     """Return how many steps one run of a phase trains."""
     return None if plan.steps is None else max(1, round(plan.steps * PHASE_SHARE[phase]))
@@ -65,3 +107,29 @@ def reservation_of(plan: Plan, phase: Phase) -> Amounts:
     if steps is not None:
         amounts["env_steps"] = steps
     return Amounts.model_validate({**amounts, "launches": 1})
+
+
+def command_spec(adapter: Adapter, phase: Phase) -> CommandSpec:
+    """Return the adapter's command for a phase; raises InvalidDocument E_COMMAND without one."""
+    commands = adapter.commands
+    spec = (commands.smoke if phase == "smoke" else None) or commands.train
+    if spec is None:
+        raise InvalidDocument(
+            "E_COMMAND",
+            "The adapter knows no command that trains.",
+            hint="Fill commands.train in adapter.yaml and mark its provenance as confirmed.",
+        )
+    return spec
+
+
+def timeout_of(timeout_s: float | None, phase: Phase) -> float | None:
+    """Return how long a run may take; smoke is over in five minutes."""
+    return min(timeout_s or SMOKE_TIMEOUT_S, SMOKE_TIMEOUT_S) if phase == "smoke" else timeout_s
+
+
+def launcher_is_confirmed(adapter: Adapter) -> bool:
+    """Return whether a person confirmed the adapter's launcher, or it runs no words of its own."""
+    if adapter.launcher.kind != "custom" and not adapter.launcher.options.get("probe"):
+        return True
+    held = adapter.provenance.get("launcher")
+    return held is not None and held.status == "confirmed"

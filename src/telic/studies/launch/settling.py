@@ -7,61 +7,59 @@ from typing import Any
 
 from telic.storage.files import read_json, write_json
 from telic.studies import lifecycle
-from telic.studies.candidate_files import read_candidate
 from telic.studies.documents.adapter import Outputs
 from telic.studies.documents.base import RUNNER
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.documents.contract import Amounts
 from telic.studies.documents.runs import Run, RunStatus
-from telic.studies.launch.planning import ARTEFACTS
 from telic.studies.launch.processes import read_heartbeat, stop_request
-from telic.studies.ledger import Ledger
-from telic.studies.queue import MOST_ATTEMPTS, run_revisions
-from telic.studies.queueing import planned_seeds
+from telic.studies.launch.request import ARTEFACTS
+from telic.studies.queue import MOST_ATTEMPTS
 from telic.studies.state import CandidateState, RunState
+from telic.studies.study import Study
 
 _HOUR_S = 3600.0
 _STOPPERS = ("user", "stop_rule", "monitor", "budget", "preempted")
 
 
-def record_start(ledger: Ledger, run: str, nonce: str, identity: dict[str, Any]) -> None:
+def record_start(study: Study, run: str, nonce: str, identity: dict[str, Any]) -> None:
     """Enter a started run; the first of a phase moves its candidate from validated to launched."""
-    candidate = ledger.state().runs[run].candidate
+    candidate = study.state.runs[run].candidate
     facts = {"run": run, "nonce": nonce, "candidate": candidate, "identity": identity}
-    if ledger.state().candidates[candidate].status == CandidateStatus.VALIDATED:
+    if study.state.candidates[candidate].status == CandidateStatus.VALIDATED:
         lifecycle.transition(
-            ledger.folder, candidate, CandidateStatus.LAUNCHED, RUNNER, f"{run} started", facts
+            study, candidate, CandidateStatus.LAUNCHED, RUNNER, f"{run} started", facts
         )
     else:
-        ledger.append("launch.started", candidate, facts, RUNNER)
+        study.append("launch.started", candidate, facts, RUNNER)
 
 
-def settle(ledger: Ledger, name: str, ended: dict[str, Any]) -> str:
+def settle(study: Study, name: str, ended: dict[str, Any]) -> str:
     """Enter the end of a run from its exit record; return what it came to in words."""
-    run, folder = ledger.state().runs[name], ledger.folder.run(name)
-    kind, facts = _ending(ended, folder, ledger.folder.read_adapter().outputs)
+    run, folder = study.state.runs[name], study.folder.run(name)
+    kind, facts = _ending(ended, folder, study.adapter.outputs)
     actual = _amounts(run, ended.get("wall_s"), ended.get("cpu_s"))
     facts |= {"run": name, "actual": actual.model_dump(exclude_none=True)}
     facts |= {"exit": {key: ended.get(key) for key in ("code", "signal", "ended_by", "error")}}
-    ledger.append(f"run.{kind}", name, facts, RUNNER)
-    close_run_file(ledger, name)
+    study.append(f"run.{kind}", name, facts, RUNNER)
+    close_run_file(study, name)
     return f"{kind}: {facts['why']}" if facts.get("why") else kind
 
 
-def settle_lost(ledger: Ledger, name: str, why: str) -> None:
+def settle_lost(study: Study, name: str, why: str) -> None:
     """Enter a run that left no word; it is charged up to its last sign of life."""
-    run = ledger.state().runs[name]
-    beat = read_heartbeat(ledger.folder.run(name)) or {}
+    run = study.state.runs[name]
+    beat = read_heartbeat(study.folder.run(name)) or {}
     actual = _amounts(run, beat.get("wall_s", 0.0), None)
     facts = {"run": name, "why": why, "last_seen": beat.get("at")}
     facts["actual"] = actual.model_dump(exclude_none=True)
-    ledger.append("run.lost", name, facts, RUNNER)
-    close_run_file(ledger, name)
+    study.append("run.lost", name, facts, RUNNER)
+    close_run_file(study, name)
 
 
-def close_run_file(ledger: Ledger, name: str) -> None:
+def close_run_file(study: Study, name: str) -> None:
     """Bring run.json in line with the ledger."""
-    path, held = ledger.folder.run_file(name), ledger.state().runs[name]
+    path, held = study.folder.run_file(name), study.state.runs[name]
     if not path.is_file():
         return
     run = Run.parse(read_json(path), str(path))
@@ -76,36 +74,34 @@ def close_run_file(ledger: Ledger, name: str) -> None:
     write_json(path, run.model_copy(update=changes).as_data())
 
 
-def move_candidates(ledger: Ledger) -> None:
+def move_candidates(study: Study) -> None:
     """Send candidates on whose runs of this phase are all over: to completed or to debug."""
-    for name, standing in ledger.state().candidates.items():
+    for name, standing in study.state.candidates.items():
         if standing.status == CandidateStatus.LAUNCHED:
-            _move(ledger, name, standing)
+            _move(study, name, standing)
 
 
-def _move(ledger: Ledger, name: str, standing: CandidateState) -> None:
-    tries = _tries(ledger, name, standing)
+def _move(study: Study, name: str, standing: CandidateState) -> None:
+    tries = _tries(study, name, standing)
     if broken := [why for each in tries.values() if (why := _why_broken(each))]:
-        lifecycle.transition(
-            ledger.folder, name, CandidateStatus.DEBUG, RUNNER, "; ".join(broken), {}
-        )
+        lifecycle.transition(study, name, CandidateStatus.DEBUG, RUNNER, "; ".join(broken), {})
         return
     planned = frozenset[int]()
     if standing.phase is not None:
-        planned = planned_seeds(ledger, read_candidate(ledger.folder, name), standing.phase)
+        planned = study.planned_seeds(name, standing.phase)
     latest = [each[-1] for each in tries.values()]
     finished = {run.seed for run in latest if run.status == RunStatus.FINISHED}
     if planned and planned <= finished and not any(run.is_live for run in latest):
         reason = f"{len(planned)} of {len(planned)} runs of {standing.phase} finished"
         facts = {"phase": standing.phase, "seeds": sorted(planned)}
-        lifecycle.transition(ledger.folder, name, CandidateStatus.COMPLETED, RUNNER, reason, facts)
+        lifecycle.transition(study, name, CandidateStatus.COMPLETED, RUNNER, reason, facts)
 
 
-def _tries(ledger: Ledger, candidate: str, standing: CandidateState) -> dict[int, list[RunState]]:
+def _tries(study: Study, candidate: str, standing: CandidateState) -> dict[int, list[RunState]]:
     """Return the tries of each seed of the present phase and revision, the oldest first."""
-    revisions = run_revisions(ledger.events())
+    revisions = study.run_revisions
     found: dict[int, list[RunState]] = {}
-    for name, run in ledger.state().runs_of(candidate, standing.phase).items():
+    for name, run in study.state.runs_of(candidate, standing.phase).items():
         if run.status != RunStatus.ABORTED and revisions[name] == standing.revision:
             found.setdefault(run.seed, []).append(run)
     return found
@@ -114,7 +110,7 @@ def _tries(ledger: Ledger, candidate: str, standing: CandidateState) -> dict[int
 def _why_broken(tries: list[RunState]) -> str | None:
     """Return why a seed sends its candidate to debug; a lost run is tried again first."""
     run = tries[-1]
-    if run.status == RunStatus.LOST or run.killed_by == "preempted":
+    if run.may_be_retried:
         is_hopeless = len(tries) >= MOST_ATTEMPTS
         return f"seed {run.seed} was lost {len(tries)} times" if is_hopeless else None
     if run.status in (RunStatus.FAILED, RunStatus.KILLED):

@@ -10,8 +10,14 @@ from pathlib import Path
 from telic.storage.files import write_text
 from telic.studies.errors import EnvironmentBlocked
 from telic.studies.launch.local import call
-from telic.studies.launch.order import JobReport, Order, Rendered, Started, supervised
-from telic.studies.launch.permit import LaunchPermit
+from telic.studies.launch.order import (
+    JobHandle,
+    JobReport,
+    LaunchOrder,
+    LaunchPermit,
+    RenderedLaunch,
+    supervised,
+)
 
 SCRIPT = "job.sbatch"
 
@@ -67,17 +73,17 @@ _STATES = {
 class SlurmLauncher:
     """Submits one job per run; the job is found again by its name."""
 
-    def render(self, order: Order) -> Rendered:
+    def render(self, order: LaunchOrder) -> RenderedLaunch:
         """Return the sbatch file."""
         script = _script(order)
-        return Rendered(
+        return RenderedLaunch(
             ("sbatch", "--parsable", str(order.folder / SCRIPT)),
             script,
             SCRIPT,
             tuple(sbatch_problems(script)),
         )
 
-    def start(self, permit: LaunchPermit, order: Order) -> Started:
+    def start(self, permit: LaunchPermit, order: LaunchOrder) -> JobHandle:
         """Submit it, unless a job of that name is known already."""
         permit.spend(order.nonce, order.argv_hash)
         found = self.report(order.nonce, order.folder)
@@ -86,7 +92,7 @@ class SlurmLauncher:
         rendered = self.render(order)
         write_text(order.folder / SCRIPT, rendered.document or "")
         answer = call(rendered.argv, order)
-        return Started(job_id=answer.partition(";")[0], attach=f"squeue --name={order.job_name}")
+        return JobHandle(job_id=answer.partition(";")[0], attach=f"squeue --name={order.job_name}")
 
     def report(self, nonce: str, folder: Path) -> JobReport:
         """Ask the queue, then the accounting."""
@@ -139,7 +145,7 @@ def sbatch_problems(script: str) -> list[str]:
     return problems
 
 
-def _script(order: Order) -> str:
+def _script(order: LaunchOrder) -> str:
     directives: dict[str, str | None] = {
         "job-name": order.job_name,
         "output": str(order.folder / "supervisor.log"),

@@ -8,21 +8,21 @@ from telic.studies.documents.runs import KilledBy
 from telic.studies.errors import StudyError
 from telic.studies.launch.choose import ON_THIS_MACHINE, launcher_of
 from telic.studies.launch.processes import ask_to_stop
-from telic.studies.ledger import Ledger
+from telic.studies.study import Study
 
 
-def stop_run(ledger: Ledger, run: str, by: KilledBy, why: str) -> None:
+def stop_run(study: Study, run: str, by: KilledBy, why: str) -> None:
     """Ask a live run to end; its supervisor gives it time to save, then ends it for certain.
 
     What it took is settled by the next `reconcile`. Raises StudyError E_NOT_LIVE.
     """
-    state = ledger.state()
+    state = study.state
     held = state.runs.get(run)
     if held is None:
         raise UnknownName("run", run, list(state.active_runs), see="telic study state")
     if not held.is_live:
         raise StudyError("E_NOT_LIVE", f"{run} is {held.status} already.")
-    folder = ledger.folder.run(run)
+    folder = study.folder.run(run)
     ask_to_stop(folder, by, why)
     kind = read_json(folder / "run.json")["launcher"]
     if kind not in ON_THIS_MACHINE:

@@ -13,11 +13,11 @@ from telic.report.html import render_page
 from telic.report.markdown import render_markdown
 from telic.storage.files import write_text
 from telic.studies.folder import StudyFolder
-from telic.studies.ledger import Ledger
 from telic.studies.next import NextAction
 from telic.studies.report import figures, words
 from telic.studies.report.claim import judges, last_audit
 from telic.studies.report.facts import CandidateFacts, StudyFacts, gather
+from telic.studies.study import Study
 
 NOTES_START = "<!-- notes -->"
 NOTES_END = "<!-- /notes -->"
@@ -33,20 +33,20 @@ _NEARLY_GONE = 0.8
 Blocks = Sequence[doc.Block]
 
 
-def write_report(ledger: Ledger, action: NextAction | None = None) -> StudyFolder:
+def write_report(study: Study, action: NextAction | None = None) -> StudyFolder:
     """Render the report from structured files alone; people's notes in report.md are kept.
 
     The same ledger, files and next action give the same bytes. Nothing is entered in the ledger.
     """
-    report, folder = build_report(gather(ledger, action)), ledger.folder
+    report, folder = build_report(gather(study, action)), study.folder
     write_text(folder.report, _text(report, folder))
     write_text(folder.report_page, render_page(report, folder.path))
     return folder
 
 
-def report_text(ledger: Ledger, action: NextAction | None = None) -> str:
+def report_text(study: Study, action: NextAction | None = None) -> str:
     """Return what report.md would say; nothing is written."""
-    return _text(build_report(gather(ledger, action)), ledger.folder)
+    return _text(build_report(gather(study, action)), study.folder)
 
 
 def _text(report: doc.Report, folder: StudyFolder) -> str:

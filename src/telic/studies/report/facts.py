@@ -7,11 +7,11 @@ from typing import NamedTuple, TypeVar
 
 from telic.errors import TelicError
 from telic.storage.files import read_json, read_record
-from telic.studies.candidate_files import read_candidate
+from telic.studies.candidates import read_candidate
+from telic.studies.chain import LedgerEvent
 from telic.studies.documents.base import Document
 from telic.studies.documents.candidate import Candidate
 from telic.studies.documents.contract import Contract
-from telic.studies.documents.ledger import LedgerEvent
 from telic.studies.documents.metrics import MetricSpec
 from telic.studies.documents.runs import Decision, EvidenceKind
 from telic.studies.evidence.claims import Audit
@@ -21,10 +21,8 @@ from telic.studies.evidence.reflection import Reflection
 from telic.studies.evidence.scorecard import Measured, ScorecardResult, score
 from telic.studies.evidence.statistics import iqm, iqm_interval, seed_of
 from telic.studies.folder import StudyFolder
-from telic.studies.ledger import Ledger
 from telic.studies.next import NextAction
-from telic.studies.sourced import WorkSource, source_of
-from telic.studies.state import CandidateState, StudyState
+from telic.studies.state import CandidateState, StudyState, WorkSource
 from telic.studies.study import Study
 
 Read = TypeVar("Read")
@@ -102,9 +100,8 @@ class StudyFacts(NamedTuple):
         return self.state.incumbent.candidate if self.state.incumbent else None
 
 
-def gather(ledger: Ledger, action: NextAction | None = None) -> StudyFacts:
+def gather(study: Study, action: NextAction | None = None) -> StudyFacts:
     """Return what there is to tell."""
-    study = Study(ledger.folder, ledger)
     folder, state = study.folder, study.state
     spec = _readable(folder.read_metric_spec) if folder.metric_spec.is_file() else None
     measurements = _measurements(study)
@@ -127,7 +124,7 @@ def gather(ledger: Ledger, action: NextAction | None = None) -> StudyFacts:
             if event.type == "incumbent.changed"
         ),
         judgements=_judgements(study),
-        source=source_of(ledger),
+        source=study.source,
     )
 
 

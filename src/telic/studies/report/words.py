@@ -5,8 +5,7 @@ from __future__ import annotations
 from telic.core.text import MISSING, figure, percent, signed, span
 from telic.studies.evidence.claims import Audit, AuditStats
 from telic.studies.report.facts import CandidateFacts, StudyFacts
-from telic.studies.sourced import WorkSource
-from telic.studies.state import Incumbent
+from telic.studies.state import Incumbent, WorkSource
 
 VERDICTS = {
     "valid_improvement": "valid improvement",

@@ -31,7 +31,7 @@ from telic.studies.documents.adapter import (
     Quote,
     Seeds,
 )
-from telic.studies.dotted import put_at, value_at
+from telic.studies.documents.files import put_at, value_at
 from telic.studies.scan.records import (
     SURE_ENOUGH,
     EntryPoint,

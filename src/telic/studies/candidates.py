@@ -1,0 +1,359 @@
+"""Candidates: draft one, revise it, withdraw it; every revision is kept for good.
+
+Each revision is kept whole in `revisions/<n>/` and never changes; what lies beside it is a copy of
+the latest one that the ledger knows, and is made again if a crash left an older one there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from telic.errors import UnknownName
+from telic.storage.files import plain, read_json, write_bytes, write_json
+from telic.studies import git_read, lifecycle
+from telic.studies.documents.base import SYSTEM, Actor
+from telic.studies.documents.candidate import Candidate, CandidateStatus
+from telic.studies.documents.contract import (
+    BASELINE_PHASES,
+    LEAST_SEEDS,
+    PHASE_SHARE,
+    ROLES,
+    Contract,
+    Phase,
+)
+from telic.studies.errors import GateRefused, InvalidDocument, StudyError
+from telic.studies.folder import StudyFolder
+from telic.studies.names import candidate_id, next_number, utc_now
+from telic.studies.state import CandidateState
+
+if TYPE_CHECKING:
+    from telic.studies.study import Study
+
+PATCH_NAME = "patch.diff"
+FILES = "files"
+AUTHORED = (
+    "kind",
+    "parents",
+    "hypothesis",
+    "change",
+    "base_commit",
+    "evidence_refs",
+    "reflection_ref",
+    "dr_probe_ref",
+    "replicate_of",
+    "invariants",
+    "plan",
+    "isolation",
+    "origin",
+    "curriculum",
+)
+"""what an author may write; everything else is kept by the system"""
+_INVARIANTS = ({"check": "metric_untouched"}, {"check": "eval_untouched"})
+
+
+_REVISABLE = (CandidateStatus.DRAFT, CandidateStatus.VALIDATED, CandidateStatus.DEBUG)
+
+
+@dataclass(frozen=True)
+class Attachments:
+    """Files that come with a draft: a patch, and new content by path in the repository."""
+
+    patch: Path | None = None
+    files: Mapping[str, Path] = field(default_factory=dict[str, Path])
+
+    def contents(self) -> dict[str, bytes]:
+        """Return what to keep, by name in the candidate's folder."""
+        found = {} if self.patch is None else {PATCH_NAME: _read(self.patch)}
+        return found | {f"{FILES}/{name}": _read(path) for name, path in self.files.items()}
+
+
+def new_candidate(
+    study: Study,
+    title: str,
+    draft: Mapping[str, Any],
+    actor: Actor,
+    attachments: Attachments | None = None,
+) -> Candidate:
+    """Make a draft from what an author wrote; raises InvalidDocument when it cannot be one."""
+    folder = study.folder
+    check_authored(draft)
+    contents = (attachments or Attachments()).contents()
+    head = git_read.head_commit(folder.root) if study.is_git else None
+    with study.locked():
+        values = filled(_attached(draft, contents), study, head, actor.name)
+        name = candidate_id(next_number([*study.state.candidates, *candidate_ids(folder)]), title)
+        made = _document(folder, name, 1, values, actor)
+        keep_revision(folder, made, contents)
+        facts = {"title": title, "kind": made.kind, "parents": list(made.parents)}
+        lifecycle.create(study, name, actor, {**facts, **_hashes(made)})
+        show_revision(study, name)
+    return study.candidate(name)
+
+
+def revise_candidate(
+    study: Study,
+    candidate: str,
+    changes: Mapping[str, Any],
+    actor: Actor,
+    *,
+    base_revision: int | None = None,
+    attachments: Attachments | None = None,
+) -> Candidate:
+    """Write a new revision with some parts replaced; the earlier revisions stay.
+
+    Of change, hypothesis, plan and isolation only the keys that are given are replaced; a patch
+    is dropped by `patch: null`, brought files by `files: []`.
+
+    A candidate that was validated becomes a draft again, one in debug uses up an attempt. Raises
+    StudyError E_REVISION when somebody else revised it since `base_revision`.
+    """
+    folder = study.folder
+    check_authored(changes)
+    contents = (attachments or Attachments()).contents()
+    with study.locked():
+        before, held = study.candidate(candidate), study.candidate_state(candidate)
+        _require_revisable(candidate, held, actor, base_revision)
+        kept = {k: v for k, v in before.as_data().items() if k in AUTHORED}
+        contents = _files_kept(before, folder.candidate(candidate), changes) | contents
+        values = _attached({**kept, **_merged(kept, changes)}, contents)
+        revised = _document(folder, candidate, held.revision + 1, values, actor)
+        keep_revision(folder, revised, contents)
+        facts = {"base_revision": held.revision, **_hashes(revised)}
+        _record_revision(study, candidate, held, actor, facts)
+        show_revision(study, candidate)
+    return study.candidate(candidate)
+
+
+def withdraw(study: Study, candidate: str, actor: Actor, reason: str) -> None:
+    """Give up an idea that was never tried."""
+    study.candidate_state(candidate)
+    lifecycle.transition(study, candidate, CandidateStatus.REJECTED, actor, reason)
+
+
+def _require_revisable(
+    candidate: str, held: CandidateState, actor: Actor, base_revision: int | None
+) -> None:
+    if held.status not in _REVISABLE:
+        raise GateRefused(
+            "E_TRANSITION",
+            f"{candidate} is {held.status} and is not changed any more.",
+            hint="Make a child candidate that names it as a parent.",
+        )
+    if actor.kind not in ("human", "agent", "engine"):
+        raise GateRefused("E_ACTOR", f"{actor.label} does not write candidates.")
+    if base_revision is not None and base_revision != held.revision:
+        raise StudyError(
+            "E_REVISION",
+            f"{candidate} is at revision {held.revision}; this change was made for revision "
+            f"{base_revision}.",
+            hint="Read it again and make the change to what it is now.",
+        )
+
+
+def _record_revision(
+    study: Study, candidate: str, held: CandidateState, actor: Actor, facts: dict[str, Any]
+) -> None:
+    if held.status == CandidateStatus.DEBUG:
+        reason = "mended after it failed"
+        lifecycle.transition(study, candidate, CandidateStatus.DRAFT, actor, reason, facts)
+        return
+    if held.status == CandidateStatus.VALIDATED:
+        changed, reason = {"changed": ["content_hash"]}, "it is being revised"
+        lifecycle.transition(study, candidate, CandidateStatus.DRAFT, SYSTEM, reason, changed)
+    study.append("candidate.revised", candidate, facts, actor)
+
+
+def _document(
+    folder: StudyFolder, name: str, revision: int, values: Mapping[str, Any], actor: Actor
+) -> Candidate:
+    system = {
+        "schema": "telic.candidate/1",
+        "id": name,
+        "revision": revision,
+        "base_revision": revision - 1 if revision > 1 else None,
+        "task_id": folder.task_id,
+        "study_id": folder.study_id,
+        "created_at": utc_now(),
+        "created_by": actor.as_data(),
+    }
+    made = Candidate.parse({**values, **system}, "The draft")
+    return made.model_copy(update={"content_hash": made.compute_hash()})
+
+
+def _attached(draft: Mapping[str, Any], contents: Mapping[str, bytes]) -> dict[str, Any]:
+    """Describe the files that come along in `change`, with their hashes."""
+    if "change" not in draft and not contents:
+        return dict(draft)
+    change = dict(plain(draft.get("change") or {}))
+    if PATCH_NAME in contents:
+        change["patch"] = PATCH_NAME
+        change["patch_sha256"] = sha256(contents[PATCH_NAME]).hexdigest()
+    else:
+        change.pop("patch_sha256", None)
+    change["files"] = [
+        {"path": name.removeprefix(f"{FILES}/"), "sha256": sha256(content).hexdigest()}
+        for name, content in contents.items()
+        if name.startswith(f"{FILES}/")
+    ]
+    if change.get("patch") and PATCH_NAME not in contents:
+        raise InvalidDocument("E_DRAFT", "The draft names a patch, but none came with it.")
+    return {**draft, "change": change}
+
+
+def _files_kept(before: Candidate, folder: Path, changes: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return the files of the revision before that the new one does not drop."""
+    change = changes.get("change") or {}
+    drops_patch = "patch" in change and change["patch"] is None
+    return {
+        name: content
+        for name, content in files_of(before, folder).items()
+        if not (drops_patch if name == PATCH_NAME else "files" in change)
+    }
+
+
+def _merged(kept: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    out = dict(changes)
+    for part in ("change", "hypothesis", "plan", "isolation"):
+        if isinstance(out.get(part), Mapping):
+            out[part] = {**(kept.get(part) or {}), **out[part]}
+    return out
+
+
+def _hashes(made: Candidate) -> dict[str, Any]:
+    return {"revision": made.revision, "content_hash": made.content_hash}
+
+
+# ---------------------------------------------------------------------------- drafts
+
+
+def check_authored(draft: Mapping[str, Any]) -> None:
+    """Refuse keys that only the system may write; raises InvalidDocument E_DRAFT."""
+    foreign = [key for key in draft if key not in AUTHORED and not key.startswith("x-")]
+    if foreign:
+        raise InvalidDocument(
+            "E_DRAFT",
+            f"A draft cannot set {', '.join(sorted(foreign))}.",
+            hint=f"It may set {', '.join(AUTHORED)}.",
+        )
+
+
+def filled(
+    draft: Mapping[str, Any], study: Study, head_commit: str | None, engine: str
+) -> dict[str, Any]:
+    """Return the draft with sensible values for what it leaves out."""
+    out, contract = dict(draft), study.contract
+    is_baseline = out.get("kind") == "baseline"
+    if is_baseline:
+        _fill_baseline(out, contract)
+    elif "parents" not in out:
+        out["parents"] = [study.incumbent.candidate] if study.incumbent else []
+    out.setdefault("invariants", list(_INVARIANTS))
+    out.setdefault("origin", {"engine": engine})
+    if head_commit is not None:
+        out.setdefault("base_commit", head_commit)
+    change = out.get("change") or {}
+    brings_files = bool(change.get("patch") or change.get("files"))
+    out.setdefault("isolation", {"mode": "worktree" if brings_files else "in_place"})
+    out["plan"] = _filled_plan(dict(out.get("plan") or {}), contract, is_baseline)
+    return out
+
+
+def _fill_baseline(out: dict[str, Any], contract: Contract) -> None:
+    out.setdefault("parents", [])
+    overrides = {path: {"from": to, "to": to} for path, to in contract.baseline.overrides.items()}
+    out.setdefault("change", {"overrides": overrides})
+    out.setdefault(
+        "hypothesis",
+        {
+            "statement": "The repository as it is gives a level to measure others against.",
+            "mechanism": "Nothing changes; several seeds show what luck alone does.",
+            "falsifier": "A run does not finish, or the metric cannot be read from it.",
+        },
+    )
+
+
+def _filled_plan(plan: dict[str, Any], contract: Contract, is_baseline: bool) -> dict[str, Any]:
+    if is_baseline:
+        plan.setdefault("phases", list(BASELINE_PHASES))
+    phases: list[Phase] = list(plan.setdefault("phases", ["smoke", "short_trial", "promotion"]))
+    seeds = dict(plan.get("seeds") or {})
+    if is_baseline and contract.baseline.seeds:
+        seeds.setdefault("incumbent_validation", list(contract.baseline.seeds))
+    pools = {phase: contract.seeds.pool(role) for phase, role in ROLES.items()}
+    for phase in phases:
+        # Every candidate takes the first seeds of a pool, so that arms can be compared in pairs.
+        seeds.setdefault(phase, sorted(pools.get(phase, ()))[: LEAST_SEEDS.get(phase, 1)])
+    est = dict(plan.get("est") or {})
+    if plan.get("steps"):
+        runs = sum(PHASE_SHARE[phase] * len(seeds[phase]) for phase in phases)
+        est.setdefault("env_steps", round(plan["steps"] * runs))
+    return {**plan, "seeds": seeds, "est": est}
+
+
+# ---------------------------------------------------------------------------- files
+
+
+def candidate_ids(folder: StudyFolder) -> list[str]:
+    """Return the ids of all candidate folders, the oldest first."""
+    if not folder.candidates.is_dir():
+        return []
+    return sorted(each.name for each in folder.candidates.iterdir() if each.is_dir())
+
+
+def read_candidate(folder: StudyFolder, candidate: str) -> Candidate:
+    """Return a candidate as it is on disk; raises UnknownName, or InvalidDocument E_SCHEMA."""
+    path = folder.candidate_file(candidate)
+    if not path.is_file():
+        raise UnknownName(
+            "candidate", candidate, candidate_ids(folder), see="telic study candidate show"
+        )
+    return Candidate.parse(read_json(path), str(path))
+
+
+def revision_folder(folder: StudyFolder, candidate: str, revision: int) -> Path:
+    """Return where a revision is kept for good."""
+    return folder.candidate(candidate) / "revisions" / str(revision)
+
+
+def files_of(made: Candidate, folder: Path) -> dict[str, bytes]:
+    """Return the content of the files that a candidate brings, from one of its folders."""
+    names = [f"{FILES}/{each.path}" for each in made.change.files]
+    names += [made.change.patch] if made.change.patch else []
+    return {name: _read(_inside(folder, name)) for name in names}
+
+
+def keep_revision(folder: StudyFolder, made: Candidate, contents: Mapping[str, bytes]) -> None:
+    """Write a revision's own folder; what is there already was never entered in the ledger."""
+    own = revision_folder(folder, made.id, made.revision)
+    for name, content in contents.items():
+        write_bytes(_inside(own, name), content)
+    write_json(own / "candidate.json", made.as_data())
+
+
+def show_revision(study: Study, candidate: str) -> None:
+    """Copy the revision that the ledger knows to where people and programs look."""
+    held, folder = study.candidate_state(candidate), study.folder
+    own = revision_folder(folder, candidate, held.revision)
+    made = Candidate.parse(read_json(own / "candidate.json"), str(own))
+    for name, content in files_of(made, own).items():
+        write_bytes(_inside(folder.candidate(candidate), name), content)
+    status = {"status": held.status, "phase": held.phase}
+    write_json(folder.candidate_file(candidate), {**made.as_data(), **status})
+
+
+def _inside(folder: Path, name: str) -> Path:
+    path = folder / name
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise InvalidDocument("E_DRAFT", f"{name} leaves the candidate's folder.")
+    return path
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InvalidDocument("E_DRAFT", f"{path} cannot be read: {error.strerror}.") from None

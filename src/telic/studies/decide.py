@@ -1,0 +1,317 @@
+"""Decide about a candidate, citing evidence; only this moves the incumbent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from telic.storage.files import read_record
+from telic.studies import lifecycle
+from telic.studies.documents.base import SYSTEM, Actor, Part
+from telic.studies.documents.candidate import CandidateStatus
+from telic.studies.documents.files import write_once
+from telic.studies.documents.runs import Decision, Verdict
+from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
+from telic.studies.evidence.claims import Audit
+from telic.studies.lifecycle import Step
+from telic.studies.names import decision_id, next_number, utc_now
+from telic.studies.rules.objections import judge_conditions, standing_exploit
+from telic.studies.state import Incumbent, StudyState
+from telic.studies.study import Study
+
+_TO: dict[Verdict, CandidateStatus] = {
+    "accept": CandidateStatus.ACCEPTED,
+    "reject": CandidateStatus.REJECTED,
+    "inconclusive": CandidateStatus.INCONCLUSIVE,
+    "debug": CandidateStatus.DEBUG,
+    "revert": CandidateStatus.REVERTED,
+}
+
+
+class DecisionOutcome(Part):
+    """What became of a decision: recorded, or proposed to a person."""
+
+    candidate: str
+    verdict: Verdict
+    recorded: bool
+    decision: str | None = None
+    why: str = ""
+    incumbent: str | None = None
+    """whom the study trusts now"""
+
+
+class Grounds(Part):
+    """What a decision rests on."""
+
+    evidence: tuple[str, ...]
+    audit: Audit | None = None
+    cause: str | None = None
+    """one of REJECT_CAUSES: why to reject without an audit"""
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the ledger keeps of it."""
+        audit = self.audit
+        return {
+            "evidence": list(self.evidence),
+            "audit": None if audit is None else audit.id,
+            "audit_verdict": None if audit is None else audit.verdict,
+            "cause": self.cause,
+        }
+
+
+def decide(
+    study: Study,
+    candidate: str,
+    verdict: Verdict,
+    actor: Actor,
+    rationale: str,
+    *,
+    evidence: Sequence[str] = (),
+    audit: str | None = None,
+    cause: str | None = None,
+) -> DecisionOutcome:
+    """Record a decision, or a proposal where it is a person's.
+
+    People accept unless the contract says otherwise; only people keep an incumbent whose gain did
+    not show again. Without evidence the newest audit of the candidate is cited. Raises GateRefused
+    E_TRANSITION when the lifecycle does not allow it, BrokenIntegrity when what is cited was
+    altered.
+    """
+    if verdict == "revert":
+        raise StudyError("E_VERDICT", f'"{verdict}" is not decided here.', hint="See: revert.")
+    _require_words(rationale)
+    study.require_intact()
+    with study.locked():
+        grounds = cite(study, candidate, evidence, audit, cause)
+        facts = grounds.facts()
+        if verdict == "keep":
+            return _keep(study, candidate, actor, rationale, facts)
+        _require_sound(study, candidate, verdict, actor, cause)
+        if verdict == "accept" and grounds.audit is not None:
+            facts |= _trusted(study, candidate, grounds.audit)
+        decides_alone = study.state.automation.decide == "auto"
+        if verdict == "accept" and actor.kind != "human" and not decides_alone:
+            return _propose(study, candidate, verdict, actor, rationale, facts)
+        return _record(study, candidate, verdict, actor, rationale, facts)
+
+
+def revert(
+    study: Study,
+    candidate: str,
+    actor: Actor,
+    rationale: str,
+    *,
+    to: str | None = None,
+    evidence: Sequence[str] = (),
+    cause: str | None = None,
+) -> DecisionOutcome:
+    """Take back an accepted candidate; the one before it, or `to`, is trusted again."""
+    _require_words(rationale)
+    study.require_intact()
+    with study.locked():
+        facts = cite(study, candidate, evidence, None, cause).facts()
+        follower = study.incumbent
+        if follower is None or follower.candidate == candidate:
+            follower = previous_incumbent(study.state, candidate, to)
+        if follower is not None:
+            facts["incumbent"] = follower.as_data()
+        facts["phase"] = study.candidate_state(candidate).phase
+        return _record(study, candidate, "revert", actor, rationale, facts)
+
+
+def previous_incumbent(
+    state: StudyState, candidate: str, to: str | None = None
+) -> Incumbent | None:
+    """Return whom the study trusted before under this protocol and may trust again."""
+    trusted = [
+        each.incumbent
+        for each in state.decisions.values()
+        if each.incumbent is not None
+        and each.incumbent.candidate != candidate
+        and each.incumbent.protocol_hash in (None, state.protocol_hash)
+        and state.candidates[each.incumbent.candidate].status == CandidateStatus.ACCEPTED
+    ]
+    if to is not None:
+        trusted = [each for each in trusted if each.candidate == to]
+        if not trusted:
+            raise StudyError(
+                "E_NO_INCUMBENT", f"{to} was never trusted under this protocol, or is not now."
+            )
+    return trusted[-1] if trusted else None
+
+
+# ---------------------------------------------------------------------------- what it rests on
+
+
+def cite(
+    study: Study, candidate: str, evidence: Sequence[str], audit: str | None, cause: str | None
+) -> Grounds:
+    """Collect what a decision rests on and check that it is what the ledger recorded.
+
+    Without names the newest audit, or else the newest evidence, is cited. An audit from before the
+    candidate's last run counts for nothing.
+    """
+    audits = standing_audits(study, candidate)
+    if audit is not None:
+        audits = [name for name in audits if study.sheet(name).payload.get("audit") == audit]
+        if not audits:
+            raise StudyError(
+                "E_NO_AUDIT", f"There is no audit {audit} of {candidate} as it stands now."
+            )
+    names = list(dict.fromkeys([*evidence, *audits[-1:]])) or _newest(study, candidate)
+    if not names:
+        raise GateRefused(
+            "E_NO_EVIDENCE",
+            f"A decision about {candidate} needs evidence, and there is none.",
+            hint="Measure its runs first: telic study analyze RUN",
+        )
+    if wrong := study.altered(names):
+        raise BrokenIntegrity(
+            "E_EVIDENCE", f"{', '.join(wrong)} is missing or is not what was recorded."
+        )
+    cited = _intact_audit(study, audits[-1]) if audits else None
+    return Grounds(evidence=tuple(names), audit=cited, cause=cause)
+
+
+def standing_audits(study: Study, candidate: str) -> list[str]:
+    """Return the evidence of audits made since the candidate got its status, the oldest first."""
+    since, entries = study.candidate_state(candidate).since_seq, study.state.evidence
+    names = study.evidence_names("audit", candidate=candidate)
+    return [name for name in names if entries[name].seq > since]
+
+
+def _newest(study: Study, candidate: str) -> list[str]:
+    """Return the newest evidence about a candidate, or what it was made from if it never ran."""
+    entries = study.state.evidence.items()
+    own = [(entry.seq, name) for name, entry in entries if entry.candidate == candidate]
+    return [max(own)[1]] if own else list(study.candidate(candidate).evidence_refs)
+
+
+def _intact_audit(study: Study, name: str) -> Audit:
+    payload = study.sheet(name).payload
+    audit = read_record(study.folder.audit_file(str(payload["audit"])), Audit)
+    if audit.compute_hash() != payload["audit_hash"]:
+        raise BrokenIntegrity("E_EVIDENCE", f"The audit {audit.id} is not what was recorded.")
+    return audit
+
+
+def _trusted(study: Study, candidate: str, audit: Audit) -> dict[str, Any]:
+    """Return the incumbent that an accepted audit makes, and the noise that a baseline shows."""
+    if audit.protocol_hash != study.state.protocol_hash:
+        raise GateRefused(
+            "E_PROTOCOL", f"{audit.id} was made under another protocol than the study has now."
+        )
+    arm = audit.arms["x"]
+    incumbent = Incumbent(
+        candidate=candidate, protocol_hash=audit.protocol_hash, iqm=arm.iqm, ci=arm.ci, n=arm.n
+    )
+    is_baseline = audit.verdict == "baseline_established"
+    return {
+        "incumbent": incumbent.as_data(),
+        "noise_floor": audit.stats.sigma_0 if is_baseline else None,
+    }
+
+
+def _require_sound(
+    study: Study, candidate: str, verdict: Verdict, actor: Actor, cause: str | None
+) -> None:
+    """Refuse to accept an exploit without a person, and to cite a falsifier that is not met."""
+    exploit = standing_exploit(study, candidate) if verdict == "accept" else None
+    if exploit is not None and actor.kind != "human":
+        raise GateRefused("E_EXPLOIT", f"{candidate} is not accepted: {exploit}.")
+    said = [each for each in judge_conditions(study, candidate) if each.cause == cause]
+    if verdict == "reject" and any(not each.is_met for each in said):
+        raise GateRefused("E_CAUSE", f"{candidate} is not rejected for that: {said[0].why}.")
+
+
+def _require_words(rationale: str) -> None:
+    if not rationale.strip():
+        raise StudyError("E_REASON", "A decision needs a reason.", hint="Add --because TEXT.")
+
+
+# ---------------------------------------------------------------------------- writing it down
+
+
+def _propose(
+    study: Study, candidate: str, verdict: Verdict, actor: Actor, why: str, facts: dict[str, Any]
+) -> DecisionOutcome:
+    proposal = {**facts, "verdict": verdict, "reason": why}
+    study.append("decision.proposed", candidate, proposal, actor)
+    said = f"To {verdict} is left to people: a person runs the same command in a terminal."
+    return DecisionOutcome(candidate=candidate, verdict=verdict, recorded=False, why=said)
+
+
+def _record(
+    study: Study, candidate: str, verdict: Verdict, actor: Actor, why: str, facts: dict[str, Any]
+) -> DecisionOutcome:
+    """Check first, then write the file, then commit: a refusal leaves every file as it was."""
+    held, to = study.candidate_state(candidate), _TO[verdict]
+    # Whoever notices it: that an audit says invalid is the system's finding.
+    mover = SYSTEM if verdict == "debug" else actor
+    if refusal := lifecycle.why_not(Step(study.state, candidate, held, mover, why, facts), to):
+        raise GateRefused(
+            "E_TRANSITION", f"{candidate} cannot go from {held.status} to {to}: {refusal}."
+        )
+    decision = _write(study, candidate, verdict, actor, why, facts)
+    lifecycle.transition(study, candidate, to, mover, why, _entered(decision, facts))
+    before, after = decision.incumbent_before, decision.incumbent_after
+    if after != before:
+        moved = {**facts["incumbent"], "from": before, "to": after}
+        study.append("incumbent.changed", after, moved, actor)
+    return DecisionOutcome(
+        candidate=candidate, verdict=verdict, recorded=True, decision=decision.id, incumbent=after
+    )
+
+
+def _keep(
+    study: Study, candidate: str, actor: Actor, why: str, facts: dict[str, Any]
+) -> DecisionOutcome:
+    """Record that a person goes on trusting the incumbent; its status stays what it is."""
+    held = study.incumbent
+    if held is None or held.candidate != candidate:
+        raise GateRefused("E_NO_INCUMBENT", f"{candidate} is not the incumbent: nothing to keep.")
+    if actor.kind != "human":
+        return _propose(study, candidate, "keep", actor, why, facts)
+    decision = _write(study, candidate, "keep", actor, why, facts)
+    entered = {**_entered(decision, facts), "reason": why}
+    study.append("decision.recorded", candidate, entered, actor)
+    return DecisionOutcome(
+        candidate=candidate,
+        verdict="keep",
+        recorded=True,
+        decision=decision.id,
+        incumbent=candidate,
+    )
+
+
+def _write(
+    study: Study, candidate: str, verdict: Verdict, actor: Actor, why: str, facts: dict[str, Any]
+) -> Decision:
+    """Write the decision's file; the event that follows makes it count."""
+    folder = study.folder
+    there = [path.stem for path in folder.decisions.glob("d-*.json")]
+    name = decision_id(next_number([*study.state.decisions, *there]))
+    before = study.incumbent.candidate if study.incumbent else None
+    decision = Decision(
+        id=name,
+        created_at=utc_now(),
+        created_by=actor,
+        candidate=candidate,
+        verdict=verdict,
+        evidence=tuple(facts["evidence"]),
+        audit=facts["audit"],
+        actor=actor,
+        rationale=why,
+        incumbent_before=before,
+        incumbent_after=facts["incumbent"]["candidate"] if facts.get("incumbent") else before,
+        at=utc_now(),
+    )
+    decision = decision.model_copy(update={"content_hash": decision.compute_hash()})
+    write_once(folder.decision_file(name), decision.as_data())
+    return decision
+
+
+def _entered(decision: Decision, facts: dict[str, Any]) -> dict[str, Any]:
+    """Return what the ledger keeps of a decision."""
+    about = {"decision": decision.id, "verdict": decision.verdict}
+    return {**facts, **about, "decision_hash": decision.content_hash}

@@ -1,0 +1,213 @@
+"""One attempt to launch: the study at one moment, and exactly what would be started.
+
+What cannot be read raises a TelicError, which makes the gates that asked for it fail with its
+message; the others are evaluated all the same.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from telic.studies.documents.adapter import Adapter, CommandSpec
+from telic.studies.documents.candidate import Candidate, CandidateStatus, CheckResult
+from telic.studies.documents.contract import Amounts
+from telic.studies.errors import InvalidDocument
+from telic.studies.launch.choose import launcher_of
+from telic.studies.launch.command import Command, Values, build_command
+from telic.studies.launch.hardware import Machine, look
+from telic.studies.launch.isolation import tree_of
+from telic.studies.launch.network import RunEnvironment, run_environment
+from telic.studies.launch.order import Launcher, LaunchOrder, RenderedLaunch
+from telic.studies.launch.request import (
+    ARTEFACTS,
+    LaunchRequest,
+    command_spec,
+    reservation_of,
+    steps_of,
+    timeout_of,
+)
+from telic.studies.names import utc_now
+from telic.studies.state import CandidateState
+from telic.studies.study import Study
+from telic.studies.validation import check_candidate
+
+LAUNCHING = (CandidateStatus.VALIDATED, CandidateStatus.LAUNCHED, CandidateStatus.ACCEPTED)
+"""statuses in which a run of a candidate may start"""
+
+
+class LaunchAttempt:
+    """One moment of a study, seen by one launch request; each question is answered once.
+
+    Args:
+        study: looked at once; what is written later changes nothing of what was evaluated.
+        request: what is to be launched.
+        run_id: the name the run would get.
+        nonce: what tells this attempt from every other.
+        processes: whether the driver and the probe may be asked, which starts programs.
+        is_final: whether this is the look right before the start, when the tree must be there.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        request: LaunchRequest,
+        *,
+        run_id: str,
+        nonce: str,
+        processes: bool,
+        is_final: bool = False,
+    ) -> None:
+        self.study = study.pinned()
+        self.request = request
+        self.run_id = run_id
+        self.nonce = nonce
+        self.processes = processes
+        self.is_final = is_final
+        self.now = utc_now()
+
+    @property
+    def adapter(self) -> Adapter:
+        """How the repository trains."""
+        return self.study.adapter
+
+    @property
+    def candidate(self) -> Candidate:
+        """The candidate on disk."""
+        return self.study.candidate(self.request.candidate)
+
+    @cached_property
+    def held(self) -> CandidateState:
+        """The candidate in the ledger."""
+        held = self.study.state.candidates.get(self.request.candidate)
+        if held is None:
+            raise InvalidDocument("E_NO_CANDIDATE", f"The ledger has no {self.request.candidate}.")
+        return held
+
+    @cached_property
+    def checks(self) -> tuple[CheckResult, ...]:
+        """V01 to V16, run again."""
+        return check_candidate(self.study, self.request.candidate, LAUNCHING)
+
+    # ------------------------------------------------------------------ what would run
+
+    @cached_property
+    def tree(self) -> Path:
+        """Where it runs."""
+        return tree_of(self.study.folder, self.candidate)
+
+    @cached_property
+    def run_folder(self) -> Path:
+        """The folder of the run."""
+        return self.study.folder.run(self.run_id)
+
+    @cached_property
+    def spec(self) -> CommandSpec:
+        """The adapter's command for this phase."""
+        return command_spec(self.adapter, self.request.phase)
+
+    @cached_property
+    def overrides(self) -> dict[str, Any]:
+        """Parameters that this run sets."""
+        changes = self.candidate.change.overrides
+        return {name: override.to for name, override in changes.items()}
+
+    @cached_property
+    def gpus(self) -> tuple[int, ...]:
+        """GPUs that this run takes: the wanted one, or the first that no live run has."""
+        wanted = self.request.gpu if self.request.gpu is not None else self.candidate.isolation.gpu
+        if wanted is not None:
+            return (wanted,)
+        state = self.study.state
+        taken = {state.runs[name].gpu for name in state.active_runs}
+        return tuple(gpu for gpu in self.study.contract.hardware.gpus if gpu not in taken)[:1]
+
+    @cached_property
+    def command(self) -> Command:
+        """The exact arguments."""
+        values = Values(
+            seed=self.request.seed,
+            run_dir=self.run_folder / ARTEFACTS,
+            overrides=self.overrides,
+            device="cuda:0" if self.gpus else "cpu",
+            steps=steps_of(self.candidate.plan, self.request.phase),
+            nproc=int(self.adapter.launcher.options.get("nproc") or len(self.gpus) or 1),
+            nonce=self.nonce,
+        )
+        return build_command(self.adapter, self.spec, values, self.tree)
+
+    @cached_property
+    def network_approved(self) -> bool:
+        """Whether a person approved the network, for what the contract says now."""
+        network = self.study.contract.network
+        if network is None or not network.destinations:
+            return False
+        return self.study.standing("network").status == "approved"
+
+    @cached_property
+    def environment(self) -> RunEnvironment:
+        """The environment of the run."""
+        choices: dict[str, str] = {}
+        for source in self.adapter.logging.sources:
+            choices |= source.offline_env
+        own = {
+            "TELIC_RUN": self.run_id,
+            "TELIC_NONCE": self.nonce,
+            "TELIC_RUN_DIR": str(self.run_folder / ARTEFACTS),
+            "TELIC_SEED": str(self.request.seed),
+        }
+        if self.study.contract.hardware.gpus:  # else the choice of devices is left alone
+            own["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, self.gpus))
+        return run_environment(
+            os.environ,
+            declared=self.command.env,
+            offline_choices=choices,
+            own=own,
+            network_approved=self.network_approved,
+        )
+
+    @cached_property
+    def launcher(self) -> Launcher:
+        """What starts it."""
+        return launcher_of(self.adapter.launcher.kind, self.adapter.launcher.options)
+
+    @cached_property
+    def order(self) -> LaunchOrder:
+        """What the launcher is asked for."""
+        options = self.adapter.launcher.options
+        return LaunchOrder(
+            nonce=self.nonce,
+            argv=self.command.argv,
+            argv_hash=self.command.hash,
+            cwd=self.command.cwd,
+            folder=self.run_folder,
+            variables=self.environment.variables,
+            changed=self.environment.changed,
+            timeout_s=timeout_of(self.command.timeout_s, self.request.phase),
+            gpus=self.gpus,
+            options=options,
+            labels={
+                "study": self.study.name.replace("/", "."),
+                "candidate": self.request.candidate,
+            },
+            grace_s=float(options.get("grace_s", 30.0)),
+        )
+
+    @cached_property
+    def rendered(self) -> RenderedLaunch:
+        """What exactly would be started."""
+        return self.launcher.render(self.order)
+
+    @cached_property
+    def reservation(self) -> Amounts:
+        """What is held for it."""
+        return reservation_of(self.candidate.plan, self.request.phase)
+
+    @cached_property
+    def machine(self) -> Machine:
+        """What this machine offers."""
+        hardware = self.study.contract.hardware
+        wants_gpus = bool(self.gpus) or hardware.min_free_gpu_gb is not None
+        return look(self.study.root, at_gpus=self.processes and wants_gpus)

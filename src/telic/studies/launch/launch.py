@@ -1,0 +1,264 @@
+"""The main flow of a launch: look, prepare, look again under the lock, announce, start, record."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from telic import __version__
+from telic.core.config import Record
+from telic.errors import TelicError
+from telic.studies.documents.base import RUNNER, Actor
+from telic.studies.documents.candidate import CheckResult
+from telic.studies.documents.runs import RunStatus
+from telic.studies.errors import EnvironmentBlocked
+from telic.studies.launch.attempt import LaunchAttempt
+from telic.studies.launch.choose import ON_THIS_MACHINE
+from telic.studies.launch.isolation import prepare_tree
+from telic.studies.launch.order import JobHandle
+from telic.studies.launch.processes import give_up, is_given_up, read_pid_record
+from telic.studies.launch.recording import write_run_folder
+from telic.studies.launch.recovery import reconcile
+from telic.studies.launch.redaction import redact_environment
+from telic.studies.launch.request import LaunchRequest, check_words, refuse_launch
+from telic.studies.launch.settling import record_start
+from telic.studies.names import run_id
+from telic.studies.rules.gates import evaluate, pass_gates, refusal, shut
+from telic.studies.study import Study
+
+_NONCE_BYTES = 8
+_CLAIM_S = 20.0
+_LOOK_EVERY_S = 0.005
+
+
+class LaunchPreview(Record):
+    """Exactly what would be started; secrets are redacted."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    started_by: tuple[str, ...]
+    document: str | None
+    """the sbatch script or Job manifest"""
+    environment: dict[str, str]
+    reservation: dict[str, float]
+
+
+class DryRun(Record):
+    """What a dry run shows."""
+
+    candidate: str
+    phase: str
+    seed: int
+    gates: tuple[CheckResult, ...]
+    start: LaunchPreview | None
+    """None when the command cannot be built"""
+
+    @property
+    def is_open(self) -> bool:
+        """Every gate but the confirmation is open."""
+        return not shut(self.gates, dry=True)
+
+
+class LaunchResult(Record):
+    """A run that was started."""
+
+    run: str
+    nonce: str
+    folder: Path
+    pid: int | None
+    job_id: str | None
+    attach: str | None
+
+
+def look(study: Study, request: LaunchRequest, *, processes: bool = True) -> DryRun:
+    """Evaluate the gates and show what would be started; writes nothing.
+
+    Args:
+        study: of the candidate.
+        request: what would be launched.
+        processes: whether the GPU driver and the adapter's probe may be asked.
+    """
+    attempt = _attempt(study, _with_retry(study, request), processes=processes)
+    gates = evaluate(attempt)
+    start: LaunchPreview | None = None
+    with contextlib.suppress(TelicError):  # the gates that need it say why
+        start = LaunchPreview(
+            argv=attempt.command.argv,
+            cwd=str(attempt.command.cwd),
+            started_by=attempt.rendered.argv,
+            document=attempt.rendered.document,
+            environment=redact_environment(attempt.environment.changed),
+            reservation=attempt.reservation.model_dump(exclude_none=True),
+        )
+    return DryRun(
+        candidate=request.candidate,
+        phase=request.phase,
+        seed=request.seed,
+        gates=gates,
+        start=start,
+    )
+
+
+def launch(study: Study, request: LaunchRequest, actor: Actor) -> LaunchResult:
+    """Start one run, or raise the refusal; every look at the gates is recorded.
+
+    Raises StudyError E_CONFIRM, GateRefused and its kin by gate, EnvironmentBlocked E_LAUNCHER.
+    """
+    check_words(request.execute, request.confirm)
+    reconcile(study)
+    first = _attempt(study, _with_retry(study, request), processes=True)
+    _record_gates(study, first, evaluate(first), actor, round_number=1)
+    prepare_tree(study.folder, first.candidate)
+    with study.locked():
+        attempt = LaunchAttempt(
+            study,
+            first.request,
+            run_id=first.run_id,
+            nonce=first.nonce,
+            processes=True,
+            is_final=True,
+        )
+        results = evaluate(attempt)
+        _record_gates(study, attempt, results, actor, round_number=2)
+        permit = pass_gates(attempt, results)
+        write_run_folder(attempt)
+        candidate = attempt.request.candidate
+        study.append("launch.intent", candidate, _intent(attempt, results, actor), RUNNER)
+        try:
+            started = attempt.launcher.start(permit, attempt.order)
+            claim = _wait_for_claim(attempt)
+        except TelicError as error:
+            _abort(study, attempt, error)
+            raise
+        record_start(study, attempt.run_id, attempt.nonce, _identity(started, claim))
+        if attempt.request.retry_of is not None:
+            facts = {"run": attempt.request.retry_of, "retried_as": attempt.run_id}
+            study.append("run.retried", attempt.request.retry_of, facts, RUNNER)
+    return LaunchResult(
+        run=attempt.run_id,
+        nonce=attempt.nonce,
+        folder=attempt.run_folder,
+        job_id=started.job_id,
+        attach=started.attach,
+        pid=None if claim is None else int(claim["pid"]),
+    )
+
+
+def _attempt(study: Study, request: LaunchRequest, *, processes: bool) -> LaunchAttempt:
+    refuse_launch(study)
+    return LaunchAttempt(
+        study,
+        request,
+        run_id=run_id(datetime.now(UTC)),
+        nonce=secrets.token_hex(_NONCE_BYTES),
+        processes=processes,
+    )
+
+
+def _with_retry(study: Study, request: LaunchRequest) -> LaunchRequest:
+    """Name the lost or preempted run that this one repeats."""
+    if request.retry_of is not None:
+        return request
+    same = [
+        (name, run)
+        for name, run in study.state.runs_of(request.candidate, request.phase).items()
+        if run.seed == request.seed and run.status != RunStatus.ABORTED
+    ]
+    if same and same[-1][1].may_be_retried:
+        return request._replace(retry_of=same[-1][0])
+    return request
+
+
+def _record_gates(
+    study: Study,
+    attempt: LaunchAttempt,
+    results: Sequence[CheckResult],
+    actor: Actor,
+    *,
+    round_number: int,
+) -> None:
+    """Enter what the gates said; raises when one is shut."""
+    request = attempt.request
+    facts = {
+        "run": attempt.run_id,
+        "phase": request.phase,
+        "seed": request.seed,
+        "nonce": attempt.nonce,
+        "round": round_number,
+        "asked_by": actor.label,
+    }
+    listed = [each.as_data() for each in results]
+    study.append("gate.evaluated", request.candidate, {**facts, "gates": listed}, RUNNER)
+    if closed := shut(results):
+        reasons = {each.id: each.why for each in closed}
+        study.append("launch.refused", request.candidate, {**facts, "shut": reasons}, RUNNER)
+        raise refusal(closed)
+
+
+def _intent(attempt: LaunchAttempt, results: Sequence[CheckResult], actor: Actor) -> dict[str, Any]:
+    candidate, request = attempt.candidate, attempt.request
+    return {
+        "run": attempt.run_id,
+        "candidate": request.candidate,
+        "phase": request.phase,
+        "seed": request.seed,
+        "kind": "train",
+        "nonce": attempt.nonce,
+        "argv": list(attempt.command.argv),
+        "argv_hash": attempt.command.hash,
+        "rendered_hash": attempt.rendered.hash,
+        "launcher": attempt.adapter.launcher.kind,
+        "env": redact_environment(attempt.environment.changed),
+        "withheld": list(attempt.environment.withheld),
+        "cwd": str(attempt.command.cwd),
+        "worktree": None if candidate.isolation.mode == "in_place" else str(attempt.tree),
+        "base_commit": candidate.base_commit,
+        "patch_hash": candidate.change.patch_sha256,
+        "content_hash": candidate.compute_hash(),
+        "gates": {each.id: each.passed for each in results},
+        "reservation": attempt.reservation.model_dump(exclude_none=True),
+        "gpu": attempt.gpus[0] if attempt.gpus else None,
+        "retry_of": request.retry_of,
+        "host": attempt.machine.host,
+        "tool_version": __version__,
+        "asked_by": actor.label,
+    }
+
+
+def _wait_for_claim(attempt: LaunchAttempt) -> dict[str, Any] | None:
+    """Wait until the supervisor has said who it is; a scheduler's job may do so much later."""
+    if attempt.adapter.launcher.kind not in ON_THIS_MACHINE:
+        return None
+    deadline = time.monotonic() + _CLAIM_S
+    while (record := read_pid_record(attempt.run_folder)) is None:
+        if time.monotonic() > deadline:
+            raise EnvironmentBlocked(
+                "E_LAUNCHER",
+                f"The supervisor of {attempt.run_id} did not start within {_CLAIM_S:g} s.",
+            )
+        time.sleep(_LOOK_EVERY_S)
+    if is_given_up(record):
+        raise EnvironmentBlocked("E_LAUNCHER", f"The launch of {attempt.run_id} was given up.")
+    return record
+
+
+def _abort(study: Study, attempt: LaunchAttempt, error: TelicError) -> None:
+    """Give the launch up; when it started all the same, the next look adopts it."""
+    if give_up(attempt.run_folder, error.message) or _was_given_up(attempt.run_folder):
+        facts = {"run": attempt.run_id, "nonce": attempt.nonce, "reason": error.message}
+        study.append("launch.aborted", attempt.request.candidate, facts, RUNNER)
+
+
+def _was_given_up(folder: Path) -> bool:
+    record = read_pid_record(folder)
+    return record is not None and is_given_up(record)
+
+
+def _identity(started: JobHandle, claim: dict[str, Any] | None) -> dict[str, Any]:
+    logs = {"logs": ["stdout.log", "stderr.log"]}
+    return {**started.model_dump(exclude_none=True), **(claim or {}), **logs}

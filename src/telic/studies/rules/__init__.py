@@ -1,0 +1,1 @@
+"""Rules of studies: checks, gates, stops, phases and objections, each looking at a study."""

@@ -1,0 +1,309 @@
+"""What speaks against a candidate: a reviewer, its author's own conditions, fresh held-out seeds.
+
+A falsifier speaks about the claim (promotion); a rollback of a curriculum about every phase after
+smoke. Words that no program can check are left to people.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from typing import Literal, NamedTuple
+
+from telic.studies.documents.base import Part
+from telic.studies.documents.candidate import CandidateStatus
+from telic.studies.documents.contract import Phase
+from telic.studies.documents.runs import Job
+from telic.studies.evidence.claims import oriented
+from telic.studies.evidence.curriculum import Curriculum
+from telic.studies.evidence.measuring import Measurement
+from telic.studies.evidence.statistics import difference_interval, iqm, seed_of
+from telic.studies.queue import JOB_OVER
+from telic.studies.rules.phases import measured, run_facts
+from telic.studies.state import StudyState
+from telic.studies.study import Study, fact
+
+# ---------------------------------------------------------------------------- reviewers
+
+
+def standing_exploit(study: Study, candidate: str) -> str | None:
+    """Return the finding of the last review of a candidate as it is now, if it says exploit.
+
+    Such a candidate is not launched. None once a person has approved that very candidate after the
+    review: they knew.
+    """
+    review = study.latest("review", candidate=candidate)
+    now = study.candidate_state(candidate).content_hash
+    if review is None or review.payload.get("content_hash") != now:
+        return None
+    if not review.payload.get("exploit"):
+        return None
+    knowing = any(
+        event.seq > study.state.evidence[review.id].seq
+        and event.type == "approval.granted"
+        and event.data["key"] == "experiment"
+        for event in study.events
+        if event.subject == candidate
+    )
+    return None if knowing else f"{review.id} calls it an exploit: {review.payload['finding']}"
+
+
+# ---------------------------------------------------------------------------- conditions
+
+GAIN = "gain"
+"""what a condition calls the primary metric's lead over the incumbent on the same seeds"""
+_FORM = re.compile(r"\s*(\S+)\s*(<=|>=|<|>)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*")
+_COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+Cause = Literal["falsifier_met", "rollback"]
+
+
+class Condition(NamedTuple):
+    """A metric, or the gain, compared with a number: `success < 0.6` or `gain < 0.02`."""
+
+    what: str
+    """a metric, or GAIN"""
+    comparison: str
+    number: float
+
+    def holds(self, value: float) -> bool:
+        """Say whether a value meets it."""
+        return _COMPARE[self.comparison](value, self.number)
+
+
+class ConditionResult(Part):
+    """One condition and what came of it."""
+
+    candidate: str
+    cause: Cause
+    """what to reject it for when the condition is met"""
+    condition: str
+    value: float
+    is_met: bool
+    runs: tuple[str, ...]
+    then: str = ""
+    """what the author wants done"""
+
+    @property
+    def why(self) -> str:
+        """The finding in one sentence."""
+        name = "falsifier" if self.cause == "falsifier_met" else "rollback condition"
+        after = f"; {self.then}" if self.then else ""
+        said = "is met" if self.is_met else "is not met"
+        return f"its {name} {said}: {self.condition}, and it is {self.value:.4g}{after}"
+
+
+def read_condition(text: str) -> Condition | None:
+    """Return what a text says, where it is a condition; None for any other words."""
+    match = _FORM.fullmatch(text)
+    return None if match is None else Condition(match[1], match[2], float(match[3]))
+
+
+@fact
+def judge_conditions(study: Study, candidate: str) -> tuple[ConditionResult, ...]:
+    """Return what the conditions of a candidate come to; those that cannot be checked are left out.
+
+    A phase is judged once all of its runs are measured: a completed candidate by the phase that it
+    is in, an incumbent by the check on held-out seeds.
+    """
+    held, trusted = study.candidate_state(candidate), study.incumbent
+    phase: Phase | None = None
+    if held.status == CandidateStatus.COMPLETED and held.phase != "smoke":
+        phase = held.phase
+    elif trusted is not None and trusted.candidate == candidate:
+        phase = "incumbent_validation"
+    if phase is None:
+        return ()
+    results: list[ConditionResult] = []
+    for cause, text, then in _conditions(study, candidate, phase):
+        condition = read_condition(text)
+        sheets = _sheets(study, candidate, phase) if condition else {}
+        value = _value(study, condition, sheets, phase) if condition and sheets else None
+        if condition is not None and value is not None:
+            results.append(
+                ConditionResult(
+                    candidate=candidate,
+                    cause=cause,
+                    condition=text.strip(),
+                    value=value,
+                    is_met=condition.holds(value),
+                    runs=tuple(sheet.run for sheet in sheets.values()),
+                    then=then,
+                )
+            )
+    return tuple(results)
+
+
+def _conditions(study: Study, candidate: str, phase: Phase) -> list[tuple[Cause, str, str]]:
+    record = study.candidate(candidate)
+    conditions: list[tuple[Cause, str, str]] = []
+    if phase == "promotion":
+        conditions.append(("falsifier_met", record.hypothesis.falsifier, ""))
+    if record.curriculum is not None:
+        back = Curriculum.model_validate(record.curriculum).rollback
+        conditions.append(("rollback", back.condition, f"{back.action} from {back.checkpoint}"))
+    return conditions
+
+
+def _sheets(study: Study, candidate: str, phase: Phase) -> dict[int, Measurement]:
+    """Return the measured runs of a phase by seed; empty unless all of them are."""
+    runs = run_facts(study, candidate, phase)
+    sheets = {study.state.runs[run.run].seed: measured(study, run.run) for run in runs}
+    return {seed: x for seed, x in sheets.items() if x} if all(sheets.values()) else {}
+
+
+def _value(
+    study: Study, condition: Condition, sheets: dict[int, Measurement], phase: Phase
+) -> float | None:
+    primary = study.metric_spec.primary
+    if condition.what != GAIN:
+        is_primary = condition.what == primary.key
+        values = [
+            sheet.primary if is_primary else sheet.guardrails.get(condition.what)
+            for sheet in sheets.values()
+        ]
+        return iqm([each for each in values if each is not None]) if None not in values else None
+    held = study.incumbent
+    own = next(iter(sheets.values())).candidate
+    theirs = _sheets(study, held.candidate, phase) if held else {}
+    both = [(sheets[seed].primary, theirs[seed].primary) for seed in sheets if seed in theirs]
+    pairs = [(x, y) for x, y in both if x is not None and y is not None]
+    if held is None or held.candidate == own or len(pairs) < len(sheets):
+        return None
+    x, y = (iqm([oriented(pair[side], primary.direction) for pair in pairs]) for side in (0, 1))
+    return None if x is None or y is None else x - y
+
+
+# ---------------------------------------------------------------------------- fresh seeds
+
+GainOutcome = Literal["holds", "lost", "cannot_tell"]
+MOST_LOST_GAIN = 0.5
+"""share of a claimed gain that a check of the incumbent may lose"""
+_SAID: dict[GainOutcome, str] = {
+    "holds": "it holds",
+    "lost": "more than half of it is lost",
+    "cannot_tell": "that does not tell whether half of it is left",
+}
+
+
+class IncumbentCheck(Part):
+    """What fresh seeds say about the gain that the incumbent was accepted for.
+
+    A level shrinks by luck alone (whatever is accepted was a little lucky, and seeds differ); a
+    gain is measured against a control that has the same seeds, so only the gain is checked.
+    """
+
+    candidate: str
+    control: str | None
+    outcome: GainOutcome
+    claimed: float
+    gain: float | None = None
+    ci: tuple[float, float] | None = None
+    n: int
+    """seeds that both have been measured on"""
+
+    @property
+    def why(self) -> str:
+        """The numbers in one sentence."""
+        if self.gain is None or self.ci is None:
+            return f"{self.n} seeds were measured for both it and a control; two are the least"
+        low, high = self.ci
+        return (
+            f"on {self.n} fresh seeds it gains {self.gain:.4g} [{low:.4g}, {high:.4g}] over "
+            f"{self.control}; {self.claimed:.4g} was claimed, and {_SAID[self.outcome]}"
+        )
+
+
+def is_checked(study: Study) -> bool:
+    """Return whether the incumbent needs no check: a baseline, or one whose check is planned."""
+    held = study.incumbent
+    if held is None or study.candidate_state(held.candidate).kind == "baseline":
+        return True
+    return any(job.candidate == held.candidate for job in _check_jobs(study))
+
+
+@fact
+def check_incumbent(study: Study) -> IncumbentCheck | None:
+    """Say what became of the incumbent's gain on fresh seeds; None while that is not known.
+
+    None, too, for a baseline, and once a person has decided to keep it.
+    """
+    held = study.incumbent
+    if held is None or study.candidate_state(held.candidate).status != CandidateStatus.ACCEPTED:
+        return None
+    claimed, jobs = _claimed_gain(study, held.candidate), _check_jobs(study)
+    seeds = {job.seed for job in jobs if job.candidate == held.candidate}
+    if claimed is None or not seeds or is_kept(study.state, held.candidate):
+        return None
+    beside = [job for job in jobs if job.seed in seeds]
+    if any(job.status not in JOB_OVER for job in beside):
+        return None
+    controls = dict.fromkeys(x.candidate for x in beside if x.candidate != held.candidate)
+    control = next(iter(controls), None)
+    ours = _scores(study, held.candidate)
+    theirs = {} if control is None else _scores(study, control)
+    common = sorted(seeds & ours.keys() & theirs.keys())
+    x, y = [ours[seed] for seed in common], [theirs[seed] for seed in common]
+    interval = difference_interval({"": x}, {"": y}, seed_of(f"check of {held.candidate}"))
+    check = IncumbentCheck(
+        candidate=held.candidate,
+        control=control,
+        outcome="cannot_tell",
+        claimed=claimed,
+        n=len(common),
+    )
+    if interval is None:
+        return check
+    return check.model_copy(
+        update={
+            "outcome": gain_outcome(claimed, interval.low, interval.high),
+            "gain": (iqm(x) or 0.0) - (iqm(y) or 0.0),
+            "ci": (interval.low, interval.high),
+        }
+    )
+
+
+def gain_outcome(claimed: float, low: float, high: float) -> GainOutcome:
+    """Say what fresh seeds make of a claimed gain: all of their interval has to speak one way.
+
+    Args:
+        claimed: the gain that was accepted; above 0, larger is better.
+        low: lower end of the interval of the gain that the fresh seeds give.
+        high: its upper end.
+    """
+    least = (1 - MOST_LOST_GAIN) * claimed
+    if low > least:
+        return "holds"
+    return "lost" if high < least else "cannot_tell"
+
+
+def is_kept(state: StudyState, candidate: str) -> bool:
+    """Return whether a person decided to go on trusting a candidate whatever its check says."""
+    return any(
+        each.candidate == candidate and each.verdict == "keep" for each in state.decisions.values()
+    )
+
+
+def _check_jobs(study: Study) -> list[Job]:
+    return [job for job in study.queue.jobs if job.phase == "incumbent_validation"]
+
+
+def _scores(study: Study, candidate: str) -> dict[int, float]:
+    """Return what a candidate came to on held-out seeds, by seed; larger is better."""
+    direction = study.metric_spec.primary.direction
+    return {
+        study.state.runs[run.run].seed: oriented(run.score, direction)
+        for run in run_facts(study, candidate, "incumbent_validation")
+        if run.score is not None
+    }
+
+
+def _claimed_gain(study: Study, candidate: str) -> float | None:
+    """Return by how much the audit that made it incumbent says it is better."""
+    accepted = [
+        each.audit
+        for each in study.state.decisions.values()
+        if each.candidate == candidate and each.to == CandidateStatus.ACCEPTED
+    ]
+    audits = {audit.id: audit for audit in study.audits(candidate)}
+    audit = audits.get(accepted[-1] or "") if accepted else None
+    return None if audit is None else audit.stats.delta
