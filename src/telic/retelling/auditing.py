@@ -9,7 +9,7 @@ from telic.studies.canonical import content_hash
 from telic.studies.documents.base import Actor
 from telic.studies.documents.files import write_once
 from telic.studies.evidence import statistics
-from telic.studies.evidence.claims import ArmSummary, Audit, AuditStats, plain_interval
+from telic.studies.evidence.claims import ArmSummary, Audit, AuditStats
 from telic.studies.evidence.store import add_evidence
 from telic.studies.names import utc_now
 from telic.studies.study import Study
@@ -100,7 +100,7 @@ def _arm(tale: Tale, candidate: CandidateTale, claim: Claim) -> ArmSummary:
         runs=names,
         scores=tuple(scores),
         iqm=statistics.iqm(scores) if scores else None,
-        ci=plain_interval(statistics.iqm_interval(scores, seed)) if scores else None,
+        ci=statistics.iqm_interval(scores, seed) if scores else None,
     )
 
 
@@ -113,7 +113,7 @@ def _stats(arms: dict[str, ArmSummary], seed: int) -> AuditStats:
     found = statistics.difference(ours, theirs, seed, common_units=is_common)
     return AuditStats(
         delta=found.delta,
-        ci=plain_interval(found.ci),
+        ci=found.ci,
         welch_p=found.p,
         is_paired=found.is_paired,
         is_counted=found.is_counted,

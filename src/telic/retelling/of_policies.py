@@ -16,7 +16,7 @@ from telic.storage.layout import IterationFolder, MemberFolder, RunFolder, Sessi
 from telic.storage.scalars import read_rows
 from telic.studies.documents.contract import Amounts, Phase
 from telic.studies.evidence.measuring import thinned
-from telic.studies.evidence.rows import to_series
+from telic.studies.evidence.series import to_series
 
 _HOUR_S = 3600.0
 _TERM = "reward_term_"

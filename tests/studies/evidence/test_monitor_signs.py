@@ -4,9 +4,8 @@ import math
 
 import pytest
 
-from telic.studies.evidence.learning import Learning
 from telic.studies.evidence.series import Series
-from telic.studies.evidence.signatures import learning_signatures
+from telic.studies.evidence.signatures import Learning, learning_signatures
 from telic.studies.evidence.vital_signs import Vitals, vital_signatures
 
 

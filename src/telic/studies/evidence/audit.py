@@ -1,4 +1,4 @@
-"""Does the evidence support the claim: twelve checks, the numbers, and a verdict by rule."""
+"""Does the evidence support the claim: the numbers, twelve checks, and a verdict by rule."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from telic.studies.evidence.claims import (
     ClaimFacts,
     GuardrailResult,
     oriented,
-    plain_interval,
     run_value,
 )
 from telic.studies.evidence.series import spread
 
-ALPHA = {1: 0.05}
-LATER_ALPHA = 0.025
+FIRST_ALPHA, LATER_ALPHA = 0.05, 0.025
+"""a claim that was looked at before is tested more strictly"""
 LEAST_POI = 0.75
 _VOIDING = ("A01", "A02", "A03", "A04", "A05", "A06", "A07", "A08", "A11")
 _BASELINE = ("A01", "A02", "A05", "A06", "A07", "A08", "A09", "A12")
@@ -69,7 +68,7 @@ def _is_checkpoint_claim(facts: ClaimFacts) -> bool:
 def _scores(facts: ClaimFacts, arm: Arm) -> dict[str, list[float]]:
     """Return the arm's scores by stratum, larger is better, runs in the order of their seeds."""
     out: dict[str, list[float]] = {}
-    for run in sorted(arm.runs, key=lambda each: each.seed):
+    for run in sorted(arm.runs, key=lambda run: run.seed):
         for stratum, value in sorted(run.scores.items()):
             out.setdefault(stratum, []).append(oriented(value, facts.primary.direction))
     if _is_checkpoint_claim(facts):  # one training run: its clips are the units
@@ -78,39 +77,39 @@ def _scores(facts: ClaimFacts, arm: Arm) -> dict[str, list[float]]:
 
 
 def _summary(facts: ClaimFacts, arm: Arm, seed: int) -> ArmSummary:
-    runs = sorted(arm.runs, key=lambda each: each.seed)
+    runs = sorted(arm.runs, key=lambda run: run.seed)
     scores = _scores(facts, arm)
     sign = oriented(1.0, facts.primary.direction)
     middle = statistics.iqm(scores) if runs else None
-    interval = plain_interval(statistics.iqm_interval(scores, seed)) if runs else None
-    ends = sorted(sign * each for each in interval) if interval else None
+    interval = statistics.iqm_interval(scores, seed) if runs else None
+    ends = sorted(sign * end for end in interval) if interval else None
     return ArmSummary(
         n=len(runs),
-        seeds=tuple(each.seed for each in runs),
-        runs=tuple(each.run for each in runs),
-        scores=tuple(run_value(each) for each in runs),
+        seeds=tuple(run.seed for run in runs),
+        runs=tuple(run.run for run in runs),
+        scores=tuple(run_value(run) for run in runs),
         iqm=None if middle is None else sign * middle,
         ci=None if ends is None else (ends[0], ends[1]),
     )
 
 
 def _stats(facts: ClaimFacts, seed: int) -> AuditStats:
+    from telic.core import significance
+
+    alpha = FIRST_ALPHA if facts.look == 1 else LATER_ALPHA
     if facts.incumbent is None or not facts.incumbent.runs or not facts.candidate.runs:
-        return AuditStats(look=facts.look, alpha=ALPHA.get(facts.look, LATER_ALPHA))
+        return AuditStats(look=facts.look, alpha=alpha)
     ours, theirs = _scores(facts, facts.candidate), _scores(facts, facts.incumbent)
     seeds = [sorted(run.seed for run in arm.runs) for arm in (facts.candidate, facts.incumbent)]
     by_clip = _is_checkpoint_claim(facts) and len(ours[""]) == len(theirs[""])
+    is_common = by_clip or seeds[0] == seeds[1]
     found = statistics.difference(
-        ours,
-        theirs,
-        seed,
-        common_units=by_clip or seeds[0] == seeds[1],
-        resample_pairs=by_clip,
+        ours, theirs, seed, common_units=is_common, resample_pairs=by_clip
     )
     primary = facts.primary
     return AuditStats(
         delta=found.delta,
-        ci=plain_interval(found.ci),
+        ci=found.ci,
         delta_min=statistics.smallest_effect(
             statistics.iqm(theirs) or 0.0,
             absolute=primary.min_effect_abs,
@@ -121,13 +120,13 @@ def _stats(facts: ClaimFacts, seed: int) -> AuditStats:
         welch_p=found.p,
         is_paired=found.is_paired,
         is_counted=found.is_counted,
-        holm_p=statistics.holm([found.p, *facts.other_p])[0],
+        holm_p=significance.holm([found.p, *facts.other_p])[0],
         mwu_p=found.rank_p,
         poi=found.poi,
         sigma=found.sigma,
         sigma_0=facts.sigma_0,
         look=facts.look,
-        alpha=ALPHA.get(facts.look, LATER_ALPHA),
+        alpha=alpha,
     )
 
 
@@ -144,7 +143,7 @@ def _baseline_stats(facts: ClaimFacts, seed: int) -> AuditStats:
         return AuditStats(look=facts.look)
     return AuditStats(
         sigma_0=spread(values),
-        sigma_0_ci=plain_interval(statistics.spread_interval(values, seed)),
+        sigma_0_ci=statistics.spread_interval(values, seed),
         look=facts.look,
     )
 
@@ -166,10 +165,9 @@ def _guardrail(facts: ClaimFacts, rule: Guardrail, seed: int) -> GuardrailResult
         passed = interval is not None and interval.low >= limit
         if facts.is_baseline and rule.rule == "non_inferior":
             passed, interval = True, None  # there is nothing yet to be inferior to
-    ends = plain_interval(interval)
-    if ends is not None and rule.rule == "absolute" and rule.direction == "min":
-        ends = (-ends[1], -ends[0])
-    return GuardrailResult(key=rule.key, ci=ends, passed=passed, severity=rule.severity)
+    if interval and rule.rule == "absolute" and rule.direction == "min":
+        interval = statistics.Ends(-interval.high, -interval.low)
+    return GuardrailResult(key=rule.key, ci=interval, passed=passed, severity=rule.severity)
 
 
 def _verdict(

@@ -7,7 +7,7 @@ from pathlib import Path
 from telic.studies.documents.base import Part
 from telic.studies.evidence.extract import read_rows
 from telic.studies.evidence.measuring import named_series, pattern_of, score_strata
-from telic.studies.evidence.rows import aggregate
+from telic.studies.evidence.series import aggregate
 from telic.studies.folder import StudyFolder
 
 

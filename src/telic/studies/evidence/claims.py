@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -171,8 +171,3 @@ def oriented(value: float, direction: str) -> float:
 def run_value(run: ArmRun) -> float:
     """Return one number for a run: the mean over strata."""
     return sum(run.scores.values()) / len(run.scores)
-
-
-def plain_interval(found: Any) -> tuple[float, float] | None:
-    """Return an interval as records hold it."""
-    return None if found is None else (found.low, found.high)

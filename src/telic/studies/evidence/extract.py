@@ -13,10 +13,8 @@ from pathlib import Path
 
 from telic.errors import TelicError, UnknownName
 from telic.storage.files import read_json
-from telic.studies.evidence.rows import Row, flat, to_series
-from telic.studies.evidence.series import Series
-from telic.studies.evidence.tensorboard import read_event_file
-from telic.studies.evidence.wandb import read_log, read_offline_run
+from telic.studies.evidence.binary_logs import read_event_file, read_log, read_offline_run
+from telic.studies.evidence.series import Row, Series, flat, to_series
 
 _NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf)"
 LINE_PATTERN = rf"(?P<key>[A-Za-z_][\w/.]*)\s*[:=|]\s*(?P<value>{_NUMBER})\b"

@@ -16,8 +16,7 @@ from telic.studies.documents.metrics import MetricSpec
 from telic.studies.documents.runs import Evidence
 from telic.studies.errors import StudyError
 from telic.studies.evidence.extract import read_rows, renamed
-from telic.studies.evidence.rows import Row, aggregate, to_series
-from telic.studies.evidence.series import Series
+from telic.studies.evidence.series import Row, Series, aggregate, to_series
 from telic.studies.evidence.store import add_evidence
 from telic.studies.folder import StudyFolder
 from telic.studies.state import RunState

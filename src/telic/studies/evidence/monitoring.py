@@ -15,10 +15,9 @@ from pydantic import Field
 from telic.studies.candidates import read_candidate
 from telic.studies.documents.adapter import Outputs
 from telic.studies.documents.base import Actor, Document
-from telic.studies.evidence.learning import Learning, Signature
 from telic.studies.evidence.logs import RunLog, read_run_log
 from telic.studies.evidence.measuring import ARTEFACTS, last_step, run_state
-from telic.studies.evidence.signatures import learning_signatures
+from telic.studies.evidence.signatures import Learning, Signature, learning_signatures
 from telic.studies.evidence.store import add_evidence
 from telic.studies.evidence.vital_signs import Vitals, vital_signatures
 from telic.studies.folder import StudyFolder

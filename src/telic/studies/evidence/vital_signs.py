@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from telic.studies.evidence.learning import Signature
+from telic.studies.evidence.signatures import Look, Sign, Signature, signatures
 
 _PATIENCE_S = 120.0
 _PATIENCE_GAPS = 10
@@ -43,81 +43,48 @@ class Vitals:
 
 def vital_signatures(run: Vitals) -> list[Signature]:
     """Return every sign of trouble in the process."""
-    return [found for look in _LOOKS for found in look(run)]
+    return signatures(_LOOKS, run)
 
 
-def stalled(run: Vitals) -> Iterator[Signature]:
+def stalled(run: Vitals) -> Iterator[Sign]:
     """It lives, and nothing has come of it for long."""
     if not run.is_alive or run.silent_s is None or not run.is_step_unchanged:
         return
     limit = max(_PATIENCE_S, _PATIENCE_GAPS * (run.median_gap_s or 0.0))
     if run.silent_s > limit:
-        yield Signature(
-            id="stalled",
-            severity="fatal" if run.silent_s > 3 * limit else "warn",
-            value=run.silent_s,
-            threshold=limit,
-            evidence="seconds without a new point",
-        )
+        severity = "fatal" if run.silent_s > 3 * limit else "warn"
+        yield Sign(severity, "seconds without a new point", run.silent_s, limit)
 
 
-def dead(run: Vitals) -> Iterator[Signature]:
+def dead(run: Vitals) -> Iterator[Sign]:
     """It is gone and did not say how."""
     if not run.is_alive and not run.has_exit_record:
-        yield Signature(
-            id="dead", severity="fatal", evidence="the process is gone and left no exit record"
-        )
+        yield Sign("fatal", "the process is gone and left no exit record")
 
 
-def silent_failure(run: Vitals) -> Iterator[Signature]:
+def silent_failure(run: Vitals) -> Iterator[Sign]:
     """It says that all went well, and the results are not there."""
     if run.has_exit_record and run.exit_code == 0 and run.lacks:
-        yield Signature(
-            id="silent_failure",
-            severity="fatal",
-            evidence=f"exit code 0, but missing: {', '.join(run.lacks)}",
-        )
+        yield Sign("fatal", f"exit code 0, but missing: {', '.join(run.lacks)}")
 
 
-def resource(run: Vitals) -> Iterator[Signature]:
+def resource(run: Vitals) -> Iterator[Sign]:
     """The machine ran out of something."""
-    found = _RESOURCE_TEXT.search(run.text)
-    if found:
-        yield Signature(
-            id="resource", severity="fatal", evidence=f"its output says: {found.group(0)}"
-        )
+    said = _RESOURCE_TEXT.search(run.text)
+    if said:
+        yield Sign("fatal", f"its output says: {said[0]}")
     elif run.exit_code == _KILLED_FOR_MEMORY:
-        yield Signature(
-            id="resource",
-            severity="fatal",
-            value=137.0,
-            evidence="exit code 137: killed from outside, most often for want of memory",
-        )
+        text = "exit code 137: killed from outside, most often for want of memory"
+        yield Sign("fatal", text, value=137.0)
     if run.free_disk_gb is not None and run.free_disk_gb < _LEAST_DISK_GB:
-        yield Signature(
-            id="resource",
-            severity="fatal",
-            value=run.free_disk_gb,
-            threshold=_LEAST_DISK_GB,
-            evidence="GB left on the disk",
-        )
+        yield Sign("fatal", "GB left on the disk", run.free_disk_gb, _LEAST_DISK_GB)
 
 
-def duplicate_seed(run: Vitals) -> Iterator[Signature]:
+def duplicate_seed(run: Vitals) -> Iterator[Sign]:
     """Another live run does the very same."""
     if run.twins:
-        yield Signature(
-            id="duplicate_seed",
-            severity="warn",
-            value=float(len(run.twins)),
-            evidence=f"same candidate, phase and seed: {', '.join(run.twins)}",
-        )
+        text = f"same candidate, phase and seed: {', '.join(run.twins)}"
+        yield Sign("warn", text, value=float(len(run.twins)))
 
 
-_LOOKS: tuple[Callable[[Vitals], Iterator[Signature]], ...] = (
-    stalled,
-    dead,
-    silent_failure,
-    resource,
-    duplicate_seed,
-)
+_LOOKS: tuple[Look[Vitals], ...] = (stalled, dead, silent_failure, resource, duplicate_seed)

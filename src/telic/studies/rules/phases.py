@@ -15,7 +15,7 @@ from telic.studies.documents.metrics import Direction
 from telic.studies.documents.runs import RunStatus
 from telic.studies.evidence.measuring import Measurement, normalised
 from telic.studies.evidence.reading import fatal_alerts
-from telic.studies.evidence.rows import aggregate
+from telic.studies.evidence.series import aggregate
 from telic.studies.evidence.series import Series
 from telic.studies.state import StudyState
 from telic.studies.study import Study, fact
