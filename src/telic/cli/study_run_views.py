@@ -12,7 +12,7 @@ from telic.cli.output import console, number, print_facts, print_rows, view
 if TYPE_CHECKING:
     from telic.cli.study_terminal import StartedRun
     from telic.studies.documents.runs import Batch, Evidence
-    from telic.studies.evidence.checking import SampleCheck
+    from telic.studies.evidence.measurement import SampleCheck
     from telic.studies.queue import QueueStep
     from telic.verbs.study_evidence import (
         ClaimAudit,

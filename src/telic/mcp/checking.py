@@ -23,7 +23,7 @@ from telic.studies.budget import exhausted, shortfalls
 from telic.studies.chain import Check
 from telic.studies.contract import ContractCheck
 from telic.studies.documents.contract import Amounts
-from telic.studies.evidence.checking import SampleCheck, check_sample
+from telic.studies.evidence.measurement import SampleCheck, check_sample
 from telic.studies.launch.launch import DryRun, look
 from telic.studies.launch.request import next_request, reservation_of
 from telic.studies.next import NextAction, next_step

@@ -20,15 +20,19 @@ from telic.mcp.workplace import (
 )
 from telic.studies.canonical import file_hash
 from telic.studies.documents.runs import Evidence
-from telic.studies.evidence import auditing
-from telic.studies.evidence.auditing import AuditResult
-from telic.studies.evidence.monitoring import MonitorReport
-from telic.studies.evidence.monitoring import monitor_run as watch
-from telic.studies.evidence.probe_summary import ProbeSummary
-from telic.studies.evidence.probes import ProbePlan
-from telic.studies.evidence.probing import plan_probe, read_parameters, summarise_probe
-from telic.studies.evidence.reflecting import ReflectionResult, reflect_run
-from telic.studies.evidence.reviewing import review_candidate as enter_review
+from telic.studies.evidence import audit as auditing
+from telic.studies.evidence.audit import AuditResult
+from telic.studies.evidence.hacking import review_candidate as enter_review
+from telic.studies.evidence.monitor import MonitorReport
+from telic.studies.evidence.monitor import monitor_run as watch
+from telic.studies.evidence.probes import (
+    ProbePlan,
+    ProbeSummary,
+    plan_probe,
+    read_parameters,
+    summarise_probe,
+)
+from telic.studies.evidence.reflection import ReflectionResult, reflect_run
 from telic.studies.launch.recovery import Recovered, reconcile
 from telic.studies.next import next_step
 from telic.studies.report.write import write_report as render

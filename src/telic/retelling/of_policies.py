@@ -15,7 +15,7 @@ from telic.storage.files import read_json, read_json_lines, read_record
 from telic.storage.layout import IterationFolder, MemberFolder, RunFolder, SessionFolder
 from telic.storage.scalars import read_rows
 from telic.studies.documents.contract import Amounts, Phase
-from telic.studies.evidence.measuring import thinned
+from telic.studies.evidence.measurement import thinned
 from telic.studies.evidence.series import to_series
 
 _HOUR_S = 3600.0

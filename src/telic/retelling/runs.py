@@ -14,7 +14,7 @@ from telic.studies.canonical import content_hash, file_hash
 from telic.studies.documents.base import RUNNER, Actor
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.documents.runs import Run, RunStatus, Times
-from telic.studies.evidence.measuring import Measurement
+from telic.studies.evidence.measurement import Measurement
 from telic.studies.evidence.store import add_evidence, read_evidence
 from telic.studies.names import moment, written
 from telic.studies.study import Study

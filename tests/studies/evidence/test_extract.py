@@ -10,7 +10,7 @@ import pytest
 from telic.errors import TelicError, UnknownName
 from telic.storage.tensorboard import TensorBoardWriter
 from telic.studies.evidence.binary_logs import read_offline_run
-from telic.studies.evidence.extract import read_rows, read_series, renamed
+from telic.studies.evidence.logs import read_rows, read_series, renamed
 from telic.studies.evidence.series import Series
 
 

@@ -11,7 +11,7 @@ from telic.studies.candidates import read_candidate
 from telic.studies.contract import amend
 from telic.studies.documents.files import update_yaml
 from telic.studies.errors import StudyError
-from telic.studies.evidence.reviewing import review_candidate
+from telic.studies.evidence.hacking import review_candidate
 from telic.studies.launch import isolation, processes, recovery
 from telic.studies.launch import launch as launching
 from telic.studies.launch.isolation import prepare_tree, tree_of

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
 
+from telic.storage.files import read_record
+from telic.studies.documents.base import Actor, Part
 from telic.studies.documents.candidate import CheckResult
-from telic.studies.documents.metrics import Guardrail
+from telic.studies.documents.files import write_once
+from telic.studies.documents.metrics import Guardrail, Scorecard, ScorecardItem
+from telic.studies.documents.runs import Evidence
+from telic.studies.errors import InvalidDocument
 from telic.studies.evidence import statistics
 from telic.studies.evidence.checks import run_checks
 from telic.studies.evidence.claims import (
@@ -17,10 +23,15 @@ from telic.studies.evidence.claims import (
     AuditVerdict,
     ClaimFacts,
     GuardrailResult,
+    gather_claim,
     oriented,
     run_value,
 )
 from telic.studies.evidence.series import spread
+from telic.studies.evidence.store import add_evidence
+
+if TYPE_CHECKING:
+    from telic.studies.study import Study
 
 FIRST_ALPHA, LATER_ALPHA = 0.05, 0.025
 """a claim that was looked at before is tested more strictly"""
@@ -28,6 +39,48 @@ LEAST_POI = 0.75
 _VOIDING = ("A01", "A02", "A03", "A04", "A05", "A06", "A07", "A08", "A11")
 _BASELINE = ("A01", "A02", "A05", "A06", "A07", "A08", "A09", "A12")
 _CHECKPOINT_UNITS = ("motion_clip", "eval_episode")
+
+
+class AuditResult(Part):
+    """An audit and the evidence that a decision cites."""
+
+    audit: Audit
+    evidence: Evidence
+
+
+def audit_result(study: Study, candidate: str, actor: Actor) -> AuditResult:
+    """Audit the claim of a candidate against the incumbent; a baseline has none.
+
+    The same facts give the same audit, which is then not written again.
+    """
+    facts = gather_claim(study, candidate)
+    path = study.folder.audit_file(facts.id)
+    if path.is_file():
+        audit = read_record(path, Audit)
+    else:
+        audit = audit_claim(facts)
+        write_once(path, audit.as_data())
+    stats = audit.stats
+    evidence = add_evidence(
+        study,
+        "audit",
+        {
+            "audit": audit.id,
+            "verdict": audit.verdict,
+            "incumbent": audit.incumbent,
+            "runs": {name: list(arm.runs) for name, arm in audit.arms.items()},
+            "delta": stats.delta,
+            "ci": stats.ci,
+            "poi": stats.poi,
+            "audit_hash": audit.compute_hash(),
+        },
+        actor,
+        candidate=candidate,
+        protocol_hash=audit.protocol_hash,
+        producer="telic.audit_result",
+        summary=f"{audit.verdict}: {audit.reasons[0]}" if audit.reasons else audit.verdict,
+    )
+    return AuditResult(audit=audit, evidence=evidence)
 
 
 def audit_claim(facts: ClaimFacts) -> Audit:
@@ -219,3 +272,86 @@ def _weak_p(stats: AuditStats) -> str:
         return said
     needed = statistics.pairs_needed(stats.alpha)
     return f"{said}: too few pairs; signs that all agree count from {needed} pairs on"
+
+
+Band = Literal["good", "ok", "poor"]
+_POINTS: dict[Band, float] = {"good": 1.0, "ok": 0.5, "poor": 0.0}
+
+
+class MeasuredNumber(Part):
+    """A number and its interval."""
+
+    value: float
+    ci: tuple[float, float] | None = None
+
+
+class ScoredItem(Part):
+    """A line of the scorecard."""
+
+    key: str
+    value: float | None
+    ci: tuple[float, float] | None
+    band: Band | None
+    weight: float
+
+
+class ScorecardResult(Part):
+    """The scorecard of a result."""
+
+    items: tuple[ScoredItem, ...]
+    total: float | None
+    """weighted share of points, 0 to 1, over what was measured; None when nothing was"""
+    caveats: tuple[str, ...] = ()
+
+
+def score(card: Scorecard, numbers: Mapping[str, MeasuredNumber]) -> ScorecardResult:
+    """Return a summary in bands, beside the verdict and never instead of it.
+
+    What is missing becomes a caveat, not a zero.
+    """
+    total_weight = sum(item.weight for item in card.items)
+    if abs(total_weight - card.weights_sum) > 1e-9:
+        raise InvalidDocument(
+            "E_SCORECARD",
+            f"The weights of the scorecard sum to {total_weight:g}, not {card.weights_sum:g}.",
+        )
+    items: list[ScoredItem] = []
+    caveats: list[str] = []
+    doubts: list[str] = []
+    points = weight = 0.0
+    for item in card.items:
+        number = numbers.get(item.key)
+        band = band_of(item, number.value) if number else None
+        value, ci = (number.value, number.ci) if number else (None, None)
+        items.append(ScoredItem(key=item.key, value=value, ci=ci, band=band, weight=item.weight))
+        if band is None:
+            caveats.append(f"{item.key} was not measured")
+            continue
+        weight += item.weight
+        points += item.weight * _POINTS[band]
+        if ci and {band_of(item, end) for end in ci} != {band}:
+            doubts.append(f"the interval of {item.key} reaches into another band")
+    return ScorecardResult(
+        items=tuple(items),
+        total=points / weight if weight else None,
+        caveats=tuple(caveats + doubts),
+    )
+
+
+def band_of(item: ScorecardItem, value: float) -> Band:
+    """Return the band of a value.
+
+    `bands` are two numbers, (ok from, good from). When the first is the larger one, smaller values
+    are better and both are upper limits.
+    """
+    if len(item.bands) != 2:
+        raise InvalidDocument(
+            "E_SCORECARD",
+            f"The bands of {item.key} are {item.bands}.",
+            hint="Write two numbers: where ok begins and where good begins.",
+        )
+    ok, good = (float(each) for each in item.bands)
+    sign = 1.0 if good >= ok else -1.0
+    if sign * value >= sign * good:
+        return "good"
+    return "ok" if sign * value >= sign * ok else "poor"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeVar
 
+from telic.studies.chain import LedgerEvent
 from telic.studies.documents.base import Part
 from telic.studies.evidence.series import Series, gain, mean, percentile, slope
 
@@ -108,6 +109,31 @@ def signatures(looks: Iterable[Look[Subject]], subject: Subject) -> list[Signatu
 def learning_signatures(run: Learning) -> list[Signature]:
     """Return every sign of trouble in the curves."""
     return signatures(_LOOKS, run)
+
+
+def open_alerts(events: Iterable[LedgerEvent], run: str) -> dict[str, str]:
+    """Return the trouble of a run that was entered and not cleared since: its severity by name."""
+    alerts: dict[str, str] = {}
+    for event in events:
+        if event.type == "monitor.alert" and event.subject == run:
+            for name in event.data.get("cleared", ()):
+                alerts.pop(name, None)
+            if event.data["severity"] != "info":
+                alerts[event.data["signature"]] = event.data["severity"]
+    return alerts
+
+
+def fatal_alerts(events: Iterable[LedgerEvent], runs: Iterable[str]) -> tuple[str, ...]:
+    """Return the fatal signatures of runs that no later look has cleared."""
+    wanted, open_signs = set(runs), dict[tuple[str, str], bool]()
+    for event in events:
+        run = str(event.data.get("run") or event.subject)
+        if event.type == "monitor.alert" and run in wanted:
+            for signature in event.data.get("cleared", ()):
+                open_signs.pop((run, signature), None)
+            if event.data.get("severity") == "fatal":
+                open_signs[run, str(event.data["signature"])] = True
+    return tuple(f"{signature} in {run}" for run, signature in open_signs)
 
 
 def nan_inf(run: Learning) -> Iterator[Sign]:

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from telic.core.pages.charts import COLOURS, Line, Node, Point, line_chart, tree
 from telic.core.pages.markup import Markup, tag
 from telic.studies.evidence.claims import Audit
-from telic.studies.evidence.measuring import Measurement
-from telic.studies.evidence.probe_summary import HOLDS, ParameterSummary
-from telic.studies.evidence.reflection import Reflection
-from telic.studies.evidence.terms import TermReflection
+from telic.studies.evidence.measurement import Measurement
+from telic.studies.evidence.probes import HOLDS, ParameterSummary
+from telic.studies.evidence.reflection import Reflection, TermReflection
 from telic.studies.report.charts import Effect, Strip, forest, shares, strips
 from telic.studies.report.story import Story, Told
 

@@ -13,12 +13,11 @@ from telic.studies.documents.candidate import Candidate
 from telic.studies.documents.contract import Contract
 from telic.studies.documents.metrics import MetricSpec
 from telic.studies.documents.runs import Decision
+from telic.studies.evidence.audit import MeasuredNumber, ScorecardResult, score
 from telic.studies.evidence.claims import Audit
-from telic.studies.evidence.measuring import Measurement
-from telic.studies.evidence.probe_summary import ProbeSummary
-from telic.studies.evidence.reading import audits_of
+from telic.studies.evidence.measurement import Measurement
+from telic.studies.evidence.probes import ProbeSummary
 from telic.studies.evidence.reflection import Reflection
-from telic.studies.evidence.scorecard import Measured, ScorecardResult, score
 from telic.studies.evidence.statistics import iqm, iqm_interval, seed_of
 from telic.studies.evidence.store import read_evidence
 from telic.studies.folder import StudyFolder
@@ -115,7 +114,7 @@ def gather(study: Study, action: NextAction | None = None) -> Story:
         state=state,
         contract=contract,
         spec=spec,
-        candidates=tuple(_told(folder, state, name) for name in state.candidates),
+        candidates=tuple(_told(study, name) for name in state.candidates),
         measurements=measurements,
         reflection=_newest(folder, state, "reflection", Reflection),
         probe=_newest(folder, state, "dr_probe", ProbeSummary),
@@ -141,15 +140,15 @@ def _readable(read: Callable[[], Read]) -> Read | None:
         return None
 
 
-def _told(folder: StudyFolder, state: StudyState, name: str) -> Told:
+def _told(study: Study, name: str) -> Told:
+    folder, state = study.folder, study.state
     record = read_candidate(folder, name) if folder.candidate_file(name).is_file() else None
     decisions = [
         read_record(folder.decision_file(each), Decision)
         for each, held in state.decisions.items()
         if held.candidate == name and folder.decision_file(each).is_file()
     ]
-    audits = audits_of(folder, state, name)
-    return Told(name, state.candidates[name], record, tuple(audits), tuple(decisions))
+    return Told(name, state.candidates[name], record, study.audits(name), tuple(decisions))
 
 
 def _measurements(folder: StudyFolder, state: StudyState) -> dict[str, Measurement]:
@@ -221,7 +220,7 @@ def _card(
         for key, value in each.guardrails.items():
             values.setdefault(key, []).append(value)
     found = {
-        key: Measured(value=iqm(each) or 0.0, ci=iqm_interval(each, seed_of(key)))
+        key: MeasuredNumber(value=iqm(each) or 0.0, ci=iqm_interval(each, seed_of(key)))
         for key, each in values.items()
     }
     return score(spec.scorecard, found)
