@@ -33,7 +33,7 @@ from telic.studies.evidence.probes import (
     summarise_probe,
 )
 from telic.studies.evidence.reflection import ReflectionResult, reflect_run
-from telic.studies.launch.recovery import Recovered, reconcile
+from telic.studies.launch.recovery import RecoveredRun, reconcile
 from telic.studies.next import next_step
 from telic.studies.report.write import write_report as render
 from telic.studies.rules.stops import ingest
@@ -42,7 +42,7 @@ from telic.studies.rules.stops import ingest
 class Settled(Record):
     """What became of the runs that were active."""
 
-    runs: tuple[Recovered, ...]
+    runs: tuple[RecoveredRun, ...]
 
 
 class Watched(Record):

@@ -22,8 +22,8 @@ from telic.mcp.workplace import (
     study_of,
 )
 from telic.studies.launch.launch import LaunchResult, launch
+from telic.studies.launch.recovery import stop_run as ask_to_stop
 from telic.studies.launch.request import LaunchRequest, check_words, next_request
-from telic.studies.launch.stopping import stop_run as ask_to_stop
 from telic.studies.study import Study as OpenStudy
 
 Phase = Annotated[str | None, Field(description="The one the candidate is in if left out.")]
