@@ -46,7 +46,7 @@ def read_heartbeat(folder: Path) -> dict[str, Any] | None:
     return _read(folder / HEARTBEAT_FILE)
 
 
-def read_stop_request(folder: Path) -> dict[str, Any] | None:
+def stop_request(folder: Path) -> dict[str, Any] | None:
     """Return who asked for the end of the run."""
     return _read(folder / STOP_FILE)
 

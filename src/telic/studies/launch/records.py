@@ -16,7 +16,7 @@ from telic.studies.documents.runs import Run, RunStatus, Times
 from telic.studies.launch.attempt import LaunchAttempt
 from telic.studies.launch.command import OVERRIDES_FILE
 from telic.studies.launch.environment import redact_environment
-from telic.studies.launch.processes import read_heartbeat, read_stop_request
+from telic.studies.launch.processes import read_heartbeat, stop_request
 from telic.studies.launch.request import ARTEFACTS
 from telic.studies.queue import MOST_ATTEMPTS
 from telic.studies.state import CandidateState, RunState
@@ -204,7 +204,7 @@ def _why_broken(tries: list[RunState]) -> str | None:
 
 def _ending(ended: dict[str, Any], folder: Path, outputs: Outputs) -> tuple[str, dict[str, Any]]:
     """Return what kind of end it was: an exit code alone never proves success."""
-    asked = read_stop_request(folder) or {}
+    asked = stop_request(folder) or {}
     if ended.get("ended_by") == "timeout":
         return "killed", {"by": "budget", "why": "its time was over"}
     if ended.get("ended_by") == "signal":
