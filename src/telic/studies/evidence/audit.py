@@ -60,27 +60,34 @@ def audit_result(study: Study, candidate: str, actor: Actor) -> AuditResult:
     else:
         audit = audit_claim(facts)
         write_once(path, audit.as_data())
+    said = f"{audit.verdict}: {audit.reasons[0]}" if audit.reasons else audit.verdict
+    evidence = enter_audit(study, audit, actor, "telic.audit_result", said)
+    return AuditResult(audit=audit, evidence=evidence)
+
+
+def enter_audit(study: Study, audit: Audit, actor: Actor, producer: str, said: str) -> Evidence:
+    """Add the evidence that cites an audit, which must be on disk."""
     stats = audit.stats
-    evidence = add_evidence(
+    facts = {
+        "audit": audit.id,
+        "verdict": audit.verdict,
+        "incumbent": audit.incumbent,
+        "runs": {name: list(arm.runs) for name, arm in audit.arms.items()},
+        "delta": stats.delta,
+        "ci": stats.ci,
+        "poi": stats.poi,
+        "audit_hash": audit.compute_hash(),
+    }
+    return add_evidence(
         study,
         "audit",
-        {
-            "audit": audit.id,
-            "verdict": audit.verdict,
-            "incumbent": audit.incumbent,
-            "runs": {name: list(arm.runs) for name, arm in audit.arms.items()},
-            "delta": stats.delta,
-            "ci": stats.ci,
-            "poi": stats.poi,
-            "audit_hash": audit.compute_hash(),
-        },
+        facts,
         actor,
-        candidate=candidate,
+        candidate=audit.candidate,
         protocol_hash=audit.protocol_hash,
-        producer="telic.audit_result",
-        summary=f"{audit.verdict}: {audit.reasons[0]}" if audit.reasons else audit.verdict,
+        producer=producer,
+        summary=said,
     )
-    return AuditResult(audit=audit, evidence=evidence)
 
 
 def audit_claim(facts: ClaimFacts) -> Audit:
@@ -160,26 +167,30 @@ def _stats(facts: ClaimFacts, seed: int) -> AuditStats:
         ours, theirs, seed, common_units=is_common, resample_pairs=by_clip
     )
     primary = facts.primary
+    least = statistics.smallest_effect(
+        statistics.iqm(theirs) or 0.0,
+        absolute=primary.min_effect_abs,
+        relative=primary.min_effect_rel,
+        noise_k=primary.noise_k,
+        sigma_0=facts.sigma_0,
+    )
+    corrected = significance.holm([found.p, *facts.other_p])[0]
+    context = {"delta_min": least, "holm_p": corrected, "sigma_0": facts.sigma_0}
+    context |= {"look": facts.look, "alpha": alpha}
+    return difference_stats(found).model_copy(update=context)
+
+
+def difference_stats(found: statistics.ArmDifference) -> AuditStats:
+    """Return what is said about two arms, as an audit records it."""
     return AuditStats(
         delta=found.delta,
         ci=found.ci,
-        delta_min=statistics.smallest_effect(
-            statistics.iqm(theirs) or 0.0,
-            absolute=primary.min_effect_abs,
-            relative=primary.min_effect_rel,
-            noise_k=primary.noise_k,
-            sigma_0=facts.sigma_0,
-        ),
         welch_p=found.p,
         is_paired=found.is_paired,
         is_counted=found.is_counted,
-        holm_p=significance.holm([found.p, *facts.other_p])[0],
         mwu_p=found.rank_p,
         poi=found.poi,
         sigma=found.sigma,
-        sigma_0=facts.sigma_0,
-        look=facts.look,
-        alpha=alpha,
     )
 
 
