@@ -177,7 +177,7 @@ def _agree(study: Study, work: ImportedStudy, actor: Actor) -> None:
     write_text(folder.contract_version(version), folder.contract.read_text())
     contract = folder.read_contract()
     written = contract.written_data()
-    facts = {
+    facts: dict[str, Any] = {
         "version": version,
         "hash": contract_hash(contract),
         "reason": f"the terms of the {work.source} {work.name}",

@@ -240,7 +240,7 @@ def _history(record: bytes) -> Row:
 
 
 def _item(message: bytes) -> Row:
-    key, nested, value = "", [], "null"
+    key, nested, value = "", list[str](), "null"
     for field in fields(message):
         content = field.content.decode(errors="replace")
         if field.number == 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
@@ -345,7 +345,7 @@ def _was_clean(study: Study, run: str) -> bool | None:
     """Tell whether gate G18 found the tree as agreed; without gates, whether git saw no change."""
     intents = (e for e in study.events if e.type == "launch.intent" and e.data.get("run") == run)
     intent = next(intents, None)
-    gates = intent.data.get("gates", {}) if intent else {}
+    gates: dict[str, Any] = intent.data.get("gates", {}) if intent else {}
     if "G18" in gates:
         return bool(gates["G18"])
     path = study.folder.run(run) / "git.json"

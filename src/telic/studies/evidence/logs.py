@@ -10,11 +10,12 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any, cast
 
 from telic.errors import TelicError, UnknownName
 from telic.storage.files import read_json
 from telic.studies.evidence.binary_logs import read_event_file, read_log, read_offline_run
-from telic.studies.evidence.series import Row, Series, flat, to_series
+from telic.studies.evidence.series import Row, Series, flat, is_object, to_series
 
 _NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf)"
 LINE_PATTERN = rf"(?P<key>[A-Za-z_][\w/.]*)\s*[:=|]\s*(?P<value>{_NUMBER})\b"
@@ -72,23 +73,23 @@ def _json_lines(path: Path, _: str | None) -> Iterator[Row]:
             row = json.loads(line)
         except ValueError:
             raise TelicError(f"{path}, line {number}, is not JSON.") from None
-        if isinstance(row, dict):
+        if is_object(row):
             yield flat(row)
 
 
 def _json(path: Path, _: str | None) -> Iterator[Row]:
     """Yield rows of a list of objects, or of one object; columns of equal length become rows."""
     data = read_json(path)
-    if isinstance(data, dict):
-        columns = {key: each for key, each in data.items() if isinstance(each, list)}
+    rows = cast("list[Any]", data) if isinstance(data, list) else []
+    if is_object(data):
+        columns = {key: cast("list[Any]", each) for key, each in data.items() if type(each) is list}
         if columns and len(columns) == len(data) and len({len(c) for c in columns.values()}) == 1:
-            data = [
-                dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
-            ]
+            whole = zip(*columns.values(), strict=True)
+            rows = [dict(zip(columns, row, strict=True)) for row in whole]
         else:
-            data = [data]
-    for row in data if isinstance(data, list) else []:
-        if isinstance(row, dict):
+            rows = [data]
+    for row in rows:
+        if is_object(row):
             yield flat(row)
 
 

@@ -279,8 +279,7 @@ def _flags(
 
 def _variance_share(name: str, last: Mapping[str, Series]) -> float | None:
     """Return cov(c_i, sum of c) / var(sum of c) over the steps that all terms have."""
-    common = set.intersection(*(set(each.steps) for each in last.values()))
-    steps = sorted(common)
+    steps = sorted(set[float].intersection(*(set(each.steps) for each in last.values())))
     columns = {key: dict(zip(each.steps, each.values, strict=True)) for key, each in last.items()}
     total = [math.fsum(each[step] for each in columns.values()) for step in steps]
     variance, shared = covariance(total, total), None

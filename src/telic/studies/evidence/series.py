@@ -7,7 +7,7 @@ import statistics
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeGuard
 
 _SLOPE_POINTS = 300
 """Theil-Sen looks at all pairs; a longer series is thinned to this many points first"""
@@ -180,12 +180,17 @@ TIME_NAMES = ("time", "wall_time", "timestamp", "time_elapsed", "elapsed_s", "el
 Aggregate = Literal["mean", "median", "iqm", "last", "auc"]
 
 
+def is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
+    """Whether plain data is an object with named values."""
+    return isinstance(value, Mapping)
+
+
 def flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, float | str]:
     """Return nested data as one row: numbers and texts; lists and missing values are left out."""
     out: dict[str, float | str] = {}
     for key, each in value.items():
         name = f"{prefix}{key}"
-        if isinstance(each, Mapping):
+        if is_object(each):
             out.update(flat(each, f"{name}/"))
         elif isinstance(each, str):
             out[name] = _number(each)
