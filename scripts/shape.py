@@ -41,7 +41,7 @@ LAYERS = {
     "session": 5,
     "search": 5,
     "studies": 5,
-    "retelling": 5.3,
+    "importers": 5.3,
     "bench": 5.5,
     "plugin": 5.6,
     "verbs": 6,

@@ -17,7 +17,7 @@ from telic.studies.documents.base import Actor
 from telic.studies.documents.candidate import Candidate
 from telic.studies.documents.metrics import MetricSpec, Protocol
 from telic.studies.evidence.curriculum import curriculum_problems
-from telic.studies.evidence.probe_summary import ProbeResult
+from telic.studies.evidence.probes import ProbeResult
 
 HASH = "a" * 64
 PAGES = {page.name: page.text for page in read_source().skills}

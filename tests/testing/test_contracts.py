@@ -12,7 +12,7 @@ from telic.envs import make
 from telic.judges.code import JudgeCode
 from telic.llm import Host, Models, Replay, ReplyRecorder, Scripted
 from telic.search.proposers import Ars, Climb, Cma, Random, Tabular
-from telic.studies.launch.choose import launcher_of
+from telic.studies.launch.launchers import launcher_of
 from telic.testing import (
     AuthorContract,
     EnvironmentContract,

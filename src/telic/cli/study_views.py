@@ -11,7 +11,7 @@ from telic.core.text import number
 
 if TYPE_CHECKING:
     from telic.cli.study_terminal import WrittenCandidate
-    from telic.retelling.tale import Written
+    from telic.importers.writer import ImportResult
     from telic.studies.decide import DecisionOutcome
     from telic.studies.documents.candidate import Candidate
     from telic.studies.next import NextAction
@@ -60,7 +60,7 @@ def show_imported(trees: ImportedTrees) -> None:
 
 
 @view
-def show_told(told: Written) -> None:
+def show_told(told: ImportResult) -> None:
     """Print the study that a session or a search became."""
     news = f"{told.events} new events" if told.events else "nothing new"
     console.print(f"{_DONE} {told.study} is the active study: {news}")

@@ -14,8 +14,7 @@ from telic.mcp.adding import Server, paragraph
 from telic.mcp.session_orders import picture
 from telic.mcp.workplace import Call, Workplace, study_of, workplace
 from telic.studies.candidates import read_candidate
-from telic.studies.evidence.logs import read_run_log
-from telic.studies.evidence.measuring import run_state
+from telic.studies.evidence.measurement import read_run_log, run_state
 from telic.studies.offline import offline
 from telic.studies.registry import read_registry
 from telic.verbs.study_state import get_report

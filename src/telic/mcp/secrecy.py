@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import BaseModel
 
 from telic.llm.keys import redact
-from telic.studies.launch.redaction import REDACTED, is_secret_name, redact_keys
+from telic.studies.launch.environment import REDACTED, is_secret_name, redact_keys
 
 _SHORTEST = 8  # a shorter value is a placeholder; removing it would tear ordinary words apart
 

@@ -16,7 +16,7 @@ from telic.studies.decide import standing_audits
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.documents.contract import Amounts, Phase
 from telic.studies.documents.runs import RunStatus
-from telic.studies.evidence.reading import is_unreviewed
+from telic.studies.evidence.hacking import is_unreviewed
 from telic.studies.launch.processes import (
     is_alive,
     is_given_up,
@@ -285,8 +285,7 @@ class Outlook:
     @cached_property
     def unreviewed(self) -> tuple[str, ...]:
         """Open candidates whose reward may be gamed, at which nobody but the author has looked."""
-        folder, state = self.study.folder, self.study.state
-        return tuple(n for n in self.open_candidates if is_unreviewed(folder, state, n))
+        return tuple(name for name in self.open_candidates if is_unreviewed(self.study, name))
 
     # ------------------------------------------------------------------ candidates and the queue
 

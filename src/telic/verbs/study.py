@@ -24,7 +24,7 @@ from telic.studies.chain import LedgerEvent
 from telic.studies.registry import StudyKind
 
 if TYPE_CHECKING:
-    from telic.retelling.tale import Written
+    from telic.importers.writer import ImportResult
     from telic.studies.documents.base import Actor
     from telic.studies.human import Consent
     from telic.studies.rlxp import RlxpImport
@@ -201,17 +201,17 @@ class FromRequest(RootRequest, RunsRequest):
 
 
 @study_verb(FromRequest)
-def from_source(request: FromRequest) -> Written:
+def from_source(request: FromRequest) -> ImportResult:
     """Tell a session or a search as a study; again, it adds only what is new.
 
     The source is read and never written to. The study is made under .telic of --root and becomes
     the active one: telic study report, state, candidate show and ledger verify work on it.
     """
-    from telic.retelling.sources import find_source
-    from telic.retelling.writing import retell
+    from telic.importers.sources import find_source
+    from telic.importers.writer import write_study
 
-    found = find_source(Path(request.runs_dir), request.source)
-    return retell(request.root, found.source.tell(found.path))
+    work = find_source(Path(request.runs_dir), request.source)
+    return write_study(request.root, work.read())
 
 
 # ---------------------------------------------------------------------------- pausing and ending

@@ -11,12 +11,11 @@ from telic.core.verb import argument, option
 from telic.core.words import integers
 from telic.errors import UsageError
 from telic.studies.documents.runs import Evidence
-from telic.studies.evidence.auditing import AuditResult
-from telic.studies.evidence.checking import SampleCheck
-from telic.studies.evidence.monitoring import MonitorReport
-from telic.studies.evidence.probe_summary import ProbeSummary
-from telic.studies.evidence.probes import ProbePlan
-from telic.studies.evidence.reflecting import ReflectionResult
+from telic.studies.evidence.audit import AuditResult
+from telic.studies.evidence.measurement import SampleCheck
+from telic.studies.evidence.monitor import MonitorReport
+from telic.studies.evidence.probes import ProbePlan, ProbeSummary
+from telic.studies.evidence.reflection import ReflectionResult
 from telic.verbs.study import StudyRequest, study_verb
 
 _RUN = "Run, e.g. r-20260801T090000Z-k3f9qa."
@@ -32,7 +31,7 @@ class SampleRequest(StudyRequest):
 @study_verb(SampleRequest, exit_code=lambda found: 4 if found.missing else 0)
 def metrics(request: SampleRequest) -> SampleCheck:
     """Check that the metric spec can read a sample log; exit code 4 when a key is missing."""
-    from telic.studies.evidence.checking import check_sample
+    from telic.studies.evidence.measurement import check_sample
 
     return check_sample(request.open().folder, request.sample)
 
@@ -70,7 +69,7 @@ class MonitorReports(Record):
 @study_verb(MonitorRequest)
 def monitor(request: MonitorRequest) -> MonitorReports:
     """Look at live runs: are they alive, are they learning. Stops nothing."""
-    from telic.studies.evidence.monitoring import monitor_run
+    from telic.studies.evidence.monitor import monitor_run
 
     study = request.open()
     runs = [request.run] if request.run else list(study.state.active_runs)
@@ -89,7 +88,7 @@ class RewardReflection(ReflectionResult):
 @study_verb(RunRequest)
 def reflect(request: RunRequest) -> RewardReflection:
     """Say what the terms of the reward did, how likely it is being gamed, and what to change."""
-    from telic.studies.evidence.reflecting import reflect_run
+    from telic.studies.evidence.reflection import reflect_run
 
     found = reflect_run(request.open(), request.run, request.who)
     return RewardReflection(reflection=found.reflection, evidence=found.evidence)
@@ -106,7 +105,7 @@ class ReviewRequest(StudyRequest):
 @study_verb(ReviewRequest)
 def review(request: ReviewRequest) -> Evidence:
     """Enter a review of a candidate by somebody else than its author."""
-    from telic.studies.evidence.reviewing import review_candidate
+    from telic.studies.evidence.hacking import review_candidate
 
     study = request.open()
     return review_candidate(
@@ -131,7 +130,7 @@ class ClaimAudit(AuditResult):
 @study_verb(AuditResultRequest)
 def audit_result(request: AuditResultRequest) -> ClaimAudit:
     """Test a candidate's claim against the incumbent: twelve checks, intervals, a verdict."""
-    from telic.studies.evidence import auditing
+    from telic.studies.evidence import audit as auditing
 
     found = auditing.audit_result(request.open(), request.candidate, request.who)
     return ClaimAudit(audit=found.audit, evidence=found.evidence)
@@ -172,7 +171,7 @@ class PlannedProbe(Record):
 def dr_plan(request: ProbeRequest) -> PlannedProbe:
     """Plan how far one parameter of the world at a time is moved; measures nothing."""
     from telic.studies.canonical import file_hash
-    from telic.studies.evidence.probing import plan_probe, read_parameters
+    from telic.studies.evidence.probes import plan_probe, read_parameters
 
     if not request.checkpoint.is_file():
         raise UsageError(f"There is no file {request.checkpoint}.")
@@ -210,7 +209,7 @@ class ProbeOutcome(Record):
 @study_verb(ProbeResultsRequest)
 def dr_summary(request: ProbeResultsRequest) -> ProbeOutcome:
     """Say how far each parameter can be moved before the policy fails."""
-    from telic.studies.evidence.probing import summarise_probe
+    from telic.studies.evidence.probes import summarise_probe
 
     study = request.open()
     summary, sheet = summarise_probe(

@@ -10,7 +10,7 @@ from telic.core.verb import Question, argument, option, verb
 from telic.studies.documents.contract import Amounts
 from telic.studies.documents.runs import Batch, Job, KilledBy
 from telic.studies.launch.launch import DryRun, LaunchResult
-from telic.studies.launch.recovery import Recovered
+from telic.studies.launch.recovery import RecoveredRun
 from telic.studies.launch.request import LaunchRequest, check_words, reservation_of
 from telic.studies.queue import QueueStep
 from telic.studies.rules.phases import PhaseStep
@@ -331,7 +331,7 @@ def launch_candidate(request: StartRequest) -> LaunchResult:
 class SettledRuns(Record):
     """What became of the runs that were active."""
 
-    runs: tuple[Recovered, ...]
+    runs: tuple[RecoveredRun, ...]
 
     def as_data(self) -> list[Any]:
         """Return the list alone."""
@@ -371,7 +371,7 @@ class StoppedRun(Record):
 @verb(StopRequest)
 def stop_run(request: StopRequest) -> StoppedRun:
     """Ask a run to end."""
-    from telic.studies.launch.stopping import stop_run as ask_to_stop
+    from telic.studies.launch.recovery import stop_run as ask_to_stop
 
     ask_to_stop(request.open(), request.run, request.by, request.because)
     return StoppedRun(run=request.run)

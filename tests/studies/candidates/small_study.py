@@ -11,8 +11,8 @@ from telic.studies.decide import decide
 from telic.studies.documents.base import RUNNER, Actor
 from telic.studies.documents.files import update_yaml, write_yaml
 from telic.studies.evidence import store
-from telic.studies.evidence.auditing import audit_result
-from telic.studies.evidence.measuring import Measurement
+from telic.studies.evidence.audit import audit_result
+from telic.studies.evidence.measurement import Measurement
 from telic.studies.folder import StudyFolder
 from telic.studies.lifecycle import transition
 from telic.studies.registry import registry_file

@@ -5,7 +5,7 @@ import pytest
 from typer.testing import CliRunner
 
 from telic.cli.main import app
-from telic.studies.evidence.auditing import audit_result
+from telic.studies.evidence.audit import audit_result
 from tests.studies.candidates.small_study import AGENT, PATCH, add_evidence, complete, measure
 
 BETTER = "c-0002-more-weight"

@@ -5,8 +5,8 @@ from telic.studies.candidates import new_candidate, read_candidate
 from telic.studies.decide import decide, revert
 from telic.studies.documents.candidate import Hypothesis
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
-from telic.studies.evidence.auditing import audit_result
-from telic.studies.evidence.reviewing import review_candidate
+from telic.studies.evidence.audit import audit_result
+from telic.studies.evidence.hacking import review_candidate
 from telic.studies.next import next_step
 from telic.studies.outlook import Outlook
 from telic.studies.rules.objections import check_incumbent, is_checked, read_condition

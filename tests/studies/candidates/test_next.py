@@ -9,7 +9,7 @@ from telic.studies.decide import decide
 from telic.studies.documents.base import RUNNER
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.documents.runs import Job
-from telic.studies.evidence.auditing import audit_result
+from telic.studies.evidence.audit import audit_result
 from telic.studies.human import Consent
 from telic.studies.lifecycle import transition
 from telic.studies.names import utc_now

@@ -3,8 +3,8 @@ import shutil
 import pytest
 
 from telic.studies.decide import decide
-from telic.studies.evidence.auditing import audit_result
-from telic.studies.evidence.measuring import analyze_run
+from telic.studies.evidence.audit import audit_result
+from telic.studies.evidence.measurement import analyze_run
 from telic.studies.folder import StudyFolder
 from tests.studies.candidates.small_study import AGENT, HUMAN
 from tests.studies.evidence.claimed_study import baseline, measured_study

@@ -4,10 +4,9 @@ import math
 
 import pytest
 
-from telic.studies.evidence.learning import Learning
+from telic.studies.evidence.monitor import Vitals, vital_signatures
 from telic.studies.evidence.series import Series
-from telic.studies.evidence.signatures import learning_signatures
-from telic.studies.evidence.vital_signs import Vitals, vital_signatures
+from telic.studies.evidence.signatures import Learning, learning_signatures
 
 
 def line(values, steps=1000):

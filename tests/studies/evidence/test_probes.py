@@ -7,10 +7,17 @@ from pydantic import ValidationError
 
 from telic.studies.documents.metrics import Scorecard, ScorecardItem
 from telic.studies.errors import InvalidDocument, StudyError
+from telic.studies.evidence.audit import MeasuredNumber, score
 from telic.studies.evidence.curriculum import Learnability, curriculum_problems
-from telic.studies.evidence.probe_summary import ProbeResult, range_problems, summarise
-from telic.studies.evidence.probes import ProbedParameter, ProbedPolicy, ProbePlan, grid
-from telic.studies.evidence.scorecard import Measured, score
+from telic.studies.evidence.probes import (
+    ProbedParameter,
+    ProbedPolicy,
+    ProbePlan,
+    ProbeResult,
+    grid,
+    range_problems,
+    summarise,
+)
 
 POLICY = ProbedPolicy(candidate="c-0001-base", checkpoint_sha="f" * 64)
 
@@ -171,7 +178,8 @@ CARD = Scorecard(
 
 def test_bands_and_total_by_hand():
     found = score(
-        CARD, {"success": Measured(value=0.9, ci=(0.7, 0.95)), "energy": Measured(value=7)}
+        CARD,
+        {"success": MeasuredNumber(value=0.9, ci=(0.7, 0.95)), "energy": MeasuredNumber(value=7)},
     )
     assert [each.band for each in found.items] == ["good", "ok"]
     assert found.total == pytest.approx(0.6 + 0.2)
@@ -179,7 +187,7 @@ def test_bands_and_total_by_hand():
 
 
 def test_what_was_not_measured_is_a_caveat_and_not_a_zero():
-    found = score(CARD, {"energy": Measured(value=12)})
+    found = score(CARD, {"energy": MeasuredNumber(value=12)})
     assert found.total == 0.0 and found.caveats == ("success was not measured",)
     assert score(CARD, {}).total is None
     with pytest.raises(InvalidDocument, match=r"sum to 0\.6"):

@@ -7,8 +7,7 @@ import pytest
 import scipy.stats
 
 from telic.studies.evidence import series as s
-from telic.studies.evidence.rows import aggregate, flat, to_series
-from telic.studies.evidence.series import Series
+from telic.studies.evidence.series import Series, aggregate, flat, to_series
 
 RNG = np.random.default_rng(3)
 

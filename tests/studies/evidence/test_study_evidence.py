@@ -9,12 +9,12 @@ import pytest
 from telic.storage.files import read_json, write_json
 from telic.studies.documents.files import update_yaml
 from telic.studies.errors import GateRefused, StudyError
-from telic.studies.evidence.auditing import audit_result
-from telic.studies.evidence.measuring import Measurement, analyze_run
-from telic.studies.evidence.monitoring import look_at_run, monitor_run, open_alerts
-from telic.studies.evidence.reading import fatal_alerts, is_unreviewed
-from telic.studies.evidence.reflecting import reflect_run
-from telic.studies.evidence.reviewing import review_candidate
+from telic.studies.evidence.audit import audit_result
+from telic.studies.evidence.hacking import is_unreviewed, review_candidate
+from telic.studies.evidence.measurement import Measurement, analyze_run
+from telic.studies.evidence.monitor import look_at_run, monitor_run
+from telic.studies.evidence.reflection import reflect_run
+from telic.studies.evidence.signatures import fatal_alerts, open_alerts
 from telic.studies.rules.stops import standing_stops
 from tests.studies.candidates.small_study import AGENT, HUMAN, end_run, start_run
 from tests.studies.evidence.claimed_study import BETTER, GAMED, leave_files, log_rows, promoted
@@ -77,7 +77,7 @@ def test_a_better_candidate_is_a_valid_improvement(study):
     assert found.stats.delta == pytest.approx(0.2, abs=0.03)
     head = study.ledger.head
     assert audit_result(study, name, AGENT).audit == found and study.ledger.head == head
-    assert study.audits(name) == [found]
+    assert study.audits(name) == (found,)
 
 
 def test_an_equal_candidate_is_not(study):
@@ -151,11 +151,11 @@ def test_a_high_risk_stops_reward_work_until_somebody_else_has_looked(study):
     name, runs = measured(study, "bonus", GAMED, is_gamed=True)
     for run in runs[:2]:
         reflect_run(study, run, AGENT)
-    assert is_unreviewed(study.folder, study.state, name)
+    assert is_unreviewed(study, name)
     assert [each.rule for each in standing_stops(study, study.state)] == ["hacking_high"]
     review_candidate(study, name, HUMAN, "it stands still", is_exploit=True)
     reflect_run(study, runs[2], AGENT)
-    assert not is_unreviewed(study.folder, study.state, name)
+    assert not is_unreviewed(study, name)
     assert standing_stops(study, study.state) == ()
 
 
@@ -184,7 +184,7 @@ def test_a_finished_run_is_well(study):
     _, runs = promoted(study, "more weight", BETTER)
     found = monitor_run(study, runs[0], AGENT)
     assert found.signatures == () and found.recommendation == "continue" and found.progress == 1.0
-    assert open_alerts(study, runs[0]) == {}
+    assert open_alerts(study.events, runs[0]) == {}
 
 
 def live_run(study, rows):
@@ -209,7 +209,7 @@ def test_trouble_is_entered_once_and_cleared_when_it_is_over(study):
     log = study.folder.run(run) / "artefacts" / "metrics.jsonl"
     log.write_text("".join(json.dumps(row) + "\n" for row in rows))
     monitor_run(study, run, AGENT)
-    assert fatal_alerts(study.events, [run]) == () and open_alerts(study, run) == {}
+    assert fatal_alerts(study.events, [run]) == () and open_alerts(study.events, run) == {}
 
 
 def test_a_silent_process_is_stalled_and_a_gone_one_is_dead(study):

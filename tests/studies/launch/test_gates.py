@@ -15,7 +15,7 @@ from telic.studies.errors import (
     GateRefused,
     InvalidDocument,
 )
-from telic.studies.evidence.reviewing import review_candidate
+from telic.studies.evidence.hacking import review_candidate
 from telic.studies.evidence.store import add_evidence
 from telic.studies.launch.attempt import LaunchAttempt
 from telic.studies.launch.isolation import prepare_tree

@@ -14,11 +14,9 @@ import pytest
 from telic.errors import MissingExtra
 from telic.studies.errors import EnvironmentBlocked, GateRefused, InvalidDocument
 from telic.studies.launch import processes
-from telic.studies.launch.choose import ON_THIS_MACHINE, launcher_of
-from telic.studies.launch.job_schema import manifest_problems
-from telic.studies.launch.kubernetes import job_manifest
+from telic.studies.launch.clusters import job_manifest, manifest_problems, sbatch_problems
+from telic.studies.launch.launchers import ON_THIS_MACHINE, launcher_of
 from telic.studies.launch.order import LaunchOrder, mint
-from telic.studies.launch.slurm import sbatch_problems
 
 KINDS = ["local", "tmux", "torchrun", "accelerate", "slurm", "ray", "kubernetes", "custom"]
 OPTIONS = {

@@ -11,17 +11,16 @@ from telic.studies.candidates import read_candidate
 from telic.studies.contract import amend
 from telic.studies.documents.files import update_yaml
 from telic.studies.errors import StudyError
-from telic.studies.evidence.reviewing import review_candidate
+from telic.studies.evidence.hacking import review_candidate
 from telic.studies.launch import isolation, processes, recovery
 from telic.studies.launch import launch as launching
 from telic.studies.launch.isolation import prepare_tree, tree_of
 from telic.studies.launch.launch import launch
-from telic.studies.launch.local import LocalLauncher
+from telic.studies.launch.launchers import LocalLauncher
 from telic.studies.launch.order import JobReport
-from telic.studies.launch.recovery import reconcile
+from telic.studies.launch.records import move_candidates, record_start
+from telic.studies.launch.recovery import reconcile, stop_run
 from telic.studies.launch.request import TOKEN, LaunchRequest
-from telic.studies.launch.settling import move_candidates, record_start
-from telic.studies.launch.stopping import stop_run
 from tests.studies.fresh import FreshStudy
 from tests.studies.launch.test_gates import draft, enter_run
 from tests.studies.launch.toy_study import (

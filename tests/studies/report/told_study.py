@@ -2,12 +2,18 @@
 
 from telic.storage.files import write_json
 from telic.studies.decide import decide
-from telic.studies.evidence.auditing import audit_result
-from telic.studies.evidence.measuring import analyze_run
-from telic.studies.evidence.monitoring import monitor_run
-from telic.studies.evidence.probe_summary import ProbeResult, summarise
-from telic.studies.evidence.probes import ProbedParameter, ProbedPolicy, ProbePlan, grid
-from telic.studies.evidence.reflecting import reflect_run
+from telic.studies.evidence.audit import audit_result
+from telic.studies.evidence.measurement import analyze_run
+from telic.studies.evidence.monitor import monitor_run
+from telic.studies.evidence.probes import (
+    ProbedParameter,
+    ProbedPolicy,
+    ProbePlan,
+    ProbeResult,
+    grid,
+    summarise,
+)
+from telic.studies.evidence.reflection import reflect_run
 from telic.studies.evidence.store import add_evidence
 from telic.studies.next import NextAction
 from tests.studies.candidates.small_study import AGENT, HUMAN

@@ -1,12 +1,18 @@
-"""Does the evidence support the claim: twelve checks, the numbers, and a verdict by rule."""
+"""Does the evidence support the claim: the numbers, twelve checks, and a verdict by rule."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
 
+from telic.storage.files import read_record
+from telic.studies.documents.base import Actor, Part
 from telic.studies.documents.candidate import CheckResult
-from telic.studies.documents.metrics import Guardrail
+from telic.studies.documents.files import write_once
+from telic.studies.documents.metrics import Guardrail, Scorecard, ScorecardItem
+from telic.studies.documents.runs import Evidence
+from telic.studies.errors import InvalidDocument
 from telic.studies.evidence import statistics
 from telic.studies.evidence.checks import run_checks
 from telic.studies.evidence.claims import (
@@ -17,18 +23,71 @@ from telic.studies.evidence.claims import (
     AuditVerdict,
     ClaimFacts,
     GuardrailResult,
+    gather_claim,
     oriented,
-    plain_interval,
     run_value,
 )
 from telic.studies.evidence.series import spread
+from telic.studies.evidence.store import add_evidence
 
-ALPHA = {1: 0.05}
-LATER_ALPHA = 0.025
+if TYPE_CHECKING:
+    from telic.studies.study import Study
+
+FIRST_ALPHA, LATER_ALPHA = 0.05, 0.025
+"""a claim that was looked at before is tested more strictly"""
 LEAST_POI = 0.75
 _VOIDING = ("A01", "A02", "A03", "A04", "A05", "A06", "A07", "A08", "A11")
 _BASELINE = ("A01", "A02", "A05", "A06", "A07", "A08", "A09", "A12")
 _CHECKPOINT_UNITS = ("motion_clip", "eval_episode")
+
+
+class AuditResult(Part):
+    """An audit and the evidence that a decision cites."""
+
+    audit: Audit
+    evidence: Evidence
+
+
+def audit_result(study: Study, candidate: str, actor: Actor) -> AuditResult:
+    """Audit the claim of a candidate against the incumbent; a baseline has none.
+
+    The same facts give the same audit, which is then not written again.
+    """
+    facts = gather_claim(study, candidate)
+    path = study.folder.audit_file(facts.id)
+    if path.is_file():
+        audit = read_record(path, Audit)
+    else:
+        audit = audit_claim(facts)
+        write_once(path, audit.as_data())
+    said = f"{audit.verdict}: {audit.reasons[0]}" if audit.reasons else audit.verdict
+    evidence = enter_audit(study, audit, actor, "telic.audit_result", said)
+    return AuditResult(audit=audit, evidence=evidence)
+
+
+def enter_audit(study: Study, audit: Audit, actor: Actor, producer: str, said: str) -> Evidence:
+    """Add the evidence that cites an audit, which must be on disk."""
+    stats = audit.stats
+    facts = {
+        "audit": audit.id,
+        "verdict": audit.verdict,
+        "incumbent": audit.incumbent,
+        "runs": {name: list(arm.runs) for name, arm in audit.arms.items()},
+        "delta": stats.delta,
+        "ci": stats.ci,
+        "poi": stats.poi,
+        "audit_hash": audit.compute_hash(),
+    }
+    return add_evidence(
+        study,
+        "audit",
+        facts,
+        actor,
+        candidate=audit.candidate,
+        protocol_hash=audit.protocol_hash,
+        producer=producer,
+        summary=said,
+    )
 
 
 def audit_claim(facts: ClaimFacts) -> Audit:
@@ -69,7 +128,7 @@ def _is_checkpoint_claim(facts: ClaimFacts) -> bool:
 def _scores(facts: ClaimFacts, arm: Arm) -> dict[str, list[float]]:
     """Return the arm's scores by stratum, larger is better, runs in the order of their seeds."""
     out: dict[str, list[float]] = {}
-    for run in sorted(arm.runs, key=lambda each: each.seed):
+    for run in sorted(arm.runs, key=lambda run: run.seed):
         for stratum, value in sorted(run.scores.items()):
             out.setdefault(stratum, []).append(oriented(value, facts.primary.direction))
     if _is_checkpoint_claim(facts):  # one training run: its clips are the units
@@ -78,56 +137,60 @@ def _scores(facts: ClaimFacts, arm: Arm) -> dict[str, list[float]]:
 
 
 def _summary(facts: ClaimFacts, arm: Arm, seed: int) -> ArmSummary:
-    runs = sorted(arm.runs, key=lambda each: each.seed)
+    runs = sorted(arm.runs, key=lambda run: run.seed)
     scores = _scores(facts, arm)
     sign = oriented(1.0, facts.primary.direction)
     middle = statistics.iqm(scores) if runs else None
-    interval = plain_interval(statistics.iqm_interval(scores, seed)) if runs else None
-    ends = sorted(sign * each for each in interval) if interval else None
+    interval = statistics.iqm_interval(scores, seed) if runs else None
+    ends = sorted(sign * end for end in interval) if interval else None
     return ArmSummary(
         n=len(runs),
-        seeds=tuple(each.seed for each in runs),
-        runs=tuple(each.run for each in runs),
-        scores=tuple(run_value(each) for each in runs),
+        seeds=tuple(run.seed for run in runs),
+        runs=tuple(run.run for run in runs),
+        scores=tuple(run_value(run) for run in runs),
         iqm=None if middle is None else sign * middle,
         ci=None if ends is None else (ends[0], ends[1]),
     )
 
 
 def _stats(facts: ClaimFacts, seed: int) -> AuditStats:
+    from telic.core import stats
+
+    alpha = FIRST_ALPHA if facts.look == 1 else LATER_ALPHA
     if facts.incumbent is None or not facts.incumbent.runs or not facts.candidate.runs:
-        return AuditStats(look=facts.look, alpha=ALPHA.get(facts.look, LATER_ALPHA))
+        return AuditStats(look=facts.look, alpha=alpha)
     ours, theirs = _scores(facts, facts.candidate), _scores(facts, facts.incumbent)
     seeds = [sorted(run.seed for run in arm.runs) for arm in (facts.candidate, facts.incumbent)]
     by_clip = _is_checkpoint_claim(facts) and len(ours[""]) == len(theirs[""])
+    is_common = by_clip or seeds[0] == seeds[1]
     found = statistics.difference(
-        ours,
-        theirs,
-        seed,
-        common_units=by_clip or seeds[0] == seeds[1],
-        resample_pairs=by_clip,
+        ours, theirs, seed, common_units=is_common, resample_pairs=by_clip
     )
     primary = facts.primary
+    least = statistics.smallest_effect(
+        statistics.iqm(theirs) or 0.0,
+        absolute=primary.min_effect_abs,
+        relative=primary.min_effect_rel,
+        noise_k=primary.noise_k,
+        sigma_0=facts.sigma_0,
+    )
+    corrected = stats.holm([found.p, *facts.other_p])[0]
+    context = {"delta_min": least, "holm_p": corrected, "sigma_0": facts.sigma_0}
+    context |= {"look": facts.look, "alpha": alpha}
+    return difference_stats(found).model_copy(update=context)
+
+
+def difference_stats(found: statistics.ArmDifference) -> AuditStats:
+    """Return what is said about two arms, as an audit records it."""
     return AuditStats(
         delta=found.delta,
-        ci=plain_interval(found.ci),
-        delta_min=statistics.smallest_effect(
-            statistics.iqm(theirs) or 0.0,
-            absolute=primary.min_effect_abs,
-            relative=primary.min_effect_rel,
-            noise_k=primary.noise_k,
-            sigma_0=facts.sigma_0,
-        ),
+        ci=found.ci,
         welch_p=found.p,
         is_paired=found.is_paired,
         is_counted=found.is_counted,
-        holm_p=statistics.holm([found.p, *facts.other_p])[0],
         mwu_p=found.rank_p,
         poi=found.poi,
         sigma=found.sigma,
-        sigma_0=facts.sigma_0,
-        look=facts.look,
-        alpha=ALPHA.get(facts.look, LATER_ALPHA),
     )
 
 
@@ -144,7 +207,7 @@ def _baseline_stats(facts: ClaimFacts, seed: int) -> AuditStats:
         return AuditStats(look=facts.look)
     return AuditStats(
         sigma_0=spread(values),
-        sigma_0_ci=plain_interval(statistics.spread_interval(values, seed)),
+        sigma_0_ci=statistics.spread_interval(values, seed),
         look=facts.look,
     )
 
@@ -166,10 +229,9 @@ def _guardrail(facts: ClaimFacts, rule: Guardrail, seed: int) -> GuardrailResult
         passed = interval is not None and interval.low >= limit
         if facts.is_baseline and rule.rule == "non_inferior":
             passed, interval = True, None  # there is nothing yet to be inferior to
-    ends = plain_interval(interval)
-    if ends is not None and rule.rule == "absolute" and rule.direction == "min":
-        ends = (-ends[1], -ends[0])
-    return GuardrailResult(key=rule.key, ci=ends, passed=passed, severity=rule.severity)
+    if interval and rule.rule == "absolute" and rule.direction == "min":
+        interval = statistics.Ends(-interval.high, -interval.low)
+    return GuardrailResult(key=rule.key, ci=interval, passed=passed, severity=rule.severity)
 
 
 def _verdict(
@@ -221,3 +283,86 @@ def _weak_p(stats: AuditStats) -> str:
         return said
     needed = statistics.pairs_needed(stats.alpha)
     return f"{said}: too few pairs; signs that all agree count from {needed} pairs on"
+
+
+Band = Literal["good", "ok", "poor"]
+_POINTS: dict[Band, float] = {"good": 1.0, "ok": 0.5, "poor": 0.0}
+
+
+class MeasuredNumber(Part):
+    """A number and its interval."""
+
+    value: float
+    ci: tuple[float, float] | None = None
+
+
+class ScoredItem(Part):
+    """A line of the scorecard."""
+
+    key: str
+    value: float | None
+    ci: tuple[float, float] | None
+    band: Band | None
+    weight: float
+
+
+class ScorecardResult(Part):
+    """The scorecard of a result."""
+
+    items: tuple[ScoredItem, ...]
+    total: float | None
+    """weighted share of points, 0 to 1, over what was measured; None when nothing was"""
+    caveats: tuple[str, ...] = ()
+
+
+def score(card: Scorecard, numbers: Mapping[str, MeasuredNumber]) -> ScorecardResult:
+    """Return a summary in bands, beside the verdict and never instead of it.
+
+    What is missing becomes a caveat, not a zero.
+    """
+    total_weight = sum(item.weight for item in card.items)
+    if abs(total_weight - card.weights_sum) > 1e-9:
+        raise InvalidDocument(
+            "E_SCORECARD",
+            f"The weights of the scorecard sum to {total_weight:g}, not {card.weights_sum:g}.",
+        )
+    items: list[ScoredItem] = []
+    caveats: list[str] = []
+    doubts: list[str] = []
+    points = weight = 0.0
+    for item in card.items:
+        number = numbers.get(item.key)
+        band = band_of(item, number.value) if number else None
+        value, ci = (number.value, number.ci) if number else (None, None)
+        items.append(ScoredItem(key=item.key, value=value, ci=ci, band=band, weight=item.weight))
+        if band is None:
+            caveats.append(f"{item.key} was not measured")
+            continue
+        weight += item.weight
+        points += item.weight * _POINTS[band]
+        if ci and {band_of(item, end) for end in ci} != {band}:
+            doubts.append(f"the interval of {item.key} reaches into another band")
+    return ScorecardResult(
+        items=tuple(items),
+        total=points / weight if weight else None,
+        caveats=tuple(caveats + doubts),
+    )
+
+
+def band_of(item: ScorecardItem, value: float) -> Band:
+    """Return the band of a value.
+
+    `bands` are two numbers, (ok from, good from). When the first is the larger one, smaller values
+    are better and both are upper limits.
+    """
+    if len(item.bands) != 2:
+        raise InvalidDocument(
+            "E_SCORECARD",
+            f"The bands of {item.key} are {item.bands}.",
+            hint="Write two numbers: where ok begins and where good begins.",
+        )
+    ok, good = (float(each) for each in item.bands)
+    sign = 1.0 if good >= ok else -1.0
+    if sign * value >= sign * good:
+        return "good"
+    return "ok" if sign * value >= sign * ok else "poor"

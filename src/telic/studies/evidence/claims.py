@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from telic.storage.files import read_json
+from telic.studies.canonical import content_hash
+from telic.studies.chain import LedgerEvent
 from telic.studies.documents.base import Document, Part
 from telic.studies.documents.candidate import CheckResult
+from telic.studies.documents.contract import Phase
 from telic.studies.documents.metrics import Guardrail, Primary
+from telic.studies.documents.runs import RunStatus
+from telic.studies.errors import StudyError
+from telic.studies.evidence.hacking import is_reviewed, newest_level
+from telic.studies.evidence.measurement import Measurement
+from telic.studies.evidence.signatures import fatal_alerts
+from telic.studies.names import utc_now
+
+if TYPE_CHECKING:
+    from telic.studies.study import Study
+
+_CLAIM_PHASES: tuple[Phase, ...] = ("promotion", "incumbent_validation")
 
 AuditVerdict = Literal[
     "valid_improvement",
@@ -173,6 +189,164 @@ def run_value(run: ArmRun) -> float:
     return sum(run.scores.values()) / len(run.scores)
 
 
-def plain_interval(found: Any) -> tuple[float, float] | None:
-    """Return an interval as records hold it."""
-    return None if found is None else (found.low, found.high)
+def gather_claim(study: Study, candidate: str) -> ClaimFacts:
+    """Return the facts of the claim that a candidate beats the incumbent (or is a baseline).
+
+    Raises StudyError E_NO_INCUMBENT when there is nothing to compare with, E_IS_INCUMBENT when that
+    would be itself.
+    """
+    if candidate not in study.state.candidates:
+        raise StudyError("E_NO_CANDIDATE", f"The ledger knows no candidate {candidate}.")
+    incumbent = study.incumbent.candidate if study.incumbent else None
+    is_baseline = study.state.candidates[candidate].kind == "baseline"
+    phases: tuple[Phase, ...] = ("incumbent_validation",) if is_baseline else ("promotion",)
+    if is_baseline and incumbent in (None, candidate):
+        return _facts(study, _arm(study, candidate, phases), None)
+    if incumbent is None:
+        raise StudyError(
+            "E_NO_INCUMBENT",
+            f"There is no incumbent to compare {candidate} with.",
+            hint="Run and accept a baseline under this protocol first.",
+        )
+    if incumbent == candidate:
+        raise StudyError(
+            "E_IS_INCUMBENT",
+            f"{candidate} is the incumbent: there is nobody to compare it with.",
+            hint="Its claim was audited before it was accepted; see telic study report.",
+        )
+    ours = _arm(study, candidate, phases)
+    return _facts(study, ours, _control(study, incumbent, ours))
+
+
+def _facts(study: Study, ours: Arm, theirs: Arm | None) -> ClaimFacts:
+    spec, seeds = study.metric_spec, study.contract.seeds
+    runs = [run for arm in (ours, theirs) if arm for run in arm.runs]
+    used = [run.run for run in runs]
+    sheets = [name for name, entry in study.state.evidence.items() if entry.run in used]
+    level = newest_level(study, used)
+    facts = ClaimFacts(
+        id="a-",
+        at="",
+        candidate=ours,
+        incumbent=theirs,
+        is_baseline=theirs is None,
+        primary=spec.primary,
+        guardrails=spec.guardrails,
+        replication_unit=spec.replication_unit,
+        ledger_intact=study.ledger.verify().ok,
+        evidence_intact=not study.altered(sheets),
+        protocol_hash=study.state.protocol_hash or "",
+        checkpoint_selection=study.protocol.checkpoint_selection,
+        pools={
+            "allowed": tuple(sorted(seeds.pool("promotion") | seeds.pool("validation"))),
+            "selection": tuple(sorted(seeds.pool("selection"))),
+        },
+        budget_unit="steps" if all(run.steps is not None for run in runs) else "wall",
+        open_fatal=fatal_alerts(study.events, used),
+        reflection_level=level,
+        is_reflection_reviewed=level == "high" and is_reviewed(study, ours.candidate),
+        sigma_0=study.state.noise_floor,
+        other_p=_other_p(study, ours.candidate, theirs.candidate if theirs else None),
+        look=1 + sum(_is_earlier_look(audit, ours) for audit in study.audits(ours.candidate)),
+    )
+    # Named by all it rests on: the same facts are the same audit, other facts another one.
+    name = f"a-{content_hash(facts.as_data())[:12]}"
+    return facts.model_copy(update={"id": name, "at": utc_now()})
+
+
+def _is_earlier_look(audit: Audit, ours: Arm) -> bool:
+    """Tell whether an audit judged this claim with fewer runs and left it open."""
+    now, then = {run.run for run in ours.runs}, set(audit.arms["x"].runs)
+    return audit.verdict in ("inconclusive", "provisional") and then < now
+
+
+def _other_p(study: Study, candidate: str, incumbent: str | None) -> tuple[float, ...]:
+    """Return the last p of every other candidate that was claimed against this incumbent."""
+    values: list[float] = []
+    for name in study.state.candidates:
+        same = [
+            audit
+            for audit in (study.audits(name) if name != candidate else ())
+            if audit.incumbent == incumbent and audit.protocol_hash == study.state.protocol_hash
+        ]
+        if same and same[-1].stats.welch_p is not None:
+            values.append(same[-1].stats.welch_p)
+    return tuple(sorted(values))
+
+
+def _control(study: Study, incumbent: str, ours: Arm) -> Arm:
+    """Return the incumbent's arm: its runs on our seeds where it has all of them, else all."""
+    arm = _arm(study, incumbent, _CLAIM_PHASES)
+    wanted = {run.seed for run in ours.runs}
+    common = {run.seed: run for run in arm.runs if run.seed in wanted}
+    if wanted and common.keys() == wanted:
+        return arm.model_copy(update={"runs": tuple(common.values()), "unfinished": ()})
+    return arm
+
+
+def _arm(study: Study, candidate: str, phases: Iterable[Phase]) -> Arm:
+    state = study.state.candidates[candidate]
+    runs: dict[int, ArmRun] = {}
+    open_seeds: dict[int, str] = {}
+    for phase in phases:
+        for name, run in study.state.runs_of(candidate, phase).items():
+            if study.run_revisions.get(name, state.revision) != state.revision:
+                continue
+            measured = _arm_run(study, name) if run.status == RunStatus.FINISHED else None
+            if measured is not None:
+                runs[run.seed] = measured
+            else:
+                open_seeds.setdefault(run.seed, f"{name} ({run.status})")
+    planned = {seed for phase in phases for seed in study.planned_seeds(candidate, phase)}
+    missing = [text for seed, text in open_seeds.items() if seed not in runs]
+    missing += [f"seed {seed}" for seed in sorted(planned - runs.keys() - open_seeds.keys())]
+    return Arm(
+        candidate=candidate,
+        content_hash=state.content_hash,
+        runs=tuple(runs[seed] for seed in sorted(runs)),
+        unfinished=tuple(missing),
+    )
+
+
+def _arm_run(study: Study, run: str) -> ArmRun | None:
+    """Return a finished run as an audit sees it; None while it is not measured."""
+    sheet = study.latest("metrics", run=run)
+    measurement = Measurement.model_validate(sheet.payload) if sheet else None
+    if measurement is None or not measurement.scores:
+        return None
+    return ArmRun(
+        run=run,
+        seed=measurement.seed,
+        scores=measurement.scores,
+        guardrails=measurement.guardrails,
+        protocol_hash=measurement.protocol_hash,
+        metric_spec_hash=measurement.metric_spec_hash,
+        code_hash=measurement.code_hash,
+        content_hash=_launched_hash(study.events, run),
+        is_clean=_was_clean(study, run),
+        steps=measurement.steps,
+        wall_s=measurement.wall_s,
+        hardware=measurement.hardware,
+    )
+
+
+def _launched_hash(events: Iterable[LedgerEvent], run: str) -> str | None:
+    """Return the content hash that the candidate had when the run was started."""
+    hashes: dict[str, str] = {}
+    for event in events:
+        if event.type == "launch.intent" and event.data.get("run") == run:
+            return event.data.get("content_hash") or hashes.get(str(event.data["candidate"]))
+        if event.type.startswith("candidate.") and event.data.get("content_hash"):
+            hashes[str(event.subject)] = event.data["content_hash"]
+    return None
+
+
+def _was_clean(study: Study, run: str) -> bool | None:
+    """Tell whether gate G18 found the tree as agreed; without gates, whether git saw no change."""
+    intents = (e for e in study.events if e.type == "launch.intent" and e.data.get("run") == run)
+    intent = next(intents, None)
+    gates: dict[str, Any] = intent.data.get("gates", {}) if intent else {}
+    if "G18" in gates:
+        return bool(gates["G18"])
+    path = study.folder.run(run) / "git.json"
+    return not read_json(path).get("changed", ["unknown"]) if path.is_file() else None

@@ -1,17 +1,24 @@
-"""How likely a reward is being gamed: five signals, one number.
+"""How likely a reward is being gamed, and the review that settles it.
 
-h = 1 - (1 - 0.65 A)(1 - 0.3 B)(1 - 0.5 C)(1 - 0.4 D)(1 - 0.3 E)
+Five signals make one number: h = 1 - (1 - 0.65 A)(1 - 0.3 B)(1 - 0.5 C)(1 - 0.4 D)(1 - 0.3 E)
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
 
-from telic.studies.documents.base import Part
+from telic.studies.candidates import read_candidate
+from telic.studies.documents.base import Actor, Part
 from telic.studies.documents.metrics import Guardrail
+from telic.studies.documents.runs import Evidence
+from telic.studies.errors import GateRefused, StudyError
 from telic.studies.evidence.series import Series, gain, mean
+from telic.studies.evidence.store import add_evidence
+
+if TYPE_CHECKING:
+    from telic.studies.study import Study
 
 _WINDOW = 0.2
 _WEIGHTS = {"A": 0.65, "B": 0.3, "C": 0.5, "D": 0.4, "E": 0.3}
@@ -118,8 +125,8 @@ def hacking_risk(
 
 def guardrail_change(given: GuardrailSeries) -> GuardrailChange:
     """Return how a guardrail went from the first fifth of training to the last."""
-    rule, found = given.rule, given.series.finite()
-    before, after = mean(found.first(_WINDOW).values), mean(found.last(_WINDOW).values)
+    rule = given.rule
+    before, after = given.series.finite().ends(_WINDOW)
     sign = 1.0 if rule.direction == "max" else -1.0
     is_degraded = False
     if before is not None and after is not None:
@@ -161,3 +168,110 @@ def _conflict(judges: JudgeConflict, reasons: list[str]) -> float:
 
 def _clip(value: float) -> float:
     return min(max(value, 0.0), 1.0)
+
+
+def degenerate_signs(series: Mapping[str, Series]) -> Degenerate:
+    """Return the measures of degenerate behaviour that the log has."""
+    length = series.get("episode_length")
+    before, after = length.finite().ends(_WINDOW) if length else (None, None)
+
+    def last(name: str) -> float | None:
+        return mean(series[name].finite().last(_WINDOW).values) if name in series else None
+
+    return Degenerate(
+        horizon_share=last("horizon_share"),
+        motion_ratio=last("motion_ratio"),
+        action_saturation=last("action_saturation"),
+        episode_length_ratio=after / before if before and after is not None else None,
+        violation_ratio=last("violation_ratio"),
+    )
+
+
+def judge_conflict(study: Study, candidate: str) -> JudgeConflict:
+    """Return what judges and reviewers made of the candidate, where evidence says so."""
+    judged = study.latest("judgment", candidate=candidate)
+    review = study.latest("review", candidate=candidate)
+    scores = judged.payload if judged else {}
+    return JudgeConflict(
+        code=scores.get("code"),
+        visual=scores.get("visual"),
+        is_flagged=bool(review and review.payload.get("exploit")),
+    )
+
+
+def review_candidate(
+    study: Study, candidate: str, actor: Actor, finding: str, *, is_exploit: bool
+) -> Evidence:
+    """Enter a review of a candidate as it is now; nobody reviews their own.
+
+    It settles a high hacking risk, and gate G22 asks for one before generated code is run.
+
+    Raises GateRefused E_OWN_REVIEW for the author, StudyError E_REASON without a finding.
+    """
+    author = study.candidate_state(candidate).author
+    if not finding.strip():
+        raise StudyError("E_REASON", "A review says what was found.", hint="Add --says TEXT.")
+    if actor.label == author:
+        raise GateRefused(
+            "E_OWN_REVIEW",
+            f"{actor.label} wrote {candidate} and cannot review it.",
+            hint="Ask a person or another agent.",
+        )
+    # The hash keeps a review from standing for a candidate that was changed since.
+    facts = {
+        "finding": finding,
+        "exploit": is_exploit,
+        "passed": not is_exploit,
+        "content_hash": read_candidate(study.folder, candidate).compute_hash(),
+    }
+    return add_evidence(
+        study,
+        "review",
+        facts,
+        actor,
+        candidate=candidate,
+        producer=actor.label,
+        summary="exploit" if is_exploit else "no exploit",
+    )
+
+
+def newest_level(study: Study, runs: Iterable[str]) -> str | None:
+    """Return the hacking level of the newest reflection on one of the runs; None without one."""
+    wanted, entries = set(runs), study.state.evidence
+    names = [name for name in study.evidence_names("reflection") if entries[name].run in wanted]
+    return _level(study, names[-1]) if names else None
+
+
+def hacking_levels(study: Study) -> tuple[str, ...]:
+    """Return the hacking levels of reflections that no review settled, the oldest first."""
+    about = {n: study.state.evidence[n].candidate for n in study.evidence_names("reflection")}
+    settled = {each for each in about.values() if each and is_reviewed(study, each)}
+    return tuple(_level(study, name) for name, each in about.items() if each not in settled)
+
+
+def is_reviewed(study: Study, candidate: str) -> bool:
+    """Tell whether somebody reviewed a candidate, as it is now, since its risk was called high.
+
+    One review settles it: further runs of what was reviewed only say the same again.
+    """
+    is_risky, now = False, study.state.candidates[candidate].content_hash
+    entries = study.state.evidence
+    names = study.evidence_names("reflection", candidate=candidate)
+    names += study.evidence_names("review", candidate=candidate)
+    for name in sorted(names, key=lambda name: entries[name].seq):
+        if entries[name].kind == "reflection":
+            is_risky = is_risky or _level(study, name) == "high"
+        elif is_risky and study.sheet(name).payload.get("content_hash") == now:
+            return True
+    return False
+
+
+def is_unreviewed(study: Study, candidate: str) -> bool:
+    """Tell whether a candidate's last reflection calls its risk high and nobody reviewed it."""
+    reflections = study.evidence_names("reflection", candidate=candidate)
+    is_risky = bool(reflections) and _level(study, reflections[-1]) == "high"
+    return is_risky and not is_reviewed(study, candidate)
+
+
+def _level(study: Study, reflection: str) -> str:
+    return study.sheet(reflection).payload["hacking"]["level"]

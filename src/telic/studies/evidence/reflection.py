@@ -3,23 +3,58 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from telic.studies.documents.base import Document, Part
-from telic.studies.documents.metrics import Component
+from telic.studies.documents.base import Actor, Document, Part
+from telic.studies.documents.metrics import Component, MetricSpec
+from telic.studies.documents.runs import Evidence
+from telic.studies.errors import StudyError
 from telic.studies.evidence import hacking
-from telic.studies.evidence.series import Series, mean
-from telic.studies.evidence.terms import (
-    FEWEST_EVALUATIONS,
-    WINDOW,
-    TermReflection,
-    reflect_term,
+from telic.studies.evidence.claims import oriented
+from telic.studies.evidence.measurement import read_run_log, run_state
+from telic.studies.evidence.series import (
+    Series,
+    covariance,
+    mean,
+    rank_correlation,
+    slope,
+    smooth,
+    spread,
+    turns,
 )
+from telic.studies.evidence.store import add_evidence
+
+if TYPE_CHECKING:
+    from telic.studies.study import Study
+
+WINDOW = 0.2
+"""the first and the last fifth of training are compared"""
+FEWEST_EVALUATIONS = 8
+EPSILON = 1e-8
+_SMOOTHING = 5
+_TERMS = "reward/"
 
 Action = Literal["raise", "lower", "remove", "reshape", "keep"]
+
+
+class TermReflection(Part):
+    """One term of the reward."""
+
+    name: str
+    share: float | None
+    var_share: float | None
+    mean_w0: float | None
+    mean_w1: float | None
+    trend: float | None
+    saturation: float | None
+    """bounded terms: share of the last window near the top; None for unbounded ones"""
+    alignment: float | None
+    """rank correlation with the metric at evaluations; None for fewer than 8"""
+    churn: float | None
+    flags: tuple[str, ...] = ()
 
 
 class Advice(Part):
@@ -45,6 +80,13 @@ class Reflection(Document):
     insufficient_data: bool
 
 
+class ReflectionResult(Part):
+    """A reflection and the evidence that a candidate cites."""
+
+    reflection: Reflection
+    evidence: Evidence
+
+
 class RewardLog(Part):
     """What a reflection is made from."""
 
@@ -62,50 +104,109 @@ class RewardLog(Part):
     judges: hacking.JudgeConflict = hacking.JudgeConflict()
 
 
+def reflect_run(study: Study, run: str, actor: Actor) -> ReflectionResult:
+    """Reflect on a run's reward; raises StudyError E_NO_TERMS when its log has no reward terms."""
+    candidate = run_state(study.state.runs, run).candidate
+    spec = study.metric_spec
+    series = read_run_log(study.folder, run).series
+    terms = reward_terms(series, spec)
+    if not terms:
+        raise StudyError(
+            "E_NO_TERMS",
+            f"The log of {run} has no reward terms.",
+            hint=f"Log each term as {_TERMS}NAME, or name them as components in metric_spec.yaml.",
+        )
+    metric, target = series.get(spec.primary.key), spec.primary.target
+    reflection = reflect(
+        RewardLog(
+            run=run,
+            terms=terms,
+            metric=metric and metric.turned(spec.primary.direction),
+            returns=series.get("return"),
+            components=spec.components,
+            target=None if target is None else oriented(target, spec.primary.direction),
+            guardrails=tuple(
+                hacking.GuardrailSeries(rule=rule, series=series[rule.key])
+                for rule in spec.guardrails
+                if rule.key in series
+            ),
+            degenerate=hacking.degenerate_signs(series),
+            judges=hacking.judge_conflict(study, candidate),
+        )
+    )
+    evidence = add_evidence(
+        study,
+        "reflection",
+        reflection.as_data(),
+        actor,
+        run=run,
+        candidate=candidate,
+        producer="telic.reflect",
+        summary=f"hacking risk {reflection.hacking.level}",
+    )
+    return ReflectionResult(reflection=reflection, evidence=evidence)
+
+
+def reward_terms(series: Mapping[str, Series], spec: MetricSpec) -> dict[str, Series]:
+    """Return the weighted contribution of every term.
+
+    Terms are the components of the metric spec, else every series named reward/…; one whose
+    weight is logged apart is multiplied by it.
+    """
+    terms = {each.key: series[each.key] for each in spec.components if each.key in series}
+    for component in spec.components:
+        weight = series.get(component.weight_key) if component.weight_key else None
+        if component.key in terms and weight is not None:
+            terms[component.key] = _weighted(terms[component.key], weight)
+    return terms or {name: each for name, each in series.items() if name.startswith(_TERMS)}
+
+
+def _weighted(term: Series, weight: Series) -> Series:
+    # Before its first entry a weight is taken to have been what it was then.
+    weights = [weight.at(step) for step in term.steps]
+    values = [
+        value * (weight.values[0] if factor is None else factor)
+        for value, factor in zip(term.values, weights, strict=True)
+    ]
+    return term._replace(values=tuple(values))
+
+
 def reflect(log: RewardLog) -> Reflection:
     """Return what the terms did, how likely the reward is being gamed, and what to do."""
     terms = {name: each.finite() for name, each in log.terms.items()}
     terms = {name: each for name, each in terms.items() if each.values}
-    ends = _ends(terms)
-    last = {
-        name: each.between(ends[0] + 0.8 * (ends[1] - ends[0]), ends[1])
-        for name, each in terms.items()
-    }
+    steps = [step for each in terms.values() for step in (each.steps[0], each.steps[-1])]
+    start, end = (min(steps), max(steps)) if steps else (0.0, 0.0)
+    width = WINDOW * (end - start)
+    last = {name: each.between(start + 0.8 * (end - start), end) for name, each in terms.items()}
     sizes = {name: mean([abs(v) for v in each.values]) or 0.0 for name, each in last.items()}
     total = math.fsum(sizes.values())
     shares = {name: size / total if total > 0 else None for name, size in sizes.items()}
     metric = log.metric.finite() if log.metric else None
-    below = _is_below(metric, log.target)
-    bounds = {each.key: each.bounds for each in log.components}
-    found = tuple(
-        reflect_term(name, terms, last, shares, bounds.get(name), metric, below) for name in terms
-    )
+    mix = _Mix(terms, last, shares, metric, _is_below(metric, log.target))
+    bounds = {component.key: component.bounds for component in log.components}
+    found = tuple(_reflect_term(name, mix, bounds.get(name)) for name in terms)
     known = [share for share in shares.values() if share]
+    # exp of the entropy of the shares: how many terms of equal size would mix as much
     n_eff = math.exp(-math.fsum(p * math.log(p) for p in known)) if known else None
     if n_eff is not None and n_eff < 1.5 and len(terms) >= 3:
-        found = tuple(_flagged(each, "collapsed_mix") for each in found)
+        found = tuple(t.model_copy(update={"flags": (*t.flags, "collapsed_mix")}) for t in found)
     changes = tuple(hacking.guardrail_change(each) for each in log.guardrails)
     risk = hacking.hacking_risk(
         log.returns, metric, max(known, default=None), changes, log.degenerate, log.judges
     )
     evaluations = len(metric.values) if metric else 0
-    width = WINDOW * (ends[1] - ends[0])
     return Reflection(
         run=log.run,
-        window={"w0": (ends[0], ends[0] + width), "w1": (ends[1] - width, ends[1])},
+        window={"w0": (start, start + width), "w1": (end - width, end)},
         terms=found,
         n_eff=n_eff,
-        primary=_primary(metric, evaluations, below),
+        primary=_primary(metric, mix.is_below),
         guardrails=changes,
         hacking=risk,
-        advice=tuple(_advice(each, len(terms)) for each in found),
+        advice=tuple(_advice(term, len(terms)) for term in found),
         insufficient_data=evaluations < FEWEST_EVALUATIONS or not terms,
     )
-
-
-def _ends(terms: Mapping[str, Series]) -> tuple[float, float]:
-    steps = [step for each in terms.values() for step in (each.steps[0], each.steps[-1])]
-    return (min(steps), max(steps)) if steps else (0.0, 0.0)
 
 
 def _is_below(metric: Series | None, target: float | None) -> bool:
@@ -114,19 +215,125 @@ def _is_below(metric: Series | None, target: float | None) -> bool:
     return (mean(metric.last(WINDOW).values) or metric.values[-1]) < target
 
 
-def _primary(metric: Series | None, evaluations: int, is_below: bool) -> dict[str, Any]:
+def _primary(metric: Series | None, is_below: bool) -> dict[str, Any]:
     if not metric or not metric.values:
         return {"evaluations": 0, "mean_w0": None, "mean_w1": None, "below_target": None}
+    before, after = metric.ends(WINDOW)
+    evaluations = len(metric.values)
     return {
         "evaluations": evaluations,
-        "mean_w0": mean(metric.first(WINDOW).values),
-        "mean_w1": mean(metric.last(WINDOW).values),
+        "mean_w0": before,
+        "mean_w1": after,
         "below_target": is_below,
     }
 
 
-def _flagged(term: TermReflection, flag: str) -> TermReflection:
-    return term.model_copy(update={"flags": (*term.flags, flag)})
+class _Mix(NamedTuple):
+    """All terms of a reward together."""
+
+    terms: Mapping[str, Series]
+    last: Mapping[str, Series]
+    """the last window of every term"""
+    shares: Mapping[str, float | None]
+    metric: Series | None
+    is_below: bool
+
+
+def _reflect_term(name: str, mix: _Mix, bounds: tuple[float, float] | None) -> TermReflection:
+    whole, window = mix.terms[name], mix.last[name]
+    found = TermReflection(
+        name=name,
+        share=mix.shares[name],
+        var_share=_variance_share(name, mix.last),
+        mean_w0=mean(whole.first(WINDOW).values),
+        mean_w1=mean(window.values),
+        trend=_trend(whole, window),
+        saturation=_near_top(window.values, bounds) if bounds else None,
+        alignment=_alignment(whole, mix.metric),
+        churn=_churn(whole.values),
+    )
+    is_flat = bounds is None and _has_levelled_off(whole, window)
+    flags = _flags(found, len(mix.terms), spread(window.values), mix.is_below, is_flat)
+    return found.model_copy(update={"flags": flags})
+
+
+def _flags(
+    term: TermReflection, count: int, deviation: float, is_below: bool, is_flat: bool
+) -> tuple[str, ...]:
+    share = term.share if term.share is not None else 0.0
+    tests = {
+        "dominant_critical": count >= 3 and share > 0.90,
+        "dominant": count >= 3 and 0.60 < share <= 0.90,
+        "variance_dominant": count > 1 and term.var_share is not None and term.var_share > 0.90,
+        "inactive": share < 0.01 and deviation < 1e-6,
+        "saturated": is_below and (is_flat or (term.saturation or 0.0) >= 0.80),
+        "rising": (term.trend or 0.0) > 0.05,
+        "falling": (term.trend or 0.0) < -0.05,
+        "misaligned": term.alignment is not None and term.alignment < -0.5,
+        "oscillating": (term.churn or 0.0) > 20,
+    }
+    if tests["inactive"]:
+        tests["saturated"] = False  # a term that does nothing has nothing to saturate
+    return tuple(name for name, holds in tests.items() if holds)
+
+
+def _variance_share(name: str, last: Mapping[str, Series]) -> float | None:
+    """Return cov(c_i, sum of c) / var(sum of c) over the steps that all terms have."""
+    steps = sorted(set[float].intersection(*(set(each.steps) for each in last.values())))
+    columns = {key: dict(zip(each.steps, each.values, strict=True)) for key, each in last.items()}
+    total = [math.fsum(each[step] for each in columns.values()) for step in steps]
+    variance, shared = covariance(total, total), None
+    if variance is not None and variance > 0:
+        shared = covariance([columns[name][step] for step in steps], total)
+    return None if shared is None or not variance else shared / variance
+
+
+def _trend(whole: Series, window: Series) -> float | None:
+    found = slope(window.steps, window.values)
+    if found is None:
+        return None
+    length = window.steps[-1] - window.steps[0]
+    return found * length / (max(map(abs, whole.values)) + EPSILON)
+
+
+def _near_top(values: Sequence[float], bounds: tuple[float, float]) -> float | None:
+    """Return the share of values in the top 5 % of the range.
+
+    Bounds given for a cost, as if it were positive, are mirrored when the contribution is not.
+    """
+    low, high = bounds
+    if low >= 0 and values and max(values) <= 0:
+        low, high = -high, -low
+    edge = low + 0.95 * (high - low)
+    return sum(value >= edge for value in values) / len(values) if values else None
+
+
+def _has_levelled_off(whole: Series, window: Series) -> bool:
+    """Tell whether the last 30 % gained under 1 % of the range, with hardly any variation left."""
+    tail = whole.last(0.3)
+    third = max(1, len(tail.values) // 3)
+    before, after = mean(tail.values[:third]), mean(tail.values[-third:])
+    middle, height = mean(window.values), max(whole.values) - min(whole.values)
+    if before is None or after is None or not middle or height <= 0:
+        return False
+    return abs(after - before) < 0.01 * height and spread(window.values) / abs(middle) < 0.05
+
+
+def _alignment(term: Series, metric: Series | None) -> float | None:
+    pairs = [
+        (value, goal)
+        for step, goal in (zip(metric.steps, metric.values, strict=True) if metric else ())
+        if (value := term.at(step)) is not None
+    ]
+    if len(pairs) < FEWEST_EVALUATIONS:
+        return None
+    return rank_correlation([each for each, _ in pairs], [goal for _, goal in pairs])
+
+
+def _churn(values: Sequence[float]) -> float | None:
+    if len(values) < FEWEST_EVALUATIONS:
+        return None
+    return 100 * turns(smooth(values, _SMOOTHING)) / len(values)
 
 
 _ADVICE: tuple[tuple[str, Action, str], ...] = (

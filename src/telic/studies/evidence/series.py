@@ -1,13 +1,13 @@
-"""Series of numbers over training: windows, slopes, ranks. Plain Python, no arrays needed."""
+"""Logged numbers: rows of whatever kind, the series they make, and plain statistics of series."""
 
 from __future__ import annotations
 
 import math
 import statistics
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple, TypeGuard
 
 _SLOPE_POINTS = 300
 """Theil-Sen looks at all pairs; a longer series is thinned to this many points first"""
@@ -25,19 +25,16 @@ class Series(NamedTuple):
 
     def finite(self) -> Series:
         """Return the points whose value is a number."""
-        kept = [i for i, value in enumerate(self.values) if math.isfinite(value)]
-        times = tuple(self.times[i] for i in kept) if self.times else ()
-        return Series(
-            tuple(self.steps[i] for i in kept), tuple(self.values[i] for i in kept), times
-        )
+        return self._at([i for i, value in enumerate(self.values) if math.isfinite(value)])
 
     def between(self, low: float, high: float) -> Series:
         """Return the points whose step is in the range, ends included."""
-        kept = [i for i, step in enumerate(self.steps) if low <= step <= high]
-        times = tuple(self.times[i] for i in kept) if self.times else ()
-        return Series(
-            tuple(self.steps[i] for i in kept), tuple(self.values[i] for i in kept), times
-        )
+        return self._at([i for i, step in enumerate(self.steps) if low <= step <= high])
+
+    def _at(self, places: Sequence[int]) -> Series:
+        times = tuple(self.times[i] for i in places) if self.times else ()
+        steps, values = (tuple(column[i] for i in places) for column in (self.steps, self.values))
+        return Series(steps, values, times)
 
     def at(self, step: float) -> float | None:
         """Return the value in force at a step: the last one logged by then."""
@@ -51,6 +48,16 @@ class Series(NamedTuple):
     def last(self, share: float) -> Series:
         """Return the points in the last share of the steps."""
         return self.between(self._step(1 - share), self.steps[-1]) if self.steps else self
+
+    def ends(self, share: float) -> tuple[float | None, float | None]:
+        """Return the means of the first and of the last share of the steps."""
+        return mean(self.first(share).values), mean(self.last(share).values)
+
+    def turned(self, direction: str) -> Series:
+        """Return the series turned so that larger is better."""
+        if direction == "max":
+            return self
+        return self._replace(values=tuple(-value for value in self.values))
 
     def _step(self, share: float) -> float:
         return self.steps[0] + share * (self.steps[-1] - self.steps[0])
@@ -158,3 +165,110 @@ def turns(values: Sequence[float]) -> int:
     """Return how often the series changes direction; flat pieces do not count."""
     moves = [b - a for a, b in pairwise(values) if b != a]
     return sum((a > 0) != (b > 0) for a, b in pairwise(moves))
+
+
+Row = Mapping[str, float | str]
+"""numbers and words of one point in time; nested names are joined by a slash"""
+
+STEP_NAMES = (
+    *("step", "global_step", "env_step", "env_steps", "total_timesteps", "timesteps"),
+    *("total_steps", "steps", "num_steps", "iteration", "iterations", "iter", "update"),
+    *("epoch", "episode"),
+)
+TIME_NAMES = ("time", "wall_time", "timestamp", "time_elapsed", "elapsed_s", "elapsed")
+
+Aggregate = Literal["mean", "median", "iqm", "last", "auc"]
+
+
+def is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
+    """Whether plain data is an object with named values."""
+    return isinstance(value, Mapping)
+
+
+def flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, float | str]:
+    """Return nested data as one row: numbers and texts; lists and missing values are left out."""
+    out: dict[str, float | str] = {}
+    for key, each in value.items():
+        name = f"{prefix}{key}"
+        if is_object(each):
+            out.update(flat(each, f"{name}/"))
+        elif isinstance(each, str):
+            out[name] = _number(each)
+        elif isinstance(each, bool | int | float):
+            out[name] = float(each)
+    return out
+
+
+def _number(text: str) -> float | str:
+    """Return a text as the number it writes, NaN and infinity included, else the text itself."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def to_series(rows: Iterable[Row]) -> dict[str, Series]:
+    """Return one series per name, in the order of the steps; a repeated step keeps the last value.
+
+    The step is the first of `STEP_NAMES` that a row has, also at the end of a longer name
+    ("time/total_timesteps"); rows without one are counted.
+    """
+    points: dict[str, dict[float, tuple[float, float | None]]] = {}
+    for place, row in enumerate(rows):
+        step_name, time_name = _find(row, STEP_NAMES), _find(row, TIME_NAMES)
+        step = row[step_name] if step_name else float(place)
+        when = row[time_name] if time_name else None
+        if not isinstance(step, float) or not math.isfinite(step):
+            continue
+        for name, value in row.items():
+            if isinstance(value, float) and name not in (step_name, time_name):
+                found = when if isinstance(when, float) else None
+                points.setdefault(name, {})[step] = (value, found)
+    return {name: _ordered(each) for name, each in points.items()}
+
+
+def _ordered(points: Mapping[float, tuple[float, float | None]]) -> Series:
+    steps = tuple(sorted(points))
+    return Series(
+        steps, tuple(points[step][0] for step in steps), tuple(points[step][1] for step in steps)
+    )
+
+
+def _find(row: Row, names: Iterable[str]) -> str | None:
+    last = {key.rsplit("/", 1)[-1]: key for key in reversed(list(row))}
+    for name in names:
+        if name in row:
+            return name
+        if name in last:
+            return last[name]
+    return None
+
+
+def aggregate(series: Series, how: Aggregate) -> float | None:
+    """Return one number for a series; None when it has no finite value.
+
+    "auc" is the area under the values over steps, divided by the range of steps: a mean that
+    does not depend on how densely was logged.
+    """
+    steps, values, _ = series.finite()
+    if not values:
+        return None
+    match how:
+        case "mean":
+            return math.fsum(values) / len(values)
+        case "median":
+            return statistics.median(values)
+        case "last":
+            return values[-1]
+        case "iqm":
+            ordered = sorted(values)
+            cut = len(ordered) // 4
+            middle = ordered[cut : len(ordered) - cut]
+            return math.fsum(middle) / len(middle)
+        case "auc":
+            points = list(zip(steps, values, strict=True))
+            width = steps[-1] - steps[0]
+            if width <= 0:
+                return values[-1]
+            area = math.fsum((b[0] - a[0]) * (a[1] + b[1]) / 2 for a, b in pairwise(points))
+            return area / width

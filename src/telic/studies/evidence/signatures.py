@@ -5,10 +5,78 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeVar
 
-from telic.studies.evidence.learning import Learning, Signature
+from telic.studies.chain import LedgerEvent
+from telic.studies.documents.base import Part
 from telic.studies.evidence.series import Series, gain, mean, percentile, slope
+
+FEWEST_POINTS = 10
+
+Severity = Literal["info", "warn", "fatal"]
+
+
+class Signature(Part):
+    """A sign of trouble that was found."""
+
+    id: str
+    severity: Severity
+    value: float | None = None
+    threshold: float | None = None
+    since_step: float | None = None
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """What is known about a run's learning; names of series are the canonical ones."""
+
+    series: Mapping[str, Series]
+    planned_steps: float | None = None
+    """None: signs that depend on progress stay silent"""
+    primary: str = "success"
+    direction: Literal["max", "min"] = "max"
+    target: float | None = None
+    discrete_actions: int | None = None
+    """number of actions; None for continuous ones"""
+    target_kl: float = 0.02
+    gamma: float = 0.99
+    learning_rate_floor: float | None = None
+    keys: Mapping[str, str] = field(default_factory=dict[str, str])
+    """canonical name to logged name, where they differ"""
+
+    def get(self, name: str) -> Series | None:
+        """Return the finite points of a series with enough of them."""
+        found = self.series.get(self.keys.get(name, name))
+        kept = found.finite() if found else None
+        return kept if kept and len(kept.values) >= FEWEST_POINTS else None
+
+    def metric(self) -> Series | None:
+        """Return the primary metric, turned so that larger is better."""
+        found = self.get(self.primary)
+        return found and found.turned(self.direction)
+
+    def below_target(self) -> bool:
+        """Tell whether the metric is short of its target; without a target it always is."""
+        found = self.metric()
+        if self.target is None or found is None:
+            return True
+        goal = self.target if self.direction == "max" else -self.target
+        return (mean(found.last(0.2).values) or found.values[-1]) < goal
+
+    def early(self, series: Series, share: float) -> Series | None:
+        """Return the points before a share of the planned steps."""
+        if self.planned_steps is None:
+            return None
+        found = series.between(-math.inf, share * self.planned_steps)
+        return found if len(found.values) >= FEWEST_POINTS else None
+
+    def is_past(self, series: Series, share: float) -> bool:
+        """Tell whether training has passed a share of the planned steps."""
+        return self.planned_steps is not None and series.steps[-1] > share * self.planned_steps
+
 
 _EXPLODES = 100
 _MAY_NOT_BE_NAN = re.compile(r"loss|return|reward|grad", re.IGNORECASE)
@@ -17,106 +85,123 @@ _NO_GAIN = 0.2
 """pooled standard deviations within which a metric counts as flat"""
 
 
+class Sign(NamedTuple):
+    """What a look sees; the look's own name is the signature."""
+
+    severity: Severity
+    evidence: str
+    value: float | None = None
+    threshold: float | None = None
+    since_step: float | None = None
+
+
+Subject = TypeVar("Subject")
+Look = Callable[[Subject], Iterator[Sign]]
+
+
+def signatures(looks: Iterable[Look[Subject]], subject: Subject) -> list[Signature]:
+    """Return every sign of trouble that some looks see."""
+    return [
+        Signature(id=look.__name__, **sign._asdict()) for look in looks for sign in look(subject)
+    ]
+
+
 def learning_signatures(run: Learning) -> list[Signature]:
     """Return every sign of trouble in the curves."""
-    return [found for look in _LOOKS for found in look(run)]
+    return signatures(_LOOKS, run)
 
 
-def nan_inf(run: Learning) -> Iterator[Signature]:
+def open_alerts(events: Iterable[LedgerEvent], run: str) -> dict[str, str]:
+    """Return the trouble of a run that was entered and not cleared since: its severity by name."""
+    alerts: dict[str, str] = {}
+    for event in events:
+        if event.type == "monitor.alert" and event.subject == run:
+            for name in event.data.get("cleared", ()):
+                alerts.pop(name, None)
+            if event.data["severity"] != "info":
+                alerts[event.data["signature"]] = event.data["severity"]
+    return alerts
+
+
+def fatal_alerts(events: Iterable[LedgerEvent], runs: Iterable[str]) -> tuple[str, ...]:
+    """Return the fatal signatures of runs that no later look has cleared."""
+    wanted, open_signs = set(runs), dict[tuple[str, str], bool]()
+    for event in events:
+        run = str(event.data.get("run") or event.subject)
+        if event.type == "monitor.alert" and run in wanted:
+            for signature in event.data.get("cleared", ()):
+                open_signs.pop((run, signature), None)
+            if event.data.get("severity") == "fatal":
+                open_signs[run, str(event.data["signature"])] = True
+    return tuple(f"{signature} in {run}" for run, signature in open_signs)
+
+
+def nan_inf(run: Learning) -> Iterator[Sign]:
     """A loss, a return or a gradient norm is not a number."""
     names = {run.keys.get(run.primary, run.primary), *filter(_MAY_NOT_BE_NAN.search, run.series)}
     for name in sorted(names & run.series.keys()):
-        _, values, _ = found = run.series[name]
+        steps, values, _ = run.series[name]
         bad = next((i for i, value in enumerate(values) if not math.isfinite(value)), None)
         if bad is not None:
-            yield Signature(
-                id="nan_inf",
-                severity="fatal",
-                since_step=found.steps[bad],
-                evidence=f"{name} is {values[bad]} at step {found.steps[bad]:g}",
-            )
+            said = f"{name} is {values[bad]} at step {steps[bad]:g}"
+            yield Sign("fatal", said, since_step=steps[bad])
 
 
-def entropy_collapse(run: Learning) -> Iterator[Signature]:
+def entropy_collapse(run: Learning) -> Iterator[Sign]:
     """The policy stops exploring early.
 
     Continuous actions are judged by the log of the standard deviation: a differential entropy may
     cross zero, so ratios of it say nothing.
     """
-    if run.discrete_actions and run.discrete_actions > 1:
-        entropy = run.get("entropy")
-        early = run.early(entropy, 0.3) if entropy else None
-        share = early.values[-1] / math.log(run.discrete_actions) if early else None
-        if early and share is not None and share < 0.05:
-            yield Signature(
-                id="entropy_collapse",
-                severity="fatal" if _is_return_flat(run) else "warn",
-                value=share,
-                threshold=0.05,
-                since_step=early.steps[-1],
-                evidence="share of the largest possible entropy, before 30 % of training",
-            )
+    is_discrete = bool(run.discrete_actions and run.discrete_actions > 1)
+    found = run.get("entropy" if is_discrete else "log_std")
+    early = run.early(found, 0.3) if found else None
+    if early is None:
         return
-    spread = run.get("log_std")
-    early = run.early(spread, 0.3) if spread else None
-    if early and early.values[0] - early.values[-1] > 3.0:
-        yield Signature(
-            id="entropy_collapse",
-            severity="warn",
-            value=early.values[0] - early.values[-1],
-            threshold=3.0,
-            since_step=early.steps[-1],
-            evidence="nats per dimension that the mean log-std fell before 30 % of training",
-        )
+    since = early.steps[-1]
+    if is_discrete:
+        share = early.values[-1] / math.log(run.discrete_actions or 2)
+        if share < 0.05:
+            said = "share of the largest possible entropy, before 30 % of training"
+            severity = "fatal" if _is_return_flat(run) else "warn"
+            yield Sign(severity, said, share, 0.05, since)
+        return
+    fall = early.values[0] - early.values[-1]
+    if fall > 3.0:
+        said = "nats per dimension that the mean log-std fell before 30 % of training"
+        yield Sign("warn", said, fall, 3.0, since)
 
 
-def exploration_blowup(run: Learning) -> Iterator[Signature]:
+def exploration_blowup(run: Learning) -> Iterator[Sign]:
     """The noise of the policy grows instead of shrinking."""
     spread = run.get("log_std")
-    if spread and spread.values[-1] - spread.values[0] > 1.5:
-        yield Signature(
-            id="exploration_blowup",
-            severity="warn",
-            value=spread.values[-1] - spread.values[0],
-            threshold=1.5,
-            since_step=spread.steps[-1],
-            evidence="nats per dimension that the mean log-std rose",
-        )
+    if spread and (rise := spread.values[-1] - spread.values[0]) > 1.5:
+        said = "nats per dimension that the mean log-std rose"
+        yield Sign("warn", said, rise, 1.5, spread.steps[-1])
 
 
-def kl_blowup(run: Learning) -> Iterator[Signature]:
+def kl_blowup(run: Learning) -> Iterator[Sign]:
     """Updates move the policy too far."""
     found = run.get("kl")
     if not found:
         return
     last, limit = found.values[-10:], 5 * run.target_kl
-    above = sum(value > limit for value in last)
-    if above >= 3 or max(last) > 1.0:
-        yield Signature(
-            id="kl_blowup",
-            severity="fatal" if max(last) > 1.0 else "warn",
-            value=max(last),
-            threshold=limit,
-            since_step=found.steps[-len(last)],
-            evidence=f"{above} of the last 10 updates above 5 times the target of {run.target_kl}",
-        )
+    above, largest = sum(value > limit for value in last), max(last)
+    if above >= 3 or largest > 1.0:
+        said = f"{above} of the last 10 updates above 5 times the target of {run.target_kl}"
+        severity = "fatal" if largest > 1.0 else "warn"
+        yield Sign(severity, said, largest, limit, found.steps[-len(last)])
 
 
-def clip_saturation(run: Learning) -> Iterator[Signature]:
+def clip_saturation(run: Learning) -> Iterator[Sign]:
     """More than half of the samples are clipped, ten updates long."""
     found = run.get("clip_fraction")
     if found and min(found.values[-10:]) > 0.5:
-        yield Signature(
-            id="clip_saturation",
-            severity="warn",
-            value=mean(found.values[-10:]),
-            threshold=0.5,
-            since_step=found.steps[-10],
-            evidence="clip fraction of the last 10 updates",
-        )
+        said = "clip fraction of the last 10 updates"
+        yield Sign("warn", said, mean(found.values[-10:]), 0.5, found.steps[-10])
 
 
-def lr_floor(run: Learning) -> Iterator[Signature]:
+def lr_floor(run: Learning) -> Iterator[Sign]:
     """An adaptive learning rate rests at its minimum."""
     found = run.get("learning_rate")
     if not found or min(found.values) == max(found.values):
@@ -125,82 +210,52 @@ def lr_floor(run: Learning) -> Iterator[Signature]:
     last = found.values[-100:]
     share = sum(value <= floor * (1 + 1e-9) for value in last) / len(last)
     if share > 0.5:
-        yield Signature(
-            id="lr_floor",
-            severity="info",
-            value=share,
-            threshold=0.5,
-            since_step=found.steps[-len(last)],
-            evidence=f"share of the last {len(last)} updates at the floor of {floor:g}",
-        )
+        said = f"share of the last {len(last)} updates at the floor of {floor:g}"
+        yield Sign("info", said, share, 0.5, found.steps[-len(last)])
 
 
-def value_explosion(run: Learning) -> Iterator[Signature]:
+def value_explosion(run: Learning) -> Iterator[Sign]:
     """The critic diverges: its loss grows without end, or values exceed what is possible."""
     loss = run.get("value_loss")
     if loss:
         usual = statistics.median(loss.values[: max(1, len(loss.values) // 10)])
         rising = slope(loss.steps[-10:], loss.values[-10:]) or 0.0
         if usual > 0 and loss.values[-1] > _EXPLODES * usual and rising > 0:
-            yield Signature(
-                id="value_explosion",
-                severity="fatal",
-                value=loss.values[-1] / usual,
-                threshold=_EXPLODES,
-                since_step=loss.steps[-10],
-                evidence="value loss, in medians of the first tenth of training, and rising",
-            )
+            said = "value loss, in medians of the first tenth of training, and rising"
+            yield Sign("fatal", said, loss.values[-1] / usual, _EXPLODES, loss.steps[-10])
     values, rewards = run.get("value"), run.get("reward")
     if values and rewards and run.gamma < 1:
+        # |V| <= max|r| / (1 - gamma) for any policy
         limit = 10 * max(map(abs, rewards.values)) / (1 - run.gamma)
         if abs(values.values[-1]) > limit > 0:
-            yield Signature(
-                id="value_explosion",
-                severity="fatal",
-                value=values.values[-1],
-                threshold=limit,
-                since_step=values.steps[-1],
-                evidence="value above ten times max|r| / (1 - gamma)",
-            )
+            said = "value above ten times max|r| / (1 - gamma)"
+            yield Sign("fatal", said, values.values[-1], limit, values.steps[-1])
 
 
-def critic_useless(run: Learning) -> Iterator[Signature]:
+def critic_useless(run: Learning) -> Iterator[Sign]:
     """The critic explains less than a constant would."""
     found = run.get("explained_variance")
     if found and run.planned_steps is not None and len(found.values) >= 20:
-        last = found.values[-20:]
-        if found.steps[-20] >= 0.2 * run.planned_steps and max(last) < 0:
-            yield Signature(
-                id="critic_useless",
-                severity="warn",
-                value=mean(last),
-                threshold=0.0,
-                since_step=found.steps[-20],
-                evidence="explained variance of the last 20 updates",
-            )
+        last, since = found.values[-20:], found.steps[-20]
+        if since >= 0.2 * run.planned_steps and max(last) < 0:
+            yield Sign("warn", "explained variance of the last 20 updates", mean(last), 0.0, since)
 
 
-def reward_plateau(run: Learning) -> Iterator[Signature]:
+def reward_plateau(run: Learning) -> Iterator[Sign]:
     """The return stands still while the metric is short of its target."""
     found = run.get("return")
     if not found or not run.is_past(found, 0.4) or not run.below_target():
         return
     window = found.last(0.25)
-    height = _height(found)
+    low, high = percentile(found.values, 0.05), percentile(found.values, 0.95)
+    limit = 0.02 * ((high or 0.0) - (low or 0.0))
     rise = abs(slope(window.steps, window.values) or 0.0) * (window.steps[-1] - window.steps[0])
     half = len(window.values) // 2
-    if half and rise < 0.02 * height and _same(window.values[:half], window.values[half:]):
-        yield Signature(
-            id="reward_plateau",
-            severity="info",
-            value=rise,
-            threshold=0.02 * height,
-            since_step=window.steps[0],
-            evidence="rise of the return over the last quarter",
-        )
+    if half and rise < limit and _same(window.values[:half], window.values[half:]):
+        yield Sign("info", "rise of the return over the last quarter", rise, limit, window.steps[0])
 
 
-def reward_regression(run: Learning) -> Iterator[Signature]:
+def reward_regression(run: Learning) -> Iterator[Sign]:
     """The return fell well below its best; the lowest value seen counts as zero."""
     found = run.get("return")
     if not found:
@@ -209,17 +264,12 @@ def reward_regression(run: Learning) -> Iterator[Signature]:
     windows = [math.fsum(values[i : i + width]) / width for i in range(len(values) - width + 1)]
     best, last, zero = max(windows), windows[-1], min(values)
     if last - zero < 0.7 * (best - zero):
-        yield Signature(
-            id="reward_regression",
-            severity="warn",
-            value=(last - zero) / (best - zero),
-            threshold=0.7,
-            since_step=found.steps[windows.index(best)],
-            evidence="mean return of the last tenth against the best tenth",
-        )
+        said = "mean return of the last tenth against the best tenth"
+        since = found.steps[windows.index(best)]
+        yield Sign("warn", said, (last - zero) / (best - zero), 0.7, since)
 
 
-def metric_divergence(run: Learning) -> Iterator[Signature]:
+def metric_divergence(run: Learning) -> Iterator[Sign]:
     """The return rises and the metric does not: time for a reflection on the reward."""
     found, metric = run.get("return"), run.metric()
     if not found or not metric or run.primary == "return":
@@ -227,17 +277,11 @@ def metric_divergence(run: Learning) -> Iterator[Signature]:
     up = gain(found.first(0.2).values, found.last(0.2).values)
     real = gain(metric.first(0.2).values, metric.last(0.2).values)
     if up is not None and real is not None and up > 1 and real <= _NO_GAIN:
-        yield Signature(
-            id="metric_divergence",
-            severity="warn",
-            value=up,
-            threshold=1.0,
-            since_step=found.last(0.2).steps[0],
-            evidence=f"return up by {up:.2g} standard deviations, {run.primary} by {real:.2g}",
-        )
+        said = f"return up by {up:.2g} standard deviations, {run.primary} by {real:.2g}"
+        yield Sign("warn", said, up, 1.0, found.last(0.2).steps[0])
 
 
-def early_termination(run: Learning) -> Iterator[Signature]:
+def early_termination(run: Learning) -> Iterator[Sign]:
     """One way to fail ends nearly all episodes."""
     for name in sorted(run.series):
         if not name.startswith("termination/") or _NOT_EARLY.search(name):
@@ -245,42 +289,24 @@ def early_termination(run: Learning) -> Iterator[Signature]:
         found = run.get(name)
         share = mean(found.values[-10:]) if found and run.is_past(found, 0.3) else None
         if found and share is not None and share > 0.9:
-            yield Signature(
-                id="early_termination",
-                severity="warn",
-                value=share,
-                threshold=0.9,
-                since_step=found.steps[-10],
-                evidence=f"share of episodes ended by {name}",
-            )
+            yield Sign("warn", f"share of episodes ended by {name}", share, 0.9, found.steps[-10])
 
 
-def throughput_drop(run: Learning) -> Iterator[Signature]:
+def throughput_drop(run: Learning) -> Iterator[Sign]:
     """Training has become much slower than it was."""
     found = run.get("sps")
     if not found:
         return
     usual, last = statistics.median(found.values[:-5]), found.values[-5:]
     if max(last) < 0.3 * usual:
-        yield Signature(
-            id="throughput_drop",
-            severity="warn",
-            value=max(last) / usual,
-            threshold=0.3,
-            since_step=found.steps[-5],
-            evidence="steps per second against their median",
-        )
+        said = "steps per second against their median"
+        yield Sign("warn", said, max(last) / usual, 0.3, found.steps[-5])
 
 
 def _is_return_flat(run: Learning) -> bool:
     found = run.get("return")
     half = len(found.values) // 2 if found else 0
     return found is not None and _same(found.values[:half], found.values[half:])
-
-
-def _height(series: Series) -> float:
-    low, high = percentile(series.values, 0.05), percentile(series.values, 0.95)
-    return (high or 0.0) - (low or 0.0)
 
 
 def _same(one: Sequence[float], other: Sequence[float]) -> bool:
@@ -293,18 +319,8 @@ def _same(one: Sequence[float], other: Sequence[float]) -> bool:
     return p is None or p > 0.2
 
 
-_LOOKS: tuple[Callable[[Learning], Iterator[Signature]], ...] = (
-    nan_inf,
-    entropy_collapse,
-    exploration_blowup,
-    kl_blowup,
-    clip_saturation,
-    lr_floor,
-    value_explosion,
-    critic_useless,
-    reward_plateau,
-    reward_regression,
-    metric_divergence,
-    early_termination,
-    throughput_drop,
+_LOOKS: tuple[Look[Learning], ...] = (
+    *(nan_inf, entropy_collapse, exploration_blowup, kl_blowup, clip_saturation, lr_floor),
+    *(value_explosion, critic_useless, reward_plateau, reward_regression, metric_divergence),
+    *(early_termination, throughput_drop),
 )

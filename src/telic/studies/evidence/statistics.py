@@ -25,18 +25,18 @@ Scores = Mapping[str, Sequence[float]]
 """scores of one arm by stratum; without strata there is one, and its name is empty"""
 
 
-class Interval(NamedTuple):
+class Ends(NamedTuple):
     """The middle 95 % of what resampling gives."""
 
     low: float
     high: float
 
 
-class Difference(NamedTuple):
+class ArmDifference(NamedTuple):
     """Candidate against incumbent."""
 
     delta: float
-    ci: Interval | None
+    ci: Ends | None
     p: float | None
     """one-sided: the candidate is better; Welch, or paired where seeds are common and agree"""
     is_paired: bool
@@ -62,19 +62,19 @@ def iqm(scores: Sequence[float] | Scores) -> float | None:
     return interquartile_mean(_flat(scores))
 
 
-def iqm_interval(scores: Sequence[float] | Scores, seed: int) -> Interval | None:
+def iqm_interval(scores: Sequence[float] | Scores, seed: int) -> Ends | None:
     """Return the 95 % interval of the middle half's mean; None when no stratum has two values."""
     import numpy as np
 
     strata = _strata(scores)
     if all(len(each) < 2 for each in strata.values()):
         return None
-    return _middle(_resampled(np.random.PCG64(seed), strata))
+    return _middle(_drawn(strata, _draws(np.random.PCG64(seed), strata)))
 
 
 def difference_interval(
     ours: Scores, theirs: Scores, seed: int, *, is_paired: bool = False
-) -> Interval | None:
+) -> Ends | None:
     """Return the 95 % interval of IQM(ours) - IQM(theirs); None when an arm cannot be resampled.
 
     Paired: both arms have the same units in the same order (clips), which are drawn together.
@@ -84,10 +84,9 @@ def difference_interval(
     if any(all(len(each) < 2 for each in arm.values()) for arm in (ours, theirs)):
         return None
     generator = np.random.PCG64(seed)
-    if is_paired:
-        draws = {name: _draws(generator, len(each)) for name, each in ours.items()}
-        return _middle(_drawn(ours, draws) - _drawn(theirs, draws))
-    return _middle(_resampled(generator, ours) - _resampled(generator, theirs))
+    draws = _draws(generator, ours)
+    their_draws = draws if is_paired else _draws(generator, theirs)
+    return _middle(_drawn(ours, draws) - _drawn(theirs, their_draws))
 
 
 def difference(
@@ -97,7 +96,7 @@ def difference(
     *,
     common_units: bool = False,
     resample_pairs: bool = False,
-) -> Difference:
+) -> ArmDifference:
     """Return everything that is said about two arms.
 
     Args:
@@ -119,7 +118,7 @@ def difference(
     is_paired = is_counted or (agreement is not None and agreement > _PAIRED_ABOVE)
     test = stats.paired_greater if is_paired else stats.welch_greater
     in_pairs = resample_pairs or is_counted
-    return Difference(
+    return ArmDifference(
         delta=(iqm(ours) or 0.0) - (iqm(theirs) or 0.0),
         ci=difference_interval(ours, theirs, seed, is_paired=in_pairs),
         p=test(a, b),
@@ -129,13 +128,6 @@ def difference(
         poi=_share_above(a, b) if in_pairs else stats.probability_of_improvement(a, b),
         sigma=pooled(x, y),
     )
-
-
-def holm(values: Sequence[float | None]) -> list[float | None]:
-    """Return p values with Holm's correction over all that are known."""
-    from telic.core import stats
-
-    return stats.holm(values)
 
 
 def smallest_effect(
@@ -178,14 +170,14 @@ def _per_unit(scores: Scores) -> list[float]:
     return _flat(scores)
 
 
-def _draws(generator: np.random.PCG64, size: int) -> np.ndarray:
+def draw(generator: np.random.PCG64, size: int) -> np.ndarray:
     """Return (RESAMPLES, size) places. Raw bits, since numpy keeps only their stream for ever."""
     raw = generator.random_raw(RESAMPLES * size)
     return (raw % size).reshape(RESAMPLES, size)
 
 
-def _resampled(generator: np.random.PCG64, scores: Scores) -> np.ndarray:
-    return _drawn(scores, {name: _draws(generator, len(each)) for name, each in scores.items()})
+def _draws(generator: np.random.PCG64, scores: Scores) -> dict[str, np.ndarray]:
+    return {name: draw(generator, len(each)) for name, each in scores.items()}
 
 
 def _drawn(scores: Scores, draws: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -198,18 +190,18 @@ def _drawn(scores: Scores, draws: Mapping[str, np.ndarray]) -> np.ndarray:
     return pool[:, cut : pool.shape[1] - cut].mean(axis=1)
 
 
-def _middle(draws: np.ndarray) -> Interval:
+def _middle(draws: np.ndarray) -> Ends:
     import numpy as np
 
     low, high = np.quantile(draws, [0.025, 0.975])
-    return Interval(float(low), float(high))
+    return Ends(float(low), float(high))
 
 
-def spread_interval(values: Sequence[float], seed: int) -> Interval | None:
+def spread_interval(values: Sequence[float], seed: int) -> Ends | None:
     """Return the 95 % interval of a standard deviation; None for fewer than two values."""
     import numpy as np
 
     if len(values) < 2:
         return None
-    draws = _draws(np.random.PCG64(seed), len(values))
+    draws = draw(np.random.PCG64(seed), len(values))
     return _middle(np.asarray(values, dtype=np.float64)[draws].std(axis=1, ddof=1))

@@ -98,22 +98,3 @@ def _is_intact(folder: StudyFolder, state: StudyState, name: str) -> bool:
         held.compute_hash() == held.content_hash == entry.hash
         and content_hash(held.payload) == held.payload_hash
     )
-
-
-def latest(
-    folder: StudyFolder,
-    state: StudyState,
-    kind: EvidenceKind,
-    *,
-    run: str | None = None,
-    candidate: str | None = None,
-) -> Evidence | None:
-    """Return the newest evidence of a kind about a run or a candidate; None when there is none."""
-    found = [
-        (entry.seq, name)
-        for name, entry in state.evidence.items()
-        if entry.kind == kind
-        and (run is None or entry.run == run)
-        and (candidate is None or entry.candidate == candidate)
-    ]
-    return read_evidence(folder, max(found)[1]) if found else None

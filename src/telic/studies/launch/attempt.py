@@ -15,11 +15,11 @@ from telic.studies.documents.adapter import Adapter, CommandSpec
 from telic.studies.documents.candidate import Candidate, CandidateStatus, CheckResult
 from telic.studies.documents.contract import Amounts
 from telic.studies.errors import InvalidDocument
-from telic.studies.launch.choose import launcher_of
 from telic.studies.launch.command import Command, Values, build_command
+from telic.studies.launch.environment import RunEnvironment, run_environment
 from telic.studies.launch.hardware import Machine, look
 from telic.studies.launch.isolation import tree_of
-from telic.studies.launch.network import RunEnvironment, run_environment
+from telic.studies.launch.launchers import launcher_of
 from telic.studies.launch.order import Launcher, LaunchOrder, RenderedLaunch
 from telic.studies.launch.request import (
     ARTEFACTS,

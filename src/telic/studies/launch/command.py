@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from telic.studies.canonical import content_hash
 from telic.studies.documents.adapter import Activate, Adapter, CommandSpec
 from telic.studies.errors import InvalidDocument
-from telic.studies.launch.redaction import has_secret
+from telic.studies.launch.environment import has_secret
 
 OVERRIDES_FILE = "overrides.json"
 

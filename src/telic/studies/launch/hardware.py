@@ -8,7 +8,6 @@ import shutil
 import socket
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -93,20 +92,12 @@ def _gpus() -> tuple[Gpu, ...] | None:
 
 def read_gpus(text: str) -> tuple[Gpu, ...]:
     """Read what nvidia-smi prints: one card a line, memory in MiB."""
-    found: list[Gpu] = []
+    cards: list[Gpu] = []
     for line in filter(None, map(str.strip, text.splitlines())):
         index, name, total, free, driver, mode = (part.strip() for part in line.split(","))
-        found.append(
-            Gpu(
-                index=int(index),
-                name=name,
-                total_gb=_gb(total),
-                free_gb=_gb(free),
-                driver=driver,
-                compute_mode=mode,
-            )
-        )
-    return tuple(found)
+        memory = {"total_gb": _gb(total), "free_gb": _gb(free)}
+        cards.append(Gpu(index=int(index), name=name, driver=driver, compute_mode=mode, **memory))
+    return tuple(cards)
 
 
 def preflight(
@@ -127,9 +118,9 @@ def preflight(
         return problems
     if machine.gpus is None:
         return [*problems, f"GPU {', '.join(map(str, gpus))} is wanted and no driver answers"]
-    known = {each.index: each for each in machine.gpus}
+    cards = {card.index: card for card in machine.gpus}
     for index in gpus:
-        card = known.get(index)
+        card = cards.get(index)
         if card is None:
             problems.append(f"there is no GPU {index}")
         elif min_free_gpu_gb is not None and (card.free_gb or 0.0) < min_free_gpu_gb:
@@ -159,11 +150,6 @@ def run_probe(argv: tuple[str, ...], cwd: Path, variables: dict[str, str]) -> st
         return None
     said = (done.stderr or done.stdout).strip().splitlines()
     return f"the probe ended with code {done.returncode}: {said[-1] if said else 'no word'}"
-
-
-def fact_sheet(machine: Machine) -> dict[str, Any]:
-    """Return the facts as plain data."""
-    return machine.model_dump(mode="json")
 
 
 def _gb(mebibytes: str) -> float | None:

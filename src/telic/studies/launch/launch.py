@@ -18,15 +18,14 @@ from telic.studies.documents.candidate import CheckResult
 from telic.studies.documents.runs import RunStatus
 from telic.studies.errors import EnvironmentBlocked
 from telic.studies.launch.attempt import LaunchAttempt
-from telic.studies.launch.choose import ON_THIS_MACHINE
+from telic.studies.launch.environment import redact_environment
 from telic.studies.launch.isolation import prepare_tree
+from telic.studies.launch.launchers import ON_THIS_MACHINE
 from telic.studies.launch.order import JobHandle
 from telic.studies.launch.processes import give_up, is_given_up, read_pid_record
-from telic.studies.launch.recording import write_run_folder
+from telic.studies.launch.records import record_start, write_run_folder
 from telic.studies.launch.recovery import reconcile
-from telic.studies.launch.redaction import redact_environment
 from telic.studies.launch.request import LaunchRequest, check_words, refuse_launch
-from telic.studies.launch.settling import record_start
 from telic.studies.names import run_id
 from telic.studies.rules.gates import evaluate, pass_gates, refusal, shut
 from telic.studies.study import Study

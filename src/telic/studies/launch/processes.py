@@ -27,10 +27,28 @@ from telic.studies.names import utc_now
 _GIVEN_UP = "given_up"
 
 
+def _read(path: Path) -> dict[str, Any] | None:
+    return read_json(path) if path.exists() else None
+
+
 def read_pid_record(folder: Path) -> dict[str, Any] | None:
     """Return who runs it, or None while nobody has claimed the launch."""
-    path = folder / PID_FILE
-    return read_json(path) if path.exists() else None
+    return _read(folder / PID_FILE)
+
+
+def read_exit(folder: Path) -> dict[str, Any] | None:
+    """Return how the run ended, or None when it left no word."""
+    return _read(folder / EXIT_FILE)
+
+
+def read_heartbeat(folder: Path) -> dict[str, Any] | None:
+    """Return the last sign of life."""
+    return _read(folder / HEARTBEAT_FILE)
+
+
+def stop_request(folder: Path) -> dict[str, Any] | None:
+    """Return who asked for the end of the run."""
+    return _read(folder / STOP_FILE)
 
 
 def is_given_up(record: dict[str, Any]) -> bool:
@@ -67,18 +85,6 @@ def is_alive(record: dict[str, Any]) -> bool:
     return start_ticks(pid) == record.get("start_ticks")
 
 
-def read_exit(folder: Path) -> dict[str, Any] | None:
-    """Return how the run ended, or None when it left no word."""
-    path = folder / EXIT_FILE
-    return read_json(path) if path.exists() else None
-
-
-def read_heartbeat(folder: Path) -> dict[str, Any] | None:
-    """Return the last sign of life."""
-    path = folder / HEARTBEAT_FILE
-    return read_json(path) if path.exists() else None
-
-
 def end_leftovers(record: dict[str, Any]) -> int:
     """Kill what a dead supervisor left running in its session; return how many there were."""
     if not is_here(record) or record.get("boot_id") != boot_id():
@@ -105,9 +111,3 @@ def ask_to_stop(folder: Path, by: str, why: str) -> bool:
     with contextlib.suppress(ProcessLookupError):
         os.kill(int(record["pid"]), signal.SIGTERM)
     return True
-
-
-def stop_request(folder: Path) -> dict[str, Any] | None:
-    """Return who asked for the end of the run."""
-    path = folder / STOP_FILE
-    return read_json(path) if path.exists() else None

@@ -132,6 +132,10 @@ def _sync(path: Path) -> None:
 # ---------------------------------------------------------------------------- supervising
 
 
+def _do_nothing(*_: object) -> None:
+    """Let a signal do no more than wake the one who waits."""
+
+
 class _Signals:
     """Turns signals into something to wait for, together with a time limit."""
 
@@ -140,8 +144,8 @@ class _Signals:
         os.set_blocking(self._read, False)
         os.set_blocking(write, False)
         signal.set_wakeup_fd(write)
-        for each in (*_STOPPING, signal.SIGCHLD):
-            signal.signal(each, lambda *_: None)
+        for number in (*_STOPPING, signal.SIGCHLD):
+            signal.signal(number, _do_nothing)
 
     def wait(self, seconds: float) -> set[int]:
         """Sleep until a signal comes or the time is over; return the signals."""

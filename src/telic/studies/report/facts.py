@@ -14,11 +14,11 @@ from telic.studies.documents.candidate import Candidate
 from telic.studies.documents.contract import Contract
 from telic.studies.documents.metrics import MetricSpec
 from telic.studies.documents.runs import Decision, EvidenceKind
+from telic.studies.evidence.audit import MeasuredNumber, ScorecardResult, score
 from telic.studies.evidence.claims import Audit
-from telic.studies.evidence.measuring import Measurement
-from telic.studies.evidence.probe_summary import ProbeSummary
+from telic.studies.evidence.measurement import Measurement
+from telic.studies.evidence.probes import ProbeSummary
 from telic.studies.evidence.reflection import Reflection
-from telic.studies.evidence.scorecard import Measured, ScorecardResult, score
 from telic.studies.evidence.statistics import iqm, iqm_interval, seed_of
 from telic.studies.folder import StudyFolder
 from telic.studies.next import NextAction
@@ -208,7 +208,7 @@ def _card(
         for key, value in measurement.guardrails.items():
             values.setdefault(key, []).append(value)
     numbers = {
-        key: Measured(value=iqm(own) or 0.0, ci=iqm_interval(own, seed_of(key)))
+        key: MeasuredNumber(value=iqm(own) or 0.0, ci=iqm_interval(own, seed_of(key)))
         for key, own in values.items()
     }
     return score(spec.scorecard, numbers)

@@ -21,10 +21,9 @@ from telic.report.charts import (
 )
 from telic.report.document import Figure
 from telic.studies.evidence.claims import Audit
-from telic.studies.evidence.measuring import Measurement
-from telic.studies.evidence.probe_summary import HOLDS, ParameterSummary
-from telic.studies.evidence.reflection import Reflection
-from telic.studies.evidence.terms import TermReflection
+from telic.studies.evidence.measurement import Measurement
+from telic.studies.evidence.probes import HOLDS, ParameterSummary
+from telic.studies.evidence.reflection import Reflection, TermReflection
 from telic.studies.report.facts import CandidateFacts, StudyFacts
 
 _CURVE_PLACES = 80

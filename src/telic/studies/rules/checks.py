@@ -22,7 +22,7 @@ from telic.studies.documents.contract import (
 )
 from telic.studies.documents.runs import Evidence
 from telic.studies.evidence.curriculum import Curriculum, curriculum_problems
-from telic.studies.evidence.probe_summary import ProbeSummary, range_problems
+from telic.studies.evidence.probes import ProbeSummary, range_problems
 from telic.studies.patch import first_match
 from telic.studies.registry import STATE_FOLDER
 from telic.studies.rules.case import CandidateCase, RuleFinding, run_rules

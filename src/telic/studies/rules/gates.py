@@ -21,7 +21,7 @@ from telic.studies.errors import (
     InvalidDocument,
     StudyError,
 )
-from telic.studies.evidence.reading import is_unreviewed
+from telic.studies.evidence.hacking import is_unreviewed
 from telic.studies.launch.attempt import LaunchAttempt
 from telic.studies.launch.order import LaunchPermit, mint
 from telic.studies.launch.request import TOKEN
@@ -212,7 +212,7 @@ def is_its_turn(attempt: LaunchAttempt) -> RuleFinding:
         return RuleFinding((f"{phase} is not in its plan",))
     if not is_control and attempt.held.phase != phase:
         return RuleFinding((f"it is in phase {attempt.held.phase}, not {phase}",))
-    if phase == "promotion" and is_unreviewed(study.folder, study.state, name):
+    if phase == "promotion" and is_unreviewed(study, name):
         return RuleFinding(("its reward may be gamed, and nobody else has reviewed it",))
     earlier = planned[: planned.index(phase)] if phase in planned else ()
     missing = [

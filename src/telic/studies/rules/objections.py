@@ -16,7 +16,7 @@ from telic.studies.documents.contract import Phase
 from telic.studies.documents.runs import Job
 from telic.studies.evidence.claims import oriented
 from telic.studies.evidence.curriculum import Curriculum
-from telic.studies.evidence.measuring import Measurement
+from telic.studies.evidence.measurement import Measurement
 from telic.studies.evidence.statistics import difference_interval, iqm, seed_of
 from telic.studies.queue import JOB_OVER
 from telic.studies.rules.phases import measured, run_facts

@@ -13,10 +13,9 @@ from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.documents.contract import PHASES, Phase
 from telic.studies.documents.metrics import Direction
 from telic.studies.documents.runs import RunStatus
-from telic.studies.evidence.measuring import Measurement, normalised
-from telic.studies.evidence.reading import fatal_alerts
-from telic.studies.evidence.rows import aggregate
-from telic.studies.evidence.series import Series
+from telic.studies.evidence.measurement import Measurement, normalised
+from telic.studies.evidence.series import Series, aggregate
+from telic.studies.evidence.signatures import fatal_alerts
 from telic.studies.state import StudyState
 from telic.studies.study import Study, fact
 

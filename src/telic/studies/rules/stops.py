@@ -16,8 +16,8 @@ from telic.studies.documents.base import SYSTEM, Actor
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.documents.contract import StopName, StopRule
 from telic.studies.documents.runs import Evidence
-from telic.studies.evidence.measuring import analyze_run
-from telic.studies.evidence.reading import hacking_levels
+from telic.studies.evidence.hacking import hacking_levels
+from telic.studies.evidence.measurement import analyze_run
 from telic.studies.evidence.store import add_evidence
 from telic.studies.names import moment, utc_now
 from telic.studies.rules.objections import judge_conditions
@@ -118,7 +118,7 @@ def standing_stops(study: Study) -> tuple[Stop, ...]:
         direction=primary.direction,
         target=primary.target,
         guardrail_breaches=_breaches(study),
-        hacking_levels=hacking_levels(study.folder, study.state),
+        hacking_levels=hacking_levels(study),
     )
     stops = {each.rule: each for each in check_stops(study.state, facts)}
     for fired in study.state.fired_stops:

@@ -39,7 +39,9 @@ _Signs = dict[ConfigSystem, Signals]
 def find_config_system(scan: RepositoryScan) -> ConfigFinding:
     """Return the primary and secondary configuration systems with their evidence."""
     signals = _gather(scan)
-    ranked = [system for system in _STYLES if signals[system].confidence >= SURE_ENOUGH]
+    ranked: list[ConfigSystem] = [
+        system for system in _STYLES if signals[system].confidence >= SURE_ENOUGH
+    ]
     if not scan.train:
         ranked.sort(key=_LIBRARY_ORDER.index)
     if not ranked:

@@ -213,13 +213,13 @@ class _Reader:
 
     def _expressions(self, node: ast.AST) -> None:
         """Gather the calls of a statement, not those of statements inside it."""
-        stack: list[Any] = [node]
+        stack: list[ast.AST | None] = [node]
         while stack:
             each = stack.pop()
             if each is None:
                 continue
             kind = type(each)
-            if kind is ast.Call:
+            if isinstance(each, ast.Call):
                 self._call(each)
             fields = _FIELDS.get(kind)
             if fields is None:

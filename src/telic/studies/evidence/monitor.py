@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import statistics
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
 from telic.studies.candidates import read_candidate
 from telic.studies.documents.adapter import Outputs
 from telic.studies.documents.base import Actor, Document
-from telic.studies.evidence.learning import Learning, Signature
-from telic.studies.evidence.logs import RunLog, read_run_log
-from telic.studies.evidence.measuring import ARTEFACTS, last_step, run_state
-from telic.studies.evidence.signatures import learning_signatures
+from telic.studies.documents.contract import PHASE_SHARE
+from telic.studies.evidence.measurement import (
+    ARTEFACTS,
+    RunLog,
+    last_step,
+    read_run_log,
+    run_state,
+)
+from telic.studies.evidence.signatures import (
+    Learning,
+    Look,
+    Sign,
+    Signature,
+    learning_signatures,
+    open_alerts,
+    signatures,
+)
 from telic.studies.evidence.store import add_evidence
-from telic.studies.evidence.vital_signs import Vitals, vital_signatures
 from telic.studies.folder import StudyFolder
 from telic.studies.launch import processes
 from telic.studies.names import moment, utc_now
 from telic.studies.state import RunState, StudyState
-from telic.studies.study import Study
+
+if TYPE_CHECKING:
+    from telic.studies.study import Study
 
 _GIB = 2**30
 _TEXT_BYTES = 20_000
@@ -47,6 +64,16 @@ _WATCHED = {
 }
 """the series that a signature of the metric spec's diagnostics looks at"""
 
+_PATIENCE_S = 120.0
+_PATIENCE_GAPS = 10
+_LEAST_DISK_GB = 2.0
+_RESOURCE_TEXT = re.compile(
+    r"out of memory|OutOfMemory|CUDA error: |Cannot allocate memory|No space left on device|"
+    r"GPU has fallen off the bus|Unable to determine the device handle|oom-kill",
+    re.IGNORECASE,
+)
+_KILLED_FOR_MEMORY = 137
+
 Recommendation = Literal["continue", "checkpoint_and_stop", "kill", "inspect"]
 
 
@@ -65,16 +92,37 @@ class MonitorReport(Document):
     """logs that could not be read"""
 
 
+@dataclass(frozen=True, slots=True)
+class Vitals:
+    """What is known about the process of a run; None is not known."""
+
+    is_alive: bool
+    has_exit_record: bool = False
+    exit_code: int | None = None
+    silent_s: float | None = None
+    """seconds since the last logged point"""
+    median_gap_s: float | None = None
+    """usual seconds between points"""
+    is_step_unchanged: bool = True
+    """the step counter has stood still over that time"""
+    lacks: tuple[str, ...] = ()
+    """what a complete run leaves and this one did not: marker, checkpoint, steps"""
+    text: str = ""
+    """the end of its output"""
+    free_disk_gb: float | None = None
+    twins: tuple[str, ...] = ()
+    """other live runs of the same candidate, phase and seed"""
+
+
 def look_at_run(folder: StudyFolder, state: StudyState, run: str) -> MonitorReport:
     """Return how a run is doing, from its files and the process table alone."""
     held = run_state(state.runs, run)
     log = read_run_log(folder, run)
-    plan = read_candidate(folder, held.candidate).plan
-    learning = _learning(folder, log, _planned(held, plan.steps))
-    vitals = _vitals(folder, state, run, log, learning.planned_steps)
-    signs = (*vital_signatures(vitals), *learning_signatures(learning))
+    steps = read_candidate(folder, held.candidate).plan.steps
+    planned = None if steps is None else steps * PHASE_SHARE.get(held.phase, 1.0)
+    vitals = _vitals(folder, state, run, log, planned)
+    signs = (*vital_signatures(vitals), *learning_signatures(_learning(folder, log, planned)))
     reached = last_step(log.series)
-    planned = learning.planned_steps
     return MonitorReport(
         run=run,
         at=utc_now(),
@@ -95,7 +143,7 @@ def monitor_run(study: Study, run: str, actor: Actor) -> MonitorReport:
     state = study.state
     report = look_at_run(study.folder, state, run)
     now = {each.id: each for each in report.signatures if each.severity != "info"}
-    before = open_alerts(study, run)
+    before = open_alerts(study.events, run)
     begun = {name: each for name, each in now.items() if before.get(name) != each.severity}
     over = sorted(before.keys() - now.keys())
     if begun:
@@ -118,18 +166,6 @@ def monitor_run(study: Study, run: str, actor: Actor) -> MonitorReport:
     return report
 
 
-def open_alerts(study: Study, run: str) -> dict[str, str]:
-    """Return the trouble of a run that was entered and not cleared since: its severity by name."""
-    found: dict[str, str] = {}
-    for event in study.events:
-        if event.type == "monitor.alert" and event.subject == run:
-            for name in event.data.get("cleared", ()):
-                found.pop(name, None)
-            if event.data["severity"] != "info":
-                found[event.data["signature"]] = event.data["severity"]
-    return found
-
-
 def recommend(signs: tuple[Signature, ...], is_alive: bool) -> Recommendation:
     """Return what to do; only fatal signs speak for an end, and only of what still runs.
 
@@ -142,13 +178,6 @@ def recommend(signs: tuple[Signature, ...], is_alive: bool) -> Recommendation:
     if fatal or any(each.severity == "warn" for each in signs):
         return "inspect"
     return "continue"
-
-
-def _planned(held: RunState, steps: int | None) -> float | None:
-    """Return the steps that a run of its phase makes."""
-    from telic.studies.documents.contract import PHASE_SHARE
-
-    return None if steps is None else steps * PHASE_SHARE.get(held.phase, 1.0)
 
 
 def _learning(folder: StudyFolder, log: RunLog, planned: float | None) -> Learning:
@@ -256,3 +285,52 @@ def _tail(inside: Path) -> str:
                 file.seek(max(0, path.stat().st_size - _TEXT_BYTES))
                 parts.append(file.read().decode(errors="replace"))
     return "\n".join(parts)
+
+
+def vital_signatures(run: Vitals) -> list[Signature]:
+    """Return every sign of trouble in the process."""
+    return signatures(_LOOKS, run)
+
+
+def stalled(run: Vitals) -> Iterator[Sign]:
+    """It lives, and nothing has come of it for long."""
+    if not run.is_alive or run.silent_s is None or not run.is_step_unchanged:
+        return
+    limit = max(_PATIENCE_S, _PATIENCE_GAPS * (run.median_gap_s or 0.0))
+    if run.silent_s > limit:
+        severity = "fatal" if run.silent_s > 3 * limit else "warn"
+        yield Sign(severity, "seconds without a new point", run.silent_s, limit)
+
+
+def dead(run: Vitals) -> Iterator[Sign]:
+    """It is gone and did not say how."""
+    if not run.is_alive and not run.has_exit_record:
+        yield Sign("fatal", "the process is gone and left no exit record")
+
+
+def silent_failure(run: Vitals) -> Iterator[Sign]:
+    """It says that all went well, and the results are not there."""
+    if run.has_exit_record and run.exit_code == 0 and run.lacks:
+        yield Sign("fatal", f"exit code 0, but missing: {', '.join(run.lacks)}")
+
+
+def resource(run: Vitals) -> Iterator[Sign]:
+    """The machine ran out of something."""
+    said = _RESOURCE_TEXT.search(run.text)
+    if said:
+        yield Sign("fatal", f"its output says: {said[0]}")
+    elif run.exit_code == _KILLED_FOR_MEMORY:
+        text = "exit code 137: killed from outside, most often for want of memory"
+        yield Sign("fatal", text, value=137.0)
+    if run.free_disk_gb is not None and run.free_disk_gb < _LEAST_DISK_GB:
+        yield Sign("fatal", "GB left on the disk", run.free_disk_gb, _LEAST_DISK_GB)
+
+
+def duplicate_seed(run: Vitals) -> Iterator[Sign]:
+    """Another live run does the very same."""
+    if run.twins:
+        text = f"same candidate, phase and seed: {', '.join(run.twins)}"
+        yield Sign("warn", text, value=float(len(run.twins)))
+
+
+_LOOKS: tuple[Look[Vitals], ...] = (stalled, dead, silent_failure, resource, duplicate_seed)

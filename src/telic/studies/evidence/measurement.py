@@ -1,32 +1,44 @@
-"""From the files of a run to one fact sheet: its score, its guardrails, its curves."""
+"""From the files of a run to its numbers: what it logged, its score, its guardrails, its curves."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
 
+from telic.errors import TelicError
 from telic.storage.files import read_json
 from telic.studies.canonical import content_hash, file_hash
-from telic.studies.documents.adapter import Adapter
+from telic.studies.documents.adapter import Adapter, LogSource
 from telic.studies.documents.base import Actor, Part
 from telic.studies.documents.metrics import MetricSpec
 from telic.studies.documents.runs import Evidence
 from telic.studies.errors import StudyError
-from telic.studies.evidence.extract import read_rows, renamed
-from telic.studies.evidence.rows import Row, aggregate, to_series
-from telic.studies.evidence.series import Series
+from telic.studies.evidence.logs import read_rows, renamed
+from telic.studies.evidence.series import Row, Series, aggregate, to_series
 from telic.studies.evidence.store import add_evidence
 from telic.studies.folder import StudyFolder
 from telic.studies.state import RunState
-from telic.studies.study import Study
+
+if TYPE_CHECKING:
+    from telic.studies.study import Study
 
 CURVE_POINTS = 120
 ARTEFACTS = "artefacts"
 PATTERN_KEY = "x-pattern"
 """free key of an extractor: the pattern by which text is read"""
+_OWN_LOG = "metrics.jsonl"
+_STDOUT = "stdout.log"
+_KINDS = {
+    "wandb": "wandb_offline",
+    "tensorboard": "tensorboard",
+    "csv": "csv",
+    "json": "json",
+    "stdout": "regex_stdout",
+}
 
 
 class Measurement(Part):
@@ -57,29 +69,56 @@ class Measurement(Part):
     """thinned, for pictures"""
 
 
+class RunLog(NamedTuple):
+    """What was logged, and what could not be read."""
+
+    series: dict[str, Series]
+    problems: tuple[str, ...]
+
+
+class SampledKey(Part):
+    """A key of the metric spec in a sample log."""
+
+    key: str
+    role: str
+    points: int
+    value: float | None
+
+
+class SampleCheck(Part):
+    """What the metric spec finds in a sample log."""
+
+    keys: tuple[SampledKey, ...]
+    missing: tuple[str, ...]
+    """keys that a result needs and the log does not have"""
+    logged: tuple[str, ...]
+    """every name in the log"""
+    scores: dict[str, float]
+    """the primary metric by stratum"""
+
+
 def analyze_run(study: Study, run: str, actor: Actor) -> Evidence:
     """Measure a run that has ended and enter it as evidence; again is the same evidence.
 
     Raises StudyError E_RUN_LIVE while it still runs.
     """
-    state = study.state
-    held = run_state(state.runs, run)
-    if held.is_live:
+    state = run_state(study.state.runs, run)
+    if state.is_live:
         raise StudyError(
-            "E_RUN_LIVE", f"{run} is still {held.status}.", hint="Look at it: telic study monitor"
+            "E_RUN_LIVE", f"{run} is still {state.status}.", hint="Look at it: telic study monitor"
         )
-    found = measure_run(study, run, held)
-    text = "not measured" if found.primary is None else f"{found.primary:.6g}"
+    measurement = measure_run(study, run, state)
+    primary = measurement.primary
     return add_evidence(
         study,
         "metrics",
-        found.as_data(),
+        measurement.as_data(),
         actor,
         run=run,
-        candidate=held.candidate,
-        protocol_hash=found.protocol_hash,
+        candidate=state.candidate,
+        protocol_hash=measurement.protocol_hash,
         producer="telic.analyze",
-        summary=text,
+        summary="not measured" if primary is None else f"{primary:.6g}",
     )
 
 
@@ -90,29 +129,29 @@ def run_state(runs: Mapping[str, RunState], run: str) -> RunState:
     return runs[run]
 
 
-def measure_run(study: Study, run: str, held: RunState) -> Measurement:
+def measure_run(study: Study, run: str, state: RunState) -> Measurement:
     """Return what a run came to, from its files alone."""
     folder, spec = study.folder, study.metric_spec
     path = log_path(folder, run, spec)
     rows = read_rows(spec.extractor.kind, path, pattern_of(spec))
-    series = named_series(rows, spec, study.adapter)
+    series = renamed(to_series(rows), metric_names(spec, study.adapter))
     scores = score_strata(rows, series, spec)
-    wanted = [spec.primary.key, *(each.key for each in spec.guardrails)]
-    actual = held.actual
+    wanted = [spec.primary.key, *(rule.key for rule in spec.guardrails)]
+    actual = state.actual
     steps = actual.env_steps if actual else None
     hours = actual.wall_clock_h if actual else None
     return Measurement(
         run=run,
-        candidate=held.candidate,
-        phase=held.phase,
-        seed=held.seed,
-        kind=held.kind,
+        candidate=state.candidate,
+        phase=state.phase,
+        seed=state.seed,
+        kind=state.kind,
         primary=math.fsum(scores.values()) / len(scores) if scores else None,
         scores=scores,
         guardrails={
-            each.key: value
-            for each in spec.guardrails
-            if each.key in series and (value := aggregate(series[each.key], "mean")) is not None
+            rule.key: value
+            for rule in spec.guardrails
+            if rule.key in series and (value := aggregate(series[rule.key], "mean")) is not None
         },
         missing=tuple(key for key in wanted if key not in series),
         steps=steps if steps is not None else last_step(series),
@@ -124,6 +163,52 @@ def measure_run(study: Study, run: str, held: RunState) -> Measurement:
         files={str(each.relative_to(folder.run(run))): file_hash(each) for each in _files(path)},
         curves={name: thinned(each) for name, each in series.items() if _is_drawn(name, spec)},
     )
+
+
+def read_run_log(folder: StudyFolder, run: str) -> RunLog:
+    """Return all series of a run under logged and canonical names.
+
+    Sources are the metric spec's extractor, the run's own metrics.jsonl, and those the adapter
+    names; where two have the same name the first one counts. What cannot be read is named.
+    """
+    spec, adapter = folder.read_metric_spec(), folder.read_adapter()
+    inside = folder.run(run)
+    places = [(spec.extractor.kind, log_path(folder, run, spec), pattern_of(spec))]
+    places.append(("jsonl", inside / _OWN_LOG, None))
+    places += [
+        (kind, path, None)
+        for source in adapter.logging.sources
+        if (kind := _kind(source)) and (path := _source_path(source, inside)) is not None
+    ]
+    series: dict[str, Series] = {}
+    problems: list[str] = []
+    for kind, path, pattern in places:
+        if not path.exists():
+            continue
+        try:
+            series = {**to_series(read_rows(kind, path, pattern)), **series}
+        except TelicError as error:
+            problems.append(str(error))
+    return RunLog(renamed(series, metric_names(spec, adapter)), tuple(problems))
+
+
+def _kind(source: LogSource) -> str | None:
+    kind = _KINDS.get(source.kind)
+    if kind == "json" and (source.path_template or "").endswith(".jsonl"):
+        return "jsonl"
+    return kind
+
+
+def _source_path(source: LogSource, inside: Path) -> Path | None:
+    """Return where a source writes inside the run folder; None when it writes elsewhere."""
+    if source.kind == "stdout":
+        return inside / _STDOUT
+    if source.path_template is None:
+        return None
+    artefacts = inside / ARTEFACTS
+    path = Path(source.path_template.replace("{run_dir}", str(artefacts)))
+    path = path if path.is_absolute() else artefacts / path
+    return path if path.resolve().is_relative_to(inside.resolve()) else None
 
 
 def log_path(folder: StudyFolder, run: str, spec: MetricSpec) -> Path:
@@ -145,12 +230,12 @@ def pattern_of(spec: MetricSpec) -> str | None:
     return (spec.extractor.model_extra or {}).get(PATTERN_KEY)
 
 
-def named_series(rows: Sequence[Row], spec: MetricSpec, adapter: Adapter) -> dict[str, Series]:
-    """Return all series, canonical names of adapter and metric spec included."""
+def metric_names(spec: MetricSpec, adapter: Adapter) -> dict[str, str]:
+    """Return the canonical names of adapter and metric spec, with the names that are logged."""
     names = dict(adapter.metrics.map)
     if spec.primary.source:
         names[spec.primary.key] = spec.primary.source
-    return renamed(to_series(rows), names)
+    return names
 
 
 def score_strata(
@@ -227,3 +312,26 @@ def _is_drawn(name: str, spec: MetricSpec) -> bool:
     wanted = {spec.primary.key, "return", *(each.key for each in spec.components)}
     wanted |= {each.key for each in spec.guardrails} | {each.key for each in spec.diagnostics}
     return name in wanted or name.startswith("reward/")
+
+
+def check_sample(folder: StudyFolder, sample: Path) -> SampleCheck:
+    """Read a sample log by the metric spec: can it read what is logged? Writes nothing."""
+    spec = folder.read_metric_spec()
+    rows = read_rows(spec.extractor.kind, sample, pattern_of(spec))
+    series = renamed(to_series(rows), metric_names(spec, folder.read_adapter()))
+    roles = {spec.primary.key: "primary"}
+    roles |= {each.key: "guardrail" for each in spec.guardrails}
+    roles |= {each.key: "component" for each in spec.components}
+    roles |= {each.key: "diagnostic" for each in spec.diagnostics}
+    keys: list[SampledKey] = []
+    for key, role in roles.items():
+        found = series.get(key)
+        how = spec.primary.aggregate if role == "primary" else "mean"
+        points, value = (len(found.values), aggregate(found, how)) if found else (0, None)
+        keys.append(SampledKey(key=key, role=role, points=points, value=value))
+    return SampleCheck(
+        keys=tuple(keys),
+        missing=tuple(each.key for each in keys if not each.points and each.role != "diagnostic"),
+        logged=tuple(sorted(series)),
+        scores=score_strata(rows, series, spec),
+    )

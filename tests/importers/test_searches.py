@@ -8,8 +8,8 @@ from telic.cli.main import app
 from telic.studies.candidates import read_candidate
 from telic.studies.next import next_step
 from telic.studies.report.document import write_report
-from tests.retelling.test_sessions import tell
-from tests.retelling.works import SEARCH, begin_search, end_run, search_once
+from tests.importers.test_sessions import tell
+from tests.importers.works import SEARCH, begin_search, end_run, search_once
 
 
 def statuses(study):

@@ -6,10 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from telic.authors.candidate import RewardCandidate, SessionIteration
+from telic.importers.claims import session_claim
+from telic.importers.records import (
+    FactSheet,
+    ImportedCandidate,
+    ImportedRun,
+    ImportedStudy,
+    ModelCall,
+    Ruling,
+)
+from telic.importers.session_runs import run_of_training, run_of_trial
 from telic.llm.client import REPLIES
-from telic.retelling.of_policies import run_of_training, run_of_trial
-from telic.retelling.passing import claim_of
-from telic.retelling.tale import CandidateTale, ModelCall, Ruling, RunTale, Sheet, Tale
 from telic.session.branch import origin_of
 from telic.session.find import state_of
 from telic.session.records import SessionConfig, SessionSummary
@@ -35,7 +42,7 @@ _COMPOSER = "composer"
 _ENDINGS = ("passed", "not_passed", "stopped")
 
 
-class Sessions:
+class SessionImporter:
     """Sessions as a source of studies."""
 
     kind = "session"
@@ -46,9 +53,9 @@ class Sessions:
 
     def listed(self, runs_dir: Path) -> list[Path]:
         """Return the folders of all sessions, the newest first."""
-        return [each.path for each in list_sessions(runs_dir)]
+        return [folder.path for folder in list_sessions(runs_dir)]
 
-    def tell(self, path: Path) -> Tale:
+    def read(self, path: Path) -> ImportedStudy:
         """Read a session, finished or not."""
         folder = SessionFolder(path)
         config = read_record(folder.config, SessionConfig)
@@ -57,7 +64,7 @@ class Sessions:
             for number in folder.iterations()
             if folder.iteration(number).candidate.is_file()
         ]
-        return Tale(
+        return ImportedStudy(
             source=self.kind,
             name=folder.name,
             path=path,
@@ -149,12 +156,12 @@ def _ended(folder: SessionFolder) -> str | None:
 # ---------------------------------------------------------------------------- an iteration
 
 
-def _candidate(folder: SessionFolder, config: SessionConfig, number: int) -> CandidateTale:
+def _candidate(folder: SessionFolder, config: SessionConfig, number: int) -> ImportedCandidate:
     files = folder.iteration(number)
     tried = read_record(files.candidate, RewardCandidate)
     judged = read_record(files.judgment, SessionIteration) if files.judgment.is_file() else None
     runs = () if judged is None or number == 0 else _runs(folder, config, number, judged)
-    return CandidateTale(
+    return ImportedCandidate(
         name=_name(number),
         kind="reward_engineering",
         parents=() if tried.parent is None else (_name(tried.parent),),
@@ -173,7 +180,7 @@ def _candidate(folder: SessionFolder, config: SessionConfig, number: int) -> Can
         runs=runs,
         is_over=judged is not None,
         failure=None if judged is None else judged.failure,
-        claim=None if judged is None or not runs else claim_of(config, judged, runs, _name),
+        claim=None if judged is None or not runs else session_claim(config, judged, runs, _name),
         ruling=None if judged is None or not runs else _ruling(config, judged),
     )
 
@@ -229,17 +236,19 @@ def _checks(files: IterationFolder) -> tuple[CheckResult, ...]:
     return tuple(found)
 
 
-def _preflight(folder: SessionFolder) -> tuple[Sheet, ...]:
+def _preflight(folder: SessionFolder) -> tuple[FactSheet, ...]:
     if not folder.trial.is_file():
         return ()
     examples = read_json(folder.trial)
     count = len(examples.get("examples", ()))
-    return (Sheet("preflight", examples, "telic.session", f"reward and judge on {count} examples"),)
+    return (
+        FactSheet("preflight", examples, "telic.session", f"reward and judge on {count} examples"),
+    )
 
 
 def _runs(
     folder: SessionFolder, config: SessionConfig, number: int, judged: SessionIteration
-) -> tuple[RunTale, ...]:
+) -> tuple[ImportedRun, ...]:
     files = folder.iteration(number)
     trials = [run_of_trial(folder, config, files, judged, each) for each in judged.trials]
     full = [run_of_training(folder, config, files, judged, each) for each in judged.members]

@@ -10,19 +10,25 @@ from pathlib import Path
 from typing import Any
 
 from telic.errors import UsageError
-from telic.retelling.begun import began_at
-from telic.retelling.tale import (
-    CandidateTale,
+from telic.importers.records import (
     Claim,
     Curve,
+    FactSheet,
+    ImportedCandidate,
+    ImportedRun,
+    ImportedStudy,
+    ModelCall,
     Ruling,
-    RunTale,
-    Sheet,
-    Tale,
+    began_at,
 )
-from telic.retelling.trials import best_in_turn, model_calls, trial, trial_lines
 from telic.search.folder import SearchFolder, SearchRunFolder, list_searches
-from telic.search.records import SearchConfig, SearchIteration, SearchRunSummary, SearchSummary
+from telic.search.records import (
+    PolicyCandidate,
+    SearchConfig,
+    SearchIteration,
+    SearchRunSummary,
+    SearchSummary,
+)
 from telic.search.records import SearchProtocol as Terms
 from telic.storage.files import read_json, read_record
 from telic.studies.canonical import content_hash
@@ -34,9 +40,10 @@ from telic.studies.names import candidate_id, slug_of
 
 METRIC = "return"
 _HOUR_S = 3600.0
+_SHOWN = 6
 
 
-class Searches:
+class SearchImporter:
     """Policy searches as a source of studies."""
 
     kind = "search"
@@ -47,14 +54,14 @@ class Searches:
 
     def listed(self, runs_dir: Path) -> list[Path]:
         """Return the folders of all searches, the newest first."""
-        return [each.path for each in list_searches(runs_dir)]
+        return [folder.path for folder in list_searches(runs_dir)]
 
-    def tell(self, path: Path) -> Tale:
+    def read(self, path: Path) -> ImportedStudy:
         """Read a search, finished or not."""
-        return _Telling(SearchFolder(path)).tale()
+        return _SearchReader(SearchFolder(path)).read()
 
 
-class _Telling:
+class _SearchReader:
     """Reads one search; everything it knows is read once."""
 
     def __init__(self, folder: SearchFolder) -> None:
@@ -69,12 +76,13 @@ class _Telling:
         self.written_terms = read_json(folder.manifest)["protocol"]
         self.terms = Terms.model_validate(self.written_terms)
 
-    def tale(self) -> Tale:
+    def read(self) -> ImportedStudy:
+        """Return the whole study."""
         config, folder = self.config, self.folder
         logs = {number: list(folder.run(number).read()) for number in range(1, config.runs + 1)}
         searches = [self._search(number, log) for number, log in logs.items()]
-        return Tale(
-            source=Searches.kind,
+        return ImportedStudy(
+            source=SearchImporter.kind,
             name=folder.name,
             path=folder.path,
             task_id=slug_of(config.env, longest=63),
@@ -91,18 +99,18 @@ class _Telling:
             continues_with=" ".join(self._command()),
             settings=read_json(folder.config),
             candidates=(*searches, *self._promoted(logs)),
-            calls=model_calls(logs),
+            calls=_model_calls(logs),
             trials_at_most=config.runs * config.episodes,
             ended=_ended(folder),
         )
 
     # ------------------------------------------------------------------ one repetition
 
-    def _search(self, number: int, log: list[SearchIteration]) -> CandidateTale:
+    def _search(self, number: int, log: list[SearchIteration]) -> ImportedCandidate:
         config = self.config
         summary = _summary(self.folder.run(number))
         runs = () if summary is None else (self._search_run(number, log, summary),)
-        return CandidateTale(
+        return ImportedCandidate(
             name=_search_name(number),
             kind="policy_search",
             parents=(),
@@ -117,17 +125,17 @@ class _Telling:
             plan=Plan(phases=("short_trial",), seeds={"short_trial": (number,)}),
             runs=runs,
             is_over=summary is not None,
-            trials=tuple(trial_lines(log)),
+            trials=tuple(_trial_lines(log)),
         )
 
     def _search_run(
         self, number: int, log: list[SearchIteration], summary: SearchRunSummary
-    ) -> RunTale:
+    ) -> ImportedRun:
         curve: Curve = tuple((float(each.steps), each.incumbent_mean) for each in log)
         rows = [{"step": step, METRIC: value} for step, value in curve]
         facts = summary.model_dump(mode="json", exclude={"best", "fresh", "schema_version"})
-        lines = content_hash(trial_lines(log))
-        return RunTale(
+        lines = content_hash(_trial_lines(log))
+        return ImportedRun(
             key=f"run/{number}",
             began_at=began_at(self.folder.name, self.folder.config),
             phase="short_trial",
@@ -142,7 +150,7 @@ class _Telling:
             rows=tuple(rows),
             curves={METRIC: curve},
             sheets=(
-                Sheet(
+                FactSheet(
                     "trajectory",
                     {"statistics": facts, "trials_hash": lines},
                     "telic.search",
@@ -154,9 +162,9 @@ class _Telling:
 
     # ------------------------------------------------------------------ the policies that are kept
 
-    def _promoted(self, logs: dict[int, list[SearchIteration]]) -> list[CandidateTale]:
+    def _promoted(self, logs: dict[int, list[SearchIteration]]) -> list[ImportedCandidate]:
         best: float | None = None
-        made: list[CandidateTale] = []
+        made: list[ImportedCandidate] = []
         for number, log in logs.items():
             summary = _summary(self.folder.run(number))
             if summary is None or not log:
@@ -169,17 +177,17 @@ class _Telling:
 
     def _policy(
         self, number: int, log: list[SearchIteration], summary: SearchRunSummary, *, is_best: bool
-    ) -> CandidateTale:
-        kept = trial(log, log[-1].incumbent)
+    ) -> ImportedCandidate:
+        kept = _trial(log, log[-1].incumbent)
         run = self._fresh_run(number, summary)
         claim = self._claim(run, summary)
-        return CandidateTale(
+        return ImportedCandidate(
             name=candidate_id(self.config.runs + number, f"best of run {number}"),
             kind="policy_search",
             parents=(_search_name(number),),
             hypothesis=Hypothesis(
                 statement=f"trial {kept.number} of run {number} ({kept.origin}), after best means "
-                f"of {best_in_turn(log)}, does as well on episodes it was not chosen by",
+                f"of {_best_in_turn(log)}, does as well on episodes it was not chosen by",
                 mechanism=kept.explanation,
                 expected=Expected(metric=METRIC, direction="max", magnitude=log[-1].incumbent_mean),
                 falsifier=f"it returns less than {self.terms.target:g} on fresh episodes",
@@ -193,10 +201,10 @@ class _Telling:
             ruling=_keep_best(summary, claim, is_best=is_best),
         )
 
-    def _fresh_run(self, number: int, summary: SearchRunSummary) -> RunTale:
+    def _fresh_run(self, number: int, summary: SearchRunSummary) -> ImportedRun:
         fresh = summary.fresh
         text = f"{fresh.mean:.4g} over {fresh.episodes} fresh episodes"
-        return RunTale(
+        return ImportedRun(
             key=f"fresh/{number}",
             began_at=began_at(self.folder.name, self.folder.config),
             phase="promotion",
@@ -205,11 +213,11 @@ class _Telling:
             primary=fresh.mean,
             cost=Amounts(launches=1),
             argv=self._command(),
-            sheets=(Sheet("eval", fresh.model_dump(mode="json"), "telic.search", text),),
+            sheets=(FactSheet("eval", fresh.model_dump(mode="json"), "telic.search", text),),
             origin=self.folder.run(number).path,
         )
 
-    def _claim(self, run: RunTale, summary: SearchRunSummary) -> Claim:
+    def _claim(self, run: ImportedRun, summary: SearchRunSummary) -> Claim:
         fresh, target = summary.fresh, self.terms.target
         low = fresh.mean if fresh.low is None else fresh.low
         interval = None if fresh.low is None or fresh.high is None else (fresh.low, fresh.high)
@@ -240,20 +248,9 @@ class _Telling:
 
     def _command(self) -> tuple[str, ...]:
         config = self.config
-        return (
-            "telic",
-            "search",
-            "--env",
-            config.env,
-            "--method",
-            config.method,
-            "--runs",
-            str(config.runs),
-            "--episodes",
-            str(config.episodes),
-            "--seed",
-            str(config.seed),
-        )
+        words = ["telic", "search", "--env", config.env, "--method", config.method]
+        words += ["--runs", str(config.runs), "--episodes", str(config.episodes)]
+        return (*words, "--seed", str(config.seed))
 
 
 def _search_name(number: int) -> str:
@@ -304,3 +301,61 @@ def _keep_best(summary: SearchRunSummary, claim: Claim, *, is_best: bool) -> Rul
     if claim.verdict == "target_met":
         return None
     return Ruling("reject", f"not kept: {text}, no better than what was kept before")
+
+
+# ---------------------------------------------------------------------------- its trials
+
+
+def _trial_lines(log: list[SearchIteration]) -> list[dict[str, Any]]:
+    """Return a line per trial; a second try is the child of the first of its iteration."""
+    rows: list[dict[str, Any]] = []
+    for iteration in log:
+        firsts = [each.number for each in iteration.candidates if each.place == "first"]
+        orders = [call.key for call in iteration.calls]
+        for each in iteration.candidates:
+            is_child = each.place == "second" and firsts
+            rows.append(
+                {
+                    "n": each.number,
+                    "iteration": iteration.number,
+                    "parent": firsts[0] if is_child else None,
+                    "params_hash": content_hash(list(each.params)),
+                    "score": each.mean,
+                    "episodes": len(each.tried.returns),
+                    "work_order": orders[-1] if orders else None,
+                    "kept": each.number == iteration.selected,
+                }
+            )
+    return rows
+
+
+def _trial(log: list[SearchIteration], number: int) -> PolicyCandidate:
+    """Return a trial by its number."""
+    return next(each for entry in log for each in entry.candidates if each.number == number)
+
+
+def _best_in_turn(log: list[SearchIteration]) -> str:
+    """Return the means of the trials that were the best so far, first to last."""
+    means = {each.incumbent: each.incumbent_mean for each in log}
+    shown = [f"{mean:.4g}" for mean in means.values()]
+    if len(shown) > _SHOWN:
+        shown = [*shown[:2], "…", *shown[2 - _SHOWN :]]
+    return " → ".join(shown)
+
+
+def _model_calls(logs: dict[int, list[SearchIteration]]) -> tuple[ModelCall, ...]:
+    """Return every question to a model; keys are the same whenever the search is told."""
+    return tuple(
+        ModelCall(
+            key=f"{number}/{each.number}/{place}/{call.key}",
+            role=call.role,
+            model=call.model,
+            usd=call.price_usd,
+            tokens=None
+            if call.input_tokens is None or call.output_tokens is None
+            else call.input_tokens + call.output_tokens,
+        )
+        for number, log in logs.items()
+        for each in log
+        for place, call in enumerate(each.calls)
+    )

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from telic.cli.main import app
-from telic.retelling.sources import find_source
-from telic.retelling.writing import retell
+from telic.importers.sources import find_source
+from telic.importers.writer import write_study
 from telic.studies import chain
 from telic.studies.administration import create_study
 from telic.studies.candidates import read_candidate
@@ -20,7 +20,7 @@ from telic.studies.evidence.store import altered, read_evidence
 from telic.studies.folder import StudyFolder
 from telic.studies.next import next_step
 from telic.studies.report.document import write_report
-from tests.retelling.works import SESSION, begin_session, end_session, try_reward
+from tests.importers.works import SESSION, begin_session, end_session, try_reward
 from tests.session.sessions import add_iteration
 from tests.studies.fresh import FreshStudy
 
@@ -48,7 +48,7 @@ def told(place):
 def tell(root, runs_dir, name="latest"):
     """Tell of some work and return the ledger of its study."""
     found = find_source(runs_dir, name)
-    told = retell(root, found.source.tell(found.path))
+    told = write_study(root, found.read())
     return told, FreshStudy(StudyFolder.find(root))
 
 
@@ -173,16 +173,16 @@ def test_a_reward_that_could_not_be_trained_says_why(tmp_path):
 
 def test_a_study_of_that_name_that_is_another_one_is_left_alone(place, tmp_path):
     tale = find_source(place / "runs", SESSION)
-    told = tale.source.tell(tale.path)
+    told = tale.read()
     other = create_study(tmp_path, told.task_id, told.study_id, SYSTEM)
     other.append("note.added", None, {"text": "mine"}, SYSTEM)
     with pytest.raises(StudyError, match="E_NAME_TAKEN"):
-        retell(tmp_path, told)
+        write_study(tmp_path, told)
 
 
 def test_reading_records_imports_no_framework():
     code = (
-        "import sys, telic.retelling.sources, telic.retelling.writing; "
+        "import sys, telic.importers.sources, telic.importers.writer; "
         "from telic.studies.offline import FRAMEWORKS; print(FRAMEWORKS & set(sys.modules))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

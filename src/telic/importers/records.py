@@ -1,12 +1,15 @@
 """What any source of experiments has to tell, in the words of a study.
 
-A source (a session, a search) is read into a `Tale`; the tale is written as a study. A tale holds
-only what the source recorded: what is unknown is None, what has not happened is left out.
+A source (a session, a search) is read into an `ImportedStudy`, which is then written as a study. It
+holds only what the source recorded: what is unknown is None, what has not happened is left out.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +18,7 @@ from telic.studies.documents.contract import Amounts, Budget, CandidateKind, Pha
 from telic.studies.documents.metrics import MetricSpec, Protocol
 from telic.studies.documents.runs import EvidenceKind, Verdict
 from telic.studies.evidence.claims import ArmSummary, Audit, AuditVerdict
+from telic.studies.names import moment, written
 from telic.studies.registry import StudyKind
 
 RunKind = Literal["train", "eval", "search", "probe"]
@@ -22,7 +26,7 @@ Curve = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
-class Sheet:
+class FactSheet:
     """Facts that become a piece of evidence."""
 
     kind: EvidenceKind
@@ -32,7 +36,7 @@ class Sheet:
 
 
 @dataclass(frozen=True)
-class RunTale:
+class ImportedRun:
     """One run that has ended, and what it came to."""
 
     key: str
@@ -52,9 +56,14 @@ class RunTale:
     rows: tuple[dict[str, Any], ...] = ()
     """the run's log: a row per step"""
     curves: dict[str, Curve] = field(default_factory=dict[str, Curve])
-    sheets: tuple[Sheet, ...] = ()
+    sheets: tuple[FactSheet, ...] = ()
     origin: Path | None = None
     """the folder that it was read from"""
+
+    def name_in(self, work: ImportedStudy) -> str:
+        """Return the run's id: the same one whenever the source is told."""
+        mark = sha256(f"{work.name}/{self.key}".encode()).hexdigest()[:6]
+        return f"r-{moment(self.began_at):%Y%m%dT%H%M%SZ}-{mark}"
 
 
 @dataclass(frozen=True)
@@ -81,7 +90,7 @@ class Ruling:
 
 
 @dataclass(frozen=True)
-class CandidateTale:
+class ImportedCandidate:
     """One thing that was tried."""
 
     name: str
@@ -96,8 +105,8 @@ class CandidateTale:
     params: tuple[float, ...] | None = None
     checks: tuple[CheckResult, ...] = ()
     """what had to hold before it was tried"""
-    sheets: tuple[Sheet, ...] = ()
-    runs: tuple[RunTale, ...] = ()
+    sheets: tuple[FactSheet, ...] = ()
+    runs: tuple[ImportedRun, ...] = ()
     is_over: bool = False
     """every run that it was to have is among `runs`"""
     failure: str | None = None
@@ -120,7 +129,7 @@ class ModelCall:
 
 
 @dataclass(frozen=True)
-class Tale:
+class ImportedStudy:
     """A whole study as its source tells it."""
 
     source: str
@@ -143,7 +152,7 @@ class Tale:
     """what is typed to have its next runs made"""
     settings: dict[str, Any]
     """the request as the source keeps it; goes into the contract"""
-    candidates: tuple[CandidateTale, ...]
+    candidates: tuple[ImportedCandidate, ...]
     calls: tuple[ModelCall, ...] = ()
     trials_at_most: int = 0
     ended: str | None = None
@@ -151,8 +160,19 @@ class Tale:
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenAudit:
     """A claim as it was written down."""
 
     audit: Audit
     evidence: str
+
+
+_STAMP = re.compile(r"_(\d{8}_\d{6})(?:_|$)")
+
+
+def began_at(name: str, request: Path) -> str:
+    """Return when work began: from its id, or for a renamed folder from its request's file."""
+    stamp = _STAMP.search(name)
+    if stamp is None:
+        return written(datetime.fromtimestamp(request.stat().st_mtime, UTC))
+    return written(datetime.strptime(stamp[1], "%Y%m%d_%H%M%S").replace(tzinfo=UTC))

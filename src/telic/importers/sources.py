@@ -1,7 +1,7 @@
 """The door: every kind of work that can be told as a study, and finding one by what people type.
 
 To add a kind (a tracker's training, another tool's sweep), write one module with a class like those
-in `of_session` and `of_search`, and name it in `SOURCES`.
+in `from_session` and `from_search`, and name it in `IMPORTERS`.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from telic.errors import UnknownName, UsageError
-from telic.retelling.of_search import Searches
-from telic.retelling.of_session import Sessions
-from telic.retelling.tale import Tale
+from telic.importers.from_search import SearchImporter
+from telic.importers.from_session import SessionImporter
+from telic.importers.records import ImportedStudy
 from telic.storage.layout import LATEST
 
 
-class Source(Protocol):
+class Importer(Protocol):
     """A kind of work whose records can be told as a study. It only ever reads."""
 
     kind: str
@@ -30,7 +30,7 @@ class Source(Protocol):
         """Return the folders of all that there are, the newest first."""
         ...
 
-    def tell(self, path: Path) -> Tale:
+    def read(self, path: Path) -> ImportedStudy:
         """Read all records of one, finished or not.
 
         Called again later it tells the same and more: ids, run keys and the order of candidates
@@ -39,44 +39,48 @@ class Source(Protocol):
         ...
 
 
-SOURCES: tuple[Source, ...] = (Sessions(), Searches())
+IMPORTERS: tuple[Importer, ...] = (SessionImporter(), SearchImporter())
 
 
-class Found(NamedTuple):
+class FoundWork(NamedTuple):
     """Work that can be told."""
 
-    source: Source
+    importer: Importer
     path: Path
 
+    def read(self) -> ImportedStudy:
+        """Read all its records."""
+        return self.importer.read(self.path)
 
-def find_source(runs_dir: Path, name: str) -> Found:
+    def starts_with(self, start: str) -> bool:
+        """Say whether its id, with or without its kind, begins so."""
+        name = self.path.name
+        return name.startswith((start, f"{self.importer.kind}_{start}"))
+
+
+def find_source(runs_dir: Path, name: str) -> FoundWork:
     """Return the work meant by a path, an id, the start of one, or "latest".
 
     Raises UnknownName with the closest ids, or UsageError when a start fits several.
     """
     for path in (runs_dir / name, Path(name).expanduser()):
-        for source in SOURCES:
-            if source.is_one(path):
-                return Found(source, path)
-    known = [Found(source, path) for source in SOURCES for path in source.listed(runs_dir)]
-    if not known:
+        for importer in IMPORTERS:
+            if importer.is_one(path):
+                return FoundWork(importer, path)
+    works = [FoundWork(each, path) for each in IMPORTERS for path in each.listed(runs_dir)]
+    if not works:
         raise UsageError(
             f'There is no session or search "{name}": {runs_dir} holds none yet.',
             hint="Name its folder, or the folder of runs with --runs-dir.",
         )
     if name == LATEST:
-        return max(known, key=lambda each: each.path.stat().st_mtime)
-    matches = [each for each in known if _starts(each, name)]
+        return max(works, key=lambda work: work.path.stat().st_mtime)
+    matches = [work for work in works if work.starts_with(name)]
     if not matches:
-        raise UnknownName("session or search", name, [each.path.name for each in known])
+        raise UnknownName("session or search", name, [work.path.name for work in works])
     if len(matches) > 1:
-        names = ", ".join(each.path.name for each in matches[:5])
+        names = ", ".join(work.path.name for work in matches[:5])
         raise UsageError(
             f'"{name}" is the start of {len(matches)} ids: {names}.', hint="Add a few letters."
         )
     return matches[0]
-
-
-def _starts(found: Found, given: str) -> bool:
-    full = found.path.name
-    return full.startswith(given) or full.removeprefix(f"{found.source.kind}_").startswith(given)

@@ -7,16 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from telic.authors.candidate import MemberScore, SessionIteration
+from telic.importers.records import Curve, FactSheet, ImportedRun, began_at
 from telic.judges.verdict import Judgement, Verdict
-from telic.retelling.begun import began_at
-from telic.retelling.tale import Curve, RunTale, Sheet
 from telic.session.records import Selection, SessionConfig
 from telic.storage.files import read_json, read_json_lines, read_record
 from telic.storage.layout import IterationFolder, MemberFolder, RunFolder, SessionFolder
 from telic.storage.scalars import read_rows
 from telic.studies.documents.contract import Amounts, Phase
-from telic.studies.evidence.measuring import thinned
-from telic.studies.evidence.rows import to_series
+from telic.studies.evidence.measurement import thinned
+from telic.studies.evidence.series import to_series
 
 _HOUR_S = 3600.0
 _TERM = "reward_term_"
@@ -30,7 +29,7 @@ def run_of_trial(
     files: IterationFolder,
     judged: SessionIteration,
     member: MemberScore,
-) -> RunTale:
+) -> ImportedRun:
     """Return a short trial of one variant with one seed."""
     seconds = read_record(files.selection, Selection).training_s
     run = RunFolder(files.path / "trial")
@@ -43,7 +42,7 @@ def run_of_training(
     files: IterationFolder,
     judged: SessionIteration,
     member: MemberScore,
-) -> RunTale:
+) -> ImportedRun:
     """Return a full training with one seed."""
     before = read_record(files.selection, Selection).training_s if judged.trials else 0.0
     seconds = judged.training_s - before
@@ -70,7 +69,7 @@ def _run(
     seconds: float,
     together: tuple[MemberScore, ...],
     scores: Curve = (),
-) -> RunTale:
+) -> ImportedRun:
     own = MemberFolder(run.path / member.member)
     judgement = member.judgement
     if judgement.score is not None:
@@ -79,7 +78,7 @@ def _run(
     # The members of a population share one process: each is charged its part of the time.
     hours = seconds / len(together) / _HOUR_S
     on_gpu = config.device != "cpu"
-    return RunTale(
+    return ImportedRun(
         key=f"{number}/{phase}/{member.member}",
         began_at=_began(run, folder),
         phase=phase,
@@ -149,7 +148,7 @@ def _hardware(run: RunFolder, config: SessionConfig) -> str | None:
 # ---------------------------------------------------------------------------- what judges said
 
 
-def _judgements(judgement: Judgement) -> tuple[Sheet, ...]:
+def _judgements(judgement: Judgement) -> tuple[FactSheet, ...]:
     """Return a sheet per judge, and one of the fused score where there were several."""
     fused = [each for each in judgement.verdicts if each.source == "fused"]
     if not fused:
@@ -166,7 +165,7 @@ def _judgements(judgement: Judgement) -> tuple[Sheet, ...]:
     return (*apart, replace(whole, payload={**whole.payload, **by_judge}))
 
 
-def _whole(judgement: Judgement, source: str) -> Sheet:
+def _whole(judgement: Judgement, source: str) -> FactSheet:
     payload = {
         "source": source,
         "score": judgement.score,
@@ -182,10 +181,10 @@ def _whole(judgement: Judgement, source: str) -> Sheet:
         "disagreements": sum(len(each.disagreements) for each in judgement.verdicts),
     }
     score = "could not tell" if judgement.score is None else f"{judgement.score:.3g}"
-    return Sheet("judgment", payload, f"telic.judge.{source}", f"{source}: {score}")
+    return FactSheet("judgment", payload, f"telic.judge.{source}", f"{source}: {score}")
 
 
-def _apart(fused: list[Verdict], source: str) -> Sheet:
+def _apart(fused: list[Verdict], source: str) -> FactSheet:
     scores = _scores_by(fused, source)
     mean = statistics.fmean(scores)
     payload = {
@@ -195,7 +194,7 @@ def _apart(fused: list[Verdict], source: str) -> Sheet:
         "unknown": len(fused) - len(scores),
         "by_episode": [each.by_judge.get(source) for each in fused],  # pyright: ignore[reportArgumentType]
     }
-    return Sheet("judgment", payload, f"telic.judge.{source}", f"{source}: {mean:.3g}")
+    return FactSheet("judgment", payload, f"telic.judge.{source}", f"{source}: {mean:.3g}")
 
 
 def _scores_by(fused: list[Verdict], source: str) -> list[float]:

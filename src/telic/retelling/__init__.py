@@ -1,1 +1,0 @@
-"""Sessions, searches and their like, told as ordinary studies."""

@@ -1,0 +1,306 @@
+"""Ways to start a run: on this machine, with declared commands, or on a cluster, by kind."""
+
+from __future__ import annotations
+
+import importlib
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from telic.errors import MissingExtra
+from telic.storage.files import write_text
+from telic.studies.documents.adapter import LauncherKind
+from telic.studies.errors import EnvironmentBlocked, InvalidDocument
+from telic.studies.launch.order import (
+    JobHandle,
+    JobReport,
+    JobState,
+    Launcher,
+    LaunchOrder,
+    LaunchPermit,
+    RenderedLaunch,
+    supervised,
+)
+from telic.studies.launch.processes import (
+    ask_to_stop,
+    is_alive,
+    is_given_up,
+    is_here,
+    read_pid_record,
+)
+
+ON_THIS_MACHINE: frozenset[LauncherKind] = frozenset({"local", "tmux", "torchrun", "accelerate"})
+"""kinds whose runs can be found in the process table"""
+_START_S = 60
+_RAY = "http://127.0.0.1:8265"
+_RAY_STATES: dict[str, JobState] = {
+    "PENDING": "waiting",
+    "RUNNING": "running",
+    "STOPPED": "ended",
+    "SUCCEEDED": "ended",
+    "FAILED": "ended",
+}
+_WORDS: dict[str, JobState] = {
+    "waiting": "waiting",
+    "running": "running",
+    "ended": "ended",
+    "unknown": "unknown",
+}
+
+
+def launcher_of(kind: LauncherKind, options: Mapping[str, Any]) -> Launcher:
+    """Return the launcher of a kind with the adapter's options."""
+    from telic.studies.launch.clusters import KubernetesLauncher, SlurmLauncher
+
+    match kind:
+        case "local":
+            return LocalLauncher()
+        case "tmux":
+            return TmuxLauncher()
+        case "torchrun" | "accelerate":
+            return SpreadLauncher(kind)
+        case "slurm":
+            return SlurmLauncher()
+        case "ray":
+            return RayLauncher(options.get("address"))
+        case "kubernetes":
+            return KubernetesLauncher()
+        case "custom":
+            return CustomLauncher(options)
+
+
+def submit(order: LaunchOrder, rendered: RenderedLaunch) -> str:
+    """Write what a launch is started from and start it; return what the program said."""
+    if rendered.document is not None:
+        write_text(order.folder / str(rendered.document_name), rendered.document)
+    return call(rendered.argv, order)
+
+
+def call(
+    argv: tuple[str, ...], order: LaunchOrder | None = None, *, output: int = subprocess.PIPE
+) -> str:
+    """Run a launcher's own command to its end and return what it said.
+
+    Raises EnvironmentBlocked with its complaint.
+    """
+    if shutil.which(argv[0]) is None:
+        raise EnvironmentBlocked(
+            "E_LAUNCHER",
+            f"{argv[0]} is not installed here.",
+            hint="Install it, or choose another launcher in the contract's hardware section.",
+        )
+    try:
+        done = subprocess.run(
+            argv,
+            cwd=order.folder if order else None,
+            env=order.variables if order else None,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            timeout=_START_S,
+            text=True,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise EnvironmentBlocked(
+            "E_LAUNCHER", f"{argv[0]} did not answer within {_START_S} s."
+        ) from None
+    said = (done.stdout or "").strip()
+    if done.returncode != 0:
+        raise EnvironmentBlocked(
+            "E_LAUNCHER", f"{argv[0]} ended with code {done.returncode}: {said[-500:]}"
+        )
+    return said
+
+
+class LocalLauncher:
+    """The supervisor in a session of its own."""
+
+    def render(self, order: LaunchOrder) -> RenderedLaunch:
+        """Return the supervisor's command."""
+        return RenderedLaunch(supervised(order, detach=True))
+
+    def start(self, permit: LaunchPermit, order: LaunchOrder) -> JobHandle:
+        """Start the supervisor; it leaves this process at once."""
+        permit.spend(order.nonce, order.argv_hash)
+        with (order.folder / "supervisor.log").open("ab") as log:
+            call(self.render(order).argv, order, output=log.fileno())
+        return JobHandle()
+
+    def report(self, nonce: str, folder: Path) -> JobReport:
+        """Look into the process table."""
+        record = read_pid_record(folder)
+        if record is None:
+            return JobReport("unknown", "no process has claimed this launch")
+        if is_given_up(record):
+            return JobReport("ended", "the launch was given up")
+        if not is_here(record):
+            return JobReport("unknown", f"it runs on {record['host']}, which is not this machine")
+        return JobReport("running" if is_alive(record) else "ended", f"process {record['pid']}")
+
+    def stop(self, nonce: str, folder: Path) -> None:
+        """Send TERM to the supervisor, which passes it on, waits and then kills."""
+        ask_to_stop(folder, "user", "asked to stop")
+
+
+class SpreadLauncher(LocalLauncher):
+    """As local, with torchrun or accelerate between the supervisor and the program."""
+
+    def __init__(self, program: Literal["torchrun", "accelerate"]) -> None:
+        self.program = program
+
+    def render(self, order: LaunchOrder) -> RenderedLaunch:
+        """Return the supervisor's command around the launcher program's."""
+        count = int(order.options.get("nproc") or len(order.gpus) or 1)
+        if self.program == "torchrun":
+            head = ("torchrun", "--standalone", f"--nproc-per-node={count}")
+            as_program = "--no-python"
+        else:
+            head = ("accelerate", "launch", f"--num_processes={count}")
+            as_program = "--no_python"
+        first, *rest = order.argv
+        # Both start Python themselves unless told that the program is something else.
+        words = rest if Path(first).name.startswith("python") else [as_program, first, *rest]
+        return RenderedLaunch(supervised(order._replace(argv=(*head, *words)), detach=True))
+
+
+class TmuxLauncher(LocalLauncher):
+    """A detached tmux session, named after the nonce, that runs the supervisor.
+
+    The session has a server of its own, because a server that runs already would give the run the
+    environment of whoever started it.
+    """
+
+    def render(self, order: LaunchOrder) -> RenderedLaunch:
+        """Return the tmux command."""
+        name = order.job_name
+        start = ("tmux", "-f", "/dev/null", "-L", name, "new-session", "-d", "-s", name)
+        return RenderedLaunch((*start, "-c", str(order.cwd), "--", *supervised(order)))
+
+    def start(self, permit: LaunchPermit, order: LaunchOrder) -> JobHandle:
+        """Start the session; a session of that name is refused by tmux itself."""
+        permit.spend(order.nonce, order.argv_hash)
+        submit(order, self.render(order))
+        return JobHandle(job_id=order.job_name, attach=f"tmux -L {order.job_name} attach")
+
+    def report(self, nonce: str, folder: Path) -> JobReport:
+        """Ask tmux while no process has claimed the launch, else look into the process table."""
+        if read_pid_record(folder) is not None:
+            return super().report(nonce, folder)
+        name = f"telic-{nonce}"
+        asked = subprocess.run(
+            ["tmux", "-L", name, "has-session", "-t", name], capture_output=True, check=False
+        )
+        return JobReport("running" if asked.returncode == 0 else "unknown", f"tmux session {name}")
+
+
+class CustomLauncher:
+    """Declared argument lists for start, status and stop; each must hold `{nonce}`.
+
+    `{command}` alone stands for the supervised command, word by word, and `{run_dir}` for the run
+    folder. `status` prints waiting, running, ended or unknown.
+    """
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self.options = options
+
+    def render(self, order: LaunchOrder) -> RenderedLaunch:
+        """Return the start command."""
+        problems = [
+            f'the custom launcher\'s "{name}" must be a list of words that holds {{nonce}}'
+            for name in ("start", "status", "stop")
+            if not any("{nonce}" in str(word) for word in self.options.get(name, ()))
+        ]
+        if problems:
+            return RenderedLaunch((), problems=tuple(problems))
+        argv: list[str] = []
+        for word in self._words("start", order.nonce, order.folder):
+            argv += supervised(order) if word == "{command}" else (word,)
+        return RenderedLaunch(tuple(argv))
+
+    def start(self, permit: LaunchPermit, order: LaunchOrder) -> JobHandle:
+        """Run the start command; what it prints is the job's id."""
+        permit.spend(order.nonce, order.argv_hash)
+        said = submit(order, self.render(order))
+        return JobHandle(job_id=said.splitlines()[-1] if said else order.job_name)
+
+    def report(self, nonce: str, folder: Path) -> JobReport:
+        """Run the status command."""
+        said = call(self._words("status", nonce, folder)).strip()
+        return JobReport(_WORDS.get(said, "unknown"), said)
+
+    def stop(self, nonce: str, folder: Path) -> None:
+        """Run the stop command."""
+        call(self._words("stop", nonce, folder))
+
+    def _words(self, name: str, nonce: str, folder: Path) -> tuple[str, ...]:
+        words = tuple(str(word) for word in self.options.get(name, ()))
+        if not any("{nonce}" in word for word in words):
+            raise InvalidDocument(
+                "E_LAUNCHER", f'The custom launcher has no "{name}" command that holds {{nonce}}.'
+            )
+        return tuple(w.replace("{nonce}", nonce).replace("{run_dir}", str(folder)) for w in words)
+
+
+class RayLauncher:
+    """Submits one job per run to a Ray cluster that shares the file system.
+
+    The submission id is the nonce, which Ray accepts once.
+    """
+
+    def __init__(self, address: str | None = None) -> None:
+        self.address = address or _RAY
+
+    def render(self, order: LaunchOrder) -> RenderedLaunch:
+        """Return the submission as the `ray` command would make it."""
+        words = ["ray", "job", "submit", f"--address={self.address}", "--no-wait"]
+        words += [f"--submission-id={order.job_name}", f"--entrypoint-num-gpus={len(order.gpus)}"]
+        # Ray takes one string and gives it to a shell; quoting makes each argument arrive as it is.
+        return RenderedLaunch((*words, "--", shlex.join(supervised(order))))
+
+    def start(self, permit: LaunchPermit, order: LaunchOrder) -> JobHandle:
+        """Submit it."""
+        permit.spend(order.nonce, order.argv_hash)
+        client = self._client()
+        try:
+            client.submit_job(
+                entrypoint=self.render(order).argv[-1],
+                submission_id=order.job_name,
+                runtime_env={"env_vars": order.changed},
+                entrypoint_num_gpus=len(order.gpus) or None,
+                metadata=order.labels,
+            )
+        except (RuntimeError, ValueError) as error:
+            raise EnvironmentBlocked(
+                "E_LAUNCHER", f"Ray did not take job {order.job_name}: {error}"
+            ) from None
+        return JobHandle(job_id=order.job_name, attach=f"ray job logs --follow {order.job_name}")
+
+    def report(self, nonce: str, folder: Path) -> JobReport:
+        """Ask for the job's status."""
+        name, client = f"telic-{nonce}", self._client()
+        if all(job.submission_id != name for job in client.list_jobs()):
+            return JobReport("unknown", f"Ray knows no job {name}")
+        status = str(client.get_job_status(name).value)
+        return JobReport(_RAY_STATES.get(status, "unknown"), f"Ray says {status}")
+
+    def stop(self, nonce: str, folder: Path) -> None:
+        """Stop it."""
+        self._client().stop_job(f"telic-{nonce}")
+
+    def _client(self) -> Any:
+        try:
+            jobs = importlib.import_module("ray.job_submission")
+        except ImportError:
+            raise MissingExtra("ray", "ray", "Starting runs on Ray") from None
+        try:
+            return jobs.JobSubmissionClient(self.address)
+        except ConnectionError as error:
+            raise EnvironmentBlocked(
+                "E_LAUNCHER",
+                f"There is no Ray cluster at {self.address}: {error}",
+                hint="Start one with: ray start --head",
+            ) from None
