@@ -17,7 +17,7 @@ SECOND = {
     "plugin/go.py": "import multiprocessing",
     "mcp/go.py": "from telic.studies.launch.launch import launch",
     "cli/study_fast.py": "from telic.studies.launch.launch import launch",
-    "cli/study_whole.py": "from telic.studies.launch import launching",
+    "cli/study_whole.py": "from telic.studies.launch import launch",
     "studies/next.py": "import telic.studies.launch.launch",
 }
 

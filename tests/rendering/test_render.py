@@ -80,7 +80,7 @@ def test_opengl_draws_what_the_rays_draw_however_far_away(cheetah, cheetah_file,
     names = ("gl.mp4", "far.mp4", "rays.mp4")
     near, far, cast = (read_frames(tmp_path / name).astype(int) for name in names)
     assert np.abs(near - far).mean() < 3, "the floor stayed behind"
-    assert np.abs(near - cast).mean() < 5, "they do not agree on the floor's tiles"
+    assert np.abs(near - cast).mean() < 6, "they do not agree on the floor's tiles"
     for name in ("gl.mp4", "fine.mp4"):
         ours, theirs = orange(name), orange("rays.mp4")
         assert ours.sum() > 1000

@@ -376,7 +376,7 @@ KILLERS = [
         "thread_bomb",
         "def attempt():\n"
         "    import threading, time\n"
-        "    threading.stack_size(1 << 16)\n"
+        "    threading.stack_size(1 << 18)\n"
         "    for _ in range(10 ** 6):\n"
         "        threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n",
         "ResourceError",

@@ -237,7 +237,7 @@ ATTEMPTS = [
     stopped("memory_text", "x = 'a' * 10 ** 11", "MemoryError"),
     stopped("memory_list", "x = [0.0] * 10 ** 11", "MemoryError"),
     stopped("memory_numpy", "x = np.ones((10 ** 6, 10 ** 6))", "Unable to allocate"),
-    stopped("memory_torch", "x = torch.zeros(10 ** 12)", "allocate memory"),
+    stopped("memory_torch", "x = torch.zeros(10 ** 12)", "tried to allocate"),
     stopped("memory_format", 'x = f"{1:>99999999999}"', "MemoryError"),
     stopped("memory_shift", "x = 1 << (1 << 40)", "MemoryError"),
     stopped("make_a_tensor_class", "torch.Tensor(4)", "only serves isinstance"),
