@@ -66,7 +66,7 @@ class GroupCommand(TyperGroup):
             rich_markup_mode=_MARKUP,
             rich_help_panel=panel,
         )
-        self.commands = Commands(group.verbs)
+        self.commands = CommandMap(group.verbs)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the options of the verb that the word alone is."""
@@ -84,8 +84,8 @@ class GroupCommand(TyperGroup):
             call(self._verb, **values)
 
 
-class Commands(MutableMapping[str, Any]):
-    """Commands by word, made at first use."""
+class CommandMap(MutableMapping[str, Any]):
+    """CommandMap by word, made at first use."""
 
     def __init__(
         self, verbs: dict[str, str | VerbGroup], panels: dict[str, str] | None = None

@@ -7,14 +7,14 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from telic.cli.commands import Commands
+from telic.cli.commands import CommandMap
 from telic.verbs.catalogue import PANELS, VERBS, VerbGroup
 
 _WHAT = "Describe a behaviour, get a trained policy, and the evidence that it does what you asked."
 _MCP = VerbGroup("Serve telic to coding agents.", {"serve": "serve"})
 
 
-class Root(TyperGroup):
+class RootGroup(TyperGroup):
     """All commands; nothing of a command is loaded before it is asked for."""
 
     def __init__(self, **options: Any) -> None:
@@ -23,7 +23,7 @@ class Root(TyperGroup):
         panels, title = dict[str, str](), ""
         for word in verbs:
             title = panels[word] = PANELS.get(word, title)
-        self.commands = Commands(verbs, panels)
+        self.commands = CommandMap(verbs, panels)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the words of the first level."""
@@ -32,7 +32,7 @@ class Root(TyperGroup):
 
 app = typer.Typer(
     name="telic",
-    cls=Root,
+    cls=RootGroup,
     help=_WHAT,
     epilog='Start with: telic run "run forward fast"      Ask any command: telic COMMAND --help',
     no_args_is_help=True,

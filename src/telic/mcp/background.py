@@ -27,7 +27,7 @@ Model = Annotated[
 ]
 
 
-class Started(Record):
+class StartedWork(Record):
     """A process that goes on by itself; list_work shows how far it is."""
 
     pid: int
@@ -57,7 +57,7 @@ def start_session(
     max_calls: Annotated[int | None, Field(ge=1, description="Model calls at most.")] = None,
     budget_usd: Annotated[float | None, Field(ge=0)] = None,
     budget_hours: Annotated[float | None, Field(gt=0)] = None,
-) -> Started:
+) -> StartedWork:
     """Start a session in the background: from words to a trained policy with evidence."""
     options = {
         "--env": env,
@@ -80,7 +80,7 @@ def start_search(
     episodes: Annotated[int, Field(ge=1, description="Episodes of the budget, per run.")] = 4000,
     max_calls: Annotated[int | None, Field(ge=1, description="Model calls at most.")] = None,
     budget_usd: Annotated[float | None, Field(ge=0)] = None,
-) -> Started:
+) -> StartedWork:
     """Start a policy search in the background."""
     options = {
         "--env": env,
@@ -112,7 +112,7 @@ def stop_work(
 
 def _start(
     runs_dir: Path, verb: list[str], options: dict[str, object], words: list[str]
-) -> Started:
+) -> StartedWork:
     """Start a telic command that outlives this server; what it prints goes to a file."""
     given = [f"{name}={value}" for name, value in options.items() if value is not None]
     line = [*verb, *given, f"--runs-dir={runs_dir}", "--json", *(["--", *words] if words else [])]
@@ -129,4 +129,4 @@ def _start(
         )
     # Somebody has to ask how it ended, or it stays in the process table for as long as we run.
     threading.Thread(target=process.wait, daemon=True).start()
-    return Started(pid=process.pid, log=str(log), command=shlex.join(["telic", *line]))
+    return StartedWork(pid=process.pid, log=str(log), command=shlex.join(["telic", *line]))

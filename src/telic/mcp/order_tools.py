@@ -8,7 +8,7 @@ from pydantic import Field
 
 from telic.core.config import Record
 from telic.mcp.adding import ADDS, RECORDS, Server, add_tool
-from telic.mcp.orders import Handed, OrderSource, WorkOrder
+from telic.mcp.orders import Handed, HostOrder, OrderSource
 from telic.mcp.session_orders import SessionOrders
 from telic.mcp.study_orders import StudyOrders, is_study_order, study_of
 from telic.mcp.workplace import Because, Call, Study, Task, caller, workplace
@@ -20,7 +20,7 @@ OrderName = Annotated[str, Field(description="The order's id, as next_work_order
 class NextOrder(Record):
     """An order to answer, or none."""
 
-    order: WorkOrder | None
+    order: HostOrder | None
     why: str
 
 

@@ -13,7 +13,7 @@ ATTEMPTS = 5
 LEASE = timedelta(minutes=30)
 
 
-class Lease(Record):
+class OrderLease(Record):
     """Who works on an order, and until when nobody else gets it."""
 
     by: str
@@ -32,7 +32,7 @@ class OrderLimits(Record):
     attempts_left: int = ATTEMPTS
 
 
-class WorkOrder(Record):
+class HostOrder(Record):
     """A request to a model, for a host agent to answer."""
 
     id: str
@@ -47,7 +47,7 @@ class WorkOrder(Record):
     context_hash: str
     """changes when what the order rests on changes"""
     issued_at: str
-    lease: Lease
+    lease: OrderLease
     complaint: str | None = None
     """why the last answer was not accepted"""
 
@@ -63,7 +63,7 @@ class Handed(Record):
 class OrderSource(Protocol):
     """Where orders come from: a session, a search, or a study."""
 
-    def next(self, worker: str) -> WorkOrder | None:
+    def next(self, worker: str) -> HostOrder | None:
         """Lease the first order that waits to this worker; None when none waits."""
         ...
 
@@ -76,10 +76,10 @@ class OrderSource(Protocol):
         ...
 
 
-def new_lease(worker: str) -> Lease:
+def new_lease(worker: str) -> OrderLease:
     """Return a lease that begins now."""
     until = (moment(utc_now()) + LEASE).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return Lease(by=worker, until=until)
+    return OrderLease(by=worker, until=until)
 
 
 def refuse(complaint: str, left: int) -> UsageError:

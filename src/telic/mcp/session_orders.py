@@ -18,7 +18,7 @@ from telic.llm.work_orders import (
     list_orders,
     read_order,
 )
-from telic.mcp.orders import ATTEMPTS, Handed, Lease, OrderLimits, WorkOrder, new_lease, refuse
+from telic.mcp.orders import ATTEMPTS, Handed, HostOrder, OrderLease, OrderLimits, new_lease, refuse
 from telic.storage.files import read_record, write_json
 from telic.studies.canonical import content_hash
 from telic.studies.clock import utc_now
@@ -30,7 +30,7 @@ _CODE = "source"
 class _Progress(Record):
     """KEY.lease.json: who works on an order, and how it went."""
 
-    lease: Lease
+    lease: OrderLease
     issued_at: str
     attempts: int = 0
     complaint: str | None = None
@@ -44,7 +44,7 @@ class SessionOrders:
     def __init__(self, runs_dir: Path) -> None:
         self._runs_dir = runs_dir
 
-    def next(self, worker: str) -> WorkOrder | None:
+    def next(self, worker: str) -> HostOrder | None:
         """Lease the first order that waits to this worker."""
         for folder, line in self._open():
             held = _progress(folder, line.key)
@@ -110,11 +110,11 @@ def picture(runs_dir: Path, run: str, name: str) -> Path:
     return folder / name
 
 
-def _as_work_order(folder: Path, line: WorkOrderLine, held: _Progress) -> WorkOrder:
+def _as_work_order(folder: Path, line: WorkOrderLine, held: _Progress) -> HostOrder:
     order = read_order(folder, line.key)
     run = folder.parent.name
     left = max(0, ATTEMPTS - held.attempts)
-    return WorkOrder(
+    return HostOrder(
         id=f"{run}/{order.key}",
         role=order.role,
         instructions=order.system,

@@ -29,7 +29,7 @@ class WorkLine(Record):
     open_orders: int
 
 
-class Work(Record):
+class WorkList(Record):
     """Sessions and searches, the newest first."""
 
     work: tuple[WorkLine, ...]
@@ -41,12 +41,12 @@ def register(server: Server) -> None:
     add_tool(server, list_work, READS)
 
 
-def list_work(call: Call, limit: Limit = 20) -> Work:
+def list_work(call: Call, limit: Limit = 20) -> WorkList:
     """List sessions and searches: what was asked, how far they are, which orders wait."""
     runs_dir = workplace(call).runs_dir
     found = [*_sessions(runs_dir), *_searches(runs_dir)]
     found.sort(key=lambda each: each.id.partition("_")[2], reverse=True)
-    return Work(work=tuple(found[:limit]), left_out=max(0, len(found) - limit))
+    return WorkList(work=tuple(found[:limit]), left_out=max(0, len(found) - limit))
 
 
 def _sessions(runs_dir: Path) -> list[WorkLine]:

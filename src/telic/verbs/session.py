@@ -61,7 +61,7 @@ def read_criteria(path: str, option: str) -> tuple[Criterion, ...]:
     return parse_criteria(read_json(Path(path)))
 
 
-class RunRequest(SessionOptions, RunsRequest, WatchedRequest):
+class IntentRequest(SessionOptions, RunsRequest, WatchedRequest):
     """An intent, and how much to spend on it."""
 
     intent: str = argument("What the robot should do, in words.")
@@ -89,8 +89,8 @@ def _exit_code(session: Session) -> int:
     return 3 if session.summary.out_of_budget else int(not session.passed)
 
 
-@verb(RunRequest, examples=_EXAMPLES, exit_code=_exit_code)
-def run(request: RunRequest) -> Session:
+@verb(IntentRequest, examples=_EXAMPLES, exit_code=_exit_code)
+def run(request: IntentRequest) -> Session:
     """Describe a behaviour; get a trained policy and the evidence that it does what you asked."""
     from telic.sandbox.interpreters import prewarmed
     from telic.session import WORKERS
@@ -120,7 +120,7 @@ class SessionsRequest(RunsRequest):
     limit: int = option("Show this many, newest first.", default=20)
 
 
-class SessionFacts(NamedTuple):
+class SessionLine(NamedTuple):
     """What a list of sessions says of one."""
 
     session: str
@@ -136,10 +136,10 @@ class SessionFacts(NamedTuple):
 class SessionList(NamedTuple):
     """Sessions, the newest first."""
 
-    sessions: list[SessionFacts]
+    sessions: list[SessionLine]
     runs_dir: Path
 
-    def as_data(self) -> list[SessionFacts]:
+    def as_data(self) -> list[SessionLine]:
         """Return the sessions alone."""
         return self.sessions
 
@@ -154,7 +154,7 @@ def sessions(request: SessionsRequest) -> SessionList:
     return SessionList([session_facts(folder) for folder in folders], runs_dir)
 
 
-def session_facts(folder: SessionFolder) -> SessionFacts:
+def session_facts(folder: SessionFolder) -> SessionLine:
     """Return what a list says of a session."""
     from telic.session.branch import origin_of
     from telic.session.find import state_of
@@ -165,7 +165,7 @@ def session_facts(folder: SessionFolder) -> SessionFacts:
     judged = [read_json(file) for file in files if file.exists()]
     scores = [each["score"] for each in judged if each["score"] is not None]
     origin = origin_of(folder)
-    return SessionFacts(
+    return SessionLine(
         session=folder.name,
         path=str(folder.path),
         intent=request["intent"],

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from telic.training.job import TrainJob
     from telic.training.run import Run
     from telic.verbs.things import EpisodeVideo, ExportedPolicy, RunPage
-    from telic.verbs.train import PresetTable, RunList
+    from telic.verbs.train import PresetTable, TrainingRuns
 
 
 @view
@@ -61,7 +61,7 @@ def show_plan(job: TrainJob) -> None:
 
 
 @view
-def show_runs(found: RunList) -> None:
+def show_runs(found: TrainingRuns) -> None:
     """Print a line per run."""
     if not found.runs:
         console.print(f"No runs in {found.runs_dir}. Make one with: telic train HalfCheetah-v5")
