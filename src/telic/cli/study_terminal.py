@@ -11,7 +11,7 @@ from telic.core.verb import Question, Verb, argument, option, verb
 from telic.core.words import integers, pairs, texts
 from telic.errors import ConfigError, UsageError
 from telic.studies.documents.runs import KilledBy
-from telic.verbs import study_approvals, study_runs
+from telic.verbs import study_decisions, study_runs
 from telic.verbs.study import PersonRequest, StudyRequest, study_verb
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ def _number(text: str) -> float:
 # ---------------------------------------------------------------------------- approvals
 
 
-class ApproveOptions(study_approvals.ApproveRequest):
+class ApproveOptions(study_decisions.ApproveRequest):
     """Approvals, also from and to other machines."""
 
     file: Path | None = option("Approvals given on another machine.", "--import", default=None)
@@ -209,10 +209,10 @@ class ApproveOptions(study_approvals.ApproveRequest):
         "Write the approvals that hold to a file.", "--export", default=None
     )
 
-    def importing(self) -> study_approvals.ImportApprovalsRequest:
+    def importing(self) -> study_decisions.ImportApprovalsRequest:
         """Return the request to take approvals over."""
         assert self.file is not None
-        return study_approvals.ImportApprovalsRequest(
+        return study_decisions.ImportApprovalsRequest(
             self.file, key_file=self.key_file, **_context(self), consent=self.consent
         )
 
@@ -221,18 +221,18 @@ def _approve_question(request: ApproveOptions) -> Question | None:
     if request.export is not None:
         return None
     if request.file is not None:
-        return study_approvals.import_approvals.ask(request.importing())
-    return study_approvals.approve.ask(request)
+        return study_decisions.import_approvals.ask(request.importing())
+    return study_decisions.approve.ask(request)
 
 
 @study_verb(ApproveOptions, question=_approve_question)
-def approve(request: ApproveOptions) -> study_approvals.Approvals:
+def approve(request: ApproveOptions) -> study_decisions.Approvals:
     """Approve parts of the contract, or a candidate: a person types a code in a terminal."""
     if request.export is not None:
-        return study_approvals.export_approvals(request.export, **_context(request))
+        return study_decisions.export_approvals(request.export, **_context(request))
     if request.file is not None:
-        return study_approvals.import_approvals.do(request.importing())
-    return study_approvals.approve.do(request)
+        return study_decisions.import_approvals.do(request.importing())
+    return study_decisions.approve.do(request)
 
 
 def _context(request: StudyRequest) -> dict[str, Any]:
@@ -340,7 +340,7 @@ ON_TERMINAL: dict[str, Verb[..., Any, Any]] = {
     "study_candidates:draft_candidate": new,
     "study_candidates:baseline": baseline,
     "study_candidates:revise_candidate": revise,
-    "study_approvals:approve": approve,
+    "study_decisions:approve": approve,
     "study_runs:launch_candidate": run,
 }
 """verbs of studies that the command line has in a form of its own"""

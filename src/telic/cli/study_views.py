@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from telic.studies.next import NextAction
     from telic.studies.scan.records import EntryPoint, RepositoryAudit, Sink
     from telic.verbs.study import ImportedTrees, LedgerEntry, NewStudy
-    from telic.verbs.study_approvals import Anchor, Approvals, LedgerProof
     from telic.verbs.study_candidates import (
         CandidateTable,
         SimilarCandidates,
@@ -31,7 +30,8 @@ if TYPE_CHECKING:
         EvaluatorHashes,
         TaskCard,
     )
-    from telic.verbs.study_state import StudyReportFiles, StudyStanding
+    from telic.verbs.study_decisions import Anchor, Approvals, LedgerProof
+    from telic.verbs.study_evidence import StudyReportFiles, StudyStanding
 
 _DONE = "[green]✓[/]"
 

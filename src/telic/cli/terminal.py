@@ -19,7 +19,7 @@ from telic.verbs.things import ThingShowRequest, show
 from telic.verbs.train import train
 
 if TYPE_CHECKING:
-    from telic.mcp.adding import Server
+    from telic.mcp.workplace import Server
     from telic.search.api import Search
     from telic.session.api import Session
     from telic.training.job import TrainJob

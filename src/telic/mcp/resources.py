@@ -10,16 +10,15 @@ from typing import Any, ParamSpec, TypeVar
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
 from telic.errors import TelicError, UnknownName
-from telic.mcp.adding import Server, paragraph
-from telic.mcp.session_orders import picture
-from telic.mcp.workplace import Call, Workplace, ledger_of, workplace
+from telic.mcp.orders import picture
+from telic.mcp.workplace import Call, Server, Workplace, ledger_of, paragraph, workplace
 from telic.studies.candidate_files import read_candidate
 from telic.studies.evidence.logs import read_run_log
 from telic.studies.evidence.measuring import run_state
 from telic.studies.evidence.store import read_evidence
 from telic.studies.folder import read_registry
 from telic.studies.offline import offline
-from telic.verbs.study_state import get_report
+from telic.verbs.study_evidence import get_report
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")

@@ -19,15 +19,25 @@ from pydantic import Field
 
 from telic.core.config import Record
 from telic.core.verb import Question, RequestField, Verb
-from telic.mcp.adding import ADDS, READS, RECORDS, STARTS, Server, add_tool, guarded
 from telic.mcp.person import NoForm, Typed, ask, consent_to, terminal_command
-from telic.mcp.workplace import Call, caller, workplace
+from telic.mcp.workplace import (
+    ADDS,
+    READS,
+    RECORDS,
+    STARTS,
+    Call,
+    Server,
+    add_tool,
+    caller,
+    guarded,
+    workplace,
+)
 from telic.studies.deciding import Decided
 from telic.studies.launch.launching import Launched
 from telic.verbs import catalogue
 from telic.verbs.study import EnteredEvent, LedgerEntry
-from telic.verbs.study_approvals import Approvals
 from telic.verbs.study_contract import Amendment, ConfirmedField
+from telic.verbs.study_decisions import Approvals
 
 # ---------------------------------------------------------------------------- answers
 
@@ -131,10 +141,10 @@ class VerbTool:
 
 
 TOOLS = (
-    VerbTool("get_state", "study_state:get_state", READS),
+    VerbTool("get_state", "study_evidence:get_state", READS),
     VerbTool("list_candidates", "study_candidates:list_candidates", READS),
     VerbTool("get_candidate", "study_candidates:get_candidate", READS),
-    VerbTool("get_report", "study_state:get_report", READS),
+    VerbTool("get_report", "study_evidence:get_report", READS),
     VerbTool("query_runs", "study_runs:query_runs", READS),
     VerbTool("audit_repo", "study_contract:audit", RECORDS),
     VerbTool("check_contract", "study_contract:check", RECORDS),
@@ -142,10 +152,10 @@ TOOLS = (
     VerbTool("validate_candidate", "study_candidates:validate", RECORDS),
     VerbTool("similar_candidates", "study_candidates:similar", READS),
     VerbTool("check_gates", "study_runs:check_gates", READS),
-    VerbTool("loop_step", "study_state:loop_step", READS),
+    VerbTool("loop_step", "study_evidence:loop_step", READS),
     VerbTool("queue_step", "study_runs:step", READS),
     VerbTool("budget_check", "study_runs:budget_check", READS),
-    VerbTool("ledger_verify", "study_approvals:ledger_verify", READS),
+    VerbTool("ledger_verify", "study_decisions:ledger_verify", READS),
     VerbTool("settle_runs", "study_runs:settle_runs", RECORDS),
     VerbTool("analyze_run", "study_evidence:analyze", RECORDS),
     VerbTool("monitor_run", "study_evidence:monitor", ADDS),
@@ -154,7 +164,7 @@ TOOLS = (
     VerbTool("dr_plan", "study_evidence:dr_plan", RECORDS),
     VerbTool("dr_summarize", "study_evidence:dr_summary", RECORDS),
     VerbTool("review_candidate", "study_evidence:review", RECORDS),
-    VerbTool("write_report", "study_state:report", RECORDS),
+    VerbTool("write_report", "study_evidence:report", RECORDS),
     VerbTool("plan_queue", "study_runs:plan", RECORDS),
     VerbTool("advance_queue", "study_runs:advance", RECORDS),
     VerbTool("check_incumbent", "study_runs:check_incumbent", RECORDS),
@@ -182,7 +192,7 @@ TOOLS = (
 REQUESTS = (
     VerbTool(
         "request_approval",
-        "study_approvals:approve",
+        "study_decisions:approve",
         RECORDS,
         _approval,
         help="Ask the person to approve parts of the contract, or a candidate (key experiment).\n\n"

@@ -35,11 +35,11 @@ _SEARCH = VerbGroup(
 )
 _ORDERS = VerbGroup(
     "Answer the work orders of a session that runs with a host as its model.",
-    {"list": "orders:list_orders", "show": "orders:show", "answer": "orders:answer"},
+    {"list": "session:list_orders", "show": "session:show_order", "answer": "session:answer"},
 )
 _BENCH = VerbGroup(
     "Measure: intents that become policies, judges that tell right from wrong.",
-    {"intents": "bench:intents", "judges": "bench:judges"},
+    {"intents": "machine:intents", "judges": "machine:judges"},
 )
 _HOOK = VerbGroup(
     "What hosts call; JSON on standard input.",
@@ -74,15 +74,15 @@ All commands but [bold]run[/] only read and write files under .telic/ of the rep
                 "amend": "study_contract:amend",
             },
         ),
-        "approve": "study_approvals:approve",
-        "state": "study_state:state",
+        "approve": "study_decisions:approve",
+        "state": "study_evidence:state",
         "pause": "study:pause",
         "resume": "study:resume",
         "close": "study:close",
         "import-rlxp": "study:import_rlxp",
         "ledger": VerbGroup(
             help="The append-only record of the study.",
-            verbs={"verify": "study_approvals:verify", "anchor": "study_approvals:anchor"},
+            verbs={"verify": "study_decisions:verify", "anchor": "study_decisions:anchor"},
         ),
         "audit": "study_contract:audit",
         "card": "study_contract:card",
@@ -111,7 +111,7 @@ All commands but [bold]run[/] only read and write files under .telic/ of the rep
                 "reorder": "study_runs:reorder",
             },
         ),
-        "next": "study_state:next_action",
+        "next": "study_evidence:next_action",
         "decide": "study_decisions:decide",
         "revert": "study_decisions:revert",
         "run": "study_runs:launch_candidate",
@@ -123,7 +123,7 @@ All commands but [bold]run[/] only read and write files under .telic/ of the rep
         "dr-plan": "study_evidence:dr_plan",
         "dr-summary": "study_evidence:dr_summary",
         "audit-result": "study_evidence:audit_result",
-        "report": "study_state:report",
+        "report": "study_evidence:report",
         "from": "study:from_source",
     },
 )

@@ -1,15 +1,16 @@
-"""Measure and watch runs, reflect on rewards, probe policies, and test what candidates claim."""
+"""Look at a study: where it stands, what is next, what its runs and candidates show, its report."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from telic.core.config import Record
 from telic.core.verb import argument, option
 from telic.core.words import integers
 from telic.errors import UsageError
+from telic.studies.documents.ledger import LedgerHead
 from telic.studies.documents.runs import Evidence
 from telic.studies.evidence.auditing import AuditResult
 from telic.studies.evidence.checking import SampleCheck
@@ -17,7 +18,147 @@ from telic.studies.evidence.monitoring import MonitorReport
 from telic.studies.evidence.probe_summary import ProbeSummary
 from telic.studies.evidence.probes import ProbePlan
 from telic.studies.evidence.reflecting import ReflectionResult
+from telic.studies.next import NextAction
+from telic.studies.state import BudgetState, FiredStop, Incumbent
 from telic.verbs.study import StudyRequest, study_verb
+
+if TYPE_CHECKING:
+    from telic.studies.state import StudyState
+
+# ---------------------------------------------------------------------------- looking
+
+
+class StateRequest(StudyRequest):
+    """Where a study stands."""
+
+    rebuild: bool = option("Make state.json again from the ledger.", default=False)
+
+
+class StudyView(Record):
+    """Where a study stands; the resource telic://TASK/STUDY/state has all of it."""
+
+    study: str
+    status: str
+    ledger_head: LedgerHead
+    contract_version: int | None
+    incumbent: Incumbent | None
+    baseline: str | None
+    noise_floor: float | None
+    candidates: dict[str, int]
+    """how many there are, by status"""
+    active_runs: tuple[str, ...]
+    pending_approvals: tuple[str, ...]
+    stopped_by: tuple[FiredStop, ...]
+    budget: BudgetState
+    next: NextAction
+
+
+class StudyStanding(NamedTuple):
+    """The whole state of a study, and what to do now."""
+
+    state: StudyState
+    following: NextAction
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the state with the next action in it."""
+        return {**self.state.as_data(), "next_action": self.following.as_data()}
+
+    def summary(self) -> StudyView:
+        """Return what fits into one look."""
+        state = self.state
+        return StudyView(
+            study=state.study,
+            status=state.study_status,
+            ledger_head=state.ledger_head,
+            contract_version=state.contract_version,
+            incumbent=state.incumbent,
+            baseline=state.baseline,
+            noise_floor=state.noise_floor,
+            candidates=state.counts,
+            active_runs=state.active_runs,
+            pending_approvals=state.pending_approvals,
+            stopped_by=state.fired_stops,
+            budget=state.budget,
+            next=self.following,
+        )
+
+
+@study_verb(StateRequest)
+def state(request: StateRequest) -> StudyStanding:
+    """Show where the study stands, from the ledger alone."""
+    from telic.studies.looking import next_step
+    from telic.studies.projections import committed_head
+
+    study = request.open()
+    found = study.state
+    if request.rebuild or committed_head(study.folder) != found.ledger_head:
+        found = study.ledger.rebuild()
+    return StudyStanding(found, next_step(study.ledger))
+
+
+@study_verb(StudyRequest)
+def get_state(request: StudyRequest) -> StudyView:
+    """Say where the study stands and what to do next, from the ledger alone."""
+    from telic.studies.looking import next_step
+
+    study = request.open()
+    return StudyStanding(study.state, next_step(study.ledger)).summary()
+
+
+@study_verb(StudyRequest)
+def next_action(request: StudyRequest) -> NextAction:
+    """Say the next safe action, the command for it, and why; never does it."""
+    from telic.studies.looking import note_next
+
+    return note_next(request.open().ledger)
+
+
+@study_verb(StudyRequest)
+def loop_step(request: StudyRequest) -> NextAction:
+    """Say the next safe action, with what, and why; never does it. Call this when unsure."""
+    from telic.studies.looking import next_step
+
+    return next_step(request.open().ledger)
+
+
+# ---------------------------------------------------------------------------- the report
+
+
+class StudyReportFiles(Record):
+    """Where a report was written."""
+
+    markdown: str
+    page: str
+
+
+@study_verb(StudyRequest)
+def report(request: StudyRequest) -> StudyReportFiles:
+    """Write report.md and report.html from the ledger and the evidence; keeps people's notes."""
+    from telic.studies.looking import next_step
+    from telic.studies.report.document import write_report
+
+    ledger = request.open().ledger
+    folder = write_report(ledger, next_step(ledger))
+    return StudyReportFiles(markdown=str(folder.report), page=str(folder.report_page))
+
+
+class ReportText(Record):
+    """A report as Markdown."""
+
+    markdown: str
+    ledger_head: LedgerHead
+
+
+@study_verb(StudyRequest)
+def get_report(request: StudyRequest) -> ReportText:
+    """Render the report of the study as Markdown; writes nothing (see write_report)."""
+    from telic.studies.looking import next_step
+    from telic.studies.report.document import report_text
+
+    study = request.open()
+    text = report_text(study.ledger, next_step(study.ledger))
+    return ReportText(markdown=text, ledger_head=study.ledger.head)
+
 
 _RUN = "Run, e.g. r-20260801T090000Z-k3f9qa."
 _CANDIDATE = "Candidate, e.g. c-0007-more-smoothness."

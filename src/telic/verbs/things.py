@@ -14,7 +14,7 @@ from telic.verbs.session import SessionLine, session_facts
 if TYPE_CHECKING:
     from telic.search.records import SearchSummary
     from telic.storage.layout import MemberFolder, RunFolder
-    from telic.verbs.study_state import StudyStanding
+    from telic.verbs.study_evidence import StudyStanding
 
 _NAMED = "Session, run, search, study or policy: its id, the start of one, a path, or 'latest'."
 _ALL: tuple[Kind, ...] = (*WORK, "study", "policy")
@@ -195,7 +195,7 @@ def _search_page(thing: Thing, member: str | None) -> SearchSummary:
 
 
 def _study_page(thing: Thing, member: str | None) -> StudyStanding:
-    from telic.verbs.study_state import state
+    from telic.verbs.study_evidence import state
 
     return state(**_study(thing))
 
@@ -307,7 +307,7 @@ def report(request: ReportRequest) -> ReportPlace:
 
         return ReportPlace(None, str(write_page(load(thing.path.parent, thing.path.name))))
     if thing.kind == "study":
-        from telic.verbs.study_state import report as write_report
+        from telic.verbs.study_evidence import report as write_report
 
         files = write_report(**_study(thing))
         return ReportPlace(files.markdown, files.page)
