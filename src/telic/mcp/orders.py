@@ -21,7 +21,6 @@ from telic.llm.work_orders import (
     list_orders,
     read_order,
 )
-from telic.mcp.study_orders import StudyOrders, is_study_order, study_of
 from telic.mcp.workplace import (
     ADDS,
     RECORDS,
@@ -281,6 +280,8 @@ def next_work_order(call: Call, task: Task = None, study: Study = None) -> NextO
     Answer it with one JSON object of its output_schema through submit_work_order. It is yours for
     half an hour. When there is none, ask again later; nothing waits for you here.
     """
+    from telic.mcp.study_orders import StudyOrders  # which builds on the orders here
+
     place = workplace(call)
     found = SessionOrders(place.runs_dir).next(_worker(call))
     if found is None:
@@ -308,6 +309,8 @@ def decline_work_order(call: Call, order: OrderName, because: Because) -> Declin
 
 
 def _source(call: Call, order: str) -> OrderSource:
+    from telic.mcp.study_orders import StudyOrders, is_study_order, study_of
+
     place = workplace(call)
     if is_study_order(order):
         return StudyOrders(place.ledger(*study_of(order)), caller(call))
