@@ -8,7 +8,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from telic.cli.output import console, table, view
-from telic.core.text import 
 from telic.core.text import duration, number
 
 if TYPE_CHECKING:

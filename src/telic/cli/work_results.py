@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 
 from telic.cli.output import console, print_facts, table, view
-from telic.core.text import 
 from telic.core.text import duration, number, sparkline
 
 if TYPE_CHECKING:
