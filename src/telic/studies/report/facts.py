@@ -22,7 +22,7 @@ from telic.studies.evidence.scorecard import Measured, ScorecardResult, score
 from telic.studies.evidence.statistics import iqm, iqm_interval, seed_of
 from telic.studies.folder import StudyFolder
 from telic.studies.ledger import Ledger
-from telic.studies.next import NextAction
+from telic.studies.outlook import NextAction
 from telic.studies.sourced import WorkSource, source_of
 from telic.studies.state import CandidateState, StudyState
 from telic.studies.study import Study
