@@ -69,6 +69,10 @@ class IntentRequest(SessionOptions, RunsRequest, WatchedRequest):
     intent: str = argument("What the robot should do, in words.")
     env: str = option("Environment id or path of an MJCF file.", default="HalfCheetah-v5")
     vision: bool = option("Let the model watch episodes too.", "--vision/--no-vision", default=True)
+    judge: str | None = option(
+        "A further judge that an installed package brings; of two scores the lower counts.",
+        default=None,
+    )
     criteria: tuple[Criterion, ...] | None = option(
         "File of criteria to aim for; see --approve.", default=None, read=read_criteria
     )
@@ -108,6 +112,7 @@ def run(request: IntentRequest) -> Session:
             on_event=request.on_event,
             should_stop=request.should_stop,
             vision=request.vision,
+            judge=request.judge,
             criteria=request.criteria,
             approve=request.approve,
             max_hours=request.max_hours,
