@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
-from telic.mcp.adding import READS, add_tool
-from telic.mcp.secrecy import hide, hide_in
-from telic.mcp.server import make_server
-from telic.mcp.workplace import Workplace
+from telic.mcp.server import hide, hide_in, make_server
+from telic.mcp.workplace import READS, Workplace, add_tool
 from telic.plugin.package import read_source
 from tests.mcp.host import Refusal
 from tests.mcp.toy import ENVIRONMENT_SECRET, METRIC_SPEC, PROTOCOL, SECRET

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from telic.errors import ResourceError, TelicError
-from telic.rendering import video
-from telic.rendering.video import read_frames, read_video_facts, write_video
+from telic.rendering import media
+from telic.rendering.media import read_frames, read_video_facts, write_video
 
 
 def gradient(count, height=48, width=64):
@@ -52,16 +52,16 @@ def test_a_failed_video_leaves_the_old_one(tmp_path):
 
 
 def test_ffmpegs_last_words_are_in_the_error(tmp_path, monkeypatch):
-    real = video._command
+    real = media._command
 
     def wrong_codec(*args):
         return [{"libx264": "libnone"}.get(word, word) for word in real(*args)]
 
-    monkeypatch.setattr(video, "_command", wrong_codec)
+    monkeypatch.setattr(media, "_command", wrong_codec)
     with pytest.raises(TelicError, match=r"ffmpeg said.*[Ee]ncoder"):
         write_video(tmp_path / "v.mp4", gradient(40, 480, 640), fps=10)
     say = "echo 'av_write: No space left on device' >&2; exit 1"
-    monkeypatch.setattr(video, "_command", lambda *args: ["sh", "-c", say])
+    monkeypatch.setattr(media, "_command", lambda *args: ["sh", "-c", say])
     with pytest.raises(ResourceError, match="disk is full"):
         write_video(tmp_path / "v.mp4", gradient(3), fps=10)
     assert list(tmp_path.iterdir()) == []

@@ -1,20 +1,72 @@
-"""The `telic` command: every verb by its words, in panels."""
+"""The `telic` command: verbs by their words, options from requests, output from results."""
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+import inspect
+import shlex
+import signal
+import sys
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
-from telic.cli.commands import Commands
+from telic.cli.output import console, fail, print_json, show
+from telic.core.verb import RequestField, Verb, as_data
+from telic.errors import TelicError
+from telic.verbs import catalogue
 from telic.verbs.catalogue import PANELS, VERBS, VerbGroup
+
+if TYPE_CHECKING:
+    from telic.cli.views import TrainingView
+
+
+def progress_of(verb: Verb[..., Any, Any], values: dict[str, Any], is_quiet: bool) -> TrainingView:
+    """Return what shows the events of a verb."""
+    from telic.cli import views  # with all events, which few commands need
+
+    if verb.__name__ in ("run", "resume", "watch"):
+        return views.WorkView(quiet=is_quiet, asks=values.get("interactive", False))
+    if verb.__name__ in ("search", "labels"):
+        return views.SearchView(quiet=is_quiet)
+    if verb.__name__ == "intents":
+        return views.BenchView(brief=values["jobs"] > 1, quiet=is_quiet)
+    return views.TrainingView(quiet=is_quiet)
+
+
+@contextmanager
+def interruptible() -> Iterator[Callable[[], bool]]:
+    """Make the first Ctrl-C a polite stop and the second one immediate."""
+    asked = False
+
+    def handle(number: int, frame: object) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        console.print("\nstopping after this update (Ctrl-C again: now) ...")
+
+    previous = signal.signal(signal.SIGINT, handle)
+    try:
+        yield lambda: asked
+    except KeyboardInterrupt:
+        console.print("stopped. Run the same command again to go on from the last save.")
+        raise typer.Exit(1) from None
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
 
 _WHAT = "Describe a behaviour, get a trained policy, and the evidence that it does what you asked."
 _MCP = VerbGroup("Serve telic to coding agents.", {"serve": "serve"})
 
 
-class Root(TyperGroup):
+class RootGroup(TyperGroup):
     """All commands; nothing of a command is loaded before it is asked for."""
 
     def __init__(self, **options: Any) -> None:
@@ -23,7 +75,7 @@ class Root(TyperGroup):
         panels, title = dict[str, str](), ""
         for word in verbs:
             title = panels[word] = PANELS.get(word, title)
-        self.commands = Commands(verbs, panels)
+        self.commands = CommandMap(verbs, panels)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the words of the first level."""
@@ -32,7 +84,7 @@ class Root(TyperGroup):
 
 app = typer.Typer(
     name="telic",
-    cls=Root,
+    cls=RootGroup,
     help=_WHAT,
     epilog='Start with: telic run "run forward fast"      Ask any command: telic COMMAND --help',
     no_args_is_help=True,
@@ -57,3 +109,239 @@ def version(
 def main() -> None:
     """Run the command line."""
     app()
+
+
+_MARKUP = "rich"
+_PLAIN = (bool, int, float, Path, str)
+_JSON, _DEBUG = "as_json", "debug"
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.", hidden=True)]
+
+
+class VerbCommand(TyperCommand):
+    """A verb as a command; its options are made when somebody asks for them."""
+
+    def __init__(self, name: str, verb: Verb[..., Any, Any], panel: str | None = None) -> None:
+        super().__init__(
+            name,
+            callback=partial(call, verb),
+            help=verb.help,
+            epilog=_examples(verb.examples),
+            rich_markup_mode=_MARKUP,
+            rich_help_panel=panel,
+        )
+        self._verb = verb
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options and arguments."""
+        if not self.params:
+            self.params = options(self._verb)
+        return super().get_params(ctx)
+
+
+class GroupCommand(TyperGroup):
+    """Verbs under one word; the modules of its verbs are loaded when they are asked for."""
+
+    def __init__(self, name: str, group: VerbGroup, panel: str | None = None) -> None:
+        self._verb = None if group.own is None else find(group.own)
+        super().__init__(
+            name=name,
+            help=group.help,
+            epilog=_examples(group.examples),
+            no_args_is_help=self._verb is None,
+            invoke_without_command=self._verb is not None,
+            callback=self._call_own,
+            rich_markup_mode=_MARKUP,
+            rich_help_panel=panel,
+        )
+        self.commands = CommandMap(group.verbs)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options of the verb that the word alone is."""
+        if self._verb is not None and not self.params:
+            self.params = options(self._verb)
+        return super().get_params(ctx)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the words, without loading what they stand for."""
+        return list(self.commands)
+
+    def _call_own(self, **values: Any) -> None:
+        context = typer.main.get_current_context()
+        if self._verb is not None and context.invoked_subcommand is None:
+            call(self._verb, **values)
+
+
+class CommandMap(MutableMapping[str, Any]):
+    """CommandMap by word, made at first use."""
+
+    def __init__(
+        self, verbs: dict[str, str | VerbGroup], panels: dict[str, str] | None = None
+    ) -> None:
+        self._verbs = verbs
+        self._panels = panels or {}
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, word: str) -> Any:
+        if word not in self._made:
+            entry, panel = self._verbs[word], self._panels.get(word)
+            self._made[word] = (
+                VerbCommand(word, find(entry), panel)
+                if isinstance(entry, str)
+                else GroupCommand(word, entry, panel)
+            )
+        return self._made[word]
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._verbs
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._verbs)
+
+    def __len__(self) -> int:
+        return len(self._verbs)
+
+    def __setitem__(self, word: str, command: Any) -> None:
+        self._made[word] = command
+
+    def __delitem__(self, word: str) -> None:
+        del self._made[word]
+
+
+def find(path: str) -> Verb[..., Any, Any]:
+    """Return a verb, in the form that the command line has of it."""
+    if path.startswith("study"):
+        from telic.cli.study_terminal import ON_TERMINAL
+    else:
+        from telic.cli.terminal import ON_TERMINAL
+    return ON_TERMINAL[path] if path in ON_TERMINAL else catalogue.load(path)
+
+
+def options(verb: Verb[..., Any, Any]) -> list[Any]:
+    """Return a verb's fields as options and arguments, and what every command has."""
+    parameters = [_parameter(field) for field in verb.fields if field.help.scope != "inner"]
+    if verb.has_result:
+        parameters.append(_named(_JSON, AsJson, default=False))
+    parameters.append(_named(_DEBUG, Debug, default=False))
+
+    def command() -> None:
+        """Carry a signature for typer to read."""
+
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    app = typer.Typer(add_completion=False)
+    app.command()(command)
+    return cast("list[Any]", get_command(app).params)
+
+
+def _parameter(field: RequestField) -> inspect.Parameter:
+    """Return a field as a parameter that typer understands."""
+    how = field.help
+    kind = _kind(field)
+    default = inspect.Parameter.empty if field.is_required else _default(field)
+    if default is None:
+        kind = kind | None
+    if how.scope == "argument":
+        info = typer.Argument(help=how.help, metavar=how.metavar)
+    else:
+        info = typer.Option(
+            *how.flags,
+            help=how.help,
+            min=how.minimum,
+            max=how.maximum,
+            metavar=how.metavar,
+            envvar=how.variable,
+            hidden=how.hidden,
+        )
+    return _named(field.name, Annotated[kind, info], default)
+
+
+def _named(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, keyword, annotation=annotation, default=default)
+
+
+def _kind(field: RequestField) -> Any:
+    """Return the type that the command line reads: text for what has a reader of its own."""
+    plain: Any = str
+    if field.help.read is None:
+        plain = next((kind for kind in field.alternatives if kind in _PLAIN), str)
+    return list[plain] if field.help.many else plain
+
+
+def _default(field: RequestField) -> Any:
+    if field.help.read is not None:
+        return field.help.shown
+    return None if field.help.many else field.default
+
+
+def call(verb: Verb[..., Any, Any], **values: Any) -> None:
+    """Do a verb with what was read from the command line, and leave with its exit code."""
+    as_json, debug = values.pop(_JSON, False), values.pop(_DEBUG, False)
+    try:
+        with ExitStack() as stack:
+            request = verb.request(**_read(verb, values), **_inner(verb, values, as_json, stack))
+            result = verb.do(_agreed(verb, request))
+    except TelicError as error:
+        if debug:
+            raise
+        fail(error, as_json)
+    if as_json:
+        print_json(as_data(result))
+    elif verb.has_result:
+        show(result)
+    if code := verb.exit_code(result):
+        raise typer.Exit(code)
+
+
+def _agreed(verb: Verb[..., Any, Any], request: Any) -> Any:
+    """Have the person at the terminal agree to what the verb asks of them."""
+    question = verb.ask(request)
+    if question is None:
+        return request
+    from telic.studies.human import ask_on_terminal
+
+    consent = ask_on_terminal(question.text)
+    return dataclasses.replace(request, consent=consent, seen=question.seen)
+
+
+def _read(verb: Verb[..., Any, Any], values: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that were given, as values."""
+    out: dict[str, Any] = {}
+    for field in verb.fields:
+        value = values.get(field.name)
+        if value is None or (field.help.many and not value):
+            continue
+        if field.help.read is not None:
+            value = field.help.read(value, flag(field))
+        out[field.name] = tuple(value) if isinstance(value, list) else value
+    return out
+
+
+def flag(field: RequestField) -> str:
+    """Return how a field is written on the command line."""
+    if field.help.scope == "argument":
+        return field.help.metavar or field.name.upper()
+    return field.help.flags[0] if field.help.flags else f"--{field.name.replace('_', '-')}"
+
+
+def _inner(
+    verb: Verb[..., Any, Any], values: dict[str, Any], as_json: bool, stack: ExitStack
+) -> dict[str, Any]:
+    """Return what the command line itself fills in: who listens, who may stop it, who asked."""
+    names = {field.name for field in verb.fields if field.help.scope == "inner"}
+    out: dict[str, Any] = {}
+    if "should_stop" in names:
+        out["should_stop"] = stack.enter_context(interruptible())
+    if "on_event" in names:
+        out["on_event"] = stack.enter_context(progress_of(verb, values, as_json))
+    if "on_step" in names:
+        out["on_step"] = stack.enter_context(console.status("working")).update
+    if "command" in names:
+        out["command"] = shlex.join(["telic", *sys.argv[1:]])
+    if "commands" in names:
+        out["commands"] = get_command(app)
+    return out
+
+
+def _examples(text: str) -> str | None:
+    return f"[bold]Examples[/]\n{text}" if text else None

@@ -12,14 +12,14 @@ from telic.cli.output import errors
 from telic.core.verb import RunsRequest, Verb, argument, option, place, verb
 from telic.errors import MissingExtra, UsageError
 from telic.training.request import TrainRequest
-from telic.verbs.control import NoteRequest, NoteTaken, note
+from telic.verbs.control import NoteTaken, SessionNoteRequest, note
 from telic.verbs.search import SearchRequest, search
-from telic.verbs.session import RunRequest, run
-from telic.verbs.things import ShowRequest, show
+from telic.verbs.session import IntentRequest, run
+from telic.verbs.things import ThingShowRequest, show
 from telic.verbs.train import train
 
 if TYPE_CHECKING:
-    from telic.mcp.adding import Server
+    from telic.mcp.workplace import Server
     from telic.search.api import Search
     from telic.session.api import Session
     from telic.training.job import TrainJob
@@ -65,7 +65,7 @@ def _train(request: TerminalTrain) -> Run | TrainJob:
     return train.do(asked)
 
 
-class TerminalRun(RunRequest):
+class TerminalRun(IntentRequest):
     """A session whose criteria are shown and asked about here."""
 
     interactive: bool = option(
@@ -89,7 +89,7 @@ def _search(request: TerminalSearch) -> Search:
     return search.do(request)
 
 
-class TerminalNote(NoteRequest):
+class TerminalNote(SessionNoteRequest):
     """The session first, if it is not the latest."""
 
     text: str = option("", default="", hidden=True)
@@ -110,7 +110,7 @@ def _note(request: TerminalNote) -> NoteTaken:
     return note.do(replace(request, text=text, session=session[0] if session else "latest"))
 
 
-class TerminalShow(ShowRequest):
+class TerminalShow(ThingShowRequest):
     """A run, or the command that made it."""
 
     command_line: bool = option(

@@ -32,6 +32,26 @@ def broadcast(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     return _torch.broadcast_tensors(left, right)
 
 
+def split(tensor: Any, sizes: list[int], dim: int) -> tuple[Tensor, ...]:
+    """Cut a tensor into views of these sizes."""
+    return tensor.split(sizes, dim=dim)
+
+
 def integers(tensor: Any) -> list[int]:
     """Return whole numbers (N,) as a list."""
+    return tensor.tolist()
+
+
+def flags(tensor: Any) -> list[bool]:
+    """Return truth values (N,) as a list."""
+    return tensor.tolist()
+
+
+def numbers(tensor: Any) -> list[float]:
+    """Return numbers (N,) as a list."""
+    return tensor.tolist()
+
+
+def table(tensor: Any) -> list[list[float]]:
+    """Return numbers (N, k) as a list of lists."""
     return tensor.tolist()

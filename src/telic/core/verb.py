@@ -39,6 +39,7 @@ from typing import (
     overload,
 )
 
+from telic.core.data import is_row
 from telic.core.events import Listener, ignore
 from telic.errors import UnknownName
 
@@ -225,7 +226,7 @@ class VerbRequest:
         """Refuse words that a field does not know."""
         for field, choices in _choices_of(type(self)):
             value = getattr(self, field.name)
-            words = value if isinstance(value, tuple | list) else (value,)
+            words = value if is_row(value) else (value,)
             for word in words:
                 if isinstance(word, str) and word not in choices:
                     what = field.help.what or field.name.replace("_", " ")

@@ -12,7 +12,7 @@ Foreign code: `judge_files` runs it in a confined worker; `JudgeCode` is what th
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -114,9 +114,7 @@ def judge_too(
 
     A judge that is installed is trusted and runs here. Where either cannot tell, nobody knows.
     """
-    make_judge = load_plugin("judges", name)
-    if make_judge is None:
-        raise UnknownName("judge", name, plugin_names("judges"))
+    make_judge = find_judge(name)
     judges: dict[str, Judge] = {}
     out: list[Verdict] = []
     for path, verdict in zip(paths, verdicts, strict=True):
@@ -128,6 +126,14 @@ def judge_too(
         other = judges[facts.env_id](trajectory, spec)
         out.append(_stricter(verdict, other, name))
     return out
+
+
+def find_judge(name: str) -> Callable[[str, EnvSpec], Judge]:
+    """Return what makes the judge of that name; raises UnknownName, or PluginError."""
+    make_judge = load_plugin("judges", name)
+    if make_judge is None:
+        raise UnknownName("judge", name, plugin_names("judges"))
+    return make_judge
 
 
 def _stricter(verdict: Verdict, other: Verdict, name: str) -> Verdict:

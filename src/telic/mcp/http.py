@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from telic.errors import UsageError
-from telic.mcp.adding import Server
+from telic.mcp.workplace import Server
 
 PATH = "/mcp"
 TOKEN_VARIABLE = "TELIC_MCP_TOKEN"

@@ -10,9 +10,8 @@ from typing import Any, ParamSpec, TypeVar
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
 from telic.errors import TelicError, UnknownName
-from telic.mcp.adding import Server, paragraph
-from telic.mcp.session_orders import picture
-from telic.mcp.workplace import Call, Workplace, study_of, workplace
+from telic.mcp.orders import picture
+from telic.mcp.workplace import Call, Server, Workplace, paragraph, study_of, workplace
 from telic.studies.candidates import read_candidate
 from telic.studies.evidence.measurement import read_run_log, run_state
 from telic.studies.offline import offline

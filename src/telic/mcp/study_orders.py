@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from telic.errors import TelicError, UnknownName
-from telic.mcp.orders import ATTEMPTS, Handed, Lease, OrderLimits, WorkOrder, new_lease, refuse
+from telic.mcp.orders import ATTEMPTS, Handed, HostOrder, OrderLease, OrderLimits, new_lease, refuse
 from telic.studies.canonical import content_hash
 from telic.studies.chain import LedgerEvent
 from telic.studies.documents.base import Actor
@@ -34,7 +34,7 @@ class StudyOrders:
         self._study = study
         self._actor = actor
 
-    def next(self, worker: str) -> WorkOrder | None:
+    def next(self, worker: str) -> HostOrder | None:
         """Issue the order that the study's next step asks for, or renew its lease."""
         wanted = self._wanted()
         if wanted is None:
@@ -52,7 +52,7 @@ class StudyOrders:
             facts = {"role": wanted["role"], "context_hash": wanted["context_hash"]}
             data = {**facts, "lease": held.model_dump(), "about": wanted["candidate"]}
             issued.append(self._study.append("work_order.issued", wanted["id"], data, self._actor))
-        return WorkOrder(
+        return HostOrder(
             id=wanted["id"],
             role=wanted["role"],
             instructions=wanted["instructions"],
@@ -173,8 +173,8 @@ def _held_by_other(issued: LedgerEvent, worker: str) -> bool:
     return lease.by != worker and not lease.has_ended
 
 
-def _lease_of(issued: LedgerEvent) -> Lease:
-    return Lease.model_validate(issued.data["lease"])
+def _lease_of(issued: LedgerEvent) -> OrderLease:
+    return OrderLease.model_validate(issued.data["lease"])
 
 
 def _complaints(error: ValidationError) -> str:

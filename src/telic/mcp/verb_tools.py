@@ -19,9 +19,19 @@ from pydantic import Field
 
 from telic.core.config import Record
 from telic.core.verb import Question, RequestField, Verb
-from telic.mcp.adding import ADDS, READS, RECORDS, STARTS, Server, add_tool, guarded
 from telic.mcp.person import NoForm, Typed, ask, consent_to, terminal_command
-from telic.mcp.workplace import Call, caller, workplace
+from telic.mcp.workplace import (
+    ADDS,
+    READS,
+    RECORDS,
+    STARTS,
+    Call,
+    Server,
+    add_tool,
+    caller,
+    guarded,
+    workplace,
+)
 from telic.studies.decide import DecisionOutcome
 from telic.studies.launch.launch import LaunchResult
 from telic.verbs import catalogue

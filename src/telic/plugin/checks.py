@@ -25,7 +25,7 @@ PACKAGE = Path(__file__).parents[1]
 GATE = "telic.studies.launch.launch"
 _USERS = ("verbs/study_runs.py", "cli/study_terminal.py")
 """who may pass the gate: the verb that a server has if allowed to launch, and the command"""
-_MAY_START = ("studies/launch/", "studies/git_read.py", "mcp/background.py")
+_MAY_START = ("studies/launch/", "studies/git_read.py", "mcp/work.py")
 """the gate, read-only git, and sessions of our own on a server that was allowed to launch"""
 _LOOKED_AT = ("studies/", "plugin/", "mcp/", "verbs/study", "verbs/machine.py", "cli/")
 _STARTERS = frozenset({"subprocess", "multiprocessing", "pty", "concurrent.futures", "asyncio"})

@@ -119,8 +119,9 @@ def before_shell(event: dict[str, Any]) -> dict[str, Any] | None:
     Args:
         event: what the host writes: tool_input.command (text or words) and cwd.
     """
-    asked = (event.get("tool_input") or {}).get("command") or ""
-    line = asked if isinstance(asked, str) else "\n".join(str(word) for word in asked)
+    tool: dict[str, Any] = event.get("tool_input") or {}
+    asked: str | list[Any] = tool.get("command") or ""
+    line = asked if isinstance(asked, str) else "\n".join(map(str, asked))
     here = Path(event.get("cwd") or ".")
     reason = refusal(line, here)
     if reason is None:
@@ -225,10 +226,11 @@ def _commands(adapter: Path) -> dict[str, Any]:
     text = adapter.read_text(errors="replace")
     section = _SECTION.search(text)
     try:
-        data = YAML(typ="safe", pure=True).load(section[0] if section else text)
+        yaml: Any = YAML(typ="safe", pure=True)
+        data: dict[str, Any] = yaml.load(section[0] if section else text) or {}
     except YAMLError as error:
         raise TelicError(f"{adapter} cannot be read: {error}") from None
-    return (data or {}).get("commands") or {}
+    return data.get("commands") or {}
 
 
 def _launch(argv: list[str]) -> Launch | None:

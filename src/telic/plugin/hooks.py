@@ -47,9 +47,11 @@ def at_stop(event: dict[str, Any]) -> dict[str, Any] | None:
 
 def _may_go_on_alone(state: dict[str, Any]) -> bool:
     """Whether a person approved that the loop of a study goes on by itself, and it may."""
-    approval = (state.get("approvals") or {}).get("autonomy") or {}
+    approvals: dict[str, Any] = state.get("approvals") or {}
+    automation: dict[str, Any] = state.get("automation") or {}
+    approval: dict[str, Any] = approvals.get("autonomy") or {}
     return (
-        bool((state.get("automation") or {}).get("autoloop"))
+        bool(automation.get("autoloop"))
         and approval.get("status") == "approved"
         and state.get("study_status") == "open"
         and not state.get("fired_stops")

@@ -58,7 +58,7 @@ class Page(Record):
     text: str
 
 
-class Source(Record):
+class PluginSource(Record):
     """Everything that the plugin is made from."""
 
     metadata: Metadata
@@ -68,9 +68,9 @@ class Source(Record):
     """what closes every skill of ours"""
 
 
-def read_source(folder: Path = HERE) -> Source:
+def read_source(folder: Path = HERE) -> PluginSource:
     """Return the source of the plugin."""
-    return Source(
+    return PluginSource(
         metadata=Metadata.model_validate(tomllib.loads((folder / "metadata.toml").read_text())),
         skills=_pages(folder / "skills"),
         agents=_pages(folder / "agents"),
@@ -116,7 +116,7 @@ def read_front_matter(text: str, where: str) -> dict[str, str]:
         raise ConfigError(f"{where}: a value of the front matter is not quoted: {error}") from None
 
 
-def package_files(source: Source | None = None) -> dict[str, str]:
+def package_files(source: PluginSource | None = None) -> dict[str, str]:
     """Return every file of the plugin: path below the root of the catalogue to its text."""
     source = source or read_source()
     files = {
@@ -164,14 +164,14 @@ def differences(root: Path) -> list[str]:
     return sorted({*stale, *(present - set(files))})
 
 
-def alias_of(name: str, source: Source) -> str | None:
+def alias_of(name: str, source: PluginSource) -> str | None:
     """Return the other name that a skill is asked for by."""
     if not name.startswith(_OURS):
         return None
     return source.metadata.alias_prefix + name.removeprefix(_OURS)
 
 
-def _skill(page: Page, source: Source) -> str:
+def _skill(page: Page, source: PluginSource) -> str:
     alias = alias_of(page.name, source)
     if alias is None:
         return _written(page.head, page.text, page, "skills")
@@ -186,7 +186,7 @@ def _written(head: Mapping[str, str], text: str, page: Page, folder: str) -> str
     return "\n".join(["---", f"name: {page.name}", *lines, "---", "", note, "", text])
 
 
-def _claude_catalogue(source: Source) -> dict[str, Any]:
+def _claude_catalogue(source: PluginSource) -> dict[str, Any]:
     data = source.metadata
     entry = {"name": data.name, "source": f"./{HOME}", "description": data.description}
     return {
@@ -197,7 +197,7 @@ def _claude_catalogue(source: Source) -> dict[str, Any]:
     }
 
 
-def _codex_catalogue(source: Source) -> dict[str, Any]:
+def _codex_catalogue(source: PluginSource) -> dict[str, Any]:
     data = source.metadata
     return {
         "name": data.catalogue,
@@ -213,7 +213,7 @@ def _codex_catalogue(source: Source) -> dict[str, Any]:
     }
 
 
-def _claude_manifest(source: Source) -> dict[str, Any]:
+def _claude_manifest(source: PluginSource) -> dict[str, Any]:
     data = source.metadata
     return {
         "name": data.name,
@@ -225,7 +225,7 @@ def _claude_manifest(source: Source) -> dict[str, Any]:
     }
 
 
-def _codex_manifest(source: Source) -> dict[str, Any]:
+def _codex_manifest(source: PluginSource) -> dict[str, Any]:
     # Hooks are found by their usual place; the manifest may not name them.
     data = source.metadata
     return {
@@ -244,7 +244,7 @@ def _codex_manifest(source: Source) -> dict[str, Any]:
     }
 
 
-def _hooks(source: Source) -> dict[str, Any]:
+def _hooks(source: PluginSource) -> dict[str, Any]:
     events: dict[str, list[dict[str, Any]]] = {}
     for hook in source.metadata.hooks:
         entry: dict[str, Any] = {} if hook.matcher is None else {"matcher": hook.matcher}
@@ -253,7 +253,7 @@ def _hooks(source: Source) -> dict[str, Any]:
     return {"description": "Keep runs behind the launch gate.", "hooks": events}
 
 
-def _mcp_servers(source: Source) -> dict[str, Any]:
+def _mcp_servers(source: PluginSource) -> dict[str, Any]:
     servers = {
         name: {"command": words[0], "args": list(words[1:])}
         for name, words in source.metadata.mcp_servers.items()

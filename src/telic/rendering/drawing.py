@@ -17,10 +17,9 @@ import numpy as np
 
 from telic.errors import BadEnvironment, TelicError
 from telic.rendering.camera import Camera, Painter, PainterBroken
-from telic.rendering.images import draw_caption, strip_height, tiled, write_png
 from telic.rendering.jobs import Rendering, RenderJob
+from telic.rendering.media import draw_caption, strip_height, tiled, write_png, write_video
 from telic.rendering.replay import Pace, Stage, caption, model_file, pace, spread
-from telic.rendering.video import write_video
 from telic.storage.trajectories import Trajectory, read_trajectory
 
 _TOLERANCE = 1e-4
@@ -183,7 +182,8 @@ def _played_again(env: Any, trajectory: Trajectory) -> Iterator[int]:
     flatten = observation_codec(env.observation_space, facts.env_id).flatten
     native = action_codec(env.action_space, facts.env_id).native
     env.reset(seed=facts.seed)
-    for row, action in enumerate(native(torch.from_numpy(trajectory["action"].copy()))):
+    actions = torch.as_tensor(trajectory["action"].copy())
+    for row, action in enumerate(native(actions)):
         obs, *_ = env.step(action)
         _compare(facts.env_id, flatten(obs), trajectory["next_obs"][row])
         yield row

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Generator
 
 import mujoco
 import numpy as np
@@ -129,7 +129,7 @@ def _context_of_process() -> mujoco.GLContext:
 
 
 @contextlib.contextmanager
-def _broken_by_drivers() -> Iterator[None]:
+def _broken_by_drivers() -> Generator[None]:
     try:
         yield
     except Exception as error:  # drivers and their loaders raise anything

@@ -84,7 +84,7 @@ class Rendering(Record):
     seconds: float | None = Field(default=None, description="time it took")
 
 
-class Probe(NamedTuple):
+class BackendProbe(NamedTuple):
     """Whether a backend draws; `reason` says why not."""
 
     backend: Backend
@@ -112,7 +112,7 @@ def choose_backend() -> Backend:
 
 
 @functools.cache
-def probe(backend: Backend) -> Probe:
+def probe(backend: Backend) -> BackendProbe:
     """Draw a small picture with a backend in a child process and say whether that went well."""
     try:
         child = subprocess.run(
@@ -125,10 +125,10 @@ def probe(backend: Backend) -> Probe:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Probe(backend, False, f"it did not answer within {_PATIENCE_S} s")
+        return BackendProbe(backend, False, f"it did not answer within {_PATIENCE_S} s")
     if child.returncode == 0:
-        return Probe(backend, True, None)
-    return Probe(backend, False, why_it_failed(child.stdout, child.stderr, child.returncode))
+        return BackendProbe(backend, True, None)
+    return BackendProbe(backend, False, why_it_failed(child.stdout, child.stderr, child.returncode))
 
 
 def order(backend: str, jobs: list[RenderJob], nice: int = 0) -> str:

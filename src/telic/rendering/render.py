@@ -141,11 +141,11 @@ class _Crew:
                 _tell(process, self._order(backend, places))
                 for line in _lines(process, self._stop):
                     lines.append(line)
-                    message = json.loads(line)
+                    message: dict[str, Any] = json.loads(line)
                     if message["event"] == "progress":
                         self._report(message, places)
                     elif message["event"] == "done":
-                        place = places[message["job"]]
+                        place = places[int(message["job"])]
                         waiting.remove(place)
                         yield place, self._result(message, place)
             finally:
@@ -168,7 +168,7 @@ class _Crew:
         return rendering.model_copy(update={"output": self._jobs[place].output})
 
     def _report(self, message: dict[str, Any], places: list[int]) -> None:
-        path = str(self._jobs[places[message["job"]]].output)
+        path = str(self._jobs[places[int(message["job"])]].output)
         frame, frames = message["frame"], message["frames"]
         self._listener(VideoProgress(path=path, frame=frame, frames=frames))
 

@@ -16,9 +16,9 @@ import numpy as np
 
 from telic.errors import BadEnvironment, TelicError
 from telic.rendering.camera import Painter, place_cameras
-from telic.rendering.images import draw_caption
 from telic.rendering.jobs import RenderJob
 from telic.rendering.look import load_dressed
+from telic.rendering.media import draw_caption
 from telic.storage.trajectories import Trajectory, TrajectoryFacts
 
 MakePainter = Callable[[mujoco.MjModel, int, int, bool], Painter]

@@ -26,7 +26,7 @@ def main() -> int:
     report = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     # Ending by an exception, not on the spot, removes half-written files and ends ffmpeg.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGTERM, _end)
     order = json.load(sys.stdin)
     os.nice(order["nice"])
     try:
@@ -52,6 +52,10 @@ def main() -> int:
         _send(report, event="broken", message=str(error))
         return 1
     return 0
+
+
+def _end(number: int, frame: object) -> None:
+    sys.exit(1)
 
 
 def _send(report: IO[str], **message: Any) -> None:

@@ -155,8 +155,9 @@ def _grid(rows: Sequence[tuple[float, float]], name: str, frame: _Frame) -> Mark
         )
     ]
     middle = (frame.top + frame.height - frame.bottom) / 2
-    turned = f"rotate(-90 11 {middle:g})"
-    title = tag("text", name, x=11, y=f"{middle:g}", transform=turned, class_="middle name")
+    x = frame.left - 33
+    turned = f"rotate(-90 {x:g} {middle:g})"
+    title = tag("text", name, x=f"{x:g}", y=f"{middle:g}", transform=turned, class_="middle name")
     return tag("g", *parts, title, class_="grid")
 
 
@@ -166,7 +167,7 @@ def _foot(columns: Sequence[tuple[float, float]], name: str, frame: _Frame) -> M
         tag("text", _axis_number(value), x=_at(x), y=y, class_="middle") for value, x in columns
     ]
     middle = (frame.left + frame.width - frame.right) / 2
-    title = tag("text", name, x=middle, y=frame.height - 4, class_="middle name")
+    title = tag("text", name, x=middle, y=y + 15, class_="middle name")
     return tag("g", *parts, title, class_="grid")
 
 

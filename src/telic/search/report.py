@@ -23,7 +23,7 @@ from telic.search.results import Result
 from telic.search.rollouts import PolicyTrial, Trace
 from telic.storage.files import plain, write_text
 
-_MAP = ("html", "css", "js")
+_MAP = {"markup": "map.html", "style": "map.css", "program": "map.js"}
 _ANIMATED_AT_LEAST, _STEPS = 40, 60_000  # policies, and steps that they may take together
 _FRAMES = 250
 _MAKERS = {
@@ -55,7 +55,8 @@ def build_report(result: Result) -> doc.Report:
     """Return the document: a map of every tried policy, what each run chose, and its progress."""
     task, summary = result.plan.task, result.summary
     data = json.dumps(plain(page_data(result)), separators=(",", ":"))
-    parts = (files("telic.search").joinpath(f"map.{kind}").read_text() for kind in _MAP)
+    here = files("telic.search")
+    parts = {name: here.joinpath(file).read_text() for name, file in _MAP.items()}
     rows = [
         (
             str(run.run),
@@ -75,7 +76,7 @@ def build_report(result: Result) -> doc.Report:
     return doc.Report(
         f"{task.id}: tried policies",
         (
-            doc.Section("Tried policies", (doc.Widget(*parts, data),)),
+            doc.Section("Tried policies", (doc.Widget(**parts, data=data),)),
             doc.Section("Runs", (doc.Table(heads, rows), doc.Text(about, "note"))),
             doc.Section("Best policy so far", (progress,)),
         ),

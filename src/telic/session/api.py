@@ -17,6 +17,7 @@ from telic.core.events import (
     ignore,
 )
 from telic.envs import make
+from telic.judges.code import find_judge
 from telic.sandbox.interpreters import prewarmed
 from telic.session import WORKERS
 from telic.session.budget import Allowance, SessionAccount
@@ -87,6 +88,8 @@ def run(
         TelicError: with what happened, why, and what to do.
     """
     config = SessionConfig.parse({"intent": intent, "env": env, **options})
+    if config.judge is not None:
+        find_judge(config.judge)  # before anything is spent
     folder = None if fresh else _unfinished(config, Path(runs_dir))
     if folder is None:
         folder = new_session(Path(runs_dir))

@@ -30,6 +30,10 @@ class SessionConfig(Config):
         description="who writes: provider:model, host for work orders; None: the composer",
     )
     vision: bool = Field(default=True, description="let the model watch the episodes too")
+    judge: str | None = Field(
+        default=None,
+        description="a judge of an installed package, whose score counts where it is the lower one",
+    )
     criteria: tuple[Criterion, ...] | None = Field(
         default=None, description="what to aim for; None: read from the intent"
     )

@@ -21,7 +21,7 @@ from telic.authors.candidate import (
 from telic.core.events import Listener, SessionSelected
 from telic.envs.spec import EnvSpec
 from telic.errors import TelicError
-from telic.judges.code import judge_files
+from telic.judges.code import judge_files, judge_too
 from telic.judges.verdict import Verdict, together, unknown
 from telic.session.budget import iteration_steps, last_step
 from telic.session.checkpoints import CheckpointJudge, alarms
@@ -318,6 +318,8 @@ def judge_policies(
             )
     paths = [path for own in played.values() for path in own]
     judged = judge_files(work.folder.judge.read_text(), paths, folder)
+    if work.config.judge is not None:
+        judged = judge_too(work.config.judge, work.config.intent, paths, judged)
     verdicts = dict(zip(paths, judged, strict=True))
     scores = [
         _score(member, [verdicts[path] for path in played[member.name]])

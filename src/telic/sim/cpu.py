@@ -7,12 +7,14 @@ import functools
 import os
 from ctypes import POINTER, c_bool, c_char, c_char_p, c_int, c_void_p
 from pathlib import Path
+from typing import Any
 
 import mujoco
 import numpy as np
 import torch
 from torch import Tensor
 
+from telic.core.tensors import from_numpy
 from telic.errors import BadEnvironment, ConfigError, TelicError, UnknownName
 
 _NONE = mujoco.mjtStage.mjSTAGE_NONE.value
@@ -68,16 +70,16 @@ class _Memory:
         if getattr(self, "pointer", None):
             self._delete(self.pointer)
 
-    def view(self, where: int, kind: np.dtype, shape: tuple[int, ...]) -> Tensor:
+    def view(self, where: int, kind: np.dtype[Any], shape: tuple[int, ...]) -> Tensor:
         """Return memory of the batch as a tensor that keeps the batch alive."""
         if 0 in shape:
-            return torch.from_numpy(np.empty(shape, kind))
+            return from_numpy(np.empty(shape, kind))
         count = int(np.prod(shape))
         buffer = (ctypes.c_byte * (count * kind.itemsize)).from_address(where)
         buffer.owner = self  # pyright: ignore[reportAttributeAccessIssue]
         array = np.frombuffer(memoryview(buffer), kind).reshape(shape)
         with torch.inference_mode(False):  # a view made within could not be written outside
-            return torch.from_numpy(array)
+            return from_numpy(array)
 
 
 class CpuSimulation:
@@ -198,7 +200,7 @@ class CpuSimulation:
         if name == "time":
             return self._state[:, column]
         shape = getattr(self._template, name).shape
-        view = self._state[:, column : column + size.value]
+        view: Any = self._state[:, column : column + size.value]
         return view.unflatten(1, shape) if len(shape) > 1 else view
 
     def _bind_warning(self) -> Tensor:
@@ -207,7 +209,7 @@ class CpuSimulation:
         return stats[:, :, 1]  # each is (last info, number of times)
 
     def _bind_output(self, name: str) -> Tensor:
-        template = getattr(self._template, name, None)
+        template: Any = getattr(self._template, name, None)
         if isinstance(template, int):
             template = np.zeros((), np.int32)
         where = self._library.mjb_output(self._batch, name.encode(), None, None)
@@ -217,7 +219,8 @@ class CpuSimulation:
         if (function := _COMPUTED_BY.get(name)) and address(function) not in self._after_step:
             self._after_step.append(address(function))
             self._run_after_step()
-        return self._memory.view(where, template.dtype, (self.num_sims, *template.shape))
+        like: Any = template
+        return self._memory.view(where, like.dtype, (self.num_sims, *like.shape))
 
     def _require(self, failures: int) -> None:
         """Raise if a call that starts episodes failed: a pose no simulation can be put in."""

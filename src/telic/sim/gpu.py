@@ -9,6 +9,7 @@ import mujoco
 import torch
 from torch import Tensor
 
+from telic.core.tensors import integers, split
 from telic.errors import BadEnvironment, ConfigError, MissingExtra, ResourceError, UnknownName
 from telic.sim.cuda_graph import launch
 from telic.sim.warp_model import Room, adapt, room_for
@@ -219,7 +220,7 @@ class GpuSimulation:
                 f"of this model, which need {(self.num_sims, sum(sizes))}.",
                 hint="Use the device, the number of environments and the model of the save.",
             )
-        for part, value in zip(self._state, state.split(sizes, dim=1), strict=True):
+        for part, value in zip(self._state, split(state, sizes, dim=1), strict=True):
             part.copy_(value.reshape(part.shape))
 
     def compile(self) -> None:
@@ -230,7 +231,7 @@ class GpuSimulation:
 
     def complaints(self) -> dict[str, int]:
         """Return how often there was too little room, by kind, since the last ask; waits."""
-        counts = self._complaints.tolist()
+        counts = integers(self._complaints)
         self._complaints.zero_()
         return {name: n for name, n in zip(_TOO_LITTLE_ROOM, counts, strict=True) if n}
 

@@ -7,7 +7,8 @@ Pyramidal friction depends on it: Ant, whose legs stand steep, got other forces 
 """
 
 # Without the future import: Warp reads the annotations.
-# pyright: reportArgumentType=false, reportCallIssue=false
+# pyright: reportArgumentType=false, reportCallIssue=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false
 import warp as wp
 from mujoco_warp._src import collision_primitive, collision_primitive_core
 

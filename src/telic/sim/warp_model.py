@@ -22,6 +22,7 @@ import mujoco
 import torch
 
 from telic.core.seeds import derive
+from telic.core.tensors import from_numpy, norm
 from telic.errors import BadEnvironment
 from telic.sim.cpu import CpuSimulation
 
@@ -66,8 +67,8 @@ def room_for(model: mujoco.MjModel) -> Room:
     contacts, rows = sim.field("ncon"), sim.field("nefc")
     generator = torch.Generator().manual_seed(derive("room"))
     sim.reset(torch.ones(_TRIAL_SIMS, dtype=torch.bool), *_tumbled(model, generator))
-    low, high = torch.from_numpy(model.actuator_ctrlrange.T.copy())
-    limited = torch.from_numpy(model.actuator_ctrllimited.astype(bool))
+    low, high = from_numpy(model.actuator_ctrlrange.T.copy())
+    limited = from_numpy(model.actuator_ctrllimited.astype(bool))
     low, high = torch.where(limited, low, -1.0), torch.where(limited, high, 1.0)
     most_contacts = most_rows = 0
     for _ in range(_TRIAL_STEPS):
@@ -93,7 +94,7 @@ def _tumbled(
         if kind == mujoco.mjtJoint.mjJNT_FREE or kind == mujoco.mjtJoint.mjJNT_BALL:
             first += 3 if kind == mujoco.mjtJoint.mjJNT_FREE else 0
             turn = torch.randn(rows // 2, 4, generator=generator, dtype=torch.float64)
-            qpos[turned, first : first + 4] = turn / turn.norm(dim=1, keepdim=True)
+            qpos[turned, first : first + 4] = turn / norm(turn, dim=1, keepdim=True)
         elif kind == mujoco.mjtJoint.mjJNT_HINGE:
             low, high = model.jnt_range[joint] if model.jnt_limited[joint] else (-1.5, 1.5)
             share = torch.rand(rows // 2, generator=generator, dtype=torch.float64)

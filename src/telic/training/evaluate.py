@@ -11,6 +11,7 @@ from torch import Tensor
 from telic.core.config import Record
 from telic.core.seeds import derive
 from telic.core.stats import bootstrap
+from telic.core.tensors import numbers
 from telic.envs.vector import VecEnv
 from telic.sim.cuda_graph import GraphedCallable
 from telic.storage.trajectories import Trajectory, TrajectoryFacts
@@ -180,7 +181,7 @@ class Evaluator:
         def of(function: Any, *args: Any) -> float | None:
             return float(function(whole, *args)) if len(whole) else None
 
-        terms = tape["reward_terms"][:, columns].sum(0).mean(0).tolist()
+        terms = numbers(tape["reward_terms"][:, columns].sum(0).mean(0))
         names = self.scoring.term_names[member]
         env_return = tape["env_reward"][:, columns].sum(0).mean().item()
         return EvaluationRecord(

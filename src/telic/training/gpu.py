@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -105,7 +105,7 @@ def compile_all(envs: Iterable[VecEnv]) -> None:
 
 
 @contextmanager
-def compiling_ahead(env: str, env_args: dict[str, Any], device: str) -> Iterator[None]:
+def compiling_ahead(env: str, env_args: dict[str, Any], device: str) -> Generator[None]:
     """Compile in another process while this one does something else; on a CPU do nothing.
 
     Nobody waits for it here: training that begins before it is done waits in `compile_all`.

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from telic.core.tensors import flags, integers
 from telic.errors import TrainingFailed
 from telic.training import checkpoint
 from telic.training.checkpoint import Progress
@@ -198,7 +199,7 @@ def retire_unsound(setup: Setup, batch: Batch, unsound: Tensor, recorder: Record
     The others go on untouched. Raises TrainingFailed when none is left.
     """
     population = setup.population
-    for member in (unsound & population.alive).nonzero().flatten().tolist():
+    for member in integers((unsound & population.alive).nonzero().flatten()):
         population.alive[member] = False
         recorder.not_finite(setup, member, batch, _what(setup, member, batch))
     if bool(population.alive.all()):
@@ -218,10 +219,10 @@ def _what(setup: Setup, member: int, batch: Batch) -> str:
     if error is not None:
         return f"The reward raised an error ({error}), so its value"
     if not bool(batch.rewards[:, member].isfinite().all()):
-        step, env = (~batch.rewards[:, member].isfinite()).nonzero()[0].tolist()
+        step, env = integers((~batch.rewards[:, member].isfinite()).nonzero()[0])
         names = setup.scoring.term_names[member]
         terms = batch.terms[step, member, env, : len(names)]
-        bad = [name for name, ok in zip(names, terms.isfinite().tolist(), strict=True) if not ok]
+        bad = [name for name, ok in zip(names, flags(terms.isfinite()), strict=True) if not ok]
         return f"The reward (terms: {', '.join(bad)})" if bad else "The reward"
     if not bool(batch.next_inputs[:, member].isfinite().all()):
         return "The observation"

@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from telic.core.tensors import split
 from telic.training.job import PpoSettings
 
 _ACTIVATIONS = {"tanh": torch.tanh, "elu": torch.nn.functional.elu, "relu": torch.relu}
@@ -149,7 +150,7 @@ class Networks:
     def views(self, flat: Tensor) -> Views:
         """Cut a flat matrix (P, size) into layers; differentiable, and free of copies."""
         members = flat.shape[0]
-        parts = flat.split(self._sizes, dim=1)
+        parts = split(flat, self._sizes, dim=1)
         count = len(self._pairs)
         layers = [
             Layer(parts[i].view(members, *pair), parts[count + i].unsqueeze(1))

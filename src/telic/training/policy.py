@@ -33,7 +33,8 @@ class Policy:
 
     def __init__(self, saved: dict[str, Any]) -> None:
         self.facts: dict[str, Any] = saved["facts"]
-        self.shape = Shape(**{**saved["shape"], "hidden": tuple(saved["shape"]["hidden"])})
+        shape: dict[str, Any] = saved["shape"]
+        self.shape = Shape(**shape)._replace(hidden=tuple(shape["hidden"]))
         self.networks = Networks(self.shape)
         self.flat: Tensor = saved["flat"].unsqueeze(0)
         mask = saved["mask"]

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from telic.core.tensors import norm, split
 from telic.sim.cuda_graph import GraphedCallable
 from telic.training.population import Actor, Population
 from telic.training.rollout import Batch, by_member
@@ -244,16 +245,16 @@ def update(
         for start in range(0, B, settings.minibatch_size):
             minibatch = _unpack(shuffled[:, start : start + settings.minibatch_size], widths)
             grad, losses = gradient(population, actor, minibatch)
-            norm = grad.norm(dim=1)
+            grad_norm = norm(grad, dim=1)
             # What is counted and changed for a member depends on that member alone.
-            sums += torch.where(active, torch.stack((*losses, norm)), 0.0)
+            sums += torch.where(active, torch.stack((*losses, grad_norm)), 0.0)
             steps += active
-            sound = norm.isfinite()
+            sound = grad_norm.isfinite()
             finite &= sound | ~active
             active &= sound
             if settings.schedule != "adaptive":
                 active &= losses.kl <= _KL_STOP * population.target_kl[:, 0]
-            adam_step(population, grad, norm, active)
+            adam_step(population, grad, grad_norm, active)
             if can_look and not active.any():
                 break
         else:
@@ -316,14 +317,14 @@ def gradient(population: Population, actor: Actor, samples: Samples) -> tuple[Te
     return population.grad, losses
 
 
-def adam_step(population: Population, grad: Tensor, norm: Tensor, active: Tensor) -> None:
+def adam_step(population: Population, grad: Tensor, grad_norm: Tensor, active: Tensor) -> None:
     """Take one clipped Adam step for the active members only; uses up `grad`.
 
     g <- g * min(max_norm / |g|, 1);  m <- b1 m + (1 - b1) g;  v <- b2 v + (1 - b2) g^2
     w <- w - rate * sqrt(1 - b2^k) / (1 - b1^k) * m / (sqrt(v) + eps)
     """
     step = active.unsqueeze(1)
-    factor = (population.max_grad_norm / (norm.unsqueeze(1) + 1e-6)).clamp_(max=1.0)
+    factor = (population.max_grad_norm / (grad_norm.unsqueeze(1) + 1e-6)).clamp_(max=1.0)
     if grad.device.type != "cpu" or not bool(active.all()):
         # where, not a product: 0 * NaN would carry a member's NaN into its weights
         grad = torch.where(step, grad, 0.0)
@@ -353,7 +354,7 @@ def _pack(samples: Samples) -> tuple[Tensor, list[int]]:
 
 
 def _unpack(packed: Tensor, widths: list[int]) -> Samples:
-    inputs, actions, *rest = packed.split(widths, dim=-1)
+    inputs, actions, *rest = split(packed, widths, dim=-1)
     return Samples(inputs, actions, *(each.squeeze(-1) for each in rest))
 
 

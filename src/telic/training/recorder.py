@@ -22,6 +22,7 @@ from telic.core.events import (
     encode,
     from_facts,
 )
+from telic.core.tensors import flags, table
 from telic.storage.files import JsonLines, replacing, write_json
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.storage.scalars import ScalarLog, read_rows
@@ -106,8 +107,8 @@ class Recorder:
             "policy_std": population.views.log_std.exp().mean(1),
             "alive": population.alive,
         }
-        rows = torch.stack([each.float() for each in columns.values()]).tolist()
-        return dict(zip(columns, rows, strict=True))
+        values = table(torch.stack([column.float() for column in columns.values()]))
+        return dict(zip(columns, values, strict=True))
 
     def iteration(
         self,
@@ -229,7 +230,7 @@ class Recorder:
 
     def evaluation(self, evaluation: Evaluation, setup: Setup, seconds: float) -> None:
         """Keep policies, the three episodes and the numbers of one evaluation."""
-        alive = setup.population.alive.tolist()
+        alive = flags(setup.population.alive)
         for member, (record, kept) in enumerate(
             zip(evaluation.records, evaluation.trajectories, strict=True)
         ):
@@ -271,10 +272,9 @@ class Recorder:
 
 def read_evaluations(folder: MemberFolder) -> list[EvaluationRecord]:
     """Return the evaluations written so far."""
-    rows = read_rows(folder.scalars, "eval")
     return [
         EvaluationRecord.model_validate({k: v for k, v in row.items() if k != "type"})
-        for row in rows
+        for row in read_rows(folder.scalars, "eval")
     ]
 
 
@@ -343,7 +343,7 @@ def summarise(
     probes: list[dict[str, Any] | None],
 ) -> RunSummary:
     """Write every summary.json and return the run's."""
-    alive = setup.population.alive.tolist()
+    alive = flags(setup.population.alive)
     summaries: list[MemberSummary] = []
     for index, member in enumerate(setup.job.members):
         evaluations = [each for each in recorder.evaluations[index] if each.mean_return is not None]

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from telic.core.tensors import integers, table
 from telic.envs.vector import VecEnv
 from telic.sim.cuda_graph import GraphedCallable
 from telic.training.networks import Distribution, Networks
@@ -243,9 +244,9 @@ class EpisodeTracker:
         self._carry = sums[-1] - _at(sums, ends[-1:])[0]
         where = batch.done.transpose(0, 1).nonzero()  # by member, then time
         finished = episodes[where[:, 1], where[:, 0], where[:, 2]]
-        for member, row in zip(where[:, 0].tolist(), finished.tolist(), strict=True):
+        for member, row in zip(integers(where[:, 0]), table(finished), strict=True):
             self.recent[member].append(Episode(row[0], round(row[1]), tuple(row[2:])))
-        ended: list[int] = batch.done.sum(dim=(0, 2)).tolist()
+        ended = integers(batch.done.sum(dim=(0, 2)))
         self.finished = [a + b for a, b in zip(self.finished, ended, strict=True)]
         return ended
 

@@ -314,8 +314,8 @@ def is_resumable(folder: RunFolder) -> bool:
 
 def describe(folder: RunFolder) -> dict[str, Any]:
     """Return the facts of a run that lists and pages show; what is not known yet is None."""
-    summary = read_json(folder.summary) if folder.summary.exists() else {}
-    status = read_json(folder.status) if folder.status.exists() else {}
+    summary: dict[str, Any] = read_json(folder.summary) if folder.summary.exists() else {}
+    status: dict[str, Any] = read_json(folder.status) if folder.status.exists() else {}
     names = ("total_timesteps", "training_time_s", "best_member", "best_return")
     return {
         "run": folder.name,

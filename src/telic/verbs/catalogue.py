@@ -35,11 +35,11 @@ _SEARCH = VerbGroup(
 )
 _ORDERS = VerbGroup(
     "Answer the work orders of a session that runs with a host as its model.",
-    {"list": "orders:list_orders", "show": "orders:show", "answer": "orders:answer"},
+    {"list": "session:list_orders", "show": "session:show_order", "answer": "session:answer"},
 )
 _BENCH = VerbGroup(
     "Measure: intents that become policies, judges that tell right from wrong.",
-    {"intents": "bench:intents", "judges": "bench:judges"},
+    {"intents": "machine:intents", "judges": "machine:judges"},
 )
 _HOOK = VerbGroup(
     "What hosts call; JSON on standard input.",

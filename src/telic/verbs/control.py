@@ -75,14 +75,14 @@ class WorkRequest(ThingRequest):
         return thing, WorkFolder(thing.path)
 
 
-class StopRequest(WorkRequest):
+class WorkStopRequest(WorkRequest):
     """Work that shall end."""
 
     wait: float = option("Seconds to wait until it has happened.", default=60.0)
 
 
-@verb(StopRequest, examples=STEER)
-def stop(request: StopRequest) -> WorkState:
+@verb(WorkStopRequest, examples=STEER)
+def stop(request: WorkStopRequest) -> WorkState:
     """Ask a running session, run or search to save and end; it can go on later."""
     thing, folder = request.work()
     if not thing.is_running:
@@ -113,7 +113,7 @@ def state_of(thing: Thing) -> str:
     return read_json(summary)["outcome"] if summary.exists() else "interrupted"
 
 
-class ResumeRequest(WorkRequest, WatchedRequest):
+class WorkResumeRequest(WorkRequest, WatchedRequest):
     """Work that shall go on."""
 
     videos: Literal["best", "last", "all", "none"] = option(
@@ -149,8 +149,8 @@ def _how_it_ended(result: Any) -> int:
     return int(status not in (None, "completed"))
 
 
-@verb(ResumeRequest, examples=STEER, exit_code=_how_it_ended)
-def resume(request: ResumeRequest) -> Run | Session | Search | WorkState:
+@verb(WorkResumeRequest, examples=STEER, exit_code=_how_it_ended)
+def resume(request: WorkResumeRequest) -> Run | Session | Search | WorkState:
     """Go on with a paused, stopped or interrupted session, run or search, exactly where it was."""
     thing, _ = request.work()
     if thing.kind == "run":
@@ -160,7 +160,7 @@ def resume(request: ResumeRequest) -> Run | Session | Search | WorkState:
     return _resume_session(thing, request)
 
 
-def _resume_run(thing: Thing, request: ResumeRequest) -> Run:
+def _resume_run(thing: Thing, request: WorkResumeRequest) -> Run:
     from telic.storage.files import read_record
     from telic.storage.layout import RunFolder
     from telic.training.job import TrainJob
@@ -188,7 +188,7 @@ def _resume_run(thing: Thing, request: ResumeRequest) -> Run:
     return run._replace(videos=tuple(videos))
 
 
-def _resume_session(thing: Thing, request: ResumeRequest) -> Session | WorkState:
+def _resume_session(thing: Thing, request: WorkResumeRequest) -> Session | WorkState:
     from telic.session.api import carry_on
     from telic.session.control import change_request
     from telic.session.find import require_unfinished
@@ -212,7 +212,7 @@ def _resume_session(thing: Thing, request: ResumeRequest) -> Session | WorkState
     return WorkState("session", folder.name, state_of(thing))
 
 
-def _resume_search(thing: Thing, request: ResumeRequest) -> Search:
+def _resume_search(thing: Thing, request: WorkResumeRequest) -> Search:
     from telic.search.api import search
     from telic.storage.files import read_json
 
@@ -275,14 +275,14 @@ class SessionRequest(RunsRequest):
         return Workspace(self.runs_dir).session(self.session)
 
 
-class PauseRequest(SessionRequest):
+class SessionPauseRequest(SessionRequest):
     """A session that shall wait."""
 
     wait: float = option("Seconds to wait until it has happened.", default=30.0)
 
 
-@verb(PauseRequest, examples=STEER)
-def pause(request: PauseRequest) -> WorkState:
+@verb(SessionPauseRequest, examples=STEER)
+def pause(request: SessionPauseRequest) -> WorkState:
     """Let a session wait at its next safe point: training is saved, nothing more is spent."""
     from telic.session.find import is_running, state_of
 
@@ -294,7 +294,7 @@ def pause(request: PauseRequest) -> WorkState:
     return WorkState("session", folder.name, state_of(folder))
 
 
-class NoteRequest(RunsRequest):
+class SessionNoteRequest(RunsRequest):
     """Something to say to a session."""
 
     text: str = argument("What the next revision shall heed.")
@@ -313,8 +313,8 @@ class NoteTaken(NamedTuple):
         return {"session": self.session, **self.note}
 
 
-@verb(NoteRequest, examples=STEER)
-def note(request: NoteRequest) -> NoteTaken:
+@verb(SessionNoteRequest, examples=STEER)
+def note(request: SessionNoteRequest) -> NoteTaken:
     """Say something that the next revision of a session heeds."""
     from telic.session.control import add_note
     from telic.session.find import require_unfinished
@@ -324,7 +324,7 @@ def note(request: NoteRequest) -> NoteTaken:
     return NoteTaken(folder.name, add_note(folder, request.text, request.author).model_dump())
 
 
-class ApproveRequest(SessionRequest):
+class CriteriaRequest(SessionRequest):
     """Criteria to agree to."""
 
     criteria: tuple[Criterion, ...] | None = option(
@@ -344,8 +344,8 @@ class CriteriaAgreed(NamedTuple):
         return {"session": self.session, **self.agreement.model_dump(mode="json")}
 
 
-@verb(ApproveRequest, examples=STEER)
-def approve(request: ApproveRequest) -> CriteriaAgreed:
+@verb(CriteriaRequest, examples=STEER)
+def approve(request: CriteriaRequest) -> CriteriaAgreed:
     """Agree to the criteria of a session that was started with --approve."""
     from telic.session.control import approve as agree
 

@@ -1,4 +1,4 @@
-"""From an intent to a policy: start a session, list sessions, and steer one that runs."""
+"""From an intent to a policy: start a session, list sessions, answer what one asks a model."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from telic.core.verb import RunsRequest, VerbRequest, WatchedRequest, argument, option, verb
 from telic.core.words import count, integers
+from telic.errors import UsageError
 
 if TYPE_CHECKING:
     from telic.judges.criteria import Criterion
+    from telic.llm.work_orders import WorkOrder, WorkOrderLine
     from telic.session.api import Session
     from telic.storage.layout import SessionFolder
 
@@ -61,12 +63,16 @@ def read_criteria(path: str, option: str) -> tuple[Criterion, ...]:
     return parse_criteria(read_json(Path(path)))
 
 
-class RunRequest(SessionOptions, RunsRequest, WatchedRequest):
+class IntentRequest(SessionOptions, RunsRequest, WatchedRequest):
     """An intent, and how much to spend on it."""
 
     intent: str = argument("What the robot should do, in words.")
     env: str = option("Environment id or path of an MJCF file.", default="HalfCheetah-v5")
     vision: bool = option("Let the model watch episodes too.", "--vision/--no-vision", default=True)
+    judge: str | None = option(
+        "A further judge that an installed package brings; of two scores the lower counts.",
+        default=None,
+    )
     criteria: tuple[Criterion, ...] | None = option(
         "File of criteria to aim for; see --approve.", default=None, read=read_criteria
     )
@@ -89,8 +95,8 @@ def _exit_code(session: Session) -> int:
     return 3 if session.summary.out_of_budget else int(not session.passed)
 
 
-@verb(RunRequest, examples=_EXAMPLES, exit_code=_exit_code)
-def run(request: RunRequest) -> Session:
+@verb(IntentRequest, examples=_EXAMPLES, exit_code=_exit_code)
+def run(request: IntentRequest) -> Session:
     """Describe a behaviour; get a trained policy and the evidence that it does what you asked."""
     from telic.sandbox.interpreters import prewarmed
     from telic.session import WORKERS
@@ -106,6 +112,7 @@ def run(request: RunRequest) -> Session:
             on_event=request.on_event,
             should_stop=request.should_stop,
             vision=request.vision,
+            judge=request.judge,
             criteria=request.criteria,
             approve=request.approve,
             max_hours=request.max_hours,
@@ -120,7 +127,7 @@ class SessionsRequest(RunsRequest):
     limit: int = option("Show this many, newest first.", default=20)
 
 
-class SessionFacts(NamedTuple):
+class SessionLine(NamedTuple):
     """What a list of sessions says of one."""
 
     session: str
@@ -136,10 +143,10 @@ class SessionFacts(NamedTuple):
 class SessionList(NamedTuple):
     """Sessions, the newest first."""
 
-    sessions: list[SessionFacts]
+    sessions: list[SessionLine]
     runs_dir: Path
 
-    def as_data(self) -> list[SessionFacts]:
+    def as_data(self) -> list[SessionLine]:
         """Return the sessions alone."""
         return self.sessions
 
@@ -154,7 +161,7 @@ def sessions(request: SessionsRequest) -> SessionList:
     return SessionList([session_facts(folder) for folder in folders], runs_dir)
 
 
-def session_facts(folder: SessionFolder) -> SessionFacts:
+def session_facts(folder: SessionFolder) -> SessionLine:
     """Return what a list says of a session."""
     from telic.session.branch import origin_of
     from telic.session.find import state_of
@@ -165,7 +172,7 @@ def session_facts(folder: SessionFolder) -> SessionFacts:
     judged = [read_json(file) for file in files if file.exists()]
     scores = [each["score"] for each in judged if each["score"] is not None]
     origin = origin_of(folder)
-    return SessionFacts(
+    return SessionLine(
         session=folder.name,
         path=str(folder.path),
         intent=request["intent"],
@@ -175,3 +182,89 @@ def session_facts(folder: SessionFolder) -> SessionFacts:
         score=max(scores, default=None),
         origin=origin.model_dump() if origin else None,
     )
+
+
+class OrdersRequest(RunsRequest):
+    """The orders of one session or search."""
+
+    session: Path | str | None = option(
+        "Session folder; the latest with open orders if left out.", "--session", default=None
+    )
+
+    @property
+    def folder(self) -> Path:
+        """The folder of orders that is meant."""
+        from telic.llm.work_orders import ORDERS
+
+        if self.session is not None:
+            session = Path(self.session)
+            folder = session if session.name == ORDERS else session / ORDERS
+            if not folder.is_dir():
+                raise UsageError(f"{session} has no work orders.", hint="See: telic run --help")
+            return folder
+        folders = Path(self.runs_dir).glob(f"*/{ORDERS}")
+        known = sorted(folders, key=lambda folder: folder.stat().st_mtime)
+        if not known:
+            raise UsageError(
+                f"No session in {self.runs_dir} has work orders.", hint="Name one with --session."
+            )
+        return known[-1]
+
+
+class OrderList(NamedTuple):
+    """Work orders, those that wait first."""
+
+    orders: list[WorkOrderLine]
+
+    def as_data(self) -> list[WorkOrderLine]:
+        """Return the orders alone."""
+        return self.orders
+
+
+@verb(OrdersRequest)
+def list_orders(request: OrdersRequest) -> OrderList:
+    """List work orders, those that wait first."""
+    from telic.llm import list_orders as lines
+
+    return OrderList(lines(request.folder))
+
+
+class OrderRequest(OrdersRequest):
+    """One order."""
+
+    key: str = argument("Order: its key, or the start of it.")
+
+
+@verb(OrderRequest)
+def show_order(request: OrderRequest) -> WorkOrder:
+    """Print a work order: instructions, request and the schema of the answer."""
+    from telic.llm import read_order
+
+    return read_order(request.folder, request.key)
+
+
+class AnswerRequest(OrderRequest):
+    """One order and its answer."""
+
+    file: str = argument("JSON file with the answer; - reads it from input.")
+
+
+class AnswerTaken(NamedTuple):
+    """Where an answer was put."""
+
+    answer: str
+
+
+@verb(AnswerRequest)
+def answer(request: AnswerRequest) -> AnswerTaken:
+    """Check an answer against its schema and hand it in."""
+    import sys
+
+    from telic.llm import answer_order
+
+    file = request.file
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} cannot be read: {error}.") from None
+    return AnswerTaken(str(answer_order(request.folder, request.key, text)))

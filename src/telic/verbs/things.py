@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from telic.core.verb import RunsRequest, argument, option, place, verb
 from telic.errors import UsageError
 from telic.storage.workspace import WORK, Kind, Thing, Workspace
-from telic.verbs.session import SessionFacts, session_facts
+from telic.verbs.session import SessionLine, session_facts
 
 if TYPE_CHECKING:
     from telic.search.records import SearchSummary
@@ -105,7 +105,7 @@ class PolicyPlace(NamedTuple):
 # -------------------------------------------------------------------------------- show
 
 
-class ShowRequest(MemberRequest):
+class ThingShowRequest(MemberRequest):
     """Something to look at."""
 
 
@@ -126,7 +126,7 @@ class RunPage(NamedTuple):
 class SessionPage(NamedTuple):
     """A session: what was asked, what was tried, and where its files are."""
 
-    facts: SessionFacts
+    facts: SessionLine
     iterations: list[dict[str, Any]]
     report: str | None
 
@@ -135,8 +135,8 @@ class SessionPage(NamedTuple):
         return {**self.facts._asdict(), "tried": self.iterations, "report": self.report}
 
 
-@verb(ShowRequest)
-def show(request: ShowRequest) -> RunPage | SessionPage | SearchSummary | StudyStanding:
+@verb(ThingShowRequest)
+def show(request: ThingShowRequest) -> RunPage | SessionPage | SearchSummary | StudyStanding:
     """Show what was made, how well it does, what looks wrong, and where its files are."""
     thing = request.find(*_ALL)
     return _PAGES[thing.kind](thing, request.member)

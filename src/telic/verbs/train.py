@@ -92,7 +92,7 @@ class RunsListRequest(RunsRequest):
     limit: int = option("Show this many, newest first.", default=20)
 
 
-class RunList(NamedTuple):
+class TrainingRuns(NamedTuple):
     """Runs, the most recently active first."""
 
     runs: list[dict[str, Any]]
@@ -104,10 +104,10 @@ class RunList(NamedTuple):
 
 
 @verb(RunsListRequest)
-def runs(request: RunsListRequest) -> RunList:
+def runs(request: RunsListRequest) -> TrainingRuns:
     """List runs with their state and best result."""
     from telic.storage.layout import list_runs
     from telic.training.run import describe
 
     runs_dir = Path(request.runs_dir)
-    return RunList([describe(run) for run in list_runs(runs_dir)[: request.limit]], runs_dir)
+    return TrainingRuns([describe(run) for run in list_runs(runs_dir)[: request.limit]], runs_dir)

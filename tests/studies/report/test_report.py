@@ -7,8 +7,8 @@ import pytest
 
 from telic.studies.administration import create_study
 from telic.studies.report.document import NOTES_END, NOTES_START, kept_notes, write_report
+from telic.studies.report.evidence import over_seeds
 from telic.studies.report.facts import gather
-from telic.studies.report.figures import over_seeds
 from tests.studies.candidates.small_study import HUMAN
 from tests.studies.fresh import FreshStudy
 from tests.studies.report.told_study import ACTION

@@ -136,7 +136,7 @@ def latex(table: ResultTable) -> str:
 
 def table_picture(table: ResultTable) -> np.ndarray:
     """Return the table as an (H, W, 3) uint8 picture."""
-    from telic.rendering.images import draw_text, text_width
+    from telic.rendering.media import draw_text, text_width
 
     words = [table.columns, *([cell(value) for value in row] for row in table.rows)]
     words = [[_ascii(word) for word in row] for row in words]
@@ -160,7 +160,7 @@ def table_picture(table: ResultTable) -> np.ndarray:
 
 def write_tables(tables: Sequence[ResultTable], folder: Path, name: str = "table") -> None:
     """Write tables in all four forms."""
-    from telic.rendering.images import write_png
+    from telic.rendering.media import write_png
 
     write_text(folder / f"{name}.md", "\n".join(map(markdown, tables)))
     write_text(folder / f"{name}.tex", "\n".join(map(latex, tables)))

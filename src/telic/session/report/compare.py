@@ -9,7 +9,7 @@ from telic.judges.criteria import Leaf
 from telic.judges.verdict import Judgement
 
 
-class Difference(NamedTuple):
+class CriterionGap(NamedTuple):
     """One criterion, for the best policy and the runner-up."""
 
     title: str
@@ -25,7 +25,7 @@ class Difference(NamedTuple):
         return self.credit - self.other_credit
 
 
-class Standing(NamedTuple):
+class SeedStanding(NamedTuple):
     """How the seeds of one reward stand; compared as a session decides."""
 
     proving: int
@@ -43,9 +43,9 @@ class RunnerUp(NamedTuple):
     other: MemberScore
     same_reward: bool
     """whether only the training seed differs"""
-    standing: Standing
-    other_standing: Standing
-    differences: tuple[Difference, ...]
+    standing: SeedStanding
+    other_standing: SeedStanding
+    differences: tuple[CriterionGap, ...]
     """the largest first"""
 
 
@@ -73,18 +73,18 @@ def compare(
     return RunnerUp(rival[0], other, rival == mine, standings[mine], standings[rival], differences)
 
 
-def _standing(members: list[MemberScore], threshold: float) -> Standing:
+def _standing(members: list[MemberScore], threshold: float) -> SeedStanding:
     lows = [member.judgement.low or 0.0 for member in members]
-    return Standing(sum(low >= threshold for low in lows), sum(lows) / len(lows), len(lows))
+    return SeedStanding(sum(low >= threshold for low in lows), sum(lows) / len(lows), len(lows))
 
 
-def _differences(own: Judgement, other: Judgement) -> tuple[Difference, ...]:
-    differences: list[Difference] = []
+def _differences(own: Judgement, other: Judgement) -> tuple[CriterionGap, ...]:
+    differences: list[CriterionGap] = []
     for title, leaf in parts(own).items():
         if title in other.leaves:
             (credit, value), (other_credit, other_value) = own.leaves[title], other.leaves[title]
             differences.append(
-                Difference(title, leaf.unit, credit, other_credit, value, other_value)
+                CriterionGap(title, leaf.unit, credit, other_credit, value, other_value)
             )
     return tuple(sorted(differences, key=lambda difference: -abs(difference.gain)))
 

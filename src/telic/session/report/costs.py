@@ -32,16 +32,6 @@ class ModelUse(NamedTuple):
     usd: float | None = 0.0
 
 
-class SpentSoFar(NamedTuple):
-    """What a session had spent when an iteration was over."""
-
-    number: int
-    seconds: float
-    steps: int
-    calls: int
-    usd: float | None
-
-
 class Costs(NamedTuple):
     """Seconds of wall clock by part, and environment steps."""
 
@@ -51,7 +41,7 @@ class Costs(NamedTuple):
     model: ModelUse
     steps: int | None
     """environment steps of all policies together"""
-    after: tuple[SpentSoFar, ...] = ()
+    after: tuple[SessionSpent, ...] = ()
     """the sums so far, iteration by iteration"""
 
     @property
@@ -79,13 +69,12 @@ def read_costs(
     )
 
 
-def _after_each(events: list[Event]) -> tuple[SpentSoFar, ...]:
-    sums: dict[int, SpentSoFar] = {}
+def _after_each(events: list[Event]) -> tuple[SessionSpent, ...]:
+    sums: dict[int, SessionSpent] = {}
     for event in events:
         # A session that goes on tells of its finished iterations again: the first time counts.
         if isinstance(event, SessionSpent) and event.number is not None:
-            spent = SpentSoFar(event.number, event.seconds, event.steps, event.calls, event.usd)
-            sums.setdefault(event.number, spent)
+            sums.setdefault(event.number, event)
     return tuple(sums[number] for number in sorted(sums))
 
 

@@ -16,7 +16,7 @@ from telic.report.markdown import render_markdown
 from telic.session.records import SessionConfig, SessionSummary
 from telic.session.report import making, words
 from telic.session.report.compare import parts
-from telic.session.report.facts import SessionFacts, Troubles, gather, spread
+from telic.session.report.facts import SessionReportFacts, Troubles, gather, spread
 from telic.session.report.making import UNKNOWN, Blocks, listed
 from telic.session.report.pictures import choose_episodes, worst_first
 from telic.storage.files import write_text
@@ -39,7 +39,7 @@ def write_report(
     listed at the end of the report.
     """
     troubles = Troubles(tell)
-    facts = gather(SessionFacts(folder, config, author, history, summary), troubles)
+    facts = gather(SessionReportFacts(folder, config, author, history, summary), troubles)
     report = build_report(facts, troubles)
     with troubles.sparing(folder.page.name):
         write_text(folder.page, render_page(_with_lacks(report, troubles), folder.path))
@@ -47,7 +47,7 @@ def write_report(
         write_text(folder.report, render_markdown(_with_lacks(report, troubles), folder.path))
 
 
-def build_report(facts: SessionFacts, troubles: Troubles) -> doc.Report:
+def build_report(facts: SessionReportFacts, troubles: Troubles) -> doc.Report:
     """Return the document; a section that cannot be made is noted and left out."""
     header: Blocks = ()
     with troubles.sparing("the verdict"):
@@ -72,7 +72,7 @@ def _with_lacks(report: doc.Report, troubles: Troubles) -> doc.Report:
     return replace(report, sections=(*report.sections, lacks))
 
 
-def _verdict(facts: SessionFacts) -> Blocks:
+def _verdict(facts: SessionReportFacts) -> Blocks:
     """Return the outcome, the proof, and what each training seed proves against the threshold."""
     summary, best = facts.summary, facts.best
     outcome = words.OUTCOMES[summary.outcome]
@@ -100,7 +100,7 @@ def _verdict(facts: SessionFacts) -> Blocks:
     return blocks
 
 
-def _gauge(facts: SessionFacts, member: MemberScore) -> doc.Inline:
+def _gauge(facts: SessionReportFacts, member: MemberScore) -> doc.Inline:
     """Return a policy's score as a picture and in numbers."""
     value, interval = member.judgement.score, spread(member.judgement)
     if value is None:
@@ -109,7 +109,7 @@ def _gauge(facts: SessionFacts, member: MemberScore) -> doc.Inline:
     return Gauge(low, value, high, facts.config.threshold, words.scored(member))
 
 
-def _at_a_glance(facts: SessionFacts) -> list[tuple[str, str]]:
+def _at_a_glance(facts: SessionReportFacts) -> list[tuple[str, str]]:
     summary, config, costs = facts.summary, facts.config, facts.costs
     rows = [
         ("score", words.score(summary.score)),
@@ -122,7 +122,7 @@ def _at_a_glance(facts: SessionFacts) -> list[tuple[str, str]]:
     return rows + ([("models", money(costs.model.usd))] if costs and costs.model.calls else [])
 
 
-def _looks(facts: SessionFacts) -> Blocks:
+def _looks(facts: SessionReportFacts) -> Blocks:
     """Return the video of the median episode and the strips of poor, median and good ones."""
     pictures = facts.pictures
     blocks: list[doc.Block] = []
@@ -136,7 +136,7 @@ def _looks(facts: SessionFacts) -> Blocks:
     return blocks
 
 
-def _episodes(facts: SessionFacts, title: str) -> Blocks:
+def _episodes(facts: SessionReportFacts, title: str) -> Blocks:
     """Return the scores of all judged episodes, those that are shown in full colour."""
     verdicts = facts.judgement.verdicts if facts.judgement else ()
     order = [index for index in worst_first(verdicts) if verdicts[index].score is not None]
@@ -153,7 +153,7 @@ def _episodes(facts: SessionFacts, title: str) -> Blocks:
     return [doc.Figure(chart, title, note)]
 
 
-def _criteria(facts: SessionFacts) -> Blocks:
+def _criteria(facts: SessionReportFacts) -> Blocks:
     """Return what was measured, against what was wanted."""
     member = facts.member
     if member is None or not member.judgement.leaves:
@@ -183,7 +183,7 @@ def _credit(credit: float) -> Bar:
     return Bar(credit, percent(credit), "good" if credit >= _FULL_CREDIT else "middling")
 
 
-def _seen(facts: SessionFacts) -> Blocks:
+def _seen(facts: SessionReportFacts) -> Blocks:
     """Return what the vision judge saw in the best policy's episodes, and where judges differ."""
     verdicts = facts.judgement.verdicts if facts.judgement else ()
     rows: list[tuple[str, ...]] = []
@@ -207,12 +207,12 @@ def _seen(facts: SessionFacts) -> Blocks:
     return [doc.Table(heads, rows), *(listed(differ) or [agree])]
 
 
-def _reading(facts: SessionFacts) -> Blocks:
+def _reading(facts: SessionReportFacts) -> Blocks:
     said = listed(words.reading(facts)) or [doc.Text("No word was doubtful or left out.")]
     return [*said, doc.Text(f"Written by {words.author(facts.config)}.", "note")]
 
 
-def _tried(facts: SessionFacts) -> Blocks:
+def _tried(facts: SessionReportFacts) -> Blocks:
     """Return the lineage and a row per iteration."""
     if not facts.history:
         return []
@@ -244,7 +244,7 @@ def _tried(facts: SessionFacts) -> Blocks:
     ]
 
 
-def _attempt(facts: SessionFacts, iteration: SessionIteration) -> tuple[doc.Cell, ...]:
+def _attempt(facts: SessionReportFacts, iteration: SessionIteration) -> tuple[doc.Cell, ...]:
     trials = (doc.Soft("short trials"), _policies(facts, iteration.trials))
     members = _policies(facts, iteration.members, iteration.best)
     return (
@@ -258,12 +258,12 @@ def _attempt(facts: SessionFacts, iteration: SessionIteration) -> tuple[doc.Cell
     )
 
 
-def _named(facts: SessionFacts, iteration: SessionIteration) -> str:
+def _named(facts: SessionReportFacts, iteration: SessionIteration) -> str:
     return f"{iteration.number}{' ★' if iteration is facts.best else ''}"
 
 
 def _policies(
-    facts: SessionFacts, members: Sequence[MemberScore], best: str | None = None
+    facts: SessionReportFacts, members: Sequence[MemberScore], best: str | None = None
 ) -> doc.Items:
     rows: list[doc.Words] = []
     for member in members:
@@ -272,7 +272,7 @@ def _policies(
     return doc.Items(tuple(rows), "rated")
 
 
-def _why_best(facts: SessionFacts) -> Blocks:
+def _why_best(facts: SessionReportFacts) -> Blocks:
     """Return the best policy beside the runner-up, criterion by criterion."""
     rival = facts.runner_up
     if rival is None:
@@ -291,13 +291,13 @@ def _why_best(facts: SessionFacts) -> Blocks:
     return [doc.Text(words.runner_up(facts, rival)), doc.Table(heads, rows)]
 
 
-def _analysis(facts: SessionFacts) -> Blocks:
+def _analysis(facts: SessionReportFacts) -> Blocks:
     if facts.analysis is None:
         return []
     return [doc.Text(facts.analysis.story), *listed(facts.analysis.findings)]
 
 
-_SECTIONS: dict[str, Callable[[SessionFacts], Blocks]] = {
+_SECTIONS: dict[str, Callable[[SessionReportFacts], Blocks]] = {
     "What it looks like": _looks,
     "Criteria": _criteria,
     "What was seen": _seen,

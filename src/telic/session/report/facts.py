@@ -82,7 +82,7 @@ class TrainedReward(NamedTuple):
 
 
 @dataclass(slots=True)
-class SessionFacts:
+class SessionReportFacts:
     """What there is to tell about a session; what could not be had stays empty."""
 
     folder: SessionFolder
@@ -127,7 +127,7 @@ class SessionFacts:
         return list(latest_lessons(self.candidates.values()))
 
 
-def gather(facts: SessionFacts, troubles: Troubles) -> SessionFacts:
+def gather(facts: SessionReportFacts, troubles: Troubles) -> SessionReportFacts:
     """Read and draw what the report needs; what cannot be had is noted and left out."""
     folder, history, summary = facts.folder, facts.history, facts.summary
     facts.best = next(
@@ -149,7 +149,7 @@ def gather(facts: SessionFacts, troubles: Troubles) -> SessionFacts:
     return facts
 
 
-def _add_iteration(facts: SessionFacts, iteration: SessionIteration) -> None:
+def _add_iteration(facts: SessionReportFacts, iteration: SessionIteration) -> None:
     files = facts.folder.iteration(iteration.number)
     facts.curves += read_curves(files, iteration)
     if files.notes.exists():
@@ -159,7 +159,7 @@ def _add_iteration(facts: SessionFacts, iteration: SessionIteration) -> None:
 
 
 def _add_best(
-    facts: SessionFacts, best: SessionIteration, member: MemberScore, troubles: Troubles
+    facts: SessionReportFacts, best: SessionIteration, member: MemberScore, troubles: Troubles
 ) -> None:
     files = facts.folder.iteration(best.number)
     with troubles.sparing("the comparison"):

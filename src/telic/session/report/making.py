@@ -10,7 +10,7 @@ from telic.report import document as doc
 from telic.report.charts import Bar, Shares
 from telic.session.report import words
 from telic.session.report.costs import Costs
-from telic.session.report.facts import SessionFacts
+from telic.session.report.facts import SessionReportFacts
 
 UNKNOWN = "unknown"
 Blocks = Sequence[doc.Block]
@@ -21,7 +21,7 @@ def listed(lines: Sequence[str]) -> list[doc.Block]:
     return [doc.Items(tuple(lines))] if lines else []
 
 
-def curves(facts: SessionFacts) -> Blocks:
+def curves(facts: SessionReportFacts) -> Blocks:
     """Return a chart of returns per iteration."""
     note = (
         "Return under the iteration's own reward: the line is the mean over training seeds, the "
@@ -32,7 +32,7 @@ def curves(facts: SessionFacts) -> Blocks:
     return [charts, doc.Text(note, "note")] if facts.curves else []
 
 
-def reward(facts: SessionFacts) -> Blocks:
+def reward(facts: SessionReportFacts) -> Blocks:
     """Return formula, share of each term, and code of the best policy's reward."""
     reward = facts.reward
     if reward is None:
@@ -56,7 +56,7 @@ def reward(facts: SessionFacts) -> Blocks:
     ]
 
 
-def judge(facts: SessionFacts) -> Blocks:
+def judge(facts: SessionReportFacts) -> Blocks:
     """Return the code of the judge, and how it did on examples whose worth is known."""
     if facts.author is None:
         return []
@@ -81,7 +81,7 @@ def judge(facts: SessionFacts) -> Blocks:
     return [*blocks, doc.Code(facts.author.judge, "python", "Code of the judge")]
 
 
-def costs(facts: SessionFacts) -> Blocks:
+def costs(facts: SessionReportFacts) -> Blocks:
     """Return where the time went, and what was spent after each iteration."""
     costs, config = facts.costs, facts.config
     if costs is None:
@@ -140,7 +140,7 @@ def _cost_rows(costs: Costs) -> list[tuple[str, str]]:
     return rows
 
 
-def policy(facts: SessionFacts) -> Blocks:
+def policy(facts: SessionReportFacts) -> Blocks:
     """Return where the policy is and what can be done with it."""
     if facts.run is None or facts.member is None:
         return []
@@ -151,7 +151,7 @@ def policy(facts: SessionFacts) -> Blocks:
     return blocks
 
 
-def again(facts: SessionFacts) -> Blocks:
+def again(facts: SessionReportFacts) -> Blocks:
     """Return the command that asks for the same again, and what it was made with."""
     manifest = facts.manifest
     versions = manifest.get("versions", {})

@@ -12,7 +12,7 @@ from telic.core.text import MISSING, figure, percent
 from telic.judges.criteria import Leaf
 from telic.session.records import SessionConfig
 from telic.session.report.compare import RunnerUp, parts
-from telic.session.report.facts import SessionFacts, spread
+from telic.session.report.facts import SessionReportFacts, spread
 
 OUTCOMES = {"passed": "Passed", "not_passed": "Did not pass", "stopped": "Stopped"}
 _OPTIONS = {"max_usd": "budget_usd", "max_hours": "budget_hours", "max_steps": "budget_steps"}
@@ -34,7 +34,7 @@ def scored(member: MemberScore) -> str:
     )
 
 
-def proof(facts: SessionFacts) -> str:
+def proof(facts: SessionReportFacts) -> str:
     """Say what was proven, and what was needed."""
     config, member, best = facts.config, facts.member, facts.best
     why = f" It stopped: {facts.summary.reason}" if facts.summary.reason else ""
@@ -57,7 +57,7 @@ def proof(facts: SessionFacts) -> str:
     )
 
 
-def unjudged(facts: SessionFacts) -> list[str]:
+def unjudged(facts: SessionReportFacts) -> list[str]:
     """Say why episodes of the best policy have no score, each reason once."""
     if facts.member is None:
         return []
@@ -75,7 +75,7 @@ def target(leaf: Leaf) -> str:
     return f"{sign} {leaf.goal:.4g} {leaf.unit}".strip()
 
 
-def counts(leaf: Leaf, facts: SessionFacts) -> str:
+def counts(leaf: Leaf, facts: SessionReportFacts) -> str:
     """Say how much a criterion counts."""
     if leaf.is_guard:
         return "guard"
@@ -84,7 +84,7 @@ def counts(leaf: Leaf, facts: SessionFacts) -> str:
     return percent(leaf.weight / whole) if whole else MISSING
 
 
-def lacking(facts: SessionFacts) -> list[str]:
+def lacking(facts: SessionReportFacts) -> list[str]:
     """Name the criteria that the best policy does not fully meet, the worst first."""
     if facts.member is None:
         return []
@@ -96,7 +96,7 @@ def lacking(facts: SessionFacts) -> list[str]:
     return [f"“{title}” earned {credit:.0%}" for credit, title in sorted(missed)]
 
 
-def next_steps(facts: SessionFacts) -> list[tuple[str, str | None]]:
+def next_steps(facts: SessionReportFacts) -> list[tuple[str, str | None]]:
     """Say what to do when a session did not pass, with the command where it is one."""
     config = facts.config
     if facts.summary.outcome == "stopped":
@@ -115,7 +115,7 @@ def next_steps(facts: SessionFacts) -> list[tuple[str, str | None]]:
     ]
 
 
-def reading(facts: SessionFacts) -> list[str]:
+def reading(facts: SessionReportFacts) -> list[str]:
     """Say how doubtful words were taken, and which were left out."""
     lines = list(facts.summary.doubts)
     if facts.summary.not_understood:
@@ -123,7 +123,7 @@ def reading(facts: SessionFacts) -> list[str]:
     return lines
 
 
-def change(facts: SessionFacts, iteration: SessionIteration) -> list[str]:
+def change(facts: SessionReportFacts, iteration: SessionIteration) -> list[str]:
     """Say what an iteration changed, why, and whom it answers."""
     candidate = facts.candidates.get(iteration.number)
     lines = [iteration.change]
@@ -146,12 +146,12 @@ def _weights(variant: Variant) -> str:
     return ", ".join(named + start) or "as the reward says"
 
 
-def lessons(facts: SessionFacts) -> list[str]:
+def lessons(facts: SessionReportFacts) -> list[str]:
     """Say what was learned on the way."""
     return [f"{lesson.text} ({lesson.tier})" for lesson in facts.lessons]
 
 
-def runner_up(facts: SessionFacts, rival: RunnerUp) -> str:
+def runner_up(facts: SessionReportFacts, rival: RunnerUp) -> str:
     """Say in a few sentences what sets the best policy apart."""
     assert facts.member is not None
     other = rival.other
@@ -203,7 +203,7 @@ def command(config: SessionConfig, request: Path) -> str:
     return shlex.join(words)
 
 
-def commands(facts: SessionFacts) -> dict[str, str]:
+def commands(facts: SessionReportFacts) -> dict[str, str]:
     """Return what can be done with the best policy."""
     run, member = facts.run, facts.member
     if run is None or member is None:

@@ -14,8 +14,7 @@ from telic.report.markdown import render_markdown
 from telic.storage.files import write_text
 from telic.studies.folder import StudyFolder
 from telic.studies.next import NextAction
-from telic.studies.report import figures, words
-from telic.studies.report.claim import judges, last_audit
+from telic.studies.report import evidence, words
 from telic.studies.report.facts import CandidateFacts, StudyFacts, gather
 from telic.studies.study import Study
 
@@ -122,7 +121,7 @@ def _next(facts: StudyFacts) -> Blocks:
 
 
 def _learning(facts: StudyFacts) -> Blocks:
-    charts = figures.learning_curves(facts)
+    charts = evidence.learning_curves(facts)
     note = "Mean over seeds; the band reaches from the lowest seed to the highest."
     return [doc.Beside(tuple(charts)), doc.Text(note, "note")] if charts else []
 
@@ -132,7 +131,7 @@ def _candidates(facts: StudyFacts) -> Blocks:
     heads = ("candidate", "hypothesis", "status", "verdict", "Δ", "95 %", "PoI")
     rows = [_candidate(candidate) for candidate in facts.candidates]
     table = doc.Table(heads, rows, kind="candidates")
-    return [*figures.lineage(facts), table] if rows else []
+    return [*evidence.lineage(facts), table] if rows else []
 
 
 def _candidate(candidate: CandidateFacts) -> tuple[doc.Cell, ...]:
@@ -177,7 +176,7 @@ def _reward(facts: StudyFacts) -> Blocks:
     return [
         doc.Text((badge, f" {risk.score:.2f} · run {reflection.run}")),
         *([doc.Items(tuple(reasons))] if reasons else []),
-        *figures.terms(facts, reflection),
+        *evidence.terms(facts, reflection),
         doc.Table(heads, rows, kind="terms"),
     ]
 
@@ -186,7 +185,7 @@ def _robustness(facts: StudyFacts) -> Blocks:
     """Return how far the world may differ, and which candidates bring a curriculum."""
     blocks: list[doc.Block] = []
     if facts.probe is not None:
-        charts = [figures.retention(parameter) for parameter in facts.probe.parameters]
+        charts = [evidence.retention(parameter) for parameter in facts.probe.parameters]
         drawn = tuple(chart for chart in charts if chart is not None)
         rows = [
             (
@@ -317,10 +316,10 @@ def _badge(state: str) -> doc.Badge:
 
 _SECTIONS: dict[str, tuple[Callable[[StudyFacts], Blocks], int | None, str]] = {
     "Next": (_next, 11, "Ask with: telic study next"),
-    "Results": (figures.results, None, ""),
+    "Results": (evidence.results, None, ""),
     "Learning": (_learning, None, ""),
-    "What judges said": (judges, None, ""),
-    "Last audit": (last_audit, 6, "No result has been audited."),
+    "What judges said": (evidence.judges, None, ""),
+    "Last audit": (evidence.last_audit, 6, "No result has been audited."),
     "Candidates": (_candidates, 5, "None."),
     "Reward reflection": (_reward, 7, "No reward has been reflected on."),
     "Robustness and curriculum": (_robustness, 8, "No parameter of the world has been probed."),

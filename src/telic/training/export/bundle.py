@@ -112,7 +112,7 @@ class _Bundle:
 
     def finish(self, facts: dict[str, Any]) -> None:
         """List the files with their hashes; remove what only an earlier export had."""
-        earlier = read_json(self._list)["files"] if self._list.exists() else {}
+        earlier: dict[str, Any] = read_json(self._list)["files"] if self._list.exists() else {}
         files = {name: _fingerprint(self.path / name) for name in self.names}
         write_json(self._list, {**facts, "files": files})
         for name in earlier.keys() - files.keys():

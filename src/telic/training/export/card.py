@@ -132,7 +132,9 @@ def _headline(evidence: Evidence, contents: Contents) -> list[doc.Block]:
         "A policy for ",
         doc.Strong(evidence.env),
         f", trained with {_algorithm(evidence)} for {evidence.step:,} environment steps on the "
-        f"reward {evidence.config['reward']}.",
+        "reward ",
+        doc.Mono(evidence.config["reward"]),
+        ".",
     )
     blocks: list[doc.Block] = [
         doc.Text(said),

@@ -40,7 +40,8 @@ class Evidence(NamedTuple):
     @property
     def reward_sha256(self) -> str | None:
         """Hash of the reward's source; None for the environment's own."""
-        return (self.manifest.get("rewards") or {}).get(self.config["reward"])
+        hashes: Json = self.manifest.get("rewards") or {}
+        return hashes.get(self.config["reward"])
 
     @property
     def env(self) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from telic.errors import MissingExtra, TelicError, UsageError
 from telic.storage.files import plain, replacing
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from telic.training.policy import Policy
 
-Array = np.ndarray
+Array = NDArray[Any]
 Act = Callable[..., Any]
 """(obs, memory or None) -> action"""
 TOLERANCE = 1e-5
@@ -159,14 +160,13 @@ def _write_torchscript(
 
 
 def _load_torchscript(path: Path) -> Act:
-    import torch
-
+    from telic.core.tensors import from_numpy
     from telic.training.export.torchscript import load_torchscript
 
     module = load_torchscript(path)
 
     def act(*given: Array) -> Array:
-        return module(*(torch.from_numpy(each) for each in given)).numpy()
+        return module(*(from_numpy(part) for part in given)).numpy()
 
     return act
 
@@ -260,7 +260,7 @@ class PolicyArrays(NamedTuple):
         return Outputs(x, np.sqrt(variance))
 
 
-_ACTIVATIONS = {
+_ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "tanh": np.tanh,
     "relu": lambda x: np.maximum(x, 0.0),
     "elu": lambda x: np.where(x > 0.0, x, np.expm1(np.minimum(x, 0.0))),
@@ -278,7 +278,7 @@ class _Graph:
         self.constants: list[onnx.TensorProto] = []
         self.last = start
 
-    def constant(self, name: str, value: np.ndarray | float) -> str:
+    def constant(self, name: str, value: Array | float) -> str:
         from onnx import numpy_helper
 
         self.constants.append(numpy_helper.from_array(np.asarray(value, dtype=np.float32), name))
@@ -328,7 +328,8 @@ def build_onnx(
         producer_version=facts.get("telic", ""),
     )
     helper.set_model_props(model, dict(facts))
-    checker.check_model(model, full_check=True)
+    check: Any = checker.check_model
+    check(model, full_check=True)
     return model
 
 

@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 
 HERE = Path(__file__).parent
+Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def load(folder: Path = HERE) -> Callable[..., np.ndarray]:
+def load(folder: Path = HERE) -> Callable[..., Array]:
     """Return the policy as a function, run by onnxruntime if there is one, else by numpy."""
     try:
         return load_onnx(folder / "policy.onnx")
@@ -30,19 +31,20 @@ def load(folder: Path = HERE) -> Callable[..., np.ndarray]:
         return load_numpy(folder / "policy.npz")
 
 
-def load_numpy(path: Path) -> Callable[..., np.ndarray]:
+def load_numpy(path: Path) -> Callable[..., Array]:
     """Return the policy of a .npz file as a function; needs nothing but numpy."""
     with np.load(path) as file:
         data = dict(file)
     weights = [data[f"weight_{i}"] for i in range(int(data["layers"]))]
     biases = [data[f"bias_{i}"] for i in range(int(data["layers"]))]
-    activate = {
+    activations: dict[str, Callable[[Array], Array]] = {
         "tanh": np.tanh,
         "relu": lambda x: np.maximum(x, 0.0),
         "elu": lambda x: np.where(x > 0.0, x, np.expm1(np.minimum(x, 0.0))),
-    }[str(data["activation"])]
+    }
+    activate = activations[str(data["activation"])]
 
-    def policy(obs: Any, memory: Any = None) -> np.ndarray:
+    def policy(obs: Any, memory: Any = None) -> Array:
         x = np.asarray(obs, dtype=np.float32)
         if memory is not None:
             x = np.concatenate((x, np.asarray(memory, dtype=np.float32)), axis=-1)
@@ -57,15 +59,16 @@ def load_numpy(path: Path) -> Callable[..., np.ndarray]:
     return policy
 
 
-def load_onnx(path: Path) -> Callable[..., np.ndarray]:
+def load_onnx(path: Path) -> Callable[..., Array]:
     """Return the policy of an .onnx file as a function; needs onnxruntime."""
-    import onnxruntime
+    import onnxruntime as untyped
 
+    onnxruntime: Any = untyped
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1  # a small network is faster on one
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
-    def policy(obs: Any, memory: Any = None) -> np.ndarray:
+    def policy(obs: Any, memory: Any = None) -> Array:
         given = [np.asarray(each, dtype=np.float32) for each in (obs, memory) if each is not None]
         names = [each.name for each in session.get_inputs()]
         feeds = {name: np.atleast_2d(each) for name, each in zip(names, given, strict=True)}
@@ -92,7 +95,7 @@ def play(episodes: int = 3) -> list[float]:
         env = gymnasium.make(about["env"], **about["env_args"])
     except gymnasium.error.Error as error:
         sys.exit(f"{error} Call load() from a loop of your own instead.")
-    returns = []
+    returns: list[float] = []
     for seed in range(episodes):
         (obs, _), total, done = env.reset(seed=seed), 0.0, False
         while not done:

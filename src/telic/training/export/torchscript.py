@@ -2,15 +2,17 @@
 
 # No `from __future__ import annotations`: TorchScript reads annotations as types, not as text.
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from telic.training.export.files import PolicyArrays
 
+_jit: Any = torch.jit  # it has no types
 _MODULES: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "elu": nn.ELU}
 
 
@@ -53,18 +55,18 @@ def write_torchscript(arrays: PolicyArrays, path: Path, facts: Mapping[str, str]
     """Write the module; the facts travel as extra files, one each."""
     extra = {f"facts/{name}": value for name, value in facts.items()}
     with _quiet():
-        module = torch.jit.script(ScriptedPolicy(arrays).eval())
-        torch.jit.save(torch.jit.freeze(module), path, _extra_files=extra)
+        module = _jit.script(ScriptedPolicy(arrays).eval())
+        _jit.save(_jit.freeze(module), path, _extra_files=extra)
 
 
 def load_torchscript(path: Path) -> nn.Module:
     """Read a module back."""
     with _quiet():
-        return torch.jit.load(path, map_location="cpu")
+        return _jit.load(path, map_location="cpu")
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _quiet() -> Generator[None]:
     """Leave out torch's advice to move from TorchScript to torch.export: this file is asked for."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"`torch\.jit", DeprecationWarning)

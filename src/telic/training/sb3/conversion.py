@@ -13,6 +13,7 @@ from stable_baselines3.common.vec_env import VecEnv as Sb3VecEnv
 from stable_baselines3.common.vec_env import VecNormalize
 from torch import Tensor, nn
 
+from telic.core.tensors import from_numpy, integers
 from telic.envs.vector import VecEnv
 from telic.training.job import PpoSettings
 from telic.training.networks import Layer
@@ -59,7 +60,7 @@ class BatchedEnv(Sb3VecEnv):
         wide = np.full(scoring.actor_inputs, np.inf, dtype=np.float32)
         super().__init__(env.num_envs, spaces.Box(-wide, wide), self._actions())
 
-    def _actions(self) -> spaces.Space:
+    def _actions(self) -> spaces.Space[Any]:
         if self.env.num_actions is not None:
             return spaces.Discrete(self.env.num_actions)
         low, high = self.env.action_low.cpu().numpy(), self.env.action_high.cpu().numpy()
@@ -95,7 +96,7 @@ class BatchedEnv(Sb3VecEnv):
         if bool(done.any()):
             last = self._seen(step.final_obs)  # before the reward forgets the episode
             cut = (step.truncated & ~step.terminated).cpu().numpy()
-            for row in done.nonzero()[:, 0].tolist():
+            for row in integers(done.nonzero()[:, 0]):
                 infos[row] = {
                     "terminal_observation": last[row],
                     "TimeLimit.truncated": bool(cut[row]),
@@ -138,7 +139,9 @@ class BatchedEnv(Sb3VecEnv):
         """Refuse: the environments are one batch."""
         raise AttributeError(attr_name)
 
-    def env_method(self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any) -> list:
+    def env_method(
+        self, method_name: str, *args: Any, indices: Any = None, **kwargs: Any
+    ) -> list[Any]:
         """Refuse: the environments are one batch."""
         raise AttributeError(method_name)
 
@@ -237,8 +240,8 @@ def adopt(population: Population, model: PPO) -> None:
     moments.mean.zero_()
     if normaliser is not None and normaliser.norm_obs:
         statistics: Any = normaliser.obs_rms
-        moments.mean[0, :inputs] = torch.from_numpy(statistics.mean)
-        moments.var[0, :inputs] = torch.from_numpy(statistics.var)
+        moments.mean[0, :inputs] = from_numpy(statistics.mean)
+        moments.var[0, :inputs] = from_numpy(statistics.var)
         factor = 1.0
     else:
         moments.var.fill_(_HUGE**2)
@@ -249,9 +252,10 @@ def adopt(population: Population, model: PPO) -> None:
     extractor = policy.mlp_extractor
     _fill(views.actor, [*_linear(extractor.policy_net), heads[0]], factor)
     _fill(views.critic, [*_linear(extractor.value_net), heads[1]], factor)
-    if isinstance(model.action_space, spaces.Box):
+    space: Any = model.action_space
+    if isinstance(space, spaces.Box):
         views.log_std[0].copy_(policy.log_std)
-        _rescale(views.actor[-1], views.log_std, model.action_space)
+        _rescale(views.actor[-1], views.log_std, space)
 
 
 def _linear(network: nn.Module) -> list[nn.Module]:
@@ -269,7 +273,7 @@ def _fill(layers: list[Layer], modules: list[Any], factor: float) -> None:
 
 def _rescale(last: Layer, log_std: Tensor, space: spaces.Box) -> None:
     """Turn outputs in the action space's range into outputs where the range is [-1, 1]."""
-    low, high = torch.from_numpy(space.low), torch.from_numpy(space.high)
+    low, high = from_numpy(space.low), from_numpy(space.high)
     middle, half = (high + low) / 2.0, (high - low) / 2.0
     last.weight.div_(half)
     last.bias.sub_(middle).div_(half)

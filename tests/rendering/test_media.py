@@ -6,7 +6,7 @@ import zlib
 import numpy as np
 import pytest
 
-from telic.rendering.images import draw_caption, draw_text, strip_height, tiled, write_png
+from telic.rendering.media import draw_caption, draw_text, strip_height, tiled, write_png
 
 
 def test_a_png_holds_the_picture_bit_by_bit(tmp_path):

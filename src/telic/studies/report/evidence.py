@@ -1,12 +1,14 @@
-"""Which numbers of a study become which chart."""
+"""What the evidence of a study looks like: runs, effects, curves, terms, the last claim, judges."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 
-from telic.core.text import span
+from telic.core.text import MISSING, figure, percent, signed, span
+from telic.report import document as doc
 from telic.report.charts import (
     COLOURS,
     ChartLine,
@@ -19,11 +21,12 @@ from telic.report.charts import (
     Tone,
     Tree,
 )
-from telic.report.document import Figure
+from telic.studies.evidence.checks import TITLES
 from telic.studies.evidence.claims import Audit
 from telic.studies.evidence.measurement import Measurement
 from telic.studies.evidence.probes import HOLDS, ParameterSummary
 from telic.studies.evidence.reflection import Reflection, TermReflection
+from telic.studies.report import words
 from telic.studies.report.facts import CandidateFacts, StudyFacts
 
 _CURVE_PLACES = 80
@@ -47,9 +50,15 @@ _ABOUT_EFFECTS = {
     "may differ in how long they trained, too.",
 }
 """by whether the study tells of work done elsewhere"""
+_JUDGES = ("fused", "code", "vision", "human")
+_MOST_CANDIDATES = 6
+_ABOUT_JUDGES = (
+    "Score by judge, then by criterion: the share of it that was earned, and what was measured; "
+    "mean over the runs that were trained in full."
+)
 
 
-def results(facts: StudyFacts) -> list[Figure]:
+def results(facts: StudyFacts) -> list[doc.Figure]:
     """Return every audited run side by side, whom the study trusts first, and the differences."""
     runs: list[Row] = []
     effects: list[Row] = []
@@ -69,18 +78,18 @@ def results(facts: StudyFacts) -> list[Figure]:
             )
     runs.sort(key=lambda row: not row.is_chosen)
     target = facts.spec.primary.target if facts.spec else None
-    figures: list[Figure] = []
+    figures: list[doc.Figure] = []
     if runs:
         chart = RowChart("Scores of every audited run", tuple(runs), target)
-        figures.append(Figure(chart, caption=_ABOUT_RUNS))
+        figures.append(doc.Figure(chart, caption=_ABOUT_RUNS))
     if effects:
         label = "Differences from the incumbent, with 95 % intervals"
         chart = RowChart(label, tuple(effects), zero="no difference")
-        figures.append(Figure(chart, caption=_ABOUT_EFFECTS[facts.source is not None]))
+        figures.append(doc.Figure(chart, caption=_ABOUT_EFFECTS[facts.source is not None]))
     return figures
 
 
-def learning_curves(facts: StudyFacts) -> list[Figure]:
+def learning_curves(facts: StudyFacts) -> list[doc.Figure]:
     """Return the metric, the return and the guardrails over training, of the last claim's arms.
 
     Where those were only evaluated, the candidates that have curves are drawn, the first ones.
@@ -88,13 +97,13 @@ def learning_curves(facts: StudyFacts) -> list[Figure]:
     if facts.last_audit is None or facts.spec is None:
         return []
     keys = [facts.spec.primary.key, "return", *(rail.key for rail in facts.spec.guardrails)]
-    figures: list[Figure] = []
+    figures: list[doc.Figure] = []
     for key in dict.fromkeys(keys):
         lines = _lines(_claimed(facts, facts.last_audit), key)
         lines = lines or _lines(_measured(facts), key)[:COLOURS]
         if lines:
             chart = LineChart(f"{key} over training", tuple(lines), "steps", key)
-            figures.append(Figure(chart, key))
+            figures.append(doc.Figure(chart, key))
     return figures
 
 
@@ -204,7 +213,7 @@ def terms(facts: StudyFacts, reflection: Reflection) -> list[Shares | LineChart]
     return charts
 
 
-def retention(parameter: ParameterSummary) -> Figure | None:
+def retention(parameter: ParameterSummary) -> doc.Figure | None:
     """Return how much of its score a policy keeps as one parameter moves; None for few points."""
     if len(parameter.points) < 2 or not all(math.isfinite(p.retention) for p in parameter.points):
         return None
@@ -217,4 +226,108 @@ def retention(parameter: ParameterSummary) -> Figure | None:
     lines = (ChartLine("retention", points), ChartLine("needed", ends))
     name = f"{parameter.path}{unit}"
     chart = LineChart(f"retention over {parameter.path}", lines, name, "retention")
-    return Figure(chart, f"{parameter.path}: holds from {span(parameter.feasible)}")
+    return doc.Figure(chart, f"{parameter.path}: holds from {span(parameter.feasible)}")
+
+
+def last_audit(facts: StudyFacts) -> list[doc.Block]:
+    """Return the last audit in full."""
+    audit = facts.last_audit
+    if audit is None:
+        return []
+    verdict = doc.Strong(f"{audit.candidate}: {words.VERDICTS[audit.verdict]}.")
+    reasons = [*audit.reasons]
+    if audit.n_star is not None:
+        reasons.append(f"{audit.n_star} seeds per arm would show the smallest Δ in 80 % of tries")
+    arms = [
+        (
+            name or MISSING,
+            str(arm.n),
+            figure(arm.iqm),
+            span(arm.ci),
+            ", ".join(map(str, arm.seeds)),
+            ", ".join(map(figure, arm.scores)),
+        )
+        for name, arm in zip((audit.candidate, audit.incumbent), audit.arms.values(), strict=False)
+    ]
+    checks: list[doc.Words] = []
+    for check in audit.checks:
+        why = (doc.Soft(f" {check.why}"),) if check.why else ()
+        checks.append((doc.Tick(check.passed), doc.Strong(check.id), f" {TITLES[check.id]}", *why))
+    rails = [
+        (
+            rail.key,
+            span(rail.ci),
+            doc.Badge("holds", "good") if rail.passed else doc.Badge("broken", "bad"),
+            rail.severity,
+        )
+        for rail in audit.guardrails
+    ]
+    return [
+        doc.Text((verdict, f" {words.conclusion(audit)}")),
+        *([doc.Items(tuple(reasons))] if reasons else []),
+        doc.FactSheet(_numbers(audit), heads=("number", "value")),
+        doc.Table(("arm", "n", "IQM", "95 %", "seeds", "scores"), arms),
+        doc.Heading("Checks"),
+        doc.Items(tuple(checks), "checks"),
+        *([doc.Heading("Guardrails")] if rails else []),
+        *([doc.Table(("guardrail", "95 %", "", "severity"), rails)] if rails else []),
+    ]
+
+
+def _numbers(audit: Audit) -> list[tuple[str, str]]:
+    stats = audit.stats
+    name = ("audit", f"{audit.id}, {audit.label}")
+    if audit.label == "target_claim":
+        return [("runs or episodes", figure(audit.arms["x"].n)), name]
+    return [
+        ("runs per arm", " against ".join(str(arm.n) for arm in audit.arms.values())),
+        ("Δ (IQM)", signed(stats.delta)),
+        ("95 % interval", span(stats.ci)),
+        ("smallest Δ that counts", figure(stats.delta_min)),
+        (words.test_of(stats), words.chance(stats.welch_p)),
+        ("p after Holm", words.chance(stats.holm_p)),
+        ("p (exact Mann-Whitney)", words.chance(stats.mwu_p)),
+        ("PoI", percent(stats.poi)),
+        ("look, alpha", f"{stats.look}, {stats.alpha:g}"),
+        ("noise floor σ₀", figure(stats.sigma_0)),
+        ("seed of the resampling", str(audit.prng_seed)),
+        name,
+    ]
+
+
+def judges(facts: StudyFacts) -> list[doc.Block]:
+    """Return judges' scores and criteria, a column per candidate, the newest ones."""
+    scores = facts.judgements
+    names = list(dict.fromkeys(score.candidate for score in scores))[-_MOST_CANDIDATES:]
+    sources = [source for source in _JUDGES if any(score.source == source for score in scores)]
+    titles = dict.fromkeys(title for score in scores for title in score.criteria)
+    rows = [
+        [f"{source} judge", *(figure(_score(facts, name, source)) for name in names)]
+        for source in sources
+    ]
+    rows += [[title, *(_criterion(facts, name, title) for name in names)] for title in titles]
+    if not rows:
+        return []
+    return [doc.Table(("", *names), rows), doc.Text(_ABOUT_JUDGES, "note")]
+
+
+def _score(facts: StudyFacts, name: str, source: str) -> float | None:
+    own = [x for x in facts.judgements if (x.candidate, x.source) == (name, source)]
+    return _mean(score.score for score in own)
+
+
+def _criterion(facts: StudyFacts, name: str, title: str) -> str:
+    values = [
+        score.criteria[title]
+        for score in facts.judgements
+        if score.candidate == name and title in score.criteria
+    ]
+    if not values:
+        return MISSING
+    measured = _mean(value for _, value in values)
+    return f"{percent(_mean(credit for credit, _ in values))} ({figure(measured)})"
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    present = [value for value in values if value is not None]
+    return fmean(present) if present else None

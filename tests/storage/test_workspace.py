@@ -1,0 +1,84 @@
+"""Whatever was made is found by its name, gone on with, deleted and brought back."""
+
+import pytest
+
+from telic.errors import Refused, UnknownName, UsageError
+from telic.storage.files import write_json
+from telic.storage.locks import RunLock
+from telic.storage.workspace import Thing, Workspace, kind_of
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    """A run with a policy, a session, a search, and a study of the repository."""
+    runs = tmp_path / "runs"
+    write_json(runs / "run_1" / "config.json", {})
+    write_json(runs / "run_1" / "reward_seed_1" / "config.json", {})
+    write_json(runs / "session_20260101_aa" / "session.json", {})
+    write_json(runs / "search_20260101_bb" / "search.json", {})
+    study = tmp_path / ".telic" / "tasks" / "walk" / "studies" / "speed"
+    study.mkdir(parents=True)
+    (study / "ledger.jsonl").write_text("")
+    return Workspace(runs, tmp_path)
+
+
+def test_a_folder_says_by_its_files_what_it_holds(workspace):
+    names = {
+        "run_1": "run",
+        "run_1/reward_seed_1": "policy",
+        "session_20260101_aa": "session",
+        "search_20260101_bb": "search",
+        ".": None,
+    }
+    assert {name: kind_of(workspace.runs_dir / name) for name in names} == names
+
+
+def test_one_look_up_finds_every_kind(workspace):
+    everything = ("run", "session", "search", "study", "policy")
+    for name, kind in {
+        "run_1": "run",
+        "1": "run",
+        "session_2026": "session",
+        "walk/speed": "study",
+        "speed": "study",
+        "run_1/reward_seed_1": "policy",
+        str(workspace.runs_dir / "search_20260101_bb"): "search",
+    }.items():
+        assert workspace.find(name, *everything).kind == kind, name
+    with pytest.raises(UsageError, match="start of 2 ids"):
+        workspace.find("2026")
+    with pytest.raises(UnknownName, match="run_1"):
+        workspace.find("run_2")
+
+
+def test_what_runs_and_what_ended_is_not_gone_on_with(workspace):
+    folder = workspace.runs_dir / "session_20260101_aa"
+    assert workspace.unfinished("session", lambda path: True) == folder
+    assert workspace.unfinished("session", lambda path: False) is None
+    with RunLock(folder / "lock"):
+        assert workspace.unfinished("session", lambda path: True) is None
+    write_json(folder / "summary.json", {"outcome": "stopped"})
+    assert workspace.unfinished("session", lambda path: True) == folder
+    write_json(folder / "summary.json", {"outcome": "passed"})
+    assert workspace.unfinished("session", lambda path: True) is None
+
+
+def test_what_is_deleted_comes_back_and_nothing_is_lost(workspace):
+    run = workspace.find("run_1", "run")
+    with RunLock(run.path / "lock"), pytest.raises(Refused, match="running"):
+        workspace.delete(run)
+    kept = workspace.delete(run)
+    assert kept.is_dir() and not run.path.exists()
+    assert [thing.name for thing in workspace.deleted()] == ["run_1"]
+    write_json(run.path / "config.json", {"another": True})
+    with pytest.raises(Refused, match="overwritten"):
+        workspace.restore("run_1")
+    assert workspace.delete(run).name == "run_1.2"
+    assert workspace.restore("run_1").path == run.path
+    assert (run.path / "reward_seed_1" / "config.json").exists()
+
+
+def test_only_whole_things_of_the_folder_are_deleted(workspace):
+    policy = Thing("policy", workspace.runs_dir / "run_1" / "reward_seed_1")
+    with pytest.raises(UsageError, match="by itself"):
+        workspace.delete(policy)

@@ -1,0 +1,57 @@
+"""A verb is written once: its request gives Python its signature and the command line its words."""
+
+import inspect
+
+import pytest
+
+import telic
+from telic.core.verb import fields_of
+from telic.errors import UnknownName
+from telic.session.records import SessionConfig
+from telic.training.job import TrainJob
+from telic.training.request import TrainRequest
+from telic.verbs import catalogue
+from telic.verbs.session import IntentRequest
+
+
+def words(verbs, path=()):
+    for word, entry in verbs.items():
+        if isinstance(entry, str):
+            yield " ".join((*path, word)), entry
+        else:
+            yield from words(entry.verbs, (*path, word))
+
+
+def test_python_sees_every_option_of_a_verb():
+    seen = inspect.signature(telic.train).parameters
+    assert list(seen)[:2] == ["env", "reward"] and seen["steps"].default is None
+    assert "Steps per member" in telic.train.__doc__
+
+
+def test_search_is_a_verb_and_stays_a_package():
+    import telic.search.records
+
+    assert callable(telic.search) and telic.search.records.__name__ == "telic.search.records"
+
+
+def test_a_word_that_a_field_does_not_know_is_refused():
+    with pytest.raises(UnknownName, match="trainer"):
+        TrainRequest("Ant-v5", trainer="rllib")
+
+
+def test_every_field_of_every_verb_says_what_it_is():
+    from telic.cli.study_terminal import ON_TERMINAL
+
+    for word, path in words(catalogue.VERBS):
+        verb = ON_TERMINAL.get(path) or catalogue.load(path)
+        assert verb.help, word
+        for field in fields_of(verb.request):
+            assert field.help.help, (word, field.name)
+
+
+def test_defaults_of_a_request_are_those_of_what_is_kept():
+    for request, kept in ((IntentRequest, SessionConfig), (TrainRequest, TrainJob)):
+        for field in fields_of(request):
+            known = kept.model_fields.get(field.name)
+            if known is not None and not known.is_required() and not field.is_required:
+                assert (known.default or None) == (field.default or None), field.name
