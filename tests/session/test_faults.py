@@ -22,8 +22,8 @@ from telic.judges.verdict import judged, unknown
 from telic.llm import CallLimits, Fault, ModelAnswerError, ModelUnavailable, RawReply
 from telic.sandbox import host
 from telic.session import budget, loop, steps
-from telic.session.find import state_of
 from telic.session.report import pictures
+from telic.session.state import state_of
 from telic.storage import files as storage
 from telic.storage.files import read_json
 from telic.storage.layout import RunFolder

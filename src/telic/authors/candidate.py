@@ -103,7 +103,7 @@ class SessionIteration(Record):
     @property
     def best_member(self) -> MemberScore | None:
         """The best policy as it was judged; None if there is no policy."""
-        return next((each for each in self.members if each.member == self.best), None)
+        return next((member for member in self.members if member.member == self.best), None)
 
 
 def worth(iteration: SessionIteration) -> float:
@@ -123,36 +123,38 @@ def read_candidates(
 
 def latest_lessons(candidates: Iterable[RewardCandidate]) -> tuple[Lesson, ...]:
     """Return the lessons of candidates in their order; of equal texts the latest tier holds."""
-    found = {each.text: each for candidate in candidates for each in candidate.lessons}
-    return tuple(found.values())
+    latest = {lesson.text: lesson for candidate in candidates for lesson in candidate.lessons}
+    return tuple(latest.values())
 
 
 def weights_in(source: str) -> dict[str, float]:
     """Return the weights that the reward's class declares; empty if it declares none."""
-    found = _declaration(source)
-    if found is None:
+    declaration = _declaration(source)
+    if declaration is None:
         return {}
     try:
-        value = ast.literal_eval(found.value)
+        value = ast.literal_eval(declaration.value)
         return {str(name): float(weight) for name, weight in value.items()}
     except (ValueError, TypeError, AttributeError):
         raise RewardError(
-            f"Line {found.lineno}: weights must be a dictionary of plain numbers.",
+            f"Line {declaration.lineno}: weights must be a dictionary of plain numbers.",
             hint='Write weights = {"speed": 1.0, "control": 0.1}.',
-            line=found.lineno,
+            line=declaration.lineno,
         ) from None
 
 
 def with_weights(source: str, weights: dict[str, float]) -> str:
     """Return the file with these weights written into it, so that it says what was trained."""
-    found = _declaration(source)
-    if found is None or not weights:
+    declaration = _declaration(source)
+    if declaration is None or not weights:
         return source
     lines = source.splitlines(keepends=True)
     inside = ", ".join(f'"{name}": {value:g}' for name, value in weights.items())
-    indent = " " * found.col_offset
-    end = found.end_lineno or found.lineno
-    return "".join([*lines[: found.lineno - 1], f"{indent}weights = {{{inside}}}\n", *lines[end:]])
+    indent = " " * declaration.col_offset
+    end = declaration.end_lineno or declaration.lineno
+    return "".join(
+        [*lines[: declaration.lineno - 1], f"{indent}weights = {{{inside}}}\n", *lines[end:]]
+    )
 
 
 def _declaration(source: str) -> ast.Assign | None:
@@ -160,9 +162,10 @@ def _declaration(source: str) -> ast.Assign | None:
     for node in ast.parse(source).body:
         if not isinstance(node, ast.ClassDef):
             continue
-        for each in node.body:
-            if isinstance(each, ast.Assign) and any(
-                isinstance(target, ast.Name) and target.id == "weights" for target in each.targets
+        for statement in node.body:
+            if isinstance(statement, ast.Assign) and any(
+                isinstance(target, ast.Name) and target.id == "weights"
+                for target in statement.targets
             ):
-                return each
+                return statement
     return None

@@ -125,9 +125,9 @@ def search_weights(
     start = {**own, **base.variants[parent.variant].weights}
     warm = (parent.score or 0.0) >= _WARM_FROM
     tried = {
-        _rounded({**own, **each.weights})
+        _rounded({**own, **variant.weights})
         for candidate in candidates.values()
-        for each in candidate.variants
+        for variant in candidate.variants
     }
     variants, words = [Variant(weights=start, warm=warm)], ["the same for longer"]
     for name, weights in _proposals(parent, start, len(history)):
@@ -150,28 +150,28 @@ def search_weights(
 def _proposals(
     parent: SessionIteration, start: dict[str, float], round_number: int
 ) -> list[tuple[str, dict[str, float]]]:
-    found: list[tuple[str, dict[str, float]]] = []
+    proposals: list[tuple[str, dict[str, float]]] = []
     raised: set[str] = set()
     lowered: set[str] = set()
     for tag in parent.tags[: VARIANTS - 2]:
         up, down = _EDITS.get(tag, ((), ()))
         raised, lowered = raised | set(up), (lowered | set(down)) - raised
-        found.append((f"against {tag}", _scaled(start, raised, lowered)))
+        proposals.append((f"against {tag}", _scaled(start, raised, lowered)))
     random = np.random.default_rng(derive("weights", round_number, parent.number))
     wild = {
         name: round(value * math.exp(_SPREAD * random.standard_normal()), 4)
         for name, value in start.items()
     }
-    return [*found, ("varied at random", wild)]
+    return [*proposals, ("varied at random", wild)]
 
 
 def _scaled(start: dict[str, float], up: set[str], down: set[str]) -> dict[str, float]:
-    found: dict[str, float] = {}
+    scaled: dict[str, float] = {}
     for name, value in start.items():
         term = re.sub(r"_\d+$", "", name)  # terms of a sequence are numbered by phase
         factor = _UP if term in up else _DOWN if term in down else 1.0
-        found[name] = round(value * factor, 4)
-    return found
+        scaled[name] = round(value * factor, 4)
+    return scaled
 
 
 def _rounded(weights: dict[str, float]) -> tuple[tuple[str, float], ...]:

@@ -67,7 +67,7 @@ class SessionHistory(NamedTuple):
         """Return the whole story."""
         latest = self.history[-1]
         parts = [
-            "### Iterations\n\n" + "\n".join(self._line(each) for each in self.history),
+            "### Iterations\n\n" + "\n".join(self._line(iteration) for iteration in self.history),
             f"A policy passes when it proves {threshold:g}. Best so far: iteration "
             f"{self.best.number}.",
             f"### What iteration {latest.number} earned\n\n{judgement_text(latest)}",
@@ -78,7 +78,7 @@ class SessionHistory(NamedTuple):
             )
         parts.append(f"### Reward of iteration {self.best.number}\n\n{self._code(self.best)}")
         if lessons := self.lessons():
-            told = "\n".join(f"- {each.tier}: {each.text}" for each in lessons)
+            told = "\n".join(f"- {lesson.tier}: {lesson.text}" for lesson in lessons)
             parts.append(f"### Lessons so far\n\n{told}")
         if self.is_stuck:
             parts.append(
@@ -87,7 +87,7 @@ class SessionHistory(NamedTuple):
                 "another iteration to start from. Hard lessons hold; others may be challenged."
             )
         if notes:
-            told = "\n".join(f"- {each}" for each in notes)
+            told = "\n".join(f"- {note}" for note in notes)
             parts.append(f"### What people said, to be followed\n\n{told}")
         return "\n\n".join(parts)
 
@@ -102,7 +102,9 @@ class SessionHistory(NamedTuple):
 
     def outcome(self, iteration: SessionIteration) -> str:
         """Return what a change led to, against the iteration it was made from."""
-        parent = next((each for each in self.history if each.number == iteration.parent), None)
+        parent = next(
+            (earlier for earlier in self.history if earlier.number == iteration.parent), None
+        )
         if parent is None or parent.score is None or iteration.score is None:
             return ""
         gain = iteration.score - parent.score
@@ -161,7 +163,7 @@ class SessionHistory(NamedTuple):
         return f"```python\n{candidate.reward}\n```\n\n" + "; ".join(facts)
 
     def _difference(self, one: SessionIteration, other: SessionIteration) -> str:
-        older, newer = sorted((one, other), key=lambda each: each.number)
+        older, newer = sorted((one, other), key=lambda iteration: iteration.number)
         lines = difflib.unified_diff(
             self.candidates[older.number].reward.splitlines(),
             self.candidates[newer.number].reward.splitlines(),
@@ -169,7 +171,9 @@ class SessionHistory(NamedTuple):
             f"iteration {newer.number}",
             lineterm="",
         )
-        scores = " and ".join(f"{each.number}: {_known(each.score)}" for each in (older, newer))
+        scores = " and ".join(
+            f"{iteration.number}: {_known(iteration.score)}" for iteration in (older, newer)
+        )
         return f"Scores {scores}.\n\n```diff\n{chr(10).join(lines)}\n```"
 
     def _best_of(self, iteration: SessionIteration) -> MemberScore:
@@ -230,12 +234,12 @@ def judgement_text(iteration: SessionIteration) -> str:
         for title, (credit, value) in best.judgement.leaves.items()
     ]
     scores = ", ".join(
-        f"{each.member}: {_known(each.judgement.score)}" for each in iteration.members
+        f"{member.member}: {_known(member.judgement.score)}" for member in iteration.members
     )
     disputes = [
-        str(each.model_dump(mode="json"))
+        str(dispute.model_dump(mode="json"))
         for verdict in best.judgement.verdicts
-        for each in verdict.disagreements
+        for dispute in verdict.disagreements
     ]
     told = f"\n\nWhere the judges disagree: {'; '.join(disputes[:3])}" if disputes else ""
     return (
@@ -246,7 +250,7 @@ def judgement_text(iteration: SessionIteration) -> str:
 
 
 def _unjudged(member: MemberScore) -> str:
-    reasons = {each.reason for each in member.judgement.verdicts if each.score is None}
+    reasons = {verdict.reason for verdict in member.judgement.verdicts if verdict.score is None}
     if not reasons:
         return ""
     return (
@@ -257,7 +261,10 @@ def _unjudged(member: MemberScore) -> str:
 
 def median_episode(member: MemberScore) -> int:
     """Return the index of the episode in the middle of a policy's scores."""
-    scores = [each.score if each.score is not None else -1.0 for each in member.judgement.verdicts]
+    scores = [
+        verdict.score if verdict.score is not None else -1.0
+        for verdict in member.judgement.verdicts
+    ]
     return sorted(range(len(scores)), key=lambda index: scores[index])[len(scores) // 2]
 
 
@@ -266,15 +273,15 @@ def _known(score: float | None) -> str:
 
 
 def _mean(values: list[float | None]) -> str:
-    known = [each for each in values if each is not None]
-    return f"{fmean(known):.3g}" if known else "–"
+    numbers = [value for value in values if value is not None]
+    return f"{fmean(numbers):.3g}" if numbers else "–"
 
 
 def _value(value: object) -> str:
     try:
         return f"{float(value):.3g}"  # type: ignore[arg-type]
     except TypeError:
-        return " ".join(f"{each:.3g}" for each in value)  # type: ignore[union-attr]
+        return " ".join(f"{number:.3g}" for number in value)  # type: ignore[union-attr]
 
 
 class RememberedLesson(Record):
@@ -295,7 +302,10 @@ class Memory(Record):
         """Return the lessons as a section of a prompt; empty if there are none."""
         if not self.lessons:
             return ""
-        lines = [f"- {each.lesson.text} (from “{each.intent}”)" for each in self.lessons]
+        lines = [
+            f"- {remembered.lesson.text} (from “{remembered.intent}”)"
+            for remembered in self.lessons
+        ]
         head = "## Learned in earlier sessions with this robot, true or not for this intent"
         return "\n".join([head, "", *lines])
 

@@ -55,8 +55,8 @@ def scene(intent: str, spec: EnvSpec) -> dict[str, str]:
         "intent": intent,
         "environment": describe_text(spec),
         "quantities": "\n".join(
-            f"- `{each.name}` [{each.unit}], {each.kind}, `{each.usage}`: {each.formula}"
-            for each in describe_quantities(spec)
+            f"- `{row.name}` [{row.unit}], {row.kind}, `{row.usage}`: {row.formula}"
+            for row in describe_quantities(spec)
         ),
     }
 
@@ -164,11 +164,11 @@ def review(
         "judge": judge,
         "examples": table(trial),
     }
-    found = ask(models, "reviewer", Review, values)
-    return found.model_copy(
+    reviewed = ask(models, "reviewer", Review, values)
+    return reviewed.model_copy(
         update={
-            "reward_problems": (*trial.reward_problems, *found.reward_problems),
-            "judge_problems": (*trial.judge_problems, *found.judge_problems),
+            "reward_problems": (*trial.reward_problems, *reviewed.reward_problems),
+            "judge_problems": (*trial.judge_problems, *reviewed.judge_problems),
         }
     )
 
@@ -203,16 +203,16 @@ def revise(
         }
         turn = ask(models, "reviser", Turn, values)
         if turn.revision is not None:
-            found = _problem(turn.revision, numbers) or flaw(turn.revision)
+            problem = _problem(turn.revision, numbers) or flaw(turn.revision)
             tries += 1
-            if found is None or (tries == _TRIES and not found.is_fatal):
+            if problem is None or (tries == _TRIES and not problem.is_fatal):
                 return turn.revision
             if tries == _TRIES:
                 raise RewardError(
-                    f"The reviser wrote nothing usable in {_TRIES} tries. {found.text}",
+                    f"The reviser wrote nothing usable in {_TRIES} tries. {problem.text}",
                     hint=ASK_ANEW,
                 )
-            seen.append(f"### Your revision was sent back\n\n{found.text}")
+            seen.append(f"### Your revision was sent back\n\n{problem.text}")
             continue
         assert turn.look is not None
         if left <= 0:
@@ -262,24 +262,24 @@ def analyse(models: Models, shown: dict[str, str], story: str) -> Analysis:
 
 def problem_text(problems: Sequence[str], source: str) -> str:
     """Return the part of a prompt that sends a file back to its author."""
-    points = "\n".join(f"- {each}" for each in problems)
+    points = "\n".join(f"- {problem}" for problem in problems)
     return f"## Your last file was sent back\n\n{points}\n\n```python\n{source}\n```"
 
 
 def listed(criteria: Sequence[Criterion]) -> str:
     """Return criteria as a list for a prompt."""
-    return "\n".join(f"- {_criterion_words(each)}" for each in criteria)
+    return "\n".join(f"- {_criterion_words(criterion)}" for criterion in criteria)
 
 
-def _criterion_words(each: Criterion) -> str:
+def _criterion_words(criterion: Criterion) -> str:
     ends = [
-        f"{word} {value:g} {each.unit}".rstrip()
-        for word, value in (("nothing at", each.zero), ("full credit at", each.goal))
+        f"{word} {value:g} {criterion.unit}".rstrip()
+        for word, value in (("nothing at", criterion.zero), ("full credit at", criterion.goal))
         if value is not None
     ]
-    kind = "guard" if each.is_guard else f"{each.kind}, weight {each.weight:g}"
-    how = f"; {each.direction.replace('_', ' ')}, {', '.join(ends)}" if ends else ""
-    return f"{each.title} ({kind}): {each.quantity}{how}"
+    kind = "guard" if criterion.is_guard else f"{criterion.kind}, weight {criterion.weight:g}"
+    how = f"; {criterion.direction.replace('_', ' ')}, {', '.join(ends)}" if ends else ""
+    return f"{criterion.title} ({kind}): {criterion.quantity}{how}"
 
 
 def table(trial: Trial) -> str:
@@ -289,11 +289,11 @@ def table(trial: Trial) -> str:
             (*trial.reward_problems, *trial.judge_problems)
         )
     rows = [
-        f"| {each.name}{' (good)' if each.is_good else ''} | {_number(each.score)} | "
-        f"{_number(each.pay)} | "
-        + ", ".join(f"{name} {value:.3g}" for name, value in each.terms.items())
-        + f" | {each.reason or ''} |"
-        for each in trial.examples
+        f"| {example.name}{' (good)' if example.is_good else ''} | {_number(example.score)} | "
+        f"{_number(example.pay)} | "
+        + ", ".join(f"{name} {value:.3g}" for name, value in example.terms.items())
+        + f" | {example.reason or ''} |"
+        for example in trial.examples
     ]
     head = (
         "| episode | judge | reward in sum | by term | what earned little |\n|---|---|---|---|---|"
@@ -306,7 +306,7 @@ def _number(value: float | None) -> str:
 
 
 def _look_words(look: Look) -> str:
-    parts = [look.at, *(str(each) for each in (look.iteration, look.other, look.quantity) if each)]
+    parts = [look.at, *(str(part) for part in (look.iteration, look.other, look.quantity) if part)]
     return " ".join(parts)
 
 

@@ -96,9 +96,9 @@ def watch(
             pool.submit(_watch_one, models, intent, titles, episode, folder, count)
             for episode, count in zip(episodes, counts, strict=True)
         ]
-        verdicts = [each.result() for each in asked]
+        verdicts = [future.result() for future in asked]
     spread = verdicts[middle].spread if verdicts else None
-    return [each.model_copy(update={"spread": spread}) for each in verdicts]
+    return [verdict.model_copy(update={"spread": spread}) for verdict in verdicts]
 
 
 def settle(
@@ -122,7 +122,7 @@ def settle(
     try:
         footage = Footage(episode, folder)
         look_for = _what_to_see(models, intent, titles, footage.spec)
-        disputes = [_checked(each, look_for, footage) for each in fused.disagreements]
+        disputes = [_checked(dispute, look_for, footage) for dispute in fused.disagreements]
         again = _look_again(models, intent, look_for, disputes, footage)
     except Cancelled:
         raise
@@ -163,7 +163,7 @@ def _watch_one(
 
     with ThreadPoolExecutor(repeats) as pool:
         answers = list(pool.map(look, range(repeats)))
-    forms = [each for each in answers if isinstance(each, Record)]
+    forms = [answer for answer in answers if isinstance(answer, Record)]
     return verdict_of(forms, criteria) if forms else unknown("vision", str(answers[0]))
 
 
@@ -178,7 +178,7 @@ def _what_to_see(
         "robot": _robot(spec),
         "quantities": "\n".join(f"- `{q.name}` [{q.unit}]: {q.formula}" for q in offered),
     }
-    form = look_for_form(criteria, [each.name for each in offered])
+    form = look_for_form(criteria, [quantity.name for quantity in offered])
     return filled(_ask(models, "vision_criteria", form, values), criteria)
 
 
@@ -189,8 +189,8 @@ def _look_again(
     disputes: Sequence[Disagreement],
     footage: Footage,
 ) -> Verdict:
-    titles = [each.criterion for each in disputes if each.criterion != WHOLE]
-    sheets = [footage.overview()[0], *footage.close_ups([_window(each) for each in disputes])]
+    titles = [dispute.criterion for dispute in disputes if dispute.criterion != WHOLE]
+    sheets = [footage.overview()[0], *footage.close_ups([_window(dispute) for dispute in disputes])]
     values = {
         "intent": intent,
         "criteria": _listed({title: look_for[title] for title in titles}),
@@ -211,7 +211,7 @@ def _ask(
     sheets: Sequence[Sheet] = (),
     sample: int = 0,
 ) -> Record:
-    pictures = [each.image for each in sheets]
+    pictures = [sheet.image for sheet in sheets]
     return ask(models, role, form, values, system=_SYSTEM, images=pictures, sample=sample)
 
 
@@ -238,22 +238,22 @@ def _robot(spec: EnvSpec) -> str:
 
 def _listed(look_for: dict[str, LookFor]) -> str:
     return "\n".join(
-        f"{number}. **{title}**. Seen as: {each.visible} How: {each.how} "
-        f"Looks alike and is not it: {each.not_this}"
-        for number, (title, each) in enumerate(look_for.items(), 1)
+        f"{number}. **{title}**. Seen as: {look.visible} How: {look.how} "
+        f"Looks alike and is not it: {look.not_this}"
+        for number, (title, look) in enumerate(look_for.items(), 1)
     )
 
 
 def _pictures(sheets: Sequence[Sheet]) -> str:
-    return "\n".join(f"{number}. {each.words}" for number, each in enumerate(sheets, 1))
+    return "\n".join(f"{number}. {sheet.words}" for number, sheet in enumerate(sheets, 1))
 
 
 def _measurements(disputes: Sequence[Disagreement]) -> str:
     lines = [
-        f"- `{each.quantity}` [{each.unit}] from {each.start_s:.2f} s to {each.end_s:.2f} s: mean "
-        f"{each.mean:.3g}, lowest {each.lowest:.3g}, highest {each.highest:.3g}, at first "
-        f"{each.first:.3g}, at last {each.last:.3g}"
-        for each in (dispute.check for dispute in disputes)
-        if each is not None
+        f"- `{check.quantity}` [{check.unit}] from {check.start_s:.2f} s to {check.end_s:.2f} s: "
+        f"mean {check.mean:.3g}, lowest {check.lowest:.3g}, highest {check.highest:.3g}, at first "
+        f"{check.first:.3g}, at last {check.last:.3g}"
+        for check in (dispute.check for dispute in disputes)
+        if check is not None
     ]
     return "\n".join(dict.fromkeys(lines)) or "Nothing."

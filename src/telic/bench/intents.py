@@ -111,11 +111,11 @@ def bench_intents(
     config = BenchConfig(suite=suite.name, telic=__version__, options=settings)
     folder = open_folder(config, Path(runs_dir), fresh)
     with RunLock(folder.lock, folder.path.name):
-        done = {each.case.id: each for each in results_in(folder)}
-        waiting = [each for each in chosen if not _is_done(done.get(each.id), each)]
+        done = {result.case.id: result for result in results_in(folder)}
+        waiting = [case for case in chosen if not _is_done(done.get(case.id), case)]
         attempt = partial(_attempt, folder, options, run_session, on_event, should_stop)
         with JsonLines(folder.attempts) as log:
-            for result in _each(attempt, waiting, jobs):
+            for result in _attempts(attempt, waiting, jobs):
                 log.append(result.model_dump(mode="json"))
                 on_event(from_facts(BenchResult, result.model_dump(mode="json")))
         return Benchmark(folder.path, _write(suite, chosen, config, folder))
@@ -124,7 +124,7 @@ def bench_intents(
 def results_in(folder: BenchFolder) -> list[CaseResult]:
     """Return the latest result of every case."""
     rows = (CaseResult.model_validate(row) for row in read_json_lines(folder.attempts))
-    return list({each.case.id: each for each in rows}.values())
+    return list({result.case.id: result for result in rows}.values())
 
 
 def _is_done(result: CaseResult | None, case: Case) -> bool:
@@ -132,15 +132,15 @@ def _is_done(result: CaseResult | None, case: Case) -> bool:
     return result is not None and result.case == case and result.outcome in FINAL
 
 
-def _each(
+def _attempts(
     attempt: Callable[[Case], CaseResult | None], cases: Sequence[Case], jobs: int
 ) -> Iterator[CaseResult]:
     """Yield results as they come; with one job everything happens in this thread."""
     if jobs == 1:
-        yield from (result for each in cases if (result := attempt(each)) is not None)
+        yield from (result for case in cases if (result := attempt(case)) is not None)
         return
     with ThreadPoolExecutor(jobs) as pool:
-        for future in as_completed([pool.submit(attempt, each) for each in cases]):
+        for future in as_completed([pool.submit(attempt, case) for case in cases]):
             result = future.result()
             if result is not None:
                 yield result
@@ -195,10 +195,10 @@ def _finished(case: Case, options: dict[str, Any], sessions: Path) -> Session | 
 
 
 def _write(suite: Suite, chosen: Sequence[Case], config: BenchConfig, folder: BenchFolder) -> Tally:
-    found = tally(suite, chosen, config, results_in(folder))
-    write_json(folder.results, found)
-    write_page(folder, found)
-    return found
+    result = tally(suite, chosen, config, results_in(folder))
+    write_json(folder.results, result)
+    write_page(folder, result)
+    return result
 
 
 def judged(
@@ -285,7 +285,7 @@ def _reason(
         return summary.reason or "stopped before a policy was judged"
     if best.score is None:
         return "no policy could be judged"
-    proven = sum(each.low >= config.threshold for each in best.members)
+    proven = sum(member.low >= config.threshold for member in best.members)
     lacks = f"; lacking: {', '.join(best.tags)}" if best.tags else ""
     ended = f"; {summary.reason}" if summary.reason else ""
     return (
@@ -305,7 +305,9 @@ def _episodes(files: SessionFolder, best: SessionIteration, member: MemberScore)
 
 
 def _criteria(member: MemberScore) -> tuple[CriterionResult, ...]:
-    units = {leaf.title: leaf.unit for each in member.judgement.verdicts for leaf in each.leaves}
+    units = {
+        leaf.title: leaf.unit for verdict in member.judgement.verdicts for leaf in verdict.leaves
+    }
     return tuple(
         CriterionResult(title=title, credit=credit, value=value, unit=units.get(title, ""))
         for title, (credit, value) in member.judgement.leaves.items()
@@ -315,14 +317,14 @@ def _criteria(member: MemberScore) -> tuple[CriterionResult, ...]:
 def _usd(sessions: Path) -> float | None:
     """Return what models cost in all sessions of a case; None when a part is unknown."""
     # A killed writer may have left an unfinished file; its name starts with a dot.
-    paths = [each for each in sessions.glob(f"*/{REPLIES}/*.json") if each.name[0] != "."]
-    prices = [read_json(each)["charge"]["usd"] for each in sorted(paths)]
+    paths = [path for path in sessions.glob(f"*/{REPLIES}/*.json") if path.name[0] != "."]
+    prices = [read_json(path)["charge"]["usd"] for path in sorted(paths)]
     return None if None in prices else float(sum(prices))
 
 
 def _seen_from(folder: Path, *paths: Path) -> str | None:
     """Return the first path that exists."""
-    return next((each.relative_to(folder).as_posix() for each in paths if each.exists()), None)
+    return next((path.relative_to(folder).as_posix() for path in paths if path.exists()), None)
 
 
 def _now() -> str:
@@ -337,11 +339,11 @@ def hold(checks: dict[str, str], episodes: Sequence[Path], folder: Path) -> dict
     of the suite, and must not pass for a failure of the policy.
     """
     verdicts = judge_files(_source(checks), episodes, folder)
-    for each in verdicts:
-        if each.score is None:
-            raise TelicError(f"The suite's checks cannot be evaluated: {each.reason}")
+    for verdict in verdicts:
+        if verdict.score is None:
+            raise TelicError(f"The suite's checks cannot be evaluated: {verdict.reason}")
     return {
-        title: sum(each.leaves[index].credit for each in verdicts) / len(verdicts)
+        title: sum(verdict.leaves[index].credit for verdict in verdicts) / len(verdicts)
         for index, title in enumerate(checks)
     }
 

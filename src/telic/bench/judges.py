@@ -195,7 +195,10 @@ def _spec(env_id: str) -> EnvSpec:
 def _score(
     pair: str, env: str, first: Composition, again: Composition, example: Example
 ) -> ScoredExample:
-    verdicts = [JudgeCode(each.judge)(example.trajectory, example.spec) for each in (first, again)]
+    verdicts = [
+        JudgeCode(composition.judge)(example.trajectory, example.spec)
+        for composition in (first, again)
+    ]
     score = verdicts[0].score
     return ScoredExample(
         pair=pair,
@@ -215,36 +218,38 @@ def _why(verdict: Verdict) -> str:
     if verdict.score is None:
         return verdict.reason or "no score"
     parts = [
-        f"{each.title}{' (guard)' if each.is_guard else ''}: "
-        f"{'–' if each.value is None else f'{each.value:.3g}'} earns {100 * each.counted:.0f} %"
-        for each in verdict.leaves
+        f"{leaf.title}{' (guard)' if leaf.is_guard else ''}: "
+        f"{'–' if leaf.value is None else f'{leaf.value:.3g}'} earns {100 * leaf.counted:.0f} %"
+        for leaf in verdict.leaves
     ]
     return "; ".join(parts)
 
 
 def _report(scored: Sequence[ScoredExample], refused: dict[str, str]) -> JudgeReport:
     def named(chosen: Callable[[ScoredExample], bool]) -> tuple[str, ...]:
-        return tuple(f"{each.pair}: {each.name}" for each in scored if chosen(each))
+        return tuple(f"{example.pair}: {example.name}" for example in scored if chosen(example))
 
-    def is_false_pass(each: ScoredExample) -> bool:
-        return not each.is_right and each.score is not None and each.score >= PASS
+    def is_false_pass(example: ScoredExample) -> bool:
+        return not example.is_right and example.score is not None and example.score >= PASS
 
     return JudgeReport(
         agreement=_agreement(scored),
-        recognised=_agreement([each for each in scored if each.is_right]),
-        rejected=_agreement([each for each in scored if not each.is_right]),
+        recognised=_agreement([example for example in scored if example.is_right]),
+        rejected=_agreement([example for example in scored if not example.is_right]),
         false_passes=named(is_false_pass),
-        habit_passes=named(lambda each: each.kind == "bad habit" and is_false_pass(each)),
-        missed=named(lambda each: each.is_right and not each.agrees and each.score is not None),
-        unknown=named(lambda each: each.score is None),
-        not_repeated=named(lambda each: each.score != each.again),
+        habit_passes=named(lambda example: example.kind == "bad habit" and is_false_pass(example)),
+        missed=named(
+            lambda example: example.is_right and not example.agrees and example.score is not None
+        ),
+        unknown=named(lambda example: example.score is None),
+        not_repeated=named(lambda example: example.score != example.again),
         refused=refused,
         examples=tuple(scored),
     )
 
 
 def _agreement(scored: Sequence[ScoredExample]) -> Rate:
-    return rate(sum(each.agrees for each in scored), len(scored))
+    return rate(sum(example.agrees for example in scored), len(scored))
 
 
 def load_pairs(path: Path = _PAIRS) -> tuple[Pair, ...]:
@@ -282,8 +287,8 @@ def _puppets(pair: Pair, others: tuple[Pair, ...], env_args: dict[str, Any]) -> 
         if fits and other.good and other.good != pair.good:
             motions[other.id], kinds[other.id] = other.good, "other intent"
     for name, motion in motions.items():
-        made = _puppet(pair.env, tuple(sorted(env_args.items())), motion)
-        yield Example(name, kinds[name], name == GOOD, made.trajectory(GOOD), made.spec)
+        examples = _puppet(pair.env, tuple(sorted(env_args.items())), motion)
+        yield Example(name, kinds[name], name == GOOD, examples.trajectory(GOOD), examples.spec)
 
 
 @cache
@@ -310,7 +315,7 @@ def read_labels(folder: Path) -> tuple[Label, ...]:
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, ConfigError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
-    missing = [each.file for each in labels if not (folder / each.file).exists()]
+    missing = [label.file for label in labels if not (folder / label.file).exists()]
     if missing:
         raise ConfigError(f"{path} names files that do not exist: {', '.join(missing)}.")
     return labels

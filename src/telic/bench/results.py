@@ -155,8 +155,8 @@ class BenchFolder:
 
 def open_folder(config: BenchConfig, runs_dir: Path, fresh: bool) -> BenchFolder:
     """Return the newest folder of exactly this request, or a new one."""
-    found = [] if fresh else sorted(runs_dir.glob(f"bench_{config.suite}_*/bench.json"))
-    for path in reversed(found):
+    paths = [] if fresh else sorted(runs_dir.glob(f"bench_{config.suite}_*/bench.json"))
+    for path in reversed(paths):
         if read_record(path, BenchConfig) == config:
             return BenchFolder(path.parent)
     stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
@@ -171,7 +171,7 @@ def tally(
     """Sum up the cases of a suite that have come to an end."""
     current = {each.case.id: each for each in results if each.case in suite.case}
     ended = [current[case.id] for case in suite.case if _has_ended(current.get(case.id))]
-    known = {each.case.id for each in ended}
+    ids = {each.case.id for each in ended}
     passes = [each for each in ended if each.outcome == "passed"]
     counts = Counter(each.outcome for each in ended)
     return Tally(
@@ -179,7 +179,7 @@ def tally(
         about=suite.about,
         config=config,
         cases_in_suite=len(suite.case),
-        waiting=tuple(each.id for each in asked if each.id not in known),
+        waiting=tuple(each.id for each in asked if each.id not in ids),
         overall=_rate(ended),
         by_difficulty=_groups(ended, lambda each: each.case.difficulty, DIFFICULTIES),
         by_category=_groups(ended, lambda each: each.case.category),
@@ -206,7 +206,7 @@ def rate(passed: int, total: int) -> Rate:
 
 
 def _rate(results: Sequence[CaseResult]) -> Rate:
-    return rate(sum(each.outcome == "passed" for each in results), len(results))
+    return rate(sum(result.outcome == "passed" for result in results), len(results))
 
 
 def _has_ended(result: CaseResult | None) -> bool:
@@ -216,22 +216,22 @@ def _has_ended(result: CaseResult | None) -> bool:
 def _groups(
     results: Sequence[CaseResult], key: Callable[[CaseResult], str], order: Sequence[str] = ()
 ) -> tuple[CaseGroup, ...]:
-    names = list(dict.fromkeys(key(each) for each in results))
+    names = list(dict.fromkeys(key(result) for result in results))
     names.sort(key=lambda name: order.index(name) if name in order else len(order))
     groups: list[CaseGroup] = []
     for name in names:
-        own = [each for each in results if key(each) == name]
-        scores = [each.score for each in own if each.score is not None]
+        own = [result for result in results if key(result) == name]
+        scores = [result.score for result in own if result.score is not None]
         mean = fmean(scores) if scores else None
         groups.append(CaseGroup(name=name, rate=_rate(own), mean_score=mean))
     return tuple(groups)
 
 
 def _median(values: Sequence[float | None]) -> float | None:
-    known = [each for each in values if each is not None]
-    return median(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return median(numbers) if numbers else None
 
 
 def _sum(values: Sequence[float | None]) -> float | None:
-    known = [each for each in values if each is not None]
-    return sum(known) if len(known) == len(values) else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) if len(numbers) == len(values) else None

@@ -45,10 +45,10 @@ class Suite(Config):
     @classmethod
     def _distinct(cls, cases: tuple[Case, ...]) -> tuple[Case, ...]:
         seen: set[str] = set()
-        for each in cases:
-            if each.id in seen:
-                raise ValueError(f'Two cases have the id "{each.id}".')
-            seen.add(each.id)
+        for case in cases:
+            if case.id in seen:
+                raise ValueError(f'Two cases have the id "{case.id}".')
+            seen.add(case.id)
         return cases
 
     def select(
@@ -65,13 +65,13 @@ class Suite(Config):
         Raises UnknownName for a case or difficulty that does not exist, ConfigError when nothing
         is left.
         """
-        for kind, names, known in (
+        for kind, names, names_there in (
             ("case", only, [each.id for each in self.case]),
             ("difficulty", difficulty, list(DIFFICULTIES)),
         ):
             for name in names:
-                if name not in known:
-                    raise UnknownName(kind, name, known)
+                if name not in names_there:
+                    raise UnknownName(kind, name, names_there)
         cases = [
             each
             for each in self.case

@@ -18,8 +18,8 @@ from telic.importers.records import (
 from telic.importers.session_runs import run_of_training, run_of_trial
 from telic.llm.client import REPLIES
 from telic.session.branch import origin_of
-from telic.session.find import state_of
 from telic.session.records import SessionConfig, SessionSummary
+from telic.session.state import state_of
 from telic.storage.files import read_json, read_record
 from telic.storage.layout import IterationFolder, SessionFolder, list_sessions
 from telic.storage.workspace import kind_of

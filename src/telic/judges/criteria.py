@@ -150,11 +150,11 @@ def require(
 
     Behind a closed gate there is nothing to guard yet, and the score stays as it is.
     """
-    made = score(title, value, zero=zero, goal=goal, weight=0.0, unit=unit, tag=tag)
+    leaf = score(title, value, zero=zero, goal=goal, weight=0.0, unit=unit, tag=tag)
     if after is not None and after.counted <= _GATE:
-        made = made.model_copy(update={"value": None, "credit": 1.0, "counted": 1.0})
-        return made.model_copy(update={"passed": False, "tag": None, "is_guard": True})
-    return made.model_copy(update={"is_guard": True})
+        leaf = leaf.model_copy(update={"value": None, "credit": 1.0, "counted": 1.0})
+        return leaf.model_copy(update={"passed": False, "tag": None, "is_guard": True})
+    return leaf.model_copy(update={"is_guard": True})
 
 
 def score_near(
@@ -169,7 +169,7 @@ def score_near(
     after: Leaf | None = None,
 ) -> Leaf:
     """Judge closeness to a target: full credit within the tolerance, none at four times it."""
-    made = score(
+    leaf = score(
         title,
         abs(value - target),
         zero=4.0 * tolerance,
@@ -179,7 +179,7 @@ def score_near(
         tag=tag,
         after=after,
     )
-    return made.model_copy(update={"title": f"{title} (within {tolerance:g} of {target:g})"})
+    return leaf.model_copy(update={"title": f"{title} (within {tolerance:g} of {target:g})"})
 
 
 leaf, near, guard = score, score_near, require

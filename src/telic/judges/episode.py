@@ -161,7 +161,7 @@ class RecordedEpisode:
         return 0.0 if step is None else (len(self) - 1 - step) * self.dt
 
     def _part(self, start: int, end: int, full_seconds: float) -> RecordedEpisode:
-        columns = {name: each[start:end] for name, each in self._trajectory.columns.items()}
+        columns = {name: column[start:end] for name, column in self._trajectory.columns.items()}
         part = Trajectory(columns, self._trajectory.facts)
         return RecordedEpisode(
             part, self._spec, full_seconds=max(full_seconds, len(part) * self.dt)
@@ -169,8 +169,8 @@ class RecordedEpisode:
 
     def first(self, mask: np.ndarray) -> int | None:
         """Return the first step at which something held; None: never."""
-        found = np.flatnonzero(mask)
-        return int(found[0]) if len(found) else None
+        steps = np.flatnonzero(mask)
+        return int(steps[0]) if len(steps) else None
 
 
 # ------------------------------------------------------------- what settles a dispute of judges
@@ -179,9 +179,9 @@ class RecordedEpisode:
 def measurable(spec: EnvSpec) -> list[Quantity]:
     """Return the quantities of an environment that are one number a step and need no name."""
     return [
-        each
-        for each in QUANTITIES.values()
-        if each.available(spec) and each.per is None and not each.arguments
+        quantity
+        for quantity in QUANTITIES.values()
+        if quantity.available(spec) and quantity.per is None and not quantity.arguments
     ]
 
 

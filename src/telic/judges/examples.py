@@ -64,14 +64,14 @@ class Examples:
         length = self.lengths[row]
         moments = self.recording.transitions[:length]
         columns = {
-            "obs": [each.obs[row] for each in moments],
-            "action": [each.action[row] for each in moments],
-            "next_obs": [each.next_obs[row] for each in moments],
-            "env_reward": [each.env_reward[row] for each in moments],
-            "terminated": [each.ended[row] for each in moments],
-            "truncated": [torch.zeros_like(each.ended[row]) for each in moments],
+            "obs": [moment.obs[row] for moment in moments],
+            "action": [moment.action[row] for moment in moments],
+            "next_obs": [moment.next_obs[row] for moment in moments],
+            "env_reward": [moment.env_reward[row] for moment in moments],
+            "terminated": [moment.ended[row] for moment in moments],
+            "truncated": [torch.zeros_like(moment.ended[row]) for moment in moments],
             **{
-                field: [each.info[field][row] for each in moments]
+                field: [moment.info[field][row] for moment in moments]
                 for field in _COLUMNS
                 if field in self.spec.info_keys
             },
@@ -104,13 +104,14 @@ def good_examples(
     steps = _length(look)
     rest = _standing(_open(env_id, {**env_args, "max_episode_steps": _MOST_STEPS}, 1))
     poses = [
-        lead(look.model, look.robot, each, look.dt or 1.0, steps, rest) for each in motions.values()
+        lead(look.model, look.robot, motion, look.dt or 1.0, steps, rest)
+        for motion in motions.values()
     ]
     look.close()
     env = _open(env_id, env_args, min(_AT_ONCE, steps * len(poses)))
     states = [_stacked(poses, field) for field in Poses._fields]
     pieces = [
-        _step_from(env, *(each[first : first + env.num_envs] for each in states))
+        _step_from(env, *(state[first : first + env.num_envs] for state in states))
         for first in range(0, len(states[0]), env.num_envs)
     ]
     whole = _joined(pieces)
@@ -137,10 +138,10 @@ def _joined(pieces: list[Transition]) -> Transition:
     """Return the rows of several transitions one after the other."""
     schema = pieces[0].info.schema
     values = {
-        name: torch.cat([each.info.exact(name) for each in pieces]) for name in pieces[0].info
+        name: torch.cat([piece.info.exact(name) for piece in pieces]) for name in pieces[0].info
     }
     rest = {
-        field: torch.cat([getattr(each, field) for each in pieces])
+        field: torch.cat([getattr(piece, field) for piece in pieces])
         for field in Transition._fields
         if field != "info"
     }
@@ -247,12 +248,12 @@ def _length(env: MujocoEnv) -> int:
 
 def _stacked(poses: list[Poses], field: str) -> Tensor:
     """Return a field of all puppets, those of one moment side by side."""
-    values = np.stack([getattr(each, field) for each in poses], axis=1)
+    values = np.stack([getattr(pose, field) for pose in poses], axis=1)
     return torch.tensor(values.reshape(-1, values.shape[-1]))
 
 
 def _first(starts: list[tuple[Tensor, Tensor]], part: int) -> Tensor:
-    return torch.stack([each[part].double() for each in starts])
+    return torch.stack([start[part].double() for start in starts])
 
 
 def _with_start(info: Info, *, is_start: bool) -> Info:
@@ -271,7 +272,7 @@ def _examples(
     moments: list[Transition],
 ) -> Examples:
     moments[0] = moments[0]._replace(info=_with_start(moments[0].info, is_start=True))
-    ended = torch.stack([each.ended for each in moments]).numpy()
+    ended = torch.stack([moment.ended for moment in moments]).numpy()
     lengths = tuple(
         int(np.argmax(column)) + 1 if column.any() else len(moments) for column in ended.T
     )

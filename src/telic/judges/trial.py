@@ -87,10 +87,10 @@ def try_out(
         "env_args": env_args,
         "reward": reward,
         "judge": judge,
-        "motions": [each.model_dump() for each in motions],
+        "motions": [motion.model_dump() for motion in motions],
     }
     result = run_worker("telic.judges.trial", payload, writable=[folder.absolute()])
-    examples = tuple(ExampleResult.model_validate(each) for each in result["examples"])
+    examples = tuple(ExampleResult.model_validate(row) for row in result["examples"])
     return Trial(
         examples=examples,
         judge_problems=_judge_problems(examples, fine, threshold),
@@ -113,11 +113,11 @@ def try_here(
 
 def _tried(examples: Examples, is_good: bool, reward: str, judge: JudgeCode) -> list[ExampleResult]:
     pays = _pays(examples, reward)
-    found: list[ExampleResult] = []
+    results: list[ExampleResult] = []
     for row, name in enumerate(examples.names):
         verdict = judge(examples.trajectory(name), examples.spec)
         terms = {term: float(value[row]) for term, value in pays.items()}
-        found.append(
+        results.append(
             ExampleResult(
                 name=name,
                 is_good=is_good,
@@ -127,7 +127,7 @@ def _tried(examples: Examples, is_good: bool, reward: str, judge: JudgeCode) -> 
                 terms=terms,
             )
         )
-    return found
+    return results
 
 
 def _pays(examples: Examples, source: str) -> dict[str, torch.Tensor]:
@@ -148,10 +148,10 @@ def _pays(examples: Examples, source: str) -> dict[str, torch.Tensor]:
 
 def _lacking(verdict: Verdict) -> str | None:
     parts = [
-        f"{each.title}: {'not measured' if each.value is None else f'{each.value:.3g}'} earns "
-        f"{each.counted:.0%}"
-        for each in verdict.leaves
-        if each.counted < 1.0
+        f"{leaf.title}: {'not measured' if leaf.value is None else f'{leaf.value:.3g}'} earns "
+        f"{leaf.counted:.0%}"
+        for leaf in verdict.leaves
+        if leaf.counted < 1.0
     ]
     return "; ".join(parts) or None
 
@@ -162,42 +162,42 @@ def _lacking(verdict: Verdict) -> str | None:
 def _judge_problems(
     examples: Sequence[ExampleResult], fine: Sequence[str], threshold: float
 ) -> tuple[str, ...]:
-    found: list[str] = []
-    for each in examples:
-        if each.score is None:
-            found.append(f'The judge cannot judge "{each.name}": {each.reason}')
-        elif each.is_good and each.score < _RECOGNISED:
-            found.append(
-                f"The judge gives a {each.name}, led by hand through what was asked, only "
-                f"{each.score:.2f}. {each.reason}"
+    problems: list[str] = []
+    for example in examples:
+        if example.score is None:
+            problems.append(f'The judge cannot judge "{example.name}": {example.reason}')
+        elif example.is_good and example.score < _RECOGNISED:
+            problems.append(
+                f"The judge gives a {example.name}, led by hand through what was asked, only "
+                f"{example.score:.2f}. {example.reason}"
             )
-        elif not each.is_good and each.name not in fine and each.score >= threshold:
-            found.append(
-                f'The judge gives a robot that only "{each.name}" {each.score:.2f}; '
+        elif not example.is_good and example.name not in fine and example.score >= threshold:
+            problems.append(
+                f'The judge gives a robot that only "{example.name}" {example.score:.2f}; '
                 f"{threshold:g} passes."
             )
-    return tuple(found)
+    return tuple(problems)
 
 
 def _reward_problems(examples: Sequence[ExampleResult], fine: Sequence[str]) -> tuple[str, ...]:
-    good = next((each for each in examples if each.is_good), None)
+    good = next((example for example in examples if example.is_good), None)
     if good is None or good.score is None or good.pay is None:
         return ()
-    found: list[str] = []
-    for each in examples:
-        if each.is_good or each.name in fine or each.score is None or each.pay is None:
+    problems: list[str] = []
+    for example in examples:
+        if example.is_good or example.name in fine or example.score is None or example.pay is None:
             continue
-        if good.score - each.score >= _CLEARLY and each.pay >= good.pay:
-            found.append(
-                f'The reward pays a robot that only "{each.name}" {each.pay:.4g}, more than the '
-                f"{good.pay:.4g} of the good example (the judge gives them {each.score:.2f} and "
-                f"{good.score:.2f}). By term: {_terms(each)} against {_terms(good)}."
+        if good.score - example.score >= _CLEARLY and example.pay >= good.pay:
+            problems.append(
+                f'The reward pays a robot that only "{example.name}" {example.pay:.4g}, more than '
+                f"the {good.pay:.4g} of the good example (the judge gives them {example.score:.2f} "
+                f"and {good.score:.2f}). By term: {_terms(example)} against {_terms(good)}."
             )
-    return tuple(found)
+    return tuple(problems)
 
 
-def _terms(each: ExampleResult) -> str:
-    return ", ".join(f"{name} {value:.3g}" for name, value in each.terms.items())
+def _terms(example: ExampleResult) -> str:
+    return ", ".join(f"{name} {value:.3g}" for name, value in example.terms.items())
 
 
 def failure(error: TelicError) -> Trial:
@@ -220,8 +220,8 @@ def prepare(payload: dict[str, Any], channel: Any) -> None:
 def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
     """Make the examples, reward and judge them."""
     channel.heartbeat(_TRIAL_S, "trying reward and judge on examples")
-    motions = [Motion.model_validate(each) for each in payload["motions"]]
+    motions = [Motion.model_validate(row) for row in payload["motions"]]
     tried = try_here(
         payload["env"], payload["env_args"], payload["reward"], payload["judge"], motions
     )
-    return {"examples": [each.model_dump(mode="json") for each in tried]}
+    return {"examples": [result.model_dump(mode="json") for result in tried]}

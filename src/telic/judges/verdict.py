@@ -110,10 +110,10 @@ class Judgement(Record):
 def judged(leaves: Sequence[Leaf], score: float) -> Verdict:
     """Return the verdict of a code judge."""
     lacking = sorted(
-        (each for each in leaves if not each.passed and each.tag),
-        key=lambda each: (not each.is_guard, -(each.weight * (1.0 - each.counted))),
+        (leaf for leaf in leaves if not leaf.passed and leaf.tag),
+        key=lambda leaf: (not leaf.is_guard, -(leaf.weight * (1.0 - leaf.counted))),
     )
-    tags = tuple(dict.fromkeys(each.tag for each in lacking if each.tag))
+    tags = tuple(dict.fromkeys(leaf.tag for leaf in lacking if leaf.tag))
     return Verdict(source="code", score=score, leaves=tuple(leaves), tags=tags)
 
 
@@ -128,29 +128,29 @@ def together(verdicts: Sequence[Verdict]) -> Judgement:
     What is proven must hold whatever they were worth, though: a judge that fails on bad episodes
     alone would prove anything. So `low` is the lower end for the known ones times their share.
     """
-    scores = [each.score for each in verdicts if each.score is not None]
+    scores = [verdict.score for verdict in verdicts if verdict.score is not None]
     interval = bootstrap(scores) if scores else None
-    tags = Counter(tag for each in verdicts for tag in each.tags)
-    known = [each for each in verdicts if each.score is not None]
+    tags = Counter(tag for verdict in verdicts for tag in verdict.tags)
+    scored = [verdict for verdict in verdicts if verdict.score is not None]
     return Judgement(
         score=sum(scores) / len(scores) if scores else None,
         low=interval.low * len(scores) / len(verdicts) if interval else None,
         episodes=len(verdicts),
         unknown=len(verdicts) - len(scores),
         tags=tuple(tag for tag, _ in tags.most_common()),
-        leaves=_leaves(known),
+        leaves=_leaves(scored),
         verdicts=tuple(verdicts),
     )
 
 
 def _leaves(verdicts: Sequence[Verdict]) -> dict[str, tuple[float, float | None]]:
-    found: dict[str, list[Leaf]] = {}
+    by_title: dict[str, list[Leaf]] = {}
     for verdict in verdicts:
-        for each in verdict.leaves:
-            found.setdefault(each.title, []).append(each)
+        for leaf in verdict.leaves:
+            by_title.setdefault(leaf.title, []).append(leaf)
     out: dict[str, tuple[float, float | None]] = {}
-    for title, leaves in found.items():
-        values = sorted(each.value for each in leaves if each.value is not None)
+    for title, leaves in by_title.items():
+        values = sorted(leaf.value for leaf in leaves if leaf.value is not None)
         middle = values[len(values) // 2] if values else None
-        out[title] = sum(each.counted for each in leaves) / len(leaves), middle
+        out[title] = sum(leaf.counted for leaf in leaves) / len(leaves), middle
     return out

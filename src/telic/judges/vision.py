@@ -124,20 +124,27 @@ def verdict_of(forms: Sequence[Record], criteria: Sequence[str]) -> Verdict:
     range of the scores for the whole.
     """
     answers = [filled(form, criteria) for form in forms]
-    seen = tuple(_seen(title, [each[title] for each in answers]) for title in (*criteria, WHOLE))
+    seen = tuple(
+        _seen(title, [answer[title] for answer in answers]) for title in (*criteria, WHOLE)
+    )
     whole = seen[-1]
     if whole.score is None:
         return unknown("vision", f"it cannot be seen: {whole.evidence}").model_copy(
             update={"seen": seen}
         )
-    known = [each for each in whole.answers if each is not None]
-    tags = [tag for each in answers if each[WHOLE].score == whole.score for tag in each[WHOLE].tags]
+    scores = [answer for answer in whole.answers if answer is not None]
+    tags = [
+        tag
+        for answer in answers
+        if answer[WHOLE].score == whole.score
+        for tag in answer[WHOLE].tags
+    ]
     return Verdict(
         source="vision",
         score=whole.score,
         tags=tuple(dict.fromkeys(tags)),
         seen=seen,
-        spread=max(known) - min(known) if len(known) > 1 else None,
+        spread=max(scores) - min(scores) if len(scores) > 1 else None,
     )
 
 
@@ -147,7 +154,7 @@ def worth_watching(code: Sequence[Verdict]) -> list[int]:
     From worst to best. Without any score they are taken evenly: there is nothing to rank by.
     """
     ranked = sorted(
-        (each.score, index) for index, each in enumerate(code) if each.score is not None
+        (verdict.score, index) for index, verdict in enumerate(code) if verdict.score is not None
     )
     order = [index for _, index in ranked] or list(range(len(code)))
     last = len(order) - 1
@@ -169,13 +176,13 @@ def _form(name: str, parts: dict[str, type[Record]], criteria: Sequence[str]) ->
 
 def _seen(title: str, sightings: Sequence[Sighting]) -> Seen:
     """Sum up the answers on one criterion, with the evidence of the one that stands."""
-    scores = [each.score for each in sightings if each.score is not None]
+    scores = [sighting.score for sighting in sightings if sighting.score is not None]
     score = median_low(scores) if scores else None
-    stands = next(each for each in sightings if each.score == score)
+    stands = next(sighting for sighting in sightings if sighting.score == score)
     return Seen(
         criterion=title,
         score=score,
-        answers=tuple(each.score for each in sightings),
+        answers=tuple(sighting.score for sighting in sightings),
         start_s=stands.start_s,
         end_s=stands.end_s,
         evidence=stands.evidence,
@@ -195,7 +202,7 @@ def fuse(code: Verdict, vision: Verdict) -> Verdict:
     disagreements = _disagreements(code, vision, margin)
     leaves = _lowered(code.leaves, disagreements)
     score = CODE_WEIGHT * code.score + (1 - CODE_WEIGHT) * vision.score
-    if any(each.criterion == WHOLE for each in disagreements):
+    if any(dispute.criterion == WHOLE for dispute in disagreements):
         score = min(code.score, vision.score)
     elif disagreements:
         score = min(score, total(leaves))
@@ -220,24 +227,26 @@ def resolve(
     What it saw the second time replaces what it saw first; what it could not see does not. The
     disputes stay on record, resolved or not.
     """
-    newer = {each.criterion: each for each in again.seen if each.score is not None}
-    seen = tuple(newer.get(each.criterion, each) for each in vision.seen)
+    newer = {sight.criterion: sight for sight in again.seen if sight.score is not None}
+    seen = tuple(newer.get(sight.criterion, sight) for sight in vision.seen)
     score = vision.score if again.score is None else again.score
     tags = vision.tags if again.score is None else again.tags
     amended = vision.model_copy(update={"seen": seen, "score": score, "tags": tags})
     fused = fuse(code, amended)
-    still = {each.criterion: each for each in fused.disagreements}
+    still = {dispute.criterion: dispute for dispute in fused.disagreements}
     kept = [
-        each.model_copy(
+        dispute.model_copy(
             update={
-                "asked_again": newer[each.criterion].score if each.criterion in newer else None,
-                "resolved": each.criterion not in still,
+                "asked_again": newer[dispute.criterion].score
+                if dispute.criterion in newer
+                else None,
+                "resolved": dispute.criterion not in still,
             }
         )
-        for each in disputes
+        for dispute in disputes
     ]
-    before = {each.criterion for each in disputes}
-    kept += [each for each in still.values() if each.criterion not in before]
+    before = {dispute.criterion for dispute in disputes}
+    kept += [dispute for dispute in still.values() if dispute.criterion not in before]
     return fused.model_copy(update={"disagreements": tuple(kept)})
 
 
@@ -249,9 +258,9 @@ def extend(code: Sequence[Verdict], fused: Mapping[int, Verdict]) -> list[Verdic
     code cannot pass on the episodes nobody watched.
     """
     losses = [
-        (own.score, own.score - each.score)
-        for index, each in fused.items()
-        if (own := code[index]).score is not None and each.score is not None
+        (own.score, own.score - verdict.score)
+        for index, verdict in fused.items()
+        if (own := code[index]).score is not None and verdict.score is not None
     ]
     return [fused[i] if i in fused else _less(own, losses) for i, own in enumerate(code)]
 
@@ -261,8 +270,8 @@ def _less(own: Verdict, losses: Sequence[tuple[float, float]]) -> Verdict:
     score = own.score
     if score is None or not losses:
         return own
-    nearest = min(abs(each - score) for each, _ in losses) + _ROUNDING
-    loss = fmean(loss for each, loss in losses if abs(each - score) <= nearest)
+    nearest = min(abs(other - score) for other, _ in losses) + _ROUNDING
+    loss = fmean(loss for other, loss in losses if abs(other - score) <= nearest)
     if loss <= _ROUNDING:
         return own
     return own.model_copy(
@@ -279,13 +288,13 @@ def _one_alone(code: Verdict, vision: Verdict) -> Verdict:
     if code.score is None and vision.score is None:
         why = f"code: {code.reason}; vision: {vision.reason}"
         return unknown("fused", why).model_copy(update={"by_judge": _by_judge(code, vision)})
-    known, other = (code, vision) if vision.score is None else (vision, code)
-    return known.model_copy(
+    judge, other = (code, vision) if vision.score is None else (vision, code)
+    return judge.model_copy(
         update={
             "source": "fused",
             "seen": vision.seen,
             "by_judge": _by_judge(code, vision),
-            "reason": f"{known.source} alone; {other.source} is unknown: {other.reason}",
+            "reason": f"{judge.source} alone; {other.source} is unknown: {other.reason}",
         }
     )
 
@@ -295,13 +304,13 @@ def _by_judge(code: Verdict, vision: Verdict | None) -> dict[Source, float | Non
 
 
 def _disagreements(code: Verdict, vision: Verdict, margin: float) -> tuple[Disagreement, ...]:
-    found: list[Disagreement] = []
+    disputes: list[Disagreement] = []
     for seen in vision.seen:
-        leaf = next((each for each in code.leaves if _is_about(each, seen.criterion)), None)
+        leaf = next((part for part in code.leaves if _is_about(part, seen.criterion)), None)
         own = code.score if seen.criterion == WHOLE else _measured_score(leaf)
         if own is None or seen.score is None or abs(own - seen.score) <= margin + _ROUNDING:
             continue
-        found.append(
+        disputes.append(
             Disagreement(
                 criterion=seen.criterion,
                 code=own,
@@ -313,7 +322,7 @@ def _disagreements(code: Verdict, vision: Verdict, margin: float) -> tuple[Disag
                 seen=seen.evidence,
             )
         )
-    return tuple(found)
+    return tuple(disputes)
 
 
 def _measured_score(leaf: Leaf | None) -> float | None:
@@ -329,25 +338,25 @@ def _is_about(leaf: Leaf, criterion: str) -> bool:
 def _words(leaf: Leaf | None, code: Verdict) -> str:
     leaves = code.leaves if leaf is None else (leaf,)
     return "; ".join(
-        f"{each.title}: {'not measured' if each.value is None else f'{each.value:g} {each.unit}'}"
-        f" (nothing at {each.zero:g}, all at {each.goal:g})"
-        for each in leaves
+        f"{part.title}: {'not measured' if part.value is None else f'{part.value:g} {part.unit}'}"
+        f" (nothing at {part.zero:g}, all at {part.goal:g})"
+        for part in leaves
     )
 
 
 def _lowered(leaves: Sequence[Leaf], disagreements: Sequence[Disagreement]) -> tuple[Leaf, ...]:
     """Return the leaves with the lower score for those in dispute."""
     lower = {
-        leaf.title: each.vision
-        for each in disagreements
+        leaf.title: dispute.vision
+        for dispute in disagreements
         for leaf in leaves
-        if each.vision < each.code and _is_about(leaf, each.criterion)
+        if dispute.vision < dispute.code and _is_about(leaf, dispute.criterion)
     }
     return tuple(
-        each.model_copy(
-            update={"counted": lower[each.title], "credit": lower[each.title], "passed": False}
+        leaf.model_copy(
+            update={"counted": lower[leaf.title], "credit": lower[leaf.title], "passed": False}
         )
-        if each.title in lower
-        else each
-        for each in leaves
+        if leaf.title in lower
+        else leaf
+        for leaf in leaves
     )

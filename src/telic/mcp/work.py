@@ -18,7 +18,7 @@ from telic.errors import UnknownName, UsageError
 from telic.llm.work_orders import ORDERS, list_orders
 from telic.mcp.http import TOKEN_VARIABLE
 from telic.mcp.workplace import READS, STARTS, Call, Server, add_tool, workplace
-from telic.session.find import is_running
+from telic.session.state import is_running
 from telic.storage.files import read_json
 from telic.storage.layout import list_sessions
 
@@ -59,7 +59,7 @@ def list_work(call: Call, limit: Limit = 20) -> WorkList:
 
 
 def _sessions(runs_dir: Path) -> list[WorkLine]:
-    from telic.session.find import state_of
+    from telic.session.state import state_of
     from telic.storage.layout import list_sessions
 
     lines: list[WorkLine] = []

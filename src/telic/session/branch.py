@@ -61,26 +61,26 @@ def branch(
     if not source.judgment.exists():
         raise UsageError(_no_such(origin, iteration))
     config = read_record(origin.config, SessionConfig).replace(**changes)
-    made = new_session(runs_dir or origin.path.parent)
-    require_free(made.path.parent, _size(source.path), "A branch")
+    folder = new_session(runs_dir or origin.path.parent)
+    require_free(folder.path.parent, _size(source.path), "A branch")
     # Built under another name, and a session only once its request is there: a copy that was killed
     # must not look like one.
-    building = SessionFolder(made.path.with_name(f"{TEMPORARY_MARK}{os.getpid()}-{made.name}"))
+    building = SessionFolder(folder.path.with_name(f"{TEMPORARY_MARK}{os.getpid()}-{folder.name}"))
     try:
         _fill(building, origin, iteration)
         if note:
             add_note(building, note)
-        os.replace(building.path, made.path)
+        os.replace(building.path, folder.path)
     finally:
         shutil.rmtree(building.path, ignore_errors=True)
-    write_json(made.config, config)
-    return made
+    write_json(folder.config, config)
+    return folder
 
 
 def inherited(folder: SessionFolder) -> list[SessionIteration]:
     """Return the history a session starts with: what a branch was given, else nothing."""
-    given = folder.iteration(START).judgment
-    return [read_record(given, SessionIteration)] if given.exists() else []
+    start = folder.iteration(START).judgment
+    return [read_record(start, SessionIteration)] if start.exists() else []
 
 
 def origin_of(folder: SessionFolder) -> BranchOrigin | None:
@@ -88,19 +88,19 @@ def origin_of(folder: SessionFolder) -> BranchOrigin | None:
     return read_record(folder.origin, BranchOrigin) if folder.origin.exists() else None
 
 
-def _fill(made: SessionFolder, origin: SessionFolder, iteration: int) -> None:
-    source, start = origin.iteration(iteration), made.iteration(START)
+def _fill(folder: SessionFolder, origin: SessionFolder, iteration: int) -> None:
+    source, start = origin.iteration(iteration), folder.iteration(START)
     shutil.copytree(source.path, start.path, ignore=_LEFT_OUT)
-    for known in (origin.asked, origin.author, origin.trial):
-        if known.exists():
-            shutil.copy2(known, made.path / known.name)
-    write_text(made.judge, origin.judge.read_text())
+    for record in (origin.asked, origin.author, origin.trial):
+        if record.exists():
+            shutil.copy2(record, folder.path / record.name)
+    write_text(folder.judge, origin.judge.read_text())
     changed = {"parent": None, "change": f"from iteration {iteration} of {origin.name}"}
     candidate = read_record(source.candidate, RewardCandidate)
     write_json(start.candidate, candidate.model_copy(update=changed))
     judged = read_record(source.judgment, SessionIteration)
     write_json(start.judgment, judged.model_copy(update={**changed, "number": START}))
-    write_json(made.origin, BranchOrigin(session=origin.name, iteration=iteration, time=now()))
+    write_json(folder.origin, BranchOrigin(session=origin.name, iteration=iteration, time=now()))
 
 
 def _no_such(origin: SessionFolder, iteration: int) -> str:
@@ -112,4 +112,4 @@ def _no_such(origin: SessionFolder, iteration: int) -> str:
 
 
 def _size(folder: Path) -> int:
-    return sum(each.stat().st_size for each in folder.rglob("*") if each.is_file())
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

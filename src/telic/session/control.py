@@ -37,8 +37,8 @@ from telic.core.events import (
 )
 from telic.errors import TelicError, UsageError
 from telic.judges.criteria import Criterion
-from telic.session.find import Reason, Waiting
 from telic.session.records import SessionConfig
+from telic.session.state import Reason, Waiting
 from telic.storage.files import JsonLines, read_json_lines, read_record, write_json
 from telic.storage.layout import SessionFolder
 from telic.storage.locks import RunLock, taking_turns

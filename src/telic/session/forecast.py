@@ -162,7 +162,7 @@ def measured_rates(runs_dir: Path, env: str, device: str, members: int) -> list[
     Only of this environment, this device and this kind of machine: those with about as many members
     first, then the latest.
     """
-    found: list[tuple[float, float, float]] = []
+    rates: list[tuple[float, float, float]] = []
     for run in _runs(runs_dir):
         config, summary = read_json(run.config), read_json(run.summary)
         manifest = read_json(run.manifest)
@@ -172,8 +172,8 @@ def measured_rates(runs_dir: Path, env: str, device: str, members: int) -> list[
         rate = summary.get("steps_per_second")
         if is_like and is_here and rate and summary["training_time_s"] >= _SHORTEST_S:
             distance = abs(math.log(len(config["members"]) / members))
-            found.append((distance, -run.summary.stat().st_mtime, rate))
-    return [rate for _, _, rate in sorted(found)[:_USED]]
+            rates.append((distance, -run.summary.stat().st_mtime, rate))
+    return [rate for _, _, rate in sorted(rates)[:_USED]]
 
 
 def _runs(runs_dir: Path) -> Iterator[RunFolder]:
@@ -198,8 +198,8 @@ def _price(runs_dir: Path, model: str | None, calls: int) -> float | None:
     if model is None or not is_metered(model):
         return 0.0
     read, written = _typical_tokens(runs_dir)
-    each = price_usd(model, read, written)
-    return None if each is None else calls * each
+    price = price_usd(model, read, written)
+    return None if price is None else calls * price
 
 
 def _typical_tokens(runs_dir: Path) -> tuple[int, int]:

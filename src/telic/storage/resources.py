@@ -59,8 +59,8 @@ def available_bytes() -> int | None:
 
     None where the system does not say.
     """
-    known = [each for each in (_machine_bytes(), _container_bytes()) if each is not None]
-    return min(known, default=None)
+    limits = [limit for limit in (_machine_bytes(), _container_bytes()) if limit is not None]
+    return min(limits, default=None)
 
 
 def _machine_bytes() -> int | None:
@@ -134,15 +134,15 @@ class Admission:
         Raises:
             ResourceError: the memory is not there, and nobody who could give it back is waiting.
         """
-        with ExitStack() as held:
+        with ExitStack() as stack:
             got = self._wait(need, holder, tell, should_stop)
             for handle in got:
-                held.callback(os.close, handle)
+                stack.callback(os.close, handle)
             yield bool(got)
 
     def leases(self) -> list[CoreLease]:
         """Return who has processors now, each holder once."""
-        found: dict[tuple[int, float], CoreLease] = {}
+        holders: dict[tuple[int, float], CoreLease] = {}
         for core in self.cores:
             handle = try_hold(self._core(core))
             if handle is not None:
@@ -150,8 +150,8 @@ class Admission:
                 continue
             with suppress(ValueError):  # looked at while being written
                 lease = CoreLease.model_validate_json(self._core(core).read_bytes())
-                found[lease.pid, lease.since] = lease
-        return list(found.values())
+                holders[lease.pid, lease.since] = lease
+        return list(holders.values())
 
     def _wait(
         self, need: ResourceNeed, holder: str, tell: Listener, should_stop: Callable[[], bool]
@@ -200,7 +200,7 @@ class Admission:
                 return [], ""
             wanted = min(max(1, need.cores), len(self.cores))
             waiting = f"waiting for {wanted} of {len(self.cores)} cores"
-            before = [each for each in self._living() if each < number]
+            before = [ticket for ticket in self._living() if ticket < number]
             if before:
                 return [], f"{waiting}; {_read_name(self._ticket(before[0]))} is before"
             leases = self.leases()
@@ -212,10 +212,10 @@ class Admission:
 
     def _take(self, wanted: int, need: ResourceNeed, holder: str) -> list[int]:
         """Lock so many processors, or none."""
-        held = [handle for core in self.cores if (handle := try_hold(self._core(core))) is not None]
-        taken, spare = held[:wanted], held[wanted:]
+        free = [handle for core in self.cores if (handle := try_hold(self._core(core))) is not None]
+        taken, spare = free[:wanted], free[wanted:]
         if len(taken) < wanted:
-            taken, spare = [], held
+            taken, spare = [], free
         for handle in spare:
             os.close(handle)
         lease = CoreLease(
@@ -238,7 +238,7 @@ class Admission:
             return None
         # A training that has just begun has not taken yet what it was admitted with.
         free -= sum(
-            each.memory_bytes or 0 for each in leases if time.time() - each.since < _SETTLING_S
+            lease.memory_bytes or 0 for lease in leases if time.time() - lease.since < _SETTLING_S
         )
         if need.memory_bytes <= free:
             return None
@@ -274,7 +274,7 @@ class Admission:
         return living
 
     def _tickets(self) -> list[int]:
-        names = (each.name.removeprefix("ticket_") for each in self.folder.glob("ticket_*"))
+        names = (path.name.removeprefix("ticket_") for path in self.folder.glob("ticket_*"))
         return sorted(int(name) for name in names if name.isdigit())
 
     def _ticket(self, number: int) -> Path:
@@ -304,7 +304,7 @@ def runtime_folder() -> Path:
 
 
 def _names(leases: list[CoreLease]) -> str:
-    return ", ".join(sorted({each.holder for each in leases})) or "somebody who just came"
+    return ", ".join(sorted({lease.holder for lease in leases})) or "somebody who just came"
 
 
 def _read_name(path: Path) -> str:

@@ -164,7 +164,7 @@ def sessions(request: SessionsRequest) -> SessionList:
 def session_facts(folder: SessionFolder) -> SessionLine:
     """Return what a list says of a session."""
     from telic.session.branch import origin_of
-    from telic.session.find import state_of
+    from telic.session.state import state_of
     from telic.storage.files import read_json
 
     request = read_json(folder.config)
