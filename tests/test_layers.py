@@ -26,6 +26,10 @@ def test_the_formatter_decides_every_line(counted):
     assert counted.skips == []
 
 
+def test_a_public_class_name_exists_once(counted):
+    assert counted.class_names_twice == {}
+
+
 def test_importing_telic_loads_nothing_heavy():
     code = f"import sys, telic; print([m for m in {HEAVY!r} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

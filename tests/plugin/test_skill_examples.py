@@ -13,7 +13,7 @@ from telic.plugin.package import read_source
 from telic.studies.administration import create_study
 from telic.studies.candidates import check_authored
 from telic.studies.contract import draft_contract
-from telic.studies.documents.base import Actor
+from telic.studies.documents.base import StudyActor
 from telic.studies.documents.candidate import Candidate
 from telic.studies.documents.metrics import MetricSpec, Protocol
 from telic.studies.evidence.curriculum import curriculum_problems
@@ -58,7 +58,7 @@ def test_the_results_of_a_probe_are_results():
 
 
 def test_the_answers_of_the_contract_are_taken(tmp_path):
-    study = create_study(tmp_path, "walk", "speed", Actor(kind="agent", name="coder"))
+    study = create_study(tmp_path, "walk", "speed", StudyActor(kind="agent", name="coder"))
     lines = [x for x in commands(PAGES["telic-make-contract"]) if " contract draft" in x]
     assert len(lines) == 4
     for line in lines:

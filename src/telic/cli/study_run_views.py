@@ -12,7 +12,7 @@ from telic.core.text import number
 
 if TYPE_CHECKING:
     from telic.cli.study_terminal import StartedRun
-    from telic.studies.documents.runs import Batch, Evidence
+    from telic.studies.documents.runs import Evidence, QueueBatch
     from telic.studies.evidence.measurement import SampleCheck
     from telic.studies.queue import QueueStep
     from telic.verbs.study_evidence import (
@@ -66,7 +66,7 @@ def show_advances(found: Advances) -> None:
 
 
 @view
-def show_batch(batch: Batch) -> None:
+def show_batch(batch: QueueBatch) -> None:
     """Print candidates that run side by side."""
     print_rows(
         ["candidate", "phase", "seeds", "gpu", "worktree"],

@@ -11,8 +11,8 @@ from telic import __version__
 from telic.importers.claims import source_audit
 from telic.importers.records import (
     Claim,
-    FactSheet,
     ImportedCandidate,
+    ImportedEvidence,
     ImportedRun,
     ImportedStudy,
     Ruling,
@@ -21,10 +21,10 @@ from telic.importers.records import (
 from telic.storage.files import read_record, write_json, write_text
 from telic.studies.candidates import keep_revision
 from telic.studies.canonical import content_hash, file_hash
-from telic.studies.documents.base import RUNNER, SYSTEM, Actor
+from telic.studies.documents.base import RUNNER, SYSTEM, StudyActor
 from telic.studies.documents.candidate import Candidate, CandidateStatus, Change, ChangedFile
 from telic.studies.documents.files import write_once
-from telic.studies.documents.runs import Decision, Run, RunStatus, Times, Verdict
+from telic.studies.documents.runs import Decision, RunStatus, StudyRun, Times, Verdict
 from telic.studies.evidence.audit import enter_audit
 from telic.studies.evidence.claims import Audit
 from telic.studies.evidence.measurement import Measurement
@@ -44,7 +44,7 @@ _HOUR_S = 3600.0
 
 
 def write_candidate(
-    study: Study, work: ImportedStudy, candidate: ImportedCandidate, actor: Actor
+    study: Study, work: ImportedStudy, candidate: ImportedCandidate, actor: StudyActor
 ) -> None:
     """Enter what is new about a candidate, as far as its source has come."""
     _CandidateWriter(study, work, candidate, actor).write()
@@ -54,7 +54,7 @@ class _CandidateWriter:
     """Writes one candidate; every step first looks whether the ledger has it."""
 
     def __init__(
-        self, study: Study, work: ImportedStudy, candidate: ImportedCandidate, actor: Actor
+        self, study: Study, work: ImportedStudy, candidate: ImportedCandidate, actor: StudyActor
     ) -> None:
         self.study, self.work, self.candidate, self.actor = study, work, candidate, actor
         self.name = candidate.name
@@ -182,7 +182,7 @@ class _CandidateWriter:
             study.append(f"run.{run.status}", name, facts, self.actor)
         text = "not measured" if run.primary is None else f"{run.primary:.6g}"
         measurement = self._measurement(name, run).as_data()
-        measured = FactSheet("metrics", measurement, self.actor.name, text)
+        measured = ImportedEvidence("metrics", measurement, self.actor.name, text)
         self._add_sheets((measured, *run.sheets), name)
 
     def _write_folder(self, name: str, run: ImportedRun) -> None:
@@ -190,7 +190,7 @@ class _CandidateWriter:
         write_text(folder.run(name) / LOG, _lines(run.rows))
         command = {"argv": list(run.argv), "tool_version": __version__}
         write_json(folder.run(name) / "cmd.json", command)
-        document = Run(
+        document = StudyRun(
             id=name,
             created_at=began,
             created_by=RUNNER,
@@ -228,7 +228,7 @@ class _CandidateWriter:
             curves=run.curves,
         )
 
-    def _add_sheets(self, sheets: Iterable[FactSheet], run: str | None = None) -> None:
+    def _add_sheets(self, sheets: Iterable[ImportedEvidence], run: str | None = None) -> None:
         """Add the evidence that is not there yet.
 
         What one producer said of a run is never said twice, also when a later telic would put it

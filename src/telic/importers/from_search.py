@@ -13,8 +13,8 @@ from telic.errors import UsageError
 from telic.importers.records import (
     Claim,
     Curve,
-    FactSheet,
     ImportedCandidate,
+    ImportedEvidence,
     ImportedRun,
     ImportedStudy,
     ModelCall,
@@ -33,7 +33,7 @@ from telic.search.records import SearchProtocol as Terms
 from telic.storage.files import read_json, read_record
 from telic.studies.canonical import content_hash
 from telic.studies.documents.candidate import CheckResult, Expected, Hypothesis, Origin, Plan
-from telic.studies.documents.contract import Amounts, Budget
+from telic.studies.documents.contract import Amounts, StudyBudget
 from telic.studies.documents.metrics import Extractor, MetricSpec, Primary, Protocol
 from telic.studies.evidence.claims import ArmSummary
 from telic.studies.names import candidate_id, slug_of
@@ -150,7 +150,7 @@ class _SearchReader:
             rows=tuple(rows),
             curves={METRIC: curve},
             sheets=(
-                FactSheet(
+                ImportedEvidence(
                     "trajectory",
                     {"statistics": facts, "trials_hash": lines},
                     "telic.search",
@@ -213,7 +213,7 @@ class _SearchReader:
             primary=fresh.mean,
             cost=Amounts(launches=1),
             argv=self._command(),
-            sheets=(FactSheet("eval", fresh.model_dump(mode="json"), "telic.search", text),),
+            sheets=(ImportedEvidence("eval", fresh.model_dump(mode="json"), "telic.search", text),),
             origin=self.folder.run(number).path,
         )
 
@@ -278,9 +278,11 @@ def _protocol(config: SearchConfig, terms: Terms, written: dict[str, Any]) -> Pr
     )
 
 
-def _budget(config: SearchConfig) -> Budget:
+def _budget(config: SearchConfig) -> StudyBudget:
     limits = {"llm_usd": config.max_usd, "llm_calls": config.max_calls}
-    return Budget.model_validate({name: each for name, each in limits.items() if each is not None})
+    return StudyBudget.model_validate(
+        {name: each for name, each in limits.items() if each is not None}
+    )
 
 
 def _ended(folder: SearchFolder) -> str | None:

@@ -8,8 +8,8 @@ from typing import Any
 from telic.authors.candidate import RewardCandidate, SessionIteration
 from telic.importers.claims import session_claim
 from telic.importers.records import (
-    FactSheet,
     ImportedCandidate,
+    ImportedEvidence,
     ImportedRun,
     ImportedStudy,
     ModelCall,
@@ -32,7 +32,7 @@ from telic.studies.documents.candidate import (
     Override,
     Plan,
 )
-from telic.studies.documents.contract import Budget
+from telic.studies.documents.contract import StudyBudget
 from telic.studies.documents.metrics import Extractor, MetricSpec, Primary, Protocol
 from telic.studies.names import candidate_id, slug_of
 
@@ -118,14 +118,16 @@ def _protocol(folder: SessionFolder, config: SessionConfig) -> Protocol:
     )
 
 
-def _budget(config: SessionConfig) -> Budget:
+def _budget(config: SessionConfig) -> StudyBudget:
     limits = {
         "wall_clock_h": config.max_hours,
         "env_steps": config.max_steps,
         "llm_usd": config.max_usd,
         "llm_calls": config.max_calls,
     }
-    return Budget.model_validate({name: each for name, each in limits.items() if each is not None})
+    return StudyBudget.model_validate(
+        {name: each for name, each in limits.items() if each is not None}
+    )
 
 
 def _calls(folder: SessionFolder) -> tuple[ModelCall, ...]:
@@ -236,13 +238,15 @@ def _checks(files: IterationFolder) -> tuple[CheckResult, ...]:
     return tuple(found)
 
 
-def _preflight(folder: SessionFolder) -> tuple[FactSheet, ...]:
+def _preflight(folder: SessionFolder) -> tuple[ImportedEvidence, ...]:
     if not folder.trial.is_file():
         return ()
     examples = read_json(folder.trial)
     count = len(examples.get("examples", ()))
     return (
-        FactSheet("preflight", examples, "telic.session", f"reward and judge on {count} examples"),
+        ImportedEvidence(
+            "preflight", examples, "telic.session", f"reward and judge on {count} examples"
+        ),
     )
 
 

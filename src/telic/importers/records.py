@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from telic.studies.documents.candidate import CheckResult, Hypothesis, Origin, Override, Plan
-from telic.studies.documents.contract import Amounts, Budget, CandidateKind, Phase
+from telic.studies.documents.contract import Amounts, CandidateKind, Phase, StudyBudget
 from telic.studies.documents.metrics import MetricSpec, Protocol
 from telic.studies.documents.runs import EvidenceKind, Verdict
 from telic.studies.evidence.claims import ArmSummary, Audit, AuditVerdict
@@ -26,7 +26,7 @@ Curve = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
-class FactSheet:
+class ImportedEvidence:
     """Facts that become a piece of evidence."""
 
     kind: EvidenceKind
@@ -56,7 +56,7 @@ class ImportedRun:
     rows: tuple[dict[str, Any], ...] = ()
     """the run's log: a row per step"""
     curves: dict[str, Curve] = field(default_factory=dict[str, Curve])
-    sheets: tuple[FactSheet, ...] = ()
+    sheets: tuple[ImportedEvidence, ...] = ()
     origin: Path | None = None
     """the folder that it was read from"""
 
@@ -105,7 +105,7 @@ class ImportedCandidate:
     params: tuple[float, ...] | None = None
     checks: tuple[CheckResult, ...] = ()
     """what had to hold before it was tried"""
-    sheets: tuple[FactSheet, ...] = ()
+    sheets: tuple[ImportedEvidence, ...] = ()
     runs: tuple[ImportedRun, ...] = ()
     is_over: bool = False
     """every run that it was to have is among `runs`"""
@@ -146,7 +146,7 @@ class ImportedStudy:
     spec: MetricSpec
     protocol: Protocol
     kinds: tuple[CandidateKind, ...]
-    budget: Budget
+    budget: StudyBudget
     seeds: tuple[int, ...]
     continues_with: str
     """what is typed to have its next runs made"""

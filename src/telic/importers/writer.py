@@ -23,10 +23,10 @@ from telic.studies.documents.adapter import (
     LauncherSpec,
     Logging,
     MetricMap,
-    Outputs,
+    RepositoryOutputs,
     Seeds,
 )
-from telic.studies.documents.base import Actor
+from telic.studies.documents.base import StudyActor
 from telic.studies.documents.contract import Contract
 from telic.studies.documents.files import write_yaml
 from telic.studies.errors import StudyError
@@ -61,7 +61,7 @@ def write_study(root: Path, work: ImportedStudy) -> ImportResult:
     The study becomes the active one. Raises StudyError E_NAME_TAKEN when another study has its
     name.
     """
-    actor = Actor(kind="engine", name=f"telic.{work.source}")
+    actor = StudyActor(kind="engine", name=f"telic.{work.source}")
     folder = StudyFolder(root.absolute(), work.task_id, work.study_id)
     is_new = _require_own(Study(folder), work)
     create_study(root, work.task_id, work.study_id, actor, statement=work.statement, kind=work.kind)
@@ -116,7 +116,7 @@ def _source(root: Path, work: ImportedStudy) -> WorkSource:
     )
 
 
-def _pay(study: Study, work: ImportedStudy, actor: Actor) -> None:
+def _pay(study: Study, work: ImportedStudy, actor: StudyActor) -> None:
     """Charge the questions to models that are not in the ledger yet."""
     paid = {each.subject for each in study.events if each.type == "work_order.submitted"}
     for call in work.calls:
@@ -130,7 +130,7 @@ def _pay(study: Study, work: ImportedStudy, actor: Actor) -> None:
             study.append("work_order.submitted", call.key, facts, actor)
 
 
-def _set_status(study: Study, work: ImportedStudy, actor: Actor) -> None:
+def _set_status(study: Study, work: ImportedStudy, actor: StudyActor) -> None:
     """Close the study of what has ended, open that of what goes on; a person's word stays."""
     last = next((e for e in reversed(study.events) if e.type == "study.status"), None)
     is_ours = last is None or last.actor == actor
@@ -154,7 +154,7 @@ def _set_status(study: Study, work: ImportedStudy, actor: Actor) -> None:
 # ---------------------------------------------------------------------------- the terms
 
 
-def _agree(study: Study, work: ImportedStudy, actor: Actor) -> None:
+def _agree(study: Study, work: ImportedStudy, actor: StudyActor) -> None:
     """Write the documents and enter the contract; a request that changed is a new version.
 
     No approval is asked for: nothing is launched under this contract, it says under which terms the
@@ -238,5 +238,5 @@ def _adapter(work: ImportedStudy) -> Adapter:
         files=Files(),
         launcher=LauncherSpec(kind="local"),
         seeds=Seeds(controllable=False),
-        outputs=Outputs(),
+        outputs=RepositoryOutputs(),
     )

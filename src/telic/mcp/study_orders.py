@@ -10,7 +10,7 @@ from telic.errors import TelicError, UnknownName
 from telic.mcp.orders import ATTEMPTS, Handed, HostOrder, OrderLease, OrderLimits, new_lease, refuse
 from telic.studies.canonical import content_hash
 from telic.studies.chain import LedgerEvent
-from telic.studies.documents.base import Actor
+from telic.studies.documents.base import StudyActor
 from telic.studies.next import next_step
 from telic.studies.state import StudyState
 from telic.studies.study import Study as OpenStudy
@@ -30,7 +30,7 @@ its hypothesis; if the idea itself is wrong, decline the order."""
 class StudyOrders:
     """What a study wants written now; at most one order at a time."""
 
-    def __init__(self, study: OpenStudy, actor: Actor) -> None:
+    def __init__(self, study: OpenStudy, actor: StudyActor) -> None:
         self._study = study
         self._actor = actor
 

@@ -18,7 +18,7 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from telic.errors import TelicError, UsageError
-from telic.studies.documents.base import Actor
+from telic.studies.documents.base import StudyActor
 from telic.studies.offline import offline
 from telic.studies.study import Study as OpenStudy
 
@@ -85,12 +85,12 @@ def study_of(call: Call, task: str | None, study: str | None) -> OpenStudy:
     return workplace(call).open_study(task, study)
 
 
-def caller(call: Call) -> Actor:
+def caller(call: Call) -> StudyActor:
     """Return who calls: always an agent, for no tool argument can prove a person."""
     params = call.session.client_params
     given = params.client_info.name if params is not None else ""
     name = _NOT_IN_A_NAME.sub("-", given).strip("-")[:_LONGEST_NAME]
-    return Actor(kind="agent", name=name or "mcp")
+    return StudyActor(kind="agent", name=name or "mcp")
 
 
 Given = ParamSpec("Given")

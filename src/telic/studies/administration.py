@@ -14,11 +14,11 @@ from telic.storage.files import TEMPORARY_MARK, write_json, write_text
 from telic.studies.candidates import candidate_ids
 from telic.studies.chain import LedgerEvent
 from telic.studies.documents.adapter import Adapter
-from telic.studies.documents.base import SYSTEM, Actor, Document
+from telic.studies.documents.base import SYSTEM, Document, StudyActor
 from telic.studies.documents.candidate import Candidate
 from telic.studies.documents.contract import Contract
 from telic.studies.documents.metrics import MetricSpec, Protocol
-from telic.studies.documents.runs import Decision, Evidence, Experiments, QueueManifest, Run
+from telic.studies.documents.runs import Decision, Evidence, Experiments, QueueManifest, StudyRun
 from telic.studies.errors import GateRefused, StudyError
 from telic.studies.folder import StudyFolder
 from telic.studies.human import Consent
@@ -113,7 +113,7 @@ _DOCUMENTS: tuple[type[Document], ...] = (
     Protocol,
     QueueManifest,
     Registry,
-    Run,
+    StudyRun,
     StudyState,
 )
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -123,7 +123,7 @@ def create_study(
     root: Path,
     task_id: str,
     study_id: str,
-    actor: Actor,
+    actor: StudyActor,
     *,
     statement: str = "",
     kind: StudyKind = "external",
@@ -200,7 +200,7 @@ def _closed(schema: Any) -> Any:
 # ---------------------------------------------------------------------------- its status
 
 
-def pause_study(study: Study, actor: Actor, reason: str) -> LedgerEvent:
+def pause_study(study: Study, actor: StudyActor, reason: str) -> LedgerEvent:
     """Stop launches until a person resumes; anyone may do this."""
     with study.locked():
         event = _enter_status(study, "paused", actor, reason)
@@ -245,7 +245,7 @@ def why_stopped(study: Study) -> str:
     return "; ".join(reasons) or f"it is {study.state.study_status}"
 
 
-def _enter_status(study: Study, status: StudyStatus, actor: Actor, reason: str) -> LedgerEvent:
+def _enter_status(study: Study, status: StudyStatus, actor: StudyActor, reason: str) -> LedgerEvent:
     _require_not_closed(study)
     return study.append("study.status", None, {"status": status, "reason": reason}, actor)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from telic.studies.documents.contract import RESOURCES, Amounts, Budget, Phase
+from telic.studies.documents.contract import RESOURCES, Amounts, Phase, StudyBudget
 
 if TYPE_CHECKING:
     from telic.studies.state import BudgetState, StudyState
@@ -84,13 +84,13 @@ def exhausted(state: StudyState) -> list[str]:
 class Account:
     """Reservations and spending while a ledger is replayed; what is charged is only added to."""
 
-    limits: Budget = field(default_factory=Budget)
+    limits: StudyBudget = field(default_factory=StudyBudget)
     _held: dict[str, tuple[str, Phase, Amounts]] = field(default_factory=dict)
     _spent: Amounts = field(default_factory=Amounts)
     _spent_by_candidate: dict[str, Amounts] = field(default_factory=dict)
     _spent_by_phase: dict[str, Amounts] = field(default_factory=dict)
 
-    def limit(self, limits: Budget) -> None:
+    def limit(self, limits: StudyBudget) -> None:
         """Take on the limits of an agreed contract."""
         self.limits = limits
 
@@ -159,7 +159,7 @@ def _sentences(whose: str, wanted: Amounts, left: Amounts) -> list[str]:
     ]
 
 
-def _past_soft_share(limits: Budget, used: Amounts) -> list[str]:
+def _past_soft_share(limits: StudyBudget, used: Amounts) -> list[str]:
     found: list[str] = []
     for name in RESOURCES:
         limit, gone = getattr(limits, name), getattr(used, name)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from telic.errors import UnknownName
 from telic.storage.files import plain, read_json, write_bytes, write_json
 from telic.studies import git_read, lifecycle
-from telic.studies.documents.base import SYSTEM, Actor
+from telic.studies.documents.base import SYSTEM, StudyActor
 from telic.studies.documents.candidate import Candidate, CandidateStatus
 from telic.studies.documents.contract import (
     BASELINE_PHASES,
@@ -75,7 +75,7 @@ def new_candidate(
     study: Study,
     title: str,
     draft: Mapping[str, Any],
-    actor: Actor,
+    actor: StudyActor,
     attachments: Attachments | None = None,
 ) -> Candidate:
     """Make a draft from what an author wrote; raises InvalidDocument when it cannot be one."""
@@ -98,7 +98,7 @@ def revise_candidate(
     study: Study,
     candidate: str,
     changes: Mapping[str, Any],
-    actor: Actor,
+    actor: StudyActor,
     *,
     base_revision: int | None = None,
     attachments: Attachments | None = None,
@@ -128,14 +128,14 @@ def revise_candidate(
     return study.candidate(candidate)
 
 
-def withdraw(study: Study, candidate: str, actor: Actor, reason: str) -> None:
+def withdraw(study: Study, candidate: str, actor: StudyActor, reason: str) -> None:
     """Give up an idea that was never tried."""
     study.candidate_state(candidate)
     lifecycle.transition(study, candidate, CandidateStatus.REJECTED, actor, reason)
 
 
 def _require_revisable(
-    candidate: str, held: CandidateState, actor: Actor, base_revision: int | None
+    candidate: str, held: CandidateState, actor: StudyActor, base_revision: int | None
 ) -> None:
     if held.status not in _REVISABLE:
         raise GateRefused(
@@ -155,7 +155,7 @@ def _require_revisable(
 
 
 def _record_revision(
-    study: Study, candidate: str, held: CandidateState, actor: Actor, facts: dict[str, Any]
+    study: Study, candidate: str, held: CandidateState, actor: StudyActor, facts: dict[str, Any]
 ) -> None:
     if held.status == CandidateStatus.DEBUG:
         reason = "mended after it failed"
@@ -168,7 +168,7 @@ def _record_revision(
 
 
 def _document(
-    folder: StudyFolder, name: str, revision: int, values: Mapping[str, Any], actor: Actor
+    folder: StudyFolder, name: str, revision: int, values: Mapping[str, Any], actor: StudyActor
 ) -> Candidate:
     system = {
         "schema": "telic.candidate/1",

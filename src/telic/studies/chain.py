@@ -14,7 +14,7 @@ from telic.core.config import Record
 from telic.storage.disk import disk_errors, disk_full
 from telic.storage.files import write_bytes
 from telic.studies.canonical import NO_HASH, SigningKey, content_hash, spelled
-from telic.studies.documents.base import Actor, Part, Sha
+from telic.studies.documents.base import DocumentPart, Sha, StudyActor
 
 _GROUPS = {
     "study": "created status imported",
@@ -40,20 +40,20 @@ EVENT_TYPES = frozenset(
 )
 
 
-class LedgerHead(Part):
+class LedgerHead(DocumentPart):
     """The last line of a ledger: its number and its hash."""
 
     seq: int = Field(ge=0)
     hash: Sha
 
 
-class LedgerEvent(Part):
+class LedgerEvent(DocumentPart):
     """One line: `hash` covers everything else, `prev` is the hash of the line before."""
 
     seq: int = Field(ge=1)
     at: str
     type: str
-    actor: Actor
+    actor: StudyActor
     study: str
     """task/study"""
     subject: str | None

@@ -11,7 +11,7 @@ from telic.storage.files import write_text
 from telic.studies.approvals import required_approvals
 from telic.studies.canonical import content_hash, file_hash
 from telic.studies.chain import LedgerEvent
-from telic.studies.documents.base import Actor, Sha
+from telic.studies.documents.base import Sha, StudyActor
 from telic.studies.documents.contract import Contract, SeedRole
 from telic.studies.documents.files import merged, read_yaml, update_yaml
 from telic.studies.documents.metrics import Protocol
@@ -90,7 +90,7 @@ def check_contract(study: Study) -> ContractCheck:
     )
 
 
-def amend(study: Study, actor: Actor, reason: str) -> LedgerEvent:
+def amend(study: Study, actor: StudyActor, reason: str) -> LedgerEvent:
     """Agree on contract.yaml as it is now: a new version, with what changed and why.
 
     The first version and changes before any approval may come from an agent; later ones need a

@@ -7,13 +7,13 @@ from typing import Any
 
 from telic.storage.files import read_record
 from telic.studies import lifecycle
-from telic.studies.documents.base import SYSTEM, Actor, Part
+from telic.studies.documents.base import SYSTEM, DocumentPart, StudyActor
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.documents.files import write_once
 from telic.studies.documents.runs import Decision, Verdict
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
 from telic.studies.evidence.claims import Audit
-from telic.studies.lifecycle import Step
+from telic.studies.lifecycle import LifecycleStep
 from telic.studies.names import decision_id, next_number, utc_now
 from telic.studies.rules.objections import judge_conditions, standing_exploit
 from telic.studies.state import Incumbent, StudyState
@@ -28,7 +28,7 @@ _TO: dict[Verdict, CandidateStatus] = {
 }
 
 
-class DecisionOutcome(Part):
+class DecisionOutcome(DocumentPart):
     """What became of a decision: recorded, or proposed to a person."""
 
     candidate: str
@@ -40,7 +40,7 @@ class DecisionOutcome(Part):
     """whom the study trusts now"""
 
 
-class Grounds(Part):
+class Grounds(DocumentPart):
     """What a decision rests on."""
 
     evidence: tuple[str, ...]
@@ -63,7 +63,7 @@ def decide(
     study: Study,
     candidate: str,
     verdict: Verdict,
-    actor: Actor,
+    actor: StudyActor,
     rationale: str,
     *,
     evidence: Sequence[str] = (),
@@ -98,7 +98,7 @@ def decide(
 def revert(
     study: Study,
     candidate: str,
-    actor: Actor,
+    actor: StudyActor,
     rationale: str,
     *,
     to: str | None = None,
@@ -213,7 +213,7 @@ def _trusted(study: Study, candidate: str, audit: Audit) -> dict[str, Any]:
 
 
 def _require_sound(
-    study: Study, candidate: str, verdict: Verdict, actor: Actor, cause: str | None
+    study: Study, candidate: str, verdict: Verdict, actor: StudyActor, cause: str | None
 ) -> None:
     """Refuse to accept an exploit without a person, and to cite a falsifier that is not met."""
     exploit = standing_exploit(study, candidate) if verdict == "accept" else None
@@ -233,7 +233,12 @@ def _require_words(rationale: str) -> None:
 
 
 def _propose(
-    study: Study, candidate: str, verdict: Verdict, actor: Actor, why: str, facts: dict[str, Any]
+    study: Study,
+    candidate: str,
+    verdict: Verdict,
+    actor: StudyActor,
+    why: str,
+    facts: dict[str, Any],
 ) -> DecisionOutcome:
     proposal = {**facts, "verdict": verdict, "reason": why}
     study.append("decision.proposed", candidate, proposal, actor)
@@ -242,13 +247,20 @@ def _propose(
 
 
 def _record(
-    study: Study, candidate: str, verdict: Verdict, actor: Actor, why: str, facts: dict[str, Any]
+    study: Study,
+    candidate: str,
+    verdict: Verdict,
+    actor: StudyActor,
+    why: str,
+    facts: dict[str, Any],
 ) -> DecisionOutcome:
     """Check first, then write the file, then commit: a refusal leaves every file as it was."""
     held, to = study.candidate_state(candidate), _TO[verdict]
     # Whoever notices it: that an audit says invalid is the system's finding.
     mover = SYSTEM if verdict == "debug" else actor
-    if refusal := lifecycle.why_not(Step(study.state, candidate, held, mover, why, facts), to):
+    if refusal := lifecycle.why_not(
+        LifecycleStep(study.state, candidate, held, mover, why, facts), to
+    ):
         raise GateRefused(
             "E_TRANSITION", f"{candidate} cannot go from {held.status} to {to}: {refusal}."
         )
@@ -264,7 +276,7 @@ def _record(
 
 
 def _keep(
-    study: Study, candidate: str, actor: Actor, why: str, facts: dict[str, Any]
+    study: Study, candidate: str, actor: StudyActor, why: str, facts: dict[str, Any]
 ) -> DecisionOutcome:
     """Record that a person goes on trusting the incumbent; its status stays what it is."""
     held = study.incumbent
@@ -285,7 +297,12 @@ def _keep(
 
 
 def _write(
-    study: Study, candidate: str, verdict: Verdict, actor: Actor, why: str, facts: dict[str, Any]
+    study: Study,
+    candidate: str,
+    verdict: Verdict,
+    actor: StudyActor,
+    why: str,
+    facts: dict[str, Any],
 ) -> Decision:
     """Write the decision's file; the event that follows makes it count."""
     folder = study.folder

@@ -48,7 +48,7 @@ class LockTimeout(StudyError):
     exit_code = 6
 
 
-class BudgetExceeded(StudyError):
+class StudyBudgetExceeded(StudyError):
     """Not enough of a budget is left."""
 
     exit_code = 7

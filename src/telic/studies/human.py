@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from typing import TextIO
 
-from telic.studies.documents.base import Actor, ActorKind
+from telic.studies.documents.base import ActorKind, StudyActor
 from telic.studies.documents.contract import ApprovalMethod
 from telic.studies.errors import GateRefused, StudyError
 from telic.studies.names import utc_now
@@ -28,9 +28,9 @@ class Consent:
     at: str
 
     @property
-    def actor(self) -> Actor:
+    def actor(self) -> StudyActor:
         """The person, as the ledger names them."""
-        return Actor(kind="human", name=self.by)
+        return StudyActor(kind="human", name=self.by)
 
 
 def ask_on_terminal(
@@ -56,7 +56,7 @@ def ask_on_terminal(
     return Consent(by=user_name(), method="tty", at=utc_now())
 
 
-def current_actor() -> Actor:
+def current_actor() -> StudyActor:
     """Return who runs this command: TELIC_ACTOR (kind:name), a person at a terminal, or an agent.
 
     Without a terminal nobody counts as a person, whatever the variable says.
@@ -73,9 +73,9 @@ def current_actor() -> Actor:
                 hint="Write agent:NAME, engine:NAME or human:NAME.",
             )
         if kind != "human" or at_terminal:
-            return Actor(kind=kind, name=name, session=session)
-        return Actor(kind="agent", name=name, session=session)
-    return Actor(kind="human" if at_terminal else "agent", name=user_name(), session=session)
+            return StudyActor(kind=kind, name=name, session=session)
+        return StudyActor(kind="agent", name=name, session=session)
+    return StudyActor(kind="human" if at_terminal else "agent", name=user_name(), session=session)
 
 
 def _is_terminal(stream: TextIO | None) -> bool:

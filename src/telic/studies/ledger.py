@@ -32,7 +32,7 @@ from telic.studies.chain import (
     torn_tail,
     whole_lines,
 )
-from telic.studies.documents.base import SYSTEM, Actor, Sha
+from telic.studies.documents.base import SYSTEM, Sha, StudyActor
 from telic.studies.errors import BrokenIntegrity, LockTimeout, StudyError
 from telic.studies.folder import StudyFolder
 from telic.studies.lock import PATIENCE_S, study_lock
@@ -52,7 +52,7 @@ class NewEvent:
     type: str
     subject: str | None
     data: dict[str, Any]
-    actor: Actor
+    actor: StudyActor
 
 
 class Ledger:
@@ -123,7 +123,7 @@ class Ledger:
         type: str,
         subject: str | None,
         data: dict[str, Any],
-        actor: Actor,
+        actor: StudyActor,
         *,
         expect_head: Sha | None = None,
     ) -> LedgerEvent:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from telic.studies.chain import LedgerEvent
-from telic.studies.documents.base import Actor
+from telic.studies.documents.base import StudyActor
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.documents.contract import PHASES
 from telic.studies.documents.runs import RunStatus
@@ -24,13 +24,13 @@ REJECT_CAUSES = ("guardrail_breach", "falsifier_met", "rollback", "exploit", "ph
 
 
 @dataclass(frozen=True)
-class Step:
+class LifecycleStep:
     """What a precondition may look at: the state of things and what the caller brings."""
 
     state: StudyState
     candidate_id: str
     candidate: CandidateState
-    actor: Actor
+    actor: StudyActor
     reason: str
     data: dict[str, Any]
 
@@ -46,14 +46,14 @@ class Rule:
 
     actors: frozenset[str]
     event: str
-    refuse: Callable[[Step], str | None] = lambda step: None
+    refuse: Callable[[LifecycleStep], str | None] = lambda step: None
     """returns why not, or None"""
 
 
 # ---------------------------------------------------------------------------- preconditions
 
 
-def _validated(step: Step) -> str | None:
+def _validated(step: LifecycleStep) -> str | None:
     checks = step.data.get("checks")
     if not checks or not all(each["passed"] for each in checks):
         return "its checks have not all passed"
@@ -62,11 +62,11 @@ def _validated(step: Step) -> str | None:
     return None if step.data.get("content_hash") else "the checked content has no hash"
 
 
-def _demoted(step: Step) -> str | None:
+def _demoted(step: LifecycleStep) -> str | None:
     return None if step.data.get("changed") else "nothing it was checked against has changed"
 
 
-def _withdrawn(step: Step) -> str | None:
+def _withdrawn(step: LifecycleStep) -> str | None:
     if not step.reason:
         return "a reason is needed"
     if step.actor.kind == "agent" and step.actor.label != step.candidate.author:
@@ -74,14 +74,14 @@ def _withdrawn(step: Step) -> str | None:
     return None
 
 
-def _launched(step: Step) -> str | None:
+def _launched(step: LifecycleStep) -> str | None:
     run = step.state.runs.get(step.data.get("run", ""))
     if run is None or run.candidate != step.candidate_id or run.status != RunStatus.STARTING:
         return "no launch of it was announced in the ledger"
     return None if run.nonce == step.data.get("nonce") else "the launch was announced by another"
 
 
-def _completed(step: Step) -> str | None:
+def _completed(step: LifecycleStep) -> str | None:
     runs = step.state.runs_of(step.candidate_id, step.candidate.phase)
     if live := [name for name, run in runs.items() if run.is_live]:
         return f"{', '.join(live)} still runs"
@@ -90,11 +90,11 @@ def _completed(step: Step) -> str | None:
     return None
 
 
-def _with_reason(step: Step) -> str | None:
+def _with_reason(step: LifecycleStep) -> str | None:
     return None if step.reason else "a reason is needed"
 
 
-def _advanced(step: Step) -> str | None:
+def _advanced(step: LifecycleStep) -> str | None:
     phase = step.data.get("phase")
     if phase not in PHASES:
         return "the phase it goes on with is not named"
@@ -106,7 +106,7 @@ def _advanced(step: Step) -> str | None:
     return None
 
 
-def _accepted(step: Step) -> str | None:
+def _accepted(step: LifecycleStep) -> str | None:
     if step.actor.kind != "human" and not step.decides_alone:
         return "the contract leaves accepting to people (automation.decide: ask)"
     if not step.data.get("audit"):
@@ -120,20 +120,20 @@ def _accepted(step: Step) -> str | None:
     return None
 
 
-def _rejected(step: Step) -> str | None:
+def _rejected(step: LifecycleStep) -> str | None:
     data = step.data
     if data.get("audit_verdict") == "no_improvement" or data.get("cause") in REJECT_CAUSES:
         return None
     return f"neither an audit nor a cause ({', '.join(REJECT_CAUSES)}) speaks against it"
 
 
-def _invalid(step: Step) -> str | None:
+def _invalid(step: LifecycleStep) -> str | None:
     if step.data.get("audit_verdict") == "invalid":
         return None
     return "only an audit that says invalid sends a completed candidate back"
 
 
-def _more_seeds(step: Step) -> str | None:
+def _more_seeds(step: LifecycleStep) -> str | None:
     if not step.data.get("seeds"):
         return "no new seeds are named"
     if step.data.get("content_hash") != step.candidate.content_hash:
@@ -141,7 +141,7 @@ def _more_seeds(step: Step) -> str | None:
     return None
 
 
-def _revised(step: Step) -> str | None:
+def _revised(step: LifecycleStep) -> str | None:
     most = step.state.automation.max_debug_attempts
     if step.candidate.debug_attempts >= most:
         return f"{most} attempts to mend it are all the contract allows"
@@ -150,20 +150,22 @@ def _revised(step: Step) -> str | None:
     return None
 
 
-def _given_up(step: Step) -> str | None:
+def _given_up(step: LifecycleStep) -> str | None:
     most = step.state.automation.max_debug_attempts
     if step.actor.kind != "human" and step.candidate.debug_attempts < most:
         return f"only {step.candidate.debug_attempts} of {most} attempts to mend it were made"
     return None
 
 
-def _reverted(step: Step) -> str | None:
+def _reverted(step: LifecycleStep) -> str | None:
     if step.actor.kind == "system" and step.data.get("cause") != "incumbent_validation":
         return "without a failed validation of the incumbent only a person may revert"
     return None if step.data.get("incumbent") else "the incumbent that takes over is not named"
 
 
-def _rule(actors: str, event: str, refuse: Callable[[Step], str | None] = Rule.refuse) -> Rule:
+def _rule(
+    actors: str, event: str, refuse: Callable[[LifecycleStep], str | None] = Rule.refuse
+) -> Rule:
     return Rule(frozenset(actors.split()), event, refuse)
 
 
@@ -187,7 +189,7 @@ TRANSITIONS: dict[tuple[CandidateStatus, CandidateStatus], Rule] = {
 }
 
 
-def create(study: Study, candidate_id: str, actor: Actor, data: dict[str, Any]) -> LedgerEvent:
+def create(study: Study, candidate_id: str, actor: StudyActor, data: dict[str, Any]) -> LedgerEvent:
     """Enter a new candidate as a draft; an id is never used twice."""
     with study.locked():
         state = study.state
@@ -204,7 +206,7 @@ def transition(
     study: Study,
     candidate_id: str,
     to: CandidateStatus | str,
-    actor: Actor,
+    actor: StudyActor,
     reason: str = "",
     data: dict[str, Any] | None = None,
 ) -> LedgerEvent:
@@ -221,13 +223,13 @@ def transition(
         held = state.candidates.get(candidate_id)
         if held is None:
             raise StudyError("E_NO_CANDIDATE", f"{study.name} has no candidate {candidate_id}.")
-        step = Step(state, candidate_id, held, actor, reason, brought)
+        step = LifecycleStep(state, candidate_id, held, actor, reason, brought)
         rule = _allowed(step, to)
         facts = {**brought, "from": held.status, "to": to, "reason": reason}
         return study.append(rule.event, candidate_id, facts, actor)
 
 
-def why_not(step: Step, to: CandidateStatus) -> str | None:
+def why_not(step: LifecycleStep, to: CandidateStatus) -> str | None:
     """Say why a step may not be taken; None when it may."""
     rule = TRANSITIONS.get((step.candidate.status, to))
     if rule is None:
@@ -237,7 +239,7 @@ def why_not(step: Step, to: CandidateStatus) -> str | None:
     return rule.refuse(step)
 
 
-def _allowed(step: Step, to: CandidateStatus) -> Rule:
+def _allowed(step: LifecycleStep, to: CandidateStatus) -> Rule:
     if why := why_not(step, to):
         raise _refused(step.candidate_id, step.candidate.status, to, why)
     return TRANSITIONS[step.candidate.status, to]

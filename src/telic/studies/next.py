@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from telic.studies.documents.base import Part
+from telic.studies.documents.base import DocumentPart
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.launch.request import TOKEN
 from telic.studies.outlook import Outlook
@@ -49,7 +49,7 @@ ActionCode = Literal[
 ]
 
 
-class NextAction(Part):
+class NextAction(DocumentPart):
     """What to do next, with what, and why."""
 
     action: ActionCode

@@ -14,8 +14,8 @@ from telic.studies.documents.contract import (
     Approval,
     ApprovalKey,
     Automation,
-    Budget,
     StopRule,
+    StudyBudget,
 )
 from telic.studies.documents.runs import RunStatus
 from telic.studies.state import (
@@ -178,7 +178,7 @@ class Projector:
 
     def _contract(self, name: str, event: LedgerEvent) -> None:
         data = event.data
-        limits = Budget.model_validate(data.get("budget", {}))
+        limits = StudyBudget.model_validate(data.get("budget", {}))
         self._runs.account.limit(limits)
         self._required = tuple(data.get("required", ()))
         self._protocol_hash = data.get("protocol_hash")

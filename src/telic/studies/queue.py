@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from telic.studies.chain import LedgerEvent
-from telic.studies.documents.base import Part
+from telic.studies.documents.base import DocumentPart
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.documents.contract import PHASES, Phase
 from telic.studies.documents.runs import Job, JobStatus, QueueManifest, QueuePolicy, RunStatus, Slot
@@ -23,21 +23,21 @@ _BUSY: tuple[JobStatus, ...] = ("leased", "running")
 CONTROL_PHASES = ("promotion", "incumbent_validation")
 
 
-class ReadyJob(Part):
+class ReadyJob(DocumentPart):
     """A job that may start now, and where."""
 
     job: Job
     retry_of: str | None = None
 
 
-class WaitingJob(Part):
+class WaitingJob(DocumentPart):
     """A job that may not start yet."""
 
     job_id: str
     why: str
 
 
-class QueueStep(Part):
+class QueueStep(DocumentPart):
     """What a look at the queue came to; nothing was started."""
 
     ready: tuple[ReadyJob, ...] = ()

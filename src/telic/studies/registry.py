@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from telic.errors import UnknownName
-from telic.studies.documents.base import Document, Part
+from telic.studies.documents.base import Document, DocumentPart
 from telic.studies.documents.files import read_document, write_yaml
 from telic.studies.errors import StudyError
 from telic.studies.lock import study_lock
@@ -24,20 +24,20 @@ StudyStatus = Literal["open", "paused", "closed"]
 StudyKind = Literal["external", "reward_loop", "policy_search", "tracking", "generic"]
 
 
-class Project(Part):
+class Project(DocumentPart):
     """The repository."""
 
     name: str
     vcs: Literal["git", "none"] = "none"
 
 
-class Tool(Part):
+class Tool(DocumentPart):
     """What may work on it."""
 
     min_version: str | None = None
 
 
-class StudyEntry(Part):
+class StudyEntry(DocumentPart):
     """A study as the index knows it."""
 
     study_id: str = Field(pattern=SLUG)
@@ -46,7 +46,7 @@ class StudyEntry(Part):
     created_at: str
 
 
-class TaskEntry(Part):
+class TaskEntry(DocumentPart):
     """A task as the index knows it; card and adapter are paths inside the state folder."""
 
     task_id: str = Field(pattern=SLUG)
@@ -60,7 +60,7 @@ class TaskEntry(Part):
         return next((each for each in self.studies if each.study_id == study_id), None)
 
 
-class Active(Part):
+class Active(DocumentPart):
     """The pair every command uses unless told otherwise."""
 
     task_id: str = Field(pattern=SLUG)

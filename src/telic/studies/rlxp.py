@@ -16,7 +16,7 @@ from telic.core.config import Record
 from telic.storage.files import TEMPORARY_MARK, read_json_lines, write_json
 from telic.studies.administration import create_study
 from telic.studies.canonical import content_hash, file_hash
-from telic.studies.documents.base import Actor
+from telic.studies.documents.base import StudyActor
 from telic.studies.documents.files import read_yaml
 from telic.studies.errors import BrokenIntegrity, StudyError
 from telic.studies.names import slug_of
@@ -50,7 +50,7 @@ class RlxpImport(Record):
     is_new: bool
 
 
-def import_rlxp(root: Path, actor: Actor, source: Path | None = None) -> list[RlxpImport]:
+def import_rlxp(root: Path, actor: StudyActor, source: Path | None = None) -> list[RlxpImport]:
     """Copy every study of `root`/.rlxp (or `source`) into .telic; doing it again changes nothing.
 
     The tree may be scoped (tasks/<task>/studies/<study>) or flat (one study at the top).
@@ -122,7 +122,7 @@ def _candidates(folder: Path) -> dict[str, dict[str, Any]]:
 # ---------------------------------------------------------------------------- writing the new one
 
 
-def _import(root: Path, tree: Path, layout: str, found: _Found, actor: Actor) -> RlxpImport:
+def _import(root: Path, tree: Path, layout: str, found: _Found, actor: StudyActor) -> RlxpImport:
     manifest = {place: file_hash(path) for path, place in found.files.items()}
     digest = content_hash(manifest)
     candidates = _candidates(found.folder)
@@ -165,7 +165,7 @@ def _record(
     digest: str,
     files: int,
     candidates: dict[str, dict[str, Any]],
-    actor: Actor,
+    actor: StudyActor,
 ) -> bool:
     with study.locked():
         for event in study.events:

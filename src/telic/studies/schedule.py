@@ -13,15 +13,15 @@ from telic.errors import UnknownName
 from telic.storage.files import write_json
 from telic.studies import lifecycle
 from telic.studies.decide import previous_incumbent
-from telic.studies.documents.base import SYSTEM, Actor
+from telic.studies.documents.base import SYSTEM, StudyActor
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.documents.contract import ROLES, Contract, Phase
 from telic.studies.documents.files import read_document, write_yaml
 from telic.studies.documents.runs import (
-    Batch,
     BatchCandidate,
     Experiments,
     Job,
+    QueueBatch,
     QueueManifest,
     QueuePolicy,
     Slot,
@@ -48,7 +48,7 @@ def queue_step(study: Study) -> QueueStep:
 def plan_candidate(
     study: Study,
     candidate: str,
-    actor: Actor,
+    actor: StudyActor,
     *,
     priority: int = 0,
     batch: str | None = None,
@@ -70,7 +70,7 @@ def plan_candidate(
     return jobs
 
 
-def more_seeds(study: Study, candidate: str, actor: Actor, reason: str) -> tuple[Job, ...]:
+def more_seeds(study: Study, candidate: str, actor: StudyActor, reason: str) -> tuple[Job, ...]:
     """Give an open question another block of seeds in the phase that it is in."""
     with study.locked():
         held = study.candidate_state(candidate)
@@ -85,7 +85,7 @@ def more_seeds(study: Study, candidate: str, actor: Actor, reason: str) -> tuple
     return jobs
 
 
-def plan_incumbent_check(study: Study, actor: Actor) -> tuple[Job, ...]:
+def plan_incumbent_check(study: Study, actor: StudyActor) -> tuple[Job, ...]:
     """Queue five held-out seeds for the incumbent and the one before it; again: five more."""
     with study.locked():
         held = study.incumbent
@@ -165,7 +165,7 @@ def _plan(
     study: Study,
     candidate: str,
     jobs: Sequence[Job],
-    actor: Actor,
+    actor: StudyActor,
     policy: QueuePolicy | None = None,
     batch: str | None = None,
 ) -> None:
@@ -202,7 +202,7 @@ def _save_queue(study: Study) -> None:
 
 def reorder(
     study: Study,
-    actor: Actor,
+    actor: StudyActor,
     *,
     order: str | None = None,
     eta: int | None = None,
@@ -237,8 +237,8 @@ def read_experiments(study: Study) -> Experiments:
 
 
 def plan_batch(
-    study: Study, batch_id: str, goal: str, candidates: Sequence[str], actor: Actor
-) -> Batch:
+    study: Study, batch_id: str, goal: str, candidates: Sequence[str], actor: StudyActor
+) -> QueueBatch:
     """Give candidates that are tried side by side their places, queue them, write the plan down.
 
     A batch of the same name is replaced; other batches and the backlog stay.
@@ -252,7 +252,9 @@ def plan_batch(
             _row(study, name, gpus[place % len(gpus)] if gpus else None)
             for place, name in enumerate(candidates)
         ]
-        batch = Batch(batch_id=batch_id, goal=goal, created_at=utc_now(), candidates=tuple(rows))
+        batch = QueueBatch(
+            batch_id=batch_id, goal=goal, created_at=utc_now(), candidates=tuple(rows)
+        )
         for row in rows:
             slot = Slot(gpu=row.gpu, worktree=row.worktree)
             plan_candidate(study, row.id, actor, batch=batch_id, slot=slot)

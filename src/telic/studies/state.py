@@ -29,17 +29,17 @@ from pydantic import Field
 from telic.storage.files import write_json
 from telic.studies.canonical import NO_HASH
 from telic.studies.chain import LedgerHead
-from telic.studies.documents.base import Document, Part, Sha
+from telic.studies.documents.base import Document, DocumentPart, Sha
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.documents.contract import (
     Amounts,
     Approval,
     ApprovalKey,
     Automation,
-    Budget,
     CandidateKind,
     Phase,
     StopRule,
+    StudyBudget,
 )
 from telic.studies.documents.runs import LIVE_RUNS, RunStatus
 from telic.studies.folder import StudyFolder
@@ -50,7 +50,7 @@ IMPORTED = "study.imported"
 EMPTY = LedgerHead(seq=0, hash=NO_HASH)
 
 
-class CandidateState(Part):
+class CandidateState(DocumentPart):
     """A candidate as the ledger knows it."""
 
     status: CandidateStatus = CandidateStatus.DRAFT
@@ -71,7 +71,7 @@ class CandidateState(Part):
     reason: str = ""
 
 
-class RunState(Part):
+class RunState(DocumentPart):
     """A run as the ledger knows it."""
 
     status: RunStatus
@@ -103,7 +103,7 @@ class RunState(Part):
         return self.status == RunStatus.LOST or self.killed_by == "preempted"
 
 
-class EvidenceState(Part):
+class EvidenceState(DocumentPart):
     """A piece of evidence as the ledger knows it."""
 
     kind: str
@@ -113,7 +113,7 @@ class EvidenceState(Part):
     seq: int
 
 
-class Incumbent(Part):
+class Incumbent(DocumentPart):
     """The candidate that a study trusts under one protocol."""
 
     candidate: str
@@ -123,7 +123,7 @@ class Incumbent(Part):
     n: int | None = None
 
 
-class DecisionState(Part):
+class DecisionState(DocumentPart):
     """A decision as the ledger knows it."""
 
     candidate: str
@@ -137,7 +137,7 @@ class DecisionState(Part):
     at: str
 
 
-class FiredStop(Part):
+class FiredStop(DocumentPart):
     """A stop rule that fired and was not lifted since."""
 
     rule: str
@@ -145,7 +145,7 @@ class FiredStop(Part):
     at: str
 
 
-class WorkSource(Part):
+class WorkSource(DocumentPart):
     """The session, search or the like that a study tells of."""
 
     kind: str
@@ -155,7 +155,7 @@ class WorkSource(Part):
     """what is typed to have its next runs made"""
 
 
-class BudgetState(Part):
+class BudgetState(DocumentPart):
     """What was used, is held for live runs, and is left; left is None where nothing limits it."""
 
     spent: Amounts = Amounts()
@@ -179,7 +179,7 @@ class StudyState(Document):
     contract_version: int | None = None
     contract_hash: Sha | None = None
     protocol_hash: Sha | None = None
-    budget_limits: Budget = Budget()
+    budget_limits: StudyBudget = StudyBudget()
     automation: Automation = Automation()
     stop_rules: tuple[StopRule, ...] = ()
     incumbent: Incumbent | None = None

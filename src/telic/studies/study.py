@@ -23,7 +23,7 @@ from telic.studies.canonical import content_hash
 from telic.studies.chain import LedgerEvent
 from telic.studies.contract import contract_hash, protocol_hash
 from telic.studies.documents.adapter import Adapter
-from telic.studies.documents.base import Actor, Sha
+from telic.studies.documents.base import Sha, StudyActor
 from telic.studies.documents.candidate import Candidate
 from telic.studies.documents.contract import ApprovalKey, Contract, Phase
 from telic.studies.documents.files import read_yaml
@@ -115,7 +115,7 @@ class Study:
             yield
 
     def append(
-        self, type: str, subject: str | None, data: dict[str, Any], actor: Actor
+        self, type: str, subject: str | None, data: dict[str, Any], actor: StudyActor
     ) -> LedgerEvent:
         """Commit one event; see `Ledger.append`."""
         return self.ledger.append(type, subject, data, actor)

@@ -6,7 +6,7 @@ from typing import Any
 
 from telic.storage.files import write_json
 from telic.studies import lifecycle
-from telic.studies.documents.base import SYSTEM, Part
+from telic.studies.documents.base import SYSTEM, DocumentPart
 from telic.studies.documents.candidate import CandidateStatus, CheckResult, Validation
 from telic.studies.errors import GateRefused, InvalidDocument
 from telic.studies.names import utc_now
@@ -17,7 +17,7 @@ from telic.studies.study import Study
 _AUTHORING = (CandidateStatus.DRAFT, CandidateStatus.VALIDATED)
 
 
-class ValidationOutcome(Part):
+class ValidationOutcome(DocumentPart):
     """What validating came to."""
 
     candidate: str

@@ -21,7 +21,7 @@ _EXTRAS = {
 }
 
 
-class Check(Record):
+class MachineCheck(Record):
     """One line of the report."""
 
     name: str
@@ -30,7 +30,7 @@ class Check(Record):
     fix: str | None = None
 
 
-def examine() -> list[Check]:
+def examine() -> list[MachineCheck]:
     """Return every check; takes a few seconds because rendering is really tried."""
     return [
         _versions(),
@@ -43,24 +43,26 @@ def examine() -> list[Check]:
     ]
 
 
-def _versions() -> Check:
+def _versions() -> MachineCheck:
     found = versions()
     missing = [name for name, version in found.items() if version is None and name != "telic"]
     text = ", ".join(f"{name} {version}" for name, version in found.items() if version)
     if missing:
-        return Check(
+        return MachineCheck(
             name="packages",
             state="bad",
             message=f"{text}; missing: {', '.join(missing)}",
             fix="pip install telic",
         )
-    return Check(name="packages", state="ok", message=f"Python {platform.python_version()}, {text}")
+    return MachineCheck(
+        name="packages", state="ok", message=f"Python {platform.python_version()}, {text}"
+    )
 
 
-def _processors() -> Check:
+def _processors() -> MachineCheck:
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return Check(
+    return MachineCheck(
         name="machine",
         state="ok",
         message=f"{platform.system()} {platform.machine()}, {usable} processors, "
@@ -68,21 +70,21 @@ def _processors() -> Check:
     )
 
 
-def _disk() -> Check:
+def _disk() -> MachineCheck:
     free = shutil.disk_usage(Path.cwd()).free
     state = "ok" if free > 2e9 else "bad"
     fix = None if state == "ok" else "Free some space, or use --runs-dir on another disk."
-    return Check(name="disk", state=state, message=f"{free / 1e9:.0f} GB free here", fix=fix)
+    return MachineCheck(name="disk", state=state, message=f"{free / 1e9:.0f} GB free here", fix=fix)
 
 
-def _graphics_card() -> Check:
+def _graphics_card() -> MachineCheck:
     import torch
 
     from telic.sim.simulation import why_no_gpu
 
     reason = why_no_gpu()
     if reason is not None:
-        return Check(
+        return MachineCheck(
             name="GPU", state="note", message=f"not used: {reason}; training uses the processors"
         )
     name, (free, total) = torch.cuda.get_device_name(0), torch.cuda.mem_get_info(0)
@@ -91,14 +93,16 @@ def _graphics_card() -> Check:
     text += f", driver {driver}" if driver else ""
     missing = [each for each in _EXTRAS["gpu"] if find_spec(each) is None]
     if missing:
-        return Check(
+        return MachineCheck(
             name="GPU",
             state="note",
             message=f"{text}; not used: {', '.join(missing)} missing",
             fix="pip install 'telic[gpu]'",
         )
     used = ", ".join(f"{each} {version(each)}" for each in ("mujoco-warp", "warp-lang"))
-    return Check(name="GPU", state="ok", message=f"{text}, {used}; use it with --device cuda")
+    return MachineCheck(
+        name="GPU", state="ok", message=f"{text}, {used}; use it with --device cuda"
+    )
 
 
 def _driver_version() -> str | None:
@@ -110,25 +114,25 @@ def _driver_version() -> str | None:
     return found.group(1) if found else None
 
 
-def _rendering() -> Check:
+def _rendering() -> MachineCheck:
     from telic.rendering import choose_backend
 
     backend = choose_backend()
     if backend == "rays":
-        return Check(
+        return MachineCheck(
             name="rendering",
             state="note",
             message="no GL found; videos are drawn by ray casting",
             fix="For nicer ones: apt-get install libegl1 libgl1-mesa-dri libosmesa6",
         )
-    return Check(name="rendering", state="ok", message=f"{backend}")
+    return MachineCheck(name="rendering", state="ok", message=f"{backend}")
 
 
-def _confinement() -> list[Check]:
+def _confinement() -> list[MachineCheck]:
     from telic.sandbox.confine import available
 
     return [
-        Check(
+        MachineCheck(
             name=f"confinement: {part.name}",
             state="ok" if part.active else "note",
             message=part.message,
@@ -137,12 +141,12 @@ def _confinement() -> list[Check]:
     ]
 
 
-def _extras() -> list[Check]:
-    out: list[Check] = []
+def _extras() -> list[MachineCheck]:
+    out: list[MachineCheck] = []
     for extra, modules in _EXTRAS.items():
         missing = [name for name in modules if find_spec(name) is None]
         out.append(
-            Check(
+            MachineCheck(
                 name=f"extra {extra}",
                 state="note" if missing else "ok",
                 message=f"not installed: {', '.join(missing)}" if missing else "installed",

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from telic.envs.catalogue import EnvSummary
     from telic.envs.spec import EnvSpec
     from telic.quantities.reference import QuantityDescription
-    from telic.training.machine import Check
+    from telic.training.machine import MachineCheck
 
 
 class EnvsRequest(VerbRequest):
@@ -101,9 +101,9 @@ class DoctorRequest(VerbRequest):
 class MachineReport(NamedTuple):
     """What was found on this machine."""
 
-    checks: list[Check]
+    checks: list[MachineCheck]
 
-    def as_data(self) -> list[Check]:
+    def as_data(self) -> list[MachineCheck]:
         """Return the checks alone."""
         return self.checks
 

@@ -25,7 +25,7 @@ from telic.studies.registry import StudyKind
 
 if TYPE_CHECKING:
     from telic.importers.writer import ImportResult
-    from telic.studies.documents.base import Actor
+    from telic.studies.documents.base import StudyActor
     from telic.studies.human import Consent
     from telic.studies.rlxp import RlxpImport
     from telic.studies.study import Study
@@ -39,10 +39,10 @@ class RootRequest(VerbRequest):
     """A request about a repository."""
 
     root: Path = place("The repository.", "--root", default=Path())
-    actor: Actor | None = inner("Who asks; None: whoever runs this process.", default=None)
+    actor: StudyActor | None = inner("Who asks; None: whoever runs this process.", default=None)
 
     @property
-    def who(self) -> Actor:
+    def who(self) -> StudyActor:
         """Who asks, as the ledger names them."""
         from telic.studies.human import current_actor
 

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 from telic.core.config import Record
 from telic.core.verb import argument, option
 from telic.studies.candidates import FILES, PATCH_NAME, Attachments
-from telic.studies.documents.base import Actor
+from telic.studies.documents.base import StudyActor
 from telic.studies.documents.candidate import Candidate, CandidateStatus, Change, Hypothesis, Plan
 from telic.studies.documents.contract import CandidateKind
 from telic.studies.rules.novelty import SimilarCandidate
@@ -142,7 +142,7 @@ def revise_candidate(request: ReviseRequest) -> DraftedCandidate:
 def make_candidate(
     study: Study,
     draft: CandidateDraft,
-    actor: Actor,
+    actor: StudyActor,
     key: str | None,
     origin: dict[str, Any] | None = None,
 ) -> Candidate:
@@ -164,7 +164,7 @@ def mend_candidate(
     study: Study,
     candidate: str,
     draft: CandidateDraft,
-    actor: Actor,
+    actor: StudyActor,
     key: str | None,
     base_revision: int | None = None,
 ) -> Candidate:

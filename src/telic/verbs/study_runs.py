@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 from telic.core.config import Record
 from telic.core.verb import Question, argument, option, verb
 from telic.studies.documents.contract import Amounts
-from telic.studies.documents.runs import Batch, Job, KilledBy
+from telic.studies.documents.runs import Job, KilledBy, QueueBatch
 from telic.studies.launch.launch import DryRun, LaunchResult
 from telic.studies.launch.recovery import RecoveredRun
 from telic.studies.launch.request import LaunchRequest, check_words, reservation_of
@@ -110,7 +110,7 @@ class BatchRequest(StudyRequest):
 
 
 @study_verb(BatchRequest)
-def batch(request: BatchRequest) -> Batch:
+def batch(request: BatchRequest) -> QueueBatch:
     """Plan candidates side by side, each with its GPU and worktree; written to experiments.yaml."""
     from telic.studies.schedule import plan_batch
 

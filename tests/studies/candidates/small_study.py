@@ -8,7 +8,7 @@ from pathlib import Path
 from telic.studies.candidates import Attachments, new_candidate
 from telic.studies.contract import amend
 from telic.studies.decide import decide
-from telic.studies.documents.base import RUNNER, Actor
+from telic.studies.documents.base import RUNNER, StudyActor
 from telic.studies.documents.files import update_yaml, write_yaml
 from telic.studies.evidence import store
 from telic.studies.evidence.audit import audit_result
@@ -20,8 +20,8 @@ from telic.studies.schedule import advance, plan_candidate
 from telic.studies.validation import validate_candidate
 from tests.studies.fresh import FreshStudy
 
-HUMAN = Actor(kind="human", name="ada")
-AGENT = Actor(kind="agent", name="claude", session="s1")
+HUMAN = StudyActor(kind="human", name="ada")
+AGENT = StudyActor(kind="agent", name="claude", session="s1")
 EVALUATOR = "print('evaluate')\n"
 REWARD = "weight = 1\nbonus = 0\nseed = 3\n"
 HEADER = "--- a/src/reward.py\n+++ b/src/reward.py\n@@ -1,3 +1,3 @@\n"

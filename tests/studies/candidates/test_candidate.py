@@ -11,7 +11,7 @@ from telic.studies.candidates import (
     revision_folder,
     withdraw,
 )
-from telic.studies.documents.base import RUNNER, SYSTEM, Actor
+from telic.studies.documents.base import RUNNER, SYSTEM, StudyActor
 from telic.studies.errors import GateRefused, InvalidDocument, StudyError
 from telic.studies.lifecycle import transition
 from telic.studies.rules.novelty import similar_candidates
@@ -170,7 +170,7 @@ def test_a_crash_after_the_ledger_line_is_made_good(study, monkeypatch):
 def test_an_agent_withdraws_only_its_own_idea(study):
     name = make(study)
     with pytest.raises(GateRefused, match="belongs to"):
-        withdraw(study, name, Actor(kind="agent", name="somebody"), "not mine")
+        withdraw(study, name, StudyActor(kind="agent", name="somebody"), "not mine")
     withdraw(study, name, AGENT, "a better one came up")
     assert study.state.candidates[name].status == "rejected"
 

@@ -2,15 +2,15 @@
 
 from telic.storage.files import write_json
 from telic.studies import approvals, contract, lifecycle
-from telic.studies.documents.base import Actor
+from telic.studies.documents.base import StudyActor
 from telic.studies.documents.candidate import Candidate, Hypothesis, Origin
 from telic.studies.documents.files import write_yaml
 from telic.studies.documents.metrics import Extractor, MetricSpec, Primary, Protocol
 from telic.studies.human import Consent
 
-AGENT = Actor(kind="agent", name="coder")
-HUMAN = Actor(kind="human", name="ada")
-ENGINE = Actor(kind="engine", name="loop")
+AGENT = StudyActor(kind="agent", name="coder")
+HUMAN = StudyActor(kind="human", name="ada")
+ENGINE = StudyActor(kind="engine", name="loop")
 CONSENT = Consent(by="ada", method="tty", at="2026-08-01T09:00:00.000Z")
 
 

@@ -6,7 +6,7 @@ from telic.studies import budget
 from telic.studies.documents.base import RUNNER, SYSTEM
 from telic.studies.documents.contract import Amounts
 from telic.studies.documents.files import update_yaml
-from telic.studies.errors import BudgetExceeded
+from telic.studies.errors import StudyBudgetExceeded
 from telic.studies.ledger import Ledger
 from tests.studies.core.small import AGENT, complete
 
@@ -82,7 +82,7 @@ def test_more_than_is_left_is_refused(limited):
     state = Ledger(limited.folder).state()
     assert budget.shortfalls(state, Amounts(gpu_h=5), "c-0002-y") == []
     (said,) = budget.shortfalls(state, Amounts(gpu_h=5.1), "c-0002-y")
-    assert "5 is left for the study" in said and BudgetExceeded.exit_code == 7
+    assert "5 is left for the study" in said and StudyBudgetExceeded.exit_code == 7
     (said,) = budget.shortfalls(state, Amounts(gpu_h=2), "c-0001-x")
     assert "1 is left for c-0001-x" in said
     (said,) = budget.shortfalls(state, Amounts(gpu_h=2), "c-0002-y", "smoke")

@@ -5,14 +5,14 @@ import itertools
 import pytest
 
 from telic.studies import lifecycle
-from telic.studies.documents.base import RUNNER, SYSTEM, Actor, ActorKind
+from telic.studies.documents.base import RUNNER, SYSTEM, ActorKind, StudyActor
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.errors import GateRefused, StudyError
 from telic.studies.ledger import Ledger
 from tests.studies.core.small import AGENT, ENGINE, HUMAN, add_candidate, content
 
 NAME = "c-0001-try"
-ACTORS: dict[ActorKind, Actor] = {
+ACTORS: dict[ActorKind, StudyActor] = {
     "agent": AGENT,
     "human": HUMAN,
     "engine": ENGINE,
@@ -154,7 +154,7 @@ def test_only_the_named_actors_may(in_status, pair):
         ("draft", "validated", SYSTEM, "", {"contract_hash": "0" * 64}, "another contract"),
         ("validated", "draft", SYSTEM, "", {"changed": []}, "has changed"),
         ("draft", "rejected", HUMAN, "", {}, "reason"),
-        ("draft", "rejected", Actor(kind="agent", name="other"), "no", {}, "belongs to"),
+        ("draft", "rejected", StudyActor(kind="agent", name="other"), "no", {}, "belongs to"),
         ("validated", "launched", RUNNER, "", {"nonce": "stolen"}, "announced by another"),
         ("validated", "launched", RUNNER, "", {"run": "r-9"}, "announced"),
         ("launched", "debug", SYSTEM, "", {}, "reason"),

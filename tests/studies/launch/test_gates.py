@@ -10,10 +10,10 @@ from telic.studies.administration import pause_study
 from telic.studies.documents.files import update_yaml
 from telic.studies.errors import (
     BrokenIntegrity,
-    BudgetExceeded,
     EnvironmentBlocked,
     GateRefused,
     InvalidDocument,
+    StudyBudgetExceeded,
 )
 from telic.studies.evidence.hacking import review_candidate
 from telic.studies.evidence.store import add_evidence
@@ -442,7 +442,7 @@ def test_g24_wants_a_valid_rendering(study, candidate):
     ("codes", "kind", "exit_code"),
     [
         (["G05"], GateRefused, 3),
-        (["G14"], BudgetExceeded, 7),
+        (["G14"], StudyBudgetExceeded, 7),
         (["G17"], EnvironmentBlocked, 8),
         (["G03", "G05"], BrokenIntegrity, 5),
         (["G08"], InvalidDocument, 4),

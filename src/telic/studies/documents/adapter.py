@@ -9,7 +9,7 @@ from typing import Any, Literal, cast
 from pydantic import Field, field_validator
 
 from telic.errors import UnknownName
-from telic.studies.documents.base import Document, Part, Sha
+from telic.studies.documents.base import Document, DocumentPart, Sha
 
 PLACEHOLDERS = frozenset(
     {"seed", "run_dir", "overrides", "checkpoint", "device", "steps", "nproc", "nonce"}
@@ -23,14 +23,14 @@ ConfigSystem = Literal["hydra", "tyro", "argparse", "yaml", "gin", "dataclasses"
 OverrideStyle = Literal["k=v", "--k v", "--k=v", "file", "source_edit"]
 
 
-class Activate(Part):
+class Activate(DocumentPart):
     """What to enter before a command."""
 
     kind: Literal["venv", "conda", "source_file"]
     path: str
 
 
-class CommandSpec(Part):
+class CommandSpec(DocumentPart):
     """A command as a list of arguments; there is no shell form."""
 
     argv: tuple[str, ...] = Field(min_length=1)
@@ -51,7 +51,7 @@ class CommandSpec(Part):
         return argv
 
 
-class Commands(Part):
+class Commands(DocumentPart):
     """The commands of a repository; null is an honest answer."""
 
     train: CommandSpec | None
@@ -60,7 +60,7 @@ class Commands(Part):
     resume: CommandSpec | None
 
 
-class ConfigSpec(Part):
+class ConfigSpec(DocumentPart):
     """How a parameter is changed."""
 
     system: ConfigSystem
@@ -69,7 +69,7 @@ class ConfigSpec(Part):
     roots: tuple[str, ...] = ()
 
 
-class LogSource(Part):
+class LogSource(DocumentPart):
     """A place where numbers appear."""
 
     kind: Literal["wandb", "tensorboard", "csv", "json", "stdout", "custom"]
@@ -80,26 +80,26 @@ class LogSource(Part):
     network: bool = False
 
 
-class Logging(Part):
+class Logging(DocumentPart):
     """Every place where numbers appear."""
 
     sources: tuple[LogSource, ...] = ()
 
 
-class MetricMap(Part):
+class MetricMap(DocumentPart):
     """Canonical metric names to the keys of the sources."""
 
     map: dict[str, str] = Field(default={})
 
 
-class FileSet(Part):
+class FileSet(DocumentPart):
     """Files that play one role; external when they live in a dependency."""
 
     globs: tuple[str, ...] = ()
     external: bool = False
 
 
-class Files(Part):
+class Files(DocumentPart):
     """Where the parts of the task are."""
 
     reward: FileSet = FileSet()
@@ -110,14 +110,14 @@ class Files(Part):
     evaluator: FileSet = FileSet()
 
 
-class LauncherSpec(Part):
+class LauncherSpec(DocumentPart):
     """What starts the command."""
 
     kind: LauncherKind = "local"
     options: dict[str, Any] = Field(default={})
 
 
-class Seeds(Part):
+class Seeds(DocumentPart):
     """How seeds are set; without control no claim about seeds can be made."""
 
     flag: str | None = None
@@ -126,7 +126,7 @@ class Seeds(Part):
     deterministic: Literal["claimed", "observed", "no"] = "no"
 
 
-class Completion(Part):
+class Completion(DocumentPart):
     """What proves that a run came to its end; an exit code alone never does."""
 
     exit_code: int = 0
@@ -134,7 +134,7 @@ class Completion(Part):
     min_step_fraction: float = Field(default=0.98, ge=0, le=1)
 
 
-class Outputs(Part):
+class RepositoryOutputs(DocumentPart):
     """What a run leaves behind."""
 
     run_dir_template: str | None = None
@@ -142,7 +142,7 @@ class Outputs(Part):
     completion: Completion = Completion()
 
 
-class Hazard(Part):
+class Hazard(DocumentPart):
     """Something that could do harm or mislead."""
 
     id: str
@@ -150,7 +150,7 @@ class Hazard(Part):
     evidence: str = ""
 
 
-class Quote(Part):
+class Quote(DocumentPart):
     """A line of the repository that a finding rests on."""
 
     path: str
@@ -158,7 +158,7 @@ class Quote(Part):
     quote_hash: Sha | None = None
 
 
-class Provenance(Part):
+class Provenance(DocumentPart):
     """How sure we are of a field."""
 
     status: Literal["inferred", "confirmed", "unknown"]
@@ -177,7 +177,7 @@ class Adapter(Document):
     files: Files
     launcher: LauncherSpec
     seeds: Seeds
-    outputs: Outputs
+    outputs: RepositoryOutputs
     hazards: tuple[Hazard, ...] = ()
     provenance: dict[str, Provenance] = Field(default={})
 

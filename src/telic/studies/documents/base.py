@@ -20,7 +20,7 @@ Sha = str
 """64 lower-case hex digits"""
 
 
-class Part(Record):
+class DocumentPart(Record):
     """A closed part of a document; only keys that start with x- are free."""
 
     model_config = ConfigDict(extra="allow", populate_by_name=True, serialize_by_alias=True)
@@ -47,7 +47,7 @@ class Part(Record):
         return self.model_dump(mode="json", exclude_unset=True)
 
 
-class Actor(Part):
+class StudyActor(DocumentPart):
     """Who did something; an engine's name says which engine."""
 
     kind: ActorKind
@@ -60,11 +60,11 @@ class Actor(Part):
         return f"{self.kind}:{self.name}"
 
 
-SYSTEM = Actor(kind="system", name="telic")
-RUNNER = Actor(kind="runner", name="telic")
+SYSTEM = StudyActor(kind="system", name="telic")
+RUNNER = StudyActor(kind="runner", name="telic")
 
 
-class Document(Part):
+class Document(DocumentPart):
     """A file with a schema line; subclasses give `schema_id` its value."""
 
     unhashed: ClassVar[frozenset[str]] = frozenset({"updated_at", "content_hash"})
@@ -101,7 +101,7 @@ class Envelope(Document):
 
     id: str
     created_at: str
-    created_by: Actor
+    created_by: StudyActor
     content_hash: Sha | None = None
 
 

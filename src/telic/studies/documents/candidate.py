@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from telic.studies.documents.base import Envelope, Part, Sha
+from telic.studies.documents.base import DocumentPart, Envelope, Sha
 from telic.studies.documents.contract import Amounts, CandidateKind, Phase
 from telic.studies.documents.metrics import Direction
 from telic.studies.names import SLUG
@@ -27,7 +27,7 @@ class CandidateStatus(StrEnum):
     REVERTED = "reverted"
 
 
-class Expected(Part):
+class Expected(DocumentPart):
     """What should happen if the hypothesis is right."""
 
     metric: str
@@ -35,7 +35,7 @@ class Expected(Part):
     magnitude: float | None = None
 
 
-class Hypothesis(Part):
+class Hypothesis(DocumentPart):
     """Why the change should help, and what would show that it does not."""
 
     statement: str
@@ -44,21 +44,21 @@ class Hypothesis(Part):
     falsifier: str = ""
 
 
-class Override(Part):
+class Override(DocumentPart):
     """A parameter before and after."""
 
     from_value: Any = Field(default=None, alias="from")
     to: Any
 
 
-class ChangedFile(Part):
+class ChangedFile(DocumentPart):
     """A file that the candidate brings along."""
 
     path: str
     sha256: Sha
 
 
-class Change(Part):
+class Change(DocumentPart):
     """What is different from the parent."""
 
     overrides: dict[str, Override] = Field(default={})
@@ -70,14 +70,14 @@ class Change(Part):
     params: tuple[float, ...] | None = None
 
 
-class Invariant(Part):
+class Invariant(DocumentPart):
     """Something that must hold when it starts."""
 
     check: Literal["file_unchanged", "metric_untouched", "eval_untouched", "param_in_range"]
     args: dict[str, Any] = Field(default={})
 
 
-class Plan(Part):
+class Plan(DocumentPart):
     """Phases, seeds and what they are thought to cost."""
 
     phases: tuple[Phase, ...] = ("smoke", "short_trial", "promotion")
@@ -87,7 +87,7 @@ class Plan(Part):
     promotion_rule: str = ""
 
 
-class Isolation(Part):
+class Isolation(DocumentPart):
     """Where the change is made."""
 
     mode: Literal["in_place", "worktree", "copy"] = "in_place"
@@ -95,14 +95,14 @@ class Isolation(Part):
     gpu: int | None = None
 
 
-class Cost(Part):
+class Cost(DocumentPart):
     """What a model charged for the idea."""
 
     usd: float | None = None
     tokens: int | None = None
 
 
-class Origin(Part):
+class Origin(DocumentPart):
     """Where the idea came from."""
 
     engine: str
@@ -113,7 +113,7 @@ class Origin(Part):
     imported_from: str | None = None
 
 
-class CheckResult(Part):
+class CheckResult(DocumentPart):
     """One check or gate by its code."""
 
     id: str
@@ -122,7 +122,7 @@ class CheckResult(Part):
     why: str = ""
 
 
-class Validation(Part):
+class Validation(DocumentPart):
     """The last time the checks were run."""
 
     at: str

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from telic.studies.documents.adapter import LauncherKind
-from telic.studies.documents.base import Document, Part, Sha
+from telic.studies.documents.base import Document, DocumentPart, Sha
 from telic.studies.names import SLUG
 
 StopName = Literal[
@@ -25,7 +25,7 @@ StopName = Literal[
 ]
 
 
-class StopRule(Part):
+class StopRule(DocumentPart):
     """When to stop; which of the numbers counts depends on the rule."""
 
     rule: StopName
@@ -43,7 +43,7 @@ class StopRule(Part):
     kill_running: bool = False
 
 
-class ContractException(Part):
+class ContractException(DocumentPart):
     """A rule that a person set aside, for a reason and a time."""
 
     rule: Literal["reflection_required", "dr_probe_required", "worktree_required"]
@@ -103,7 +103,7 @@ ApprovalStatus = Literal["pending", "approved", "rejected", "void"]
 ApprovalMethod = Literal["tty", "elicitation", "dashboard", "file_import"]
 
 
-class Approval(Part):
+class Approval(DocumentPart):
     """A person's word on one subject, bound to the hash of what was approved."""
 
     key: ApprovalKey
@@ -118,7 +118,7 @@ class Approval(Part):
     sig: str | None = None
 
 
-class TaskSection(Part):
+class TaskSection(DocumentPart):
     """What the robot must do."""
 
     task_id: str = Field(pattern=SLUG)
@@ -128,14 +128,14 @@ class TaskSection(Part):
     card_hash: Sha | None = None
 
 
-class MetricsSection(Part):
+class MetricsSection(DocumentPart):
     """The metric file and the text of it that was agreed on."""
 
     spec: str = "metric_spec.yaml"
     spec_hash: Sha | None = None
 
 
-class ParamRange(Part):
+class ParamRange(DocumentPart):
     """What a parameter may become."""
 
     type: Literal["float", "int", "bool", "str"] = "float"
@@ -146,14 +146,14 @@ class ParamRange(Part):
     """new / old and old / new may not exceed this"""
 
 
-class FileScope(Part):
+class FileScope(DocumentPart):
     """Files that a candidate may change; deny wins."""
 
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
 
 
-class ScopeLimits(Part):
+class ScopeLimits(DocumentPart):
     """How large one change may be."""
 
     max_diff_lines: int = Field(default=200, ge=0)
@@ -161,7 +161,7 @@ class ScopeLimits(Part):
     max_concurrent: int = Field(default=1, ge=1)
 
 
-class Scope(Part):
+class Scope(DocumentPart):
     """What may be tuned."""
 
     kinds: tuple[CandidateKind, ...] = ("config", "reward_tuning", "curriculum", "dr_probe")
@@ -170,7 +170,7 @@ class Scope(Part):
     limits: ScopeLimits = ScopeLimits()
 
 
-class Amounts(Part):
+class Amounts(DocumentPart):
     """Amounts of what work costs; None is not limited (a budget) or not known (an actual)."""
 
     wall_clock_h: float | None = Field(default=None, ge=0)
@@ -187,7 +187,7 @@ class Amounts(Part):
 RESOURCES: tuple[str, ...] = tuple(Amounts.model_fields)
 
 
-class Budget(Amounts):
+class StudyBudget(Amounts):
     """What all of the study may cost at most."""
 
     per_candidate: Amounts = Amounts()
@@ -197,7 +197,7 @@ class Budget(Amounts):
     """what a model call of unknown price counts as"""
 
 
-class Hardware(Part):
+class Hardware(DocumentPart):
     """Where it may run."""
 
     hosts: tuple[str, ...] = ("local",)
@@ -207,7 +207,7 @@ class Hardware(Part):
     min_free_disk_gb: float | None = Field(default=None, ge=0)
 
 
-class Baseline(Part):
+class Baseline(DocumentPart):
     """What candidates are compared with first."""
 
     command: Literal["train", "eval", "smoke", "resume"] = "train"
@@ -215,14 +215,14 @@ class Baseline(Part):
     seeds: tuple[int, ...] = ()
 
 
-class Evaluation(Part):
+class EvaluationPlan(DocumentPart):
     """The protocol file and the text of it that was agreed on."""
 
     protocol: str = "eval_protocol.yaml"
     protocol_hash: Sha | None = None
 
 
-class SeedPools(Part):
+class SeedPools(DocumentPart):
     """Disjoint seeds for choosing, claiming and confirming: ranges such as 1-99,120."""
 
     selection: str = "1-99"
@@ -240,7 +240,7 @@ class SeedPools(Part):
         return seeds_of(getattr(self, role))
 
 
-class PreApproved(Part):
+class PreApproved(DocumentPart):
     """A class of candidates that needs no approval of its own."""
 
     kind: CandidateKind
@@ -248,13 +248,13 @@ class PreApproved(Part):
     phases: tuple[Phase, ...] = ("smoke", "short_trial")
 
 
-class MicroTrials(Part):
+class MicroTrials(DocumentPart):
     """Cheap trials inside one search candidate."""
 
     max: int = Field(default=0, ge=0)
 
 
-class Automation(Part):
+class Automation(DocumentPart):
     """What may happen without asking."""
 
     autoloop: bool = False
@@ -266,14 +266,14 @@ class Automation(Part):
     pre_approved: tuple[PreApproved, ...] = ()
 
 
-class Network(Part):
+class Network(DocumentPart):
     """Where runs may connect to, and what for; empty is nowhere."""
 
     destinations: tuple[str, ...] = ()
     purposes: tuple[str, ...] = ()
 
 
-class GeneratedCode(Part):
+class GeneratedCode(DocumentPart):
     """May code that a model wrote be executed, and how confined."""
 
     allowed: bool = False
@@ -288,10 +288,10 @@ class Contract(Document):
     task: TaskSection
     metrics: MetricsSection
     scope: Scope
-    budget: Budget
+    budget: StudyBudget
     hardware: Hardware
     baseline: Baseline
-    evaluation: Evaluation
+    evaluation: EvaluationPlan
     seeds: SeedPools = SeedPools()
     automation: Automation = Automation()
     stop_rules: tuple[StopRule, ...] = ()

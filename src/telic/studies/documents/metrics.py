@@ -7,12 +7,12 @@ from typing import Any, Literal
 from pydantic import Field
 
 from telic.studies.documents.adapter import CommandSpec
-from telic.studies.documents.base import Document, Part, Sha
+from telic.studies.documents.base import Document, DocumentPart, Sha
 
 Direction = Literal["max", "min"]
 
 
-class Primary(Part):
+class Primary(DocumentPart):
     """The number that decides; its direction is data and never guessed."""
 
     key: str
@@ -26,7 +26,7 @@ class Primary(Part):
     bounds: tuple[float, float] | None = None
 
 
-class Component(Part):
+class Component(DocumentPart):
     """A term of the reward."""
 
     key: str
@@ -35,7 +35,7 @@ class Component(Part):
     kernel: Literal["linear", "exp", "indicator", "unknown"] = "unknown"
 
 
-class Guardrail(Part):
+class Guardrail(DocumentPart):
     """A number that must not get worse; an interval decides, not a point."""
 
     key: str
@@ -46,21 +46,21 @@ class Guardrail(Part):
     severity: Literal["block", "warn"] = "block"
 
 
-class Diagnostic(Part):
+class Diagnostic(DocumentPart):
     """A number that the monitor looks at."""
 
     key: str
     signature: str | None = None
 
 
-class Strata(Part):
+class Strata(DocumentPart):
     """Groups that are resampled apart: tasks, terrains, clips."""
 
     field: str
     values: tuple[str, ...]
 
 
-class Normalisation(Part):
+class Normalisation(DocumentPart):
     """What counts as 0 and as 1, so that strata can be pooled."""
 
     lo: float
@@ -68,7 +68,7 @@ class Normalisation(Part):
     basis: str
 
 
-class Extractor(Part):
+class Extractor(DocumentPart):
     """How numbers are read from what a run leaves."""
 
     kind: Literal["jsonl", "csv", "tensorboard", "wandb_offline", "regex_stdout", "python_file"]
@@ -76,7 +76,7 @@ class Extractor(Part):
     hash: Sha | None = None
 
 
-class ScorecardItem(Part):
+class ScorecardItem(DocumentPart):
     """A line of the summary."""
 
     key: str
@@ -84,7 +84,7 @@ class ScorecardItem(Part):
     bands: tuple[Any, ...] = ()
 
 
-class Scorecard(Part):
+class Scorecard(DocumentPart):
     """A summary beside the verdict, never instead of it."""
 
     items: tuple[ScorecardItem, ...] = ()

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from telic.studies.documents.adapter import LauncherKind
-from telic.studies.documents.base import Actor, Document, Envelope, Part, Sha
+from telic.studies.documents.base import Document, DocumentPart, Envelope, Sha, StudyActor
 from telic.studies.documents.contract import Amounts, Phase
 
 
@@ -43,7 +43,7 @@ EvidenceKind = Literal[
 ]
 
 
-class Times(Part):
+class Times(DocumentPart):
     """When a run was planned, started and ended."""
 
     planned_at: str
@@ -51,7 +51,7 @@ class Times(Part):
     ended_at: str | None = None
 
 
-class Run(Envelope):
+class StudyRun(Envelope):
     """run.json: one process or job for one candidate, phase and seed."""
 
     schema_id: str = Field(default="telic.run/1", alias="schema")
@@ -74,7 +74,7 @@ class Run(Envelope):
     retry_of: str | None = None
 
 
-class Producer(Part):
+class Producer(DocumentPart):
     """What made a piece of evidence."""
 
     name: str
@@ -103,7 +103,7 @@ class Decision(Envelope):
     verdict: Verdict
     evidence: tuple[str, ...] = Field(min_length=1)
     audit: str | None = None
-    actor: Actor
+    actor: StudyActor
     rationale: str
     incumbent_before: str | None = None
     incumbent_after: str | None = None
@@ -113,7 +113,7 @@ class Decision(Envelope):
 JobStatus = Literal["waiting", "ready", "leased", "running", "done", "failed", "cancelled"]
 
 
-class QueuePolicy(Part):
+class QueuePolicy(DocumentPart):
     """How jobs are ordered."""
 
     max_parallel: int = Field(default=1, ge=1)
@@ -122,21 +122,21 @@ class QueuePolicy(Part):
     gpus: tuple[int, ...] = ()
 
 
-class Lease(Part):
+class Lease(DocumentPart):
     """Who took a job, until when."""
 
     by: str
     until: str
 
 
-class Slot(Part):
+class Slot(DocumentPart):
     """Where a job runs."""
 
     gpu: int | None = None
     worktree: str | None = None
 
 
-class Job(Part):
+class Job(DocumentPart):
     """One run to be: a candidate, a phase and a seed."""
 
     job_id: str
@@ -162,7 +162,7 @@ class QueueManifest(Document):
     jobs: tuple[Job, ...] = ()
 
 
-class BatchCandidate(Part):
+class BatchCandidate(DocumentPart):
     """A candidate in a batch."""
 
     id: str
@@ -174,7 +174,7 @@ class BatchCandidate(Part):
     promotion_criteria: str | None = None
 
 
-class Batch(Part):
+class QueueBatch(DocumentPart):
     """Candidates that are tried side by side."""
 
     batch_id: str
@@ -183,7 +183,7 @@ class Batch(Part):
     candidates: tuple[BatchCandidate, ...] = ()
 
 
-class Idea(Part):
+class Idea(DocumentPart):
     """Something to try later."""
 
     idea: str
@@ -196,5 +196,5 @@ class Experiments(Document):
     """experiments.yaml: a plan for people; it changes nothing until a candidate exists."""
 
     schema_id: str = Field(default="telic.experiments/1", alias="schema")
-    batches: tuple[Batch, ...] = ()
+    batches: tuple[QueueBatch, ...] = ()
     backlog: tuple[Idea, ...] = ()

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from telic.storage.files import read_record
-from telic.studies.documents.base import Actor, Part
+from telic.studies.documents.base import DocumentPart, StudyActor
 from telic.studies.documents.candidate import CheckResult
 from telic.studies.documents.files import write_once
 from telic.studies.documents.metrics import Guardrail, Scorecard, ScorecardItem
@@ -41,14 +41,14 @@ _BASELINE = ("A01", "A02", "A05", "A06", "A07", "A08", "A09", "A12")
 _CHECKPOINT_UNITS = ("motion_clip", "eval_episode")
 
 
-class AuditResult(Part):
+class AuditResult(DocumentPart):
     """An audit and the evidence that a decision cites."""
 
     audit: Audit
     evidence: Evidence
 
 
-def audit_result(study: Study, candidate: str, actor: Actor) -> AuditResult:
+def audit_result(study: Study, candidate: str, actor: StudyActor) -> AuditResult:
     """Audit the claim of a candidate against the incumbent; a baseline has none.
 
     The same facts give the same audit, which is then not written again.
@@ -65,7 +65,9 @@ def audit_result(study: Study, candidate: str, actor: Actor) -> AuditResult:
     return AuditResult(audit=audit, evidence=evidence)
 
 
-def enter_audit(study: Study, audit: Audit, actor: Actor, producer: str, said: str) -> Evidence:
+def enter_audit(
+    study: Study, audit: Audit, actor: StudyActor, producer: str, said: str
+) -> Evidence:
     """Add the evidence that cites an audit, which must be on disk."""
     stats = audit.stats
     facts = {
@@ -289,14 +291,14 @@ Band = Literal["good", "ok", "poor"]
 _POINTS: dict[Band, float] = {"good": 1.0, "ok": 0.5, "poor": 0.0}
 
 
-class MeasuredNumber(Part):
+class MeasuredNumber(DocumentPart):
     """A number and its interval."""
 
     value: float
     ci: tuple[float, float] | None = None
 
 
-class ScoredItem(Part):
+class ScoredItem(DocumentPart):
     """A line of the scorecard."""
 
     key: str
@@ -306,7 +308,7 @@ class ScoredItem(Part):
     weight: float
 
 
-class ScorecardResult(Part):
+class ScorecardResult(DocumentPart):
     """The scorecard of a result."""
 
     items: tuple[ScoredItem, ...]

@@ -10,7 +10,7 @@ from pydantic import Field
 from telic.storage.files import read_json
 from telic.studies.canonical import content_hash
 from telic.studies.chain import LedgerEvent
-from telic.studies.documents.base import Document, Part
+from telic.studies.documents.base import Document, DocumentPart
 from telic.studies.documents.candidate import CheckResult
 from telic.studies.documents.contract import Phase
 from telic.studies.documents.metrics import Guardrail, Primary
@@ -39,7 +39,7 @@ AuditVerdict = Literal[
 """the last two are what a source of experiments concluded itself; see `telic study from`"""
 
 
-class ArmRun(Part):
+class ArmRun(DocumentPart):
     """One finished run and what it was made under; None is not recorded."""
 
     run: str
@@ -61,7 +61,7 @@ class ArmRun(Part):
     """class of hardware and precision"""
 
 
-class Exclusion(Part):
+class Exclusion(DocumentPart):
     """A run that is left out, and the rule that says so."""
 
     run: str
@@ -69,7 +69,7 @@ class Exclusion(Part):
     fixed_before_launch: bool = False
 
 
-class Arm(Part):
+class Arm(DocumentPart):
     """One side of a comparison."""
 
     candidate: str
@@ -80,7 +80,7 @@ class Arm(Part):
     excluded: tuple[Exclusion, ...] = ()
 
 
-class ClaimFacts(Part):
+class ClaimFacts(DocumentPart):
     """Everything that an audit looks at."""
 
     id: str
@@ -111,7 +111,7 @@ class ClaimFacts(Part):
     look: int = Field(default=1, ge=1)
 
 
-class ArmSummary(Part):
+class ArmSummary(DocumentPart):
     """One arm as the audit used it."""
 
     n: int
@@ -123,7 +123,7 @@ class ArmSummary(Part):
     ci: tuple[float, float] | None
 
 
-class AuditStats(Part):
+class AuditStats(DocumentPart):
     """The numbers of a comparison; scores are turned so that larger is better."""
 
     delta: float | None = None
@@ -144,7 +144,7 @@ class AuditStats(Part):
     alpha: float = 0.05
 
 
-class GuardrailResult(Part):
+class GuardrailResult(DocumentPart):
     """A guardrail by interval: absolute of the number itself, non_inferior of its gain."""
 
     key: str

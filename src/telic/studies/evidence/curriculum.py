@@ -7,13 +7,13 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
-from telic.studies.documents.base import Part
+from telic.studies.documents.base import DocumentPart
 
 LEARNABLE_SHARE = 0.60
 LEARNABLE_SCORE = 0.09
 
 
-class Learnability(Part):
+class Learnability(DocumentPart):
     """How often the incumbent succeeds at each new case."""
 
     case_set: str
@@ -30,7 +30,7 @@ class Learnability(Part):
         return sum(good) / len(good)
 
 
-class Bridge(Part):
+class Bridge(DocumentPart):
     """How new cases lead from what fails to what is wanted."""
 
     from_failures: dict[str, str]
@@ -40,7 +40,7 @@ class Bridge(Part):
     monotone: bool
 
 
-class Diversity(Part):
+class Diversity(DocumentPart):
     """How different generated cases are."""
 
     metric: str
@@ -55,7 +55,7 @@ class Diversity(Part):
         return sum(distance < self.min_pairwise for distance in self.distances)
 
 
-class HeldoutInvariant(Part):
+class HeldoutInvariant(DocumentPart):
     """The cases that results are measured on stay what they are."""
 
     protocol_hash: str
@@ -63,7 +63,7 @@ class HeldoutInvariant(Part):
     """hashes of generated cases that equal a held-out one"""
 
 
-class Rollback(Part):
+class Rollback(DocumentPart):
     """When to give up, and what is restored."""
 
     condition: str = Field(min_length=1)
@@ -71,7 +71,7 @@ class Rollback(Part):
     checkpoint: str = Field(min_length=1)
 
 
-class Curriculum(Part):
+class Curriculum(DocumentPart):
     """The extra fields of a curriculum or environment-generation candidate."""
 
     mode: Literal["reweight", "schedule", "generate"]

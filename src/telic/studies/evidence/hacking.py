@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from telic.studies.candidates import read_candidate
-from telic.studies.documents.base import Actor, Part
+from telic.studies.documents.base import DocumentPart, StudyActor
 from telic.studies.documents.metrics import Guardrail
 from telic.studies.documents.runs import Evidence
 from telic.studies.errors import GateRefused, StudyError
@@ -27,14 +27,14 @@ MEDIUM, HIGH = 0.30, 0.60
 Level = Literal["low", "medium", "high"]
 
 
-class GuardrailSeries(Part):
+class GuardrailSeries(DocumentPart):
     """A guardrail and how its number went."""
 
     rule: Guardrail
     series: Series
 
 
-class GuardrailChange(Part):
+class GuardrailChange(DocumentPart):
     """How a guardrail went over training."""
 
     key: str
@@ -44,7 +44,7 @@ class GuardrailChange(Part):
     """worse by more than its margin, or past its threshold at the end and not at the start"""
 
 
-class Degenerate(Part):
+class Degenerate(DocumentPart):
     """Measures of behaviour that no honest solution shows; None is not measured."""
 
     horizon_share: float | None = None
@@ -71,7 +71,7 @@ class Degenerate(Part):
         return [why for why, fires in tests.items() if fires]
 
 
-class JudgeConflict(Part):
+class JudgeConflict(DocumentPart):
     """What judges made of the behaviour, 0 to 1; None is not judged."""
 
     code: float | None = None
@@ -80,7 +80,7 @@ class JudgeConflict(Part):
     """a reviewer calls it an exploit"""
 
 
-class Hacking(Part):
+class Hacking(DocumentPart):
     """The five signals, 0 to 1 each, and what they amount to."""
 
     A: float
@@ -200,7 +200,7 @@ def judge_conflict(study: Study, candidate: str) -> JudgeConflict:
 
 
 def review_candidate(
-    study: Study, candidate: str, actor: Actor, finding: str, *, is_exploit: bool
+    study: Study, candidate: str, actor: StudyActor, finding: str, *, is_exploit: bool
 ) -> Evidence:
     """Enter a review of a candidate as it is now; nobody reviews their own.
 

@@ -13,7 +13,7 @@ from telic.errors import TelicError
 from telic.storage.files import read_json
 from telic.studies.canonical import content_hash, file_hash
 from telic.studies.documents.adapter import Adapter, LogSource
-from telic.studies.documents.base import Actor, Part
+from telic.studies.documents.base import DocumentPart, StudyActor
 from telic.studies.documents.metrics import MetricSpec
 from telic.studies.documents.runs import Evidence
 from telic.studies.errors import StudyError
@@ -41,7 +41,7 @@ _KINDS = {
 }
 
 
-class Measurement(Part):
+class Measurement(DocumentPart):
     """What a run came to; None is not measured."""
 
     run: str
@@ -76,7 +76,7 @@ class RunLog(NamedTuple):
     problems: tuple[str, ...]
 
 
-class SampledKey(Part):
+class SampledKey(DocumentPart):
     """A key of the metric spec in a sample log."""
 
     key: str
@@ -85,7 +85,7 @@ class SampledKey(Part):
     value: float | None
 
 
-class SampleCheck(Part):
+class SampleCheck(DocumentPart):
     """What the metric spec finds in a sample log."""
 
     keys: tuple[SampledKey, ...]
@@ -97,7 +97,7 @@ class SampleCheck(Part):
     """the primary metric by stratum"""
 
 
-def analyze_run(study: Study, run: str, actor: Actor) -> Evidence:
+def analyze_run(study: Study, run: str, actor: StudyActor) -> Evidence:
     """Measure a run that has ended and enter it as evidence; again is the same evidence.
 
     Raises StudyError E_RUN_LIVE while it still runs.

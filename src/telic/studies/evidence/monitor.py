@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from telic.studies.candidates import read_candidate
-from telic.studies.documents.adapter import Outputs
-from telic.studies.documents.base import Actor, Document
+from telic.studies.documents.adapter import RepositoryOutputs
+from telic.studies.documents.base import Document, StudyActor
 from telic.studies.documents.contract import PHASE_SHARE
 from telic.studies.evidence.measurement import (
     ARTEFACTS,
@@ -138,7 +138,7 @@ def look_at_run(folder: StudyFolder, state: StudyState, run: str) -> MonitorRepo
     )
 
 
-def monitor_run(study: Study, run: str, actor: Actor) -> MonitorReport:
+def monitor_run(study: Study, run: str, actor: StudyActor) -> MonitorReport:
     """Look at a run and enter what is new: trouble that began, trouble that is over."""
     state = study.state
     report = look_at_run(study.folder, state, run)
@@ -262,7 +262,9 @@ def _exit_code(ended: dict[str, Any] | None) -> int | None:
     return ended.get("code")
 
 
-def _lacking(inside: Path, outputs: Outputs, log: RunLog, planned: float | None) -> tuple[str, ...]:
+def _lacking(
+    inside: Path, outputs: RepositoryOutputs, log: RunLog, planned: float | None
+) -> tuple[str, ...]:
     """Return what a complete run leaves and this one did not."""
     artefacts, rule = inside / ARTEFACTS, outputs.completion
     lacks: list[str] = []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from telic.storage.files import read_json
-from telic.studies.documents.base import Actor, Document, Part
+from telic.studies.documents.base import Document, DocumentPart, StudyActor
 from telic.studies.documents.files import read_yaml
 from telic.studies.documents.runs import Evidence
 from telic.studies.errors import InvalidDocument, StudyError
@@ -34,7 +34,7 @@ _GRID = 7
 _EPISODES = 10
 
 
-class ProbedParameter(Part):
+class ProbedParameter(DocumentPart):
     """A parameter that is moved while the others stay."""
 
     path: str
@@ -58,7 +58,7 @@ class ProbedParameter(Part):
         return self
 
 
-class ProbedPolicy(Part):
+class ProbedPolicy(DocumentPart):
     """The policy under test."""
 
     candidate: str
@@ -83,7 +83,7 @@ class ProbePlan(Document):
         return (1 + sum(len(each.grid) - 1 for each in self.parameters)) * len(self.seeds)
 
 
-class ProbeResult(Part):
+class ProbeResult(DocumentPart):
     """Scores of one setting, larger is better, one per seed."""
 
     value: float
@@ -91,7 +91,7 @@ class ProbeResult(Part):
     guardrails_held: bool = True
 
 
-class ProbedPoint(Part):
+class ProbedPoint(DocumentPart):
     """One setting of a parameter."""
 
     value: float
@@ -101,7 +101,7 @@ class ProbedPoint(Part):
     guardrails_held: bool
 
 
-class ParameterSummary(Part):
+class ParameterSummary(DocumentPart):
     """What one parameter does to the policy."""
 
     path: str
@@ -159,7 +159,7 @@ def plan_probe(
     checkpoint_sha: str,
     parameters: tuple[ProbedParameter, ...],
     seeds: tuple[int, ...],
-    actor: Actor,
+    actor: StudyActor,
     episodes: int = _EPISODES,
 ) -> tuple[ProbePlan, Evidence]:
     """Write down what a probe will measure; its runs are candidates of kind dr_probe."""
@@ -193,7 +193,7 @@ def plan_probe(
 
 
 def summarise_probe(
-    study: Study, candidate: str, results: Path, actor: Actor, worst: float = 0.0
+    study: Study, candidate: str, results: Path, actor: StudyActor, worst: float = 0.0
 ) -> tuple[ProbeSummary, Evidence]:
     """Sum up the results of the candidate's last planned probe and enter them as evidence.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from telic.studies.documents.base import Actor, Document, Part
+from telic.studies.documents.base import Document, DocumentPart, StudyActor
 from telic.studies.documents.metrics import Component, MetricSpec
 from telic.studies.documents.runs import Evidence
 from telic.studies.errors import StudyError
@@ -40,7 +40,7 @@ _TERMS = "reward/"
 Action = Literal["raise", "lower", "remove", "reshape", "keep"]
 
 
-class TermReflection(Part):
+class TermReflection(DocumentPart):
     """One term of the reward."""
 
     name: str
@@ -57,7 +57,7 @@ class TermReflection(Part):
     flags: tuple[str, ...] = ()
 
 
-class Advice(Part):
+class Advice(DocumentPart):
     """What to do about a term."""
 
     term: str
@@ -80,14 +80,14 @@ class Reflection(Document):
     insufficient_data: bool
 
 
-class ReflectionResult(Part):
+class ReflectionResult(DocumentPart):
     """A reflection and the evidence that a candidate cites."""
 
     reflection: Reflection
     evidence: Evidence
 
 
-class RewardLog(Part):
+class RewardLog(DocumentPart):
     """What a reflection is made from."""
 
     run: str
@@ -104,7 +104,7 @@ class RewardLog(Part):
     judges: hacking.JudgeConflict = hacking.JudgeConflict()
 
 
-def reflect_run(study: Study, run: str, actor: Actor) -> ReflectionResult:
+def reflect_run(study: Study, run: str, actor: StudyActor) -> ReflectionResult:
     """Reflect on a run's reward; raises StudyError E_NO_TERMS when its log has no reward terms."""
     candidate = run_state(study.state.runs, run).candidate
     spec = study.metric_spec

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeVar
 
 from telic.studies.chain import LedgerEvent
-from telic.studies.documents.base import Part
+from telic.studies.documents.base import DocumentPart
 from telic.studies.evidence.series import Series, gain, mean, percentile, slope
 
 FEWEST_POINTS = 10
@@ -18,7 +18,7 @@ FEWEST_POINTS = 10
 Severity = Literal["info", "warn", "fatal"]
 
 
-class Signature(Part):
+class Signature(DocumentPart):
     """A sign of trouble that was found."""
 
     id: str

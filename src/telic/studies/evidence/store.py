@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from telic import __version__
 from telic.storage.files import plain, read_record
 from telic.studies.canonical import content_hash
-from telic.studies.documents.base import Actor
+from telic.studies.documents.base import StudyActor
 from telic.studies.documents.files import write_once
 from telic.studies.documents.runs import Evidence, EvidenceKind, Producer
 from telic.studies.errors import StudyError
@@ -24,7 +24,7 @@ def add_evidence(
     study: Study,
     kind: EvidenceKind,
     payload: Mapping[str, Any],
-    actor: Actor,
+    actor: StudyActor,
     *,
     candidate: str | None = None,
     run: str | None = None,

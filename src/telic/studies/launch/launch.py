@@ -13,7 +13,7 @@ from typing import Any
 from telic import __version__
 from telic.core.config import Record
 from telic.errors import TelicError
-from telic.studies.documents.base import RUNNER, Actor
+from telic.studies.documents.base import RUNNER, StudyActor
 from telic.studies.documents.candidate import CheckResult
 from telic.studies.documents.runs import RunStatus
 from telic.studies.errors import EnvironmentBlocked
@@ -103,7 +103,7 @@ def look(study: Study, request: LaunchRequest, *, processes: bool = True) -> Dry
     )
 
 
-def launch(study: Study, request: LaunchRequest, actor: Actor) -> LaunchResult:
+def launch(study: Study, request: LaunchRequest, actor: StudyActor) -> LaunchResult:
     """Start one run, or raise the refusal; every look at the gates is recorded.
 
     Raises StudyError E_CONFIRM, GateRefused and its kin by gate, EnvironmentBlocked E_LAUNCHER.
@@ -177,7 +177,7 @@ def _record_gates(
     study: Study,
     attempt: LaunchAttempt,
     results: Sequence[CheckResult],
-    actor: Actor,
+    actor: StudyActor,
     *,
     round_number: int,
 ) -> None:
@@ -199,7 +199,9 @@ def _record_gates(
         raise refusal(closed)
 
 
-def _intent(attempt: LaunchAttempt, results: Sequence[CheckResult], actor: Actor) -> dict[str, Any]:
+def _intent(
+    attempt: LaunchAttempt, results: Sequence[CheckResult], actor: StudyActor
+) -> dict[str, Any]:
     candidate, request = attempt.candidate, attempt.request
     return {
         "run": attempt.run_id,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from telic.studies.canonical import content_hash
-from telic.studies.documents.base import Part
+from telic.studies.documents.base import DocumentPart
 from telic.studies.errors import GateRefused
 from telic.studies.launch import supervisor
 
@@ -106,7 +106,7 @@ class RenderedLaunch(NamedTuple):
         return content_hash({"argv": self.argv, "document": self.document})
 
 
-class JobHandle(Part):
+class JobHandle(DocumentPart):
     """How a started run is known from now on."""
 
     job_id: str | None = None

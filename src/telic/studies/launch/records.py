@@ -8,11 +8,11 @@ from typing import Any
 from telic import __version__
 from telic.storage.files import read_json, write_json, write_text
 from telic.studies import git_read, lifecycle
-from telic.studies.documents.adapter import Outputs
+from telic.studies.documents.adapter import RepositoryOutputs
 from telic.studies.documents.base import RUNNER
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.documents.contract import Amounts
-from telic.studies.documents.runs import Run, RunStatus, Times
+from telic.studies.documents.runs import RunStatus, StudyRun, Times
 from telic.studies.launch.attempt import LaunchAttempt
 from telic.studies.launch.command import OVERRIDES_FILE
 from telic.studies.launch.environment import redact_environment
@@ -56,8 +56,8 @@ def _command_facts(attempt: LaunchAttempt) -> dict[str, Any]:
     }
 
 
-def _run(attempt: LaunchAttempt) -> Run:
-    return Run(
+def _run(attempt: LaunchAttempt) -> StudyRun:
+    return StudyRun(
         id=attempt.run_id,
         created_at=attempt.now,
         created_by=RUNNER,
@@ -146,7 +146,7 @@ def close_run_file(study: Study, name: str) -> None:
     path, held = study.folder.run_file(name), study.state.runs[name]
     if not path.is_file():
         return
-    run = Run.parse(read_json(path), str(path))
+    run = StudyRun.parse(read_json(path), str(path))
     times = run.times.model_copy(update={"started_at": held.started_at, "ended_at": held.ended_at})
     changes = {
         "status": held.status,
@@ -202,7 +202,9 @@ def _why_broken(tries: list[RunState]) -> str | None:
     return None
 
 
-def _ending(ended: dict[str, Any], folder: Path, outputs: Outputs) -> tuple[str, dict[str, Any]]:
+def _ending(
+    ended: dict[str, Any], folder: Path, outputs: RepositoryOutputs
+) -> tuple[str, dict[str, Any]]:
     """Return what kind of end it was: an exit code alone never proves success."""
     asked = stop_request(folder) or {}
     if ended.get("ended_by") == "timeout":
@@ -224,7 +226,7 @@ def _ending(ended: dict[str, Any], folder: Path, outputs: Outputs) -> tuple[str,
     return "finished", {}
 
 
-def _missing_proof(run_dir: Path, outputs: Outputs) -> str | None:
+def _missing_proof(run_dir: Path, outputs: RepositoryOutputs) -> str | None:
     marker = outputs.completion.marker_file
     if marker is not None and not (run_dir / marker.removeprefix("{run_dir}/")).is_file():
         return f"it left no {marker}"

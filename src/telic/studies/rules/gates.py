@@ -15,10 +15,10 @@ from telic.studies.documents.contract import ROLES
 from telic.studies.documents.runs import RunStatus
 from telic.studies.errors import (
     BrokenIntegrity,
-    BudgetExceeded,
     EnvironmentBlocked,
     GateRefused,
     InvalidDocument,
+    StudyBudgetExceeded,
     StudyError,
 )
 from telic.studies.evidence.hacking import is_unreviewed
@@ -40,7 +40,7 @@ _SCOPE_CHECKS = ("V04", "V05", "V06", "V07", "V08")
 _ERRORS: dict[str, type[StudyError]] = {
     "G03": BrokenIntegrity,
     "G08": InvalidDocument,
-    "G14": BudgetExceeded,
+    "G14": StudyBudgetExceeded,
     "G17": EnvironmentBlocked,
 }
 

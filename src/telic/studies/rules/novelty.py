@@ -8,7 +8,7 @@ from typing import Any
 
 from telic.studies.canonical import content_hash
 from telic.studies.documents.adapter import Adapter
-from telic.studies.documents.base import Part
+from telic.studies.documents.base import DocumentPart
 from telic.studies.documents.candidate import Candidate, CandidateStatus
 from telic.studies.patch import Patch
 from telic.studies.rules.case import CandidateCase, RuleFinding
@@ -114,7 +114,7 @@ def _masked(line: str) -> str:
 # ---------------------------------------------------------------------------- earlier ideas
 
 
-class SimilarCandidate(Part):
+class SimilarCandidate(DocumentPart):
     """An earlier candidate, how alike it is, and what became of it."""
 
     candidate: str

@@ -10,7 +10,7 @@ import operator
 import re
 from typing import Literal, NamedTuple
 
-from telic.studies.documents.base import Part
+from telic.studies.documents.base import DocumentPart
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.documents.contract import Phase
 from telic.studies.documents.runs import Job
@@ -70,7 +70,7 @@ class Condition(NamedTuple):
         return _COMPARE[self.comparison](value, self.number)
 
 
-class ConditionResult(Part):
+class ConditionResult(DocumentPart):
     """One condition and what came of it."""
 
     candidate: str
@@ -185,7 +185,7 @@ _SAID: dict[GainOutcome, str] = {
 }
 
 
-class IncumbentCheck(Part):
+class IncumbentCheck(DocumentPart):
     """What fresh seeds say about the gain that the incumbent was accepted for.
 
     A level shrinks by luck alone (whatever is accepted was a little lucky, and seeds differ); a

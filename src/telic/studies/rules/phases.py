@@ -8,7 +8,7 @@ from statistics import median
 from typing import Literal, NamedTuple
 
 from telic.studies.chain import LedgerEvent
-from telic.studies.documents.base import Part
+from telic.studies.documents.base import DocumentPart
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.documents.contract import PHASES, Phase
 from telic.studies.documents.metrics import Direction
@@ -33,14 +33,14 @@ class RunFact(NamedTuple):
     """fatal signatures of the monitor"""
 
 
-class PhaseVerdict(Part):
+class PhaseVerdict(DocumentPart):
     """Whether a candidate goes on; `wait` when that cannot be said yet."""
 
     verdict: Literal["advance", "hold", "wait"]
     why: str
 
 
-class PhaseStep(Part):
+class PhaseStep(DocumentPart):
     """What the look at a completed candidate came to."""
 
     candidate: str

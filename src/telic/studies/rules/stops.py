@@ -12,7 +12,7 @@ from typing import Literal
 from telic.core.config import Record
 from telic.errors import TelicError
 from telic.studies.budget import exhausted
-from telic.studies.documents.base import SYSTEM, Actor
+from telic.studies.documents.base import SYSTEM, StudyActor
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.documents.contract import StopName, StopRule
 from telic.studies.documents.runs import Evidence
@@ -276,7 +276,7 @@ def _many(what: str, count: int, most: float | None) -> str | None:
 # ---------------------------------------------------------------------------- written down
 
 
-def ingest(study: Study, run: str, actor: Actor) -> Evidence:
+def ingest(study: Study, run: str, actor: StudyActor) -> Evidence:
     """Measure a run that has ended, then write down what follows from it."""
     sheet = analyze_run(study, run, actor)
     record_findings(study)

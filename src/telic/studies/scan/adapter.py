@@ -26,9 +26,9 @@ from telic.studies.documents.adapter import (
     Logging,
     LogSource,
     MetricMap,
-    Outputs,
     Provenance,
     Quote,
+    RepositoryOutputs,
     Seeds,
 )
 from telic.studies.documents.files import put_at, value_at
@@ -82,7 +82,7 @@ def draft_adapter(
             controllable=audit.seeds.controllable,
             deterministic="claimed" if audit.seeds.claims_determinism else "no",
         ),
-        outputs=Outputs(
+        outputs=RepositoryOutputs(
             run_dir_template=audit.outputs.run_dir_template,
             checkpoint_glob=audit.outputs.checkpoint_glob,
         ),

@@ -14,7 +14,7 @@ from telic.storage.files import read_json, replacing, write_json, write_text
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.training.export import run_policy
 from telic.training.export.card import Contents, card, learning_curve
-from telic.training.export.evidence import Evidence, gather
+from telic.training.export.evidence import ExportEvidence, gather
 from telic.training.export.files import export_checked
 from telic.training.policy import find_policy, load_policy
 from telic.training.videos import choose_member
@@ -119,7 +119,7 @@ class _Bundle:
             (self.path / name).unlink(missing_ok=True)
 
 
-def _write_policy(evidence: Evidence, bundle: _Bundle) -> dict[str, float]:
+def _write_policy(evidence: ExportEvidence, bundle: _Bundle) -> dict[str, float]:
     """Write the exported forms, each proven; return how far each deviates."""
     record = evidence.evaluation or {}
     about = {
@@ -131,7 +131,7 @@ def _write_policy(evidence: Evidence, bundle: _Bundle) -> dict[str, float]:
 
 
 def _write_card(
-    evidence: Evidence, member: MemberFolder, bundle: _Bundle, deviations: dict[str, float]
+    evidence: ExportEvidence, member: MemberFolder, bundle: _Bundle, deviations: dict[str, float]
 ) -> None:
     who = f"{evidence.env}, {evidence.config['reward']}, seed {evidence.config['seed']}"
     picture = learning_curve(evidence.curve, evidence.evaluations, who)

@@ -18,7 +18,7 @@ from telic.report.charts import ChartLine, LineChart, Point
 from telic.report.markdown import render_markdown
 from telic.report.svg import picture
 from telic.storage.scalars import downsample
-from telic.training.export.evidence import Evidence, Json, asset_licence
+from telic.training.export.evidence import ExportEvidence, Json, asset_licence
 
 MISSING = "not measured"
 _CURVE_POINTS = 300
@@ -35,7 +35,7 @@ class Contents(NamedTuple):
     video: str | None
 
 
-def card(evidence: Evidence, contents: Contents) -> str:
+def card(evidence: ExportEvidence, contents: Contents) -> str:
     """Return the card."""
     config, reward = evidence.config, evidence.config["reward"]
     report = doc.Report(
@@ -95,7 +95,7 @@ def learning_curve(
     return picture(chart, title)
 
 
-def _front_matter(evidence: Evidence) -> str:
+def _front_matter(evidence: ExportEvidence) -> str:
     env, record = json.dumps(evidence.env), evidence.evaluation or {}
     score = MISSING
     if record.get("mean_return") is not None:
@@ -126,7 +126,7 @@ model-index:
 ---"""
 
 
-def _headline(evidence: Evidence, contents: Contents) -> list[doc.Block]:
+def _headline(evidence: ExportEvidence, contents: Contents) -> list[doc.Block]:
     record = evidence.evaluation
     said = (
         "A policy for ",
@@ -148,7 +148,7 @@ def _headline(evidence: Evidence, contents: Contents) -> list[doc.Block]:
     return blocks
 
 
-def _task(evidence: Evidence) -> list[doc.Block]:
+def _task(evidence: ExportEvidence) -> list[doc.Block]:
     about, shape = evidence.policy.facts, evidence.policy.shape
     low = [float(bound) for bound in evidence.policy.low]
     high = [float(bound) for bound in evidence.policy.high]
@@ -175,7 +175,7 @@ def _task(evidence: Evidence) -> list[doc.Block]:
     return blocks
 
 
-def _reward(evidence: Evidence) -> list[doc.Block]:
+def _reward(evidence: ExportEvidence) -> list[doc.Block]:
     reward, record = evidence.reward, evidence.evaluation or {}
     blocks: list[doc.Block] = [doc.Text(reward.get("description") or "No description.")]
     if reward.get("latex"):
@@ -206,7 +206,7 @@ _EVALUATION_HEADS = (
 )
 
 
-def _evaluation(evidence: Evidence) -> list[doc.Block]:
+def _evaluation(evidence: ExportEvidence) -> list[doc.Block]:
     if not evidence.evaluations:
         return [doc.Text(f"Return: {MISSING}.")]
 
@@ -244,7 +244,7 @@ def _evaluation(evidence: Evidence) -> list[doc.Block]:
     return blocks
 
 
-def _training(evidence: Evidence) -> list[doc.Block]:
+def _training(evidence: ExportEvidence) -> list[doc.Block]:
     summary = evidence.summary
     noticed: list[Json] = summary.get("findings") or []
     seconds = summary.get("training_time_s")
@@ -268,7 +268,7 @@ def _training(evidence: Evidence) -> list[doc.Block]:
     ]
 
 
-def _use(evidence: Evidence, contents: Contents) -> list[doc.Block]:
+def _use(evidence: ExportEvidence, contents: Contents) -> list[doc.Block]:
     memory = evidence.policy.memory_size
     obs = f'"obs": np.zeros((1, {evidence.policy.obs_dim}), np.float32)'
     feeds = obs + (f', "memory": np.zeros((1, {memory}), np.float32)' if memory else "")
@@ -308,7 +308,7 @@ def _use(evidence: Evidence, contents: Contents) -> list[doc.Block]:
     ]
 
 
-def _reproduce(evidence: Evidence) -> list[doc.Block]:
+def _reproduce(evidence: ExportEvidence) -> list[doc.Block]:
     manifest = evidence.manifest
     command = manifest.get("command") or "not recorded: the run was started from Python"
     versions: dict[str, str | None] = manifest.get("versions", {})
@@ -321,7 +321,7 @@ def _reproduce(evidence: Evidence) -> list[doc.Block]:
     return [doc.ShellLine(command), _facts(rows)]
 
 
-def _licence(evidence: Evidence) -> list[doc.Block]:
+def _licence(evidence: ExportEvidence) -> list[doc.Block]:
     return [
         doc.Text(
             (
@@ -337,7 +337,7 @@ def _licence(evidence: Evidence) -> list[doc.Block]:
     ]
 
 
-def _limits(evidence: Evidence) -> list[str]:
+def _limits(evidence: ExportEvidence) -> list[str]:
     seeds = "the members listed above" if evidence.siblings else "one training seed"
     lines = [
         f"The evidence is {seeds} and {_episodes(evidence.evaluation)}; other seeds differ.",
@@ -380,6 +380,6 @@ def _episodes(record: Json | None) -> str:
     return "no evaluation episodes" if record is None else f"{record['episodes']} fresh episodes"
 
 
-def _algorithm(evidence: Evidence) -> str:
+def _algorithm(evidence: ExportEvidence) -> str:
     algorithm = evidence.summary.get("algorithm", "ppo")
     return "PPO" if algorithm == "ppo" else algorithm

@@ -15,7 +15,7 @@ from telic.training.policy import Policy
 Json = dict[str, Any]
 
 
-class Evidence(NamedTuple):
+class ExportEvidence(NamedTuple):
     """The records of one policy; what was never written is empty."""
 
     member: str
@@ -50,10 +50,10 @@ class Evidence(NamedTuple):
         return Path(name).name if is_own_model(name) else name
 
 
-def gather(run: RunFolder, member: MemberFolder, policy: Policy) -> Evidence:
+def gather(run: RunFolder, member: MemberFolder, policy: Policy) -> ExportEvidence:
     """Read the records."""
     others = [each for each in run.members() if each.name != member.name]
-    return Evidence(
+    return ExportEvidence(
         member=member.name,
         step=policy.facts["step"],
         policy=policy,
