@@ -5,7 +5,8 @@ import pytest
 
 from telic.errors import ResourceError, TelicError
 from telic.rendering import media
-from telic.rendering.media import read_frames, read_video_facts, write_video
+from telic.rendering.media import write_video
+from tests.rendering.films import read_frames, read_video_facts
 
 
 def gradient(count, height=48, width=64):

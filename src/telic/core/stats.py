@@ -75,14 +75,14 @@ def welch(a: np.ndarray, b: np.ndarray) -> float | None:
 
     Fewer than two values, or no spread in either list, leave the test without a scale.
     """
-    found = _welch_statistic(a, b)
-    return None if found is None else student_tail(abs(found[0]), found[1])
+    statistic = _welch_statistic(a, b)
+    return None if statistic is None else student_tail(abs(statistic[0]), statistic[1])
 
 
 def welch_greater(a: np.ndarray, b: np.ndarray) -> float | None:
     """Return the one-sided p of Welch's t-test that a is larger; None where it says nothing."""
-    found = _welch_statistic(a, b)
-    return None if found is None else student_above(*found)
+    statistic = _welch_statistic(a, b)
+    return None if statistic is None else student_above(*statistic)
 
 
 def paired_greater(a: np.ndarray, b: np.ndarray) -> float | None:
@@ -236,10 +236,10 @@ def probability_of_improvement(a: np.ndarray, b: np.ndarray) -> float:
 
 def holm(values: Sequence[float | None]) -> list[float | None]:
     """Return p values with Holm's correction over all that are known."""
-    known = sorted((p, place) for place, p in enumerate(values) if p is not None)
+    ordered = sorted((p, place) for place, p in enumerate(values) if p is not None)
     out: list[float | None] = [None] * len(values)
     highest = 0.0
-    for rank, (p, place) in enumerate(known):
-        highest = max(highest, min(1.0, (len(known) - rank) * p))
+    for rank, (p, place) in enumerate(ordered):
+        highest = max(highest, min(1.0, (len(ordered) - rank) * p))
         out[place] = highest
     return out

@@ -11,11 +11,11 @@ from telic.errors import ConfigError
 
 def closest(name: str, known: Iterable[str], at_most: int = 3) -> list[str]:
     """Return the known names most like `name`, best first, ignoring case."""
-    by_lower = {each.lower(): each for each in known}
+    by_lower = {other.lower(): other for other in known}
     near = difflib.get_close_matches(name.lower(), list(by_lower), n=at_most, cutoff=0.5)
     # A fragment ("cheetah") is a common way to ask; sequence similarity alone misses it.
-    near += [each for each in by_lower if name.lower() in each and each not in near]
-    return [by_lower[each] for each in near[:at_most]]
+    near += [other for other in by_lower if name.lower() in other and other not in near]
+    return [by_lower[other] for other in near[:at_most]]
 
 
 def count(text: str, option: str) -> int:

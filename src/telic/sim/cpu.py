@@ -7,7 +7,7 @@ import functools
 import os
 from ctypes import POINTER, c_bool, c_char, c_char_p, c_int, c_void_p
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import mujoco
 import numpy as np
@@ -128,16 +128,16 @@ class CpuSimulation:
 
     def field(self, name: str) -> Tensor:
         """Return the live view of a field; see `Simulation.field`."""
-        found = self._fields.get(name)
-        if found is None:
+        view = self._fields.get(name)
+        if view is None:
             if name in _STATE_FIELDS:
-                found = self._bind_state(name)
+                view = self._bind_state(name)
             elif name == "warning":
-                found = self._bind_warning()
+                view = self._bind_warning()
             else:
-                found = self._bind_output(name)
-            self._fields[name] = found
-        return found
+                view = self._bind_output(name)
+            self._fields[name] = view
+        return view
 
     @property
     def bound(self) -> frozenset[str]:
@@ -219,7 +219,7 @@ class CpuSimulation:
         if (function := _COMPUTED_BY.get(name)) and address(function) not in self._after_step:
             self._after_step.append(address(function))
             self._run_after_step()
-        like: Any = template
+        like = cast(Any, template)
         return self._memory.view(where, like.dtype, (self.num_sims, *like.shape))
 
     def _require(self, failures: int) -> None:
@@ -277,17 +277,17 @@ _SIGNATURES = {
 def library() -> ctypes.CDLL:
     """Load MuJoCo's shared library, the one its Python package has already loaded."""
     folder = Path(mujoco.__file__).parent
-    found = sorted(
+    libraries = sorted(
         path
         for pattern in ("libmujoco.so*", "libmujoco*.dylib", "mujoco.dll")
         for path in folder.glob(pattern)
     )
-    if not found:
+    if not libraries:
         raise BadEnvironment(
             f"The mujoco package (version {mujoco.__version__}) comes without its shared library.",
             hint="Install the official wheel: pip install --force-reinstall mujoco==4.0.0",
         )
-    loaded = ctypes.CDLL(str(found[0]))
+    loaded = ctypes.CDLL(str(libraries[0]))
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(loaded, name)
         function.restype = result

@@ -146,7 +146,7 @@ class GraphedCallable(Generic[Result]):
         return self._graph.result
 
     def _record(self) -> None:
-        self._homes = [each.carried() for each in self._carriers]
+        self._homes = [carrier.carried() for carrier in self._carriers]
         try:
             self._graph = CudaGraph(self._recorded)
         except (RuntimeError, TelicError) as error:

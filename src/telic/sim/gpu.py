@@ -153,11 +153,11 @@ class GpuSimulation:
 
     def field(self, name: str) -> Tensor:
         """Return the live view of a field; see `Simulation.field`."""
-        found = self._fields.get(name)
-        if found is None:
-            found = self._warning if name == "warning" else self._bind(name)
-            self._fields[name] = found
-        return found
+        view = self._fields.get(name)
+        if view is None:
+            view = self._warning if name == "warning" else self._bind(name)
+            self._fields[name] = view
+        return view
 
     def _bind(self, name: str) -> Tensor:
         template = getattr(self._template, name, None)

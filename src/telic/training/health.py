@@ -42,20 +42,20 @@ class Health:
         self._rows.append(row)
         if row["episodic_return"] is not None:
             self._returns.append(row["episodic_return"])
-        known = {each.name for each in self.findings}
-        found = [
-            each
-            for each in (
+        reported = {finding.name for finding in self.findings}
+        new = [
+            finding
+            for finding in (
                 self._entropy(row),
                 self._kl(),
                 self._value_loss(row),
                 self._plateau(row, progress),
                 *self._terms(row),
             )
-            if each is not None and each.name not in known
+            if finding is not None and finding.name not in reported
         ]
-        self.findings += found
-        return found
+        self.findings += new
+        return new
 
     def not_finite(self, step: int, what: str, saved: str) -> Finding:
         """Record that a member stopped because of NaN or infinity."""
@@ -129,14 +129,14 @@ class Health:
         if not self._full() or len(self.term_names) < 2:
             return []
         sizes = {
-            name: fmean(abs(each[f"reward_term_{name}"] or 0.0) for each in self._rows)
+            name: fmean(abs(row[f"reward_term_{name}"] or 0.0) for row in self._rows)
             for name in self.term_names
         }
         total = sum(sizes.values())
-        found: list[Finding | None] = []
+        findings: list[Finding | None] = []
         for name, size in sizes.items():
             if size == 0.0:
-                found.append(
+                findings.append(
                     Finding(
                         name=f"dead_term:{name}",
                         message=f'The term "{name}" was exactly zero for {_WINDOW} updates: it '
@@ -147,7 +147,7 @@ class Health:
                     )
                 )
             elif size > _DOMINANT * total:
-                found.append(
+                findings.append(
                     Finding(
                         name=f"dominant_term:{name}",
                         message=f'The term "{name}" is {size / total:.0%} of the reward; the '
@@ -156,7 +156,7 @@ class Health:
                         step=row["global_step"],
                     )
                 )
-        return found
+        return findings
 
     def _plateau(self, row: dict[str, Any], progress: float) -> Finding | None:
         """Compare the last third of the returns with the third before, on the scale of all."""

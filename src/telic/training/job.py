@@ -157,7 +157,7 @@ class TrainJob(Config):
         own: set[str] = set(MEMBER_FIELDS)
         common = [member.settings.model_dump(exclude=own) for member in self.members]
         for name in common[0]:
-            if any(each[name] != common[0][name] for each in common):
+            if any(settings[name] != common[0][name] for settings in common):
                 raise ValueError(
                     f"{name} differs between members; in one population only "
                     f"{', '.join(MEMBER_FIELDS)} may. Train them in separate runs."

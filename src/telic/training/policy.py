@@ -147,18 +147,18 @@ def find_policy(path: Path, step: int | None = None) -> Path:
         best = best_member(RunFolder(path))
         path = path if best is None else best.path
     member = MemberFolder(path)
-    found = {artifact.step: artifact.path for artifact in member.checkpoints()}
-    if not found:
+    checkpoints = {artifact.step: artifact.path for artifact in member.checkpoints()}
+    if not checkpoints:
         raise UsageError(
             f"There is no trained policy in {path}.",
             hint="Give a run folder, a member's folder or a policy_<step>.pt file.",
         )
     if step is None:
         step = best_step(member)
-        step = step if step in found else max(found)
-    if step not in found:
-        raise UnknownName("checkpoint", str(step), [str(each) for each in found])
-    return found[step]
+        step = step if step in checkpoints else max(checkpoints)
+    if step not in checkpoints:
+        raise UnknownName("checkpoint", str(step), [str(each) for each in checkpoints])
+    return checkpoints[step]
 
 
 def record_episode(folder: MemberFolder, step: int | None, seed: int) -> Path:

@@ -349,13 +349,13 @@ def _steer_learning_rate(population: Population, kl: Tensor) -> None:
 
 def _pack(samples: Samples) -> tuple[Tensor, list[int]]:
     """Join all columns so that one gather per epoch shuffles everything."""
-    columns = [each if each.dim() == 3 else each.unsqueeze(-1) for each in samples]
-    return torch.cat(columns, dim=-1), [each.shape[-1] for each in columns]
+    columns = [column if column.dim() == 3 else column.unsqueeze(-1) for column in samples]
+    return torch.cat(columns, dim=-1), [column.shape[-1] for column in columns]
 
 
 def _unpack(packed: Tensor, widths: list[int]) -> Samples:
     inputs, actions, *rest = split(packed, widths, dim=-1)
-    return Samples(inputs, actions, *(each.squeeze(-1) for each in rest))
+    return Samples(inputs, actions, *(column.squeeze(-1) for column in rest))
 
 
 def _shuffle(packed: Tensor, order: Tensor) -> Tensor:

@@ -133,9 +133,9 @@ def share(settings: PpoSettings, members: int, env: str) -> PpoSettings:
     """Let the members of a population share the environments of a GPU."""
     if members == 1:
         return settings
-    each = _FEWEST_ENVS
-    while each < _MOST_ENVS and each * 2 * members <= GPU_ENVS:
-        each *= 2
-    minibatch = each * settings.horizon // _SHARED_MINIBATCHES
+    num_envs = _FEWEST_ENVS
+    while num_envs < _MOST_ENVS and num_envs * 2 * members <= GPU_ENVS:
+        num_envs *= 2
+    minibatch = num_envs * settings.horizon // _SHARED_MINIBATCHES
     changes = {**_GPU_SHARED, **_GPU_SHARED_OWN.get(env, {})}
-    return settings.replace(num_envs=each, minibatch_size=minibatch, **changes)
+    return settings.replace(num_envs=num_envs, minibatch_size=minibatch, **changes)

@@ -153,19 +153,18 @@ class Recorder:
 
     def _episodes(self, member: int, ended: int) -> dict[str, Any]:
         recent = self._setup.tracker.recent[member]
-        totals = [each.total for each in recent]
+        totals = [episode.total for episode in recent]
         names = self._setup.scoring.term_names[member]
         row: dict[str, Any] = {
-            "episodic_return": fmean(totals) if totals else None,
+            "episodic_return": _mean(totals),
             "episodic_return_std": pstdev(totals) if totals else None,
             "episodic_return_min": min(totals, default=None),
             "episodic_return_max": max(totals, default=None),
-            "episode_length": fmean(each.length for each in recent) if recent else None,
+            "episode_length": _mean([episode.length for episode in recent]),
             "episodes_per_rollout": ended,
         }
         for index, name in enumerate(names):
-            values = [each.terms[index] for each in recent]
-            row[f"reward_term_{name}"] = fmean(values) if values else None
+            row[f"reward_term_{name}"] = _mean([episode.terms[index] for episode in recent])
         return row
 
     def _progress(self, seconds: float, rate: float | None) -> None:
@@ -173,7 +172,7 @@ class Recorder:
         left = (self.total_steps - self.step) * len(self.job.members)
         recent = self._setup.tracker.recent
         returns = {
-            member.name: fmean(each.total for each in recent[index]) if recent[index] else None
+            member.name: _mean([episode.total for episode in recent[index]])
             for index, member in enumerate(self.job.members)
         }
         self.emit(
@@ -266,8 +265,8 @@ class Recorder:
 
     def close(self) -> None:
         """Close all files."""
-        for each in (*self._scalars, *self._boards, self._events):
-            each.close()
+        for file in (*self._scalars, *self._boards, self._events):
+            file.close()
 
 
 def read_evaluations(folder: MemberFolder) -> list[EvaluationRecord]:
@@ -346,8 +345,8 @@ def summarise(
     alive = flags(setup.population.alive)
     summaries: list[MemberSummary] = []
     for index, member in enumerate(setup.job.members):
-        evaluations = [each for each in recorder.evaluations[index] if each.mean_return is not None]
-        best = max(evaluations, key=lambda each: each.mean_return or 0.0, default=None)
+        finite = [each for each in recorder.evaluations[index] if each.mean_return is not None]
+        best = max(finite, key=lambda each: each.mean_return or 0.0, default=None)
         recent = setup.tracker.recent[index]
         summary = MemberSummary(
             member=member.name,
@@ -357,7 +356,7 @@ def summarise(
             total_timesteps=recorder.step,
             training_time_s=seconds,
             total_episodes=setup.tracker.finished[index],
-            final_episodic_return=fmean(each.total for each in recent) if recent else None,
+            final_episodic_return=_mean([episode.total for episode in recent]),
             best_step=best.global_step if best else None,
             best=best,
             last=recorder.evaluations[index][-1] if recorder.evaluations[index] else None,
@@ -381,6 +380,10 @@ def summarise(
     )
     write_json(recorder.run.summary, result)
     return result
+
+
+def _mean(values: list[float] | list[int]) -> float | None:
+    return fmean(values) if values else None
 
 
 def _score(summary: MemberSummary) -> float:

@@ -179,13 +179,13 @@ class LocalChannel:
 
 def readable_paths(job: TrainJob) -> list[Path]:
     """Return folders that the worker must read: that of a model file, of policies to go on from."""
-    found = {Path(each.start).absolute().parent for each in job.members if each.start}
+    folders = {Path(member.start).absolute().parent for member in job.members if member.start}
     extra = job.env_args.get("xml_file")
     if job.env.endswith((".xml", ".mjcf", ".urdf")):
-        found.add(Path(job.env).expanduser().absolute().parent)
+        folders.add(Path(job.env).expanduser().absolute().parent)
     elif isinstance(extra, str) and Path(extra).exists():
-        found.add(Path(extra).absolute().parent)
-    return sorted(found)
+        folders.add(Path(extra).absolute().parent)
+    return sorted(folders)
 
 
 def is_class(env: str) -> bool:
@@ -231,10 +231,10 @@ def manifest(job: TrainJob) -> dict[str, Any]:
         "platform": platform.platform(),
         "processors": os.cpu_count(),
         "rewards": {
-            each.name: None
-            if each.source is None
-            else hashlib.sha256(each.source.encode()).hexdigest()
-            for each in job.rewards
+            reward.name: None
+            if reward.source is None
+            else hashlib.sha256(reward.source.encode()).hexdigest()
+            for reward in job.rewards
         },
         "seeds": sorted({member.seed for member in job.members}),
     }
@@ -324,7 +324,7 @@ def describe(folder: RunFolder) -> dict[str, Any]:
         "status": status_of(folder),
         "error": status.get("error"),
         "members": len(folder.members()),
-        "updated": max(each.stat().st_mtime for each in folder.path.iterdir()),
+        "updated": max(file.stat().st_mtime for file in folder.path.iterdir()),
         **{name: summary.get(name) for name in names},
     }
 
@@ -333,7 +333,9 @@ def best_member(run: RunFolder) -> MemberFolder | None:
     """Return the member whose best evaluation is highest; the first if none was evaluated."""
     members = run.members()
     best = read_json(run.summary).get("best_member") if run.summary.exists() else None
-    return next((each for each in members if each.name == best), members[0] if members else None)
+    return next(
+        (member for member in members if member.name == best), members[0] if members else None
+    )
 
 
 def best_step(member: MemberFolder) -> int | None:

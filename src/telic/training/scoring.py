@@ -115,9 +115,10 @@ class Scoring:
         if len(self.groups) == 1:
             total, terms = self._call(self.groups[0], obs, action, step, slice(None))
         else:
-            parts = [self._call(each, obs, action, step, self._slice(each)) for each in self.groups]
-            total = torch.cat([each[0] for each in parts])
-            terms = torch.cat([each[1] for each in parts])
+            slices = [(group, self._slice(group)) for group in self.groups]
+            parts = [self._call(group, obs, action, step, rows) for group, rows in slices]
+            total = torch.cat([part[0] for part in parts])
+            terms = torch.cat([part[1] for part in parts])
         rows = self.members, self.num_envs
         return Score(total.view(rows), terms.view(*rows, -1))
 

@@ -107,10 +107,10 @@ def load_rewards(job: TrainJob) -> list[Reward]:
     """Load the job's rewards. Their code runs from here on, so only inside the confined worker."""
     return [
         load_reward(
-            each.source,
-            trusted=each.trusted,
-            weights=each.weights or None,
-            label=f"{each.name}.py" if each.source else None,
+            reward.source,
+            trusted=reward.trusted,
+            weights=reward.weights or None,
+            label=f"{reward.name}.py" if reward.source else None,
         )
-        for each in job.rewards
+        for reward in job.rewards
     ]

@@ -27,16 +27,16 @@ def render_run(path: Path, *, which: str = "best", on_event: Listener = ignore) 
     jobs: list[RenderJob] = []
     for member in RunFolder(path).members():
         recorded = member.trajectories()
-        chosen = max((each.step for each in recorded), default=None)
+        chosen = max((episode.step for episode in recorded), default=None)
         if which == "best":
             chosen = best_step(member) or chosen
-        for each in recorded:
-            if each.label in _LABELS and (which == "all" or each.step == chosen):
-                output = member.video(each.step, each.label)
-                jobs.append(RenderJob(trajectory=each.path, output=output))
+        for episode in recorded:
+            if episode.label in _LABELS and (which == "all" or episode.step == chosen):
+                output = member.video(episode.step, episode.label)
+                jobs.append(RenderJob(trajectory=episode.path, output=output))
     missing = [job for job in jobs if not job.output.exists()]
-    made = render(missing, processes=min(os.cpu_count() or 1, 4), listener=on_event)
-    for reason in {each.error for each in made if each.error}:
+    renderings = render(missing, processes=min(os.cpu_count() or 1, 4), listener=on_event)
+    for reason in {rendering.error for rendering in renderings if rendering.error}:
         on_event(LogMessage(message=f"No video: {reason}"))
     return [job.output for job in jobs if job.output.exists()]
 
@@ -70,18 +70,18 @@ def play_run(
     at = trajectory.stem.split("_")[1]
     suffix = "" if view is None else f"_{view}"
     output = out or folder.videos_dir / f"play_{at}_{label}{suffix}.mp4"
-    made = render_one(trajectory, output, view=view, **chosen)
+    rendering = render_one(trajectory, output, view=view, **chosen)
     return {
         "member": folder.name,
         "trajectory": str(trajectory),
         "video": str(output),
-        "drawn by": made.backend,
+        "drawn by": rendering.backend,
     }
 
 
 def choose_member(run: RunFolder, name: str | None) -> MemberFolder:
     """Return the member of that name, or the best."""
-    members = {each.name: each for each in run.members()}
+    members = {folder.name: folder for folder in run.members()}
     if name is not None:
         if name not in members:
             raise UnknownName("member", name, list(members), see=f"telic show {run.name}")
@@ -93,19 +93,23 @@ def choose_member(run: RunFolder, name: str | None) -> MemberFolder:
 
 
 def _recorded(folder: MemberFolder, step: int | None, episode: str) -> Path:
-    found = [each for each in folder.trajectories() if step is None or each.step == step]
-    if not found:
-        steps = sorted({str(each.step) for each in folder.trajectories()})
+    recorded = [
+        artifact for artifact in folder.trajectories() if step is None or artifact.step == step
+    ]
+    if not recorded:
+        steps = sorted({str(artifact.step) for artifact in folder.trajectories()})
         if step is not None and steps:
             raise UnknownName("checkpoint", str(step), steps)
         raise UsageError(
             f"{folder.name} has no recorded episodes yet.", hint="They come with evaluations."
         )
-    chosen = max(each.step for each in found)
+    chosen = max(artifact.step for artifact in recorded)
     best = best_step(folder)
-    if step is None and best in {each.step for each in found}:
+    if step is None and best in {artifact.step for artifact in recorded}:
         chosen = best
-    labels = {each.label or "": each.path for each in found if each.step == chosen}
+    labels = {
+        artifact.label or "": artifact.path for artifact in recorded if artifact.step == chosen
+    }
     if episode not in labels:
         raise UnknownName("episode", episode, list(labels))
     return labels[episode]

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 # Everything heavy is imported here, before the process confines itself.
-import pydantic.type_adapter  # noqa: F401  # what `from_facts` loads at its first event
+# `from_facts` loads the first one at its first event.
+import pydantic.type_adapter  # noqa: F401  # pyright: ignore[reportUnusedImport]
 import torch
 
 from telic.core.events import EvalDone, Event, LogMessage, ProbeDone, TrainEnd, encode, from_facts
@@ -177,7 +178,7 @@ def _train_job(
 
 def _complete_spec(reward: Reward) -> RewardSpec:
     """Return the reward's description with every term it returned, declared or not."""
-    declared = {each.name for each in reward.spec.terms}
+    declared = {term.name for term in reward.spec.terms}
     missing = tuple(
         TermSpec(name=name, weight=reward.weights.get(name))
         for name in reward.term_names

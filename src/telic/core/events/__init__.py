@@ -81,9 +81,9 @@ _MODULES = ("codec", "training", "session", "search", "models")
 
 def __getattr__(name: str) -> Any:
     for module in _MODULES:
-        found = getattr(import_module(f"telic.core.events.{module}"), name, None)
-        if found is not None:
-            return found
+        value = getattr(import_module(f"telic.core.events.{module}"), name, None)
+        if value is not None:
+            return value
     raise AttributeError(f"telic.core.events has no {name!r}")
 
 

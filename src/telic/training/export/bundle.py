@@ -137,13 +137,17 @@ def _write_card(
     picture = learning_curve(evidence.curve, evidence.evaluations, who)
     if picture:
         write_text(bundle.place(_CURVE), picture)
-    videos = {each.label: each.path for each in member.videos() if each.step == evidence.step}
+    videos = {
+        artifact.label: artifact.path
+        for artifact in member.videos()
+        if artifact.step == evidence.step
+    }
     video = videos.get("median") or next(iter(videos.values()), None)
     if video:
         bundle.copy(video, _VIDEO)
-    known = {**_EXPORTED, **_COPIED}
+    meaning = {**_EXPORTED, **_COPIED}
     contents = Contents(
-        files={name: known[name] for name in bundle.names if name in known},
+        files={name: meaning[name] for name in bundle.names if name in meaning},
         deviations=deviations,
         curve=_CURVE if picture else None,
         video=_VIDEO if video else None,

@@ -52,7 +52,7 @@ class ExportEvidence(NamedTuple):
 
 def gather(run: RunFolder, member: MemberFolder, policy: Policy) -> ExportEvidence:
     """Read the records."""
-    others = [each for each in run.members() if each.name != member.name]
+    others = [folder for folder in run.members() if folder.name != member.name]
     return ExportEvidence(
         member=member.name,
         step=policy.facts["step"],
@@ -63,7 +63,7 @@ def gather(run: RunFolder, member: MemberFolder, policy: Policy) -> ExportEviden
         summary=_read(member.summary),
         curve=read_columns(member.scalars, ["global_step", "episodic_return"]),
         evaluations=read_rows(member.scalars, "eval"),
-        siblings={each.name: _read(each.summary).get("best") or {} for each in others},
+        siblings={folder.name: _read(folder.summary).get("best") or {} for folder in others},
     )
 
 
@@ -100,5 +100,5 @@ def comes_with_gymnasium(env: str) -> bool:
     """Say whether an id is one of Gymnasium's own tasks, not of a package that adds some."""
     import gymnasium
 
-    known = gymnasium.registry.get(env)
-    return known is not None and str(known.entry_point).startswith("gymnasium.envs")
+    spec = gymnasium.registry.get(env)
+    return spec is not None and str(spec.entry_point).startswith("gymnasium.envs")

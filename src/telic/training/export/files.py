@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,8 +83,8 @@ def verify(policy: Policy, arrays: PolicyArrays, act: Act, name: str) -> float:
     worst = 0.0
     for inputs in _trials(arrays):
         obs, memory = inputs[:, : policy.obs_dim], inputs[:, policy.obs_dim :]
-        given = (obs, memory) if policy.memory_size else (obs,)
-        expected, got = policy(*given), np.asarray(act(*given))
+        seen = (obs, memory) if policy.memory_size else (obs,)
+        expected, got = policy(*seen), np.asarray(act(*seen))
         if got.shape != expected.shape:
             raise TelicError(f"{name} gives actions of shape {got.shape}, not {expected.shape}.")
         values, rounding = arrays.outputs(inputs)
@@ -111,10 +111,10 @@ def _trials(arrays: PolicyArrays) -> list[Array]:
     size = len(arrays.shift)
     spread = 1.0 / np.where(arrays.scale > 0.0, arrays.scale, 1.0)
     trials = [arrays.shift + spread * random.normal(0.0, s, (64, size)) for s in (1.0, 4.0, 40.0)]
-    trials += [random.normal(0.0, each, (64, size)) for each in (1.0, 100.0, 1e6)]
+    trials += [random.normal(0.0, width, (64, size)) for width in (1.0, 100.0, 1e6)]
     corners = np.array([[0.0], [1e30], [-1e30]]) * np.ones(size)
     trials += [corners, random.normal(0.0, 1.0, (1, size))]
-    return [each.astype(np.float32) for each in trials]
+    return [batch.astype(np.float32) for batch in trials]
 
 
 # ---------------------------------------------------------------------------- formats
@@ -328,8 +328,7 @@ def build_onnx(
         producer_version=facts.get("telic", ""),
     )
     helper.set_model_props(model, dict(facts))
-    check: Any = checker.check_model
-    check(model, full_check=True)
+    cast(Any, checker).check_model(model, full_check=True)
     return model
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -58,7 +58,8 @@ class BatchedEnv(Sb3VecEnv):
         # columns: return, length, then each term
         self._sums = np.zeros((env.num_envs, 2 + scoring.term_count))
         wide = np.full(scoring.actor_inputs, np.inf, dtype=np.float32)
-        super().__init__(env.num_envs, spaces.Box(-wide, wide), self._actions())
+        start = cast(Any, super().__init__)  # SB3 leaves open what its spaces hold
+        start(env.num_envs, spaces.Box(-wide, wide), self._actions())
 
     def _actions(self) -> spaces.Space[Any]:
         if self.env.num_actions is not None:
@@ -252,10 +253,10 @@ def adopt(population: Population, model: PPO) -> None:
     extractor = policy.mlp_extractor
     _fill(views.actor, [*_linear(extractor.policy_net), heads[0]], factor)
     _fill(views.critic, [*_linear(extractor.value_net), heads[1]], factor)
-    space: Any = model.action_space
+    space = cast(Any, model).action_space
     if isinstance(space, spaces.Box):
         views.log_std[0].copy_(policy.log_std)
-        _rescale(views.actor[-1], views.log_std, space)
+        _rescale(views.actor[-1], views.log_std, cast(Any, space))
 
 
 def _linear(network: nn.Module) -> list[nn.Module]:

@@ -230,8 +230,8 @@ class _Hooks(BaseCallback):
 
 def combine(job: TrainJob, folder: RunFolder, parts: list[RunSummary]) -> RunSummary:
     """Return the summary of a run whose members were trained one after another."""
-    known = [part for part in parts if part.best_return is not None]
-    best = max(known, key=lambda part: part.best_return or 0.0, default=None)
+    evaluated = [part for part in parts if part.best_return is not None]
+    best = max(evaluated, key=lambda part: part.best_return or 0.0, default=None)
     steps, seconds = (
         sum(part.total_timesteps for part in parts),
         sum(part.training_time_s for part in parts),
