@@ -3,6 +3,7 @@
 from telic_bounce.author import Gentle
 from telic_bounce.environment import make
 from telic_bounce.judge import Patient
+from telic_bounce.launcher import Polite
 from telic_bounce.proposer import Halving
 from telic_bounce.provider import Dice
 
@@ -10,6 +11,7 @@ from telic.testing import (
     AuthorContract,
     EnvironmentContract,
     JudgeContract,
+    LauncherContract,
     ProposerContract,
     ProviderContract,
 )
@@ -35,6 +37,11 @@ class TestPatient(JudgeContract):
 class TestHalving(ProposerContract):
     def make(self, task, family, seed):
         return Halving(task, family, seed)
+
+
+class TestPolite(LauncherContract):
+    def make(self):
+        return Polite(self.options)
 
 
 class TestDice(ProviderContract):

@@ -10,8 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
-from telic.errors import MissingExtra
+from telic.core import plugins
+from telic.errors import MissingExtra, UnknownName
+from telic.studies.documents.adapter import LauncherSpec
 from telic.studies.errors import EnvironmentBlocked, GateRefused, InvalidDocument
 from telic.studies.launch import processes
 from telic.studies.launch.clusters import job_manifest, manifest_problems, sbatch_problems
@@ -379,3 +382,28 @@ def test_every_kind_has_a_launcher():
     for kind in KINDS:
         assert launcher_of(kind, OPTIONS.get(kind, {}))
     assert set(KINDS) > ON_THIS_MACHINE
+
+
+def test_a_package_may_bring_a_launcher_and_an_unknown_kind_is_explained(tmp_path, monkeypatch):
+    made = order(tmp_path)
+    with pytest.raises(UnknownName, match="polite"):
+        launcher_of("polite", {})
+    with pytest.raises(ValidationError, match="there is no launcher polite; there are local, tmux"):
+        LauncherSpec(kind="polite")
+    home = tmp_path / "home"
+    home.mkdir()
+    folder = home / "courtesy-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: courtesy\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text("[telic.launchers]\npolite = courtesy:Polite\n")
+    source = Path(__file__).parents[3] / "examples/third_party_package/src/telic_bounce"
+    (home / "courtesy.py").write_text((source / "launcher.py").read_text())
+    monkeypatch.syspath_prepend(str(home))
+    plugins._entry_points.cache_clear()
+    try:
+        assert LauncherSpec(kind="polite").kind == "polite"
+        words = launcher_of("polite", {"niceness": 5}).render(made).argv
+        assert words[words.index("--") + 1 :][:3] == ("nice", "-n", "5")
+    finally:
+        plugins._entry_points.cache_clear()
+        sys.modules.pop("courtesy", None)

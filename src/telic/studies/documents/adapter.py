@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
+from telic.core.plugins import plugin_names
 from telic.errors import UnknownName
 from telic.studies.documents.base import Document, Part, Sha
 
@@ -16,9 +17,18 @@ PLACEHOLDERS = frozenset(
 )
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
-LauncherKind = Literal[
-    "local", "tmux", "torchrun", "accelerate", "slurm", "ray", "kubernetes", "custom"
-]
+LAUNCHERS = ("local", "tmux", "torchrun", "accelerate", "slurm", "ray", "kubernetes", "custom")
+"""the kinds that telic has itself; installed packages may bring more"""
+
+
+def _know_launcher(kind: str) -> str:
+    if kind not in LAUNCHERS and kind not in plugin_names("launchers", LAUNCHERS):
+        known = [*LAUNCHERS, *plugin_names("launchers", LAUNCHERS)]
+        raise ValueError(f"there is no launcher {kind}; there are {', '.join(known)}")
+    return kind
+
+
+LauncherKind = Annotated[str, AfterValidator(_know_launcher)]
 ConfigSystem = Literal["hydra", "tyro", "argparse", "yaml", "gin", "dataclasses", "custom"]
 OverrideStyle = Literal["k=v", "--k v", "--k=v", "file", "source_edit"]
 

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from telic.studies.documents.adapter import LauncherKind
 from telic.studies.documents.base import Actor, Document, Envelope, Part, Sha
 from telic.studies.documents.contract import Amounts, Phase
 
@@ -61,7 +60,7 @@ class Run(Envelope):
     kind: Literal["train", "eval", "search", "probe"] = "train"
     cmd_hash: Sha
     nonce: str | None = None
-    launcher: LauncherKind = "local"
+    launcher: str = "local"
     status: RunStatus = RunStatus.PLANNED
     killed_by: KilledBy | None = None
     why: str = ""

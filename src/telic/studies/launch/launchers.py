@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from telic.errors import MissingExtra
+from telic.core.plugins import load_plugin, plugin_names
+from telic.errors import MissingExtra, UnknownName
 from telic.storage.files import write_text
-from telic.studies.documents.adapter import LauncherKind
+from telic.studies.documents.adapter import LAUNCHERS
 from telic.studies.errors import EnvironmentBlocked, InvalidDocument
 from telic.studies.launch.order import (
     JobHandle,
@@ -32,7 +33,7 @@ from telic.studies.launch.processes import (
     read_pid_record,
 )
 
-ON_THIS_MACHINE: frozenset[LauncherKind] = frozenset({"local", "tmux", "torchrun", "accelerate"})
+ON_THIS_MACHINE = frozenset({"local", "tmux", "torchrun", "accelerate"})
 """kinds whose runs can be found in the process table"""
 _START_S = 60
 _RAY = "http://127.0.0.1:8265"
@@ -51,8 +52,11 @@ _WORDS: dict[str, JobState] = {
 }
 
 
-def launcher_of(kind: LauncherKind, options: Mapping[str, Any]) -> Launcher:
-    """Return the launcher of a kind with the adapter's options."""
+def launcher_of(kind: str, options: Mapping[str, Any]) -> Launcher:
+    """Return the launcher of a kind with the adapter's options; packages may bring kinds.
+
+    Raises UnknownName, also for a kind whose package is not installed any more.
+    """
     from telic.studies.launch.clusters import KubernetesLauncher, SlurmLauncher
 
     match kind:
@@ -70,6 +74,11 @@ def launcher_of(kind: LauncherKind, options: Mapping[str, Any]) -> Launcher:
             return KubernetesLauncher()
         case "custom":
             return CustomLauncher(options)
+        case _:
+            make = load_plugin("launchers", kind, LAUNCHERS)
+    if make is None:
+        raise UnknownName("launcher", kind, [*LAUNCHERS, *plugin_names("launchers", LAUNCHERS)])
+    return make(options)
 
 
 def submit(order: LaunchOrder, rendered: RenderedLaunch) -> str:
