@@ -8,7 +8,7 @@ from typing import Any
 from telic.authors.candidate import RewardCandidate, SessionIteration
 from telic.importers.claims import session_claim
 from telic.importers.records import (
-    FactSheet,
+    EvidenceSheet,
     ImportedCandidate,
     ImportedRun,
     ImportedStudy,
@@ -236,14 +236,12 @@ def _checks(files: IterationFolder) -> tuple[CheckResult, ...]:
     return tuple(found)
 
 
-def _preflight(folder: SessionFolder) -> tuple[FactSheet, ...]:
+def _preflight(folder: SessionFolder) -> tuple[EvidenceSheet, ...]:
     if not folder.trial.is_file():
         return ()
     examples = read_json(folder.trial)
-    count = len(examples.get("examples", ()))
-    return (
-        FactSheet("preflight", examples, "telic.session", f"reward and judge on {count} examples"),
-    )
+    said = f"reward and judge on {len(examples.get('examples', ()))} examples"
+    return (EvidenceSheet("preflight", examples, "telic.session", said),)
 
 
 def _runs(
