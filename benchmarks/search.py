@@ -22,13 +22,13 @@ import numpy as np
 from published import BEST_REWARD, MEAN_REWARD
 
 from telic.search.analysis.figures import ResultTable, markdown
-from telic.search.api import search
 from telic.search.environments.catalogue import TASKS, find_task
 from telic.search.folder import list_searches
 from telic.search.policies import make_policy
 from telic.search.records import SearchConfig, SearchSummary
 from telic.search.results import candidate_params, fresh_evaluation, load
 from telic.storage.files import read_record, write_text
+from telic.verbs.search import search
 
 SLOW = ("InvertedPendulum-v5", "InvertedDoublePendulum-v5", "Swimmer-v5")
 

@@ -20,11 +20,11 @@ from telic.search.analysis.figures import (
     markdown,
     table_picture,
 )
-from telic.search.api import search
 from telic.search.environments.catalogue import TASKS
 from telic.search.records import NO_MODEL, PolicyCandidate, TrialEpisodes
 from telic.search.report import page_data, project, write_page
 from telic.search.results import load
+from telic.verbs.search import search
 
 _MANY = {"gate": "off", "rollouts": 2, "confirm": 0}
 

@@ -4,11 +4,11 @@ import pytest
 
 from telic.errors import ConfigError, UnknownName, UsageError
 from telic.search.analysis.compare import compare_searches
-from telic.search.api import search
 from telic.search.folder import SearchRunFolder
 from telic.search.records import NO_MODEL
 from telic.search.report import write_page
 from telic.search.results import load
+from telic.verbs.search import search
 
 pytest.importorskip("sb3_contrib")
 SMALL = {"episodes": 20, "fresh_episodes": 3, "jobs": 1, "switches": {"rollouts": 2}}

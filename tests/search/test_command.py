@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from telic.cli.main import app
-from telic.search.api import search
+from telic.verbs.search import search
 
 CARTPOLE = ["search", "--env", "CartPole-v1"]
 

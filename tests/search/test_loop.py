@@ -5,7 +5,6 @@ import pytest
 
 from telic.core.seeds import derive
 from telic.llm import Budget, Models, Scripted
-from telic.search.api import search
 from telic.search.environments.catalogue import TASKS
 from telic.search.environments.task import rollout_seeds
 from telic.search.folder import SearchFolder, SearchRunFolder
@@ -16,6 +15,7 @@ from telic.search.records import NO_MODEL, PolicyCandidate, Recheck, SearchConfi
 from telic.search.rollouts import Player, PolicyTrial
 from telic.search.runner import do_runs
 from telic.storage.files import read_json, read_json_lines
+from telic.verbs.search import search
 
 FAULTS = ("", ":malformed", ":truncated", ":out_of_range", ":incomplete", ":failing", ":slow")
 

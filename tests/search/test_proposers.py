@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from telic.search.api import search
 from telic.search.environments.catalogue import find_task
 from telic.search.environments.task import generator
 from telic.search.history import History
@@ -11,6 +10,7 @@ from telic.search.policies import make_policy
 from telic.search.proposers import Ars, Climb, Cma, Random, TabularModel, View
 from telic.search.records import PolicyCandidate, TrialEpisodes
 from telic.search.rollouts import BatchRecording
+from telic.verbs.search import search
 
 POLICY = make_policy(None, find_task("CartPole-v1"), is_scaled=True, seed=0, decimals=2)
 

@@ -12,10 +12,11 @@ import pytest
 
 from telic.llm import Models, Scripted
 from telic.llm.providers.stand_ins import Replay, ReplyRecorder
-from telic.search import api, runner
+from telic.search import runner
 from telic.search.analysis.revisions import edit_report, salience_report
 from telic.search.folder import SearchRunFolder
 from telic.search.results import load
+from telic.verbs.search import search
 
 RECORDED = sorted((Path(__file__).parent / "recorded").glob("*.json"))
 
@@ -26,7 +27,7 @@ def search_again(recorded, provider, runs_dir, monkeypatch):
         runner, "connect_model", lambda name, folder, **more: Models(provider, folder, **more)
     )
     asked = {name: recorded[name] for name in ("env", "method", "switches", "episodes", "seed")}
-    return api.search(runs_dir=runs_dir, model="host", **asked)
+    return search(runs_dir=runs_dir, model="host", **asked)
 
 
 def log(found):

@@ -20,7 +20,7 @@ from telic.verbs.train import train
 
 if TYPE_CHECKING:
     from telic.mcp.workplace import Server
-    from telic.search.api import Search
+    from telic.search.runner import Search
     from telic.session.api import Session
     from telic.training.job import TrainJob
     from telic.training.run import Run

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from telic.bench.intents import Benchmark
     from telic.bench.results import CaseGroup, Rate
     from telic.search.analysis.labels import LabelReport
-    from telic.search.api import Search
     from telic.search.records import SearchSummary
+    from telic.search.runner import Search
     from telic.verbs.machine import (
         EnvList,
         EnvPage,

@@ -11,8 +11,8 @@ from telic import __version__
 from telic.importers.claims import source_audit
 from telic.importers.records import (
     Claim,
+    EvidenceSheet,
     ImportedCandidate,
-    ImportedEvidence,
     ImportedRun,
     ImportedStudy,
     Ruling,
@@ -182,7 +182,7 @@ class _CandidateWriter:
             study.append(f"run.{run.status}", name, facts, self.actor)
         text = "not measured" if run.primary is None else f"{run.primary:.6g}"
         measurement = self._measurement(name, run).as_data()
-        measured = ImportedEvidence("metrics", measurement, self.actor.name, text)
+        measured = EvidenceSheet("metrics", measurement, self.actor.name, text)
         self._add_sheets((measured, *run.sheets), name)
 
     def _write_folder(self, name: str, run: ImportedRun) -> None:
@@ -228,7 +228,7 @@ class _CandidateWriter:
             curves=run.curves,
         )
 
-    def _add_sheets(self, sheets: Iterable[ImportedEvidence], run: str | None = None) -> None:
+    def _add_sheets(self, sheets: Iterable[EvidenceSheet], run: str | None = None) -> None:
         """Add the evidence that is not there yet.
 
         What one producer said of a run is never said twice, also when a later telic would put it

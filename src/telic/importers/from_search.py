@@ -13,8 +13,8 @@ from telic.errors import UsageError
 from telic.importers.records import (
     Claim,
     Curve,
+    EvidenceSheet,
     ImportedCandidate,
-    ImportedEvidence,
     ImportedRun,
     ImportedStudy,
     ModelCall,
@@ -150,7 +150,7 @@ class _SearchReader:
             rows=tuple(rows),
             curves={METRIC: curve},
             sheets=(
-                ImportedEvidence(
+                EvidenceSheet(
                     "trajectory",
                     {"statistics": facts, "trials_hash": lines},
                     "telic.search",
@@ -213,7 +213,7 @@ class _SearchReader:
             primary=fresh.mean,
             cost=Amounts(launches=1),
             argv=self._command(),
-            sheets=(ImportedEvidence("eval", fresh.model_dump(mode="json"), "telic.search", text),),
+            sheets=(EvidenceSheet("eval", fresh.model_dump(mode="json"), "telic.search", text),),
             origin=self.folder.run(number).path,
         )
 

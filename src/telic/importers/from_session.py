@@ -8,8 +8,8 @@ from typing import Any
 from telic.authors.candidate import RewardCandidate, SessionIteration
 from telic.importers.claims import session_claim
 from telic.importers.records import (
+    EvidenceSheet,
     ImportedCandidate,
-    ImportedEvidence,
     ImportedRun,
     ImportedStudy,
     ModelCall,
@@ -238,16 +238,12 @@ def _checks(files: IterationFolder) -> tuple[CheckResult, ...]:
     return tuple(found)
 
 
-def _preflight(folder: SessionFolder) -> tuple[ImportedEvidence, ...]:
+def _preflight(folder: SessionFolder) -> tuple[EvidenceSheet, ...]:
     if not folder.trial.is_file():
         return ()
     examples = read_json(folder.trial)
-    count = len(examples.get("examples", ()))
-    return (
-        ImportedEvidence(
-            "preflight", examples, "telic.session", f"reward and judge on {count} examples"
-        ),
-    )
+    said = f"reward and judge on {len(examples.get('examples', ()))} examples"
+    return (EvidenceSheet("preflight", examples, "telic.session", said),)
 
 
 def _runs(

@@ -26,7 +26,7 @@ Curve = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
-class ImportedEvidence:
+class EvidenceSheet:
     """Facts that become a piece of evidence."""
 
     kind: EvidenceKind
@@ -56,7 +56,7 @@ class ImportedRun:
     rows: tuple[dict[str, Any], ...] = ()
     """the run's log: a row per step"""
     curves: dict[str, Curve] = field(default_factory=dict[str, Curve])
-    sheets: tuple[ImportedEvidence, ...] = ()
+    sheets: tuple[EvidenceSheet, ...] = ()
     origin: Path | None = None
     """the folder that it was read from"""
 
@@ -105,7 +105,7 @@ class ImportedCandidate:
     params: tuple[float, ...] | None = None
     checks: tuple[CheckResult, ...] = ()
     """what had to hold before it was tried"""
-    sheets: tuple[ImportedEvidence, ...] = ()
+    sheets: tuple[EvidenceSheet, ...] = ()
     runs: tuple[ImportedRun, ...] = ()
     is_over: bool = False
     """every run that it was to have is among `runs`"""

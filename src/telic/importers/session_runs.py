@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from telic.authors.candidate import MemberScore, SessionIteration
-from telic.importers.records import Curve, ImportedEvidence, ImportedRun, began_at
+from telic.importers.records import Curve, EvidenceSheet, ImportedRun, began_at
 from telic.judges.verdict import Judgement, Verdict
 from telic.session.records import Selection, SessionConfig
 from telic.storage.files import read_json, read_json_lines, read_record
@@ -148,7 +148,7 @@ def _hardware(run: RunFolder, config: SessionConfig) -> str | None:
 # ---------------------------------------------------------------------------- what judges said
 
 
-def _judgements(judgement: Judgement) -> tuple[ImportedEvidence, ...]:
+def _judgements(judgement: Judgement) -> tuple[EvidenceSheet, ...]:
     """Return a sheet per judge, and one of the fused score where there were several."""
     fused = [each for each in judgement.verdicts if each.source == "fused"]
     if not fused:
@@ -165,7 +165,7 @@ def _judgements(judgement: Judgement) -> tuple[ImportedEvidence, ...]:
     return (*apart, replace(whole, payload={**whole.payload, **by_judge}))
 
 
-def _whole(judgement: Judgement, source: str) -> ImportedEvidence:
+def _whole(judgement: Judgement, source: str) -> EvidenceSheet:
     payload = {
         "source": source,
         "score": judgement.score,
@@ -181,10 +181,10 @@ def _whole(judgement: Judgement, source: str) -> ImportedEvidence:
         "disagreements": sum(len(each.disagreements) for each in judgement.verdicts),
     }
     score = "could not tell" if judgement.score is None else f"{judgement.score:.3g}"
-    return ImportedEvidence("judgment", payload, f"telic.judge.{source}", f"{source}: {score}")
+    return EvidenceSheet("judgment", payload, f"telic.judge.{source}", f"{source}: {score}")
 
 
-def _apart(fused: list[Verdict], source: str) -> ImportedEvidence:
+def _apart(fused: list[Verdict], source: str) -> EvidenceSheet:
     scores = _scores_by(fused, source)
     mean = statistics.fmean(scores)
     payload = {
@@ -194,7 +194,7 @@ def _apart(fused: list[Verdict], source: str) -> ImportedEvidence:
         "unknown": len(fused) - len(scores),
         "by_episode": [each.by_judge.get(source) for each in fused],  # pyright: ignore[reportArgumentType]
     }
-    return ImportedEvidence("judgment", payload, f"telic.judge.{source}", f"{source}: {mean:.3g}")
+    return EvidenceSheet("judgment", payload, f"telic.judge.{source}", f"{source}: {mean:.3g}")
 
 
 def _scores_by(fused: list[Verdict], source: str) -> list[float]:

@@ -95,11 +95,11 @@ def write_study(root: Path, work: ImportedStudy) -> ImportResult:
 
 def _require_own(study: Study, work: ImportedStudy) -> bool:
     """Say whether the study is new; raises when its name belongs to another one."""
-    held = study.source
+    source = study.source
     # A writer killed at its second step leaves a study that says nothing but that it exists.
-    if held is None and study.ledger.head.seq <= 1:
+    if source is None and study.ledger.head.seq <= 1:
         return True
-    if held is None or (held.kind, held.name) != (work.source, work.name):
+    if source is None or (source.kind, source.name) != (work.source, work.name):
         raise StudyError(
             "E_NAME_TAKEN",
             f"{study.folder.name} is another study, not the one of {work.name}.",
@@ -118,7 +118,7 @@ def _source(root: Path, work: ImportedStudy) -> WorkSource:
 
 def _pay(study: Study, work: ImportedStudy, actor: StudyActor) -> None:
     """Charge the questions to models that are not in the ledger yet."""
-    paid = {each.subject for each in study.events if each.type == "work_order.submitted"}
+    paid = {event.subject for event in study.events if event.type == "work_order.submitted"}
     for call in work.calls:
         if call.key not in paid:
             facts: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Do the runs of a search: in threads while a model is asked, else batched in processes."""
+"""From a request to a finished search; its runs are done in threads, or batched in processes."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from telic.core.events import (
+    Event,
     Listener,
     SearchForecast,
     SearchIterationEnd,
     SearchRunEnd,
     SearchStart,
+    encode,
     from_facts,
     ignore,
 )
 from telic.llm import Budget, Cancelled, Models
 from telic.search.answers import connect_model
-from telic.search.folder import SearchFolder
+from telic.search.folder import SearchFolder, new_search
 from telic.search.loop import search_policy
 from telic.search.plan import BASELINE, SearchPlan, make_plan, versions
 from telic.search.records import (
@@ -38,11 +40,106 @@ from telic.search.rollouts import PolicyTrial, Rollouts
 from telic.search.run import SearchRun
 from telic.search.steps import Plays
 from telic.storage.files import JsonLines, read_record, write_json
+from telic.storage.locks import RunLock
+from telic.storage.workspace import Workspace
 
 _TOGETHER = 16  # runs whose episodes one process plays in one batch
 
 
-class SearchWork(NamedTuple):
+class Search(NamedTuple):
+    """A finished or stopped search."""
+
+    path: Path
+    summary: SearchSummary
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the result as plain data."""
+        return {"path": str(self.path), **self.summary.model_dump(mode="json")}
+
+    @property
+    def best(self) -> SearchRunSummary:
+        """The run whose policy did best on fresh episodes."""
+        return max(self.summary.runs, key=lambda run: run.fresh.mean)
+
+
+def run_search(
+    config: SearchConfig,
+    runs_dir: Path,
+    *,
+    jobs: int | None = None,
+    fresh: bool = False,
+    on_event: Listener = ignore,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Search:
+    """Search for a policy, or go on with the same request where it was interrupted.
+
+    Args:
+        config: the request.
+        runs_dir: where the folder of the search goes.
+        jobs: processes for runs without a model; None for one per CPU.
+        fresh: start anew even if this very request was interrupted before.
+        on_event: called with every event.
+        should_stop: polled; True ends the search, saved and resumable.
+
+    Raises:
+        TelicError: with what happened, why, and what to do.
+    """
+    plan = make_plan(config)
+    if config.method.startswith(BASELINE):
+        from telic.search.baselines import find_algorithm
+
+        find_algorithm(config.method, plan.task)
+    elif config.model is None:
+        SearchRun(plan, 1, None).require_room()
+    folder = (None if fresh else _unfinished(config, runs_dir)) or _begin(plan, runs_dir)
+    with RunLock(folder.lock, folder.name), JsonLines(folder.events) as log:
+        folder.stop.unlink(missing_ok=True)
+
+        def tell(event: Event) -> None:
+            log.append(encode(event))
+            on_event(event)
+
+        def stop() -> bool:
+            return should_stop() or folder.stop.exists()
+
+        summary = _do_search(_SearchWork(plan, folder, tell, stop), jobs)
+        write_json(folder.summary, summary)
+    return Search(folder.path, summary)
+
+
+def _begin(plan: SearchPlan, runs_dir: Path) -> SearchFolder:
+    """Make the folder of a new search, with its terms and its request."""
+    folder = new_search(runs_dir)
+    folder.path.mkdir(parents=True)
+    terms = {
+        "label": plan.label,
+        "model": plan.config.model or NO_MODEL,
+        "protocol": plan.protocol,
+        "protocol_key": plan.protocol.key,
+        "switches": plan.switches,
+        "versions": versions(),
+    }
+    write_json(folder.manifest, terms)
+    write_json(folder.config, plan.config)
+    return folder
+
+
+def _unfinished(config: SearchConfig, runs_dir: Path) -> SearchFolder | None:
+    """Return the latest search of exactly this request that has not come to its end."""
+
+    def is_same(path: Path) -> bool:
+        return _work_of(read_record(SearchFolder(path).config, SearchConfig)) == _work_of(config)
+
+    path = Workspace(runs_dir).unfinished("search", is_same)
+    return None if path is None else SearchFolder(path)
+
+
+def _work_of(config: SearchConfig) -> SearchConfig:
+    """Return a request without its limits for the model: who raises them wants to go on."""
+    return config.replace(max_calls=None, max_usd=None)
+
+
+class _SearchWork(NamedTuple):
     """A search to be done: its plan and folder, who is told, and who may stop it."""
 
     plan: SearchPlan
@@ -51,7 +148,7 @@ class SearchWork(NamedTuple):
     should_stop: Callable[[], bool]
 
 
-def do_search(work: SearchWork, jobs: int | None) -> SearchSummary:
+def _do_search(work: _SearchWork, jobs: int | None) -> SearchSummary:
     """Do what is left of all runs and put them together."""
     plan, folder, tell, should_stop = work
     started, config = time.monotonic(), plan.config
@@ -93,7 +190,7 @@ def do_search(work: SearchWork, jobs: int | None) -> SearchSummary:
     )
 
 
-def _in_threads(work: SearchWork, numbers: Sequence[int], models: Models) -> None:
+def _in_threads(work: _SearchWork, numbers: Sequence[int], models: Models) -> None:
     """Let each run ask in a thread of its own: they wait most of the time."""
     plan, folder, tell, should_stop = work
     do = partial(
@@ -104,7 +201,7 @@ def _in_threads(work: SearchWork, numbers: Sequence[int], models: Models) -> Non
             job.result()
 
 
-def _in_processes(work: SearchWork, numbers: Sequence[int], jobs: int) -> None:
+def _in_processes(work: _SearchWork, numbers: Sequence[int], jobs: int) -> None:
     """Share the runs among processes, each of which plays its runs in one batch."""
     plan, folder, tell, should_stop = work
     jobs = min(jobs, len(numbers))

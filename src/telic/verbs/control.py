@@ -18,7 +18,7 @@ from telic.verbs.things import ThingRequest
 
 if TYPE_CHECKING:
     from telic.judges.criteria import Criterion
-    from telic.search.api import Search
+    from telic.search.runner import Search
     from telic.session.api import Session
     from telic.storage.layout import SessionFolder, WorkFolder
     from telic.training.run import Run
@@ -213,16 +213,15 @@ def _resume_session(thing: Thing, request: WorkResumeRequest) -> Session | WorkS
 
 
 def _resume_search(thing: Thing, request: WorkResumeRequest) -> Search:
-    from telic.search.api import search
-    from telic.storage.files import read_json
+    from telic.search.records import SearchConfig
+    from telic.search.runner import run_search
+    from telic.storage.files import read_record
 
     if thing.is_running or thing.has_ended:
         raise UsageError(f"{thing.name} is {state_of(thing)}; there is nothing to resume.")
-    config = read_json(thing.path / "search.json")
-    config.pop("schema_version", None)
-    return search(
-        **config,
-        runs_dir=thing.path.parent,
+    return run_search(
+        read_record(thing.path / "search.json", SearchConfig),
+        thing.path.parent,
         on_event=request.on_event,
         should_stop=request.should_stop,
     )

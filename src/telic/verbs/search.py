@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from telic.search.analysis.compare import SearchComparison
     from telic.search.analysis.labels import LabelReport
     from telic.search.analysis.revisions import EditReport, SalienceReport
-    from telic.search.api import Search
     from telic.search.environments.task import SearchTask
     from telic.search.records import SearchSummary
+    from telic.search.runner import Search
 
 EXAMPLES = """
 telic search --env CartPole-v1 --method cma --runs 10        no language model used
@@ -73,10 +73,23 @@ def _stopped(search: Search) -> int:
 @verb(SearchRequest, examples=EXAMPLES, exit_code=_stopped)
 def search(request: SearchRequest) -> Search:
     """Search for the numbers of a small policy."""
-    from telic.search.api import search as run_search
+    from telic.search.records import SearchConfig
+    from telic.search.runner import run_search
 
-    options = request.as_dict()
-    return run_search(options.pop("env"), **{**options, "switches": dict(request.switches or {})})
+    fields = {
+        name: value
+        for name, value in request.as_dict().items()
+        if name in SearchConfig.model_fields
+    }
+    changed = {"method": request.method.lower(), "switches": dict(request.switches or {})}
+    return run_search(
+        SearchConfig.parse({**fields, **changed}),
+        Path(request.runs_dir),
+        jobs=request.jobs,
+        fresh=request.fresh,
+        on_event=request.on_event,
+        should_stop=request.should_stop,
+    )
 
 
 class SearchEnvsRequest(VerbRequest):

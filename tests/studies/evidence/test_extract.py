@@ -9,9 +9,12 @@ import pytest
 
 from telic.errors import TelicError, UnknownName
 from telic.storage.tensorboard import TensorBoardWriter
-from telic.studies.evidence.binary_logs import read_offline_run
-from telic.studies.evidence.logs import read_rows, read_series, renamed
-from telic.studies.evidence.series import Series
+from telic.studies.evidence.logs import read_offline_run, read_rows, renamed
+from telic.studies.evidence.series import Series, to_series
+
+
+def read_series(kind, path):
+    return to_series(read_rows(kind, path))
 
 
 def test_json_lines_leave_out_a_torn_end_and_name_a_bad_line(tmp_path):

@@ -116,10 +116,10 @@ class Vitals:
 
 def look_at_run(folder: StudyFolder, state: StudyState, run: str) -> MonitorReport:
     """Return how a run is doing, from its files and the process table alone."""
-    held = run_state(state.runs, run)
+    run_now = run_state(state.runs, run)
     log = read_run_log(folder, run)
-    steps = read_candidate(folder, held.candidate).plan.steps
-    planned = None if steps is None else steps * PHASE_SHARE.get(held.phase, 1.0)
+    steps = read_candidate(folder, run_now.candidate).plan.steps
+    planned = None if steps is None else steps * PHASE_SHARE.get(run_now.phase, 1.0)
     vitals = _vitals(folder, state, run, log, planned)
     signs = (*vital_signatures(vitals), *learning_signatures(_learning(folder, log, planned)))
     reached = last_step(log.series)
@@ -204,7 +204,7 @@ def _learning(folder: StudyFolder, log: RunLog, planned: float | None) -> Learni
 def _vitals(
     folder: StudyFolder, state: StudyState, run: str, log: RunLog, planned: float | None
 ) -> Vitals:
-    inside, held = folder.run(run), state.runs[run]
+    inside, own = folder.run(run), state.runs[run]
     ended = processes.read_exit(inside)
     outputs = folder.read_adapter().outputs
     times = sorted(
@@ -212,7 +212,7 @@ def _vitals(
     )
     gaps = [b - a for a, b in pairwise(times)]
     return Vitals(
-        is_alive=ended is None and _is_alive(inside, held),
+        is_alive=ended is None and _is_alive(inside, own),
         has_exit_record=ended is not None,
         exit_code=_exit_code(ended),
         silent_s=_silence(inside, times),
@@ -223,7 +223,7 @@ def _vitals(
         twins=tuple(
             name
             for name in state.active_runs
-            if name != run and _job(state.runs[name]) == _job(held) and held.is_live
+            if name != run and _job(state.runs[name]) == _job(own) and own.is_live
         ),
     )
 
@@ -232,15 +232,15 @@ def _job(run: RunState) -> tuple[str, str, int]:
     return run.candidate, run.phase, run.seed
 
 
-def _is_alive(inside: Path, held: RunState) -> bool:
+def _is_alive(inside: Path, run: RunState) -> bool:
     record = processes.read_pid_record(inside)
     if record is None or processes.is_given_up(record):
-        return held.is_live and record is None  # a scheduler may not have started it yet
+        return run.is_live and record is None  # a scheduler may not have started it yet
     if processes.is_here(record):
         return processes.is_alive(record)
     beat = processes.read_heartbeat(inside)
     if beat is None:
-        return held.is_live
+        return run.is_live
     return (datetime.now(UTC) - moment(beat["at"])).total_seconds() < _ELSEWHERE_S
 
 

@@ -51,9 +51,9 @@ def add_evidence(
         return study.sheet(name)
     path = study.folder.evidence_file(name)
     if path.is_file():  # written before a crash, and not committed
-        made = study.sheet(name)
+        sheet = study.sheet(name)
     else:
-        made = Evidence(
+        sheet = Evidence(
             id=name,
             created_at=utc_now(),
             created_by=actor,
@@ -65,15 +65,15 @@ def add_evidence(
             producer=Producer(name=producer, version=__version__),
             summary=summary,
         )
-        made = made.model_copy(update={"content_hash": made.compute_hash()})
-        write_once(path, made.as_data())
+        sheet = sheet.model_copy(update={"content_hash": sheet.compute_hash()})
+        write_once(path, sheet.as_data())
     study.append(
         "evidence.added",
         name,
-        {"id": name, "kind": kind, "hash": made.content_hash, "run": run, "candidate": candidate},
+        {"id": name, "kind": kind, "hash": sheet.content_hash, "run": run, "candidate": candidate},
         actor,
     )
-    return made
+    return sheet
 
 
 def read_evidence(folder: StudyFolder, name: str) -> Evidence:
@@ -93,8 +93,8 @@ def _is_intact(folder: StudyFolder, state: StudyState, name: str) -> bool:
     entry = state.evidence.get(name)
     if entry is None or not folder.evidence_file(name).is_file():
         return False
-    held = read_evidence(folder, name)
+    sheet = read_evidence(folder, name)
     return (
-        held.compute_hash() == held.content_hash == entry.hash
-        and content_hash(held.payload) == held.payload_hash
+        sheet.compute_hash() == sheet.content_hash == entry.hash
+        and content_hash(sheet.payload) == sheet.payload_hash
     )

@@ -165,7 +165,7 @@ def _activation(activate: Activate | None, root: Path) -> dict[str, str]:
 
 def _assignments(path: Path) -> dict[str, str]:
     """Read a file of plain `export NAME=value` lines; anything that needs a shell is refused."""
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for number, line in enumerate(path.read_text().splitlines(), start=1):
         line = line.strip()
         if not line or line.startswith("#"):
@@ -177,5 +177,5 @@ def _assignments(path: Path) -> dict[str, str]:
                 f"{path}, line {number}, does more than set a variable, and no shell will run it.",
                 hint="Put what it does into the adapter's env, or use a venv or conda environment.",
             )
-        found[match[1]] = match[2].strip("\"'")
-    return found
+        variables[match[1]] = match[2].strip("\"'")
+    return variables

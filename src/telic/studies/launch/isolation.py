@@ -82,17 +82,17 @@ def tree_problems(folder: StudyFolder, candidate: Candidate, *, excepted: bool) 
     path = manifest_file(folder, candidate)
     if not path.exists():
         return ["its tree has not been made"]
-    made = read_record(path, TreeManifest)
+    manifest = read_record(path, TreeManifest)
     tree = tree_of(folder, candidate)
     if not tree.is_dir():
         return [f"its tree {tree} is gone"]
-    if made.mode == "worktree" and git_read.head_commit(tree) != made.base_commit:
+    if manifest.mode == "worktree" and git_read.head_commit(tree) != manifest.base_commit:
         return ["its worktree is not at the base commit any more"]
-    now = _contents(tree, made.mode)
+    now = _contents(tree, manifest.mode)
     return [
         f"{name} is not what it was when the tree was made"
-        for name in sorted(made.files.keys() | now.keys())
-        if made.files.get(name) != now.get(name)
+        for name in sorted(manifest.files.keys() | now.keys())
+        if manifest.files.get(name) != now.get(name)
     ]
 
 
@@ -140,21 +140,21 @@ def _make(folder: StudyFolder, candidate: Candidate, tree: Path) -> None:
         patch = (home / candidate.change.patch).resolve()
         # Outside of a repository, or git would look for the paths in the one around the copy.
         _git(tree, "apply", "-p1", str(patch), alone=mode == "copy")
-    for each in candidate.change.files:
-        target = tree / each.path
+    for changed in candidate.change.files:
+        target = tree / changed.path
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(home / "files" / each.path, target)
+        shutil.copyfile(home / "files" / changed.path, target)
     base = candidate.base_commit if mode == "worktree" else None
-    made = TreeManifest(mode=mode, base_commit=base, files=_contents(tree, mode))  # pyright: ignore[reportArgumentType]
-    write_json(manifest_file(folder, candidate), made)
+    manifest = TreeManifest(mode=mode, base_commit=base, files=_contents(tree, mode))  # pyright: ignore[reportArgumentType]
+    write_json(manifest_file(folder, candidate), manifest)
 
 
 def _contents(tree: Path, mode: str) -> dict[str, str]:
     if mode == "worktree":
         names = _changed(tree)
     else:
-        found = (each for each in tree.rglob("*") if each.is_file() and not each.is_symlink())
-        names = [str(each.relative_to(tree)) for each in found]
+        files = (path for path in tree.rglob("*") if path.is_file() and not path.is_symlink())
+        names = [str(path.relative_to(tree)) for path in files]
     return {
         name: file_hash(tree / name) if (tree / name).is_file() else "absent"
         for name in sorted(names)

@@ -143,17 +143,19 @@ def settle_lost(study: Study, name: str, why: str) -> None:
 
 def close_run_file(study: Study, name: str) -> None:
     """Bring run.json in line with the ledger."""
-    path, held = study.folder.run_file(name), study.state.runs[name]
+    path, state = study.folder.run_file(name), study.state.runs[name]
     if not path.is_file():
         return
     run = StudyRun.parse(read_json(path), str(path))
-    times = run.times.model_copy(update={"started_at": held.started_at, "ended_at": held.ended_at})
+    times = run.times.model_copy(
+        update={"started_at": state.started_at, "ended_at": state.ended_at}
+    )
     changes = {
-        "status": held.status,
-        "killed_by": held.killed_by,
-        "why": held.why,
+        "status": state.status,
+        "killed_by": state.killed_by,
+        "why": state.why,
         "times": times,
-        "cost": held.actual,
+        "cost": state.actual,
     }
     write_json(path, run.model_copy(update=changes).as_data())
 
@@ -184,11 +186,11 @@ def _move(study: Study, name: str, standing: CandidateState) -> None:
 def _tries(study: Study, candidate: str, standing: CandidateState) -> dict[int, list[RunState]]:
     """Return the tries of each seed of the present phase and revision, the oldest first."""
     revisions = study.run_revisions
-    found: dict[int, list[RunState]] = {}
+    tries: dict[int, list[RunState]] = {}
     for name, run in study.state.runs_of(candidate, standing.phase).items():
         if run.status != RunStatus.ABORTED and revisions[name] == standing.revision:
-            found.setdefault(run.seed, []).append(run)
-    return found
+            tries.setdefault(run.seed, []).append(run)
+    return tries
 
 
 def _why_broken(tries: list[RunState]) -> str | None:

@@ -122,8 +122,8 @@ def _source(sink: Sink) -> LogSource:
     )
 
 
-def _files(found: SourceFinding) -> FileSet:
-    return FileSet(globs=() if found.external else found.files, external=found.external)
+def _files(sources: SourceFinding) -> FileSet:
+    return FileSet(globs=() if sources.external else sources.files, external=sources.external)
 
 
 def _places(evidence: tuple[SourceLine, ...]) -> str:
@@ -142,7 +142,7 @@ def _provenance(audit: RepositoryAudit, root: Path) -> dict[str, Provenance]:
         return stated(entries[0].confidence, entries[0].evidence) if entries else stated(0.0, ())
 
     strongest = max((sink.confidence for sink in audit.sinks), default=0.0)
-    held = {
+    fields = {
         "commands.train": of_entry(audit.train),
         "commands.eval": of_entry(audit.evaluate),
         "config": stated(audit.config.confidence, audit.config.evidence),
@@ -153,11 +153,11 @@ def _provenance(audit: RepositoryAudit, root: Path) -> dict[str, Provenance]:
         "launcher": Provenance(status="unknown", confidence=0.0),
     }
     for part in _PARTS:
-        found: SourceFinding = getattr(audit.sources, part)
+        part_sources: SourceFinding = getattr(audit.sources, part)
         # nothing found after reading everything is itself an answer: it lives elsewhere
-        sure = found.confidence if not found.external else SURE_ENOUGH
-        held[f"files.{part}"] = stated(sure, found.evidence)
-    return held
+        sure = part_sources.confidence if not part_sources.external else SURE_ENOUGH
+        fields[f"files.{part}"] = stated(sure, part_sources.evidence)
+    return fields
 
 
 def _quote(root: Path, evidence: SourceLine) -> Quote:
@@ -167,10 +167,10 @@ def _quote(root: Path, evidence: SourceLine) -> Quote:
     return Quote(path=evidence.path, line=evidence.line, quote_hash=digest)
 
 
-def keep_confirmed(drafted: Adapter, held: Adapter) -> Adapter:
+def keep_confirmed(drafted: Adapter, confirmed: Adapter) -> Adapter:
     """Return the new draft with every field that a person confirmed taken from the old one."""
-    data, old = drafted.as_data(), held.as_data()
-    for field, provenance in held.provenance.items():
+    data, old = drafted.as_data(), confirmed.as_data()
+    for field, provenance in confirmed.provenance.items():
         if provenance.status == "confirmed":
             put_at(data, field, value_at(old, field))
             data["provenance"][field] = old["provenance"][field]
@@ -195,8 +195,12 @@ def apply_presets(adapter: Adapter, presets: tuple[AdapterPreset, ...]) -> Adapt
     data = adapter.as_data()
     for preset in presets:
         for field, value in preset.fields.items():
-            held = data["provenance"].get(field)
-            if held is not None and held["status"] == "unknown" and not held["confidence"]:
+            provenance = data["provenance"].get(field)
+            if (
+                provenance is not None
+                and provenance["status"] == "unknown"
+                and not provenance["confidence"]
+            ):
                 _fill(data, field, value)
                 data["provenance"][field] = {
                     "status": "inferred",

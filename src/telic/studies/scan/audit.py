@@ -8,11 +8,16 @@ from pathlib import Path
 
 from telic.studies.scan.config_system import find_config_system
 from telic.studies.scan.entry_points import RepositoryScan
-from telic.studies.scan.evaluation import find_evaluation
 from telic.studies.scan.hazards import HARM, RESULTS, Findings, find_hazards
 from telic.studies.scan.hazards_running import RUNNING
 from telic.studies.scan.records import Archetype, RepositoryAudit
-from telic.studies.scan.runs import find_metrics, find_outputs, find_seeds, find_unignored
+from telic.studies.scan.runs import (
+    find_evaluation,
+    find_metrics,
+    find_outputs,
+    find_seeds,
+    find_unignored,
+)
 from telic.studies.scan.sinks import find_sinks
 from telic.studies.scan.task_sources import find_task_sources
 from telic.studies.scan.tree import RepositoryTree

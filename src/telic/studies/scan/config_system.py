@@ -25,9 +25,7 @@ _STYLES: dict[ConfigSystem, OverrideStyle] = {
 _LIBRARY_ORDER = ("hydra", "gin", "tyro", "dataclasses", "custom", "yaml", "argparse")
 """a library has no command line: its users build settings in code"""
 _HYDRA = {"hydra.main", "hydra.initialize", "hydra.initialize_config_dir"}
-_YAML_LOADS = re.compile(
-    r"(^|\.)(ya?ml\.(safe_)?(full_)?load\w*|YAML|OmegaConf\.load|load_yaml\w*)$"
-)
+_YAML_LOADS = VOCABULARY.pattern("yaml_loads")
 _CONFIG_CLASS = re.compile(r"(Cfg|Config|Args|Params|Options|Settings|Hyperparameters?)$")
 _DECLARES = re.compile(r"dataclass|configclass|(define|frozen)$")
 _DICTIONARY = re.compile(r"(^|_)(cfg|config)$")

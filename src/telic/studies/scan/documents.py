@@ -50,11 +50,7 @@ class Requirement(NamedTuple):
     line: int
 
 
-_COMMAND = re.compile(
-    r"(?:^|[`$>;&|\s\"'(])((?:[A-Z_]+=\S+\s+)*"
-    r"(?:python3?|torchrun|accelerate launch|uv run(?: python3?)?|poetry run python3?"
-    r"|xvfb-run\s.*?python3?|\./\w+\.sh -p|isaacgym/python\.sh|mpirun .*?python3?)\s+[^`\n]*)"
-)
+_COMMAND = VOCABULARY.pattern("documented_command")
 _MODULE_FLAG = re.compile(r"^-[A-Za-z]{0,3}m$")
 _MODULE = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")
 _PLACEHOLDER = re.compile(r"[<>{}$*\[\]]|\.\.\.|path/to|your_|my_|/path")

@@ -22,22 +22,11 @@ from telic.studies.scan.vocabulary import VOCABULARY
 
 _TRAIN_NAME = re.compile(r"(^|[_.-])(train\w*|main|run|learn|demo|__main__|fit)([_.-]|$)|^run_")
 _TRAIN_WORD = re.compile(r"train|learn")
-_EVAL_NAME = re.compile(
-    r"(^|[_.-])(play|eval\w*|enjoy|test\w*|rollout\w*|visuali[sz]e\w*|inference|infer|replay|watch"
-    r"|record_video|view|viewer)([_.-]|$)"
-)
-_OTHER_NAME = re.compile(
-    r"(^|[_.-])(plot\w*|export\w*|convert\w*|benchmark\w*|bench|profile\w*|tune\w*|setup|download\w*"
-    r"|upload\w*|deploy\w*|render\w*|list|collect\w*|generate\w*|create\w*|make|doc\w*|demo_\w+"
-    r"|check\w*|debug\w*|server|client|migrate|parse\w*|build\w*|push\w*|analy\w*|sweep\w*|nox\w*"
-    r"|preview\w*|validate\w*|merge\w*|hub|report\w*|pretrain\w*|verif\w*)([_.-]|$)"
-)
+_EVAL_NAME = VOCABULARY.pattern("eval_names")
+_OTHER_NAME = VOCABULARY.pattern("other_names")
 _REAL = re.compile(r"(^|[/_.-])(deploy\w*|real|hardware|sim2real|onboard)([/_.-]|$)")
 _DISPATCH = re.compile(r"argv|command|cmd|mode|subcommand|verb|action", re.I)
-_LOADS = re.compile(
-    r"^(load\w*|restore\w*|from_pretrained|get_inference_policy|load_state_dict|predict|"
-    r"act_inference|get_policy|evaluate\w*|eval|run_policy|get_checkpoint\w*)$"
-)
+_LOADS = VOCABULARY.pattern("policy_loads")
 _MOST = 60
 _SAFE_ENTRIES = 6
 

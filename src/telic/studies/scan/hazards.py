@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from telic.studies.scan.documents import missing_commands
 from telic.studies.scan.entry_points import RepositoryScan
-from telic.studies.scan.evaluation import eval_flag, turned_off
 from telic.studies.scan.records import (
     ConfigFinding,
     EvaluationFinding,
@@ -21,6 +20,7 @@ from telic.studies.scan.records import (
     quote,
 )
 from telic.studies.scan.repository import Spot
+from telic.studies.scan.runs import eval_flag, turned_off
 from telic.studies.scan.sinks import by_default
 from telic.studies.scan.syntax import CallSite
 from telic.studies.scan.vocabulary import VOCABULARY
@@ -102,14 +102,9 @@ HARM = RuleBook()
 _INSTALLS = re.compile(r"\bpip3?\b.*\binstall\b|\bapt(-get)?\b.*\binstall\b|\bconda\b.*\binstall\b")
 _SHELLS = {"system", "run", "call", "check_call", "check_output", "Popen"}
 _DELETES = {"os.remove", "os.unlink", "os.removedirs", "os.rmdir"}
-_RESULTS = re.compile(
-    r"log|result|run|output|checkpoint|ckpt|save|experiment|model|train_dir|record|dir", re.I
-)
+_RESULTS = VOCABULARY.pattern("result_paths")
 _ASKED = re.compile(r"(overwrite|force|clear|clean|fresh|delete|remove|wipe|reset)", re.I)
-_NETWORK_FLAG = re.compile(
-    r"--?(track|use[-_]wandb|wandb|logger[ =]wandb|push[-_]to[-_]hub|hf[-_]repo)\b"
-    r"|wandb login|logger[=:]wandb|report[-_]to[ =]wandb"
-)
+_NETWORK_FLAG = VOCABULARY.pattern("network_flags")
 
 
 @HARM.rule

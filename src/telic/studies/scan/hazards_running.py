@@ -15,29 +15,15 @@ from telic.studies.scan.vocabulary import VOCABULARY
 
 RUNNING = RuleBook()
 _VIDEO = re.compile(r"^(capture_video|record_video|save_video|video|render|record|log_video\w*)$")
-_SAVE = re.compile(
-    r"^(save_model|save_checkpoints?|checkpoint|save|upload_model|save_freq|save_interval"
-    r"|checkpoint_frequency|checkpoint_interval|save_every\w*|num_checkpoints)$"
-)
-_STEPS = re.compile(
-    r"^(total_timesteps|n_timesteps|num_timesteps|total_steps|max_steps|total_frames|"
-    r"train_for_env_steps|num_env_steps|total_env_steps|total_environment_steps)$"
-)
+_SAVE = VOCABULARY.pattern("save_settings")
+_STEPS = VOCABULARY.pattern("step_settings")
 _ITERATIONS = re.compile(r"^(max_iterations|num_learning_iterations|num_iterations|max_epochs)$")
 _LONG_STEPS, _LONG_ITERATIONS = 2e7, 5000
-_PRECISION = re.compile(
-    r"autocast|GradScaler|allow_tf32|set_float32_matmul_precision|bfloat16|mixed_precision|"
-    r"jax_default_matmul_precision|jax_enable_x64"
-)
-_LATEST = re.compile(
-    r"get_latest_run|latest_run|get_last_run|find_latest|latest_checkpoint|load_run|"
-    r"get_latest_checkpoint|get_checkpoint_path|last_checkpoint"
-)
+_PRECISION = VOCABULARY.pattern("precision_words")
+_LATEST = VOCABULARY.pattern("latest_run_calls")
 _UNIQUE = re.compile(r"time|date|uuid|seed|stamp|now|run_id|exp_id|\{.*id\}", re.I)
 _FIXED_BUDGETS = VOCABULARY.words("fixed_budgets")
-_ACTIVATES = re.compile(
-    r"conda activate|source \S*(activate|setup)\S*|isaaclab\.sh|python\.sh|module load"
-)
+_ACTIVATES = VOCABULARY.pattern("activation_commands")
 
 
 def _settings(found: Findings, pattern: str | re.Pattern[str]) -> Iterator[Setting]:

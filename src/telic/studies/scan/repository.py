@@ -18,14 +18,9 @@ REACH = 4
 TRAINING_METHODS = ("learn", "train", "fit", "run_experiment", "run_training")
 _ALWAYS_TRAIN = VOCABULARY.words("training_calls")
 _GRADIENT = VOCABULARY.words("gradient_calls")
-_TRAINER = re.compile(
-    r"(trainer|runner|agent|algo|algorithm|learner|experiment|solver|player|ppo|sac|td3|ddpg|dqn)\w*$",
-    re.I,
-)
+_TRAINER = VOCABULARY.pattern("trainers")
 _RUNS_TRAINING = re.compile(r"(trainer|learner|experiment|algo)", re.I)
-_MODES = re.compile(
-    r"(model|net|network|actor|critic|policy|module|encoder|decoder|self|nn)\w*$", re.I
-)
+_MODES = VOCABULARY.pattern("mode_owners")
 _RUNNER = re.compile(r"runner|trainer|learner|experiment", re.I)
 _COMMAND = re.compile(r"\.(main|automain|command)$")
 _REEXPORTS = 6

@@ -1,55 +1,34 @@
-"""What a run is given and leaves behind: seeds, folders, checkpoints, metric keys."""
+"""What a run is given and leaves behind, and how a trained policy is evaluated."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from telic.studies import git_read
 from telic.studies.scan.entry_points import RepositoryScan
-from telic.studies.scan.records import OutputFinding, SeedFinding, Sink, SourceLine, quote
+from telic.studies.scan.records import (
+    EvaluationFinding,
+    OutputFinding,
+    SeedFinding,
+    Sink,
+    SourceLine,
+    quote,
+)
+from telic.studies.scan.repository import Spot
 from telic.studies.scan.settings import Setting, bare
-from telic.studies.scan.syntax import is_symbol, is_table
+from telic.studies.scan.syntax import Assignment, is_symbol, is_table
 from telic.studies.scan.vocabulary import VOCABULARY
 
 _SEED = re.compile(r"^(seed|random_seed|train_seed|rng_seed|env_seed|seeds|torch_seed)$")
-_SEEDING = re.compile(
-    r"^(seed|manual_seed|set_seed|set_random_seed|seed_everything|PRNGKey|default_rng|set_all_seeds|"
-    r"fix_seed|seed_all|fix_random_seed\w*)$"
-)
-_DETERMINISTIC = re.compile(
-    r"use_deterministic_algorithms|cudnn\.deterministic|torch_deterministic|cudnn_deterministic"
-)
+_SEEDING = VOCABULARY.pattern("seeding_calls")
+_DETERMINISTIC = VOCABULARY.pattern("determinism_words")
 _FOLDERS = VOCABULARY.words("run_folders")
-_CHECKPOINT = re.compile(
-    r"(\.(pt|pth|ckpt|pkl|zip|safetensors|onnx|npz|cleanrl_model|params|msgpack|orbax|tar))$|^model_\{"
-)
+_CHECKPOINT = VOCABULARY.pattern("checkpoint_names")
 _SAVES = re.compile(r"^(save\w*|dump|export\w*)$")
-_CANONICAL: dict[str, re.Pattern[str]] = {
-    "return": re.compile(
-        r"(^|[/_ ])(episodic_return|ep_rew_mean|mean_reward|episode_return|"
-        r"episode_reward|avg_reward|average_return|reward_mean|ep_ret|"
-        r"episode_reward_mean|mean_episode_return)$",
-        re.I,
-    ),
-    "success": re.compile(r"success(_rate)?$", re.I),
-    "episode_length": re.compile(
-        r"(episodic_length|ep_len_mean|episode_length|mean_episode_length|"
-        r"ep_len|episode_len\w*)$",
-        re.I,
-    ),
-    "entropy": re.compile(r"(^|[/_])entropy(_loss)?$", re.I),
-    "kl": re.compile(r"(^|[/_])(approx_kl|kl|mean_kl|kl_mean|kl_divergence)$", re.I),
-    "value_loss": re.compile(
-        r"(^|[/_])(value_loss|critic_loss|v_loss|value_function|vf_loss|"
-        r"qf_loss)$",
-        re.I,
-    ),
-    "explained_variance": re.compile(r"explained_variance$", re.I),
-    "clip_fraction": re.compile(r"clip_?frac(tion)?$", re.I),
-    "sps": re.compile(r"(^|[/_])(SPS|fps|total_fps|steps_per_second|env_steps_per_sec\w*)$", re.I),
-}
+_CANONICAL = VOCABULARY.patterns("metrics")
 _WRITES = VOCABULARY.words("metric_writers")
 _VARIABLE = frozenset("{}*<>$%~")
 _YAML = (".yaml", ".yml")
@@ -158,3 +137,111 @@ def find_metrics(scan: RepositoryScan) -> dict[str, str]:
                     if pattern.search(key):
                         metrics.setdefault(canonical, key)
     return dict(sorted(metrics.items()))
+
+
+# ---------------------------------------------------------------------------- evaluation
+
+_EVAL_FLAG = VOCABULARY.pattern("eval_flags")
+_MODE_FLAG = re.compile(r"^-{0,2}(mode|command|cmd|phase)$")
+_EMBEDDED = VOCABULARY.pattern("embedded_evaluation")
+_SCALARS = VOCABULARY.pattern("scalar_writers")
+_MEASURES = re.compile(r"reward|return|success|score|episode|metric|length|error", re.I)
+_RANDOMISED = VOCABULARY.pattern("randomised_settings")
+_DISPLAY = re.compile(r"headless|render|viewer|display|no_render|visualize", re.I)
+_EVALUATES = re.compile(r"\b(eval\w*|test|play|enjoy)\b")
+_PLAYS = re.compile(r"(play|eval|test)", re.I)
+_OFF = (False, None, 0, 0.0, "none", "off")
+
+
+def find_evaluation(scan: RepositoryScan) -> EvaluationFinding:
+    """Return how evaluation happens: by a script, by a flag, inside training, or not at all."""
+    if scan.evaluate:
+        entry, reach = scan.evaluate[0], scan.eval_reach
+        displays = [s for s in scan.settings.on_entry(entry.path) if _DISPLAY.search(s.name)]
+        return EvaluationFinding(
+            style="script",
+            emits_scalars=_emits(scan, reach),
+            headless=_is_headless(displays[0]) if displays else None,
+            needs_network=_needs_network(scan, reach),
+            turned_off=tuple(dict.fromkeys(each.target for each in turned_off(scan)))[:20],
+            evidence=entry.evidence[:4],
+        )
+    flag = eval_flag(scan)
+    if flag:
+        return EvaluationFinding(
+            style="same_entry",
+            flag=flag.label,
+            evidence=(quote(flag, f"flag {flag.label}"),),
+            emits_scalars=_emits(scan, scan.train_reach),
+            needs_network=_needs_network(scan, scan.train_reach),
+        )
+    embedded = tuple(
+        quote(call, f"{call.name}(…) while training")
+        for call in scan.calls(scan.any_train_reach)
+        if _EMBEDDED.match(call.last)
+    )
+    if embedded:
+        return EvaluationFinding(style="embedded", emits_scalars=True, evidence=embedded[:4])
+    return EvaluationFinding(style="none")
+
+
+def _is_headless(setting: Setting) -> bool | None:
+    if not setting.known:
+        return None
+    hides = "headless" in setting.name or "no" in setting.name.lstrip("-").split("_")[0:1]
+    return bool(setting.default) if hides else not setting.default
+
+
+def eval_flag(scan: RepositoryScan) -> Setting | None:
+    """Return the flag of the training command that makes it evaluate instead."""
+    told = _told_flag(scan)
+    if told:
+        return told
+    near = [*scan.near][:12]
+    for setting in scan.declared():
+        if setting.path not in near or not setting.flag:
+            continue
+        bare = setting.name.rpartition(".")[2]
+        line = scan.tree.line(setting.path, setting.line)
+        if _EVAL_FLAG.match(bare) or (_MODE_FLAG.match(bare) and _EVALUATES.search(line)):
+            return setting
+    return None
+
+
+def _told_flag(scan: RepositoryScan) -> Setting | None:
+    """Return a word of a documented training command that asks for evaluation: `test=True`."""
+    files = {entry.path for entry in scan.train[:3]}
+    for command in scan.documented:
+        for word in command.words if command.resolved in files else ():
+            name, equals, value = word.partition("=")
+            if _EVAL_FLAG.match(name) and (not equals or value.lower() == "true"):
+                return Setting(name, None, False, word, command.path, command.line)
+    return None
+
+
+def _emits(scan: RepositoryScan, reach: dict[Spot, int]) -> bool:
+    """Whether evaluation writes or prints a number that says how well the policy did."""
+    for call in scan.calls(reach):
+        if _SCALARS.match(call.last):
+            line = scan.tree.line(call.path, call.line)
+            if _MEASURES.search(line) and ("{" in line or "," in line or "%" in line):
+                return True
+    return False
+
+
+def _needs_network(scan: RepositoryScan, reach: dict[Spot, int]) -> bool:
+    return any(VOCABULARY.is_download(call.name) for call in scan.calls(reach))
+
+
+def turned_off(scan: RepositoryScan) -> Iterator[Assignment]:
+    """Return assignments in evaluation code that switch training randomisation off."""
+    entries = [entry.path for entry in scan.evaluate[:4]]
+    # also a configuration for playing that derives from the one for training
+    playing = (each for each in scan.assignments(scan.source_files) if _PLAYS.search(each.scope))
+    for each in (*scan.assignments(entries), *playing):
+        if "." in each.target and _RANDOMISED.search(each.target) and _is_off(each.value):
+            yield each
+
+
+def _is_off(value: object) -> bool:
+    return isinstance(value, bool | int | float | str | None) and value in _OFF

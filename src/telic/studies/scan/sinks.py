@@ -12,16 +12,8 @@ from telic.studies.scan.settings import Setting
 from telic.studies.scan.syntax import UNKNOWN, CallSite, Guard, Unknown, as_list, is_symbol
 from telic.studies.scan.vocabulary import VOCABULARY
 
-_SWITCH = re.compile(
-    r"wandb|track|logger|logging|log_to|tensorboard|\btb\b|use_|enable|disable|report|upload|sync|"
-    r"neptune|comet|mlflow|csv|json|record|capture|monitor|no_|debug|video|clear|overwrite|delete|"
-    r"resume|push|hub|download|online|offline|backend|writer_type|log_type|mode|save|eval|remove|force|"
-    r"clean|verbose",
-    re.I,
-)
-_NOT_A_SWITCH = re.compile(
-    r"(dir|path|folder|file|rank|step|iter|epoch|name|freq|interval|count)s?$|^self$"
-)
+_SWITCH = VOCABULARY.pattern("switches")
+_NOT_A_SWITCH = VOCABULARY.pattern("not_a_switch")
 _CONFIG_ENDING = re.compile(r"_?(cfg|config|type|kwargs|args)$", re.I)
 _HOLDERS = {"value", "enabled", "enable", "activate", "active"}
 """attributes that stand for the thing they belong to"""
@@ -147,13 +139,8 @@ def _default_of(scan: RepositoryScan, path: str, name: str, *, symbols: bool, ow
     return UNKNOWN
 
 
-_METRIC = re.compile(
-    r"log|metric|result|score|eval|progress|monitor|stat|record|reward|return|episode|history|scalar",
-    re.I,
-)
-_PRINTS = re.compile(
-    r"^(print|tqdm(\.\w+)*|rich\.print)$|\b(log|logger|logging|console)\.(info|print)$"
-)
+_METRIC = VOCABULARY.pattern("metric_words")
+_PRINTS = VOCABULARY.pattern("print_calls")
 _TRACKER_STARTS = VOCABULARY.words("tracker_starts")
 _BOARDS = VOCABULARY.words("tensorboard_writers")
 _LOGGER_SETTINGS = sorted(VOCABULARY.words("logger_settings"))

@@ -18,74 +18,21 @@ from telic.studies.scan.records import (
     quote,
 )
 from telic.studies.scan.syntax import Assignment, Class, Function, ModuleFacts, is_symbol, is_table
+from telic.studies.scan.vocabulary import VOCABULARY
 
-
-class _Pattern(NamedTuple):
-    """Names that speak for one part of the task."""
-
-    function: re.Pattern[str]
-    file: re.Pattern[str]
-    assigned: re.Pattern[str] | None
-    """a variable computed in an environment's step"""
-
-
-_PATTERNS: dict[str, _Pattern] = {
-    "reward": _Pattern(
-        re.compile(
-            r"^_?(compute|get|calc|calculate)_(\w+_)?rewards?$|^_reward_\w+|^_?rewards?(_fn|_func"
-            r"|_function|_dense|_sparse)?$|^_?(compute|get)_rew$|^rew(ard)?_[a-z]\w+$|^\w+_reward$"
-        ),
-        re.compile(r"(^|[/_])rewards?([_/.]|$)"),
-        re.compile(r"^(self\.)?_?(\w+_)?(rewards?|rew_buf|rew)$"),
-    ),
-    "termination": _Pattern(
-        re.compile(
-            r"^_?(check|get|compute|is|has)_?(\w+_)?(terminat\w*|dones?)$|^_?is_done$|^_get_dones$"
-            r"|^_?terminations?$|^_?should_terminate$"
-        ),
-        re.compile(r"(^|[/_])terminations?([_/.]|$)"),
-        re.compile(r"^(self\.)?_?(terminated|terminations?|dones?|reset_buf)$"),
-    ),
-    "curriculum": _Pattern(
-        re.compile(r"curricul|^_?update_\w*level|difficulty_schedule|terrain_levels"),
-        re.compile(r"curricul"),
-        None,
-    ),
-    "randomization": _Pattern(
-        re.compile(r"^_?(domain_)?randomi[sz]e\w*|domain_rand|^_?push_robots?|^_?apply_randomi"),
-        re.compile(r"(^|[/_])(domain_)?randomi[sz]\w*|(^|[/_])events?\.py$"),
-        None,
-    ),
-}
-_LEARNER_NAMES = re.compile(
-    r"(^|[_.])(normali[sz]\w*|scaled?|clip\w*|log\w*|plot\w*|mean|avg|average|episod\w*|total|print|"
-    r"record|save|test|eval\w*|expected|estimat\w*|update|set|add|reset|intrinsic|predict\w*|store|"
-    r"shap\w*|relabel\w*|buffer|wrapper|accumul\w*|cumul\w*|range|specs?|space|bounds|moving|"
-    r"discount\w*|best|target|max|min|sample\w*|visuali\w*)(_|$)",
-    re.I,
-)
+_FUNCTIONS = VOCABULARY.patterns("task_functions")
+_FILES = VOCABULARY.patterns("task_files")
+_VARIABLES = VOCABULARY.patterns("task_variables")
+"""variables computed in an environment's step"""
+_TERM_CALLS = VOCABULARY.patterns("task_terms")
+_YAML_KEYS = VOCABULARY.patterns("task_yaml_keys")
+_LEARNER_NAMES = VOCABULARY.pattern("learner_names")
 _ENVIRONMENT = re.compile(r"(Env|Environment|Task|World|Game)")
-_YAML_KEYS = {
-    "reward": re.compile(r"(^|\.)rewards?(\.|$)|reward_scales"),
-    "curriculum": re.compile(r"(^|\.)curriculum(\.|$)"),
-    "randomization": re.compile(r"(^|\.)(domain_rand\w*|randomi[sz]ation\w*)(\.|$)"),
-}
 _STEPS = {"step", "_step", "step_env", "post_physics_step", "c_step", "_step_async"}
-_TERM_CALLS: dict[str, re.Pattern[str]] = {
-    "reward": re.compile(r"^Rew(ard)?s?_?Term(s?)(Cfg|Config)?$"),
-    "termination": re.compile(r"^(Done|Termination)s?_?Term(Cfg|Config)?$"),
-    "curriculum": re.compile(r"^Curr(iculum)?_?Term(Cfg|Config)?$"),
-    "randomization": re.compile(r"^(Event|Rand(omization)?)_?Term(Cfg|Config)?$"),
-}
-_REWARD_WRAPPER = re.compile(
-    r"^(Normalize|Clip|Transform|Scale|Sign|Vec)?\w*(NormalizeReward|ClipReward|TransformReward|"
-    r"VecNormalize|RewardScal\w*|ClipRewardEnv|RewardClip\w*|RewardSum)$|^NormalizeReward"
-)
+_REWARD_WRAPPER = VOCABULARY.pattern("reward_wrappers")
 _POLICY = re.compile(r"(Actor|Policy|Critic|Agent|QNetwork|ActorCritic|Network)", re.I)
 _EVALUATOR = re.compile(r"^(evaluate|eval)(_policy|_agent|_model|_episodes?|_loop)?$")
-_WEIGHTS = re.compile(
-    r"(^|[._])(scales?|weights?|reward_scales|reward_weights|rewards?_coef\w*)$", re.I
-)
+_WEIGHTS = VOCABULARY.pattern("weight_tables")
 _REWARD_SCOPE = re.compile(r"rew", re.I)
 _METHOD = re.compile(r"^_?reward_(\w+)$|^_?rew_(\w+)$")
 _MOST_FILES = 60
@@ -98,8 +45,8 @@ def find_task_sources(scan: RepositoryScan) -> TaskSources:
     found = _Parts(scan)
     for facts in scan.sources():
         classes = {each.full_name: each for each in facts.classes}
-        for part, pattern in _PATTERNS.items():
-            for weight, line, note in _signals(scan, facts, classes, part, pattern):
+        for part in _FUNCTIONS:
+            for weight, line, note in _signals(scan, facts, classes, part):
                 found.add(part, weight, facts.path, line, note)
     for path, keys in scan.settings.yaml.items():
         for part, pattern in _YAML_KEYS.items() if scan.tree.is_own(path) else ():
@@ -129,7 +76,7 @@ class _Parts:
 
     def __init__(self, scan: RepositoryScan) -> None:
         self.scan = scan
-        self.files: dict[str, dict[str, Signals]] = {part: {} for part in _PATTERNS}
+        self.files: dict[str, dict[str, Signals]] = {part: {} for part in _FUNCTIONS}
 
     def add(self, part: str, weight: float, path: str, line: int, note: str) -> None:
         """Count a signal for a file."""
@@ -167,16 +114,13 @@ class _Parts:
 
 
 def _signals(
-    scan: RepositoryScan,
-    facts: ModuleFacts,
-    classes: dict[str, Class],
-    part: str,
-    pattern: _Pattern,
+    scan: RepositoryScan, facts: ModuleFacts, classes: dict[str, Class], part: str
 ) -> Iterator[tuple[float, int, str]]:
-    in_file = bool(pattern.file.search(facts.path.lower()))
+    names = _FUNCTIONS[part]
+    in_file = bool(_FILES[part].search(facts.path.lower()))
     judged = part in ("reward", "termination")
     for function in facts.functions:
-        if pattern.function.search(function.name) and not (
+        if names.search(function.name) and not (
             judged and _is_learners(scan, function, classes, in_file)
         ):
             yield 0.5, function.line, f"def {function.name}"
@@ -185,11 +129,11 @@ def _signals(
             yield 0.5, call.line, f"{call.last}(…)"
     if in_file and facts.functions and part != "termination":
         yield 0.4, 1, "named after it"
-    if pattern.assigned:
-        yield from _assembled(scan, facts, classes, pattern.assigned)
+    if part in _VARIABLES:
+        yield from _assembled(scan, facts, classes, _VARIABLES[part])
     if not judged:
         for each in facts.classes:
-            if pattern.function.search(each.name.lower()):
+            if names.search(each.name.lower()):
                 yield 0.4, each.line, f"class {each.name}"
 
 

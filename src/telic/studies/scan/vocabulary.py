@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from functools import cached_property
 from importlib import resources
@@ -36,6 +37,14 @@ class Vocabulary:
         """Return a group's lists of words, both in the order they are written."""
         return {name: tuple(text.split()) for name, text in self._data[group].items()}
 
+    def pattern(self, name: str) -> re.Pattern[str]:
+        """Return a pattern of names that speak for something."""
+        return _compiled(self._data["patterns"][name])
+
+    def patterns(self, group: str) -> dict[str, re.Pattern[str]]:
+        """Return a group of patterns, in the order they are written."""
+        return {name: _compiled(text) for name, text in self._data["patterns"][group].items()}
+
     def learner_sinks(self, origin: str) -> tuple[str, list[str]] | None:
         """Return a learning library and the sinks its trainers write by themselves."""
         for name, about in self._data["learners"].items():
@@ -51,6 +60,10 @@ class Vocabulary:
         """Whether a call of this name fetches something over the network."""
         downloads = self._data["downloads"]
         return name.rpartition(".")[2] in downloads["calls"] or name in downloads["roots"]
+
+
+def _compiled(text: str) -> re.Pattern[str]:
+    return re.compile("".join(line.strip() for line in text.splitlines()))
 
 
 VOCABULARY = Vocabulary()
