@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from telic.core.events.base import Emitted
+from telic.core.events.base import Emitted, event, record
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class _ModelCall(Emitted):
     """What all events of a call have."""
 
@@ -20,7 +17,7 @@ class _ModelCall(Emitted):
     """provider and model"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class SentImage:
     """A picture that went with a question."""
 
@@ -30,11 +27,9 @@ class SentImage:
     """of its bytes"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("model.sent")
 class ModelSent(_ModelCall):
     """A question was sent."""
-
-    NAME: ClassVar[str] = "model.sent"
 
     attempt: int
     """from 1"""
@@ -52,11 +47,9 @@ class ModelSent(_ModelCall):
     """longest answer"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("model.retry")
 class ModelRetry(_ModelCall):
     """A call failed and is tried again."""
-
-    NAME: ClassVar[str] = "model.retry"
 
     error: str
     """what went wrong"""
@@ -66,7 +59,7 @@ class ModelRetry(_ModelCall):
     """seconds until the next attempt"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class TokenCount:
     """Tokens of a reply; None where the service does not say."""
 
@@ -80,11 +73,9 @@ class TokenCount:
     """input tokens that came from the service's prompt cache"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("model.reply")
 class ModelReply(_ModelCall):
     """A valid answer is there."""
-
-    NAME: ClassVar[str] = "model.reply"
 
     answer: str
     """its text"""
@@ -100,11 +91,9 @@ class ModelReply(_ModelCall):
     """whether it was on disk already"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("model.rejected")
 class ModelRejected(_ModelCall):
     """An answer was not valid; the model is told why."""
-
-    NAME: ClassVar[str] = "model.rejected"
 
     answer: str
     """its text"""
@@ -112,11 +101,9 @@ class ModelRejected(_ModelCall):
     """why it is not valid"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("model.failed")
 class ModelFailed(_ModelCall):
     """A question never got a valid answer."""
-
-    NAME: ClassVar[str] = "model.failed"
 
     kind: str
     """class of the error"""

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import field
+from typing import TYPE_CHECKING
 
-from telic.core.events.base import Emitted, Facts
+from telic.core.events.base import Emitted, Facts, event, record
 
 if TYPE_CHECKING:
     from telic.core.events.codec import Event
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("search.start")
 class SearchStart(Emitted):
     """A search begins, or goes on."""
-
-    NAME: ClassVar[str] = "search.start"
 
     search: str
     """name of its folder"""
@@ -29,21 +27,17 @@ class SearchStart(Emitted):
     """runs that are not done yet"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("search.forecast")
 class SearchForecast(Emitted):
     """What a search is going to ask of a model, said before it asks."""
-
-    NAME: ClassVar[str] = "search.forecast"
 
     calls: int
     """model calls of all runs, if no answer needs repair"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("search.iteration")
 class SearchIterationEnd(Emitted):
     """An iteration of a run was played."""
-
-    NAME: ClassVar[str] = "search.iteration"
 
     run: int
     """run, from 1"""
@@ -63,7 +57,7 @@ class SearchIterationEnd(Emitted):
     """what went wrong, in words"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class FreshReturn:
     """How a policy does on episodes nobody chose it by."""
 
@@ -79,11 +73,9 @@ class FreshReturn:
     """share of episodes that count as solved"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("search.run")
 class SearchRunEnd(Emitted):
     """A run came to its end; what its summary.json holds."""
-
-    NAME: ClassVar[str] = "search.run"
 
     schema_version: int = 1
     """of the run's summary"""
@@ -135,11 +127,9 @@ class SearchRunEnd(Emitted):
     """it took"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("bench.case")
 class BenchCase(Emitted):
     """A benchmark begins with a case."""
-
-    NAME: ClassVar[str] = "bench.case"
 
     case: str
     """id of the case"""
@@ -149,11 +139,9 @@ class BenchCase(Emitted):
     """what the robot should do"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class BenchEvent(Emitted):
     """An event of the session of a case: as JSON, that event with the case's id."""
-
-    NAME: ClassVar[str] = ""
 
     case: str
     """id of the case"""
@@ -161,11 +149,9 @@ class BenchEvent(Emitted):
     """what the session said"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("bench.result")
 class BenchResult(Emitted):
     """What became of a case."""
-
-    NAME: ClassVar[str] = "bench.result"
 
     schema_version: int = 1
     """of the result"""

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
-from telic.core.events.base import Emitted, Facts
+from telic.core.events.base import Emitted, Facts, event, record
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("session.start")
 class SessionStart(Emitted):
     """A session begins, or goes on."""
-
-    NAME: ClassVar[str] = "session.start"
 
     session: str
     """name of its folder"""
@@ -26,11 +21,9 @@ class SessionStart(Emitted):
     """whether the intent was read before"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("session.asked")
 class SessionAsked(Emitted):
     """The intent was read: what must be measurable for it to be fulfilled."""
-
-    NAME: ClassVar[str] = "session.asked"
 
     schema_version: int = 1
     """of asked.json"""
@@ -42,11 +35,9 @@ class SessionAsked(Emitted):
     """words of the intent that nothing was made of"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("session.tried")
 class SessionTried(Emitted):
     """Reward and judge were tried on episodes whose worth is known."""
-
-    NAME: ClassVar[str] = "session.tried"
 
     examples: tuple[Facts, ...]
     """what each example scored, and what it should have"""
@@ -56,11 +47,9 @@ class SessionTried(Emitted):
     """where the reward is wrong"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("session.forecast")
 class SessionForecast(Emitted):
     """What the session is going to take, said before anything is trained."""
-
-    NAME: ClassVar[str] = "session.forecast"
 
     iterations: int
     """rewards that may be tried"""
@@ -84,11 +73,9 @@ class SessionForecast(Emitted):
     """limits that will end the session before its last iteration: hours, steps, usd, calls"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("session.iteration")
 class SessionIterationStart(Emitted):
     """A reward is about to be trained."""
-
-    NAME: ClassVar[str] = "session.iteration"
 
     number: int
     """iteration, from 1"""
@@ -96,11 +83,9 @@ class SessionIterationStart(Emitted):
     """what is different from its parent, in words"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("session.selected")
 class SessionSelected(Emitted):
     """Short trials of several variants ended; one is trained on."""
-
-    NAME: ClassVar[str] = "session.selected"
 
     number: int
     """iteration"""
@@ -110,11 +95,9 @@ class SessionSelected(Emitted):
     """mean score of every variant; None: could not be judged"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("session.checkpoint")
 class SessionCheckpoint(Emitted):
     """What the judge says of policies that are still being trained."""
-
-    NAME: ClassVar[str] = "session.checkpoint"
 
     number: int
     """iteration"""
@@ -124,11 +107,9 @@ class SessionCheckpoint(Emitted):
     """mean score by member; None: could not be judged"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("session.judged")
 class SessionJudged(Emitted):
     """An iteration was trained and judged; its judgment.json without the single policies."""
-
-    NAME: ClassVar[str] = "session.judged"
 
     schema_version: int = 1
     """of judgment.json"""
@@ -160,7 +141,7 @@ class SessionJudged(Emitted):
     """policies whose return rose while their score fell"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class BudgetLeft:
     """What may still be spent; None is no limit, or unknown for dollars."""
 
@@ -174,11 +155,9 @@ class BudgetLeft:
     """model calls"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("session.spent")
 class SessionSpent(Emitted):
     """What the session has spent so far, and what is left."""
-
-    NAME: ClassVar[str] = "session.spent"
 
     number: int | None = None
     """iteration that has just ended"""
@@ -194,28 +173,22 @@ class SessionSpent(Emitted):
     """what may still be spent"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("session.paused")
 class SessionPaused(Emitted):
     """Somebody asked the session to wait."""
-
-    NAME: ClassVar[str] = "session.paused"
 
     message: str
     """how to let it go on"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("session.resumed")
 class SessionResumed(Emitted):
     """A paused session goes on."""
 
-    NAME: ClassVar[str] = "session.resumed"
 
-
-@dataclass(frozen=True, kw_only=True)
+@event("session.waiting")
 class SessionWaiting(Emitted):
     """The session waits for a person or for processors."""
-
-    NAME: ClassVar[str] = "session.waiting"
 
     reason: str
     """approval or cores"""
@@ -223,17 +196,15 @@ class SessionWaiting(Emitted):
     """what it waits for, in words"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("session.admitted")
 class SessionAdmitted(Emitted):
     """A session that waited for processors has them."""
-
-    NAME: ClassVar[str] = "session.admitted"
 
     waited_s: float
     """seconds it waited"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class PersonNote:
     """Something a person wants of the next revision."""
 
@@ -247,11 +218,9 @@ class PersonNote:
     """what was said"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("session.notes")
 class SessionNotes(Emitted):
     """A revision answers what people said."""
-
-    NAME: ClassVar[str] = "session.notes"
 
     number: int
     """iteration that answers"""

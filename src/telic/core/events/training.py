@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import field
 
-from telic.core.events.base import Emitted, Facts
+from telic.core.events.base import Emitted, Facts, event, record
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("log")
 class LogMessage(Emitted):
     """Something a person may want to know."""
-
-    NAME: ClassVar[str] = "log"
 
     message: str
     """what happened, in words"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class ProbeFinding:
     """A remark about a reward."""
 
@@ -30,11 +27,9 @@ class ProbeFinding:
     """the numbers"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("probe.done")
 class ProbeDone(Emitted):
     """A reward was tried on recorded transitions and may be trained with."""
-
-    NAME: ClassVar[str] = "probe.done"
 
     reward: str = ""
     """how the job calls the reward"""
@@ -64,11 +59,9 @@ class ProbeDone(Emitted):
     """what is worth knowing before training"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("train.start")
 class TrainStart(Emitted):
     """Training begins, or goes on where it was interrupted."""
-
-    NAME: ClassVar[str] = "train.start"
 
     run: str
     """name of the run folder"""
@@ -84,11 +77,9 @@ class TrainStart(Emitted):
     """whether it goes on from a save"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("train.progress")
 class TrainProgress(Emitted):
     """How training goes; at most twice a second, and not kept on disk."""
-
-    NAME: ClassVar[str] = "train.progress"
 
     step: int
     """environment steps per member so far"""
@@ -104,11 +95,9 @@ class TrainProgress(Emitted):
     """mean return of a member's last episodes; None: none has ended yet"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("train.finding")
 class TrainFinding(Emitted):
     """Something looks wrong with the training of a member; each kind is said once."""
-
-    NAME: ClassVar[str] = "train.finding"
 
     member: str
     """whom it concerns"""
@@ -122,7 +111,7 @@ class TrainFinding(Emitted):
     """environment steps per member when it was seen"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@record
 class MemberEvaluation:
     """How good one member was; an EvaluationRecord without the single returns."""
 
@@ -156,11 +145,9 @@ class MemberEvaluation:
     """mean sum over an episode, by term"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("eval.done")
 class EvalDone(Emitted):
     """All members were evaluated on fresh episodes."""
-
-    NAME: ClassVar[str] = "eval.done"
 
     step: int
     """environment steps per member"""
@@ -170,11 +157,9 @@ class EvalDone(Emitted):
     """by name; members that had to stop are missing"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("train.end")
 class TrainEnd(Emitted):
     """Training came to its end, or was asked to stop; what summary.json of the run holds."""
-
-    NAME: ClassVar[str] = "train.end"
 
     schema_version: int = 1
     """of the run's summary"""
@@ -198,11 +183,9 @@ class TrainEnd(Emitted):
     """names of all members"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@event("video.progress")
 class VideoProgress(Emitted):
     """A video is being drawn; not kept on disk."""
-
-    NAME: ClassVar[str] = "video.progress"
 
     path: str
     """file that is being made"""

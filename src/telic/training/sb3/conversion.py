@@ -58,8 +58,8 @@ class BatchedEnv(Sb3VecEnv):
         # columns: return, length, then each term
         self._sums = np.zeros((env.num_envs, 2 + scoring.term_count))
         wide = np.full(scoring.actor_inputs, np.inf, dtype=np.float32)
-        start = cast(Any, super().__init__)  # SB3 leaves open what its spaces hold
-        start(env.num_envs, spaces.Box(-wide, wide), self._actions())
+        # SB3 leaves open what its spaces hold.
+        cast(Any, super()).__init__(env.num_envs, spaces.Box(-wide, wide), self._actions())
 
     def _actions(self) -> spaces.Space[Any]:
         if self.env.num_actions is not None:
