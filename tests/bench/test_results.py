@@ -2,7 +2,7 @@
 
 import pytest
 
-from telic.bench.results import BenchConfig, CaseResult, tally
+from telic.bench.results import BenchConfig, CaseResult, open_folder, session_options, tally
 from telic.bench.suite import Suite
 from telic.core.stats import wilson
 
@@ -80,3 +80,13 @@ def test_results_of_cases_whose_words_changed_are_left_out():
     old = result(0, "passed")
     changed = old.case.model_copy(update={"intent": "walk well"})
     assert found(old.model_copy(update={"case": changed})).overall.total == 0
+
+
+def test_a_benchmark_of_an_earlier_version_is_gone_on_with(tmp_path):
+    options = session_options({"iterations": 2})
+    now = BenchConfig(suite="small", telic="0", options=options)
+    then = {name: value for name, value in options.items() if name != "judge"}
+    earlier = open_folder(now.model_copy(update={"options": then}), tmp_path, fresh=True)
+    assert open_folder(now, tmp_path, fresh=False) == earlier
+    other = now.model_copy(update={"options": {**options, "judge": "theirs"}})
+    assert open_folder(other, tmp_path, fresh=False) != earlier

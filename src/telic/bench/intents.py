@@ -31,6 +31,7 @@ from telic.bench.results import (
     Outcome,
     Tally,
     open_folder,
+    session_options,
     tally,
 )
 from telic.bench.suite import Case, Suite
@@ -106,9 +107,7 @@ def bench_intents(
         TelicError: the options are wrong, or the folder is in use; never for a single case.
     """
     chosen = list(suite.case if cases is None else cases)
-    whole = SessionConfig.parse({"intent": "-", "env": "-", **options})
-    settings = whole.model_dump(mode="json", exclude={"intent", "env", "schema_version"})
-    config = BenchConfig(suite=suite.name, telic=__version__, options=settings)
+    config = BenchConfig(suite=suite.name, telic=__version__, options=session_options(options))
     folder = open_folder(config, Path(runs_dir), fresh)
     with RunLock(folder.lock, folder.path.name):
         done = {result.case.id: result for result in results_in(folder)}

@@ -25,6 +25,7 @@ from pydantic import Field
 from telic.bench.suite import DIFFICULTIES, Case, Suite
 from telic.core.config import Config, Record
 from telic.core.stats import wilson
+from telic.session.records import SessionConfig
 from telic.storage.files import read_record, write_json
 from telic.storage.layout import Below
 
@@ -157,12 +158,21 @@ def open_folder(config: BenchConfig, runs_dir: Path, fresh: bool) -> BenchFolder
     """Return the newest folder of exactly this request, or a new one."""
     paths = [] if fresh else sorted(runs_dir.glob(f"bench_{config.suite}_*/bench.json"))
     for path in reversed(paths):
-        if read_record(path, BenchConfig) == config:
+        earlier = read_record(path, BenchConfig)
+        # An option that did not exist then was as it is by default now.
+        options = session_options(earlier.options)
+        if earlier.model_copy(update={"options": options}) == config:
             return BenchFolder(path.parent)
     stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
     folder = BenchFolder(runs_dir / f"bench_{config.suite}_{stamp}_{secrets.token_hex(2)}")
     write_json(folder.config, config)
     return folder
+
+
+def session_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of every session by name, defaults included."""
+    config = SessionConfig.parse({"intent": "-", "env": "-", **options})
+    return config.model_dump(mode="json", exclude={"intent", "env", "schema_version"})
 
 
 def tally(

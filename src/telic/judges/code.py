@@ -80,10 +80,11 @@ class JudgeCode:
             return unknown("code", "the episode has no steps")
         try:
             answer: object = self._function(RecordedEpisode(trajectory, spec))
+            kind = type(answer).__name__
             parts = cast("list[object]", answer) if isinstance(answer, list) else [None]
             leaves = [part for part in parts if isinstance(part, Leaf)]
             if len(leaves) < len(parts):
-                return unknown("code", f"{self.label} returned {type(answer).__name__}, not leaves")
+                return unknown("code", f"{self.label} returned {kind}, not leaves")
             return judged(leaves, total(leaves))
         except Exception as error:  # the boundary to foreign code
             return unknown("code", f"{self.label}: {type(error).__name__}: {error}"[:500])

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from telic.core.tensors import norm
 from telic.envs.spec import EnvSpec
 from telic.errors import UnknownName
 from telic.judges.verdict import EpisodeMeasure
@@ -33,7 +34,7 @@ class RecordedEpisode:
             if column.dtype.kind in "fib"
         }
         if "cfrc_ext" in fields:
-            fields["contacts"] = torch.linalg.vector_norm(fields["cfrc_ext"][:, :, 3:], dim=2)
+            fields["contacts"] = norm(fields["cfrc_ext"][:, :, 3:])
         start = torch.zeros(len(trajectory), dtype=torch.bool)
         start[:1] = True
         fields["episode_start"] = start

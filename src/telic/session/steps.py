@@ -343,8 +343,9 @@ def _score(member: MemberFolder, verdicts: list[Verdict]) -> MemberScore:
 
 def _broke_off(member: MemberFolder) -> Verdict:
     """Return the verdict on a policy that is none: training ended before one was saved."""
-    summary = read_json(member.summary) if member.summary.exists() else {}
-    reasons = [finding["message"] for finding in summary.get("findings", [])]
+    reasons: list[str] = []
+    if member.summary.exists():
+        reasons = [finding["message"] for finding in read_json(member.summary)["findings"]]
     return unknown("code", f"there is no policy. {reasons[-1] if reasons else ''}")
 
 
