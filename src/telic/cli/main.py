@@ -167,7 +167,7 @@ class GroupCommand(TyperGroup):
         return list(self.commands)
 
     def _call_own(self, **values: Any) -> None:
-        context = typer.main.get_current_context()
+        context = typer.main.get_current_context()  # pyright: ignore[reportPrivateImportUsage]
         if self._verb is not None and context.invoked_subcommand is None:
             call(self._verb, **values)
 
@@ -227,7 +227,7 @@ def options(verb: Verb[..., Any, Any]) -> list[Any]:
     def command() -> None:
         """Carry a signature for typer to read."""
 
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__signature__ = inspect.Signature(parameters)
     app = typer.Typer(add_completion=False)
     app.command()(command)
     return cast("list[Any]", get_command(app).params)

@@ -276,7 +276,11 @@ class Study:
     def standings(self) -> tuple[Standing, ...]:
         """How every approval of the contract stands now, required ones first."""
         required = approvals.required_approvals(self.contract)
-        given = [each.key for each in self.state.approvals.values() if not each.candidate]
+        given = [
+            cast("ApprovalKey", approval.key)
+            for approval in self.state.approvals.values()
+            if not approval.candidate
+        ]
         return tuple(self.standing(key) for key in dict.fromkeys((*required, *given)))
 
     @property

@@ -61,7 +61,7 @@ def _approve_question(request: ApproveRequest) -> Question | None:
     return Question(
         "\n".join([*texts, f"{word} {', '.join(seen)} of {study.name}?"]),
         request.terminal_command("approve", *seen, *candidate, *refuse),
-        dict(seen),
+        {str(key): subject for key, subject in seen.items()},
     )
 
 
