@@ -92,10 +92,12 @@ def _boxes(sizes: dict[str, tuple[int, int]]) -> dict[str, Box]:
         least, gap = 96, 16
         space = WIDTH - LEFT - 20 - gap * (len(known) - 1) - least * len(known)
         total = sum(sizes[name][1] for name in known)
-        x = float(LEFT)
+        # A room is at most as full as the fullest: short ones stay short, in the middle.
+        widths = {name: least + space * sizes[name][1] / max(total, 26_000) for name in known}
+        used = sum(widths.values()) + gap * (len(known) - 1)
+        x = LEFT + (WIDTH - LEFT - 20 - used) / 2
         for name in known:
-            # A room is at most as full as the fullest: short ones stay short.
-            width = least + space * sizes[name][1] / max(total, 26_000)
+            width = widths[name]
             boxes[name] = Box(x, 10 + row * ROW + (ROW - BOX) / 2, width)
             x += width + gap
     return boxes
