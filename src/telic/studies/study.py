@@ -276,12 +276,9 @@ class Study:
     def standings(self) -> tuple[Standing, ...]:
         """How every approval of the contract stands now, required ones first."""
         required = approvals.required_approvals(self.contract)
-        given = [
-            cast("ApprovalKey", approval.key)
-            for approval in self.state.approvals.values()
-            if not approval.candidate
-        ]
-        return tuple(self.standing(key) for key in dict.fromkeys((*required, *given)))
+        given = [held.key for held in self.state.approvals.values() if not held.candidate]
+        keys = cast("tuple[ApprovalKey, ...]", (*required, *given))
+        return tuple(self.standing(key) for key in dict.fromkeys(keys))
 
     @property
     def missing_approvals(self) -> tuple[Standing, ...]:
