@@ -152,11 +152,11 @@ def test_a_high_risk_stops_reward_work_until_somebody_else_has_looked(study):
     for run in runs[:2]:
         reflect_run(study, run, AGENT)
     assert is_unreviewed(study, name)
-    assert [each.rule for each in standing_stops(study, study.state)] == ["hacking_high"]
+    assert [each.rule for each in standing_stops(study)] == ["hacking_high"]
     review_candidate(study, name, HUMAN, "it stands still", is_exploit=True)
     reflect_run(study, runs[2], AGENT)
     assert not is_unreviewed(study, name)
-    assert standing_stops(study, study.state) == ()
+    assert standing_stops(study) == ()
 
 
 def test_an_honest_run_reflects_well(study):

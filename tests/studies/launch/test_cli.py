@@ -73,7 +73,7 @@ def test_settle_and_stop(run, study, candidate, monkeypatch):
     assert "Known" in run("--stop", name, "--stopped-by", "nobody").output
 
 
-def test_unknown_names_and_missing_seeds_are_explained(study, candidate):
+def test_unknown_names_and_missing_seeds_are_explained(run, candidate):
     assert "Closest" in run(candidate[:-1]).output
     assert "No phase named" in run(candidate, "--phase", "smok").output
-    assert "Which candidate?" in study().output
+    assert "Which candidate?" in run().output
