@@ -89,13 +89,14 @@ def test_a_killed_holder_frees_its_processors_at_once(start, tmp_path):
 
 
 def test_a_killed_waiter_holds_nobody_up(start, tmp_path):
-    start("holder", stay_s=1.0)
+    start("holder", stay_s=4.0)  # long enough that both others come while it is there
     until(lambda: visits(tmp_path) == ["holder in"])
     waiter = start("waiter")
     until((tmp_path / "waiter.said").exists)
     start("last")
-    until((tmp_path / "last.said").exists)
-    assert (tmp_path / "last.said").read_text().endswith("waiter is before")
+    said = tmp_path / "last.said"
+    until(lambda: said.exists() and said.read_text())  # there, and written
+    assert said.read_text().endswith("waiter is before")
     os.kill(waiter.pid, signal.SIGKILL)
     until(lambda: visits(tmp_path)[-1:] == ["last out"])
     assert not [line for line in visits(tmp_path) if line.startswith("waiter")]
