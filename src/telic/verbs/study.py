@@ -89,6 +89,11 @@ class PersonRequest(StudyRequest):
             hint="Run the same command in a terminal.",
         )
 
+    def decider(self, needs_person: bool) -> StudyActor:
+        """Return who decides: whoever asks, but a person only with the yes that proves one."""
+        is_unproven = needs_person and self.who.kind == "human"
+        return self.person.actor if self.consent is not None or is_unproven else self.who
+
 
 def study_verb(
     request: Callable[Given, Asked],

@@ -49,7 +49,7 @@ def decide(request: DecideRequest) -> DecisionOutcome:
         request.open(),
         request.candidate,
         request.verdict,
-        request.consent.actor if request.consent else request.who,
+        request.decider(request.verdict in ("accept", "keep")),
         request.because,
         evidence=request.evidence,
         audit=request.audit,
@@ -99,7 +99,7 @@ def revert(request: RevertRequest) -> DecisionOutcome:
     """Take an accepted candidate back; a person has to say so in a terminal."""
     from telic.studies.decide import revert as take_back
 
-    actor = request.consent.actor if request.consent else request.who
+    actor = request.decider(needs_person=True)
     return take_back(
         request.open(),
         request.candidate,
