@@ -9,7 +9,7 @@ from telic.authors.composer import search_weights
 from telic.errors import ConfigError, RewardError
 from telic.judges.criteria import Composition, Criterion, leaf
 from telic.judges.verdict import judged, together, unknown
-from telic.sandbox.interpreters import prewarmed
+from telic.sandbox.host import prewarmed
 from telic.session import api
 from telic.session.api import run
 from telic.session.records import SessionConfig

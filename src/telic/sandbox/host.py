@@ -1,4 +1,10 @@
-"""Start a worker, listen to it, watch it, and end it for certain."""
+"""Start a worker, listen to it, watch it, and end it for certain.
+
+Importing takes longer than most of what a worker does. While `prewarmed` is in force, each worker
+of this thread begins in a process that has imported already, and who takes the last one leaves the
+next importing behind it. A spare runs nothing foreign: it becomes a worker by the same first
+message, confines itself in the same way and serves once.
+"""
 
 from __future__ import annotations
 
@@ -7,39 +13,33 @@ import os
 import selectors
 import signal
 import subprocess
+import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from telic.errors import ResourceError, TelicError, WorkerDied
-from telic.sandbox import interpreters
-from telic.sandbox.confine import ConfinementReport
+from telic.sandbox.confine import ConfinementReport, clean_environment
 from telic.sandbox.limits import Limits, Watch
 from telic.sandbox.wire import (
+    LOG_FLAGS,
     LineBuffer,
     Message,
+    crashed,
     decode,
     encode,
+    ended,
+    garbled,
     is_record,
-    printable,
+    read_tail,
+    silent,
     unpack_error,
 )
 
 LOG_NAME = "worker.log"
-LOG_TAIL = 2000
 POLL_S = 0.05
 LAST_WORDS_S = 5.0
-
-_SIGNALS = {
-    signal.SIGSEGV: "It crashed inside compiled code; runaway recursion or a library bug.",
-    signal.SIGBUS: "It crashed inside compiled code; a full disk or a shortened file.",
-    signal.SIGABRT: "A library gave up (abort).",
-    signal.SIGFPE: "It crashed on an arithmetic fault inside compiled code.",
-    signal.SIGSYS: "It made a system call of another machine type, which is refused outright.",
-    signal.SIGKILL: "Something outside ended it, most likely the system for lack of memory.",
-    signal.SIGTERM: "Something outside asked it to end.",
-}
 
 
 def ignore(message: Message) -> None:
@@ -160,11 +160,11 @@ class Worker:
             conversation.close()
 
     def _launch(self) -> subprocess.Popen[bytes]:
-        self._process = interpreters.take()
+        self._process = take_prewarmed()
         if self._process is None:
-            log = os.open(self.log, interpreters.LOG_FLAGS, 0o644)
+            log = os.open(self.log, LOG_FLAGS, 0o644)
             try:
-                self._process = interpreters.start(self._writable[0], stderr=log)
+                self._process = start_interpreter(self._writable[0], stderr=log)
             finally:
                 os.close(log)
         return self._process
@@ -211,7 +211,7 @@ class Worker:
             ):
                 self.report = ConfinementReport.from_dict(report)
                 self._doing = "it was running"
-                interpreters.prepare()
+                prewarm()
             case {"kind": "result", "body": body} if is_record(body):
                 return body
             case {"kind": "error", "error": error} if is_record(error):
@@ -294,67 +294,85 @@ class Conversation:
             raise garbled(error) from error
 
 
-def silent(seconds: float, doing: str) -> WorkerDied:
-    """Describe a worker that was ended because it gave no sign of life."""
-    return WorkerDied(
-        f"The worker was ended: no sign of life for {seconds:g} s while {printable(doing, 200)}.",
-        hint="An endless or very slow loop is the usual cause: bound every loop and compute with "
-        "arrays.",
+_PACKAGE = Path(__file__).parents[2]
+_OPTIONS = ("-P", "-u", "-X", "faulthandler")
+"""no working folder on the import path, unbuffered log, a trace of hard crashes"""
+
+
+def start_interpreter(folder: Path | None, *, stderr: int) -> subprocess.Popen[bytes]:
+    """Start a process that waits for its first message."""
+    return subprocess.Popen(
+        [sys.executable, *_OPTIONS, "-m", "telic.sandbox.worker", str(os.getpid())],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        cwd=folder,
+        env=clean_environment(folder or Path("/"), python_path=(_PACKAGE,)),
+        start_new_session=True,
     )
 
 
-def garbled(reason: object) -> WorkerDied:
-    """Describe a worker that was ended because it broke the protocol."""
-    return WorkerDied(
-        f"The worker was ended: what it sent is not a message ({printable(reason, 200)}).",
-        hint="Foreign code that writes to the worker's pipe does that; read the reward.",
-    )
+class _Mine(threading.local):
+    """Of this thread only: the kernel ends a worker with the thread that started it."""
+
+    modules: tuple[str, ...] = ()
+    ready: tuple[subprocess.Popen[bytes], ...] = ()
 
 
-def crashed(message: Message, log: Path, tail: str) -> TelicError:
-    """Describe an exception that left the worker's entry."""
-    kind, text = printable(message.get("type"), 100), printable(message.get("text"), 2000)
-    if kind == "MemoryError":
-        return ResourceError(
-            f"The worker ran out of its memory limit. {text}".rstrip(),
-            hint="Look for lists and tensors that grow with every step, or raise the limit.",
-        )
-    if kind in {"SystemExit", "KeyboardInterrupt", "GeneratorExit"}:
-        return WorkerDied(
-            f"Foreign code tried to end the worker with {kind}.",
-            hint="Raise a ValueError to report a problem, and return otherwise.",
-        )
-    return WorkerDied(f"The worker failed: {kind}: {text}", hint=_see(log, tail))
+_mine = _Mine()
 
 
-def ended(code: int, cpu_limit_s: int | None, log: Path, tail: str) -> TelicError:
-    """Describe a worker that is gone without a last word."""
-    if code >= 0:
-        return WorkerDied(
-            f"The worker ended with exit code {code} before it gave a result.",
-            hint=_see(log, tail),
-        )
-    number = signal.Signals(-code)
-    if number == signal.SIGXCPU:
-        return ResourceError(
-            f"The worker used more than its {cpu_limit_s} s of processor time.",
-            hint="Give it more time, or less to do.",
-        )
-    why = _SIGNALS.get(number, "")
-    return WorkerDied(f"The worker was ended by {number.name}. {why}".strip(), hint=_see(log, tail))
-
-
-def read_tail(log: Path, start: int) -> str:
-    """Return the last lines that the worker wrote to its log since `start`."""
+@contextlib.contextmanager
+def prewarmed(modules: Sequence[str]) -> Generator[None]:
+    """Have a process ready that has imported these modules; ends it after the outermost block."""
+    if _mine.modules:
+        yield
+        return
+    _mine.modules = tuple(modules)
     try:
-        with log.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(start, size - LOG_TAIL))
-            return printable(file.read().decode(errors="replace")).strip()
-    except OSError:
-        return ""
+        prewarm()
+        yield
+    finally:
+        _mine.modules = ()
+        for process in _mine.ready:
+            end_interpreter(process)
+        _mine.ready = ()
 
 
-def _see(log: Path, tail: str) -> str:
-    lines = "\n".join(tail.splitlines()[-12:])
-    return f"The log is {log}" + (f"; its last lines:\n{lines}" if lines else ", and it is empty.")
+def prewarm() -> None:
+    """Let the next two processes import, if any are kept and none is left.
+
+    Two, because much that is short comes in pairs: who took the last one is likely to be long.
+    """
+    if _mine.modules and not _mine.ready:
+        _mine.ready = tuple(_importing() for _ in range(2))
+
+
+def _importing() -> subprocess.Popen[bytes]:
+    process = start_interpreter(None, stderr=subprocess.DEVNULL)
+    assert process.stdin is not None
+    process.stdin.write(encode({"kind": "import", "modules": list(_mine.modules)}))
+    process.stdin.flush()
+    return process
+
+
+def take_prewarmed() -> subprocess.Popen[bytes] | None:
+    """Return a process that is ready, or is getting ready; None if there is none."""
+    while _mine.ready:
+        process, *rest = _mine.ready
+        _mine.ready = tuple(rest)
+        if process.poll() is None:
+            return process
+        end_interpreter(process)
+    return None
+
+
+def end_interpreter(process: subprocess.Popen[bytes]) -> None:
+    """End a process that nobody needs any more."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()

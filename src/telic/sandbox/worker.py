@@ -24,8 +24,7 @@ from typing import Any
 from telic.errors import TelicError
 from telic.sandbox import kernel
 from telic.sandbox.confine import Confinement, confine
-from telic.sandbox.interpreters import LOG_FLAGS
-from telic.sandbox.wire import LineBuffer, Message, decode, encode, pack_error
+from telic.sandbox.wire import LOG_FLAGS, LineBuffer, Message, decode, encode, pack_error
 
 
 class HostChannel:
@@ -84,7 +83,7 @@ def main(parent: int) -> int:
         return 1
     channel = _take_over_pipes()
     start = channel.next()
-    if start["kind"] == "import":  # a spare: see `interpreters`
+    if start["kind"] == "import":  # a spare: see `host.prewarmed`
         for module in start["modules"]:
             importlib.import_module(module)
         start = channel.next()

@@ -18,7 +18,7 @@ from telic.core.events import (
 )
 from telic.envs import make
 from telic.judges.code import find_judge
-from telic.sandbox.interpreters import prewarmed
+from telic.sandbox.host import prewarmed
 from telic.session import WORKERS
 from telic.session.budget import Allowance, SessionAccount
 from telic.session.control import SessionControl, SessionWork

@@ -98,7 +98,7 @@ def _exit_code(session: Session) -> int:
 @verb(IntentRequest, examples=_EXAMPLES, exit_code=_exit_code)
 def run(request: IntentRequest) -> Session:
     """Describe a behaviour; get a trained policy and the evidence that it does what you asked."""
-    from telic.sandbox.interpreters import prewarmed
+    from telic.sandbox.host import prewarmed
     from telic.session import WORKERS
 
     with prewarmed(WORKERS):
