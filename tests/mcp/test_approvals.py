@@ -3,7 +3,7 @@
 import pytest
 from mcp_types import ElicitResult
 
-from telic.studies.documents.files import update_yaml
+from telic.studies.documents.base import update_yaml
 from telic.studies.folder import StudyFolder
 from telic.studies.study import Study
 from tests.mcp.host import Refusal

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from telic.core.verb import Question, Verb, argument, option, verb
 from telic.core.words import integers, pairs, texts
 from telic.errors import ConfigError, UsageError
-from telic.studies.documents.runs import KilledBy
+from telic.studies.documents.candidate import KilledBy
 from telic.verbs import study_approvals, study_runs
 from telic.verbs.study import PersonRequest, StudyRequest, study_verb
 
@@ -55,7 +55,7 @@ class ChangeOptions(PlanOptions):
 
     def values(self) -> dict[str, Any]:
         """Return the parts of the candidate that the file and the options hold."""
-        from telic.studies.documents.files import read_yaml
+        from telic.studies.documents.base import read_yaml
 
         found = {} if self.draft is None else read_yaml(self.draft)
         if not isinstance(found, dict):
@@ -295,9 +295,9 @@ def run(request: RunOptions) -> RunAnswer:
     To start: --execute --confirm RUN_CANDIDATE. Exit codes: 0 open or started, 2 wrong usage,
     3 a gate is shut, 4 validation, 5 integrity, 7 budget, 8 this machine lacks something.
     """
+    from telic.studies.launch.attempt import check_words, next_request
     from telic.studies.launch.launch import look
     from telic.studies.launch.recovery import reconcile
-    from telic.studies.launch.request import check_words, next_request
 
     check_words(request.execute, request.confirm)
     if request.stop is not None:

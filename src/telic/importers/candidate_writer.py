@@ -21,10 +21,18 @@ from telic.importers.records import (
 from telic.storage.files import read_record, write_json, write_text
 from telic.studies.candidates import keep_revision
 from telic.studies.canonical import content_hash, file_hash
-from telic.studies.documents.base import RUNNER, SYSTEM, StudyActor
-from telic.studies.documents.candidate import Candidate, CandidateStatus, Change, ChangedFile
-from telic.studies.documents.files import write_once
-from telic.studies.documents.runs import Decision, RunStatus, StudyRun, Times, Verdict
+from telic.studies.documents.base import RUNNER, SYSTEM, StudyActor, write_once
+from telic.studies.documents.candidate import (
+    Candidate,
+    CandidateStatus,
+    Change,
+    ChangedFile,
+    Decision,
+    RunStatus,
+    StudyRun,
+    Times,
+    Verdict,
+)
 from telic.studies.evidence.audit import enter_audit
 from telic.studies.evidence.claims import Audit
 from telic.studies.evidence.measurement import Measurement

@@ -13,10 +13,17 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
-from telic.studies.documents.candidate import CheckResult, Hypothesis, Origin, Override, Plan
+from telic.studies.documents.candidate import (
+    CheckResult,
+    EvidenceKind,
+    Hypothesis,
+    Origin,
+    Override,
+    Plan,
+    Verdict,
+)
 from telic.studies.documents.contract import Amounts, CandidateKind, Phase, StudyBudget
 from telic.studies.documents.metrics import MetricSpec, Protocol
-from telic.studies.documents.runs import EvidenceKind, Verdict
 from telic.studies.evidence.claims import ArmSummary, Audit, AuditVerdict
 from telic.studies.names import moment, written
 from telic.studies.registry import StudyKind

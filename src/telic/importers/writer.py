@@ -26,9 +26,8 @@ from telic.studies.documents.adapter import (
     RepositoryOutputs,
     Seeds,
 )
-from telic.studies.documents.base import StudyActor
+from telic.studies.documents.base import StudyActor, write_yaml
 from telic.studies.documents.contract import Contract
-from telic.studies.documents.files import write_yaml
 from telic.studies.errors import StudyError
 from telic.studies.folder import StudyFolder
 from telic.studies.registry import StudyStatus, read_registry, set_status

@@ -19,7 +19,7 @@ from telic.llm.keys import redact
 from telic.mcp import orders, resources, verb_tools, work
 from telic.mcp.workplace import Server, Workplace
 from telic.plugin.package import Page, read_source
-from telic.studies.launch.environment import REDACTED, is_secret_name, redact_keys
+from telic.studies.launch.command import REDACTED, is_secret_name, redact_keys
 
 _SHORTEST = 8  # a shorter value is a placeholder; removing it would tear ordinary words apart
 _INSTRUCTIONS = """\

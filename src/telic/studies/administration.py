@@ -15,10 +15,16 @@ from telic.studies.candidates import candidate_ids
 from telic.studies.chain import LedgerEvent
 from telic.studies.documents.adapter import Adapter
 from telic.studies.documents.base import SYSTEM, Document, StudyActor
-from telic.studies.documents.candidate import Candidate
+from telic.studies.documents.candidate import (
+    Candidate,
+    Decision,
+    Evidence,
+    Experiments,
+    QueueManifest,
+    StudyRun,
+)
 from telic.studies.documents.contract import Contract
 from telic.studies.documents.metrics import MetricSpec, Protocol
-from telic.studies.documents.runs import Decision, Evidence, Experiments, QueueManifest, StudyRun
 from telic.studies.errors import GateRefused, StudyError
 from telic.studies.folder import StudyFolder
 from telic.studies.human import Consent

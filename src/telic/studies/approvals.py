@@ -17,7 +17,7 @@ from telic.studies.canonical import (
     signing_key,
 )
 from telic.studies.chain import LedgerEvent
-from telic.studies.documents.base import SYSTEM, Sha
+from telic.studies.documents.base import SYSTEM, Sha, read_yaml
 from telic.studies.documents.candidate import Candidate
 from telic.studies.documents.contract import (
     Approval,
@@ -27,7 +27,6 @@ from telic.studies.documents.contract import (
     Phase,
     PreApproved,
 )
-from telic.studies.documents.files import read_yaml
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
 from telic.studies.human import Consent
 from telic.studies.ledger import NewEvent

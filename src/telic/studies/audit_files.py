@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from telic.storage.files import write_text
 from telic.studies.card import render_card
-from telic.studies.documents.files import rewrite_yaml, write_yaml
+from telic.studies.documents.base import rewrite_yaml, write_yaml
 from telic.studies.folder import StudyFolder
 from telic.studies.scan.adapter import draft_adapter, keep_confirmed, matching_presets
 from telic.studies.scan.records import RepositoryAudit

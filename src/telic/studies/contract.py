@@ -11,9 +11,8 @@ from telic.storage.files import write_text
 from telic.studies.approvals import required_approvals
 from telic.studies.canonical import content_hash, file_hash
 from telic.studies.chain import LedgerEvent
-from telic.studies.documents.base import Sha, StudyActor
+from telic.studies.documents.base import Sha, StudyActor, merged, read_yaml, update_yaml
 from telic.studies.documents.contract import Contract, SeedRole
-from telic.studies.documents.files import merged, read_yaml, update_yaml
 from telic.studies.documents.metrics import Protocol
 from telic.studies.errors import GateRefused, InvalidDocument, StudyError
 

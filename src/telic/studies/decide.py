@@ -7,10 +7,8 @@ from typing import Any
 
 from telic.storage.files import read_record
 from telic.studies import lifecycle
-from telic.studies.documents.base import SYSTEM, DocumentPart, StudyActor
-from telic.studies.documents.candidate import CandidateStatus
-from telic.studies.documents.files import write_once
-from telic.studies.documents.runs import Decision, Verdict
+from telic.studies.documents.base import SYSTEM, DocumentPart, StudyActor, write_once
+from telic.studies.documents.candidate import CandidateStatus, Decision, Verdict
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
 from telic.studies.evidence.claims import Audit
 from telic.studies.lifecycle import LifecycleStep

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from telic.errors import UnknownName
 from telic.studies.documents.adapter import Adapter
+from telic.studies.documents.base import read_document
 from telic.studies.documents.contract import Contract
-from telic.studies.documents.files import read_document
 from telic.studies.documents.metrics import MetricSpec, Protocol
 from telic.studies.registry import STATE_FOLDER, read_registry
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from telic.studies.chain import LedgerEvent
 from telic.studies.documents.base import StudyActor
-from telic.studies.documents.candidate import CandidateStatus
+from telic.studies.documents.candidate import CandidateStatus, RunStatus
 from telic.studies.documents.contract import PHASES
-from telic.studies.documents.runs import RunStatus
 from telic.studies.errors import GateRefused, StudyError
 from telic.studies.state import CandidateState, StudyState
 

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from telic.studies.documents.base import DocumentPart
 from telic.studies.documents.candidate import CandidateStatus
-from telic.studies.launch.request import TOKEN
+from telic.studies.launch.attempt import TOKEN
 from telic.studies.outlook import Outlook
 from telic.studies.rules.stops import Stop, ledger_problems, record_findings
 from telic.studies.state import WorkSource, save_next

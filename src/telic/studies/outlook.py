@@ -13,11 +13,10 @@ from functools import cached_property
 from telic.errors import TelicError
 from telic.studies.budget import shortfalls
 from telic.studies.decide import standing_audits
-from telic.studies.documents.candidate import CandidateStatus
+from telic.studies.documents.candidate import CandidateStatus, RunStatus
 from telic.studies.documents.contract import Amounts, Phase
-from telic.studies.documents.runs import RunStatus
 from telic.studies.evidence.hacking import is_unreviewed
-from telic.studies.launch.processes import (
+from telic.studies.launch.machine import (
     is_alive,
     is_given_up,
     is_here,

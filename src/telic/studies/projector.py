@@ -8,7 +8,7 @@ from typing import Any
 from telic.studies.budget import Account
 from telic.studies.chain import LedgerEvent, LedgerHead
 from telic.studies.documents.base import Sha
-from telic.studies.documents.candidate import CandidateStatus
+from telic.studies.documents.candidate import CandidateStatus, RunStatus
 from telic.studies.documents.contract import (
     Amounts,
     Approval,
@@ -17,7 +17,6 @@ from telic.studies.documents.contract import (
     StopRule,
     StudyBudget,
 )
-from telic.studies.documents.runs import RunStatus
 from telic.studies.state import (
     EMPTY,
     CandidateState,

@@ -11,9 +11,16 @@ from typing import Any
 
 from telic.studies.chain import LedgerEvent
 from telic.studies.documents.base import DocumentPart
-from telic.studies.documents.candidate import CandidateStatus
+from telic.studies.documents.candidate import (
+    CandidateStatus,
+    Job,
+    JobStatus,
+    QueueManifest,
+    QueuePolicy,
+    RunStatus,
+    Slot,
+)
 from telic.studies.documents.contract import PHASES, Phase
-from telic.studies.documents.runs import Job, JobStatus, QueueManifest, QueuePolicy, RunStatus, Slot
 from telic.studies.names import moment
 from telic.studies.state import RunState, StudyState
 

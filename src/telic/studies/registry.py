@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from telic.errors import UnknownName
-from telic.studies.documents.base import Document, DocumentPart
-from telic.studies.documents.files import read_document, write_yaml
+from telic.studies.documents.base import Document, DocumentPart, read_document, write_yaml
 from telic.studies.errors import StudyError
 from telic.studies.lock import study_lock
 from telic.studies.names import SLUG

@@ -16,8 +16,7 @@ from telic.core.config import Record
 from telic.storage.files import TEMPORARY_MARK, read_json_lines, write_json
 from telic.studies.administration import create_study
 from telic.studies.canonical import content_hash, file_hash
-from telic.studies.documents.base import StudyActor
-from telic.studies.documents.files import read_yaml
+from telic.studies.documents.base import StudyActor, read_yaml
 from telic.studies.errors import BrokenIntegrity, StudyError
 from telic.studies.names import slug_of
 from telic.studies.state import IMPORTED

@@ -13,12 +13,10 @@ from telic.errors import UnknownName
 from telic.storage.files import write_json
 from telic.studies import lifecycle
 from telic.studies.decide import previous_incumbent
-from telic.studies.documents.base import SYSTEM, StudyActor
-from telic.studies.documents.candidate import CandidateStatus
-from telic.studies.documents.contract import ROLES, Contract, Phase
-from telic.studies.documents.files import read_document, write_yaml
-from telic.studies.documents.runs import (
+from telic.studies.documents.base import SYSTEM, StudyActor, read_document, write_yaml
+from telic.studies.documents.candidate import (
     BatchCandidate,
+    CandidateStatus,
     Experiments,
     Job,
     QueueBatch,
@@ -26,6 +24,7 @@ from telic.studies.documents.runs import (
     QueuePolicy,
     Slot,
 )
+from telic.studies.documents.contract import ROLES, Contract, Phase
 from telic.studies.errors import GateRefused
 from telic.studies.names import check_slug, utc_now
 from telic.studies.queue import QueueStep, job_of, planned_jobs, step

@@ -30,7 +30,7 @@ from telic.storage.files import write_json
 from telic.studies.canonical import NO_HASH
 from telic.studies.chain import LedgerHead
 from telic.studies.documents.base import Document, DocumentPart, Sha
-from telic.studies.documents.candidate import CandidateStatus
+from telic.studies.documents.candidate import LIVE_RUNS, CandidateStatus, RunStatus
 from telic.studies.documents.contract import (
     Amounts,
     Approval,
@@ -41,7 +41,6 @@ from telic.studies.documents.contract import (
     StopRule,
     StudyBudget,
 )
-from telic.studies.documents.runs import LIVE_RUNS, RunStatus
 from telic.studies.folder import StudyFolder
 from telic.studies.registry import StudyStatus
 

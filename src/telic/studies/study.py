@@ -23,12 +23,10 @@ from telic.studies.canonical import content_hash
 from telic.studies.chain import LedgerEvent
 from telic.studies.contract import contract_hash, protocol_hash
 from telic.studies.documents.adapter import Adapter
-from telic.studies.documents.base import Sha, StudyActor
-from telic.studies.documents.candidate import Candidate
+from telic.studies.documents.base import Sha, StudyActor, read_yaml
+from telic.studies.documents.candidate import Candidate, Evidence, EvidenceKind, QueueManifest
 from telic.studies.documents.contract import ApprovalKey, Contract, Phase
-from telic.studies.documents.files import read_yaml
 from telic.studies.documents.metrics import MetricSpec, Protocol
-from telic.studies.documents.runs import Evidence, EvidenceKind, QueueManifest
 from telic.studies.evidence.claims import Audit
 from telic.studies.evidence.store import altered, read_evidence
 from telic.studies.folder import StudyFolder

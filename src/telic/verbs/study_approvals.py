@@ -49,7 +49,7 @@ class Approvals(Record):
 
 def _approve_question(request: ApproveRequest) -> Question | None:
     from telic.studies.approvals import shown
-    from telic.studies.documents.files import yaml_text
+    from telic.studies.documents.base import yaml_text
 
     study, seen = request.open(), request.subjects()
     if not seen:

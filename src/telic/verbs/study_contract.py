@@ -89,7 +89,7 @@ class ConfirmedField(Record):
 
 def _confirm_question(request: ConfirmRequest) -> Question:
     from telic.studies.documents.adapter import confirm_field
-    from telic.studies.documents.files import value_at, yaml_text
+    from telic.studies.documents.base import value_at, yaml_text
 
     study = request.open()
     changed = confirm_field(study.adapter, request.field, request.chosen())
@@ -105,7 +105,7 @@ def _confirm_question(request: ConfirmRequest) -> Question:
 def confirm(request: ConfirmRequest) -> ConfirmedField:
     """Confirm or correct a field of adapter.yaml; a person types a code in a terminal."""
     from telic.studies.documents.adapter import confirm_field
-    from telic.studies.documents.files import rewrite_yaml, value_at
+    from telic.studies.documents.base import rewrite_yaml, value_at
 
     assert request.person
     study = request.open()
@@ -221,7 +221,7 @@ class WrittenFiles(Record):
 def draft_metrics(request: DraftMetricsRequest) -> WrittenFiles:
     """Write what is measured and how; the contract has to be amended after that."""
     from telic.studies.contract import hash_evaluator
-    from telic.studies.documents.files import write_yaml
+    from telic.studies.documents.base import write_yaml
     from telic.studies.documents.metrics import MetricSpec, Protocol
 
     study = request.open()

@@ -7,7 +7,7 @@ from typing import Literal
 
 from telic.core.verb import Question, argument, option
 from telic.studies.decide import DecisionOutcome
-from telic.studies.documents.runs import Verdict
+from telic.studies.documents.candidate import Verdict
 from telic.verbs.study import PersonRequest, study_verb
 
 _NAME = "Candidate, e.g. c-0003-more-tracking."

@@ -10,7 +10,7 @@ from telic.core.config import Record
 from telic.core.verb import argument, option
 from telic.core.words import integers
 from telic.errors import UsageError
-from telic.studies.documents.runs import Evidence
+from telic.studies.documents.candidate import Evidence
 from telic.studies.evidence.audit import AuditResult
 from telic.studies.evidence.measurement import SampleCheck
 from telic.studies.evidence.monitor import MonitorReport

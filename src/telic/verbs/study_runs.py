@@ -7,11 +7,11 @@ from typing import Any, Literal, NamedTuple
 
 from telic.core.config import Record
 from telic.core.verb import Question, argument, option, verb
+from telic.studies.documents.candidate import Job, KilledBy, QueueBatch
 from telic.studies.documents.contract import Amounts
-from telic.studies.documents.runs import Job, KilledBy, QueueBatch
+from telic.studies.launch.attempt import LaunchRequest, check_words, reservation_of
 from telic.studies.launch.launch import DryRun, LaunchResult
 from telic.studies.launch.recovery import RecoveredRun
-from telic.studies.launch.request import LaunchRequest, check_words, reservation_of
 from telic.studies.queue import QueueStep
 from telic.studies.rules.phases import PhaseStep
 from telic.studies.state import BudgetState, RunState, StudyState
@@ -227,7 +227,7 @@ class BudgetRequest(StudyRequest):
 def budget_check(request: BudgetRequest) -> BudgetView:
     """Say what was spent, is held and is left, and whether a run of a candidate would fit."""
     from telic.studies.budget import exhausted, shortfalls
-    from telic.studies.launch.request import next_request
+    from telic.studies.launch.attempt import next_request
 
     study = request.open()
     state: StudyState = study.state
@@ -262,8 +262,8 @@ class GateLook(Record):
 @study_verb(GatesRequest)
 def check_gates(request: GatesRequest) -> GateLook:
     """Evaluate the gates G01 to G24 and show what a launch would start; starts nothing."""
+    from telic.studies.launch.attempt import next_request
     from telic.studies.launch.launch import look
-    from telic.studies.launch.request import next_request
 
     study = request.open()
     launch_next = next_request(study, request.candidate, request.phase, request.seed)
@@ -284,7 +284,7 @@ class StartRequest(PersonRequest):
 
 
 def _launch_question(request: StartRequest) -> Question | None:
-    from telic.studies.launch.request import next_request
+    from telic.studies.launch.attempt import next_request
 
     check_words(True, request.confirm)
     study = request.open()

@@ -8,8 +8,7 @@ from pathlib import Path
 from telic.studies.candidates import Attachments, new_candidate
 from telic.studies.contract import amend
 from telic.studies.decide import decide
-from telic.studies.documents.base import RUNNER, StudyActor
-from telic.studies.documents.files import update_yaml, write_yaml
+from telic.studies.documents.base import RUNNER, StudyActor, update_yaml, write_yaml
 from telic.studies.evidence import store
 from telic.studies.evidence.audit import audit_result
 from telic.studies.evidence.measurement import Measurement

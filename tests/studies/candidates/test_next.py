@@ -7,8 +7,7 @@ import pytest
 from telic.studies.administration import resume_study
 from telic.studies.decide import decide
 from telic.studies.documents.base import RUNNER
-from telic.studies.documents.candidate import CandidateStatus
-from telic.studies.documents.runs import Job
+from telic.studies.documents.candidate import CandidateStatus, Job
 from telic.studies.evidence.audit import audit_result
 from telic.studies.human import Consent
 from telic.studies.lifecycle import transition

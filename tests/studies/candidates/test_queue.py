@@ -3,7 +3,7 @@ import pytest
 from telic.errors import UnknownName
 from telic.storage.files import read_json
 from telic.studies.documents.base import RUNNER, SYSTEM
-from telic.studies.documents.runs import Job, Lease, QueueManifest, QueuePolicy
+from telic.studies.documents.candidate import Job, Lease, QueueManifest, QueuePolicy
 from telic.studies.errors import GateRefused
 from telic.studies.lifecycle import transition
 from telic.studies.queue import planned_jobs, step

@@ -2,9 +2,8 @@
 
 from telic.storage.files import write_json
 from telic.studies import approvals, contract, lifecycle
-from telic.studies.documents.base import StudyActor
+from telic.studies.documents.base import StudyActor, write_yaml
 from telic.studies.documents.candidate import Candidate, Hypothesis, Origin
-from telic.studies.documents.files import write_yaml
 from telic.studies.documents.metrics import Extractor, MetricSpec, Primary, Protocol
 from telic.studies.human import Consent
 

@@ -13,7 +13,7 @@ from telic.storage.files import write_json
 from telic.studies import approvals, contract, human
 from telic.studies.approvals import ALWAYS_REQUIRED
 from telic.studies.canonical import existing_key, key_file, signing_key
-from telic.studies.documents.files import update_yaml, write_yaml
+from telic.studies.documents.base import update_yaml, write_yaml
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
 from telic.studies.human import Consent, ask_on_terminal, current_actor
 from telic.studies.ledger import Ledger

@@ -3,9 +3,8 @@
 import pytest
 
 from telic.studies import budget
-from telic.studies.documents.base import RUNNER, SYSTEM
+from telic.studies.documents.base import RUNNER, SYSTEM, update_yaml
 from telic.studies.documents.contract import Amounts
-from telic.studies.documents.files import update_yaml
 from telic.studies.errors import StudyBudgetExceeded
 from telic.studies.ledger import Ledger
 from tests.studies.core.small import AGENT, complete

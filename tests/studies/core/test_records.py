@@ -10,15 +10,15 @@ from pydantic import ValidationError
 from telic.studies.canonical import canonical, content_hash
 from telic.studies.contract import protocol_hash
 from telic.studies.documents.adapter import CommandSpec
-from telic.studies.documents.candidate import CandidateStatus
-from telic.studies.documents.contract import Contract, Scope, SeedPools, seeds_of
-from telic.studies.documents.files import (
+from telic.studies.documents.base import (
     read_document,
     read_yaml,
     update_yaml,
     write_once,
     write_yaml,
 )
+from telic.studies.documents.candidate import CandidateStatus
+from telic.studies.documents.contract import Contract, Scope, SeedPools, seeds_of
 from telic.studies.documents.metrics import Protocol
 from telic.studies.errors import BrokenIntegrity, InvalidDocument, StudyError
 from telic.studies.names import candidate_id, next_number

@@ -5,8 +5,7 @@ import math
 
 from telic.storage.files import write_json
 from telic.studies.contract import amend
-from telic.studies.documents.base import RUNNER, SYSTEM
-from telic.studies.documents.files import update_yaml
+from telic.studies.documents.base import RUNNER, SYSTEM, update_yaml
 from telic.studies.lifecycle import transition
 from tests.studies.candidates.small_study import HUMAN, end_run, make, make_study, start_run
 from tests.studies.fresh import FreshStudy

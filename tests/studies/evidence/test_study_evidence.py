@@ -7,7 +7,7 @@ import time
 import pytest
 
 from telic.storage.files import read_json, write_json
-from telic.studies.documents.files import update_yaml
+from telic.studies.documents.base import update_yaml
 from telic.studies.errors import GateRefused, StudyError
 from telic.studies.evidence.audit import audit_result
 from telic.studies.evidence.hacking import is_unreviewed, review_candidate

@@ -18,10 +18,10 @@ from collections import Counter
 from pathlib import Path
 
 from telic.errors import TelicError
-from telic.studies.launch import processes
+from telic.studies.launch import machine
+from telic.studies.launch.attempt import TOKEN, LaunchRequest
 from telic.studies.launch.launch import launch
 from telic.studies.launch.recovery import reconcile
-from telic.studies.launch.request import TOKEN, LaunchRequest
 from telic.studies.projector import Projector
 from tests.studies.fresh import FreshStudy
 from tests.studies.launch.toy_study import (
@@ -120,8 +120,8 @@ def wait_for_intent(study: FreshStudy) -> None:
 
 
 def kill_a_supervisor(study: FreshStudy, luck: random.Random) -> None:
-    records = [processes.read_pid_record(folder) for folder in study.folder.runs.iterdir()]
-    alive = [r for r in records if r and not processes.is_given_up(r) and processes.is_alive(r)]
+    records = [machine.read_pid_record(folder) for folder in study.folder.runs.iterdir()]
+    alive = [r for r in records if r and not machine.is_given_up(r) and machine.is_alive(r)]
     if alive:
         os.kill(luck.choice(alive)["pid"], signal.SIGKILL)
 

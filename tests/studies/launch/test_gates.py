@@ -7,7 +7,7 @@ import pytest
 
 from telic.storage.files import read_json, write_json
 from telic.studies.administration import pause_study
-from telic.studies.documents.files import update_yaml
+from telic.studies.documents.base import update_yaml
 from telic.studies.errors import (
     BrokenIntegrity,
     EnvironmentBlocked,
@@ -17,9 +17,8 @@ from telic.studies.errors import (
 )
 from telic.studies.evidence.hacking import review_candidate
 from telic.studies.evidence.store import add_evidence
-from telic.studies.launch.attempt import LaunchAttempt
+from telic.studies.launch.attempt import TOKEN, LaunchAttempt, LaunchRequest
 from telic.studies.launch.isolation import prepare_tree
-from telic.studies.launch.request import TOKEN, LaunchRequest
 from telic.studies.rules.gates import GATES, evaluate, pass_gates, refusal, shut
 from tests.studies.launch.toy_study import (
     AGENT,

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from telic.studies.launch.hardware import Machine, look, preflight, read_gpus, run_probe
+from telic.studies.launch.machine import Machine, look, preflight, read_gpus, run_probe
 
 PRINTED = """\
 0, NVIDIA A100-SXM4-40GB, 40960, 2048, 550.54.15, Default

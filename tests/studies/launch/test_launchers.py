@@ -16,7 +16,7 @@ from telic.core import plugins
 from telic.errors import MissingExtra, UnknownName
 from telic.studies.documents.adapter import LauncherSpec
 from telic.studies.errors import EnvironmentBlocked, GateRefused, InvalidDocument
-from telic.studies.launch import processes
+from telic.studies.launch import machine
 from telic.studies.launch.clusters import job_manifest, manifest_problems, sbatch_problems
 from telic.studies.launch.launchers import ON_THIS_MACHINE, launcher_of
 from telic.studies.launch.order import LaunchOrder, mint
@@ -58,7 +58,7 @@ def permit(order):
 
 def ended(folder, seconds=15.0):
     deadline = time.monotonic() + seconds
-    while (found := processes.read_exit(folder)) is None:
+    while (found := machine.read_exit(folder)) is None:
         assert time.monotonic() < deadline, "it did not end"
         time.sleep(0.01)
     return found
@@ -102,7 +102,7 @@ def test_local_runs_can_be_stopped(tmp_path):
     made.variables["SLEEP"] = "30"
     launcher = launcher_of("local", {})
     launcher.start(permit(made), made)
-    while processes.read_heartbeat(tmp_path) is None:
+    while machine.read_heartbeat(tmp_path) is None:
         time.sleep(0.01)
     assert launcher.report(made.nonce, tmp_path).state == "running"
     launcher.stop(made.nonce, tmp_path)
@@ -124,7 +124,7 @@ def test_tmux_runs_in_a_session_named_after_the_nonce(tmp_path):
         assert launcher.report(made.nonce, tmp_path).state == "running"
         with pytest.raises(EnvironmentBlocked, match="duplicate session"):
             launcher.start(permit(made), made)
-        while processes.read_heartbeat(tmp_path) is None:
+        while machine.read_heartbeat(tmp_path) is None:
             time.sleep(0.01)
         assert launcher.report(made.nonce, tmp_path).state == "running"
     finally:

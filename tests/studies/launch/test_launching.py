@@ -5,8 +5,8 @@ import json
 import pytest
 
 from telic.studies.errors import GateRefused, StudyError
+from telic.studies.launch.attempt import TOKEN, LaunchRequest
 from telic.studies.launch.launch import launch, look
-from telic.studies.launch.request import TOKEN, LaunchRequest
 from tests.studies.launch.toy_study import AGENT, starts
 
 

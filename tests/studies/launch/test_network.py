@@ -2,7 +2,7 @@
 
 import pytest
 
-from telic.studies.launch.environment import OFFLINE, run_environment
+from telic.studies.launch.command import OFFLINE, run_environment
 
 BASE = {"PATH": "/bin", "WANDB_API_KEY": "k", "WANDB_MODE": "online", "HOME": "/home/ada"}
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import telic.studies
+from telic.studies.launch.attempt import TOKEN, LaunchRequest
 from telic.studies.launch.launch import launch
-from telic.studies.launch.request import TOKEN, LaunchRequest
 from tests.studies.launch.toy_study import AGENT, starts
 
 STUDIES = Path(telic.studies.__file__).parent

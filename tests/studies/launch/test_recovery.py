@@ -9,18 +9,17 @@ import pytest
 
 from telic.studies.candidates import read_candidate
 from telic.studies.contract import amend
-from telic.studies.documents.files import update_yaml
+from telic.studies.documents.base import update_yaml
 from telic.studies.errors import StudyError
 from telic.studies.evidence.hacking import review_candidate
-from telic.studies.launch import isolation, processes, recovery
+from telic.studies.launch import isolation, machine, recovery
 from telic.studies.launch import launch as launching
+from telic.studies.launch.attempt import TOKEN, LaunchRequest
 from telic.studies.launch.isolation import prepare_tree, tree_of
 from telic.studies.launch.launch import launch
 from telic.studies.launch.launchers import LocalLauncher
 from telic.studies.launch.order import JobReport
-from telic.studies.launch.records import move_candidates, record_start
-from telic.studies.launch.recovery import reconcile, stop_run
-from telic.studies.launch.request import TOKEN, LaunchRequest
+from telic.studies.launch.recovery import move_candidates, reconcile, record_start, stop_run
 from tests.studies.fresh import FreshStudy
 from tests.studies.launch.test_gates import draft, enter_run
 from tests.studies.launch.toy_study import (
@@ -70,7 +69,7 @@ def test_an_announced_launch_that_nobody_started_is_given_up(study, candidate, m
     assert outcomes(study) == {run: "aborted"}
     state = study.state
     assert state.runs[run].status == "aborted" and state.budget.reserved.launches is None
-    assert processes.is_given_up(processes.read_pid_record(study.folder.run(run)))
+    assert machine.is_given_up(machine.read_pid_record(study.folder.run(run)))
     assert state.candidates[candidate].status == "validated"
     again = launch(study, request(candidate), AGENT)
     assert again.nonce != state.runs[run].nonce
@@ -90,7 +89,7 @@ def test_a_living_run_that_was_not_entered_is_adopted(study, candidate, monkeypa
 
 def test_a_run_that_ended_meanwhile_is_settled(study, candidate, monkeypatch):
     run = crashed_launch(study, candidate, monkeypatch, launching, "record_start")
-    while processes.read_exit(study.folder.run(run)) is None:
+    while machine.read_exit(study.folder.run(run)) is None:
         time.sleep(0.01)
     assert outcomes(study) == {run: "ended"}
     assert study.state.runs[run].status == "finished"
@@ -104,10 +103,10 @@ def test_a_run_whose_supervisor_vanished_is_lost_and_tried_again(
     monkeypatch.setenv("TOY_SLEEP", "30")
     for attempt in range(1, 4):
         done = launch(study, request(candidate), AGENT)
-        while (beat := processes.read_heartbeat(done.folder)) is None:
+        while (beat := machine.read_heartbeat(done.folder)) is None:
             time.sleep(0.01)
         os.kill(done.pid, signal.SIGKILL)
-        while processes.is_alive(processes.read_pid_record(done.folder)):
+        while machine.is_alive(machine.read_pid_record(done.folder)):
             time.sleep(0.01)
         assert outcomes(study) == {done.run: "lost"}
         run = study.state.runs[done.run]
@@ -232,7 +231,7 @@ def test_a_stop_that_nobody_asked_for_is_a_preemption(study, candidate, monkeypa
 
 def test_time_that_is_over_ends_a_run(study, candidate, monkeypatch, until_over):
     monkeypatch.setenv("TOY_SLEEP", "30")
-    monkeypatch.setattr("telic.studies.launch.request.SMOKE_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("telic.studies.launch.attempt.SMOKE_TIMEOUT_S", 0.3)
     done = launch(study, request(candidate), AGENT)
     run = until_over(study).runs[done.run]
     assert (run.status, run.killed_by, run.why) == ("killed", "budget", "its time was over")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from telic.studies.launch.environment import (
+from telic.studies.launch.command import (
     REDACTED,
     has_secret,
     is_secret_name,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from telic.studies.launch import processes, supervisor
+from telic.studies.launch import machine, supervisor
 
 PROGRAM = [sys.executable, "-I", "-S", supervisor.__file__]
 
@@ -43,7 +43,7 @@ def is_running(pid: int) -> bool:
 def test_it_records_who_ran_and_how_it_ended(tmp_path):
     process = start(tmp_path, *python("print('hello'); raise SystemExit(3)"))
     assert process.wait(10) == 3
-    record, ended = processes.read_pid_record(tmp_path), processes.read_exit(tmp_path)
+    record, ended = machine.read_pid_record(tmp_path), machine.read_exit(tmp_path)
     assert record["pid"] == process.pid and record["nonce"] == "abc"
     assert record["boot_id"] == supervisor.boot_id() and record["start_ticks"] > 0
     assert (ended["code"], ended["signal"], ended["ended_by"]) == (3, None, None)
@@ -53,30 +53,30 @@ def test_it_records_who_ran_and_how_it_ended(tmp_path):
 
 def test_a_program_that_does_not_exist_is_an_end_too(tmp_path):
     assert start(tmp_path, "/no/such/program").wait(10) == 127
-    assert "No such file" in processes.read_exit(tmp_path)["error"]
+    assert "No such file" in machine.read_exit(tmp_path)["error"]
 
 
 def test_it_survives_its_parent_and_is_found_by_its_identity(tmp_path):
     starter = start(tmp_path, *python("import time; time.sleep(30)"), detach=True)
     assert starter.wait(10) == 0
-    record = wait_for(lambda: processes.read_pid_record(tmp_path))
-    wait_for(lambda: processes.read_heartbeat(tmp_path))
-    assert processes.is_alive(record) and processes.is_here(record)
+    record = wait_for(lambda: machine.read_pid_record(tmp_path))
+    wait_for(lambda: machine.read_heartbeat(tmp_path))
+    assert machine.is_alive(record) and machine.is_here(record)
     assert record["session"] == record["pid"] != starter.pid
-    assert not processes.is_alive({**record, "start_ticks": record["start_ticks"] - 1})
-    assert not processes.is_alive({**record, "boot_id": "another"})
-    assert processes.ask_to_stop(tmp_path, "user", "enough")
-    ended = wait_for(lambda: processes.read_exit(tmp_path))
+    assert not machine.is_alive({**record, "start_ticks": record["start_ticks"] - 1})
+    assert not machine.is_alive({**record, "boot_id": "another"})
+    assert machine.ask_to_stop(tmp_path, "user", "enough")
+    ended = wait_for(lambda: machine.read_exit(tmp_path))
     assert (ended["signal"], ended["ended_by"]) == ("SIGTERM", "signal")
-    wait_for(lambda: not processes.is_alive(record))
-    assert processes.stop_request(tmp_path)["why"] == "enough"
+    wait_for(lambda: not machine.is_alive(record))
+    assert machine.stop_request(tmp_path)["why"] == "enough"
 
 
 def test_a_timeout_ends_a_program_that_ignores_requests(tmp_path):
     code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(30)"
     began = time.monotonic()
     start(tmp_path, *python(code), options=("--timeout", "0.5", "--grace", "0.3")).wait(25)
-    ended = processes.read_exit(tmp_path)
+    ended = machine.read_exit(tmp_path)
     assert (ended["ended_by"], ended["signal"]) == ("timeout", "SIGKILL")
     assert 0.8 <= time.monotonic() - began < 25
 
@@ -92,7 +92,7 @@ def test_a_program_may_use_the_grace_to_save_its_work(tmp_path):
     process.send_signal(signal.SIGTERM)
     assert process.wait(10) == 0
     assert (tmp_path / "saved").exists()
-    assert processes.read_exit(tmp_path)["ended_by"] == "signal"
+    assert machine.read_exit(tmp_path)["ended_by"] == "signal"
 
 
 def test_what_a_run_leaves_behind_ends_with_it(tmp_path):
@@ -109,27 +109,27 @@ def test_what_a_run_leaves_behind_ends_with_it(tmp_path):
 
 def test_leftovers_of_a_killed_supervisor_are_ended(tmp_path):
     process = start(tmp_path, *python("import time; time.sleep(60)"))
-    beat = wait_for(lambda: processes.read_heartbeat(tmp_path))
+    beat = wait_for(lambda: machine.read_heartbeat(tmp_path))
     process.kill()
     process.wait(10)
-    record = processes.read_pid_record(tmp_path)
-    assert is_running(beat["child_pid"]) and not processes.is_alive(record)
-    assert processes.end_leftovers(record) == 1
+    record = machine.read_pid_record(tmp_path)
+    assert is_running(beat["child_pid"]) and not machine.is_alive(record)
+    assert machine.end_leftovers(record) == 1
     wait_for(lambda: not is_running(beat["child_pid"]))
-    assert processes.end_leftovers(record) == 0
+    assert machine.end_leftovers(record) == 0
 
 
 def test_a_launch_that_was_given_up_never_starts(tmp_path):
-    assert processes.give_up(tmp_path, "nobody claimed it")
+    assert machine.give_up(tmp_path, "nobody claimed it")
     assert start(tmp_path, *python("open('ran', 'w').close()")).wait(10) == 0
-    assert not (tmp_path / "ran").exists() and processes.read_exit(tmp_path) is None
-    assert processes.is_given_up(processes.read_pid_record(tmp_path))
+    assert not (tmp_path / "ran").exists() and machine.read_exit(tmp_path) is None
+    assert machine.is_given_up(machine.read_pid_record(tmp_path))
 
 
 def test_a_launch_that_started_cannot_be_given_up(tmp_path):
     start(tmp_path, *python("pass")).wait(10)
-    assert not processes.give_up(tmp_path, "too late")
-    assert not processes.is_given_up(processes.read_pid_record(tmp_path))
+    assert not machine.give_up(tmp_path, "too late")
+    assert not machine.is_given_up(machine.read_pid_record(tmp_path))
 
 
 def test_of_many_supervisors_of_one_launch_one_starts(tmp_path):
@@ -142,7 +142,7 @@ def test_of_many_supervisors_of_one_launch_one_starts(tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_each_way_of_asking_reaches_the_program(tmp_path, number):
     process = start(tmp_path, *python("import time; time.sleep(30)"))
-    wait_for(lambda: processes.read_heartbeat(tmp_path))
+    wait_for(lambda: machine.read_heartbeat(tmp_path))
     os.kill(process.pid, number)
     assert process.wait(10) == 128 + signal.SIGTERM
     assert json.loads((tmp_path / "exit.json").read_text())["ended_by"] == "signal"

@@ -9,8 +9,7 @@ from telic.studies.administration import create_study
 from telic.studies.approvals import ALWAYS_REQUIRED, grant, required_approvals
 from telic.studies.candidates import Attachments, new_candidate
 from telic.studies.contract import amend
-from telic.studies.documents.base import StudyActor
-from telic.studies.documents.files import update_yaml, write_yaml
+from telic.studies.documents.base import StudyActor, update_yaml, write_yaml
 from telic.studies.human import Consent
 from telic.studies.names import utc_now
 from telic.studies.validation import validate_candidate

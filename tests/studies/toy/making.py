@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from telic.studies.documents.files import write_yaml
+from telic.studies.documents.base import write_yaml
 
 REPO = Path(__file__).parent / "repo"
 STEPS = 230_400

@@ -1,16 +1,26 @@
-"""What every document of a study has in common: a schema line, closed fields, a content hash."""
+"""What every document of a study has in common: closed fields, a content hash, and its file."""
 
 from __future__ import annotations
 
+import functools
+import io
+import os
 import re
 import warnings
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import ConfigDict, Field, ValidationError, ValidationInfo, model_validator
+from ruamel.yaml import YAML
+from ruamel.yaml.constructor import DuplicateKeyError
+from ruamel.yaml.error import YAMLError
 
 from telic.core.config import Record
+from telic.storage.disk import disk_errors
+from telic.storage.files import TEMPORARY_MARK, plain, write_json, write_text
 from telic.studies.canonical import content_hash
-from telic.studies.errors import InvalidDocument
+from telic.studies.errors import BrokenIntegrity, InvalidDocument, StudyError
 
 _FREE = "x-"
 _SCHEMA = re.compile(r"telic\.([a-z_]+)/(\d+)(?:\.(\d+))?")
@@ -123,3 +133,170 @@ def _is_newer(kind: type[Document], data: Any, source: str) -> bool:
             hint="Use the version of telic that wrote it.",
         )
     return int(theirs[3] or 0) > int(ours[3] or 0)
+
+
+Doc = TypeVar("Doc", bound=Document)
+
+
+def read_yaml(path: Path) -> Any:
+    """Return a YAML file as plain values; raises with the place of the fault."""
+    return plain(_load(path, "safe"))
+
+
+def read_document(path: Path, kind: type[Doc]) -> Doc:
+    """Return the document in a YAML file; raises InvalidDocument that names file and field."""
+    return kind.parse(read_yaml(path), str(path))
+
+
+def write_yaml(path: Path, data: Any) -> None:
+    """Write plain values or a record as YAML in one stroke; keys keep their order."""
+    write_text(path, yaml_text(data))
+
+
+def yaml_text(data: Any) -> str:
+    """Return plain values as YAML, for people to read."""
+    return _dump(_writer(), plain(data))
+
+
+def update_yaml(path: Path, changes: Mapping[str, Any]) -> None:
+    """Change some keys of a YAML file (nested mappings are merged), keeping people's comments.
+
+    A value of None is written as null; nothing is removed.
+    """
+    held = _load(path, "rt")
+    if held is None:
+        held = {}
+    if not isinstance(held, dict):
+        raise InvalidDocument("E_YAML", f"{path} does not hold keys and values.")
+    _merge_into(held, plain(changes))
+    write_text(path, _dump(_writer(), held))
+
+
+def rewrite_yaml(path: Path, data: Any) -> None:
+    """Make a YAML file say what a record says, keeping people's comments on what stays."""
+    write_text(path, _dump(_writer(), _turned(_load(path, "rt"), plain(data))))
+
+
+def merged(held: Any, changes: Mapping[str, Any]) -> Any:
+    """Return plain values with changes applied as `update_yaml` would."""
+    copy = plain(held) or {}
+    _merge_into(copy, plain(changes))
+    return copy
+
+
+def _load(path: Path, kind: str) -> Any:
+    reader = YAML(typ=kind, pure=True)
+    reader.allow_duplicate_keys = False
+    reader.preserve_quotes = True
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        raise StudyError("E_NO_FILE", f"There is no file {path}.") from None
+    except UnicodeDecodeError as error:
+        raise InvalidDocument("E_YAML", f"{path} is not UTF-8 text: {error}.") from None
+    try:
+        return _values(text) if kind == "safe" else reader.load(text)
+    except DuplicateKeyError as error:
+        raise InvalidDocument("E_YAML", f"{path}: {_first_line(error)}.") from None
+    except YAMLError as error:
+        raise InvalidDocument(
+            "E_YAML", f"{path} is not valid YAML: {_first_line(error)}."
+        ) from None
+
+
+@functools.lru_cache(maxsize=64)
+def _values(text: str) -> Any:
+    """Read plain values; parsing is slow, and a launch reads the same few files dozens of times.
+
+    Whoever gets them must copy them, as `plain` does.
+    """
+    reader = YAML(typ="safe", pure=True)
+    reader.allow_duplicate_keys = False
+    reader.preserve_quotes = True
+    return _without_dates(reader.load(text))
+
+
+def _without_dates(value: Any) -> Any:
+    """Turn what YAML reads as dates back into text: JSON has none."""
+    if isinstance(value, dict):
+        return {str(key): _without_dates(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_without_dates(each) for each in value]
+    return value.isoformat().replace("+00:00", "Z") if hasattr(value, "isoformat") else value
+
+
+def _merge_into(held: Any, changes: Mapping[str, Any]) -> None:
+    for key, value in changes.items():
+        if isinstance(value, dict) and isinstance(held.get(key), dict):
+            _merge_into(held[key], value)
+        else:
+            held[key] = value
+
+
+def _turned(held: Any, wanted: Any) -> Any:
+    """Return `wanted`, made out of what is there: a comment hangs on what it stands beside."""
+    if isinstance(held, dict) and isinstance(wanted, dict):
+        for key in [each for each in held if each not in wanted]:
+            del held[key]
+        for key, value in wanted.items():
+            held[key] = _turned(held.get(key), value)
+        return held
+    if isinstance(held, list) and isinstance(wanted, list) and len(held) == len(wanted):
+        held[:] = [_turned(old, new) for old, new in zip(held, wanted, strict=True)]
+        return held
+    return held if held == wanted else wanted
+
+
+def _writer() -> YAML:
+    writer = YAML(typ="rt", pure=True)
+    writer.width = 100
+    writer.indent(mapping=2, sequence=4, offset=2)
+    return writer
+
+
+def _dump(writer: YAML, data: Any) -> str:
+    out = io.StringIO()
+    writer.dump(data, out)
+    return out.getvalue()
+
+
+def _first_line(error: YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or str(error)
+    where = "" if mark is None else f" (line {mark.line + 1}, column {mark.column + 1})"
+    return f"{problem.strip().splitlines()[0]}{where}"
+
+
+def write_once(path: Path, value: Any) -> None:
+    """Write a JSON file that must not change; the same content again is fine.
+
+    Raises BrokenIntegrity E_IMMUTABLE when there is a file with other content.
+    """
+    fresh = path.with_name(f"{TEMPORARY_MARK}once-{os.getpid()}-{path.name}")
+    write_json(fresh, value)
+    try:
+        with disk_errors(path):
+            # A link, unlike a rename, never replaces what is there.
+            os.link(fresh, path)
+    except FileExistsError:
+        if path.read_bytes() != fresh.read_bytes():
+            raise BrokenIntegrity(
+                "E_IMMUTABLE",
+                f"{path} was written before with other content.",
+                hint="Such files never change: write a new one.",
+            ) from None
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def value_at(data: Any, name: str) -> Any:
+    """Return what stands at a name; raises KeyError where nothing does."""
+    for each in name.split("."):
+        data = data[each]
+    return data
+
+
+def put_at(data: Any, name: str, value: Any) -> None:
+    """Put a value at a name whose sections are there."""
+    section, _, last = name.rpartition(".")
+    (value_at(data, section) if section else data)[last] = value

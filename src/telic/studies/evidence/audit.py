@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from telic.storage.files import read_record
-from telic.studies.documents.base import DocumentPart, StudyActor
-from telic.studies.documents.candidate import CheckResult
-from telic.studies.documents.files import write_once
+from telic.studies.documents.base import DocumentPart, StudyActor, write_once
+from telic.studies.documents.candidate import CheckResult, Evidence
 from telic.studies.documents.metrics import Guardrail, Scorecard, ScorecardItem
-from telic.studies.documents.runs import Evidence
 from telic.studies.errors import InvalidDocument
 from telic.studies.evidence import statistics
 from telic.studies.evidence.checks import run_checks

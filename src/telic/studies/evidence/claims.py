@@ -11,10 +11,9 @@ from telic.storage.files import read_json
 from telic.studies.canonical import content_hash
 from telic.studies.chain import LedgerEvent
 from telic.studies.documents.base import Document, DocumentPart
-from telic.studies.documents.candidate import CheckResult
+from telic.studies.documents.candidate import CheckResult, RunStatus
 from telic.studies.documents.contract import Phase
 from telic.studies.documents.metrics import Guardrail, Primary
-from telic.studies.documents.runs import RunStatus
 from telic.studies.errors import StudyError
 from telic.studies.evidence.hacking import is_reviewed, newest_level
 from telic.studies.evidence.measurement import Measurement

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal
 
 from telic.studies.candidates import read_candidate
 from telic.studies.documents.base import DocumentPart, StudyActor
+from telic.studies.documents.candidate import Evidence
 from telic.studies.documents.metrics import Guardrail
-from telic.studies.documents.runs import Evidence
 from telic.studies.errors import GateRefused, StudyError
 from telic.studies.evidence.series import Series, gain, mean
 from telic.studies.evidence.store import add_evidence

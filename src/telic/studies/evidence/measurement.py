@@ -14,8 +14,8 @@ from telic.storage.files import read_json
 from telic.studies.canonical import content_hash, file_hash
 from telic.studies.documents.adapter import Adapter, LogSource
 from telic.studies.documents.base import DocumentPart, StudyActor
+from telic.studies.documents.candidate import Evidence
 from telic.studies.documents.metrics import MetricSpec
-from telic.studies.documents.runs import Evidence
 from telic.studies.errors import StudyError
 from telic.studies.evidence.logs import read_rows, renamed
 from telic.studies.evidence.series import Row, Series, aggregate, to_series

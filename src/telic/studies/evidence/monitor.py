@@ -37,7 +37,7 @@ from telic.studies.evidence.signatures import (
 )
 from telic.studies.evidence.store import add_evidence
 from telic.studies.folder import StudyFolder
-from telic.studies.launch import processes
+from telic.studies.launch import machine as processes
 from telic.studies.names import moment, utc_now
 from telic.studies.state import RunState, StudyState
 

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from telic.storage.files import read_json
-from telic.studies.documents.base import Document, DocumentPart, StudyActor
-from telic.studies.documents.files import read_yaml
-from telic.studies.documents.runs import Evidence
+from telic.studies.documents.base import Document, DocumentPart, StudyActor, read_yaml
+from telic.studies.documents.candidate import Evidence
 from telic.studies.errors import InvalidDocument, StudyError
 from telic.studies.evidence.claims import oriented
 from telic.studies.evidence.series import mean

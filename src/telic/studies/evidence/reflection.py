@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from pydantic import Field
 
 from telic.studies.documents.base import Document, DocumentPart, StudyActor
+from telic.studies.documents.candidate import Evidence
 from telic.studies.documents.metrics import Component, MetricSpec
-from telic.studies.documents.runs import Evidence
 from telic.studies.errors import StudyError
 from telic.studies.evidence import hacking
 from telic.studies.evidence.claims import oriented

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 from telic import __version__
 from telic.storage.files import plain, read_record
 from telic.studies.canonical import content_hash
-from telic.studies.documents.base import StudyActor
-from telic.studies.documents.files import write_once
-from telic.studies.documents.runs import Evidence, EvidenceKind, Producer
+from telic.studies.documents.base import StudyActor, write_once
+from telic.studies.documents.candidate import Evidence, EvidenceKind, Producer
 from telic.studies.errors import StudyError
 from telic.studies.folder import StudyFolder
 from telic.studies.names import evidence_id, utc_now

@@ -1,9 +1,16 @@
-"""From the adapter's command to the exact arguments of one run; no shell ever sees them."""
+"""The exact arguments and environment of one run.
+
+No shell ever sees the arguments; there is no network unless a person approved it, and no secret
+without a use.
+"""
 
 from __future__ import annotations
 
 import json
+import math
+import os
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +18,171 @@ from typing import Any, NamedTuple
 from telic.studies.canonical import content_hash
 from telic.studies.documents.adapter import Activate, Adapter, CommandSpec
 from telic.studies.errors import InvalidDocument
-from telic.studies.launch.environment import has_secret
+
+REDACTED = "[redacted]"
+
+_NAME = re.compile(
+    r"(?:^|_)(?:API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|SECRET|TOKEN|PASSWORD|PASSWD|PASSPHRASE"
+    r"|CREDENTIALS?|AUTH|COOKIE|DSN|WEBHOOK)(?:_|$)|(?:KEY|TOKEN|SECRET|PWD)$",
+    re.IGNORECASE,
+)
+_NOT_SECRET = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK", "XAUTHORITY", "GPG_AGENT_INFO"})
+_SHAPES = re.compile(
+    r"sk-[A-Za-z0-9_-]{16,}"  # model providers
+    r"|(?:ghp|gho|ghs|ghu|github_pat|glpat|hf|xox[abprs])[-_][A-Za-z0-9_-]{16,}"
+    r"|AKIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{30,}"
+    r"|eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]*"  # signed web tokens
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*"
+    r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"  # name and password in an address
+)
+# Paths and dotted or dashed names are judged piece by piece, or every long path would be hidden.
+_PIECE = re.compile(r"[A-Za-z0-9+]{20,}")
+_LEAST_BITS = 4.0  # per character; a hexadecimal digest has at most 4.0, English words about 3.5
+_LEAST_HEX = 32
+_HEX = re.compile(r"[0-9a-fA-F]+")
+
+
+def is_secret_name(name: str) -> bool:
+    """Return whether a variable of this name usually holds a secret."""
+    return name.upper() not in _NOT_SECRET and _NAME.search(name) is not None
+
+
+def redact_text(text: str) -> str:
+    """Return the text with everything replaced that looks like a key, a token or a password."""
+    return _PIECE.sub(
+        lambda found: REDACTED if _is_mixed(found[0]) or _is_digest(found[0]) else found[0],
+        redact_keys(text),
+    )
+
+
+def redact_keys(text: str) -> str:
+    """Return the text without keys of a known shape; digests and code stay as they are."""
+    return _SHAPES.sub(REDACTED, text)
+
+
+def redact_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables, sorted, with secrets replaced."""
+    return {
+        name: REDACTED if is_secret_name(name) else redact_text(environment[name])
+        for name in sorted(environment)
+    }
+
+
+def has_secret(text: str) -> bool:
+    """Return whether the text holds a key or a token; digests do not count."""
+    return _SHAPES.search(text) is not None or any(map(_is_mixed, _PIECE.findall(text)))
+
+
+def _is_digest(piece: str) -> bool:
+    # Many keys look like the digest of a file; hiding one too many costs less than showing a key.
+    return len(piece) >= _LEAST_HEX and _HEX.fullmatch(piece) is not None
+
+
+def _is_mixed(piece: str) -> bool:
+    """Return whether a piece looks drawn at random: many kinds of characters, evenly used."""
+    kinds = sum(bool(re.search(kind, piece)) for kind in ("[a-z]", "[A-Z]", "[0-9]"))
+    return kinds == 3 and _bits_per_character(piece) >= _LEAST_BITS
+
+
+def _bits_per_character(text: str) -> float:
+    return -sum(n / len(text) * math.log2(n / len(text)) for n in Counter(text).values())
+
+
+# Nothing listens on the discard port: whoever honours proxies fails at once instead of waiting.
+_CLOSED = "http://127.0.0.1:9"
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy", "ftp_proxy")
+
+OFFLINE: dict[str, str] = {
+    "WANDB_MODE": "disabled",
+    "WANDB_SILENT": "true",
+    "MLFLOW_TRACKING_URI": "file:mlruns",
+    "COMET_START_ONLINE": "0",
+    "COMET_MODE": "offline",
+    "CLEARML_OFFLINE_MODE": "1",
+    "NEPTUNE_MODE": "offline",
+    "HF_HUB_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "DO_NOT_TRACK": "1",
+    "PIP_NO_INDEX": "1",
+    "UV_OFFLINE": "1",
+    "CONDA_OFFLINE": "true",
+    **dict.fromkeys(_PROXIES, _CLOSED),
+    **{name.upper(): _CLOSED for name in _PROXIES},
+    "no_proxy": "localhost,127.0.0.1,::1",
+    "NO_PROXY": "localhost,127.0.0.1,::1",
+}
+# A repository may keep its tracker's local files (`offline_env` of the adapter); these values of
+# these variables, and no others, keep them local.
+_LOCAL_CHOICES: dict[str, frozenset[str]] = {
+    "WANDB_MODE": frozenset({"offline", "disabled", "dryrun"}),
+    "NEPTUNE_MODE": frozenset({"offline", "debug"}),
+    "COMET_MODE": frozenset({"offline", "disabled"}),
+}
+
+
+class RunEnvironment(NamedTuple):
+    """What a run is started with."""
+
+    variables: dict[str, str]
+    """everything, secrets included: for the process, never for a file"""
+    changed: dict[str, str]
+    """what differs from the caller's environment"""
+    withheld: tuple[str, ...]
+    """variables the caller has and the run does not get"""
+    is_offline: bool
+    problems: tuple[str, ...] = ()
+
+
+def run_environment(
+    base: Mapping[str, str],
+    *,
+    declared: Mapping[str, str],
+    offline_choices: Mapping[str, str],
+    own: Mapping[str, str],
+    network_approved: bool,
+) -> RunEnvironment:
+    """Return the environment to start a run with.
+
+    Args:
+        base: the caller's environment.
+        declared: what the adapter's command asks for.
+        offline_choices: what the adapter's log sources ask for when there is no network.
+        own: what this tool sets, such as the run folder.
+        network_approved: whether a person approved the use of the network.
+    """
+    declared = {
+        # Entering a venv or conda environment puts its folder before the others.
+        name: value.replace("$PATH", base.get("PATH", os.defpath)) if name == "PATH" else value
+        for name, value in declared.items()
+    }
+    if network_approved:
+        changed = {**declared, **own}
+        return RunEnvironment({**base, **changed}, changed, (), False)
+    problems = tuple(
+        f"{name}={value} would open the network"
+        for name, value in {**declared, **offline_choices}.items()
+        if not _stays_local(name, value)
+    )
+    kept_local = {
+        name: value
+        for name, value in {**declared, **offline_choices}.items()
+        if name in _LOCAL_CHOICES and _stays_local(name, value)
+    }
+    # Without a network a key is of no use, and what a run does not have it cannot write to a log.
+    withheld = tuple(sorted(n for n in base if is_secret_name(n) and n not in declared))
+    changed = {**offline_choices, **declared, **own, **OFFLINE, **kept_local}
+    inherited = {name: value for name, value in base.items() if name not in withheld}
+    return RunEnvironment({**inherited, **changed}, changed, withheld, True, problems)
+
+
+def _stays_local(name: str, value: str) -> bool:
+    if name in _LOCAL_CHOICES:
+        return value in _LOCAL_CHOICES[name]
+    return name not in OFFLINE or value == OFFLINE[name]
+
 
 OVERRIDES_FILE = "overrides.json"
 

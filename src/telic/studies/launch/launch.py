@@ -13,19 +13,24 @@ from typing import Any
 from telic import __version__
 from telic.core.config import Record
 from telic.errors import TelicError
+from telic.storage.files import write_json, write_text
+from telic.studies import git_read
 from telic.studies.documents.base import RUNNER, StudyActor
-from telic.studies.documents.candidate import CheckResult
-from telic.studies.documents.runs import RunStatus
+from telic.studies.documents.candidate import CheckResult, RunStatus, StudyRun, Times
 from telic.studies.errors import EnvironmentBlocked
-from telic.studies.launch.attempt import LaunchAttempt
-from telic.studies.launch.environment import redact_environment
+from telic.studies.launch.attempt import (
+    ARTEFACTS,
+    LaunchAttempt,
+    LaunchRequest,
+    check_words,
+    refuse_launch,
+)
+from telic.studies.launch.command import OVERRIDES_FILE, redact_environment
 from telic.studies.launch.isolation import prepare_tree
 from telic.studies.launch.launchers import ON_THIS_MACHINE
+from telic.studies.launch.machine import give_up, is_given_up, read_pid_record
 from telic.studies.launch.order import JobHandle
-from telic.studies.launch.processes import give_up, is_given_up, read_pid_record
-from telic.studies.launch.records import record_start, write_run_folder
-from telic.studies.launch.recovery import reconcile
-from telic.studies.launch.request import LaunchRequest, check_words, refuse_launch
+from telic.studies.launch.recovery import reconcile, record_start
 from telic.studies.names import run_id
 from telic.studies.rules.gates import evaluate, pass_gates, refusal, shut
 from telic.studies.study import Study
@@ -125,7 +130,7 @@ def launch(study: Study, request: LaunchRequest, actor: StudyActor) -> LaunchRes
         results = evaluate(attempt)
         _record_gates(study, attempt, results, actor, round_number=2)
         permit = pass_gates(attempt, results)
-        write_run_folder(attempt)
+        _write_run_folder(attempt)
         candidate = attempt.request.candidate
         study.append("launch.intent", candidate, _intent(attempt, results, actor), RUNNER)
         try:
@@ -229,6 +234,85 @@ def _intent(
         "tool_version": __version__,
         "asked_by": actor.label,
     }
+
+
+def _write_run_folder(attempt: LaunchAttempt) -> None:
+    """Write run.json, cmd.json, env.json, git.json, hw.json and what the launcher starts from.
+
+    It is enough to start the run again by hand.
+    """
+    folder = attempt.run_folder
+    (folder / ARTEFACTS).mkdir(parents=True)
+    if attempt.adapter.config.override_style == "file":
+        write_json(folder / ARTEFACTS / OVERRIDES_FILE, attempt.overrides)
+    write_json(folder / "cmd.json", _command_facts(attempt))
+    write_json(folder / "env.json", _environment_facts(attempt))
+    write_json(folder / "git.json", _tree_facts(attempt))
+    write_json(folder / "hw.json", attempt.machine.model_dump(mode="json"))
+    if attempt.rendered.document is not None:
+        write_text(folder / str(attempt.rendered.document_name), attempt.rendered.document)
+    write_json(attempt.study.folder.run_file(attempt.run_id), _run(attempt).as_data())
+
+
+def _command_facts(attempt: LaunchAttempt) -> dict[str, Any]:
+    return {
+        "nonce": attempt.nonce,
+        "argv": list(attempt.command.argv),
+        "argv_hash": attempt.command.hash,
+        "cwd": str(attempt.command.cwd),
+        "timeout_s": attempt.order.timeout_s,
+        "launcher": attempt.adapter.launcher.kind,
+        "launcher_options": attempt.adapter.launcher.options,
+        "started_by": list(attempt.rendered.argv),
+        "rendered_hash": attempt.rendered.hash,
+        "tool_version": __version__,
+    }
+
+
+def _run(attempt: LaunchAttempt) -> StudyRun:
+    return StudyRun(
+        id=attempt.run_id,
+        created_at=attempt.now,
+        created_by=RUNNER,
+        candidate=attempt.request.candidate,
+        phase=attempt.request.phase,
+        seed=attempt.request.seed,
+        cmd_hash=attempt.command.hash,
+        nonce=attempt.nonce,
+        launcher=attempt.adapter.launcher.kind,
+        status=RunStatus.STARTING,
+        times=Times(planned_at=attempt.now),
+        resources=attempt.reservation,
+        artefacts={"run_dir": ARTEFACTS, "stdout": "stdout.log", "stderr": "stderr.log"},
+        retry_of=attempt.request.retry_of,
+    )
+
+
+def _environment_facts(attempt: LaunchAttempt) -> dict[str, Any]:
+    environment = attempt.environment
+    return {
+        "set": redact_environment(environment.changed),
+        "inherited": redact_environment(
+            {k: v for k, v in environment.variables.items() if k not in environment.changed}
+        ),
+        "withheld": list(environment.withheld),
+        "network": "offline" if environment.is_offline else "approved",
+        "enforced_by": "environment" if environment.is_offline else "none",
+    }
+
+
+def _tree_facts(attempt: LaunchAttempt) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "tree": str(attempt.tree),
+        "mode": attempt.candidate.isolation.mode,
+        "base_commit": attempt.candidate.base_commit,
+        "patch_hash": attempt.candidate.change.patch_sha256,
+    }
+    if git_read.is_repository(attempt.tree):
+        facts["commit"] = git_read.head_commit(attempt.tree)
+        facts["changed"] = list(git_read.changed_paths(attempt.tree))
+        facts["diff"] = git_read.ask(attempt.tree, "diff", "--no-ext-diff", "HEAD", "--").out
+    return facts
 
 
 def _wait_for_claim(attempt: LaunchAttempt) -> dict[str, Any] | None:

@@ -15,6 +15,13 @@ from telic.errors import MissingExtra, UnknownName
 from telic.storage.files import write_text
 from telic.studies.documents.adapter import LAUNCHERS
 from telic.studies.errors import EnvironmentBlocked, InvalidDocument
+from telic.studies.launch.machine import (
+    ask_to_stop,
+    is_alive,
+    is_given_up,
+    is_here,
+    read_pid_record,
+)
 from telic.studies.launch.order import (
     JobHandle,
     JobReport,
@@ -24,13 +31,6 @@ from telic.studies.launch.order import (
     LaunchPermit,
     RenderedLaunch,
     supervised,
-)
-from telic.studies.launch.processes import (
-    ask_to_stop,
-    is_alive,
-    is_given_up,
-    is_here,
-    read_pid_record,
 )
 
 ON_THIS_MACHINE = frozenset({"local", "tmux", "torchrun", "accelerate"})

@@ -10,10 +10,9 @@ from telic.storage.files import read_json, read_record
 from telic.studies.candidates import read_candidate
 from telic.studies.chain import LedgerEvent
 from telic.studies.documents.base import Document
-from telic.studies.documents.candidate import Candidate
+from telic.studies.documents.candidate import Candidate, Decision, EvidenceKind
 from telic.studies.documents.contract import Contract
 from telic.studies.documents.metrics import MetricSpec
-from telic.studies.documents.runs import Decision, EvidenceKind
 from telic.studies.evidence.audit import MeasuredNumber, ScorecardResult, score
 from telic.studies.evidence.claims import Audit
 from telic.studies.evidence.measurement import Measurement

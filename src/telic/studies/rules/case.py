@@ -10,9 +10,14 @@ from typing import Any, NamedTuple, TypeVar
 from telic.errors import TelicError
 from telic.studies.budget import left_by_others
 from telic.studies.candidates import read_candidate
-from telic.studies.documents.candidate import Candidate, CandidateStatus, CheckResult
+from telic.studies.documents.candidate import (
+    Candidate,
+    CandidateStatus,
+    CheckResult,
+    Evidence,
+    RunStatus,
+)
 from telic.studies.documents.contract import Amounts, Phase
-from telic.studies.documents.runs import Evidence, RunStatus
 from telic.studies.names import utc_now
 from telic.studies.patch import Patch, read_patch
 from telic.studies.state import CandidateState

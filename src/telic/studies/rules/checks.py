@@ -9,7 +9,7 @@ from pathlib import Path
 from telic.studies import git_read
 from telic.studies.budget import exceeding
 from telic.studies.canonical import file_hash
-from telic.studies.documents.candidate import CheckResult
+from telic.studies.documents.candidate import CheckResult, Evidence
 from telic.studies.documents.contract import (
     BASELINE_PHASES,
     LEAST_SEEDS,
@@ -20,7 +20,6 @@ from telic.studies.documents.contract import (
     Phase,
     SeedRole,
 )
-from telic.studies.documents.runs import Evidence
 from telic.studies.evidence.curriculum import Curriculum, curriculum_problems
 from telic.studies.evidence.probes import ProbeSummary, range_problems
 from telic.studies.patch import first_match

@@ -10,9 +10,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from telic.studies.canonical import file_hash
-from telic.studies.documents.candidate import CandidateStatus, CheckResult, Invariant
+from telic.studies.documents.candidate import CandidateStatus, CheckResult, Invariant, RunStatus
 from telic.studies.documents.contract import ROLES
-from telic.studies.documents.runs import RunStatus
 from telic.studies.errors import (
     BrokenIntegrity,
     EnvironmentBlocked,
@@ -22,9 +21,8 @@ from telic.studies.errors import (
     StudyError,
 )
 from telic.studies.evidence.hacking import is_unreviewed
-from telic.studies.launch.attempt import LaunchAttempt
+from telic.studies.launch.attempt import TOKEN, LaunchAttempt
 from telic.studies.launch.order import LaunchPermit, mint
-from telic.studies.launch.request import TOKEN
 from telic.studies.queue import CONTROL_PHASES
 from telic.studies.rules import start_gates
 from telic.studies.rules.case import RuleFinding, run_rules

@@ -11,9 +11,8 @@ import re
 from typing import Literal, NamedTuple
 
 from telic.studies.documents.base import DocumentPart
-from telic.studies.documents.candidate import CandidateStatus
+from telic.studies.documents.candidate import CandidateStatus, Job
 from telic.studies.documents.contract import Phase
-from telic.studies.documents.runs import Job
 from telic.studies.evidence.claims import oriented
 from telic.studies.evidence.curriculum import Curriculum
 from telic.studies.evidence.measurement import Measurement

@@ -9,10 +9,9 @@ from typing import Literal, NamedTuple
 
 from telic.studies.chain import LedgerEvent
 from telic.studies.documents.base import DocumentPart
-from telic.studies.documents.candidate import CandidateStatus
+from telic.studies.documents.candidate import CandidateStatus, RunStatus
 from telic.studies.documents.contract import PHASES, Phase
 from telic.studies.documents.metrics import Direction
-from telic.studies.documents.runs import RunStatus
 from telic.studies.evidence.measurement import Measurement, normalised
 from telic.studies.evidence.series import Series, aggregate
 from telic.studies.evidence.signatures import fatal_alerts

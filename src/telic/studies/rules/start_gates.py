@@ -7,12 +7,11 @@ import socket
 
 from telic.studies import git_read
 from telic.studies.budget import shortfalls
-from telic.studies.launch.attempt import LaunchAttempt
+from telic.studies.launch.attempt import LaunchAttempt, launcher_is_confirmed
 from telic.studies.launch.command import shell_problems
-from telic.studies.launch.hardware import preflight, run_probe
 from telic.studies.launch.isolation import manifest_file, tree_problems
 from telic.studies.launch.launchers import ON_THIS_MACHINE
-from telic.studies.launch.request import launcher_is_confirmed
+from telic.studies.launch.machine import preflight, run_probe
 from telic.studies.rules.case import RuleFinding
 from telic.studies.rules.checks import WRITES_CODE, changed_evaluators
 from telic.studies.rules.stops import standing_stops

@@ -13,9 +13,8 @@ from telic.core.config import Record
 from telic.errors import TelicError
 from telic.studies.budget import exhausted
 from telic.studies.documents.base import SYSTEM, StudyActor
-from telic.studies.documents.candidate import CandidateStatus
+from telic.studies.documents.candidate import CandidateStatus, Evidence
 from telic.studies.documents.contract import StopName, StopRule
-from telic.studies.documents.runs import Evidence
 from telic.studies.evidence.hacking import hacking_levels
 from telic.studies.evidence.measurement import analyze_run
 from telic.studies.evidence.store import add_evidence

@@ -31,7 +31,7 @@ from telic.studies.documents.adapter import (
     RepositoryOutputs,
     Seeds,
 )
-from telic.studies.documents.files import put_at, value_at
+from telic.studies.documents.base import put_at, value_at
 from telic.studies.scan.records import (
     SURE_ENOUGH,
     EntryPoint,
