@@ -2,9 +2,9 @@
 
 import pytest
 
+from telic.studies.approvals import Consent
 from telic.studies.documents.base import StudyActor
 from telic.studies.errors import GateRefused
-from telic.studies.human import Consent
 from telic.verbs.study_decisions import DecideRequest, decide, revert
 
 HUMAN = StudyActor(kind="human", name="ada")

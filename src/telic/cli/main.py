@@ -298,7 +298,7 @@ def _agreed(verb: Verb[..., Any, Any], request: Any) -> Any:
     question = verb.ask(request)
     if question is None:
         return request
-    from telic.studies.human import ask_on_terminal
+    from telic.studies.approvals import ask_on_terminal
 
     consent = ask_on_terminal(question.text)
     return dataclasses.replace(request, consent=consent, seen=question.seen)

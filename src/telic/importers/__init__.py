@@ -1,1 +1,1 @@
-"""Work done elsewhere, as studies: sessions and searches are read, and written as a study."""
+"""Work done elsewhere, as studies: sessions, searches and older trees, read and written anew."""

@@ -20,7 +20,15 @@ from telic.importers.records import (
 )
 from telic.storage.files import read_record, write_json, write_text
 from telic.studies.candidates import keep_revision
-from telic.studies.canonical import content_hash, file_hash
+from telic.studies.canonical import (
+    content_hash,
+    decision_id,
+    file_hash,
+    moment,
+    next_number,
+    utc_now,
+    written,
+)
 from telic.studies.documents.base import RUNNER, SYSTEM, StudyActor, write_once
 from telic.studies.documents.candidate import (
     Candidate,
@@ -37,7 +45,6 @@ from telic.studies.evidence.audit import enter_audit
 from telic.studies.evidence.claims import Audit
 from telic.studies.evidence.measurement import Measurement
 from telic.studies.evidence.store import add_evidence
-from telic.studies.names import decision_id, moment, next_number, utc_now, written
 from telic.studies.state import CandidateState, Incumbent
 from telic.studies.study import Study
 

@@ -12,12 +12,11 @@ from collections.abc import Callable, Sequence
 from telic.authors.candidate import SessionIteration
 from telic.importers.records import Claim, ImportedCandidate, ImportedRun, ImportedStudy
 from telic.session.records import SessionConfig
-from telic.studies.canonical import content_hash
+from telic.studies.canonical import content_hash, utc_now
 from telic.studies.documents.candidate import CheckResult
 from telic.studies.evidence import statistics
 from telic.studies.evidence.audit import difference_stats
 from telic.studies.evidence.claims import ArmSummary, Audit, AuditStats
-from telic.studies.names import utc_now
 
 _FEWEST_TO_COMPARE = 2
 

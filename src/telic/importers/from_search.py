@@ -31,12 +31,11 @@ from telic.search.records import (
 )
 from telic.search.records import SearchProtocol as Terms
 from telic.storage.files import read_json, read_record
-from telic.studies.canonical import content_hash
+from telic.studies.canonical import candidate_id, content_hash, slug_of
 from telic.studies.documents.candidate import CheckResult, Expected, Hypothesis, Origin, Plan
 from telic.studies.documents.contract import Amounts, StudyBudget
 from telic.studies.documents.metrics import Extractor, MetricSpec, Primary, Protocol
 from telic.studies.evidence.claims import ArmSummary
-from telic.studies.names import candidate_id, slug_of
 
 METRIC = "return"
 _HOUR_S = 3600.0

@@ -23,7 +23,7 @@ from telic.session.state import state_of
 from telic.storage.files import read_json, read_record
 from telic.storage.layout import IterationFolder, SessionFolder, list_sessions
 from telic.storage.workspace import kind_of
-from telic.studies.canonical import content_hash, file_hash
+from telic.studies.canonical import candidate_id, content_hash, file_hash, slug_of
 from telic.studies.documents.candidate import (
     CheckResult,
     Expected,
@@ -34,7 +34,6 @@ from telic.studies.documents.candidate import (
 )
 from telic.studies.documents.contract import StudyBudget
 from telic.studies.documents.metrics import Extractor, MetricSpec, Primary, Protocol
-from telic.studies.names import candidate_id, slug_of
 
 METRIC = "score"
 _REWARD = "reward_fn.py"

@@ -13,6 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
 
+from telic.studies.canonical import moment, written
 from telic.studies.documents.candidate import (
     CheckResult,
     EvidenceKind,
@@ -25,8 +26,7 @@ from telic.studies.documents.candidate import (
 from telic.studies.documents.contract import Amounts, CandidateKind, Phase, StudyBudget
 from telic.studies.documents.metrics import MetricSpec, Protocol
 from telic.studies.evidence.claims import ArmSummary, Audit, AuditVerdict
-from telic.studies.names import moment, written
-from telic.studies.registry import StudyKind
+from telic.studies.folder import StudyKind
 
 RunKind = Literal["train", "eval", "search", "probe"]
 Curve = tuple[tuple[float, float], ...]

@@ -29,8 +29,7 @@ from telic.studies.documents.adapter import (
 from telic.studies.documents.base import StudyActor, write_yaml
 from telic.studies.documents.contract import Contract
 from telic.studies.errors import StudyError
-from telic.studies.folder import StudyFolder
-from telic.studies.registry import StudyStatus, read_registry, set_status
+from telic.studies.folder import StudyFolder, StudyStatus, read_registry, set_status
 from telic.studies.state import IMPORTED, WorkSource
 from telic.studies.study import Study
 

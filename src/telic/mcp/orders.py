@@ -34,9 +34,8 @@ from telic.mcp.workplace import (
     workplace,
 )
 from telic.storage.files import read_record, write_json
-from telic.studies.canonical import content_hash
+from telic.studies.canonical import content_hash, moment, utc_now
 from telic.studies.errors import StudyError
-from telic.studies.names import moment, utc_now
 
 ATTEMPTS = 5
 LEASE = timedelta(minutes=30)

@@ -16,9 +16,9 @@ from pydantic import BaseModel, Field
 
 from telic.core.verb import Question
 from telic.mcp.workplace import Call, workplace
+from telic.studies.approvals import Consent, user_name
+from telic.studies.canonical import utc_now
 from telic.studies.errors import GateRefused
-from telic.studies.human import Consent, user_name
-from telic.studies.names import utc_now
 
 _LETTERS = "abcdefghjkmnpqrstuvwxyz"
 _CODE_LENGTH = 4

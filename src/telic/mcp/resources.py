@@ -14,8 +14,8 @@ from telic.mcp.orders import picture
 from telic.mcp.workplace import Call, Server, Workplace, paragraph, study_of, workplace
 from telic.studies.candidates import read_candidate
 from telic.studies.evidence.measurement import read_run_log, run_state
+from telic.studies.folder import read_registry
 from telic.studies.offline import offline
-from telic.studies.registry import read_registry
 from telic.verbs.study_state import get_report
 
 Given = ParamSpec("Given")

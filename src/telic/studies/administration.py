@@ -11,7 +11,9 @@ from typing import Any
 from telic.errors import UsageError
 from telic.storage.disk import disk_errors
 from telic.storage.files import TEMPORARY_MARK, write_json, write_text
+from telic.studies.approvals import Consent
 from telic.studies.candidates import candidate_ids
+from telic.studies.canonical import check_slug, utc_now
 from telic.studies.chain import LedgerEvent
 from telic.studies.documents.adapter import Adapter
 from telic.studies.documents.base import SYSTEM, Document, StudyActor
@@ -26,12 +28,10 @@ from telic.studies.documents.candidate import (
 from telic.studies.documents.contract import Contract
 from telic.studies.documents.metrics import MetricSpec, Protocol
 from telic.studies.errors import GateRefused, StudyError
-from telic.studies.folder import StudyFolder
-from telic.studies.human import Consent
-from telic.studies.names import check_slug, utc_now
-from telic.studies.registry import (
+from telic.studies.folder import (
     Registry,
     StudyEntry,
+    StudyFolder,
     StudyKind,
     StudyStatus,
     add_study,

@@ -1,10 +1,18 @@
-"""Approvals: bound to the hash of what was approved, signed, and void as soon as it changes."""
+"""Who agreed to what: proof that it was a person, and approvals that hold while nothing changes.
+
+An approval is bound to the hash of what was approved and signed by the user's key; it is void as
+soon as its subject changes. No agent can give a person's consent for them by accident.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import getpass
+import os
+import secrets
+import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from telic.core.config import Record
 from telic.storage.files import read_json, read_record, write_json
@@ -13,39 +21,102 @@ from telic.studies.canonical import (
     SigningKey,
     content_hash,
     existing_key,
-    file_hash,
     signing_key,
+    utc_now,
 )
 from telic.studies.chain import LedgerEvent
-from telic.studies.documents.base import SYSTEM, Sha, read_yaml
+from telic.studies.contract import approval_subject
+from telic.studies.documents.base import SYSTEM, ActorKind, Sha, StudyActor, read_yaml
 from telic.studies.documents.candidate import Candidate
 from telic.studies.documents.contract import (
     Approval,
     ApprovalKey,
+    ApprovalMethod,
     ApprovalStatus,
-    Contract,
     Phase,
     PreApproved,
 )
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
-from telic.studies.human import Consent
 from telic.studies.ledger import NewEvent
 from telic.studies.state import StudyState
 
 if TYPE_CHECKING:
     from telic.studies.study import Study
 
-ALWAYS_REQUIRED: tuple[ApprovalKey, ...] = (
-    "task_definition",
-    "metric_and_guardrails",
-    "tuning_scope",
-    "budget",
-    "hardware",
-    "baseline_command",
-    "evaluation_protocol",
-)
 PER_CANDIDATE: frozenset[ApprovalKey] = frozenset({"experiment", "physical_actuation"})
 _SIGNED = ("key", "candidate", "subject_hash", "by", "at", "method")
+_LETTERS = "abcdefghjkmnpqrstuvwxyz"
+_CODE_LENGTH = 4
+_KINDS: tuple[ActorKind, ...] = ("human", "agent", "system", "runner", "engine")
+
+
+@dataclass(frozen=True)
+class Consent:
+    """A person said yes to one thing, through a channel that only people have."""
+
+    by: str
+    method: ApprovalMethod
+    at: str
+
+    @property
+    def actor(self) -> StudyActor:
+        """The person, as the ledger names them."""
+        return StudyActor(kind="human", name=self.by)
+
+
+def ask_on_terminal(
+    question: str, *, read: TextIO | None = None, write: TextIO | None = None
+) -> Consent:
+    """Show a short code and have the person at the terminal type it.
+
+    Raises GateRefused E_NO_HUMAN without a terminal on both ends, E_NOT_CONFIRMED when what is
+    typed is not the code.
+    """
+    listening, speaking = read or sys.stdin, write or sys.stderr
+    if listening is None or speaking is None or not (listening.isatty() and speaking.isatty()):
+        raise GateRefused(
+            "E_NO_HUMAN",
+            "This needs a person, and there is no terminal to ask one.",
+            hint="Run the same command yourself in a terminal.",
+        )
+    code = "".join(secrets.choice(_LETTERS) for _ in range(_CODE_LENGTH))
+    speaking.write(f"{question}\nType {code} to agree, anything else to refuse: ")
+    speaking.flush()
+    if listening.readline().strip() != code:
+        raise GateRefused("E_NOT_CONFIRMED", "The code was not typed; nothing was agreed to.")
+    return Consent(by=user_name(), method="tty", at=utc_now())
+
+
+def current_actor() -> StudyActor:
+    """Return who runs this command: TELIC_ACTOR (kind:name), a person at a terminal, or an agent.
+
+    Without a terminal nobody counts as a person, whatever the variable says.
+    """
+    session = os.environ.get("TELIC_SESSION") or None
+    given = os.environ.get("TELIC_ACTOR")
+    at_terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+    if given:
+        kind, _, name = given.partition(":")
+        if kind not in _KINDS or kind in ("system", "runner") or not name:
+            raise StudyError(
+                "E_ACTOR",
+                f'TELIC_ACTOR="{given}" does not name an actor.',
+                hint="Write agent:NAME, engine:NAME or human:NAME.",
+            )
+        kind = "agent" if kind == "human" and not at_terminal else kind
+        return StudyActor(kind=kind, name=name, session=session)
+    return StudyActor(kind="human" if at_terminal else "agent", name=user_name(), session=session)
+
+
+def user_name() -> str:
+    """Return the name of the person whose account this is."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
+
+
+# ---------------------------------------------------------------------------- approvals
 
 
 class Standing(Record):
@@ -62,9 +133,6 @@ class Standing(Record):
     def name(self) -> str:
         """key, or key:candidate."""
         return f"{self.key}:{self.candidate}" if self.candidate else self.key
-
-
-# ---------------------------------------------------------------------------- what people say
 
 
 def grant(
@@ -90,7 +158,13 @@ def grant(
                 "contract.yaml is not the version in the ledger.",
                 hint="Record the change first: telic study contract amend --reason TEXT",
             )
-        _require_subject(study, key)
+        path = _file_behind(study, key)
+        if path is not None and not path.is_file():
+            raise GateRefused(
+                "E_NOTHING_TO_APPROVE",
+                f"{key} stands for {path.name}, which does not exist yet.",
+                hint=f"Write {path.name}, then: telic study contract amend --reason TEXT",
+            )
         facts = _facts(study, key, candidate, consent)
         if seen_hash is not None and facts["subject_hash"] != seen_hash:
             raise GateRefused("E_CHANGED", f"{key} changed while you were asked.")
@@ -117,19 +191,18 @@ def void_changed(study: Study) -> list[LedgerEvent]:
     """Record every approval that no longer matches its subject as void; returns the events."""
     with study.locked():
         events: list[LedgerEvent] = []
-        for held in study.state.approvals.values():
-            if held.status != "approved":
-                continue
-            now = study.standing(held.key, held.candidate)
+        given = [each for each in study.state.approvals.values() if each.status == "approved"]
+        for approval in given:
+            now = study.standing(approval.key, approval.candidate)
             if now.status == "void":
                 facts = {
-                    "key": held.key,
-                    "candidate": held.candidate,
+                    "key": approval.key,
+                    "candidate": approval.candidate,
                     "why": now.why,
-                    "subject_hash": held.subject_hash,
+                    "subject_hash": approval.subject_hash,
                     "now": now.subject_hash,
                 }
-                name = held.candidate or held.key
+                name = approval.candidate or approval.key
                 events.append(study.append("approval.voided", name, facts, SYSTEM))
         return events
 
@@ -160,10 +233,8 @@ def import_approvals(
     approvals = [Approval.model_validate(each) for each in read_json(path)["approvals"]]
     for approval in approvals:
         if not is_signed(study, approval, key):
-            raise BrokenIntegrity(
-                "E_SIGNATURE",
-                f"{path}: the signature of {approval.key} was not made with that key.",
-            )
+            said = f"{path}: the signature of {approval.key} was not made with that key."
+            raise BrokenIntegrity("E_SIGNATURE", said)
         if approval.subject_hash != study.standing(approval.key, approval.candidate).subject_hash:
             raise GateRefused("E_CHANGED", f"{path}: {approval.key} was given to another text.")
     by_file = Consent(by=consent.by, method="file_import", at=consent.at)
@@ -191,17 +262,6 @@ def _facts(
         "at": consent.at,
         "method": consent.method,
     }
-
-
-def _require_subject(study: Study, key: ApprovalKey) -> None:
-    """Refuse a yes to a file that is not there."""
-    path = _file_behind(study, key)
-    if path is not None and not path.is_file():
-        raise GateRefused(
-            "E_NOTHING_TO_APPROVE",
-            f"{key} stands for {path.name}, which does not exist yet.",
-            hint=f"Write {path.name}, then: telic study contract amend --reason TEXT",
-        )
 
 
 # ---------------------------------------------------------------------------- what holds now
@@ -267,19 +327,6 @@ def _signed(study: Study, facts: dict[str, Any]) -> dict[str, Any]:
 # ---------------------------------------------------------------------------- what is approved
 
 
-def required_approvals(contract: Contract) -> tuple[ApprovalKey, ...]:
-    """Return the approvals that this contract needs before anything starts."""
-    keys = list(ALWAYS_REQUIRED)
-    if contract.network is not None and contract.network.destinations:
-        keys.append("network")
-    if contract.generated_code is not None and contract.generated_code.allowed:
-        keys.append("generated_code")
-    automation = contract.automation
-    if automation.autoloop or automation.launch != "ask" or automation.decide != "ask":
-        keys.append("autonomy")
-    return tuple(keys)
-
-
 def shown(study: Study, key: ApprovalKey, candidate: str | None = None) -> Any:
     """Return what a person should read before saying yes, as plain values."""
     if key in PER_CANDIDATE:
@@ -287,15 +334,15 @@ def shown(study: Study, key: ApprovalKey, candidate: str | None = None) -> Any:
         brought = files_of(record, study.folder.candidate(record.id))
         lines = {name: text.decode(errors="replace").splitlines() for name, text in brought.items()}
         return {**record.as_data(), **lines}
-    subject, path = _subject(study, key), _file_behind(study, key)
-    return (
-        subject if path is None or not path.is_file() else {**subject, path.name: read_yaml(path)}
-    )
+    subject, path = approval_subject(study, key), _file_behind(study, key)
+    if path is None or not path.is_file():
+        return subject
+    return {**subject, path.name: read_yaml(path)}
 
 
 def _hash_now(study: Study, key: ApprovalKey, candidate: str | None) -> Sha:
     if key not in PER_CANDIDATE:
-        return content_hash(_subject(study, key))
+        return content_hash(approval_subject(study, key))
     record = _candidate(study, key, candidate)
     return content_hash({"candidate": record.id, "content_hash": record.compute_hash()})
 
@@ -311,55 +358,3 @@ def _file_behind(study: Study, key: ApprovalKey) -> Path | None:
     folder = study.folder
     files = {"metric_and_guardrails": folder.metric_spec, "evaluation_protocol": folder.protocol}
     return files.get(key)
-
-
-def _subject(study: Study, key: ApprovalKey) -> Any:
-    """Return what a person approves under a key, as plain values; its hash binds the approval."""
-    make = _SUBJECTS.get(key)
-    if make is None:
-        raise StudyError("E_APPROVAL", f"{key} is approved for a candidate, not for the contract.")
-    return make(study)
-
-
-def _section(study: Study, *names: str) -> dict[str, Any]:
-    written = study.contract.written_data()
-    return {name: written.get(name) for name in names}
-
-
-def _task(study: Study) -> Any:
-    card = study.folder.task_card
-    return {**_section(study, "task"), "card": file_hash(card) if card.is_file() else None}
-
-
-def _adapter(study: Study) -> dict[str, Any]:
-    path = study.folder.adapter
-    return read_yaml(path) if path.is_file() else {}
-
-
-def _baseline(study: Study) -> Any:
-    command = _adapter(study).get("commands", {}).get(study.contract.baseline.command)
-    return {**_section(study, "baseline"), "command": command}
-
-
-_SUBJECTS: dict[ApprovalKey, Callable[[Study], Any]] = {
-    "task_definition": _task,
-    "metric_and_guardrails": lambda study: {
-        **_section(study, "metrics"),
-        "file": study.metric_spec_hash,
-    },
-    "tuning_scope": lambda study: _section(study, "scope", "exceptions"),
-    "budget": lambda study: _section(study, "budget", "stop_rules"),
-    # How a run is started is part of where it runs: a custom launcher is a command line, too.
-    "hardware": lambda study: {
-        **_section(study, "hardware"),
-        "launcher": _adapter(study).get("launcher"),
-    },
-    "baseline_command": _baseline,
-    "evaluation_protocol": lambda study: {
-        **_section(study, "evaluation", "seeds"),
-        "protocol_hash": study.protocol_hash,
-    },
-    "network": lambda study: _section(study, "network"),
-    "generated_code": lambda study: _section(study, "generated_code"),
-    "autonomy": lambda study: _section(study, "automation"),
-}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from telic.errors import UnknownName
 from telic.storage.files import plain, read_json, write_bytes, write_json
 from telic.studies import git_read, lifecycle
+from telic.studies.canonical import candidate_id, next_number, utc_now
 from telic.studies.documents.base import SYSTEM, StudyActor
 from telic.studies.documents.candidate import Candidate, CandidateStatus
 from telic.studies.documents.contract import (
@@ -27,7 +28,6 @@ from telic.studies.documents.contract import (
 )
 from telic.studies.errors import GateRefused, InvalidDocument, StudyError
 from telic.studies.folder import StudyFolder
-from telic.studies.names import candidate_id, next_number, utc_now
 from telic.studies.state import CandidateState
 
 if TYPE_CHECKING:

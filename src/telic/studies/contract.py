@@ -1,24 +1,45 @@
-"""The contract: check what is on disk, and agree on it as a version with a reason."""
+"""The contract: check it, agree on it as a version with a reason; which parts people approve."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from telic.core.config import Record
 from telic.storage.files import write_text
-from telic.studies.approvals import required_approvals
 from telic.studies.canonical import content_hash, file_hash
 from telic.studies.chain import LedgerEvent
 from telic.studies.documents.base import Sha, StudyActor, merged, read_yaml, update_yaml
-from telic.studies.documents.contract import Contract, SeedRole
+from telic.studies.documents.contract import ApprovalKey, Contract, SeedRole
 from telic.studies.documents.metrics import Protocol
 from telic.studies.errors import GateRefused, InvalidDocument, StudyError
 
 if TYPE_CHECKING:
     from telic.studies.study import Study
 
+ALWAYS_REQUIRED: tuple[ApprovalKey, ...] = (
+    "task_definition",
+    "metric_and_guardrails",
+    "tuning_scope",
+    "budget",
+    "hardware",
+    "baseline_command",
+    "evaluation_protocol",
+)
+_SECTIONS: dict[ApprovalKey, tuple[str, ...]] = {
+    "task_definition": ("task",),
+    "metric_and_guardrails": ("metrics",),
+    "tuning_scope": ("scope", "exceptions"),
+    "budget": ("budget", "stop_rules"),
+    "hardware": ("hardware",),
+    "baseline_command": ("baseline",),
+    "evaluation_protocol": ("evaluation", "seeds"),
+    "network": ("network",),
+    "generated_code": ("generated_code",),
+    "autonomy": ("automation",),
+}
+"""what of the contract is approved under a key"""
 _MOST_DIFFERENCES = 100
 
 
@@ -142,7 +163,7 @@ def _facts(contract: Contract, before: dict[str, Any] | None, reason: str) -> di
         "version": contract.version,
         "hash": contract_hash(contract),
         "reason": reason,
-        "diff": differences(before or {}, written) if before is not None else {},
+        "diff": {} if before is None else differences(before, written),
         "protocol_hash": contract.evaluation.protocol_hash,
         "required": required_approvals(contract),
         "budget": written.get("budget", {}),
@@ -153,14 +174,15 @@ def _facts(contract: Contract, before: dict[str, Any] | None, reason: str) -> di
 
 def differences(before: Any, after: Any, place: str = "") -> dict[str, list[Any]]:
     """Return what differs, as dotted place to [before, after]; at most a hundred places."""
-    if isinstance(before, dict) and isinstance(after, dict):
-        changed: dict[str, list[Any]] = {}
-        for key in dict.fromkeys([*before, *after]):
-            if key != "approvals" or place:
-                inner = f"{place}.{key}" if place else str(key)
-                changed |= differences(before.get(key), after.get(key), inner)
-        return dict(list(changed.items())[:_MOST_DIFFERENCES])
-    return {} if before == after else {place: [before, after]}
+    if not (isinstance(before, dict) and isinstance(after, dict)):
+        return {} if before == after else {place: [before, after]}
+    old, new = cast("dict[str, Any]", before), cast("dict[str, Any]", after)
+    changed: dict[str, list[Any]] = {}
+    for key in old | new:
+        if key != "approvals" or place:
+            inner = f"{place}.{key}" if place else str(key)
+            changed |= differences(old.get(key), new.get(key), inner)
+    return dict(list(changed.items())[:_MOST_DIFFERENCES])
 
 
 def _agreed(study: Study) -> dict[str, Any] | None:
@@ -212,6 +234,48 @@ def _questions(study: Study) -> list[str]:
     if not contract.baseline.seeds:
         asked.append("With which seeds is the baseline measured? (baseline.seeds)")
     return asked
+
+
+# ---------------------------------------------------------------------------- what is approved
+
+
+def required_approvals(contract: Contract) -> tuple[ApprovalKey, ...]:
+    """Return the approvals that this contract needs before anything starts."""
+    keys = list(ALWAYS_REQUIRED)
+    if contract.network is not None and contract.network.destinations:
+        keys.append("network")
+    if contract.generated_code is not None and contract.generated_code.allowed:
+        keys.append("generated_code")
+    automation = contract.automation
+    if automation.autoloop or automation.launch != "ask" or automation.decide != "ask":
+        keys.append("autonomy")
+    return tuple(keys)
+
+
+def approval_subject(study: Study, key: ApprovalKey) -> dict[str, Any]:
+    """Return what a person approves under a key, as plain values; its hash binds the approval."""
+    if key not in _SECTIONS:
+        raise StudyError("E_APPROVAL", f"{key} is approved for a candidate, not for the contract.")
+    written = study.contract.written_data()
+    return {name: written.get(name) for name in _SECTIONS[key]} | _beside_contract(study, key)
+
+
+def _beside_contract(study: Study, key: ApprovalKey) -> dict[str, Any]:
+    """Return what other files say about a subject."""
+    card, adapter_file = study.folder.task_card, study.folder.adapter
+    if key == "task_definition":
+        return {"card": file_hash(card) if card.is_file() else None}
+    if key == "metric_and_guardrails":
+        return {"file": study.metric_spec_hash}
+    if key == "evaluation_protocol":
+        return {"protocol_hash": study.protocol_hash}
+    adapter = read_yaml(adapter_file) if adapter_file.is_file() else {}
+    if key == "hardware":
+        # How a run is started is part of where it runs: a custom launcher is a command line, too.
+        return {"launcher": adapter.get("launcher")}
+    if key == "baseline_command":
+        return {"command": adapter.get("commands", {}).get(study.contract.baseline.command)}
+    return {}
 
 
 # ---------------------------------------------------------------------------- evaluator files

@@ -7,12 +7,12 @@ from typing import Any
 
 from telic.storage.files import read_record
 from telic.studies import lifecycle
+from telic.studies.canonical import decision_id, next_number, utc_now
 from telic.studies.documents.base import SYSTEM, DocumentPart, StudyActor, write_once
 from telic.studies.documents.candidate import CandidateStatus, Decision, Verdict
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
 from telic.studies.evidence.claims import Audit
 from telic.studies.lifecycle import LifecycleStep
-from telic.studies.names import decision_id, next_number, utc_now
 from telic.studies.rules.objections import judge_conditions, standing_exploit
 from telic.studies.state import Incumbent, StudyState
 from telic.studies.study import Study

@@ -1,16 +1,109 @@
-"""Where everything of a study lies: every path inside .telic/, and finding the active study."""
+"""Where everything of a study lies: the index of studies, and every path inside .telic/."""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
 
 from telic.errors import UnknownName
+from telic.studies.canonical import SLUG
 from telic.studies.documents.adapter import Adapter
-from telic.studies.documents.base import read_document
+from telic.studies.documents.base import Document, DocumentPart, read_document, write_yaml
 from telic.studies.documents.contract import Contract
 from telic.studies.documents.metrics import MetricSpec, Protocol
-from telic.studies.registry import STATE_FOLDER, read_registry
+from telic.studies.errors import StudyError
+from telic.studies.lock import study_lock
+
+STATE_FOLDER = ".telic"
+StudyStatus = Literal["open", "paused", "closed"]
+StudyKind = Literal["external", "reward_loop", "policy_search", "tracking", "generic"]
+
+
+class Project(DocumentPart):
+    """The repository."""
+
+    name: str
+    vcs: Literal["git", "none"] = "none"
+
+
+class Tool(DocumentPart):
+    """What may work on it."""
+
+    min_version: str | None = None
+
+
+class StudyEntry(DocumentPart):
+    """A study as the index knows it."""
+
+    study_id: str = Field(pattern=SLUG)
+    status: StudyStatus = "open"
+    kind: StudyKind = "external"
+    created_at: str
+
+
+class TaskEntry(DocumentPart):
+    """A task as the index knows it; card and adapter are paths inside the state folder."""
+
+    task_id: str = Field(pattern=SLUG)
+    title: str
+    card: str
+    adapter: str
+    studies: tuple[StudyEntry, ...] = ()
+
+    def study(self, study_id: str) -> StudyEntry | None:
+        """Return the study of that name."""
+        return next((each for each in self.studies if each.study_id == study_id), None)
+
+
+class Active(DocumentPart):
+    """The pair every command uses unless told otherwise."""
+
+    task_id: str = Field(pattern=SLUG)
+    study_id: str = Field(pattern=SLUG)
+
+
+class Registry(Document):
+    """registry.yaml: an index; the truth is in the folders."""
+
+    schema_id: str = Field(default="telic.registry/1", alias="schema")
+    project: Project
+    layout: Literal["scoped", "legacy_flat"] = "scoped"
+    tool: Tool | None = None
+    active: Active
+    tasks: tuple[TaskEntry, ...]
+
+    def task(self, task_id: str) -> TaskEntry | None:
+        """Return the task of that name."""
+        return next((each for each in self.tasks if each.task_id == task_id), None)
+
+    def with_task(self, task: TaskEntry) -> Registry:
+        """Return it with a task in place of the one of its name, or as the last one."""
+        tasks = {each.task_id: each for each in self.tasks} | {task.task_id: task}
+        return self.model_copy(update={"tasks": tuple(tasks.values())})
+
+
+def registry_file(root: Path) -> Path:
+    """Return where a repository's registry is."""
+    return root.absolute() / STATE_FOLDER / "registry.yaml"
+
+
+def read_registry(root: Path) -> Registry:
+    """Return the registry of a repository; raises StudyError E_NO_STUDY when there is none."""
+    path = registry_file(root)
+    if not path.is_file():
+        raise StudyError(
+            "E_NO_STUDY",
+            f"{root} has no studies.",
+            hint="Make one with: telic study init --task NAME --study NAME",
+        )
+    return read_document(path, Registry)
+
+
+# ---------------------------------------------------------------------------- the paths
 
 
 class _Inside:
@@ -158,3 +251,51 @@ class StudyFolder:
     def read_protocol(self) -> Protocol:
         """Return how results are measured."""
         return read_document(self.protocol, Protocol)
+
+
+# ---------------------------------------------------------------------------- changing the index
+
+
+def add_study(folder: StudyFolder, entry: StudyEntry, title: str) -> Registry:
+    """Enter a study (and its task, where new) and make it the active one; twice is once."""
+    with _registry_lock(folder):
+        held = read_registry(folder.root) if folder.registry.is_file() else None
+        task = held.task(folder.task_id) if held is not None else None
+        grown = task or TaskEntry(
+            task_id=folder.task_id,
+            title=title,
+            card=str(folder.task_card.relative_to(folder.state_root)),
+            adapter=str(folder.adapter.relative_to(folder.state_root)),
+        )
+        if grown.study(entry.study_id) is None:
+            grown = grown.model_copy(update={"studies": (*grown.studies, entry)})
+        active = Active(task_id=folder.task_id, study_id=folder.study_id)
+        if held is None:
+            root = folder.root.absolute()
+            vcs = "git" if (root / ".git").exists() else "none"
+            project = Project(name=root.name, vcs=vcs)
+            made = Registry(project=project, active=active, tasks=(grown,))
+        else:
+            made = held.with_task(grown).model_copy(update={"active": active})
+        if made != held:
+            write_yaml(folder.registry, made.as_data())
+        return made
+
+
+def set_status(folder: StudyFolder, status: StudyStatus) -> None:
+    """Keep the index in step with the ledger's word on a study."""
+    with _registry_lock(folder):
+        held = read_registry(folder.root)
+        task = held.task(folder.task_id)
+        if task is None:
+            raise UnknownName("task", folder.task_id, [each.task_id for each in held.tasks])
+        studies = tuple(
+            each.model_copy(update={"status": status}) if each.study_id == folder.study_id else each
+            for each in task.studies
+        )
+        changed = held.with_task(task.model_copy(update={"studies": studies}))
+        write_yaml(folder.registry, changed.as_data())
+
+
+def _registry_lock(folder: StudyFolder) -> AbstractContextManager[str | None]:
+    return study_lock(folder.locks / "registry.lock")

@@ -15,7 +15,7 @@ from typing import Any
 
 from telic.errors import TelicError
 from telic.studies import git_read
-from telic.studies.canonical import canonical, existing_key, signing_key
+from telic.studies.canonical import canonical, existing_key, moment, signing_key, utc_now
 from telic.studies.chain import (
     EVENT_TYPES,
     LARGEST_LINE,
@@ -36,9 +36,8 @@ from telic.studies.documents.base import SYSTEM, Sha, StudyActor
 from telic.studies.errors import BrokenIntegrity, LockTimeout, StudyError
 from telic.studies.folder import StudyFolder
 from telic.studies.lock import PATIENCE_S, study_lock
-from telic.studies.names import moment, utc_now
-from telic.studies.projector import Projector
-from telic.studies.state import StudyState, committed_head, save
+from telic.studies.projector import Projector, committed_head, save
+from telic.studies.state import StudyState
 
 ANCHOR_EVERY = 50
 _RETRIES = 5

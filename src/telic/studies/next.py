@@ -14,8 +14,9 @@ from telic.studies.documents.base import DocumentPart
 from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.launch.attempt import TOKEN
 from telic.studies.outlook import Outlook
+from telic.studies.projector import save_next
 from telic.studies.rules.stops import Stop, ledger_problems, record_findings
-from telic.studies.state import WorkSource, save_next
+from telic.studies.state import WorkSource
 from telic.studies.study import Study
 
 _REVIEW = "telic study review {} --exploit --says TEXT"

@@ -12,6 +12,7 @@ from functools import cached_property
 
 from telic.errors import TelicError
 from telic.studies.budget import shortfalls
+from telic.studies.canonical import moment, utc_now
 from telic.studies.decide import standing_audits
 from telic.studies.documents.candidate import CandidateStatus, RunStatus
 from telic.studies.documents.contract import Amounts, Phase
@@ -24,8 +25,8 @@ from telic.studies.launch.machine import (
     read_pid_record,
 )
 from telic.studies.launch.recovery import GRACE_S
-from telic.studies.names import moment, utc_now
 from telic.studies.queue import JOB_OVER, ReadyJob
+from telic.studies.rules.checks import check_candidate
 from telic.studies.rules.objections import (
     check_incumbent,
     is_checked,
@@ -36,7 +37,6 @@ from telic.studies.rules.phases import PhaseStep, completed, phase_step
 from telic.studies.rules.stops import Stop, agreement_problems, ledger_problems, standing_stops
 from telic.studies.schedule import fresh_seeds, queue_step
 from telic.studies.study import Study
-from telic.studies.validation import check_candidate
 
 MOST_SEEDS = 10
 """runs of an arm after which an open question stays open"""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from telic.studies.canonical import moment
 from telic.studies.chain import LedgerEvent
 from telic.studies.documents.base import DocumentPart
 from telic.studies.documents.candidate import (
@@ -21,7 +22,6 @@ from telic.studies.documents.candidate import (
     Slot,
 )
 from telic.studies.documents.contract import PHASES, Phase
-from telic.studies.names import moment
 from telic.studies.state import RunState, StudyState
 
 MOST_ATTEMPTS = 3

@@ -12,6 +12,7 @@ from typing import Any
 from telic.errors import UnknownName
 from telic.storage.files import write_json
 from telic.studies import lifecycle
+from telic.studies.canonical import check_slug, utc_now
 from telic.studies.decide import previous_incumbent
 from telic.studies.documents.base import SYSTEM, StudyActor, read_document, write_yaml
 from telic.studies.documents.candidate import (
@@ -26,7 +27,6 @@ from telic.studies.documents.candidate import (
 )
 from telic.studies.documents.contract import ROLES, Contract, Phase
 from telic.studies.errors import GateRefused
-from telic.studies.names import check_slug, utc_now
 from telic.studies.queue import QueueStep, job_of, planned_jobs, step
 from telic.studies.rules.phases import PhaseStep, completed, phase_step
 from telic.studies.state import CandidateState

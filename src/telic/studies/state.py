@@ -21,12 +21,10 @@ Which data the replay reads, by event type (everything else in `data` is kept bu
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from pydantic import Field
 
-from telic.storage.files import write_json
 from telic.studies.canonical import NO_HASH
 from telic.studies.chain import LedgerHead
 from telic.studies.documents.base import Document, DocumentPart, Sha
@@ -41,8 +39,7 @@ from telic.studies.documents.contract import (
     StopRule,
     StudyBudget,
 )
-from telic.studies.folder import StudyFolder
-from telic.studies.registry import StudyStatus
+from telic.studies.folder import StudyStatus
 
 IMPORTED = "study.imported"
 """the event by which a study takes over work that was done elsewhere"""
@@ -211,40 +208,3 @@ class StudyState(Document):
             for name, run in self.runs.items()
             if run.candidate == candidate and phase in (None, run.phase)
         }
-
-
-_KEPT = ("status", "phase")
-
-
-def committed_head(folder: StudyFolder) -> LedgerHead | None:
-    """Return the last event that state.json has seen; None when it has none to tell."""
-    try:
-        return LedgerHead.model_validate(json.loads(folder.state.read_bytes())["ledger_head"])
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return None
-
-
-def save(folder: StudyFolder, state: StudyState) -> None:
-    """Write state.json, and into candidates' files the status that the ledger gives them."""
-    write_json(folder.state, state.as_data())
-    for name, candidate in state.candidates.items():
-        _save_status(folder, name, candidate)
-
-
-def save_next(folder: StudyFolder, state: StudyState, action: dict[str, Any]) -> None:
-    """Write what to do next into state.json, if nothing happened since; the next event clears it.
-
-    Whoever calls holds the study's lock.
-    """
-    if committed_head(folder) == state.ledger_head:
-        write_json(folder.state, state.model_copy(update={"next_action": action}).as_data())
-
-
-def _save_status(folder: StudyFolder, name: str, candidate: CandidateState) -> None:
-    path = folder.candidate_file(name)
-    if not path.is_file():
-        return
-    data = json.loads(path.read_bytes())
-    now = {key: candidate.as_data()[key] for key in _KEPT}
-    if any(data.get(key) != value for key, value in now.items()):
-        write_json(path, {**data, **now})

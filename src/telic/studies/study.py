@@ -21,7 +21,7 @@ from telic.studies.approvals import Standing
 from telic.studies.candidates import read_candidate, revision_folder, show_revision
 from telic.studies.canonical import content_hash
 from telic.studies.chain import LedgerEvent
-from telic.studies.contract import contract_hash, protocol_hash
+from telic.studies.contract import contract_hash, protocol_hash, required_approvals
 from telic.studies.documents.adapter import Adapter
 from telic.studies.documents.base import Sha, StudyActor, read_yaml
 from telic.studies.documents.candidate import Candidate, Evidence, EvidenceKind, QueueManifest
@@ -29,10 +29,9 @@ from telic.studies.documents.contract import ApprovalKey, Contract, Phase
 from telic.studies.documents.metrics import MetricSpec, Protocol
 from telic.studies.evidence.claims import Audit
 from telic.studies.evidence.store import altered, read_evidence
-from telic.studies.folder import StudyFolder
+from telic.studies.folder import Registry, StudyFolder, read_registry
 from telic.studies.ledger import Ledger
 from telic.studies.queue import manifest_of, run_revisions
-from telic.studies.registry import Registry, read_registry
 from telic.studies.state import IMPORTED, CandidateState, Incumbent, StudyState, WorkSource
 
 Arguments = ParamSpec("Arguments")
@@ -273,7 +272,7 @@ class Study:
     @fact
     def standings(self) -> tuple[Standing, ...]:
         """How every approval of the contract stands now, required ones first."""
-        required = approvals.required_approvals(self.contract)
+        required = required_approvals(self.contract)
         given = [held.key for held in self.state.approvals.values() if not held.candidate]
         keys = cast("tuple[ApprovalKey, ...]", (*required, *given))
         return tuple(self.standing(key) for key in dict.fromkeys(keys))
@@ -281,7 +280,7 @@ class Study:
     @property
     def missing_approvals(self) -> tuple[Standing, ...]:
         """The required approvals that do not hold now."""
-        required = approvals.required_approvals(self.contract)
+        required = required_approvals(self.contract)
         return tuple(x for x in self.standings if x.key in required and x.status != "approved")
 
     @fact

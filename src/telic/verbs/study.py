@@ -21,13 +21,13 @@ from telic.core.verb import (
     verb,
 )
 from telic.studies.chain import LedgerEvent
-from telic.studies.registry import StudyKind
+from telic.studies.folder import StudyKind
 
 if TYPE_CHECKING:
+    from telic.importers.rlxp import RlxpImport
     from telic.importers.writer import ImportResult
+    from telic.studies.approvals import Consent
     from telic.studies.documents.base import StudyActor
-    from telic.studies.human import Consent
-    from telic.studies.rlxp import RlxpImport
     from telic.studies.study import Study
 
 Given = ParamSpec("Given")
@@ -44,7 +44,7 @@ class RootRequest(VerbRequest):
     @property
     def who(self) -> StudyActor:
         """Who asks, as the ledger names them."""
-        from telic.studies.human import current_actor
+        from telic.studies.approvals import current_actor
 
         return self.actor or current_actor()
 
@@ -194,7 +194,7 @@ class ImportedTrees(NamedTuple):
 @study_verb(ImportRequest)
 def import_rlxp(request: ImportRequest) -> ImportedTrees:
     """Take over an .rlxp tree as history: every byte is kept, the source stays as it is."""
-    from telic.studies.rlxp import import_rlxp as take_over
+    from telic.importers.rlxp import import_rlxp as take_over
 
     return ImportedTrees(tuple(take_over(request.root, request.who, request.source)))
 

@@ -14,10 +14,10 @@ from telic.studies.candidates import FILES, PATCH_NAME, Attachments
 from telic.studies.documents.base import StudyActor
 from telic.studies.documents.candidate import Candidate, CandidateStatus, Change, Hypothesis, Plan
 from telic.studies.documents.contract import CandidateKind
-from telic.studies.rules.novelty import SimilarCandidate
+from telic.studies.rules.change import SimilarCandidate
+from telic.studies.rules.checks import ValidationOutcome
 from telic.studies.state import CandidateState
 from telic.studies.study import Study
-from telic.studies.validation import ValidationOutcome
 from telic.verbs.study import StudyRequest, study_verb
 
 _KEY = "x-request-key"
@@ -319,7 +319,7 @@ class SimilarCandidates(Record):
 @study_verb(CandidateRequest)
 def similar(request: CandidateRequest) -> SimilarCandidates:
     """Show earlier candidates that resemble this one, and what became of them."""
-    from telic.studies.rules.novelty import similar_candidates
+    from telic.studies.rules.change import similar_candidates
 
     return SimilarCandidates(similar=tuple(similar_candidates(request.open(), request.candidate)))
 
@@ -338,7 +338,7 @@ class ValidatedCandidate(Record):
 @study_verb(CandidateRequest, exit_code=lambda found: 0 if found.ok else 4)
 def validate(request: CandidateRequest) -> ValidatedCandidate:
     """Run the checks V01 to V16 and freeze the candidate when all pass. Exit code 4 if not."""
-    from telic.studies.validation import validate_candidate
+    from telic.studies.rules.checks import validate_candidate
 
     outcome = validate_candidate(request.open(), request.candidate)
     return ValidatedCandidate(ok=outcome.ok, outcome=outcome)

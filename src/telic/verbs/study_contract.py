@@ -35,7 +35,7 @@ def audit(request: AuditRequest) -> RepositoryAudit:
 
     Nothing of the repository is run or imported.
     """
-    from telic.studies.audit_files import write_audit
+    from telic.studies.card import write_audit
     from telic.studies.scan import audit_repository
 
     folder = request.open().folder if request.write else None
@@ -55,7 +55,7 @@ class TaskCard(Record):
 @study_verb(StudyRequest)
 def card(request: StudyRequest) -> TaskCard:
     """Write the task card anew from the repository; people's own words in it stay."""
-    from telic.studies.audit_files import write_card
+    from telic.studies.card import write_card
     from telic.studies.scan import audit_repository
 
     study = request.open()

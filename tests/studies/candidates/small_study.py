@@ -12,11 +12,10 @@ from telic.studies.documents.base import RUNNER, StudyActor, update_yaml, write_
 from telic.studies.evidence import store
 from telic.studies.evidence.audit import audit_result
 from telic.studies.evidence.measurement import Measurement
-from telic.studies.folder import StudyFolder
+from telic.studies.folder import StudyFolder, registry_file
 from telic.studies.lifecycle import transition
-from telic.studies.registry import registry_file
+from telic.studies.rules.checks import validate_candidate
 from telic.studies.schedule import advance, plan_candidate
-from telic.studies.validation import validate_candidate
 from tests.studies.fresh import FreshStudy
 
 HUMAN = StudyActor(kind="human", name="ada")

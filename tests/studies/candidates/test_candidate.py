@@ -14,8 +14,8 @@ from telic.studies.candidates import (
 from telic.studies.documents.base import RUNNER, SYSTEM, StudyActor
 from telic.studies.errors import GateRefused, InvalidDocument, StudyError
 from telic.studies.lifecycle import transition
-from telic.studies.rules.novelty import similar_candidates
-from telic.studies.validation import validate_candidate
+from telic.studies.rules.change import similar_candidates
+from telic.studies.rules.checks import validate_candidate
 from tests.studies.candidates.small_study import (
     AGENT,
     HUMAN,

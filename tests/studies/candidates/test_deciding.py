@@ -9,10 +9,10 @@ from telic.studies.evidence.audit import audit_result
 from telic.studies.evidence.hacking import review_candidate
 from telic.studies.next import next_step
 from telic.studies.outlook import Outlook
+from telic.studies.rules.checks import validate_candidate
 from telic.studies.rules.objections import check_incumbent, is_checked, read_condition
 from telic.studies.rules.stops import record_findings
 from telic.studies.schedule import more_seeds, plan_incumbent_check
-from telic.studies.validation import validate_candidate
 from tests.studies.candidates.small_study import (
     AGENT,
     HUMAN,

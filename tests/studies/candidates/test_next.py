@@ -5,20 +5,20 @@ from types import SimpleNamespace
 import pytest
 
 from telic.studies.administration import resume_study
+from telic.studies.approvals import Consent
+from telic.studies.canonical import utc_now
 from telic.studies.decide import decide
 from telic.studies.documents.base import RUNNER
 from telic.studies.documents.candidate import CandidateStatus, Job
 from telic.studies.evidence.audit import audit_result
-from telic.studies.human import Consent
 from telic.studies.lifecycle import transition
-from telic.studies.names import utc_now
 from telic.studies.next import next_action, next_step, note_next
 from telic.studies.outlook import ClaimVerdict, IncumbentDoubt, Objection, Outlook
 from telic.studies.queue import ReadyJob
+from telic.studies.rules.checks import validate_candidate
 from telic.studies.rules.phases import PhaseStep
 from telic.studies.rules.stops import Stop
 from telic.studies.schedule import advance, plan_candidate
-from telic.studies.validation import validate_candidate
 from tests.studies.candidates.small_study import (
     AGENT,
     HUMAN,

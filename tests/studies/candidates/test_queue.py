@@ -7,6 +7,7 @@ from telic.studies.documents.candidate import Job, Lease, QueueManifest, QueuePo
 from telic.studies.errors import GateRefused
 from telic.studies.lifecycle import transition
 from telic.studies.queue import planned_jobs, step
+from telic.studies.rules.checks import validate_candidate
 from telic.studies.schedule import (
     advance,
     fresh_seeds,
@@ -18,7 +19,6 @@ from telic.studies.schedule import (
     reorder,
 )
 from telic.studies.state import CandidateState, RunState, StudyState
-from telic.studies.validation import validate_candidate
 from tests.studies.candidates.small_study import (
     AGENT,
     change_contract,

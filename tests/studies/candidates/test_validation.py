@@ -6,8 +6,12 @@ from telic.storage.files import read_json, write_json
 from telic.studies.candidates import new_candidate
 from telic.studies.errors import GateRefused
 from telic.studies.evidence.probes import ParameterSummary, ProbedPolicy, ProbeSummary
-from telic.studies.rules.checks import CHECKS
-from telic.studies.validation import check_candidate, demote_if_changed, validate_candidate
+from telic.studies.rules.checks import (
+    CHECKS,
+    check_candidate,
+    demote_if_changed,
+    validate_candidate,
+)
 from tests.studies.candidates.small_study import (
     AGENT,
     PATCH,

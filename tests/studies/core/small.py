@@ -1,11 +1,13 @@
 """Small documents that core tests share."""
 
+from __future__ import annotations
+
 from telic.storage.files import write_json
 from telic.studies import approvals, contract, lifecycle
+from telic.studies.approvals import Consent
 from telic.studies.documents.base import StudyActor, write_yaml
 from telic.studies.documents.candidate import Candidate, Hypothesis, Origin
 from telic.studies.documents.metrics import Extractor, MetricSpec, Primary, Protocol
-from telic.studies.human import Consent
 
 AGENT = StudyActor(kind="agent", name="coder")
 HUMAN = StudyActor(kind="human", name="ada")

@@ -1,5 +1,7 @@
 """Approvals hold for the text that was read, are signed, and need a person."""
 
+from __future__ import annotations
+
 import io
 import json
 import os
@@ -10,12 +12,13 @@ import threading
 import pytest
 
 from telic.storage.files import write_json
-from telic.studies import approvals, contract, human
-from telic.studies.approvals import ALWAYS_REQUIRED
+from telic.studies import approvals, contract
+from telic.studies import approvals as human
+from telic.studies.approvals import Consent, ask_on_terminal, current_actor
 from telic.studies.canonical import existing_key, key_file, signing_key
+from telic.studies.contract import ALWAYS_REQUIRED
 from telic.studies.documents.base import update_yaml, write_yaml
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
-from telic.studies.human import Consent, ask_on_terminal, current_actor
 from telic.studies.ledger import Ledger
 from tests.studies.core.small import AGENT, CONSENT, HUMAN, add_candidate, approve_all
 

@@ -6,9 +6,8 @@ from telic.errors import UnknownName, UsageError
 from telic.studies import administration
 from telic.studies.administration import create_study
 from telic.studies.errors import StudyError
-from telic.studies.folder import StudyFolder
+from telic.studies.folder import StudyFolder, read_registry
 from telic.studies.ledger import Ledger
-from telic.studies.registry import read_registry
 from tests.studies.core.small import AGENT, CONSENT, HUMAN, content
 
 

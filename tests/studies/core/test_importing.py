@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from telic.importers.rlxp import import_rlxp
 from telic.studies.errors import BrokenIntegrity, StudyError
 from telic.studies.folder import StudyFolder
 from telic.studies.ledger import Ledger
-from telic.studies.rlxp import import_rlxp
 from tests.studies.core.small import AGENT, content
 
 TREES = Path(__file__).parent / "rlxp"

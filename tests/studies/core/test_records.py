@@ -7,7 +7,7 @@ import pytest
 import rfc8785
 from pydantic import ValidationError
 
-from telic.studies.canonical import canonical, content_hash
+from telic.studies.canonical import candidate_id, canonical, content_hash, next_number
 from telic.studies.contract import protocol_hash
 from telic.studies.documents.adapter import CommandSpec
 from telic.studies.documents.base import (
@@ -21,7 +21,6 @@ from telic.studies.documents.candidate import CandidateStatus
 from telic.studies.documents.contract import Contract, Scope, SeedPools, seeds_of
 from telic.studies.documents.metrics import Protocol
 from telic.studies.errors import BrokenIntegrity, InvalidDocument, StudyError
-from telic.studies.names import candidate_id, next_number
 from tests.studies.core.small import add_candidate
 
 PROTOCOL = {"schema": "telic.eval_protocol/1", "episodes": 3}

@@ -1,18 +1,19 @@
 """A repository whose training appends its nonce to a file, with an approved study around it."""
 
+from __future__ import annotations
+
 import hashlib
 import subprocess
 import sys
 from pathlib import Path
 
 from telic.studies.administration import create_study
-from telic.studies.approvals import ALWAYS_REQUIRED, grant, required_approvals
+from telic.studies.approvals import Consent, grant
 from telic.studies.candidates import Attachments, new_candidate
-from telic.studies.contract import amend
+from telic.studies.canonical import utc_now
+from telic.studies.contract import ALWAYS_REQUIRED, amend, required_approvals
 from telic.studies.documents.base import StudyActor, update_yaml, write_yaml
-from telic.studies.human import Consent
-from telic.studies.names import utc_now
-from telic.studies.validation import validate_candidate
+from telic.studies.rules.checks import validate_candidate
 from tests.studies.fresh import FreshStudy
 
 HUMAN = StudyActor(kind="human", name="ada")

@@ -7,10 +7,10 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
+from telic.studies.canonical import SLUG
 from telic.studies.documents.base import Document, DocumentPart, Envelope, Sha, StudyActor
 from telic.studies.documents.contract import Amounts, CandidateKind, Phase
 from telic.studies.documents.metrics import Direction
-from telic.studies.names import SLUG
 
 
 class CandidateStatus(StrEnum):

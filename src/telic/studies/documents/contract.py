@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
+from telic.studies.canonical import SLUG
 from telic.studies.documents.adapter import LauncherKind
 from telic.studies.documents.base import Document, DocumentPart, Sha
-from telic.studies.names import SLUG
 
 StopName = Literal[
     "target_reached",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from telic.storage.files import read_json
-from telic.studies.canonical import content_hash
+from telic.studies.canonical import content_hash, utc_now
 from telic.studies.chain import LedgerEvent
 from telic.studies.documents.base import Document, DocumentPart
 from telic.studies.documents.candidate import CheckResult, RunStatus
@@ -18,7 +18,6 @@ from telic.studies.errors import StudyError
 from telic.studies.evidence.hacking import is_reviewed, newest_level
 from telic.studies.evidence.measurement import Measurement
 from telic.studies.evidence.signatures import fatal_alerts
-from telic.studies.names import utc_now
 
 if TYPE_CHECKING:
     from telic.studies.study import Study

@@ -16,16 +16,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 
 from telic.studies.candidates import read_candidate
+from telic.studies.canonical import moment, utc_now
 from telic.studies.documents.adapter import RepositoryOutputs
 from telic.studies.documents.base import Document, StudyActor
 from telic.studies.documents.contract import PHASE_SHARE
-from telic.studies.evidence.measurement import (
-    ARTEFACTS,
-    RunLog,
-    last_step,
-    read_run_log,
-    run_state,
-)
+from telic.studies.evidence.measurement import ARTEFACTS, RunLog, last_step, read_run_log, run_state
 from telic.studies.evidence.signatures import (
     Learning,
     Look,
@@ -38,7 +33,6 @@ from telic.studies.evidence.signatures import (
 from telic.studies.evidence.store import add_evidence
 from telic.studies.folder import StudyFolder
 from telic.studies.launch import machine as processes
-from telic.studies.names import moment, utc_now
 from telic.studies.state import RunState, StudyState
 
 if TYPE_CHECKING:

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from telic import __version__
 from telic.storage.files import plain, read_record
-from telic.studies.canonical import content_hash
+from telic.studies.canonical import content_hash, evidence_id, utc_now
 from telic.studies.documents.base import StudyActor, write_once
 from telic.studies.documents.candidate import Evidence, EvidenceKind, Producer
 from telic.studies.errors import StudyError
 from telic.studies.folder import StudyFolder
-from telic.studies.names import evidence_id, utc_now
 from telic.studies.state import StudyState
 
 if TYPE_CHECKING:

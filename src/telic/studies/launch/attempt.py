@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from telic.errors import UnknownName
+from telic.studies.canonical import utc_now
 from telic.studies.documents.adapter import Adapter, CommandSpec
 from telic.studies.documents.candidate import (
     Candidate,
@@ -33,10 +34,9 @@ from telic.studies.launch.isolation import tree_of
 from telic.studies.launch.launchers import launcher_of
 from telic.studies.launch.machine import Machine, look
 from telic.studies.launch.order import Launcher, LaunchOrder, RenderedLaunch
-from telic.studies.names import utc_now
+from telic.studies.rules.checks import check_candidate
 from telic.studies.state import CandidateState
 from telic.studies.study import Study
-from telic.studies.validation import check_candidate
 
 TOKEN = "RUN_CANDIDATE"
 ARTEFACTS = "artefacts"

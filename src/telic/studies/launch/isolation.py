@@ -19,8 +19,7 @@ from telic.studies import git_read
 from telic.studies.canonical import content_hash, file_hash
 from telic.studies.documents.candidate import Candidate
 from telic.studies.errors import EnvironmentBlocked
-from telic.studies.folder import StudyFolder
-from telic.studies.registry import STATE_FOLDER
+from telic.studies.folder import STATE_FOLDER, StudyFolder
 
 _GIT_S = 300
 

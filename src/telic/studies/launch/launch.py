@@ -15,6 +15,7 @@ from telic.core.config import Record
 from telic.errors import TelicError
 from telic.storage.files import write_json, write_text
 from telic.studies import git_read
+from telic.studies.canonical import run_id
 from telic.studies.documents.base import RUNNER, StudyActor
 from telic.studies.documents.candidate import CheckResult, RunStatus, StudyRun, Times
 from telic.studies.errors import EnvironmentBlocked
@@ -31,7 +32,6 @@ from telic.studies.launch.launchers import ON_THIS_MACHINE
 from telic.studies.launch.machine import give_up, is_given_up, read_pid_record
 from telic.studies.launch.order import JobHandle
 from telic.studies.launch.recovery import reconcile, record_start
-from telic.studies.names import run_id
 from telic.studies.rules.gates import evaluate, pass_gates, refusal, shut
 from telic.studies.study import Study
 

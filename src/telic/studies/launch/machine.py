@@ -16,6 +16,7 @@ import psutil
 
 from telic.core.config import Record
 from telic.storage.files import read_json, write_json
+from telic.studies.canonical import utc_now
 from telic.studies.launch.supervisor import (
     EXIT_FILE,
     HEARTBEAT_FILE,
@@ -26,7 +27,6 @@ from telic.studies.launch.supervisor import (
     session_members,
     start_ticks,
 )
-from telic.studies.names import utc_now
 
 _GIB = 2**30
 _ASK_S = 20

@@ -18,6 +18,7 @@ from telic.errors import UnknownName
 from telic.storage.files import read_json, write_json
 from telic.studies import lifecycle
 from telic.studies.candidates import read_candidate
+from telic.studies.canonical import moment, utc_now
 from telic.studies.documents.adapter import RepositoryOutputs
 from telic.studies.documents.base import RUNNER, SYSTEM
 from telic.studies.documents.candidate import CandidateStatus, KilledBy, RunStatus, StudyRun
@@ -39,9 +40,9 @@ from telic.studies.launch.machine import (
     stop_request,
 )
 from telic.studies.launch.order import JobReport, Launcher
-from telic.studies.names import moment, utc_now
+from telic.studies.projector import committed_head
 from telic.studies.queue import MOST_ATTEMPTS
-from telic.studies.state import CandidateState, RunState, committed_head
+from telic.studies.state import CandidateState, RunState
 from telic.studies.study import Study
 
 _DECIDED = (CandidateStatus.REJECTED, CandidateStatus.REVERTED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 from telic.errors import TelicError
 from telic.studies.budget import left_by_others
 from telic.studies.candidates import read_candidate
+from telic.studies.canonical import utc_now
 from telic.studies.documents.candidate import (
     Candidate,
     CandidateStatus,
@@ -18,8 +19,7 @@ from telic.studies.documents.candidate import (
     RunStatus,
 )
 from telic.studies.documents.contract import Amounts, Phase
-from telic.studies.names import utc_now
-from telic.studies.patch import Patch, read_patch
+from telic.studies.git_read import Patch, read_patch
 from telic.studies.state import CandidateState
 from telic.studies.study import Study
 
@@ -29,7 +29,7 @@ Subject = TypeVar("Subject")
 class RuleFinding(NamedTuple):
     """What a rule found; without problems it holds."""
 
-    problems: tuple[str, ...] = ()
+    problems: Sequence[str] = ()
     value: Any = None
 
 

@@ -1,15 +1,17 @@
-"""Checks V01 to V16: may this candidate be tried at all."""
+"""Validate a candidate: run checks V01 to V16, freeze what they were run against, move it on."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import combinations
-from pathlib import Path
+from typing import Any
 
-from telic.studies import git_read
+from telic.storage.files import write_json
+from telic.studies import lifecycle
 from telic.studies.budget import exceeding
-from telic.studies.canonical import file_hash
-from telic.studies.documents.candidate import CheckResult, Evidence
+from telic.studies.canonical import utc_now
+from telic.studies.documents.base import SYSTEM, DocumentPart
+from telic.studies.documents.candidate import CandidateStatus, CheckResult, Validation
 from telic.studies.documents.contract import (
     BASELINE_PHASES,
     LEAST_SEEDS,
@@ -20,35 +22,101 @@ from telic.studies.documents.contract import (
     Phase,
     SeedRole,
 )
+from telic.studies.errors import GateRefused, InvalidDocument
 from telic.studies.evidence.curriculum import Curriculum, curriculum_problems
 from telic.studies.evidence.probes import ProbeSummary, range_problems
-from telic.studies.patch import first_match
-from telic.studies.registry import STATE_FOLDER
+from telic.studies.rules import change
 from telic.studies.rules.case import CandidateCase, RuleFinding, run_rules
-from telic.studies.rules.novelty import is_more_than_a_seed, is_new
 from telic.studies.rules.objections import GAIN, read_condition
-from telic.studies.rules.scope import (
-    files_in_scope,
-    is_range,
-    is_small,
-    kind_in_scope,
-    params_in_range,
-    steps_are_small,
-)
 from telic.studies.study import Study
 
+_AUTHORING = (CandidateStatus.DRAFT, CandidateStatus.VALIDATED)
 WRITES_CODE = ("reward_engineering", "code", "algorithm", "environment_generation")
 
 
-def check_case(case: CandidateCase) -> tuple[CheckResult, ...]:
-    """Run V01 to V16."""
-    return run_rules(CHECKS, case, shut=False)
+class ValidationOutcome(DocumentPart):
+    """What validating came to."""
+
+    candidate: str
+    status: CandidateStatus
+    checks: tuple[CheckResult, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Every check passed."""
+        return all(check.passed for check in self.checks)
 
 
-def unreadable(why: str) -> tuple[CheckResult, ...]:
-    """Return the results for a candidate that cannot be read: V01 says why, the rest is unknown."""
-    rest = [CheckResult(id=code, passed=False, why="not looked at") for code in CHECKS]
-    return (CheckResult(id="V01", passed=False, why=why), *rest[1:])
+def check_candidate(
+    study: Study, name: str, may_be: tuple[CandidateStatus, ...] = _AUTHORING
+) -> tuple[CheckResult, ...]:
+    """Run V01 to V16 and change nothing; a launch passes `may_be=LAUNCHING`."""
+    study.candidate_state(name)
+    try:
+        study.candidate(name)
+    except InvalidDocument as error:
+        rest = [CheckResult(id=code, passed=False, why="not looked at") for code in CHECKS]
+        return (CheckResult(id="V01", passed=False, why=error.message), *rest[1:])
+    return run_rules(CHECKS, CandidateCase(study, name, may_be), shut=False)
+
+
+def validate_candidate(study: Study, name: str) -> ValidationOutcome:
+    """Check a draft and, when all is well, freeze it against the present contract."""
+    with study.locked():
+        demote_if_changed(study, name)
+        if not study.is_contract_agreed:
+            raise GateRefused(
+                "E_CONTRACT",
+                "contract.yaml is not the version that was agreed on.",
+                hint="Undo the edit, or agree on it with: telic study contract amend --reason TEXT",
+            )
+        checks, status = check_candidate(study, name), study.candidate_state(name).status
+        outcome = ValidationOutcome(candidate=name, status=status, checks=checks)
+        if outcome.ok and status == CandidateStatus.DRAFT:
+            _freeze(study, name, checks)
+            outcome = outcome.model_copy(update={"status": CandidateStatus.VALIDATED})
+    return outcome
+
+
+def demote_if_changed(study: Study, name: str) -> tuple[str, ...]:
+    """Make a validated candidate a draft again when what it was checked against has changed."""
+    held = study.candidate_state(name)
+    if held.status != CandidateStatus.VALIDATED:
+        return ()
+    try:
+        now = _present_hashes(study, name)
+        changed = tuple(key for key, value in now.items() if getattr(held, key) != value)
+    except InvalidDocument:
+        changed = ("content_hash",)
+    if changed:
+        reason = f"{', '.join(changed)} changed since it was validated"
+        facts = {"changed": list(changed)}
+        lifecycle.transition(study, name, CandidateStatus.DRAFT, SYSTEM, reason, facts)
+    return changed
+
+
+def _present_hashes(study: Study, name: str) -> dict[str, Any]:
+    """Return what a candidate is and is measured against, as hashes of what is on disk."""
+    return {
+        "content_hash": study.candidate(name).compute_hash(),
+        "contract_hash": study.contract_hash,
+        "protocol_hash": study.protocol_hash,
+        "adapter_hash": study.adapter_hash,
+    }
+
+
+def _freeze(study: Study, name: str, checks: tuple[CheckResult, ...]) -> None:
+    record, hashes = study.candidate(name), _present_hashes(study, name)
+    validation = Validation(at=utc_now(), checks=checks, contract_hash=hashes["contract_hash"])
+    frozen = {**record.as_data(), **hashes, "validation": validation.as_data()}
+    write_json(study.folder.candidate_file(name), frozen)
+    facts = {
+        **hashes,
+        "checks": [{"id": check.id, "passed": check.passed} for check in checks],
+        "phase": record.plan.phases[0],
+    }
+    to = CandidateStatus.VALIDATED
+    lifecycle.transition(study, name, to, SYSTEM, "all checks passed", facts)
 
 
 # ---------------------------------------------------------------------------- V01 to V03
@@ -69,7 +137,7 @@ def is_whole(case: CandidateCase) -> RuleFinding:
     waived = case.study.contract.excepted("worktree_required", case.now) is not None
     if (changes_files or candidate.kind in WRITES_CODE) and is_in_place and not waived:
         problems.append("isolation.mode is in_place: a change of files needs worktree or copy")
-    return RuleFinding(tuple(problems))
+    return RuleFinding(problems)
 
 
 def _plan_problems(case: CandidateCase) -> list[str]:
@@ -106,7 +174,7 @@ def is_itself(case: CandidateCase) -> RuleFinding:
     problems += [f"there is no intact evidence {ref}" for ref in missing]
     if _is_own_ancestor(case):
         problems.append("it is its own ancestor")
-    return RuleFinding(tuple(problems))
+    return RuleFinding(problems)
 
 
 def _is_own_ancestor(case: CandidateCase) -> bool:
@@ -128,75 +196,7 @@ def may_move(case: CandidateCase) -> RuleFinding:
         problems.append(f"it is {status}; this needs {' or '.join(sorted(case.may_be))}")
     if case.study.state.study_status != "open":
         problems.append("the study is not open")
-    return RuleFinding(tuple(problems), value=str(status))
-
-
-# ---------------------------------------------------------------------------- V09 and V10
-
-
-def patch_applies(case: CandidateCase) -> RuleFinding:
-    """V09: the patch applies cleanly to its base, and brought files are the ones described."""
-    study, base, problems = case.study, case.candidate.base_commit, list[str]()
-    if study.is_git and base is not None and not git_read.has_commit(study.root, base):
-        problems.append(f"this clone has no commit {base[:12]}")
-    elif (patch := case.patch_file) is not None:
-        problems += _patch_problems(case, patch)
-    for file in case.candidate.change.files:
-        path = case.folder / "files" / file.path
-        if not path.is_file():
-            problems.append(f"files/{file.path} is missing")
-        elif file_hash(path) != file.sha256:
-            problems.append(f"files/{file.path} is not the file that was described")
-    return RuleFinding(tuple(problems))
-
-
-def _patch_problems(case: CandidateCase, patch: Path) -> list[str]:
-    root = case.study.root
-    if case.patch is None:
-        return [f"{patch.name} is missing or is not text beside candidate.json"]
-    if file_hash(patch) != case.candidate.change.patch_sha256:
-        return [f"{patch.name} is not the patch that was described"]
-    base = case.candidate.base_commit if case.study.is_git else None
-    if why := git_read.why_patch_fails(root, patch, base):
-        return [f"{patch.name} does not apply: {why.splitlines()[0]}"]
-    hidden = set(git_read.patched_paths(root, patch)) - set(case.patch.files)
-    return [f"git would also write {path}, which the patch does not show" for path in hidden]
-
-
-def measure_untouched(case: CandidateCase) -> RuleFinding:
-    """V10: evaluator, metric and protocol are what was agreed on, and the change avoids them."""
-    study = case.study
-    protected = {
-        "the evaluator": tuple(study.protocol.evaluator_files),
-        "an evaluator file of the adapter": study.adapter.files.evaluator.globs,
-        "the studies' own records": (f"{STATE_FOLDER}/**",),
-    }
-    if study.metric_spec.extractor.kind == "python_file":
-        protected["the metric extractor"] = (study.metric_spec.extractor.path,)
-    problems = [
-        f"{path} is {what}"
-        for path in case.touched
-        for what, patterns in protected.items()
-        if first_match(path, patterns)
-    ]
-    if not study.is_metric_spec_agreed:
-        problems.append("the metric spec is not the one the contract names")
-    if not study.is_protocol_agreed:
-        problems.append("the evaluation protocol is not the one the contract names")
-    for path in changed_evaluators(study, study.root):
-        there = (study.root / path).is_file()
-        said = "is not the one of the protocol" if there else "is missing"
-        problems.append(f"the evaluator {path} {said}")
-    return RuleFinding(tuple(problems))
-
-
-def changed_evaluators(study: Study, tree: Path) -> list[str]:
-    """Return the evaluator files of the protocol that are missing in a tree or differ there."""
-    return [
-        path
-        for path, agreed in study.protocol.evaluator_files.items()
-        if not (tree / path).is_file() or file_hash(tree / path) != agreed
-    ]
+    return RuleFinding(problems, value=str(status))
 
 
 # ---------------------------------------------------------------------------- V11 and V12
@@ -214,12 +214,13 @@ def can_be_wrong(case: CandidateCase) -> RuleFinding:
     expected = hypothesis.expected
     if expected is None and case.candidate.kind != "baseline":
         problems.append("hypothesis.expected is missing: name a metric and a direction")
-    elif expected is not None and expected.metric not in (known := _known_metrics(case.study)):
-        listed = ", ".join(known)
-        problems.append(
-            f"hypothesis.expected.metric {expected.metric} is not in the metric spec ({listed})"
-        )
-    return RuleFinding(tuple(problems))
+    spec = case.study.metric_spec
+    parts = (spec.primary, *spec.components, *spec.guardrails, *spec.diagnostics)
+    known = dict.fromkeys(part.key for part in parts)
+    if expected is not None and expected.metric not in known:
+        said = f"hypothesis.expected.metric {expected.metric} is not in the metric spec"
+        problems.append(f"{said} ({', '.join(known)})")
+    return RuleFinding(problems)
 
 
 def _condition_problems(case: CandidateCase, where: str, text: str) -> list[str]:
@@ -231,19 +232,13 @@ def _condition_problems(case: CandidateCase, where: str, text: str) -> list[str]
     return [f"{where} asks for {condition.what}, which is none of {', '.join(known)}"]
 
 
-def _known_metrics(study: Study) -> list[str]:
-    spec = study.metric_spec
-    parts = (*spec.components, *spec.guardrails, *spec.diagnostics)
-    return list(dict.fromkeys([spec.primary.key, *(part.key for part in parts)]))
-
-
 def has_its_evidence(case: CandidateCase) -> RuleFinding:
     """V12: reward, randomisation and curriculum work cites what it must rest on."""
-    kind = case.candidate.kind
-    if kind == "reward_tuning" and case.candidate.reflection_ref is None:
+    kind, reflection = case.candidate.kind, case.candidate.reflection_ref
+    if kind == "reward_tuning" and reflection is None:
         return RuleFinding(value="advice: cite a reward reflection")
     if kind in ("reward_engineering", "reward_tuning"):
-        return RuleFinding(_reflection_problems(case))
+        return RuleFinding(_citation_problems(case, "reflection", reflection))
     if kind == "dr_tuning":
         return RuleFinding(_probe_problems(case))
     if kind in ("curriculum", "environment_generation"):
@@ -251,47 +246,37 @@ def has_its_evidence(case: CandidateCase) -> RuleFinding:
     return RuleFinding()
 
 
-def _reflection_problems(case: CandidateCase) -> tuple[str, ...]:
-    ref = case.candidate.reflection_ref
+def _citation_problems(case: CandidateCase, kind: str, ref: str | None) -> list[str]:
     if ref is None:
-        return _unless_excepted(case, "reflection_required", "reflection_ref")
-    return _kind_problems(case.evidence.get(ref), ref, "reflection")
-
-
-def _probe_problems(case: CandidateCase) -> tuple[str, ...]:
-    ref = case.candidate.dr_probe_ref
-    if ref is None:
-        return _unless_excepted(case, "dr_probe_required", "dr_probe_ref")
+        excepted = case.study.contract.excepted(f"{kind}_required", case.now)
+        said = f"{kind}_ref is missing; only an exception in the contract may replace it"
+        return [] if excepted else [said]
     sheet = case.evidence.get(ref)
-    if sheet is None or sheet.kind != "dr_probe":
-        return _kind_problems(sheet, ref, "dr_probe")
+    if sheet is None:
+        return [f"there is no evidence {ref}"]
+    return [] if sheet.kind == kind else [f"{ref} is evidence of {sheet.kind}, not of {kind}"]
+
+
+def _probe_problems(case: CandidateCase) -> list[str]:
+    ref = case.candidate.dr_probe_ref
+    problems = _citation_problems(case, "dr_probe", ref)
+    if problems or ref is None:
+        return problems
     ranges = {
         path: (float(override.to[0]), float(override.to[1]))
         for path, override in case.candidate.change.overrides.items()
-        if is_range(override.to)
+        if change.is_range(override.to)
     }
-    return tuple(range_problems(ranges, ProbeSummary.parse(sheet.payload, ref)))
+    return list(range_problems(ranges, ProbeSummary.parse(case.evidence[ref].payload, ref)))
 
 
-def _unless_excepted(case: CandidateCase, rule: str, field: str) -> tuple[str, ...]:
-    if case.study.contract.excepted(rule, case.now):
-        return ()
-    return (f"{field} is missing; only an exception in the contract may replace it",)
-
-
-def _kind_problems(sheet: Evidence | None, ref: str, kind: str) -> tuple[str, ...]:
-    if sheet is None:
-        return (f"there is no evidence {ref}",)
-    return () if sheet.kind == kind else (f"{ref} is evidence of {sheet.kind}, not of {kind}",)
-
-
-def _curriculum_problems(case: CandidateCase) -> tuple[str, ...]:
+def _curriculum_problems(case: CandidateCase) -> list[str]:
     agreed, plan = case.study.contract.evaluation.protocol_hash, case.candidate.curriculum
     problems = curriculum_problems(plan, agreed)
     if plan is None or problems:
-        return tuple(problems)
+        return list(problems)
     condition = Curriculum.model_validate(plan).rollback.condition
-    return tuple(_condition_problems(case, "curriculum.rollback.condition", condition))
+    return _condition_problems(case, "curriculum.rollback.condition", condition)
 
 
 # ---------------------------------------------------------------------------- V13 and V14
@@ -319,7 +304,7 @@ def seeds_are_fresh(case: CandidateCase) -> RuleFinding:
             problems.append(f"{phase} needs at least {LEAST_SEEDS[phase]} seeds")
         if used := _used(case, phase, seeds):
             problems.append(f"{phase} seeds {_listed(used)} were already used for this candidate")
-    return RuleFinding(tuple(problems))
+    return RuleFinding(problems)
 
 
 def _used(case: CandidateCase, phase: Phase, seeds: tuple[int, ...]) -> list[int]:
@@ -343,10 +328,7 @@ def _listed(seeds: list[int]) -> str:
 def fits_budget(case: CandidateCase) -> RuleFinding:
     """V14: what it is thought to cost is known, and no budget is too small for it."""
     estimate, budget = case.candidate.plan.est, case.study.contract.budget
-    limits = (
-        ("are left", case.left),
-        ("is the most for one candidate", budget.per_candidate),
-    )
+    limits = (("are left", case.left), ("is the most for one candidate", budget.per_candidate))
     problems = [
         f"it needs {needed:g} {name}, and {limit:g} {words}"
         for words, left in limits
@@ -359,7 +341,7 @@ def fits_budget(case: CandidateCase) -> RuleFinding:
         for name in sorted(estimable)
         if getattr(estimate, name) is None
     ]
-    return RuleFinding(tuple(problems), value=estimate.as_data())
+    return RuleFinding(problems, value=estimate.as_data())
 
 
 def _with_launches(case: CandidateCase) -> Amounts:
@@ -372,17 +354,17 @@ CHECKS: dict[str, Callable[[CandidateCase], RuleFinding]] = {
     "V01": is_whole,
     "V02": is_itself,
     "V03": may_move,
-    "V04": kind_in_scope,
-    "V05": params_in_range,
-    "V06": steps_are_small,
-    "V07": files_in_scope,
-    "V08": is_small,
-    "V09": patch_applies,
-    "V10": measure_untouched,
+    "V04": change.kind_in_scope,
+    "V05": change.params_in_range,
+    "V06": change.steps_are_small,
+    "V07": change.files_in_scope,
+    "V08": change.is_small,
+    "V09": change.patch_applies,
+    "V10": change.measure_untouched,
     "V11": can_be_wrong,
     "V12": has_its_evidence,
     "V13": seeds_are_fresh,
     "V14": fits_budget,
-    "V15": is_new,
-    "V16": is_more_than_a_seed,
+    "V15": change.is_new,
+    "V16": change.is_more_than_a_seed,
 }

@@ -23,11 +23,11 @@ from telic.studies.errors import (
 from telic.studies.evidence.hacking import is_unreviewed
 from telic.studies.launch.attempt import TOKEN, LaunchAttempt
 from telic.studies.launch.order import LaunchPermit, mint
+from telic.studies.projector import committed_head
 from telic.studies.queue import CONTROL_PHASES
 from telic.studies.rules import start_gates
 from telic.studies.rules.case import RuleFinding, run_rules
 from telic.studies.rules.objections import standing_exploit
-from telic.studies.state import committed_head
 from telic.studies.study import Study
 
 # Without the lock, somebody else may be between a line and what follows from it.
@@ -98,7 +98,7 @@ def study_is_open(attempt: LaunchAttempt) -> RuleFinding:
         problems.append(f"the registry knows no {study.name}")
     if study.state.study_status != "open":
         problems.append(f"the study is {study.state.study_status}")
-    return RuleFinding(tuple(problems), value=study.name)
+    return RuleFinding(problems, value=study.name)
 
 
 def ledger_is_whole(attempt: LaunchAttempt) -> RuleFinding:
@@ -188,7 +188,7 @@ def is_as_checked(attempt: LaunchAttempt) -> RuleFinding:
     expected = attempt.request.expect
     if expected is not None and not content.startswith(expected):
         problems.append(f"its content hash does not start with {expected}")
-    return RuleFinding(tuple(problems), value=content[:12])
+    return RuleFinding(problems, value=content[:12])
 
 
 def checks_pass(attempt: LaunchAttempt) -> RuleFinding:
@@ -240,7 +240,7 @@ def seed_is_fresh(attempt: LaunchAttempt) -> RuleFinding:
             elif ROLES[run.phase] != ROLES[phase]:
                 problems.append(f"{name} used this seed in another role")
     problems += _retry_problems(attempt)
-    return RuleFinding(tuple(problems), value=seed)
+    return RuleFinding(problems, value=seed)
 
 
 def stays_in_scope(attempt: LaunchAttempt) -> RuleFinding:

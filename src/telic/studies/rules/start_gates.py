@@ -13,7 +13,8 @@ from telic.studies.launch.isolation import manifest_file, tree_problems
 from telic.studies.launch.launchers import ON_THIS_MACHINE
 from telic.studies.launch.machine import preflight, run_probe
 from telic.studies.rules.case import RuleFinding
-from telic.studies.rules.checks import WRITES_CODE, changed_evaluators
+from telic.studies.rules.change import changed_evaluators
+from telic.studies.rules.checks import WRITES_CODE
 from telic.studies.rules.stops import standing_stops
 
 _NEEDS_CONFIRMED = ("commands", "metrics", "seeds")
@@ -45,14 +46,14 @@ def hardware_is_approved(attempt: LaunchAttempt) -> RuleFinding:
         problems.append(
             f"the adapter starts runs with {kind}, the contract allows {hardware.launcher}"
         )
-    return RuleFinding(tuple(problems), value={"launcher": hardware.launcher, "gpus": list(gpus)})
+    return RuleFinding(problems, value={"launcher": hardware.launcher, "gpus": list(gpus)})
 
 
 def fits_budget(attempt: LaunchAttempt) -> RuleFinding:
     """G14: what it reserves is left of every budget."""
     request, reservation = attempt.request, attempt.reservation
     problems = shortfalls(attempt.study.state, reservation, request.candidate, request.phase)
-    return RuleFinding(tuple(problems), value=reservation.model_dump(exclude_none=True))
+    return RuleFinding(problems, value=reservation.model_dump(exclude_none=True))
 
 
 def nothing_says_stop(attempt: LaunchAttempt) -> RuleFinding:
@@ -75,7 +76,7 @@ def place_is_free(attempt: LaunchAttempt) -> RuleFinding:
             problems.append(f"{name} has GPU {run.gpu}")
         if (run.candidate, run.phase, run.seed) == wanted:
             problems.append(f"{name} is this very run, and it lives")
-    return RuleFinding(tuple(problems), value=f"{len(live)} of {most}")
+    return RuleFinding(problems, value=f"{len(live)} of {most}")
 
 
 def machine_is_ready(attempt: LaunchAttempt) -> RuleFinding:
@@ -98,7 +99,7 @@ def machine_is_ready(attempt: LaunchAttempt) -> RuleFinding:
             where = attempt.tree if attempt.tree.is_dir() else attempt.study.root
             complaint = run_probe(words, where, attempt.environment.variables)
             problems += [complaint] if complaint else []
-    return RuleFinding(tuple(problems), value={"free_disk_gb": attempt.machine.free_disk_gb})
+    return RuleFinding(problems, value={"free_disk_gb": attempt.machine.free_disk_gb})
 
 
 def tree_is_isolated(attempt: LaunchAttempt) -> RuleFinding:
@@ -112,7 +113,7 @@ def tree_is_isolated(attempt: LaunchAttempt) -> RuleFinding:
     is_made = manifest_file(study.folder, candidate).exists()
     if mode == "in_place" or is_made or attempt.is_final:
         problems = tree_problems(study.folder, candidate, excepted=waived)
-        return RuleFinding(tuple(problems), value=mode)
+        return RuleFinding(problems, value=mode)
     if mode == "worktree" and (base is None or not git_read.has_commit(study.root, base)):
         return RuleFinding((f"there is no commit {base} to make a worktree from",))
     return RuleFinding(value=f"{mode}, to be made")
@@ -137,7 +138,7 @@ def measure_is_unchanged(attempt: LaunchAttempt) -> RuleFinding:
         if path in paths
     ]
     agreed = study.contract.evaluation.protocol_hash or ""
-    return RuleFinding(tuple(problems), value=agreed[:12])
+    return RuleFinding(problems, value=agreed[:12])
 
 
 def command_is_confirmed(attempt: LaunchAttempt) -> RuleFinding:
@@ -150,7 +151,7 @@ def command_is_confirmed(attempt: LaunchAttempt) -> RuleFinding:
     if not launcher_is_confirmed(attempt.adapter):
         problems.append("the adapter's launcher runs commands that no person confirmed")
     problems += shell_problems(attempt.command.argv)
-    return RuleFinding(tuple(problems), value=list(attempt.command.argv))
+    return RuleFinding(problems, value=list(attempt.command.argv))
 
 
 def network_is_settled(attempt: LaunchAttempt) -> RuleFinding:
@@ -180,7 +181,7 @@ def generated_code_is_reviewed(attempt: LaunchAttempt) -> RuleFinding:
         problems.append("the contract wants it confined, and this launcher does not confine")
     if not _is_reviewed(attempt):
         problems.append("no review of it passed")
-    return RuleFinding(tuple(problems))
+    return RuleFinding(problems)
 
 
 def command_is_harmless(attempt: LaunchAttempt) -> RuleFinding:
@@ -200,7 +201,7 @@ def launcher_is_rendered(attempt: LaunchAttempt) -> RuleFinding:
     problems = list(attempt.rendered.problems)
     if again.hash != attempt.rendered.hash:
         problems.append("the launcher writes something else each time")
-    return RuleFinding(tuple(problems), value=attempt.rendered.hash[:12])
+    return RuleFinding(problems, value=attempt.rendered.hash[:12])
 
 
 def word_problems(argv: tuple[str, ...]) -> list[str]:

@@ -12,13 +12,13 @@ from typing import Literal
 from telic.core.config import Record
 from telic.errors import TelicError
 from telic.studies.budget import exhausted
+from telic.studies.canonical import moment, utc_now
 from telic.studies.documents.base import SYSTEM, StudyActor
 from telic.studies.documents.candidate import CandidateStatus, Evidence
 from telic.studies.documents.contract import StopName, StopRule
 from telic.studies.evidence.hacking import hacking_levels
 from telic.studies.evidence.measurement import analyze_run
 from telic.studies.evidence.store import add_evidence
-from telic.studies.names import moment, utc_now
 from telic.studies.rules.objections import judge_conditions
 from telic.studies.state import DecisionState, StudyState
 from telic.studies.study import Study, fact

@@ -15,10 +15,9 @@ from typing import Any
 from telic.core.config import Record
 from telic.storage.files import TEMPORARY_MARK, read_json_lines, write_json
 from telic.studies.administration import create_study
-from telic.studies.canonical import content_hash, file_hash
+from telic.studies.canonical import content_hash, file_hash, slug_of
 from telic.studies.documents.base import StudyActor, read_yaml
 from telic.studies.errors import BrokenIntegrity, StudyError
-from telic.studies.names import slug_of
 from telic.studies.state import IMPORTED
 from telic.studies.study import Study
 
