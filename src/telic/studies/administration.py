@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from telic.errors import UsageError
 from telic.storage.disk import disk_errors
@@ -162,20 +162,17 @@ def _write_missing(folder: StudyFolder, statement: str) -> None:
             write_json(folder.shared / "schemas" / name, schema)
     for path in (folder.candidates, folder.runs, folder.evidence, folder.audits, folder.decisions):
         path.mkdir(parents=True, exist_ok=True)
+    escaped = statement.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+    in_quotes = f'"{escaped}"'
     texts = {
         folder.state_root / ".gitignore": IGNORED,
         folder.task_card: TASK_CARD.format(task=folder.task_id, statement=statement),
-        folder.contract: CONTRACT.format(task=folder.task_id, statement=_quoted(statement)),
+        folder.contract: CONTRACT.format(task=folder.task_id, statement=in_quotes),
         folder.experiments: EXPERIMENTS,
     }
     for path, text in texts.items():
         if not path.exists():
             write_text(path, text)
-
-
-def _quoted(text: str) -> str:
-    """Return a text as a YAML string in double quotes."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ") + '"'
 
 
 @cache
@@ -194,11 +191,11 @@ def json_schemas() -> dict[str, dict[str, Any]]:
 def _closed(schema: Any) -> Any:
     """Allow no keys but the known ones and those that start with x-."""
     if isinstance(schema, list):
-        return [_closed(each) for each in schema]
+        return [_closed(part) for part in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
         return schema
-    out = {key: _closed(value) for key, value in schema.items()}
-    if schema.get("type") == "object" and "properties" in schema:
+    out = {key: _closed(value) for key, value in cast("dict[str, Any]", schema).items()}
+    if out.get("type") == "object" and "properties" in out:
         out |= {"additionalProperties": False, "patternProperties": {"^x-": {}}}
     return out
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from telic.studies.documents.contract import RESOURCES, Amounts, Phase, StudyBudget
 
@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 def add(*amounts: Amounts) -> Amounts:
     """Add amounts; what is None everywhere stays None."""
-    return Amounts.model_validate({name: _sum(name, amounts) for name in RESOURCES})
+    totals: dict[str, float | None] = {}
+    for name in RESOURCES:
+        values = [value for each in amounts if (value := getattr(each, name)) is not None]
+        totals[name] = sum(values) if values else None
+    return Amounts.model_validate(totals)
 
 
 def left_of(limits: Amounts, *used: Amounts) -> Amounts:
@@ -29,14 +33,7 @@ def left_of(limits: Amounts, *used: Amounts) -> Amounts:
 
 def settled(reserved: Amounts, actual: Amounts) -> Amounts:
     """Return what a run is charged: what it took, or all that was held where that is unknown."""
-    return Amounts.model_validate(
-        {
-            name: getattr(reserved, name)
-            if getattr(actual, name) is None
-            else getattr(actual, name)
-            for name in RESOURCES
-        }
-    )
+    return reserved.model_copy(update=actual.model_dump(exclude_none=True))
 
 
 def shortfalls(
@@ -44,14 +41,18 @@ def shortfalls(
 ) -> list[str]:
     """Say which budgets a reservation would exceed, one sentence each; empty when it fits."""
     limits = state.budget_limits
-    found = _sentences("the study", wanted, state.budget.left)
+    left = {"the study": state.budget.left}
     if candidate is not None:
         used = state.spent_by_candidate.get(candidate, Amounts())
-        found += _sentences(candidate, wanted, left_of(limits.per_candidate, used))
+        left[candidate] = left_of(limits.per_candidate, used)
     if phase is not None and phase in limits.per_phase:
         used = state.spent_by_phase.get(phase, Amounts())
-        found += _sentences(f"phase {phase}", wanted, left_of(limits.per_phase[phase], used))
-    return found
+        left[f"phase {phase}"] = left_of(limits.per_phase[phase], used)
+    return [
+        f"{name}: {need:g} is wanted and {rest:g} is left for {whose}."
+        for whose, amounts in left.items()
+        for name, need, rest in exceeding(wanted, amounts)
+    ]
 
 
 def exceeding(wanted: Amounts, left: Amounts, slack: float = 0.0) -> list[tuple[str, float, float]]:
@@ -80,23 +81,24 @@ def exhausted(state: StudyState) -> list[str]:
     return [name for name in RESOURCES if getattr(state.budget.left, name) == 0]
 
 
+class _Charge(NamedTuple):
+    candidate: str
+    phase: Phase
+    amounts: Amounts
+
+
 @dataclass
 class Account:
     """Reservations and spending while a ledger is replayed; what is charged is only added to."""
 
     limits: StudyBudget = field(default_factory=StudyBudget)
-    _held: dict[str, tuple[str, Phase, Amounts]] = field(default_factory=dict)
+    _held: dict[str, _Charge] = field(default_factory=dict[str, "_Charge"])
+    _charged: list[_Charge] = field(default_factory=list["_Charge"])
     _spent: Amounts = field(default_factory=Amounts)
-    _spent_by_candidate: dict[str, Amounts] = field(default_factory=dict)
-    _spent_by_phase: dict[str, Amounts] = field(default_factory=dict)
-
-    def limit(self, limits: StudyBudget) -> None:
-        """Take on the limits of an agreed contract."""
-        self.limits = limits
 
     def reserve(self, run: str, candidate: str, phase: Phase, amounts: Amounts) -> None:
         """Hold amounts for a run."""
-        self._held[run] = (candidate, phase, amounts)
+        self._held[run] = _Charge(candidate, phase, amounts)
 
     def release(self, run: str) -> None:
         """Give back what was held for a run that never started."""
@@ -104,12 +106,10 @@ class Account:
 
     def settle(self, run: str, actual: Amounts) -> None:
         """Charge what a run took instead of what was held; a second settling changes nothing."""
-        if held := self._held.pop(run, None):
-            candidate, phase, reserved = held
-            charge = settled(reserved, actual)
-            self._spent = add(self._spent, charge)
-            _add_to(self._spent_by_candidate, candidate, charge)
-            _add_to(self._spent_by_phase, phase, charge)
+        if reserved := self._held.pop(run, None):
+            charge = reserved._replace(amounts=settled(reserved.amounts, actual))
+            self._spent = add(self._spent, charge.amounts)
+            self._charged.append(charge)
 
     def pay_call(self, usd: float | None, tokens: float | None) -> None:
         """Charge a model call; one of unknown price costs what the contract says."""
@@ -120,49 +120,32 @@ class Account:
         """Return what is spent, reserved and left."""
         from telic.studies.state import BudgetState
 
-        reserved = add(*(amounts for _, _, amounts in self._held.values()))
+        reserved = add(*(charge.amounts for charge in self._held.values()))
+        used = add(self._spent, reserved)
         return BudgetState(
             spent=self._spent,
             reserved=reserved,
             left=left_of(self.limits, self._spent, reserved),
-            warnings=tuple(_past_soft_share(self.limits, add(self._spent, reserved))),
+            warnings=tuple(
+                name for name in RESOURCES if _is_past_soft_share(name, self.limits, used)
+            ),
         )
 
     def by_candidate(self) -> dict[str, Amounts]:
         """Return what each candidate has spent and holds."""
-        found = dict(self._spent_by_candidate)
-        for candidate, _, amounts in self._held.values():
-            _add_to(found, candidate, amounts)
-        return found
+        return self._by("candidate")
 
     def by_phase(self) -> dict[str, Amounts]:
         """Return what each phase has spent and holds."""
-        found = dict(self._spent_by_phase)
-        for _, phase, amounts in self._held.values():
-            _add_to(found, phase, amounts)
-        return found
+        return self._by("phase")
+
+    def _by(self, what: Literal["candidate", "phase"]) -> dict[str, Amounts]:
+        groups = defaultdict[str, list[Amounts]](list)
+        for charge in (*self._charged, *self._held.values()):
+            groups[getattr(charge, what)].append(charge.amounts)
+        return {name: add(*amounts) for name, amounts in groups.items()}
 
 
-def _add_to(totals: dict[str, Amounts], name: str, amounts: Amounts) -> None:
-    totals[name] = add(totals.get(name, Amounts()), amounts)
-
-
-def _sum(name: str, amounts: Iterable[Amounts]) -> float | None:
-    known = [value for each in amounts if (value := getattr(each, name)) is not None]
-    return sum(known) if known else None
-
-
-def _sentences(whose: str, wanted: Amounts, left: Amounts) -> list[str]:
-    return [
-        f"{name}: {need:g} is wanted and {rest:g} is left for {whose}."
-        for name, need, rest in exceeding(wanted, left)
-    ]
-
-
-def _past_soft_share(limits: StudyBudget, used: Amounts) -> list[str]:
-    found: list[str] = []
-    for name in RESOURCES:
-        limit, gone = getattr(limits, name), getattr(used, name)
-        if limit is not None and gone is not None and gone >= limit * limits.soft_pct / 100:
-            found.append(name)
-    return found
+def _is_past_soft_share(name: str, limits: StudyBudget, used: Amounts) -> bool:
+    limit, gone = getattr(limits, name), getattr(used, name)
+    return limit is not None and gone is not None and gone >= limit * limits.soft_pct / 100

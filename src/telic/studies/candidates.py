@@ -53,8 +53,6 @@ AUTHORED = (
 )
 """what an author may write; everything else is kept by the system"""
 _INVARIANTS = ({"check": "metric_untouched"}, {"check": "eval_untouched"})
-
-
 _REVISABLE = (CandidateStatus.DRAFT, CandidateStatus.VALIDATED, CandidateStatus.DEBUG)
 
 
@@ -188,7 +186,7 @@ def _attached(draft: Mapping[str, Any], contents: Mapping[str, bytes]) -> dict[s
     """Describe the files that come along in `change`, with their hashes."""
     if "change" not in draft and not contents:
         return dict(draft)
-    change = dict(plain(draft.get("change") or {}))
+    change: dict[str, Any] = {**plain(draft.get("change") or {})}
     if PATCH_NAME in contents:
         change["patch"] = PATCH_NAME
         change["patch_sha256"] = sha256(contents[PATCH_NAME]).hexdigest()
@@ -206,7 +204,7 @@ def _attached(draft: Mapping[str, Any], contents: Mapping[str, bytes]) -> dict[s
 
 def _files_kept(before: Candidate, folder: Path, changes: Mapping[str, Any]) -> dict[str, bytes]:
     """Return the files of the revision before that the new one does not drop."""
-    change = changes.get("change") or {}
+    change: Mapping[str, Any] = changes.get("change") or {}
     drops_patch = "patch" in change and change["patch"] is None
     return {
         name: content
@@ -255,7 +253,7 @@ def filled(
     out.setdefault("origin", {"engine": engine})
     if head_commit is not None:
         out.setdefault("base_commit", head_commit)
-    change = out.get("change") or {}
+    change: Mapping[str, Any] = out.get("change") or {}
     brings_files = bool(change.get("patch") or change.get("files"))
     out.setdefault("isolation", {"mode": "worktree" if brings_files else "in_place"})
     out["plan"] = _filled_plan(dict(out.get("plan") or {}), contract, is_baseline)

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import rfc8785
 
@@ -88,7 +88,7 @@ def moment(text: str) -> datetime:
 NO_HASH = "0" * 64
 """what the first ledger line names as its predecessor"""
 _BLOCK = 1 << 20
-_LARGEST_EXACT = 2**53 - 1
+LARGEST_EXACT = 2**53 - 1
 _SPELLED_OTHERWISE = re.compile(rb"[:,[]-?\d+(\.0[,}\]]|(\.\d+)?e)|^-?\d+\.|^-?\d+e|[\xf0-\xf4]")
 """what Python's writer, many times faster, spells or sorts otherwise: 1.0, 1e-05, rare letters"""
 
@@ -128,10 +128,10 @@ def file_hash(path: Path) -> str:
 
 def _exact(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _exact(each) for key, each in value.items()}
+        return {key: _exact(part) for key, part in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
-        return [_exact(each) for each in value]
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > _LARGEST_EXACT:
+        return [_exact(part) for part in cast("list[Any]", value)]
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > LARGEST_EXACT:
         return str(value)
     return value
 

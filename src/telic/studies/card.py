@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from telic.storage.files import write_text
 from telic.studies.documents.base import rewrite_yaml, write_yaml
 from telic.studies.folder import StudyFolder
 from telic.studies.scan.adapter import draft_adapter, keep_confirmed, matching_presets
-from telic.studies.scan.records import RepositoryAudit, SourceFinding, SourceLine
+from telic.studies.scan.records import EntryPoint, RepositoryAudit, SourceFinding, SourceLine
 
 BEGIN, END = "<!-- scan -->", "<!-- /scan -->"
 _BLOCK = re.compile(re.escape(BEGIN) + r".*?" + re.escape(END) + r"\n?", re.S)
@@ -34,9 +35,10 @@ def render_card(title: str, statement: str, audit: RepositoryAudit, held: str = 
 
 
 def _body(audit: RepositoryAudit) -> str:
+    size = f"{audit.python_files} Python files, {audit.archetype.replace('_', ' ')}."
     sections = [
-        ("What it is", [audit.summary, _size(audit)]),
-        ("Training", _commands(audit, "train")),
+        ("What it is", [audit.summary, size]),
+        ("Training", _commands(audit.train) or ["No training command: this is a library."]),
         ("Evaluation", _evaluation(audit)),
         ("Settings", _settings(audit)),
         ("Numbers", _numbers(audit)),
@@ -47,23 +49,18 @@ def _body(audit: RepositoryAudit) -> str:
     return "\n\n".join(f"## {title}\n\n" + "\n".join(lines) for title, lines in sections if lines)
 
 
-def _size(audit: RepositoryAudit) -> str:
-    return f"{audit.python_files} Python files, {audit.archetype.replace('_', ' ')}."
-
-
 def _place(evidence: tuple[SourceLine, ...]) -> str:
     return f" ({evidence[0].path}:{evidence[0].line})" if evidence else ""
 
 
-def _commands(audit: RepositoryAudit, role: str) -> list[str]:
-    entries = audit.train if role == "train" else audit.evaluate
+def _commands(entries: Sequence[EntryPoint]) -> list[str]:
     lines = [
         f"- `{' '.join(each.argv)}`, {round(100 * each.confidence)} % sure{_place(each.evidence)}"
         for each in entries[:_LISTED]
     ]
     if len(entries) > _LISTED:
         lines.append(f"- and {len(entries) - _LISTED} more")
-    return lines or ["No training command: this is a library."] if role == "train" else lines
+    return lines
 
 
 def _evaluation(audit: RepositoryAudit) -> list[str]:
@@ -74,7 +71,7 @@ def _evaluation(audit: RepositoryAudit) -> list[str]:
         "embedded": f"Inside training{_place(found.evidence)}; there is no separate command.",
         "none": "Not found.",
     }
-    lines = [styles[found.style], *_commands(audit, "eval")]
+    lines = [styles[found.style], *_commands(audit.evaluate)]
     if found.emits_scalars is False:
         lines.append("It writes no score.")
     if found.turned_off:

@@ -6,14 +6,14 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from pydantic import Field
 
 from telic.core.config import Record
 from telic.storage.disk import disk_errors, disk_full
 from telic.storage.files import write_bytes
-from telic.studies.canonical import NO_HASH, SigningKey, content_hash, spelled
+from telic.studies.canonical import LARGEST_EXACT, NO_HASH, SigningKey, content_hash, spelled
 from telic.studies.documents.base import DocumentPart, Sha, StudyActor
 
 _GROUPS = {
@@ -73,7 +73,6 @@ def line_hash(fields: dict[str, Any]) -> Sha:
     return content_hash({key: value for key, value in fields.items() if key != "hash"})
 
 
-_LARGEST_EXACT = 2**53 - 1
 _AFTER_HASH = b',"prev":"'
 _HASH_LENGTH = len(',"hash":""') + 64
 
@@ -98,10 +97,10 @@ class BadLine(Exception):
 
 def decode(line: bytes) -> dict[str, Any]:
     """Read one line; numbers too large for a whole number of JSON are doubles."""
-    found = json.loads(line, parse_int=_whole)
-    if not isinstance(found, dict):
+    fields = json.loads(line, parse_int=_whole)
+    if not isinstance(fields, dict):
         raise ValueError("not an object")
-    return found
+    return cast("dict[str, Any]", fields)
 
 
 def check_line(line: bytes, before: LedgerHead) -> LedgerEvent:
@@ -152,9 +151,7 @@ def check_chain(content: bytes, key: SigningKey | None, committed: LedgerHead | 
     if committed is not None and committed.seq > head.seq:
         return _bad(head, head.seq + 1, f"state.json has seen line {committed.seq} already")
     if lines[-1]:
-        return _bad(head, head.seq + 1, "it was not written to its end").model_copy(
-            update={"torn": True}
-        )
+        return _bad(head, head.seq + 1, "it was not written to its end", torn=True)
     return Check(
         ok=True, events=head.seq, head=head, anchors_proven=proven, anchors_of_other_keys=others
     )
@@ -167,8 +164,8 @@ def anchored(study: str, head: LedgerHead) -> dict[str, Any]:
 
 def _check_anchor(event: LedgerEvent, before: LedgerHead, key: SigningKey | None) -> bool:
     """Return True when our key proves the anchor, False when another key made it."""
-    named = event.data.get("head")
-    if not isinstance(named, dict) or named.get("hash") != before.hash:
+    head: Any = event.data.get("head")
+    if not isinstance(head, dict) or cast("dict[str, Any]", head).get("hash") != before.hash:
         raise BadLine("the anchor does not name the line before it")
     signature = event.data.get("sig")
     if signature is None or key is None or not str(signature).startswith(f"{key.id}:"):
@@ -178,13 +175,13 @@ def _check_anchor(event: LedgerEvent, before: LedgerHead, key: SigningKey | None
     return True
 
 
-def _bad(head: LedgerHead, seq: int, why: str) -> Check:
-    return Check(ok=False, events=head.seq, head=head, bad_seq=seq, why=why)
+def _bad(head: LedgerHead, seq: int, why: str, *, torn: bool = False) -> Check:
+    return Check(ok=False, events=head.seq, head=head, bad_seq=seq, why=why, torn=torn)
 
 
 def _whole(text: str) -> int | float:
     value = int(text)
-    return value if abs(value) <= _LARGEST_EXACT else float(text)
+    return value if abs(value) <= LARGEST_EXACT else float(text)
 
 
 LARGEST_LINE = 64 * 1024
@@ -234,31 +231,24 @@ def move_aside(path: Path, torn: Torn) -> dict[str, int | str]:
 def torn_tail(path: Path) -> Torn | None:
     """Return the last line of a ledger when a crash tore it: no newline, or not JSON."""
     try:
-        handle = os.open(path, os.O_RDONLY)
+        with path.open("rb") as file:
+            start = max(0, file.seek(0, os.SEEK_END) - 3 * LARGEST_LINE)
+            file.seek(start)
+            tail = file.read()
     except FileNotFoundError:
         return None
-    with os.fdopen(handle, "rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        start = max(0, size - 3 * LARGEST_LINE)
-        file.seek(start)
-        tail = file.read()
     if not tail:
         return None
     ends = tail.endswith(b"\n")
     last = tail.rfind(b"\n", 0, len(tail) - 1 if ends else None) + 1
-    if ends and _is_json(tail[last:]):
+    if ends and _read(tail[last:]) is not None:
         return None
-    before = tail[tail.rfind(b"\n", 0, max(0, last - 1)) + 1 : last]
-    return Torn(_seq(before) + 1, start + last)
+    before = _read(tail[tail.rfind(b"\n", 0, max(0, last - 1)) + 1 : last])
+    return Torn((int(before["seq"]) if before else 0) + 1, start + last)
 
 
-def _is_json(line: bytes) -> bool:
+def _read(line: bytes) -> dict[str, Any] | None:
     try:
-        decode(line)
+        return decode(line)
     except ValueError:
-        return False
-    return True
-
-
-def _seq(line: bytes) -> int:
-    return int(decode(line)["seq"]) if line and _is_json(line) else 0
+        return None

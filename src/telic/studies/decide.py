@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from telic.storage.files import read_record
@@ -82,15 +83,15 @@ def decide(
     with study.locked():
         grounds = cite(study, candidate, evidence, audit, cause)
         facts = grounds.facts()
+        ruling = _Ruling(study, candidate, verdict, actor, rationale, facts)
         if verdict == "keep":
-            return _keep(study, candidate, actor, rationale, facts)
+            return ruling.keep()
         _require_sound(study, candidate, verdict, actor, cause)
         if verdict == "accept" and grounds.audit is not None:
             facts |= _trusted(study, candidate, grounds.audit)
         decides_alone = study.state.automation.decide == "auto"
-        if verdict == "accept" and actor.kind != "human" and not decides_alone:
-            return _propose(study, candidate, verdict, actor, rationale, facts)
-        return _record(study, candidate, verdict, actor, rationale, facts)
+        is_left_to_people = verdict == "accept" and actor.kind != "human" and not decides_alone
+        return ruling.propose() if is_left_to_people else ruling.record()
 
 
 def revert(
@@ -114,7 +115,7 @@ def revert(
         if follower is not None:
             facts["incumbent"] = follower.as_data()
         facts["phase"] = study.candidate_state(candidate).phase
-        return _record(study, candidate, "revert", actor, rationale, facts)
+        return _Ruling(study, candidate, "revert", actor, rationale, facts).record()
 
 
 def previous_incumbent(
@@ -230,103 +231,87 @@ def _require_words(rationale: str) -> None:
 # ---------------------------------------------------------------------------- writing it down
 
 
-def _propose(
-    study: Study,
-    candidate: str,
-    verdict: Verdict,
-    actor: StudyActor,
-    why: str,
-    facts: dict[str, Any],
-) -> DecisionOutcome:
-    proposal = {**facts, "verdict": verdict, "reason": why}
-    study.append("decision.proposed", candidate, proposal, actor)
-    said = f"To {verdict} is left to people: a person runs the same command in a terminal."
-    return DecisionOutcome(candidate=candidate, verdict=verdict, recorded=False, why=said)
+@dataclass(frozen=True)
+class _Ruling:
+    """A verdict on a candidate: who gives it, why, and what the ledger keeps of its grounds."""
 
+    study: Study
+    candidate: str
+    verdict: Verdict
+    actor: StudyActor
+    why: str
+    facts: dict[str, Any]
 
-def _record(
-    study: Study,
-    candidate: str,
-    verdict: Verdict,
-    actor: StudyActor,
-    why: str,
-    facts: dict[str, Any],
-) -> DecisionOutcome:
-    """Check first, then write the file, then commit: a refusal leaves every file as it was."""
-    held, to = study.candidate_state(candidate), _TO[verdict]
-    # Whoever notices it: that an audit says invalid is the system's finding.
-    mover = SYSTEM if verdict == "debug" else actor
-    if refusal := lifecycle.why_not(
-        LifecycleStep(study.state, candidate, held, mover, why, facts), to
-    ):
-        raise GateRefused(
-            "E_TRANSITION", f"{candidate} cannot go from {held.status} to {to}: {refusal}."
+    def propose(self) -> DecisionOutcome:
+        proposal = {**self.facts, "verdict": self.verdict, "reason": self.why}
+        self.study.append("decision.proposed", self.candidate, proposal, self.actor)
+        said = f"To {self.verdict} is left to people: a person runs the same command in a terminal."
+        return DecisionOutcome(
+            candidate=self.candidate, verdict=self.verdict, recorded=False, why=said
         )
-    decision = _write(study, candidate, verdict, actor, why, facts)
-    lifecycle.transition(study, candidate, to, mover, why, _entered(decision, facts))
-    before, after = decision.incumbent_before, decision.incumbent_after
-    if after != before:
-        moved = {**facts["incumbent"], "from": before, "to": after}
-        study.append("incumbent.changed", after, moved, actor)
-    return DecisionOutcome(
-        candidate=candidate, verdict=verdict, recorded=True, decision=decision.id, incumbent=after
-    )
 
+    def record(self) -> DecisionOutcome:
+        """Check first, then write the file, then commit: a refusal leaves every file as it was."""
+        study, candidate, why, to = self.study, self.candidate, self.why, _TO[self.verdict]
+        held = study.candidate_state(candidate)
+        # Whoever notices it: that an audit says invalid is the system's finding.
+        mover = SYSTEM if self.verdict == "debug" else self.actor
+        step = LifecycleStep(study.state, candidate, held, mover, why, self.facts)
+        if refusal := lifecycle.why_not(step, to):
+            raise lifecycle.refused(candidate, held.status, to, refusal)
+        decision = self._write()
+        lifecycle.transition(study, candidate, to, mover, why, self._entered(decision))
+        before, after = decision.incumbent_before, decision.incumbent_after
+        if after != before:
+            moved = {**self.facts["incumbent"], "from": before, "to": after}
+            study.append("incumbent.changed", after, moved, self.actor)
+        return self._outcome(decision)
 
-def _keep(
-    study: Study, candidate: str, actor: StudyActor, why: str, facts: dict[str, Any]
-) -> DecisionOutcome:
-    """Record that a person goes on trusting the incumbent; its status stays what it is."""
-    held = study.incumbent
-    if held is None or held.candidate != candidate:
-        raise GateRefused("E_NO_INCUMBENT", f"{candidate} is not the incumbent: nothing to keep.")
-    if actor.kind != "human":
-        return _propose(study, candidate, "keep", actor, why, facts)
-    decision = _write(study, candidate, "keep", actor, why, facts)
-    entered = {**_entered(decision, facts), "reason": why}
-    study.append("decision.recorded", candidate, entered, actor)
-    return DecisionOutcome(
-        candidate=candidate,
-        verdict="keep",
-        recorded=True,
-        decision=decision.id,
-        incumbent=candidate,
-    )
+    def keep(self) -> DecisionOutcome:
+        """Record that a person goes on trusting the incumbent; its status stays what it is."""
+        held, name = self.study.incumbent, self.candidate
+        if held is None or held.candidate != name:
+            raise GateRefused("E_NO_INCUMBENT", f"{name} is not the incumbent: nothing to keep.")
+        if self.actor.kind != "human":
+            return self.propose()
+        decision = self._write()
+        entered = {**self._entered(decision), "reason": self.why}
+        self.study.append("decision.recorded", name, entered, self.actor)
+        return self._outcome(decision)
 
+    def _write(self) -> Decision:
+        """Write the decision's file; the event that follows makes it count."""
+        folder, facts = self.study.folder, self.facts
+        there = [path.stem for path in folder.decisions.glob("d-*.json")]
+        name = decision_id(next_number([*self.study.state.decisions, *there]))
+        before = self.study.incumbent.candidate if self.study.incumbent else None
+        decision = Decision(
+            id=name,
+            created_at=utc_now(),
+            created_by=self.actor,
+            candidate=self.candidate,
+            verdict=self.verdict,
+            evidence=tuple(facts["evidence"]),
+            audit=facts["audit"],
+            actor=self.actor,
+            rationale=self.why,
+            incumbent_before=before,
+            incumbent_after=facts["incumbent"]["candidate"] if facts.get("incumbent") else before,
+            at=utc_now(),
+        )
+        decision = decision.model_copy(update={"content_hash": decision.compute_hash()})
+        write_once(folder.decision_file(name), decision.as_data())
+        return decision
 
-def _write(
-    study: Study,
-    candidate: str,
-    verdict: Verdict,
-    actor: StudyActor,
-    why: str,
-    facts: dict[str, Any],
-) -> Decision:
-    """Write the decision's file; the event that follows makes it count."""
-    folder = study.folder
-    there = [path.stem for path in folder.decisions.glob("d-*.json")]
-    name = decision_id(next_number([*study.state.decisions, *there]))
-    before = study.incumbent.candidate if study.incumbent else None
-    decision = Decision(
-        id=name,
-        created_at=utc_now(),
-        created_by=actor,
-        candidate=candidate,
-        verdict=verdict,
-        evidence=tuple(facts["evidence"]),
-        audit=facts["audit"],
-        actor=actor,
-        rationale=why,
-        incumbent_before=before,
-        incumbent_after=facts["incumbent"]["candidate"] if facts.get("incumbent") else before,
-        at=utc_now(),
-    )
-    decision = decision.model_copy(update={"content_hash": decision.compute_hash()})
-    write_once(folder.decision_file(name), decision.as_data())
-    return decision
+    def _entered(self, decision: Decision) -> dict[str, Any]:
+        about = {"decision": decision.id, "verdict": decision.verdict}
+        return {**self.facts, **about, "decision_hash": decision.content_hash}
 
-
-def _entered(decision: Decision, facts: dict[str, Any]) -> dict[str, Any]:
-    """Return what the ledger keeps of a decision."""
-    about = {"decision": decision.id, "verdict": decision.verdict}
-    return {**facts, **about, "decision_hash": decision.content_hash}
+    def _outcome(self, decision: Decision) -> DecisionOutcome:
+        return DecisionOutcome(
+            candidate=self.candidate,
+            verdict=self.verdict,
+            recorded=True,
+            decision=decision.id,
+            incumbent=decision.incumbent_after,
+        )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -61,11 +61,9 @@ class Ledger:
         self.folder = folder
         self.path = folder.ledger
         self._patience_s = patience_s
-        self._projector = Projector(folder.name)
-        self._events: list[LedgerEvent] = []
-        self._read_to = 0
         self.written = 0
         """lines that were committed through this object"""
+        self._forget()
 
     # ------------------------------------------------------------------ reading
 
@@ -109,7 +107,7 @@ class Ledger:
     # ------------------------------------------------------------------ writing
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> Generator[None]:
         """Hold the study's lock; may be nested. Appends inside see no other writer."""
         with study_lock(self.folder.lock, self._patience_s) as broken_lock:
             self._recover()
@@ -141,7 +139,7 @@ class Ledger:
                 )
             event = self._write(NewEvent(type, subject, data, actor))
             if event.type == "decision.recorded" or event.seq % ANCHOR_EVERY == 0:
-                self._write(NewEvent("ledger.anchor", None, self._anchor(event.head), SYSTEM))
+                self._write_anchor(event.head)
             save(self.folder, self.state())
         return event
 
@@ -166,7 +164,7 @@ class Ledger:
         """Sign the head now, with a key outside the repository."""
         with self.locked():
             self.require_intact()
-            event = self._write(NewEvent("ledger.anchor", None, self._anchor(self.head), SYSTEM))
+            event = self._write_anchor(self.head)
             save(self.folder, self.state())
         return event
 
@@ -181,7 +179,10 @@ class Ledger:
     # ------------------------------------------------------------------ inside
 
     def _write(self, new: NewEvent) -> LedgerEvent:
-        head = self.head
+        head, last, data = self.head, self._projector.updated_at, new.data
+        if last is not None and moment(utc_now()) < moment(last) - _JUMP:
+            # The clock went backwards; order comes from seq, so that is noted and nothing else.
+            data = {**data, "clock_behind": last}
         fields = {
             "seq": head.seq + 1,
             "at": utc_now(),
@@ -189,7 +190,7 @@ class Ledger:
             "actor": new.actor.model_dump(mode="json", exclude_none=True),
             "study": self.folder.name,
             "subject": new.subject,
-            "data": self._noting_jump(new.data),
+            "data": data,
             "prev": head.hash,
         }
         line = canonical({**fields, "hash": line_hash(fields)}) + b"\n"
@@ -203,13 +204,6 @@ class Ledger:
         self.written += 1
         return _checked(line, head)
 
-    def _noting_jump(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Note when the clock went backwards; order comes from seq, so nothing else is done."""
-        last = self._projector.updated_at
-        if last is None or moment(utc_now()) >= moment(last) - _JUMP:
-            return data
-        return {**data, "clock_behind": last}
-
     def _recover(self) -> None:
         """Move a last line that a crash tore aside, and say so in the ledger."""
         torn = torn_tail(self.path)
@@ -221,20 +215,21 @@ class Ledger:
         facts = move_aside(self.path, torn)
         self._write(NewEvent("ledger.recovered", None, facts, SYSTEM))
 
-    def _anchor(self, head: LedgerHead) -> dict[str, Any]:
+    def _write_anchor(self, head: LedgerHead) -> LedgerEvent:
         """Sign the head with a key outside the repository; say why when that is not possible.
 
         The event before is committed already, so this may not fail.
         """
+        facts: dict[str, Any] = {"head": head.as_data(), "sig": None}
         try:
-            signature = signing_key(self.folder.root).sign(anchored(self.folder.name, head))
+            facts["sig"] = signing_key(self.folder.root).sign(anchored(self.folder.name, head))
         except TelicError as error:
-            return {"head": head.as_data(), "sig": None, "why": str(error)}
-        return {"head": head.as_data(), "sig": signature}
+            facts["why"] = str(error)
+        return self._write(NewEvent("ledger.anchor", None, facts, SYSTEM))
 
     def _forget(self) -> None:
         self._projector = Projector(self.folder.name)
-        self._events = []
+        self._events: list[LedgerEvent] = []
         self._read_to = 0
 
 
@@ -273,15 +268,15 @@ def note_head(ledger: Ledger) -> str:
 def require_noted(ledger: Ledger) -> int:
     """Return how many heads of this ledger git notes name; raises when one is not in it."""
     hashes = {event.seq: event.hash for event in ledger.events()}
-    found = noted_heads(ledger)
-    for head in found:
+    heads = noted_heads(ledger)
+    for head in heads:
         if hashes.get(head.seq) != head.hash:
             raise BrokenIntegrity(
                 "E_LEDGER_BROKEN",
                 f"A git note knows another line {head.seq} of the ledger: it was rewritten.",
                 hint="Compare with: git log --notes=telic",
             )
-    return len(found)
+    return len(heads)
 
 
 def noted_heads(ledger: Ledger) -> list[LedgerHead]:
@@ -291,7 +286,7 @@ def noted_heads(ledger: Ledger) -> list[LedgerHead]:
         return []
     lines = [line for text in git_read.notes(root) for line in text.splitlines() if line.strip()]
     return [
-        LedgerHead(seq=found["seq"], hash=found["hash"])
-        for line in lines
-        if (found := json.loads(line)).get("study") == ledger.folder.name
+        LedgerHead(seq=note["seq"], hash=note["hash"])
+        for note in map(json.loads, lines)
+        if note.get("study") == ledger.folder.name
     ]

@@ -193,11 +193,11 @@ def create(study: Study, candidate_id: str, actor: StudyActor, data: dict[str, A
     with study.locked():
         state = study.state
         if actor.kind not in _MAKERS:
-            raise _refused(candidate_id, "(new)", S.DRAFT, f"{actor.kind} may not do that")
+            raise refused(candidate_id, "(new)", S.DRAFT, f"{actor.kind} may not do that")
         if candidate_id in state.candidates:
-            raise _refused(candidate_id, "(new)", S.DRAFT, "the id was used before")
+            raise refused(candidate_id, "(new)", S.DRAFT, "the id was used before")
         if state.study_status != "open":
-            raise _refused(candidate_id, "(new)", S.DRAFT, f"the study is {state.study_status}")
+            raise refused(candidate_id, "(new)", S.DRAFT, f"the study is {state.study_status}")
         return study.append("candidate.created", candidate_id, {**data, "to": S.DRAFT}, actor)
 
 
@@ -223,9 +223,10 @@ def transition(
         if held is None:
             raise StudyError("E_NO_CANDIDATE", f"{study.name} has no candidate {candidate_id}.")
         step = LifecycleStep(state, candidate_id, held, actor, reason, brought)
-        rule = _allowed(step, to)
+        if why := why_not(step, to):
+            raise refused(candidate_id, held.status, to, why)
         facts = {**brought, "from": held.status, "to": to, "reason": reason}
-        return study.append(rule.event, candidate_id, facts, actor)
+        return study.append(TRANSITIONS[held.status, to].event, candidate_id, facts, actor)
 
 
 def why_not(step: LifecycleStep, to: CandidateStatus) -> str | None:
@@ -238,11 +239,6 @@ def why_not(step: LifecycleStep, to: CandidateStatus) -> str | None:
     return rule.refuse(step)
 
 
-def _allowed(step: LifecycleStep, to: CandidateStatus) -> Rule:
-    if why := why_not(step, to):
-        raise _refused(step.candidate_id, step.candidate.status, to, why)
-    return TRANSITIONS[step.candidate.status, to]
-
-
-def _refused(candidate_id: str, before: str, to: str, why: str) -> GateRefused:
+def refused(candidate_id: str, before: str, to: str, why: str) -> GateRefused:
+    """Return the error for a step that may not be taken."""
     return GateRefused("E_TRANSITION", f"{candidate_id} cannot go from {before} to {to}: {why}.")

@@ -14,7 +14,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -175,7 +175,7 @@ _choosing = threading.Lock()
 
 
 @contextlib.contextmanager
-def study_lock(path: Path, patience_s: float = PATIENCE_S) -> Iterator[str | None]:
+def study_lock(path: Path, patience_s: float = PATIENCE_S) -> Generator[str | None]:
     """Hold the lock at `path`; yields a note when the lock of a dead owner had to be broken.
 
     Raises LockTimeout E_LOCK after `patience_s`. Never hold it while something trains, a model
@@ -205,7 +205,7 @@ def study_lock(path: Path, patience_s: float = PATIENCE_S) -> Iterator[str | Non
 
 
 @contextlib.contextmanager
-def _exclusive(path: Path, patience_s: float) -> Iterator[str | None]:
+def _exclusive(path: Path, patience_s: float) -> Generator[str | None]:
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     if not has_kernel_locks(path.parent):
@@ -225,7 +225,7 @@ def _exclusive(path: Path, patience_s: float) -> Iterator[str | None]:
 
 
 @contextlib.contextmanager
-def _leased(path: Path, patience_s: float) -> Iterator[str | None]:
+def _leased(path: Path, patience_s: float) -> Generator[str | None]:
     lease = LockLease(path.with_name(path.name + ".lease"))
     deadline = time.monotonic() + patience_s
     note = None

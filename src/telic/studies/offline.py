@@ -7,17 +7,13 @@ Only `git_read`'s read-only git commands may start.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, cast
 
 from telic.studies.errors import GateRefused
 from telic.studies.git_read import is_allowed
-
-Given = ParamSpec("Given")
-Result = TypeVar("Result")
 
 _PROCESS_EVENTS = frozenset(
     {
@@ -68,13 +64,17 @@ _installed = False
 
 
 @contextmanager
-def offline(doing: str) -> Iterator[None]:
+def offline(doing: str) -> Generator[None]:
     """Refuse processes, sockets and training frameworks until the block ends.
 
     Args:
         doing: what the block does, for the refusal.
     """
-    _install()
+    global _installed
+    if not _installed:
+        # Python cannot take a hook away, so there is one, which looks at whether it is wanted.
+        sys.addaudithook(_refuse)
+        _installed = True
     token = _active.set(doing)
     try:
         yield
@@ -82,31 +82,13 @@ def offline(doing: str) -> Iterator[None]:
         _active.reset(token)
 
 
-def launch_free(function: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Run a command under `offline`."""
-
-    @wraps(function)
-    def guarded(*args: Given.args, **kwargs: Given.kwargs) -> Result:
-        with offline(function.__name__.replace("_", " ")):
-            return function(*args, **kwargs)
-
-    return guarded
-
-
-def _install() -> None:
-    """Add the hook once; Python cannot take one away, so it looks at whether it is wanted."""
-    global _installed
-    if not _installed:
-        sys.addaudithook(_refuse)
-        _installed = True
-
-
 def _refuse(event: str, details: tuple[Any, ...]) -> None:
     doing = _active.get()
     if doing is None:
         return
     if event in _PROCESS_EVENTS and not _is_git_question(event, details):
-        raise _refusal(doing, f"start a process ({event} {_program(details)})")
+        program = str(details[0]) if details else ""
+        raise _refusal(doing, f"start a process ({event} {program})")
     if event in _SOCKET_EVENTS:
         raise _refusal(doing, f"use the network ({event})")
     if event == "import" and str(details[0]).partition(".")[0] in FRAMEWORKS:
@@ -116,11 +98,7 @@ def _refuse(event: str, details: tuple[Any, ...]) -> None:
 def _is_git_question(event: str, details: tuple[Any, ...]) -> bool:
     if event != "subprocess.Popen" or not isinstance(details[1], list | tuple):
         return False
-    return is_allowed([str(each) for each in details[1]])
-
-
-def _program(details: tuple[Any, ...]) -> str:
-    return str(details[0]) if details else ""
+    return is_allowed([str(word) for word in cast("Sequence[object]", details[1])])
 
 
 def _refusal(doing: str, what: str) -> GateRefused:

@@ -34,72 +34,6 @@ from telic.studies.state import (
 _ENDS = ("finished", "failed", "killed", "lost")
 
 
-class RunBook:
-    """Keeps the runs of a study and the account they draw on."""
-
-    def __init__(self) -> None:
-        self.runs: dict[str, RunState] = {}
-        self.account = Account()
-
-    def launch(self, name: str, event: LedgerEvent) -> None:
-        """Take in a launch event."""
-        data = event.data
-        if name == "intent":
-            self._intend(event)
-        elif name == "started":
-            self._update(
-                data["run"],
-                status=RunStatus.RUNNING,
-                started_at=event.at,
-                identity=dict(data.get("identity", {})),
-            )
-        elif name == "aborted":
-            self._update(
-                data["run"], status=RunStatus.ABORTED, ended_at=event.at, why=data.get("reason", "")
-            )
-            self.account.release(data["run"])
-
-    def _intend(self, event: LedgerEvent) -> None:
-        data = event.data
-        reservation = Amounts.model_validate({"launches": 1, **data.get("reservation", {})})
-        run = RunState(
-            status=RunStatus.STARTING,
-            candidate=data["candidate"],
-            phase=data["phase"],
-            seed=data["seed"],
-            kind=data.get("kind", "train"),
-            nonce=data.get("nonce"),
-            gpu=data.get("gpu"),
-            retry_of=data.get("retry_of"),
-            reservation=reservation,
-            intent_at=event.at,
-        )
-        self.runs[data["run"]] = run
-        self.account.reserve(data["run"], run.candidate, run.phase, reservation)
-
-    def run(self, name: str, event: LedgerEvent) -> None:
-        """Take in a run event."""
-        run = str(event.data.get("run") or event.subject)
-        if name == "adopted":
-            self._update(run, status=RunStatus.RUNNING)
-        if name not in _ENDS or run not in self.runs:
-            return
-        actual = Amounts.model_validate(event.data.get("actual") or {})
-        self._update(
-            run,
-            status=RunStatus(name),
-            ended_at=event.at,
-            actual=actual,
-            killed_by=event.data.get("by"),
-            why=event.data.get("why", ""),
-        )
-        self.account.settle(run, actual)
-
-    def _update(self, run: str, **changes: Any) -> None:
-        if run in self.runs:
-            self.runs[run] = self.runs[run].model_copy(update=changes)
-
-
 _KEPT = ("status", "phase")
 _HASHES = ("content_hash", "contract_hash", "protocol_hash", "adapter_hash")
 _APPROVAL = {"granted": "approved", "rejected": "rejected", "voided": "void"}
@@ -114,7 +48,8 @@ class Projector:
         self._known: StudyState | None = None
         self._fields: dict[str, Any] = {"study": study}
         self._candidates: dict[str, CandidateState] = {}
-        self._runs = RunBook()
+        self._runs: dict[str, RunState] = {}
+        self._account = Account()
         self._sheets: dict[str, EvidenceState] = {}
         self._decisions: dict[str, DecisionState] = {}
         self._approvals: dict[str, Approval] = {}
@@ -142,6 +77,7 @@ class Projector:
 
     def _build(self) -> StudyState:
         counts = Counter(each.status.value for each in self._candidates.values())
+        approved = {key for key, given in self._approvals.items() if given.status == "approved"}
         return StudyState(
             **self._fields,
             ledger_head=self.head,
@@ -150,23 +86,19 @@ class Projector:
             incumbents=dict(self._incumbents),
             incumbent=self._incumbents.get(self._protocol_hash or ""),
             counts={status.value: counts[status.value] for status in CandidateStatus},
-            budget=self._runs.account.summary(),
-            spent_by_candidate=self._runs.account.by_candidate(),
-            spent_by_phase=self._runs.account.by_phase(),
+            budget=self._account.summary(),
+            spent_by_candidate=self._account.by_candidate(),
+            spent_by_phase=self._account.by_phase(),
             candidates=dict(self._candidates),
-            runs=dict(self._runs.runs),
-            active_runs=tuple(name for name, run in self._runs.runs.items() if run.is_live),
+            runs=dict(self._runs),
+            active_runs=tuple(name for name, run in self._runs.items() if run.is_live),
             evidence=dict(self._sheets),
             decisions=dict(self._decisions),
             approvals=dict(self._approvals),
             required_approvals=self._required,
-            pending_approvals=tuple(key for key in self._required if not self._is_approved(key)),
+            pending_approvals=tuple(key for key in self._required if key not in approved),
             fired_stops=tuple(self._fired),
         )
-
-    def _is_approved(self, key: str) -> bool:
-        found = self._approvals.get(key)
-        return found is not None and found.status == "approved"
 
     # ------------------------------------------------------------------ one method a group
 
@@ -182,7 +114,7 @@ class Projector:
     def _contract(self, name: str, event: LedgerEvent) -> None:
         data = event.data
         limits = StudyBudget.model_validate(data.get("budget", {}))
-        self._runs.account.limit(limits)
+        self._account.limits = limits
         self._required = tuple(data.get("required", ()))
         self._protocol_hash = data.get("protocol_hash")
         self._fields |= {
@@ -237,12 +169,57 @@ class Projector:
         self._candidates[candidate] = held.model_copy(update=changes)
 
     def _launch(self, name: str, event: LedgerEvent) -> None:
-        self._runs.launch(name, event)
-        if name == "started":
-            self._move(str(event.data.get("candidate") or event.subject), event)
+        data = event.data
+        if name == "intent":
+            self._intend(event)
+        elif name == "started":
+            identity = dict(data.get("identity", {}))
+            running = RunStatus.RUNNING
+            self._update_run(data["run"], status=running, started_at=event.at, identity=identity)
+            self._move(str(data.get("candidate") or event.subject), event)
+        elif name == "aborted":
+            why = data.get("reason", "")
+            self._update_run(data["run"], status=RunStatus.ABORTED, ended_at=event.at, why=why)
+            self._account.release(data["run"])
+
+    def _intend(self, event: LedgerEvent) -> None:
+        data = event.data
+        reservation = Amounts.model_validate({"launches": 1, **data.get("reservation", {})})
+        run = RunState(
+            status=RunStatus.STARTING,
+            candidate=data["candidate"],
+            phase=data["phase"],
+            seed=data["seed"],
+            kind=data.get("kind", "train"),
+            nonce=data.get("nonce"),
+            gpu=data.get("gpu"),
+            retry_of=data.get("retry_of"),
+            reservation=reservation,
+            intent_at=event.at,
+        )
+        self._runs[data["run"]] = run
+        self._account.reserve(data["run"], run.candidate, run.phase, reservation)
 
     def _run(self, name: str, event: LedgerEvent) -> None:
-        self._runs.run(name, event)
+        run = str(event.data.get("run") or event.subject)
+        if name == "adopted":
+            self._update_run(run, status=RunStatus.RUNNING)
+        if name not in _ENDS or run not in self._runs:
+            return
+        actual = Amounts.model_validate(event.data.get("actual") or {})
+        self._update_run(
+            run,
+            status=RunStatus(name),
+            ended_at=event.at,
+            actual=actual,
+            killed_by=event.data.get("by"),
+            why=event.data.get("why", ""),
+        )
+        self._account.settle(run, actual)
+
+    def _update_run(self, run: str, **changes: Any) -> None:
+        if run in self._runs:
+            self._runs[run] = self._runs[run].model_copy(update=changes)
 
     def _evidence(self, name: str, event: LedgerEvent) -> None:
         data = event.data
@@ -259,7 +236,8 @@ class Projector:
             return
         data, candidate = event.data, str(event.subject)
         held = self._candidates.get(candidate)
-        incumbent = data.get("incumbent")
+        trusted = data.get("incumbent")
+        incumbent = None if trusted is None else Incumbent.model_validate(trusted)
         self._decisions[data.get("decision") or f"seq-{event.seq}"] = DecisionState(
             candidate=candidate,
             verdict=data.get("verdict", ""),
@@ -267,13 +245,13 @@ class Projector:
             phase=data.get("phase") or (None if held is None else held.phase),
             audit=data.get("audit"),
             audit_verdict=data.get("audit_verdict"),
-            incumbent=None if incumbent is None else Incumbent.model_validate(incumbent),
+            incumbent=incumbent,
             actor=event.actor.label,
             at=event.at,
         )
         self._move(candidate, event)
         if incumbent is not None:
-            self._trust(Incumbent.model_validate(incumbent))
+            self._trust(incumbent)
         if data.get("noise_floor") is not None:
             self._fields["noise_floor"] = data["noise_floor"]
         if data.get("to") == "accepted" and held is not None and held.kind == "baseline":
@@ -293,7 +271,7 @@ class Projector:
 
     def _work_order(self, name: str, event: LedgerEvent) -> None:
         if name == "submitted":
-            self._runs.account.pay_call(event.data.get("usd"), event.data.get("tokens"))
+            self._account.pay_call(event.data.get("usd"), event.data.get("tokens"))
 
     def _stop(self, name: str, event: LedgerEvent) -> None:
         rule, why = event.data["rule"], event.data.get("why", "")
@@ -317,7 +295,11 @@ def save(folder: StudyFolder, state: StudyState) -> None:
     """Write state.json, and into candidates' files the status that the ledger gives them."""
     write_json(folder.state, state.as_data())
     for name, candidate in state.candidates.items():
-        _save_status(folder, name, candidate)
+        path = folder.candidate_file(name)
+        data = json.loads(path.read_bytes()) if path.is_file() else None
+        now = {key: candidate.as_data()[key] for key in _KEPT}
+        if data is not None and any(data.get(key) != value for key, value in now.items()):
+            write_json(path, {**data, **now})
 
 
 def save_next(folder: StudyFolder, state: StudyState, action: dict[str, Any]) -> None:
@@ -327,13 +309,3 @@ def save_next(folder: StudyFolder, state: StudyState, action: dict[str, Any]) ->
     """
     if committed_head(folder) == state.ledger_head:
         write_json(folder.state, state.model_copy(update={"next_action": action}).as_data())
-
-
-def _save_status(folder: StudyFolder, name: str, candidate: CandidateState) -> None:
-    path = folder.candidate_file(name)
-    if not path.is_file():
-        return
-    data = json.loads(path.read_bytes())
-    now = {key: candidate.as_data()[key] for key in _KEPT}
-    if any(data.get(key) != value for key, value in now.items()):
-        write_json(path, {**data, **now})

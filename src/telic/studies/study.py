@@ -9,7 +9,7 @@ is true then.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
@@ -105,7 +105,7 @@ class Study:
     # ------------------------------------------------------------------ writing
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> Generator[None]:
         """Hold the study's lock; may be nested. What is asked inside is read anew."""
         with self.ledger.locked():
             self.refresh()
