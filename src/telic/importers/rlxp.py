@@ -10,7 +10,7 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from telic.core.config import Record
 from telic.storage.files import TEMPORARY_MARK, read_json_lines, write_json
@@ -75,7 +75,8 @@ def _scoped(tree: Path) -> list[_Found]:
         for study in sorted(each for each in studies.iterdir() if each.is_dir()):
             own = {path: f"study/{path.relative_to(study)}" for path in _files(study)}
             files = {**shared, **of_task, **own}
-            found.append(_Found(_slug(task.name), _slug(study.name), study, files))
+            task_id, study_id = (slug_of(x.name, longest=63) for x in (task, study))
+            found.append(_Found(task_id, study_id, study, files))
     return found
 
 
@@ -97,10 +98,6 @@ def _files(folder: Path, skip: str | None = None) -> list[Path]:
     return found
 
 
-def _slug(name: str) -> str:
-    return slug_of(name, longest=63)
-
-
 def _candidates(folder: Path) -> dict[str, dict[str, Any]]:
     """Return what old candidate files say of themselves; unreadable ones are named without it."""
     found: dict[str, dict[str, Any]] = {}
@@ -111,8 +108,8 @@ def _candidates(folder: Path) -> dict[str, dict[str, Any]]:
         if len(relative.parts) > 2 or name in found:
             continue
         # JSON is YAML, and one reader refuses duplicate keys in both.
-        data = read_yaml(path)
-        told = data if isinstance(data, dict) else {}
+        data: Any = read_yaml(path)
+        told = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
         found[name] = {key: told[key] for key in _SHOWN if key in told}
     return found
 

@@ -187,19 +187,13 @@ def study_lock(path: Path, patience_s: float = PATIENCE_S) -> Generator[str | No
     if not holder.turn.acquire(timeout=patience_s):
         raise _timeout(path, patience_s)
     try:
-        if holder.depth:
+        with contextlib.ExitStack() as stack:
+            note = None if holder.depth else stack.enter_context(_exclusive(path, patience_s))
             holder.depth += 1
-            try:
-                yield None
-            finally:
-                holder.depth -= 1
-            return
-        with _exclusive(path, patience_s) as note:
-            holder.depth = 1
             try:
                 yield note
             finally:
-                holder.depth = 0
+                holder.depth -= 1
     finally:
         holder.turn.release()
 

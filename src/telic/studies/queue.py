@@ -176,7 +176,8 @@ def _why_blocked(job: Job, jobs: Sequence[Job], state: StudyState) -> str | None
         before = by_id.get(needed)
         if before is None or before.status != "done":
             return f"{needed} is {before.status if before else 'not planned'}"
-    if any(run.is_live and run.seed == job.seed for run in _runs(job, state)):
+    runs = state.runs_of(job.candidate, job.phase).values()
+    if any(run.is_live and run.seed == job.seed for run in runs):
         return "this seed is already running"
     return None
 
@@ -194,10 +195,6 @@ def _why_candidate_waits(job: Job, state: StudyState) -> str | None:
     if candidate.phase != job.phase:
         return f"{job.candidate} is in phase {candidate.phase}"
     return None
-
-
-def _runs(job: Job, state: StudyState) -> Iterable[RunState]:
-    return state.runs_of(job.candidate, job.phase).values()
 
 
 def _free_gpus(policy: QueuePolicy, busy: Sequence[Job], state: StudyState) -> list[int]:

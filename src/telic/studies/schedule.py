@@ -25,7 +25,7 @@ from telic.studies.documents.candidate import (
     QueuePolicy,
     Slot,
 )
-from telic.studies.documents.contract import ROLES, Contract, Phase
+from telic.studies.documents.contract import ROLES, Phase
 from telic.studies.errors import GateRefused
 from telic.studies.queue import QueueStep, job_of, planned_jobs, step
 from telic.studies.rules.phases import PhaseStep, completed, phase_step
@@ -62,9 +62,8 @@ def plan_candidate(
         seeds = study.candidate(candidate).plan.seeds
         jobs = planned_jobs(candidate, held.revision, seeds, priority, slot)
         if held.phase == "promotion":
-            jobs += _control_arm(
-                study, candidate, "promotion", seeds.get("promotion", ()), priority
-            )
+            promoted = seeds.get("promotion", ())
+            jobs += _control_arm(study, candidate, "promotion", promoted, priority)
         _plan(study, candidate, jobs, actor, policy_of(study), batch)
     return jobs
 
@@ -102,13 +101,10 @@ def advance(study: Study) -> list[PhaseStep]:
     """Send every completed candidate on whose phase was good enough; says why others stay."""
     with study.locked():
         steps = [phase_step(study, name) for name in completed(study.state)]
-        for each in steps:
-            if each.to is not None:
-                facts, name = {"phase": each.to}, each.candidate
-                lifecycle.transition(
-                    study, name, CandidateStatus.VALIDATED, SYSTEM, each.why, facts
-                )
-                plan_candidate(study, name, SYSTEM)
+        for candidate, to, why in [(x.candidate, x.to, x.why) for x in steps if x.to]:
+            facts, status = {"phase": to}, CandidateStatus.VALIDATED
+            lifecycle.transition(study, candidate, status, SYSTEM, why, facts)
+            plan_candidate(study, candidate, SYSTEM)
     return steps
 
 
@@ -127,9 +123,9 @@ def fresh_seeds(study: Study, phase: Phase, arms: Sequence[str], count: int) -> 
 
 def policy_of(study: Study) -> QueuePolicy:
     """Return the policy that the contract allows: so many at a time, on these GPUs."""
-    contract: Contract = study.contract
-    allowed = {"max_parallel": contract.scope.limits.max_concurrent}
-    return study.queue.policy.model_copy(update={**allowed, "gpus": contract.hardware.gpus})
+    limits, gpus = study.contract.scope.limits, study.contract.hardware.gpus
+    allowed = {"max_parallel": limits.max_concurrent, "gpus": gpus}
+    return study.queue.policy.model_copy(update=allowed)
 
 
 def _require_open(study: Study, candidate: str, rule: str) -> CandidateState:

@@ -13,7 +13,6 @@ import pytest
 
 from telic.storage.files import write_json
 from telic.studies import approvals, contract
-from telic.studies import approvals as human
 from telic.studies.approvals import Consent, ask_on_terminal, current_actor
 from telic.studies.canonical import existing_key, key_file, signing_key
 from telic.studies.contract import ALWAYS_REQUIRED
@@ -190,7 +189,7 @@ def asked_in_a_terminal(make):
 
 
 def test_a_person_types_the_code(monkeypatch):
-    monkeypatch.setattr(human, "user_name", lambda: "ada")
+    monkeypatch.setattr(approvals, "user_name", lambda: "ada")
     consent = asked_in_a_terminal(lambda code: code)
     assert (consent.by, consent.method) == ("ada", "tty")
 
