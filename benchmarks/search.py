@@ -21,12 +21,11 @@ import gymnasium
 import numpy as np
 from published import BEST_REWARD, MEAN_REWARD
 
-from telic.search.analysis.figures import ResultTable, markdown
-from telic.search.environments.catalogue import TASKS, find_task
-from telic.search.folder import list_searches
+from telic.search.compare import ResultTable, markdown
 from telic.search.policies import make_policy
-from telic.search.records import SearchConfig, SearchSummary
+from telic.search.records import SearchConfig, SearchSummary, list_searches
 from telic.search.results import candidate_params, fresh_evaluation, load
+from telic.search.worlds import TASKS, find_task
 from telic.storage.files import read_record, write_text
 from telic.verbs.search import search
 

@@ -52,7 +52,7 @@ class UnknownName(UsageError):
     """Nothing is known under this name; the closest known ones are in the hint."""
 
     def __init__(self, kind: str, name: str, known: list[str], *, see: str | None = None) -> None:
-        from telic.core.words import closest
+        from telic.core.text import closest
 
         near = closest(name, known)
         listed = near or known[:_LISTED]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from telic.bench.suite import load_suite
+from telic.bench.results import load_suite
 from telic.cli.main import app
 
 GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "measure-with-the-benchmark.md"

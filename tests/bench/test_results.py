@@ -2,8 +2,7 @@
 
 import pytest
 
-from telic.bench.results import BenchConfig, CaseResult, open_folder, session_options, tally
-from telic.bench.suite import Suite
+from telic.bench.results import BenchConfig, CaseResult, Suite, open_folder, session_options, tally
 from telic.core.stats import wilson
 
 DIFFICULTIES = ("easy", "easy", "medium", "hard", "hard")

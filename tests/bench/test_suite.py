@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from telic.bench.suite import Suite, load_suite
+from telic.bench.results import Suite, load_suite
 from telic.envs.catalogue import catalogue
 from telic.errors import ConfigError, UnknownName
 

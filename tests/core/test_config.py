@@ -2,7 +2,7 @@
 
 import pytest
 
-from telic.core.config import read_value
+from telic.core.text import read_value
 from telic.errors import ConfigError
 from telic.training.job import PpoSettings
 

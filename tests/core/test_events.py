@@ -26,7 +26,7 @@ from telic.core.events import (
     encode,
     read_events,
 )
-from telic.core.events.reference import events_page
+from telic.core.events.codec import events_page
 from telic.judges.trial import Trial
 from telic.llm.records import Tokens
 from telic.rewards.probe import ProbeReport
@@ -41,7 +41,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "events.md"
 
 def test_the_reference_page_is_current():
     assert PAGE.read_text() == events_page(), (
-        "Write it anew: python -c 'from telic.core.events.reference import events_page; "
+        "Write it anew: python -c 'from telic.core.events.codec import events_page; "
         f'print(events_page(), end="")\' > docs/reference/{PAGE.name}'
     )
 

@@ -1,8 +1,8 @@
 import numpy as np
 import torch
 
-from telic.core.data import is_dict, is_mapping, is_row
 from telic.core.tensors import broadcast, cross, from_numpy, integers, norm
+from telic.core.text import is_dict, is_mapping, is_row
 
 
 def test_lengths_and_products_along_the_last_dimension():

@@ -5,11 +5,11 @@ from pathlib import Path
 from telic.authors.candidate import MemberScore
 from telic.judges.criteria import Leaf
 from telic.judges.verdict import Verdict, judged, together
-from telic.search.folder import SearchFolder
 from telic.search.records import (
     Fresh,
     PolicyCandidate,
     SearchConfig,
+    SearchFolder,
     SearchIteration,
     SearchProtocol,
     SearchRunSummary,

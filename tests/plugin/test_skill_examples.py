@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter
 from ruamel.yaml import YAML
 
-from telic.core.words import pairs
+from telic.core.text import pairs
 from telic.plugin.checks import commands, program_words
 from telic.plugin.package import read_source
 from telic.studies.administration import create_study

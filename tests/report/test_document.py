@@ -27,9 +27,9 @@ from telic.report.charts import (
     short,
     ticks,
 )
-from telic.report.formula import formula
 from telic.report.html import LARGEST_INLINE, render_page
 from telic.report.markdown import plain, render_markdown
+from telic.report.markup import formula
 from telic.report.svg import draw
 from telic.report.terminal import render_terminal
 

@@ -9,21 +9,22 @@ import pytest
 from telic.core.stats import mann_whitney, student_tail, welch
 from telic.errors import Refused, UnknownName, UsageError
 from telic.llm import Budget, Models, Scripted
-from telic.search.analysis import labels, revisions
-from telic.search.analysis.compare import compare_pair, compare_searches, holm, write_comparison
-from telic.search.analysis.figures import (
+from telic.search import labels, revisions
+from telic.search.compare import (
     ResultTable,
     comma_separated,
-    curve,
-    draw_curves,
+    compare_pair,
+    compare_searches,
+    holm,
     latex,
     markdown,
     table_picture,
+    write_comparison,
 )
-from telic.search.environments.catalogue import TASKS
 from telic.search.records import NO_MODEL, PolicyCandidate, TrialEpisodes
-from telic.search.report import page_data, project, write_page
+from telic.search.report import curve, draw_curves, page_data, project, write_page
 from telic.search.results import load
+from telic.search.worlds import TASKS
 from telic.verbs.search import search
 
 _MANY = {"gate": "off", "rollouts": 2, "confirm": 0}

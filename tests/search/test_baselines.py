@@ -3,9 +3,8 @@
 import pytest
 
 from telic.errors import ConfigError, UnknownName, UsageError
-from telic.search.analysis.compare import compare_searches
-from telic.search.folder import SearchRunFolder
-from telic.search.records import NO_MODEL
+from telic.search.compare import compare_searches
+from telic.search.records import NO_MODEL, SearchRunFolder
 from telic.search.report import write_page
 from telic.search.results import load
 from telic.verbs.search import search

@@ -6,11 +6,11 @@ import pytest
 
 import telic
 from telic.errors import UnknownName
-from telic.search.environments import worlds as grid
-from telic.search.environments.catalogue import TASKS, find_task, make_world
-from telic.search.environments.task import rollout_seeds, uniform
+from telic.search import worlds as grid
 from telic.search.policies import make_policy
 from telic.search.rollouts import Player, PolicyTrial
+from telic.search.task import rollout_seeds, uniform
+from telic.search.worlds import TASKS, find_task, make_world
 
 SEEDS = rollout_seeds(3, 40)
 

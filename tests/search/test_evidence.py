@@ -4,8 +4,8 @@ import re
 
 import numpy as np
 
-from telic.search.environments.catalogue import find_task
 from telic.search.rollouts import TERMINATED, Trace
+from telic.search.worlds import find_task
 from telic.search.writer import describe_trace
 
 

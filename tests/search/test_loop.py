@@ -5,15 +5,22 @@ import pytest
 
 from telic.core.seeds import derive
 from telic.llm import Budget, Models, Scripted
-from telic.search.environments.catalogue import TASKS
-from telic.search.environments.task import rollout_seeds
-from telic.search.folder import SearchFolder, SearchRunFolder
 from telic.search.history import History
 from telic.search.methods import PUBLISHED
 from telic.search.plan import make_plan
-from telic.search.records import NO_MODEL, PolicyCandidate, Recheck, SearchConfig, TrialEpisodes
+from telic.search.records import (
+    NO_MODEL,
+    PolicyCandidate,
+    Recheck,
+    SearchConfig,
+    SearchFolder,
+    SearchRunFolder,
+    TrialEpisodes,
+)
 from telic.search.rollouts import Player, PolicyTrial
 from telic.search.runner import do_runs
+from telic.search.task import rollout_seeds
+from telic.search.worlds import TASKS
 from telic.storage.files import read_json, read_json_lines
 from telic.verbs.search import search
 

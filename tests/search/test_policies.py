@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from telic.errors import ConfigError, UnknownName
-from telic.search.environments.catalogue import TASKS, find_task
 from telic.search.policies import KINDS, make_policy
+from telic.search.worlds import TASKS, find_task
 
 RANKS = {
     "CartPole-v1": 10,

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from telic.search.environments.catalogue import find_task
-from telic.search.environments.task import generator
 from telic.search.history import History
 from telic.search.policies import make_policy
 from telic.search.proposers import Ars, Climb, Cma, Random, TabularModel, View
 from telic.search.records import PolicyCandidate, TrialEpisodes
 from telic.search.rollouts import BatchRecording
+from telic.search.task import generator
+from telic.search.worlds import find_task
 from telic.verbs.search import search
 
 POLICY = make_policy(None, find_task("CartPole-v1"), is_scaled=True, seed=0, decimals=2)
@@ -85,7 +85,7 @@ def test_the_model_of_a_small_world_finds_the_way_and_improves_a_table():
     task = find_task("Maze-v0")
     model = TabularModel(task)
     rng = generator(0, "walk")
-    from telic.search.environments.worlds import maze
+    from telic.search.worlds import maze
 
     world, steps = maze(), []
     state = 0
@@ -126,7 +126,7 @@ def test_the_offline_critic_takes_a_limited_step_and_leaves_good_policies_alone(
         fresh_episodes=2,
         switches={"rollouts": 2, "confirm": 0},
     )
-    from telic.search.folder import SearchRunFolder
+    from telic.search.records import SearchRunFolder
 
     log = list(SearchRunFolder(found.path / "run_01").read())
     revised = [

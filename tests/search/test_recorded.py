@@ -13,9 +13,9 @@ import pytest
 from telic.llm import Models, Scripted
 from telic.llm.providers.stand_ins import Replay, ReplyRecorder
 from telic.search import runner
-from telic.search.analysis.revisions import edit_report, salience_report
-from telic.search.folder import SearchRunFolder
+from telic.search.records import SearchRunFolder
 from telic.search.results import load
+from telic.search.revisions import edit_report, salience_report
 from telic.verbs.search import search
 
 RECORDED = sorted((Path(__file__).parent / "recorded").glob("*.json"))

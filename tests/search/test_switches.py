@@ -3,10 +3,10 @@
 import pytest
 
 from telic.errors import ConfigError, UnknownName
-from telic.search.environments.catalogue import find_task
 from telic.search.methods import METHODS, PUBLISHED, Switches, switches_of, terms_of
 from telic.search.plan import make_plan
 from telic.search.records import SearchConfig
+from telic.search.worlds import find_task
 
 #      proposer, second, sees first, evidence, no change, gate, select, candidates an iteration
 TABLE = {

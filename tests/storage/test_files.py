@@ -14,15 +14,16 @@ from pydantic import BaseModel
 
 from telic.errors import ResourceError, TelicError, UsageError
 from telic.storage import files
-from telic.storage.disk import disk_errors, require_free
 from telic.storage.files import (
     JsonLines,
+    disk_errors,
     plain,
     read_json,
     read_json_lines,
     read_record,
     remove_unfinished,
     replacing,
+    require_free,
     write_json,
     write_text,
 )

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from telic.storage.tensorboard import TensorBoardWriter, crc32c, restart, tag_of
+from telic.storage.scalars import TensorBoardWriter, crc32c, restart, tag_of
 
 
 def test_the_checksum_is_the_published_one():

@@ -26,15 +26,16 @@ from telic.bench.results import (
     FINAL,
     BenchConfig,
     BenchFolder,
+    Case,
     CaseResult,
     CriterionResult,
     Outcome,
+    Suite,
     Tally,
     open_folder,
     session_options,
     tally,
 )
-from telic.bench.suite import Case, Suite
 from telic.core.events import (
     BenchCase,
     BenchEvent,

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from telic.core.text import integers, pairs, texts
 from telic.core.verb import Question, Verb, argument, option, verb
-from telic.core.words import integers, pairs, texts
 from telic.errors import ConfigError, UsageError
 from telic.studies.documents.candidate import KilledBy
 from telic.verbs import study_approvals, study_runs

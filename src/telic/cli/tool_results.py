@@ -13,7 +13,7 @@ from telic.core.text import duration, number
 if TYPE_CHECKING:
     from telic.bench.intents import Benchmark
     from telic.bench.results import CaseGroup, Rate
-    from telic.search.analysis.labels import LabelReport
+    from telic.search.labels import LabelReport
     from telic.search.records import SearchSummary
     from telic.search.runner import Search
     from telic.verbs.machine import (
@@ -86,7 +86,7 @@ def show_methods(found: SearchMethods) -> None:
 def show_comparison(found: ComparisonResult) -> None:
     """Print the tables and the curves."""
     from telic.report.terminal import render_terminal
-    from telic.search.analysis.compare import build_report
+    from telic.search.compare import build_report
 
     console.print(render_terminal(build_report(found.comparison)))
     if found.out is not None:

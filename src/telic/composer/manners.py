@@ -11,7 +11,7 @@ from telic.composer.draft import Draft
 from telic.composer.frames import Limit, LimitKind
 from telic.composer.parts import bodies_of
 from telic.composer.scene import Scene
-from telic.core.data import is_row
+from telic.core.text import is_row
 
 _RESTS_ON = 5.0
 """contact thresholds, of 1 % of the weight each, from which a body carries weight"""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from telic.core.words import closest
+from telic.core.text import closest, read_value
 from telic.errors import ConfigError
 
 
@@ -45,20 +44,6 @@ class Config(Record):
     def replace(self, **changes: Any) -> Self:
         """Return a checked copy with some fields changed."""
         return self.parse({**self.model_dump(), **changes})
-
-
-def read_value(text: str) -> Any:
-    """Read a command-line value: JSON where it is JSON, lists with commas, else the text itself."""
-    text = text.strip()
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        pass
-    if text.lower() in {"true", "false", "none", "null"}:
-        return {"true": True, "false": False}.get(text.lower())
-    if "," in text:
-        return [read_value(part) for part in text.split(",") if part.strip()]
-    return text
 
 
 def _assign(values: dict[str, Any], key: str, value: Any) -> None:

@@ -39,8 +39,8 @@ from typing import (
     overload,
 )
 
-from telic.core.data import is_row
 from telic.core.events import Listener, ignore
+from telic.core.text import is_row
 from telic.errors import UnknownName
 
 Given = ParamSpec("Given")
@@ -216,7 +216,7 @@ class VerbRequest:
         dataclass(frozen=True, eq=False, repr=False)(cls)
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and cast(VerbRequest, other).as_dict() == self.as_dict()
+        return type(other) is type(self) and cast("VerbRequest", other).as_dict() == self.as_dict()
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={value!r}" for name, value in self.as_dict().items())
@@ -300,7 +300,7 @@ class Verb(Generic[Given, Asked, Result]):
         exit_code: Callable[[Result], int] = lambda result: 0,
         question: Callable[[Asked], Question | None] | None = None,
     ) -> None:
-        self.request = cast(type[Asked], request)
+        self.request = cast("type[Asked]", request)
         self.question = question
         self.do = function
         self.examples = examples

@@ -18,7 +18,7 @@ import numpy as np
 from gymnasium.wrappers import OrderEnforcing
 from torch import Tensor
 
-from telic.core.data import is_row
+from telic.core.text import is_row
 from telic.envs.anatomy import robot_of
 from telic.envs.catalogue import known_ids
 from telic.envs.names import action_names, body_names, joints, position_names, velocity_names

@@ -17,8 +17,8 @@ import mujoco
 import numpy as np
 from gymnasium.envs.registration import EnvSpec as GymnasiumSpec
 
-from telic.core.data import is_dict
 from telic.core.tensors import from_numpy
+from telic.core.text import is_dict
 
 _PLAIN = (type(None), bool, int, float, str, bytes)
 _FIXED = (

@@ -21,13 +21,15 @@ from telic.importers.records import (
     Ruling,
     began_at,
 )
-from telic.search.folder import SearchFolder, SearchRunFolder, list_searches
 from telic.search.records import (
     PolicyCandidate,
     SearchConfig,
+    SearchFolder,
     SearchIteration,
+    SearchRunFolder,
     SearchRunSummary,
     SearchSummary,
+    list_searches,
 )
 from telic.search.records import SearchProtocol as Terms
 from telic.storage.files import read_json, read_record

@@ -20,7 +20,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from telic.core.config import Record
-from telic.core.data import is_dict, is_row
+from telic.core.text import is_dict, is_row
 from telic.errors import UsageError
 from telic.llm.budget import Charge
 from telic.llm.keys import save_json

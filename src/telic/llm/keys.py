@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from telic.core.data import is_mapping, is_row
 from telic.core.events import Listener, ModelEvent, from_facts
+from telic.core.text import is_mapping, is_row
 from telic.errors import TelicError, UsageError
 from telic.llm.records import ModelUnavailable
 from telic.storage.files import plain, write_bytes, write_json, write_text

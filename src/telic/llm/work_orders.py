@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from telic.core.config import Record
-from telic.core.data import is_dict, is_row
+from telic.core.text import is_dict, is_row
 from telic.errors import UnknownName, UsageError
 from telic.llm.answers import InvalidAnswer, read_answer, read_json_object, without_fence
 from telic.llm.keys import save_json, save_picture, save_text

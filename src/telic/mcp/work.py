@@ -82,7 +82,7 @@ def _sessions(runs_dir: Path) -> list[WorkLine]:
 
 
 def _searches(runs_dir: Path) -> list[WorkLine]:
-    from telic.search.folder import list_searches
+    from telic.search.records import list_searches
     from telic.storage.locks import lock_holder
 
     lines: list[WorkLine] = []
@@ -185,7 +185,7 @@ def stop_work(
     call: Call, work: Annotated[str, Field(description="Its id, as list_work gives it.")]
 ) -> StopAsked:
     """Ask a session or a search to save and end; running it again goes on."""
-    from telic.search.folder import list_searches
+    from telic.search.records import list_searches
 
     runs_dir = workplace(call).runs_dir
     known = {each.name: each for each in (*list_sessions(runs_dir), *list_searches(runs_dir))}

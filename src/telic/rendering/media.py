@@ -17,8 +17,7 @@ from typing import IO, NamedTuple
 import numpy as np
 
 from telic.errors import TelicError
-from telic.storage.disk import disk_full
-from telic.storage.files import replacing, write_bytes
+from telic.storage.files import disk_full, replacing, write_bytes
 
 _FIRST = 32
 _INK = 235.0

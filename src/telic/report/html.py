@@ -13,8 +13,7 @@ from pathlib import Path
 from telic.core.text import percent
 from telic.report import document as doc
 from telic.report.charts import COLOURS, Bar, Chart, Gauge, LineChart, RowChart, Shares, Tree
-from telic.report.formula import formula
-from telic.report.markup import Markup, join, tag
+from telic.report.markup import Markup, formula, join, tag
 from telic.report.svg import draw
 
 LARGEST_INLINE = 1_500_000

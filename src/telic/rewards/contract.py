@@ -13,7 +13,7 @@ from pydantic import Field
 from torch import Tensor
 
 from telic.core.config import Record
-from telic.core.data import is_mapping, is_row
+from telic.core.text import is_mapping, is_row
 from telic.envs.info import Info
 from telic.errors import RewardError
 from telic.rewards.source import Source

@@ -14,7 +14,7 @@ import numpy
 import torch
 
 from telic import quantities
-from telic.core.words import closest
+from telic.core.text import closest
 from telic.errors import ConfigError, RewardError, TelicError
 from telic.rewards.contract import RewardFunction
 from telic.rewards.definition import Definition, ObjectDefinition, SourceDefinition

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from telic.core.words import closest
+from telic.core.text import closest
 from telic.errors import RewardError, TelicError
 from telic.rewards.source import Source
 

@@ -9,8 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from telic.core.data import is_dict
-from telic.core.words import closest
+from telic.core.text import closest, is_dict
 from telic.envs.info import Info
 from telic.errors import ConfigError, RewardError
 from telic.rewards.contract import Device, RewardSpec, RewardStep, describe

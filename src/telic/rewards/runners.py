@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from telic.core.data import is_dict
+from telic.core.text import is_dict
 from telic.envs.info import Info, InfoSchema
 from telic.errors import RewardError
 from telic.rewards.contract import Device, RewardFunction, RewardStep, initial_memory, reset_memory

@@ -10,8 +10,8 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from telic.core.data import is_dict, is_row
 from telic.core.tensors import from_numpy
+from telic.core.text import is_dict, is_row
 from telic.rewards.definition import Instance
 
 Data = dict[str, Any]

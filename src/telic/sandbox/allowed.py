@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from telic.core.words import closest
+from telic.core.text import closest
 
 
 def words(text: str) -> frozenset[str]:

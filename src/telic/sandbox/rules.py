@@ -15,7 +15,7 @@ import ast
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from telic.core.words import closest
+from telic.core.text import closest
 from telic.sandbox import allowed
 from telic.sandbox.allowed import BUILTINS, CLASSES, SYNTAX
 from telic.sandbox.bindings import (

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
 from typing import Any, NoReturn
 
-from telic.core.words import closest
+from telic.core.text import closest
 from telic.errors import RefusedCode
 from telic.sandbox.allowed import (
     BUILTINS,

@@ -21,21 +21,21 @@ from numpy.typing import NDArray
 from telic.core.events import Listener, SearchRunEnd, from_facts, ignore
 from telic.core.seeds import derive
 from telic.errors import ConfigError, MissingExtra, UnknownName
-from telic.search.environments.catalogue import make_world
-from telic.search.environments.task import Floats, SearchTask, rollout_seeds
-from telic.search.folder import SearchFolder
 from telic.search.plan import SearchPlan, make_plan
 from telic.search.policies import PolicyFamily, Weights
 from telic.search.records import (
     NO_MODEL,
     PolicyCandidate,
     SearchConfig,
+    SearchFolder,
     SearchIteration,
     SearchRunSummary,
 )
 from telic.search.results import summarise
 from telic.search.rollouts import Player, PolicyTrial
 from telic.search.run import tried_of
+from telic.search.task import Floats, SearchTask, rollout_seeds
+from telic.search.worlds import make_world
 from telic.storage.files import JsonLines, write_json
 
 CHOICES, NUMBERS = ("dqn", "a2c", "ppo", "trpo"), ("ddpg", "td3", "sac", "a2c", "ppo", "trpo")
@@ -48,7 +48,7 @@ def do_baselines(
     path: Path,
     numbers: Sequence[int],
     *,
-    tell: Listener = ignore,
+    emit: Listener = ignore,
     should_stop: Callable[[], bool] | None = None,
 ) -> list[SearchRunSummary]:
     """Train the runs of a baseline one after the other and return what they came to."""
@@ -69,7 +69,7 @@ def do_baselines(
         summary = summarise(plan, trained.player, number, trained.iterations, "completed", seconds)
         write_json(folder.run(number).summary, summary)
         summaries.append(summary)
-        tell(from_facts(SearchRunEnd, summary.model_dump(mode="json")))
+        emit(from_facts(SearchRunEnd, summary.model_dump(mode="json")))
     return summaries
 
 

@@ -1,30 +1,23 @@
-"""Who revises a candidate after watching it; these do so by arithmetic on what was tried."""
+"""Who revises a candidate after watching it: by arithmetic on what was tried, or by a model."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol, cast
+from typing import Protocol, cast
 
 import numpy as np
 
-from telic.search.environments.task import Floats, SearchTask
+from telic.llm import ModelAnswerError
 from telic.search.history import Entry
+from telic.search.language_model import Asker, objection
+from telic.search.methods import Switches
 from telic.search.policies import Space
 from telic.search.proposers import PolicyDraft, PolicyProposal, TabularModel, View
-from telic.search.records import PolicyCandidate
 from telic.search.rollouts import BatchRecording
-from telic.search.writer import Memories
+from telic.search.task import Floats, SearchTask
+from telic.search.writer import WatchedCandidate, Writer
 
 _NEIGHBOURS = 3  # history points per parameter that a regression looks at
 _RIDGE = 1e-2
-
-
-class WatchedCandidate(NamedTuple):
-    """A candidate, how it behaved, and from where on it should be left alone."""
-
-    candidate: PolicyCandidate
-    evidence: str
-    gate: float | None
-    memories: Memories
 
 
 class Critic(Protocol):
@@ -88,6 +81,30 @@ class RidgeCritic:
 
     def observe(self, recording: BatchRecording | None) -> None:
         """Learn nothing: the history knows."""
+
+
+class ModelCritic:
+    """A language model that reads what happened."""
+
+    name = "critic"
+    needs_transitions = False
+
+    def __init__(self, asker: Asker, writer: Writer, switches: Switches) -> None:
+        self._asker, self._writer, self._switches = asker, writer, switches
+
+    def revise(self, view: View, watched: WatchedCandidate) -> PolicyProposal:
+        """Ask for a revision."""
+        prompt = self._writer.critic(view.history, watched)
+        may_repeat = self._switches.allow_no_change
+        refused = objection(view.history, watched.candidate, may_repeat=may_repeat)
+        try:
+            return self._asker.ask("critic", prompt, refused, self.name)
+        except ModelAnswerError as error:
+            note = f"no valid answer from the critic, so no revision: {str(error)[:300]}"
+            return PolicyProposal([], note=note)
+
+    def observe(self, recording: BatchRecording | None) -> None:
+        """Learn nothing: it reads."""
 
 
 def _is_good(watched: WatchedCandidate) -> bool:

@@ -1,12 +1,37 @@
-"""A language model as proposer and as critic; without a valid answer a step of hill climbing."""
+"""Policies from a language model: who asks for them, and how numbers are read out of an answer.
+
+Exactly the right numbers are read, or it is told what is wrong with them; without a valid answer in
+the end a step of hill climbing takes its place. The scripted model is for tests.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+import math
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
 
-from telic.llm import ModelAnswerError
-from telic.search.answers import Asker, Objection, PolicyAnswer
-from telic.search.critics import WatchedCandidate
+import numpy as np
+from pydantic import Field, field_validator
+
+from telic.core.config import Record
+from telic.core.events import Listener
+from telic.core.text import is_dict, is_row
+from telic.errors import UnknownName
+from telic.llm import (
+    Budget,
+    CallLimits,
+    Fault,
+    ModelAnswerError,
+    Models,
+    RawReply,
+    Request,
+    Scripted,
+    connect,
+)
+from telic.llm.limits import StopCheck
 from telic.search.history import History
 from telic.search.methods import Switches
 from telic.search.policies import PolicyFamily, Space
@@ -19,11 +44,27 @@ from telic.search.proposers import (
     Tabular,
     View,
 )
-from telic.search.records import Candidates, PolicyCandidate
+from telic.search.records import Candidates, ModelQuestion, PolicyCandidate
 from telic.search.rollouts import BatchRecording
-from telic.search.writer import Memories, Prompt, Writer
+from telic.search.task import generator
+from telic.search.writer import SYSTEM, Memories, Prompt, Writer
 
+Numbers = tuple[float, ...]
+Objection = Callable[[Numbers], str | None]
+
+_INDEXED = re.compile(r"params\s*\[\s*(\d+)\s*\]\s*[:=]\s*([^;,\n]*)")
+_LISTED = 6
 _ASKED = ("llm", "fallback:climb")
+SCRIPTED = "scripted"
+FAULTS = ("malformed", "truncated", "out_of_range", "incomplete", "failing", "slow")
+
+
+class PolicyAnswer(Record):
+    """One proposed policy."""
+
+    space: ClassVar[Space]
+    params: Any
+    explanation: str = ""
 
 
 class ModelProposer(HistoryProposer):
@@ -50,41 +91,27 @@ class ModelProposer(HistoryProposer):
     def propose(self, view: View) -> PolicyProposal:
         """Ask for new policies."""
         if self._switches.proposer == "none":
-            prompt = self._writer.critic_only(
-                view.history, view.iteration, view.iterations, self.last, self.memories
-            )
+            prompt = self._writer.critic_only(view, self.last, self.memories)
             return self._ask("critic", prompt, view, objection(view.history), 1)
-        prompt = self._writer.search(view.history, view.iteration, view.iterations, self.memories)
+        prompt = self._writer.search(view, self.memories)
         return self._ask("search", prompt, view, objection(view.history), self._switches.candidates)
 
     def propose_again(self, view: View, first: PolicyCandidate) -> PolicyProposal:
         """Ask a second time, with or without the result of the first."""
         known = first if self._switches.second_sees_first else None
-        prompt = self._writer.search(
-            view.history, view.iteration, view.iterations, self.memories, known
-        )
+        prompt = self._writer.search(view, self.memories, known)
         return self._ask("search", prompt, view, objection(view.history, first), 1, sample=1)
 
     def _ask(
         self, role: str, prompt: Prompt, view: View, refused: Objection, count: int, sample: int = 0
     ) -> PolicyProposal:
         try:
-            asked = self._asker.ask(role, prompt, refused, count=count, sample=sample)
+            return self._asker.ask(role, prompt, refused, self.name, count=count, sample=sample)
         except ModelAnswerError as error:
-            return self.fall_back(view, str(error))
-        drafts = [self._draft(answer) for answer in asked.answers]
-        return PolicyProposal(drafts, (asked.call,))
-
-    def fall_back(self, view: View, problem: str) -> PolicyProposal:
-        """Return a step of hill climbing instead, marked as such."""
-        (draft,) = self._fallback.propose(view).drafts
-        fitted = self._space.fit(draft.params).params
-        note = f"no valid answer from the model, so a numeric step instead: {problem[:300]}"
-        return PolicyProposal([PolicyDraft(fitted, "fallback:climb")], note=note)
-
-    def _draft(self, answer: PolicyAnswer) -> PolicyDraft:
-        fitted = self._space.fit(answer.params)
-        return PolicyDraft(fitted.params, self.name, answer.explanation, fitted.warnings)
+            (draft,) = self._fallback.propose(view).drafts
+            fitted = self._space.fit(draft.params).params
+            note = f"no valid answer from the model, so a numeric step instead: {str(error)[:300]}"
+            return PolicyProposal([PolicyDraft(fitted, "fallback:climb")], note=note)
 
 
 class Hybrid:
@@ -105,7 +132,7 @@ class Hybrid:
     def propose(self, view: View) -> PolicyProposal:
         """Ask the model, then the optimiser; each candidate says who made it."""
         asked = self.model.propose(view)
-        self._inject([np.array(draft.params) for draft in asked.drafts])
+        self._inject([draft.params for draft in asked.drafts])
         own = self._numeric.propose(view).drafts
         count = len(asked.drafts) if isinstance(self._numeric, Cma) else 0
         return PolicyProposal([*asked.drafts, *own[count:]], asked.calls, asked.note)
@@ -116,44 +143,60 @@ class Hybrid:
 
     def replay(self, view: View, candidates: Candidates, recording: BatchRecording | None) -> None:
         """Inject what the model said then."""
-        self._inject(
-            [np.array(candidate.params) for candidate in candidates if candidate.origin in _ASKED]
-        )
+        self._inject([candidate.params for candidate in candidates if candidate.origin in _ASKED])
         self._numeric.replay(view, candidates, recording)
 
-    def _inject(self, points: list[np.ndarray]) -> None:
+    def _inject(self, policies: list[Numbers]) -> None:
         if isinstance(self._numeric, Cma):
-            self._numeric.inject(points)
+            self._numeric.inject([np.array(params) for params in policies])
 
 
-class ModelCritic:
-    """A language model that reads what happened."""
+class Asker:
+    """Asks for policies on behalf of one run."""
 
-    name = "critic"
-    needs_transitions = False
+    def __init__(self, models: Models, space: Space, run: int) -> None:
+        self._models, self._space, self._run = models, space, run
+        self.model = models.provider.name
 
-    def __init__(self, asker: Asker, writer: Writer, space: Space, switches: Switches) -> None:
-        self._asker, self._writer, self._space, self._switches = asker, writer, space, switches
+    def ask(
+        self,
+        role: str,
+        prompt: Prompt,
+        refused: Objection,
+        origin: str,
+        *,
+        count: int = 1,
+        sample: int = 0,
+    ) -> PolicyProposal:
+        """Return `count` valid policies; raises ModelAnswerError when they never become valid.
 
-    def revise(self, view: View, watched: WatchedCandidate) -> PolicyProposal:
-        """Ask for a revision."""
-        prompt = self._writer.critic(
-            view.history, watched.candidate, watched.evidence, watched.gate, watched.memories
+        Runs that ask the same question get their own answers: `sample` tells them apart.
+        """
+        request = Request(
+            role=role,
+            prompt=prompt.text,
+            system=SYSTEM,
+            answer=answer_record(self._space, refused, count),
+            prompt_hash=prompt.version,
+            sample=2 * self._run + sample,
         )
-        may_repeat = self._switches.allow_no_change
-        refused = objection(view.history, watched.candidate, may_repeat=may_repeat)
-        try:
-            asked = self._asker.ask("critic", prompt, refused)
-        except ModelAnswerError as error:
-            note = f"no valid answer from the critic, so no revision: {str(error)[:300]}"
-            return PolicyProposal([], note=note)
-        (answer,) = asked.answers
-        fitted = self._space.fit(answer.params)
-        draft = PolicyDraft(fitted.params, self.name, answer.explanation, fitted.warnings)
-        return PolicyProposal([draft], (asked.call,))
-
-    def observe(self, recording: BatchRecording | None) -> None:
-        """Learn nothing: it reads."""
+        reply = self._models.ask(request)
+        call = ModelQuestion(
+            role=role,
+            key=request.key(self.model),
+            model=reply.model,
+            input_tokens=reply.tokens.input,
+            output_tokens=reply.tokens.output,
+            price_usd=reply.price_usd,
+            seconds=round(reply.latency_s, 3),
+            attempts=reply.attempts,
+        )
+        answer: Any = reply.answer
+        drafts: list[PolicyDraft] = []
+        for policy in [answer] if count == 1 else answer.candidates:
+            fitted = self._space.fit(policy.params)
+            drafts.append(PolicyDraft(fitted.params, origin, policy.explanation, fitted.warnings))
+        return PolicyProposal(drafts, (call,))
 
 
 def objection(
@@ -169,3 +212,186 @@ def objection(
         return None
 
     return object_
+
+
+def read_numbers(value: Any, space: Space) -> Numbers:
+    """Return the numbers of an answer; raises ValueError that says exactly what is wrong.
+
+    A list is expected; a mapping of indices, and text like "params[0]: 1.5; params[1]: -2", are
+    understood as well.
+    """
+    if isinstance(value, str):
+        value = _from_text(value, space)
+    if is_dict(value):
+        value = _from_pairs([(_index(name), item) for name, item in value.items()], space)
+    if not is_row(value):
+        raise ValueError(f"expected a list of {space.rank} numbers, not {type(value).__name__}")
+    if len(value) != space.rank:
+        raise ValueError(f"expected {space.rank} numbers, got {len(value)}")
+    numbers = [_number(index, item) for index, item in enumerate(value)]
+    if space.choices is not None:
+        _check_choices(numbers, space.choices)
+    return tuple(numbers)
+
+
+def answer_record(space: Space, objection: Objection, count: int = 1) -> type[Record]:
+    """Return the record that an answer of `count` policies must become.
+
+    Args:
+        space: where the numbers lie.
+        objection: says why a policy is not welcome (tried before), or returns None.
+        count: policies asked for; more than one are a list named candidates.
+    """
+    told = f"{space.rank} numbers, in order, each "
+    if space.choices:
+        told += f"one of {list(space.choices)}"
+    else:
+        told += f"in [{space.low:g}, {space.high:g}] with at most {space.decimals} decimals"
+
+    class Proposal(PolicyAnswer):
+        """A policy, and why."""
+
+        params: tuple[float, ...] = Field(
+            description=told, json_schema_extra={"minItems": space.rank, "maxItems": space.rank}
+        )
+        explanation: str = Field(description="why, in one to three sentences")
+
+        @field_validator("params", mode="before")
+        @classmethod
+        def _read(cls, value: Any) -> Numbers:
+            numbers = read_numbers(value, space)
+            if problem := objection(space.fit(numbers).params):
+                raise ValueError(problem)
+            return numbers
+
+    Proposal.space = space
+    if count == 1:
+        return Proposal
+
+    class Proposals(Record):
+        """Several policies."""
+
+        candidates: tuple[Proposal, ...] = Field(min_length=count, max_length=count)
+
+    return Proposals
+
+
+def _from_text(text: str, space: Space) -> Any:
+    pairs = [(int(index), number.strip()) for index, number in _INDEXED.findall(text)]
+    if pairs:
+        return _from_pairs(pairs, space)
+    return [word for word in re.split(r"[\s,;]+", text.strip(" \t\n[]()")) if word]
+
+
+def _from_pairs(pairs: list[tuple[int, Any]], space: Space) -> list[Any]:
+    values: dict[int, Any] = {}
+    for index, value in pairs:
+        if index >= space.rank:
+            raise ValueError(f"there is no params[{index}]: the last is params[{space.rank - 1}]")
+        if index in values:
+            raise ValueError(f"params[{index}] is given twice: {values[index]} and {value}")
+        values[index] = value
+    missing = [f"params[{index}]" for index in range(space.rank) if index not in values]
+    if missing:
+        raise ValueError(f"{_some(missing)} missing")
+    return [values[index] for index in range(space.rank)]
+
+
+def _index(name: Any) -> int:
+    match = re.fullmatch(r"(?:params\s*\[)?\s*(\d+)\s*\]?", str(name))
+    if match is None:
+        raise ValueError(
+            f'"{name}" is not the name of a parameter: write params[0], params[1], ...'
+        )
+    return int(match[1])
+
+
+def _number(index: int, value: Any) -> float:
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"params[{index}] is {str(value)[:40]!r}, which is not a number") from None
+    if not math.isfinite(number):
+        raise ValueError(f"params[{index}] is {number}, which is not a finite number")
+    return number
+
+
+def _check_choices(numbers: list[float], choices: tuple[int, ...]) -> None:
+    wrong = [
+        f"params[{i}] = {number:g}" for i, number in enumerate(numbers) if number not in choices
+    ]
+    if wrong:
+        raise ValueError(f"{_some(wrong)}: allowed are {list(choices)}")
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return f"{', '.join(names[:_LISTED])}{more}"
+
+
+def connect_model(
+    name: str, folder: Path, *, budget: Budget, on_event: Listener, should_stop: StopCheck
+) -> Models:
+    """Return the call path to a model, the scripted one for tests included."""
+    if name == SCRIPTED or name.startswith(f"{SCRIPTED}:"):
+        path = partial(
+            Models,
+            Scripted(_script(name.partition(":")[2]), name),
+            limits=CallLimits(attempts=2, first_wait_s=0.0),
+        )
+    else:
+        path = partial(connect, name)
+    return path(folder, budget=budget, on_event=on_event, should_stop=should_stop)
+
+
+def _script(fault: str) -> Callable[[Request[Any]], Any]:
+    """Return a function that answers like a model without knowledge; every third time wrongly."""
+    if fault and fault not in FAULTS:
+        raise UnknownName("fault of the scripted model", fault, list(FAULTS))
+
+    def answer(request: Request[Any]) -> Any:
+        rng = generator(request.key(SCRIPTED))
+        is_repair = "not accepted" in request.prompt
+        if fault and not is_repair and rng.random() < 1 / 3:
+            return _faulty(fault, request, rng)
+        return _policies(request, rng, 1.0)
+
+    return answer
+
+
+def _policies(request: Request[Any], rng: Any, spread: float) -> dict[str, Any]:
+    record: Any = request.answer
+    field = record.model_fields.get("candidates")
+    if field is None:
+        return _policy(record.space, rng, spread)
+    kind = field.annotation.__args__[0]
+    count = next(rule.min_length for rule in field.metadata if hasattr(rule, "min_length"))
+    return {"candidates": [_policy(kind.space, rng, spread) for _ in range(count)]}
+
+
+def _policy(space: Space, rng: Any, spread: float) -> dict[str, Any]:
+    if space.choices is not None:
+        params = rng.choice(space.choices, space.rank).tolist()
+    else:
+        params = rng.uniform(space.low * spread, space.high * spread, space.rank)
+        params = params.round(space.decimals).tolist()
+    return {"params": params, "explanation": "scripted: drawn at random, for tests only"}
+
+
+def _faulty(fault: str, request: Request[Any], rng: Any) -> Any:
+    whole = _policies(request, rng, 1.0)
+    match fault:
+        case "truncated":
+            return Fault(kind="truncated", answer=whole)
+        case "out_of_range":
+            return _policies(request, rng, 5.0)
+        case "incomplete":
+            return {**whole, "params": whole.get("params", [])[:-1]}
+        case "failing":
+            return RawReply(text="I would rather not.", finish="refusal")
+        case "slow":
+            return Fault(kind="slow", answer=whole, seconds=0.05)
+        case _:
+            return Fault(kind="malformed")

@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from telic.core.config import Config, Record
 from telic.core.plugins import plugin_names
 from telic.errors import UnknownName
-from telic.search.environments.task import SearchTask
+from telic.search.task import SearchTask
 
 Evidence = Literal[
     "none", "mean_trace", "median_trace", "three_traces", "stats", "stats+median", "last_trace"

@@ -8,12 +8,12 @@ from typing import NamedTuple
 from telic.core.plugins import load_plugin, plugin_names
 from telic.core.seeds import derive
 from telic.errors import ConfigError, UnknownName
-from telic.search.environments.catalogue import find_task, make_world
-from telic.search.environments.task import SearchTask
 from telic.search.methods import METHODS, PROPOSERS, Switches, Terms, switches_of, terms_of
 from telic.search.policies import WITH_RANDOM_PARTS, PolicyFamily, make_policy
 from telic.search.records import NETWORK, NO_MODEL, SearchConfig, SearchProtocol
 from telic.search.rollouts import Player
+from telic.search.task import SearchTask
+from telic.search.worlds import find_task, make_world
 
 BASELINE = "sb3:"
 _PACKAGES = ("telic", "numpy", "cma", "gymnasium", "mujoco", "torch")

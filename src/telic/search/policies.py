@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from telic.core.config import Record
 from telic.errors import ConfigError, UnknownName
-from telic.search.environments.task import Floats, SearchTask, generator
+from telic.search.task import Floats, SearchTask, generator
 
 _EXACT = 6  # decimals kept of numbers that no model reads
 Weights = tuple[NDArray[Any], ...]  # each with one row per episode

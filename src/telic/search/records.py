@@ -1,10 +1,25 @@
-"""What a search asks for, tries and comes to: the records behind its files."""
+"""What a search asks for, tries and comes to: its files, and the records in them.
+
+runs/search_<time>_<hex>/
+    search.json                  the request
+    manifest.json                protocol, switches, versions
+    summary.json page.html       result; the map of tried policies
+    events.jsonl lock stop
+    replies/ orders/             what was asked of a model
+    run_<NN>/
+        iterations.jsonl         a line per iteration, with every candidate
+        summary.json
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -12,6 +27,9 @@ from pydantic import Field
 
 from telic.core.config import Config, Record
 from telic.search.methods import Switches
+from telic.storage.files import read_json_lines
+from telic.storage.layout import Below, WorkFolder
+from telic.storage.workspace import Workspace
 
 NO_MODEL = "no language model used"
 Outcome = Literal["completed", "stopped", "failed"]
@@ -251,3 +269,53 @@ class SearchSummary(Record):
     runs: tuple[SearchRunSummary, ...]
     versions: dict[str, str]
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRunFolder:
+    """The files of one run."""
+
+    path: Path
+
+    iterations = Below("iterations.jsonl")
+    """the log of iterations"""
+    summary = Below("summary.json")
+    """the result"""
+
+    def read(self) -> Iterator[SearchIteration]:
+        """Yield the finished iterations."""
+        for row in read_json_lines(self.iterations):
+            yield SearchIteration.model_validate(row)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchFolder(WorkFolder):
+    """The files of one search."""
+
+    config = Below("search.json")
+    """the request"""
+    manifest = Below("manifest.json")
+    """protocol, switches and versions"""
+    page = Below("page.html")
+    """the map of tried policies"""
+
+    def run(self, number: int) -> SearchRunFolder:
+        """Return the folder of a run, counted from 1."""
+        return SearchRunFolder(self.path / f"run_{number:02d}")
+
+
+def new_search(runs_dir: Path) -> SearchFolder:
+    """Return a folder for a new search; nothing is made yet."""
+    stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
+    return SearchFolder(runs_dir / f"search_{stamp}_{secrets.token_hex(4)}")
+
+
+def list_searches(runs_dir: Path) -> list[SearchFolder]:
+    """Return the searches of a folder, the newest first."""
+    paths = [path.parent for path in runs_dir.glob("*/search.json") if path.is_file()]
+    return [SearchFolder(path) for path in sorted(paths, reverse=True)]
+
+
+def find_search(runs_dir: Path, name: str) -> SearchFolder:
+    """Return the search meant by an id, the start of one, a path, or "latest"."""
+    return SearchFolder(Workspace(runs_dir).find(name, "search").path)

@@ -1,31 +1,34 @@
-"""The report of a search: a map of tried policies with score, explanation and animation."""
+"""The report of a search: a map of tried policies, animated, and returns over episodes."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from telic.core.text import number
 from telic.errors import UsageError
 from telic.report import document as doc
+from telic.report.charts import ChartLine, LineChart, Point
 from telic.report.html import render_page
-from telic.search.analysis.figures import curve, line_chart
-from telic.search.environments.task import Floats, rollout_seeds
-from telic.search.environments.worlds import DOORS, MAZE
+from telic.report.svg import picture
 from telic.search.history import Params
 from telic.search.plan import BASELINE
-from telic.search.records import PolicyCandidate
+from telic.search.records import PolicyCandidate, SearchIteration
 from telic.search.results import Result
 from telic.search.rollouts import PolicyTrial, Trace
+from telic.search.task import Floats, rollout_seeds
+from telic.search.worlds import DOORS, MAZE
 from telic.storage.files import plain, write_text
 
 _MAP = {"markup": "map.html", "style": "map.css", "program": "map.js"}
 _ANIMATED_AT_LEAST, _STEPS = 40, 60_000  # policies, and steps that they may take together
 _FRAMES = 250
+_POINTS = 100
 _MAKERS = {
     "ars": "Made by augmented random search: a step along a random direction, or against it.",
     "climb": "Made by hill climbing: some numbers of the best policy so far, changed.",
@@ -188,3 +191,62 @@ def _frames(trace: Trace) -> dict[str, Any]:
         "steps": len(trace.obs),
         "every": every,
     }
+
+
+class Curve(NamedTuple):
+    """The mean over runs, and a band of one standard deviation."""
+
+    episodes: Floats
+    mean: Floats
+    spread: Floats
+
+
+def curve(runs: Sequence[Sequence[SearchIteration]], kind: str = "incumbent") -> Curve:
+    """Return the curve of several runs, which need not have tried at the same episodes.
+
+    Args:
+        runs: iterations of each run.
+        kind: "incumbent", the best policy so far, or "selected", what each iteration chose.
+    """
+    last = min(run[-1].episodes for run in runs)
+    grid = np.linspace(0, last, _POINTS + 1)[1:]
+    rows: list[Floats] = []
+    for run in runs:
+        at = np.array([iteration.episodes for iteration in run])
+        value = np.array([_mean(iteration, kind) for iteration in run])
+        # What was known after n episodes is what the latest finished iteration said.
+        place = np.searchsorted(at, grid, side="right") - 1
+        rows.append(np.where(place >= 0, value[np.maximum(place, 0)], np.nan))
+    table = np.array(rows)
+    known = ~np.isnan(table).any(0)
+    table = table[:, known]
+    return Curve(
+        grid[known], table.mean(0), table.std(0, ddof=1) if len(rows) > 1 else 0 * table[0]
+    )
+
+
+def _mean(iteration: SearchIteration, kind: str) -> float:
+    if kind == "incumbent":
+        return iteration.incumbent_mean
+    return iteration.candidate(iteration.selected).mean
+
+
+def line_chart(label: str, curves: Mapping[str, Curve]) -> LineChart:
+    """Return curves as a chart; the names say where no language model was used."""
+    lines = [
+        ChartLine(
+            name,
+            [
+                Point(x, mean, mean - spread, mean + spread)
+                for x, mean, spread in zip(*map(np.ndarray.tolist, each), strict=True)
+            ],
+        )
+        for name, each in curves.items()
+        if len(each.episodes)
+    ]
+    return LineChart(label, tuple(lines), "episodes", "return", from_zero=True)
+
+
+def draw_curves(title: str, curves: Mapping[str, Curve]) -> str:
+    """Return curves as a picture."""
+    return picture(line_chart(title, curves), title)

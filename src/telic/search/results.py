@@ -11,19 +11,20 @@ import numpy as np
 from telic.core.seeds import derive
 from telic.core.stats import bootstrap
 from telic.errors import UsageError
-from telic.search.environments.task import rollout_seeds
-from telic.search.folder import SearchFolder, find_search
 from telic.search.plan import SearchPlan, make_plan
 from telic.search.records import (
     NO_MODEL,
     Fresh,
     Outcome,
     SearchConfig,
+    SearchFolder,
     SearchIteration,
     SearchRunSummary,
     SearchSummary,
+    find_search,
 )
 from telic.search.rollouts import Player, PolicyTrial
+from telic.search.task import rollout_seeds
 from telic.storage.files import read_record
 
 

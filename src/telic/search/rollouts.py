@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from telic.search.environments.task import Floats, SearchTask, Seeds, StepResult, World
 from telic.search.policies import PolicyFamily
+from telic.search.task import Floats, SearchTask, Seeds, StepResult, World
 
 TERMINATED, TIME_LIMIT, CAP = "t", "l", "c"
 _COMPACT_BELOW = 0.8  # share of rows still alive from which the dead ones are left out

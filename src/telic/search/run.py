@@ -11,11 +11,9 @@ from telic.core.plugins import load_plugin
 from telic.core.seeds import derive
 from telic.errors import ConfigError
 from telic.llm import Models
-from telic.search.answers import Asker
-from telic.search.critics import Critic, RidgeCritic, TableCritic
-from telic.search.environments.task import Floats, rollout_seeds
+from telic.search.critics import Critic, ModelCritic, RidgeCritic, TableCritic
 from telic.search.history import History
-from telic.search.language_model import Hybrid, ModelCritic, ModelProposer
+from telic.search.language_model import Asker, Hybrid, ModelProposer
 from telic.search.plan import SearchPlan
 from telic.search.proposers import Ars, Climb, Cma, PolicyDraft, Proposer, Random, Tabular, View
 from telic.search.records import (
@@ -30,6 +28,7 @@ from telic.search.records import (
     Winner,
 )
 from telic.search.rollouts import PolicyTrial, Rollouts
+from telic.search.task import Floats, rollout_seeds
 from telic.search.writer import Writer
 
 
@@ -211,7 +210,7 @@ class SearchRun:
         self.model = ModelProposer(asker, writer, plan.policy, switches)
         self.model_name = asker.model
         if switches.second == "critic":
-            self.critic = ModelCritic(asker, writer, plan.policy.space, switches)
+            self.critic = ModelCritic(asker, writer, switches)
 
     def _make_proposer(self) -> Proposer:
         plan, space = self.plan, self.plan.policy.space

@@ -23,22 +23,22 @@ from telic.core.events import (
     ignore,
 )
 from telic.llm import Budget, Cancelled, Models
-from telic.search.answers import connect_model
-from telic.search.folder import SearchFolder, new_search
-from telic.search.loop import search_policy
+from telic.search.language_model import connect_model
+from telic.search.loop import Plays, search_policy
 from telic.search.plan import BASELINE, SearchPlan, make_plan, versions
 from telic.search.records import (
     NO_MODEL,
     Outcome,
     SearchConfig,
+    SearchFolder,
     SearchIteration,
     SearchRunSummary,
     SearchSummary,
+    new_search,
 )
 from telic.search.results import summarise
 from telic.search.rollouts import PolicyTrial, Rollouts
 from telic.search.run import SearchRun
-from telic.search.steps import Plays
 from telic.storage.files import JsonLines, read_record, write_json
 from telic.storage.locks import RunLock
 from telic.storage.workspace import Workspace
@@ -95,14 +95,14 @@ def run_search(
     with RunLock(folder.lock, folder.name), JsonLines(folder.events) as log:
         folder.stop.unlink(missing_ok=True)
 
-        def tell(event: Event) -> None:
+        def emit(event: Event) -> None:
             log.append(encode(event))
             on_event(event)
 
         def stop() -> bool:
             return should_stop() or folder.stop.exists()
 
-        summary = _do_search(_SearchWork(plan, folder, tell, stop), jobs)
+        summary = _do_search(_SearchWork(plan, folder, emit, stop), jobs)
         write_json(folder.summary, summary)
     return Search(folder.path, summary)
 
@@ -144,16 +144,16 @@ class _SearchWork(NamedTuple):
 
     plan: SearchPlan
     folder: SearchFolder
-    tell: Listener
+    emit: Listener
     should_stop: Callable[[], bool]
 
 
 def _do_search(work: _SearchWork, jobs: int | None) -> SearchSummary:
     """Do what is left of all runs and put them together."""
-    plan, folder, tell, should_stop = work
+    plan, folder, emit, should_stop = work
     started, config = time.monotonic(), plan.config
     numbers = [n for n in range(1, config.runs + 1) if not folder.run(n).summary.exists()]
-    tell(
+    emit(
         SearchStart(
             search=folder.name,
             env=config.env,
@@ -165,10 +165,10 @@ def _do_search(work: _SearchWork, jobs: int | None) -> SearchSummary:
     if config.model is not None:
         budget = Budget(usd=config.max_usd, calls=config.max_calls)
         models = connect_model(
-            config.model, folder.path, budget=budget, on_event=tell, should_stop=should_stop
+            config.model, folder.path, budget=budget, on_event=emit, should_stop=should_stop
         )
         calls = config.runs * SearchRun(plan, 1, models).expected_calls
-        tell(SearchForecast(calls=calls))
+        emit(SearchForecast(calls=calls))
         _in_threads(work, numbers, models)
     else:
         _in_processes(work, numbers, jobs or _cpus())
@@ -192,9 +192,9 @@ def _do_search(work: _SearchWork, jobs: int | None) -> SearchSummary:
 
 def _in_threads(work: _SearchWork, numbers: Sequence[int], models: Models) -> None:
     """Let each run ask in a thread of its own: they wait most of the time."""
-    plan, folder, tell, should_stop = work
+    plan, folder, emit, should_stop = work
     do = partial(
-        do_runs, plan.config, folder.path, models=models, tell=tell, should_stop=should_stop
+        do_runs, plan.config, folder.path, models=models, emit=emit, should_stop=should_stop
     )
     with ThreadPoolExecutor(max(1, len(numbers))) as pool:
         for job in [pool.submit(do, [number]) for number in numbers]:
@@ -203,7 +203,7 @@ def _in_threads(work: _SearchWork, numbers: Sequence[int], models: Models) -> No
 
 def _in_processes(work: _SearchWork, numbers: Sequence[int], jobs: int) -> None:
     """Share the runs among processes, each of which plays its runs in one batch."""
-    plan, folder, tell, should_stop = work
+    plan, folder, emit, should_stop = work
     jobs = min(jobs, len(numbers))
     do = do_runs
     if plan.config.method.startswith(BASELINE):
@@ -211,14 +211,14 @@ def _in_processes(work: _SearchWork, numbers: Sequence[int], jobs: int) -> None:
     if jobs <= 1:
         for start in range(0, len(numbers), _TOGETHER):
             part = numbers[start : start + _TOGETHER]
-            do(plan.config, folder.path, part, tell=tell, should_stop=should_stop)
+            do(plan.config, folder.path, part, emit=emit, should_stop=should_stop)
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:
         parts = [list(numbers[job::jobs]) for job in range(jobs)]
         for job in [pool.submit(do, plan.config, folder.path, part) for part in parts]:
             for summary in job.result():
-                tell(from_facts(SearchRunEnd, summary.model_dump(mode="json")))
+                emit(from_facts(SearchRunEnd, summary.model_dump(mode="json")))
 
 
 def do_runs(
@@ -227,7 +227,7 @@ def do_runs(
     numbers: Sequence[int],
     *,
     models: Models | None = None,
-    tell: Listener = ignore,
+    emit: Listener = ignore,
     should_stop: Callable[[], bool] | None = None,
 ) -> list[SearchRunSummary]:
     """Do runs of a search, or go on with them, and return what those came to that ended.
@@ -239,7 +239,7 @@ def do_runs(
     groups = [numbers] if plan.is_shared else [[number] for number in numbers]
     summaries: list[SearchRunSummary] = []
     for group in groups:
-        together = _Together(plan.of_run(group[0]), folder, group, tell)
+        together = _Together(plan.of_run(group[0]), folder, group, emit)
         summaries += together.play(models, stop)
     return summaries
 
@@ -251,9 +251,9 @@ class _Together:
     """
 
     def __init__(
-        self, plan: SearchPlan, folder: SearchFolder, numbers: Sequence[int], tell: Listener
+        self, plan: SearchPlan, folder: SearchFolder, numbers: Sequence[int], emit: Listener
     ) -> None:
-        self._plan, self._folder, self._tell = plan, folder, tell
+        self._plan, self._folder, self._emit = plan, folder, emit
         self._player = plan.player()
         self._started = time.monotonic()
         self._logs = {number: JsonLines(folder.run(number).iterations) for number in numbers}
@@ -306,7 +306,7 @@ class _Together:
         """Write down a finished iteration."""
         self._logs[number].append(iteration.model_dump(mode="json"))
         self._done[number].append(iteration)
-        self._tell(
+        self._emit(
             SearchIterationEnd(
                 run=number,
                 number=iteration.number,
@@ -328,7 +328,7 @@ class _Together:
         summary = summarise(self._plan, self._player, number, done, outcome, seconds)
         write_json(self._folder.run(number).summary, summary)
         self._summaries.append(summary)
-        self._tell(from_facts(SearchRunEnd, summary.model_dump(mode="json")))
+        self._emit(from_facts(SearchRunEnd, summary.model_dump(mode="json")))
 
 
 def _cpus() -> int:

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
+from textwrap import indent
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from telic.llm import prompt_hash, render
-from telic.search.environments.task import Floats, SearchTask
 from telic.search.history import Entry, History
 from telic.search.methods import Switches, Terms
 from telic.search.policies import Space
+from telic.search.proposers import View
 from telic.search.records import PolicyCandidate
 from telic.search.rollouts import TERMINATED, TIME_LIMIT, Rollouts, Trace
+from telic.search.task import Floats, SearchTask
 
 _EXCERPT = 8
 _EDGE = 4  # steps kept at either end of a thinned trace
@@ -24,6 +26,10 @@ _ENDS = {TERMINATED: "the episode ended by itself", TIME_LIMIT: "the time limit 
 _TEMPLATES = Path(__file__).parent / "prompts"
 _NEW = "Do not repeat a policy that was tried before."
 _KEEP = "You may return the policy unchanged."
+_LEAVE = (
+    "From a mean return of {gate} on, unless something fails again and again, leave the policy as "
+    "it is or change a single number a little, with a good reason.\n"
+)
 SYSTEM = (
     "You improve small control policies by choosing their numbers. You answer with the numbers "
     "asked for and a short reason, nothing else."
@@ -38,6 +44,15 @@ class Prompt(NamedTuple):
     version: str
 
 
+class WatchedCandidate(NamedTuple):
+    """A candidate, how it behaved, and from where on it should be left alone."""
+
+    candidate: PolicyCandidate
+    evidence: str
+    gate: float | None
+    memories: Memories
+
+
 class Writer:
     """Writes the prompts of one run."""
 
@@ -45,23 +60,14 @@ class Writer:
         self._task, self._space, self._switches, self._terms = task, space, switches, terms
 
     def search(
-        self,
-        history: History,
-        iteration: int,
-        iterations: int,
-        memories: Mapping[int, Trace],
-        first: PolicyCandidate | None = None,
+        self, view: View, memories: Memories, first: PolicyCandidate | None = None
     ) -> Prompt:
         """Ask for a new policy; `first` is one whose result is to be known already."""
         has_text = "env_text" in self._switches.context
-        known = (
-            ""
-            if first is None
-            else (
-                f"\nTried a moment ago: {self._list(first.params)} with a mean return of "
-                f"{first.mean:.2f}.\n"
-            )
-        )
+        known = ""
+        if first is not None:
+            params = self._list(first.params)
+            known = f"\nTried a moment ago: {params} with a mean return of {first.mean:.2f}.\n"
         wanted = self._switches.candidates
         return self._fill(
             "search",
@@ -69,10 +75,10 @@ class Writer:
             last=self._space.rank - 1,
             range=self._range(),
             target=f"{self._terms.target:g}",
-            iteration=iteration,
-            iterations=self._terms.stated_iterations or iterations,
+            iteration=view.iteration,
+            iterations=self._terms.stated_iterations or view.iterations,
             environment=f"\n{self._environment()}\n" if has_text else "",
-            history=self._history(history, memories),
+            history=self._history(view.history, memories),
             first=known,
             count="one policy" if wanted == 1 else f"{wanted} different policies",
             explore="try other values" if self._space.is_table else "try both signs of a number",
@@ -80,21 +86,10 @@ class Writer:
             rules=_NEW,
         )
 
-    def critic(
-        self,
-        history: History,
-        first: PolicyCandidate,
-        evidence: str,
-        gate: float | None,
-        memories: Mapping[int, Trace],
-    ) -> Prompt:
+    def critic(self, history: History, watched: WatchedCandidate) -> Prompt:
         """Ask for a revision of a policy that was watched."""
-        advice = ""
-        if gate is not None:
-            advice = (
-                f"From a mean return of {gate:g} on, unless something fails again and again, leave "
-                "the policy as it is or change a single number a little, with a good reason.\n"
-            )
+        first, gate = watched.candidate, watched.gate
+        advice = "" if gate is None else _LEAVE.format(gate=f"{gate:g}")
         return self._fill(
             "critic",
             environment=self._environment(),
@@ -102,29 +97,22 @@ class Writer:
             mean=f"{first.mean:.4g}",
             episodes=len(first.tried.returns),
             target=f"{self._terms.target:g}",
-            evidence=evidence,
-            history=self._history(history, memories),
+            evidence=watched.evidence,
+            history=self._history(history, watched.memories),
             step=self._step(),
             gate=advice,
             rules=_KEEP if self._switches.allow_no_change else _NEW,
         )
 
-    def critic_only(
-        self,
-        history: History,
-        iteration: int,
-        iterations: int,
-        evidence: str,
-        memories: Mapping[int, Trace],
-    ) -> Prompt:
+    def critic_only(self, view: View, evidence: str, memories: Memories) -> Prompt:
         """Ask for a policy and its revision in one breath."""
         return self._fill(
             "critic_only",
             environment=self._environment(),
-            history=self._history(history, memories),
+            history=self._history(view.history, memories),
             evidence=evidence or "Nothing was tried yet.",
-            iteration=iteration,
-            iterations=self._terms.stated_iterations or iterations,
+            iteration=view.iteration,
+            iterations=self._terms.stated_iterations or view.iterations,
             target=f"{self._terms.target:g}",
             step=self._step(),
             rules=_NEW,
@@ -155,7 +143,7 @@ class Writer:
             return "Any number may take any of its values."
         return f"A step of about {self._task.step_size:g} in a number is a sensible small change."
 
-    def _history(self, history: History, memories: Mapping[int, Trace]) -> str:
+    def _history(self, history: History, memories: Memories) -> str:
         entries = history.shown(self._switches.history_view)
         if not entries:
             return "Nothing yet."
@@ -178,14 +166,12 @@ class Writer:
             return line
         if "trajectories" in self._switches.context:
             steps = describe_trace(self._task, memory, self._switches.trace_steps)
-            return f"{line}\n  one of its episodes:\n" + "\n".join(
-                f"    {splitline}" for splitline in steps.splitlines()
-            )
+            return f"{line}\n  one of its episodes:\n{indent(steps, '    ')}"
         return f"{line}\n  an episode: {excerpt(self._task, memory)}"
 
     def _list(self, params: tuple[float, ...]) -> str:
         digits = self._space.decimals
-        return "[" + ", ".join(f"{each:.{digits}f}" for each in params) + "]"
+        return f"[{', '.join(f'{value:.{digits}f}' for value in params)}]"
 
 
 def describe_behaviour(
@@ -227,12 +213,8 @@ def describe_trace(task: SearchTask, trace: Trace, most_steps: int) -> str:
     # To write a single step out takes no more room than to say that it is left out.
     between = [after - 1 for before, after in pairwise(chosen) if after - before == 2]
     steps = sorted([*chosen, *between])
-    head = (
-        "state"
-        if task.is_table
-        else ", ".join(observation.name for observation in task.observations)
-    )
-    lines = [f"step: {head} -> action -> reward"]
+    names = ["state"] if task.is_table else [seen.name for seen in task.observations]
+    lines = [f"step: {', '.join(names)} -> action -> reward"]
     before = -1
     for step in steps:
         if step > before + 1:
@@ -300,8 +282,5 @@ def _shown(kind: str, returns: Floats) -> list[tuple[str, int]]:
 
 
 def _numbers(value: NDArray[Any] | Any) -> str:
-    if np.ndim(value) == 0:
-        return f"{value:.3g}"
-    if len(value) == 1:
-        return f"{value[0]:.3g}"
-    return "[" + ", ".join(f"{each:.3g}" for each in value) + "]"
+    words = [f"{number:.3g}" for number in np.atleast_1d(value)]
+    return words[0] if len(words) == 1 else f"[{', '.join(words)}]"

@@ -17,8 +17,7 @@ from telic.core.config import Record
 from telic.errors import UsageError
 from telic.session.control import add_note, now
 from telic.session.records import SessionConfig
-from telic.storage.disk import require_free
-from telic.storage.files import TEMPORARY_MARK, read_record, write_json, write_text
+from telic.storage.files import TEMPORARY_MARK, read_record, require_free, write_json, write_text
 from telic.storage.layout import SessionFolder, new_session
 
 START = 0

@@ -1,24 +1,35 @@
-"""Write files so that a process may die at any line: by rename or by whole lines."""
+"""Write files so that a process may die at any line: by rename or by whole lines.
+
+Disk space is asked for before work starts, and a full disk is explained when it happens.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+import shutil
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 
-from telic.errors import TelicError
-from telic.storage.disk import disk_errors
+from telic.core.text import is_mapping, is_row
+from telic.errors import ResourceError, TelicError, UsageError
 
 Record = TypeVar("Record", bound=BaseModel)
 
 TEMPORARY_MARK = ".unfinished-"
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
+_NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS}
+_FREE_HINT = (
+    "Free space (in old runs, videos/ and checkpoints/ take the most) or choose another disk with "
+    "--runs-dir, then run the same command again: it goes on from what was saved."
+)
 
 
 def plain(value: Any) -> Any:
@@ -29,10 +40,10 @@ def plain(value: Any) -> Any:
         return value if math.isfinite(value) else None
     if isinstance(value, BaseModel):
         return plain(value.model_dump(mode="json"))
-    if isinstance(value, Mapping):
-        return {str(key): plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain(each) for each in value]
+    if is_mapping(value):
+        return {str(key): plain(item) for key, item in value.items()}
+    if is_row(value) or isinstance(value, set | frozenset):
+        return [plain(item) for item in cast("Iterable[Any]", value)]
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if hasattr(value, "tolist"):  # numpy and torch, scalars and arrays alike
@@ -44,7 +55,7 @@ def plain(value: Any) -> Any:
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path) -> Generator[Path]:
     """Yield a temporary path; when the block ends well it replaces `path`, else it is removed.
 
     The suffix is kept, for writers that look at it. Raises ResourceError when the disk is full.
@@ -111,9 +122,9 @@ def once(path: Path, record: type[Record], make: Callable[[], Record]) -> Record
 
 def remove_unfinished(folder: Path) -> list[Path]:
     """Remove what killed writers left under `folder` and return it; hold the run's lock."""
-    left = sorted(each for each in folder.rglob(f"{TEMPORARY_MARK}*") if each.is_file())
-    for each in left:
-        each.unlink(missing_ok=True)
+    left = sorted(path for path in folder.rglob(f"{TEMPORARY_MARK}*") if path.is_file())
+    for path in left:
+        path.unlink(missing_ok=True)
     return left
 
 
@@ -208,3 +219,54 @@ def _cut_torn_line(handle: int) -> None:
         keep = start
     if keep < end:
         os.ftruncate(handle, keep)
+
+
+# ---------------------------------------------------------------------------- disk space
+
+
+def free_bytes(path: Path) -> int:
+    """Return the free space of the disk that holds `path`, which need not exist yet."""
+    path = path.absolute()
+    while not path.exists():
+        path = path.parent
+    return shutil.disk_usage(path).free
+
+
+def require_free(path: Path, needed_bytes: int, purpose: str) -> None:
+    """Raise ResourceError unless the disk of `path` has room for `needed_bytes`."""
+    free = free_bytes(path)
+    if free < needed_bytes:
+        raise ResourceError(
+            f"{purpose} needs about {_megabytes(needed_bytes)} on the disk of {path}, "
+            f"which has {_megabytes(free)} free.",
+            hint=_FREE_HINT,
+        )
+
+
+@contextlib.contextmanager
+def disk_errors(path: Path) -> Generator[None]:
+    """Explain a full disk (ResourceError) and a folder that refuses writing (UsageError)."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _NOT_ALLOWED:
+            raise UsageError(
+                f"{path} cannot be written: {error.strerror}.",
+                hint="Choose a folder you may write to with --runs-dir.",
+            ) from error
+        if error.errno not in _DISK_FULL:
+            raise
+        raise disk_full(path) from error
+
+
+def disk_full(path: Path) -> ResourceError:
+    """Return the error for a file that a full disk did not take."""
+    return ResourceError(
+        f"The disk is full: {path} could not be written ({_megabytes(free_bytes(path))} free). "
+        "What was saved before is intact.",
+        hint=_FREE_HINT,
+    )
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1e6:,.0f} MB"

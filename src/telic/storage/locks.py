@@ -6,13 +6,13 @@ import contextlib
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from telic.errors import Refused
-from telic.storage.disk import disk_errors
+from telic.storage.files import disk_errors
 
 _PATIENCE_S = 0.2
 
@@ -97,7 +97,7 @@ def try_hold(path: Path) -> int | None:
 
 
 @contextlib.contextmanager
-def taking_turns(path: Path) -> Iterator[None]:
+def taking_turns(path: Path) -> Generator[None]:
     """Hold the lock of a file for a moment, waiting for others who do the same."""
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)

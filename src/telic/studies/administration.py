@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from telic.errors import UsageError
-from telic.storage.disk import disk_errors
-from telic.storage.files import TEMPORARY_MARK, write_json, write_text
+from telic.storage.files import TEMPORARY_MARK, disk_errors, write_json, write_text
 from telic.studies.approvals import Consent
 from telic.studies.candidates import candidate_ids
 from telic.studies.canonical import check_slug, utc_now

@@ -18,8 +18,7 @@ from typing import Any, cast
 
 import rfc8785
 
-from telic.storage.disk import disk_errors
-from telic.storage.files import plain
+from telic.storage.files import disk_errors, plain
 from telic.studies.errors import BrokenIntegrity, StudyError
 
 SLUG = r"^[a-z0-9][a-z0-9-]{1,62}$"

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple, cast
 from pydantic import Field
 
 from telic.core.config import Record
-from telic.storage.disk import disk_errors, disk_full
-from telic.storage.files import write_bytes
+from telic.storage.files import disk_errors, disk_full, write_bytes
 from telic.studies.canonical import LARGEST_EXACT, NO_HASH, SigningKey, content_hash, spelled
 from telic.studies.documents.base import DocumentPart, Sha, StudyActor
 

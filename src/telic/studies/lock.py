@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from telic.storage.disk import disk_errors
+from telic.storage.files import disk_errors
 from telic.studies.errors import LockTimeout
 
 LIFETIME_S = 60.0

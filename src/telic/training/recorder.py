@@ -25,8 +25,7 @@ from telic.core.events import (
 from telic.core.tensors import flags, table
 from telic.storage.files import JsonLines, replacing, write_json
 from telic.storage.layout import MemberFolder, RunFolder
-from telic.storage.scalars import ScalarLog, read_rows
-from telic.storage.tensorboard import TensorBoardWriter, restart
+from telic.storage.scalars import ScalarLog, TensorBoardWriter, read_rows, restart
 from telic.storage.trajectories import write_trajectory
 from telic.training.checkpoint import Progress
 from telic.training.evaluate import Evaluation, EvaluationRecord

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from telic.core.text import crossed, integers, pairs, read_count
 from telic.core.verb import RunsRequest, VerbRequest, WatchedRequest, argument, inner, option
-from telic.core.words import count, crossed, integers, pairs
 
 Reward = str | Path | type | None
 """a file, a name of the library, source text or a RewardFunction class; None: the task's own"""
@@ -25,7 +25,7 @@ class JobRequest(VerbRequest):
         default=None,
         many=True,
     )
-    steps: int | None = option("Steps per member, e.g. 500k, 2M.", default=None, read=count)
+    steps: int | None = option("Steps per member, e.g. 500k, 2M.", default=None, read=read_count)
     seeds: Sequence[int] = option(
         "Training seeds: 1,2,3 or 1-3.", default=(1,), read=integers, shown="1"
     )

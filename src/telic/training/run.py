@@ -18,8 +18,7 @@ from telic.core.plugins import plugin_home
 from telic.errors import Refused, TelicError, UsageError, WorkerDied
 from telic.sandbox.limits import Limits
 from telic.sandbox.wire import printable
-from telic.storage.disk import require_free
-from telic.storage.files import read_json, remove_unfinished, write_json, write_text
+from telic.storage.files import read_json, remove_unfinished, require_free, write_json, write_text
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.storage.locks import RunLock, lock_holder
 from telic.storage.workspace import Workspace

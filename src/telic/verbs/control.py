@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from telic.core.events import Listener
+from telic.core.text import read_count
 from telic.core.verb import RunsRequest, WatchedRequest, argument, option, verb
-from telic.core.words import count
 from telic.errors import TelicError, UsageError
 from telic.storage.workspace import WORK, Thing, Workspace
 from telic.verbs.session import read_criteria
@@ -126,7 +126,7 @@ class WorkResumeRequest(WorkRequest, WatchedRequest):
         "Of a session: environment steps at most, in all.",
         "--budget-steps",
         default=None,
-        read=count,
+        read=read_count,
     )
     max_usd: float | None = option(
         "Of a session: dollars at most, in all.", "--budget-usd", default=None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from telic.core.text import names
 from telic.core.verb import (
     RunsRequest,
     VerbRequest,
@@ -17,7 +18,6 @@ from telic.core.verb import (
     place,
     verb,
 )
-from telic.core.words import names
 from telic.errors import UnknownName
 from telic.verbs.session import SessionOptions
 
@@ -226,7 +226,7 @@ def _is_unfinished(benchmark: Benchmark) -> int:
 def intents(request: IntentsRequest) -> Benchmark:
     """Run every intent of a suite as a session: pass rates with intervals, a page with videos."""
     from telic.bench.intents import bench_intents
-    from telic.bench.suite import load_suite
+    from telic.bench.results import load_suite
     from telic.core.events import LogMessage
 
     suite = load_suite(request.suite)

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from telic.core.text import pairs
 from telic.core.verb import RunsRequest, VerbRequest, WatchedRequest, argument, option, verb
-from telic.core.words import pairs
 
 if TYPE_CHECKING:
-    from telic.search.analysis.compare import SearchComparison
-    from telic.search.analysis.labels import LabelReport
-    from telic.search.analysis.revisions import EditReport, SalienceReport
-    from telic.search.environments.task import SearchTask
+    from telic.search.compare import SearchComparison
+    from telic.search.labels import LabelReport
     from telic.search.records import SearchSummary
+    from telic.search.revisions import EditReport, SalienceReport
     from telic.search.runner import Search
+    from telic.search.task import SearchTask
 
 EXAMPLES = """
 telic search --env CartPole-v1 --method cma --runs 10        no language model used
@@ -109,7 +109,7 @@ class SearchTasks(NamedTuple):
 @verb(SearchEnvsRequest)
 def envs(request: SearchEnvsRequest) -> SearchTasks:
     """List the tasks of policy search."""
-    from telic.search.environments.catalogue import TASKS, find_task
+    from telic.search.worlds import TASKS, find_task
 
     return SearchTasks([find_task(name) for name in TASKS])
 
@@ -187,7 +187,7 @@ class ComparisonResult(NamedTuple):
 @verb(CompareRequest)
 def compare(request: CompareRequest) -> ComparisonResult:
     """Compare searches: means with intervals, curves, tests; refuses unequal terms."""
-    from telic.search.analysis.compare import compare_searches, write_comparison
+    from telic.search.compare import compare_searches, write_comparison
     from telic.search.results import load
 
     searches = [load(Path(request.runs_dir), name) for name in request.names]
@@ -231,8 +231,8 @@ class SalienceReports(NamedTuple):
 @verb(NamedSearchesRequest)
 def salience(request: NamedSearchesRequest) -> SalienceReports:
     """Ask whether revisions chase the worst episode: regressions against improvements."""
-    from telic.search.analysis.revisions import salience_report
     from telic.search.results import load
+    from telic.search.revisions import salience_report
 
     searches = [load(Path(request.runs_dir), name) for name in request.names]
     return SalienceReports([salience_report(search) for search in searches])
@@ -250,8 +250,8 @@ class LabelsRequest(NamedSearchRequest, WatchedRequest):
 def labels(request: LabelsRequest) -> LabelReport:
     """Ask a model whether the word "worst" makes it chase an episode: the label is moved."""
     from telic.llm import Budget
-    from telic.search.analysis.labels import label_report
-    from telic.search.answers import connect_model
+    from telic.search.labels import label_report
+    from telic.search.language_model import connect_model
     from telic.search.results import load
 
     result = load(Path(request.runs_dir), request.name)
@@ -278,8 +278,8 @@ class EditReports(NamedTuple):
 @verb(NamedSearchesRequest)
 def edits(request: NamedSearchesRequest) -> EditReports:
     """Sort revisions by how much they changed and what came of it."""
-    from telic.search.analysis.revisions import edit_report
     from telic.search.results import load
+    from telic.search.revisions import edit_report
 
     searches = [load(Path(request.runs_dir), name) for name in request.names]
     return EditReports([edit_report(search) for search in searches])

@@ -7,8 +7,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from telic.core.text import integers, read_count
 from telic.core.verb import RunsRequest, VerbRequest, WatchedRequest, argument, option, verb
-from telic.core.words import count, integers
 from telic.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class SessionOptions(VerbRequest):
     )
     threshold: float = option("Score a policy must prove.", default=0.8, minimum=0.0, maximum=1.0)
     episodes: int = option("Fresh episodes to judge.", default=12, minimum=4)
-    steps: int | None = option("Steps per policy, e.g. 300k.", default=None, read=count)
+    steps: int | None = option("Steps per policy, e.g. 300k.", default=None, read=read_count)
     device: str = option("cpu or cuda.", default="cpu")
     model: str | None = option(
         "Who writes reward and judge: provider:model, or host (work orders). "
@@ -86,7 +86,7 @@ class IntentRequest(SessionOptions, RunsRequest, WatchedRequest):
         "Environment steps of all policies at most, e.g. 5M.",
         "--budget-steps",
         default=None,
-        read=count,
+        read=read_count,
     )
     fresh: bool = option("Start anew instead of going on.", default=False)
 

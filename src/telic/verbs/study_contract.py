@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from telic.core.config import Record, read_value
+from telic.core.config import Record
+from telic.core.text import pairs, read_value
 from telic.core.verb import Question, argument, option
-from telic.core.words import pairs
 from telic.studies.approvals import Standing
 from telic.studies.chain import LedgerEvent
 from telic.studies.contract import ContractCheck

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from telic.core.config import Record
+from telic.core.text import integers
 from telic.core.verb import argument, option
-from telic.core.words import integers
 from telic.errors import UsageError
 from telic.studies.documents.candidate import Evidence
 from telic.studies.evidence.audit import AuditResult

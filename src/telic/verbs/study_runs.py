@@ -119,7 +119,7 @@ def batch(request: BatchRequest) -> QueueBatch:
 
 
 def _priorities(words: Sequence[str], flag: str) -> dict[str, int]:
-    from telic.core.words import integers, texts
+    from telic.core.text import integers, texts
 
     return {name: integers(text, flag)[0] for name, text in texts(words, flag).items()}
 

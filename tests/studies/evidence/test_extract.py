@@ -8,7 +8,7 @@ import zlib
 import pytest
 
 from telic.errors import TelicError, UnknownName
-from telic.storage.tensorboard import TensorBoardWriter
+from telic.storage.scalars import TensorBoardWriter
 from telic.studies.evidence.logs import read_offline_run, read_rows, renamed
 from telic.studies.evidence.series import Series, to_series
 

@@ -1,4 +1,4 @@
-"""The closed union of all events, and how an event becomes a line of JSON and back.
+"""The union of all events, how one becomes a line of JSON and back, and their reference page.
 
 What crosses a process boundary, and what lies in an events.jsonl, is one JSON object a line with
 the event's name under "event". Reading checks every field: the line may come from a confined
@@ -7,75 +7,24 @@ process, which is not trusted, or from an earlier version.
 
 from __future__ import annotations
 
+import ast
+import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
+from importlib import import_module
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar, Union, cast, get_args
 
-from telic.core.events.base import Facts
-from telic.core.events.models import ModelFailed, ModelRejected, ModelReply, ModelRetry, ModelSent
-from telic.core.events.search import (
-    BenchCase,
-    BenchEvent,
-    BenchResult,
-    SearchForecast,
-    SearchIterationEnd,
-    SearchRunEnd,
-    SearchStart,
-)
-from telic.core.events.session import (
-    SessionAdmitted,
-    SessionAsked,
-    SessionCheckpoint,
-    SessionForecast,
-    SessionIterationStart,
-    SessionJudged,
-    SessionNotes,
-    SessionPaused,
-    SessionResumed,
-    SessionSelected,
-    SessionSpent,
-    SessionStart,
-    SessionTried,
-    SessionWaiting,
-)
-from telic.core.events.training import (
-    EvalDone,
-    LogMessage,
-    ProbeDone,
-    TrainEnd,
-    TrainFinding,
-    TrainProgress,
-    TrainStart,
-    VideoProgress,
-)
+from telic.core.events import Facts
+from telic.core.events.models import ModelEvent
+from telic.core.events.search import BenchEvent, BenchmarkEvent, SearchEvent
+from telic.core.events.session import SessionEvent
+from telic.core.events.training import TrainingEvent, VideoProgress
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-TrainingEvent = Union[  # noqa: UP007 - a union of many reads better as a list
-    LogMessage, ProbeDone, TrainStart, TrainProgress, TrainFinding, EvalDone, TrainEnd
-]
-"""what the confined process of a training may say"""
-SessionEvent = Union[  # noqa: UP007
-    SessionStart,
-    SessionAsked,
-    SessionTried,
-    SessionForecast,
-    SessionIterationStart,
-    SessionSelected,
-    SessionCheckpoint,
-    SessionJudged,
-    SessionSpent,
-    SessionPaused,
-    SessionResumed,
-    SessionWaiting,
-    SessionAdmitted,
-    SessionNotes,
-]
-SearchEvent = Union[SearchStart, SearchForecast, SearchIterationEnd, SearchRunEnd]  # noqa: UP007
-BenchmarkEvent = Union[BenchCase, BenchEvent, BenchResult]  # noqa: UP007
-ModelEvent = Union[ModelSent, ModelRetry, ModelReply, ModelRejected, ModelFailed]  # noqa: UP007
 Event = Union[  # noqa: UP007
     TrainingEvent, VideoProgress, SessionEvent, SearchEvent, BenchmarkEvent, ModelEvent
 ]
@@ -140,7 +89,78 @@ def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, dict):
-        return {name: _plain(item) for name, item in cast(Facts, value).items()}
+        return {name: _plain(item) for name, item in cast("Facts", value).items()}
     if isinstance(value, tuple):
-        return [_plain(part) for part in cast(tuple[Any, ...], value)]
+        return [_plain(part) for part in cast("tuple[Any, ...]", value)]
     return value
+
+
+_HEAD = """# Events
+
+Generated from the library by `telic.core.events.codec.events_page`; do not edit.
+
+While it works, the library reports what happens. A listener is any function of one event; it
+matches on the type:
+
+```python
+import telic
+from telic.core.events import EvalDone, Event, TrainEnd
+
+def listen(event: Event) -> None:
+    match event:
+        case EvalDone():
+            print(event.step, {name: record.mean_return for name, record in event.members.items()})
+        case TrainEnd():
+            print(event.status, event.best_return)
+        case _:
+            pass
+
+telic.train("HalfCheetah-v5", on_event=listen)
+```
+
+On disk (`events.jsonl` of a run, a session or a search) an event is one line of JSON with its name
+under `event`: `telic.core.events.encode` writes it, `decode` reads and checks it, and `read_events`
+reads a log of this or an earlier version. A field that a line lacks has its default; what a field
+has to say that this version does not know is left out. `time`, seconds since 1970, stands in the
+events of a training only.
+"""
+_TITLES = {
+    "training": "Training",
+    "session": "Sessions",
+    "search": "Searches and benchmarks",
+    "models": "Language models",
+}
+
+
+def events_page() -> str:
+    """Return the reference page, docs/reference/events.md."""
+    names = {kind.__name__: kind.NAME for kind in EVENTS}
+    parts = [_HEAD]
+    for name, title in _TITLES.items():
+        module = import_module(f"telic.core.events.{name}")
+        parts.append(f"## {title}\n\n{inspect.getdoc(module)}\n")
+        tree = ast.parse(inspect.getsource(module))
+        classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+        shared = {node.name: node for node in classes}
+        for node in (node for node in classes if not node.name.startswith("_")):
+            on_disk = names.get(node.name, "")
+            label = f"`{node.name}`" + (f", on disk `{on_disk}`" if on_disk else "")
+            rows = [row for base in node.bases for row in _rows(shared.get(ast.unparse(base)))]
+            rows += _rows(node)
+            parts.append(f"### {label}\n\n{ast.get_docstring(node)}\n")
+            if rows:
+                parts.append("\n".join(("| field | type | |", "|---|---|---|", *rows)) + "\n")
+    return "\n".join(parts)
+
+
+def _rows(node: ast.ClassDef | None) -> list[str]:
+    """Return a row per field of a class: its name, type and docstring."""
+    rows: list[str] = []
+    body = node.body if node else []
+    for field, after in pairwise(body):
+        if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
+            continue
+        if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            kind = ast.unparse(field.annotation).replace("|", "\\|")
+            rows.append(f"| `{field.target.id}` | `{kind}` | {after.value.value} |")
+    return rows

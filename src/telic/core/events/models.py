@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from telic.core.events.base import Emitted, event, record
+from telic.core.events import Emitted, event, record
 
 
 @record
@@ -109,3 +109,6 @@ class ModelFailed(_ModelCall):
     """class of the error"""
     error: str
     """what went wrong"""
+
+
+ModelEvent = ModelSent | ModelRetry | ModelReply | ModelRejected | ModelFailed

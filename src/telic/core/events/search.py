@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from telic.core.events.base import Emitted, Facts, event, record
+from telic.core.events import Emitted, Facts, event, record
 
 if TYPE_CHECKING:
     from telic.core.events.codec import Event
@@ -189,3 +189,7 @@ class BenchResult(Emitted):
     """video of the best policy"""
     finished_at: str = ""
     """UTC, ISO 8601"""
+
+
+SearchEvent = SearchStart | SearchForecast | SearchIterationEnd | SearchRunEnd
+BenchmarkEvent = BenchCase | BenchEvent | BenchResult

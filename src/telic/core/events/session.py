@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from telic.core.events.base import Emitted, Facts, event, record
+from typing import Union
+
+from telic.core.events import Emitted, Facts, event, record
 
 
 @event("session.start")
@@ -226,3 +228,21 @@ class SessionNotes(Emitted):
     """iteration that answers"""
     notes: tuple[PersonNote, ...]
     """who said what"""
+
+
+SessionEvent = Union[  # noqa: UP007 - a union of many reads better as a list
+    SessionStart,
+    SessionAsked,
+    SessionTried,
+    SessionForecast,
+    SessionIterationStart,
+    SessionSelected,
+    SessionCheckpoint,
+    SessionJudged,
+    SessionSpent,
+    SessionPaused,
+    SessionResumed,
+    SessionWaiting,
+    SessionAdmitted,
+    SessionNotes,
+]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import field
+from typing import Union
 
-from telic.core.events.base import Emitted, Facts, event, record
+from telic.core.events import Emitted, Facts, event, record
 
 
 @event("log")
@@ -193,3 +194,9 @@ class VideoProgress(Emitted):
     """pictures drawn"""
     frames: int
     """pictures in all"""
+
+
+TrainingEvent = Union[  # noqa: UP007 - a union of many reads better as a list
+    LogMessage, ProbeDone, TrainStart, TrainProgress, TrainFinding, EvalDone, TrainEnd
+]
+"""what the confined process of a training may say"""

@@ -14,7 +14,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from telic.core.data import is_dict, is_row
+from telic.core.text import is_dict, is_row
 from telic.errors import MissingExtra, TelicError
 from telic.llm.keys import KEY_NAMES, find_key
 from telic.llm.names import CLOUD, Address

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from telic.core.data import is_row
+from telic.core.text import is_row
 
 _op: Any = operator  # its functions take numbers by their types; here they get tensors
 

@@ -19,7 +19,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from telic.core.data import is_row
+from telic.core.text import is_row
 from telic.rewards.vectorise import choice
 
 HELPERS: dict[str, Any] = {

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from telic.core.data import is_dict, is_row
+from telic.core.text import is_dict, is_row
 from telic.rewards.vectorise.array import NotVectorisable, VectorArray, tensor_of, varies
 from telic.rewards.vectorise.functions import choose, single, truths
 

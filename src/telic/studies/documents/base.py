@@ -17,8 +17,7 @@ from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import YAMLError
 
 from telic.core.config import Record
-from telic.storage.disk import disk_errors
-from telic.storage.files import TEMPORARY_MARK, plain, write_json, write_text
+from telic.storage.files import TEMPORARY_MARK, disk_errors, plain, write_json, write_text
 from telic.studies.canonical import content_hash
 from telic.studies.errors import BrokenIntegrity, InvalidDocument, StudyError
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, cast
 
 from telic.errors import TelicError, UnknownName
 from telic.storage.files import read_json, read_json_lines
-from telic.storage.tensorboard import masked_crc
+from telic.storage.scalars import masked_crc
 from telic.studies.evidence.series import Row, Series, flat, is_object
 
 _NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf)"
@@ -127,7 +127,7 @@ def _text_rows(lines: Iterable[str], search: re.Pattern[str]) -> Iterator[Row]:
 
 # ---------------------------------------------------------------------------- TensorBoard
 
-# Framing and fields are those of `telic.storage.tensorboard`; beside `simple_value` (field 2) the
+# Framing and fields are those of `telic.storage.scalars`; beside `simple_value` (field 2) the
 # newer form is read, in which a scalar is a tensor (Value field 8) of one float or double.
 
 _CHECKED_BYTES = 65_536

@@ -18,16 +18,15 @@ from telic.core.seeds import derive
 from telic.core.stats import bootstrap
 from telic.errors import UsageError
 from telic.llm import ModelAnswerError, Models
-from telic.search.analysis.revisions import is_vivid
-from telic.search.answers import Asker
-from telic.search.environments.task import Floats, generator, rollout_seeds
 from telic.search.history import History
-from telic.search.language_model import objection
+from telic.search.language_model import Asker, objection
 from telic.search.plan import SearchPlan
 from telic.search.records import PolicyCandidate
 from telic.search.results import Result
+from telic.search.revisions import is_vivid
 from telic.search.rollouts import PolicyTrial
-from telic.search.writer import Prompt, Writer, describe_trace, nearest
+from telic.search.task import Floats, generator, rollout_seeds
+from telic.search.writer import Prompt, WatchedCandidate, Writer, describe_trace, nearest
 
 _LETTERS = "ABC"
 _NEW_STARTS = 50
@@ -168,21 +167,20 @@ def _pair(plan: SearchPlan, run: int, candidate: PolicyCandidate) -> LabelPair:
     def prompt(labelled: int) -> Prompt:
         letter = _LETTERS[shown.index(labelled)]
         evidence = f"{traces}\n\nEpisode {letter} is the worst of the three."
-        return writer.critic(nothing, candidate, evidence, None, {})
+        return writer.critic(nothing, WatchedCandidate(candidate, evidence, None, {}))
 
     return LabelPair(run, candidate, worst, prompt(worst), prompt(median))
 
 
 def _ask(plan: SearchPlan, models: Models, pair: LabelPair) -> list[tuple[float, ...]] | None:
     """Return the revisions by the honest and by the moved label; None when one never is valid."""
-    space = plan.policy.space
-    asker = Asker(models, space, pair.run)
+    asker = Asker(models, plan.policy.space, pair.run)
     welcome = objection(History(confirm=0, keeps_losers=True), may_repeat=True)
+    prompts = (pair.honest, pair.moved)
     try:
-        asked = [asker.ask("critic", prompt, welcome) for prompt in (pair.honest, pair.moved)]
+        return [asker.ask("critic", p, welcome, "critic").drafts[0].params for p in prompts]
     except ModelAnswerError:
         return None
-    return [space.fit(each.answers[0].params).params for each in asked]
 
 
 def _play(plan: SearchPlan, pair: LabelPair, revisions: Sequence[tuple[float, ...]]) -> _Played:

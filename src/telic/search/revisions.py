@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from telic.core.config import Record
-from telic.search.environments.task import SearchTask
 from telic.search.records import PolicyCandidate, SearchIteration
 from telic.search.results import Result
+from telic.search.task import SearchTask
 
 _WORST = re.compile(r"\bworst\b", re.IGNORECASE)
 _SAME = 0.05  # a change of a number up to here is none

@@ -1,18 +1,24 @@
-"""The worlds of the ten tasks: plain arithmetic, and three robots on the batched simulator.
+"""The ten tasks and their worlds: plain arithmetic, and three robots on the batched simulator.
 
-Those that Gymnasium has equal Gymnasium's. Every array has one row per episode.
+What a task is stands in `tasks.toml`. Worlds that Gymnasium has equal Gymnasium's. Every array has
+one row per episode.
 """
 
 from __future__ import annotations
 
 import math
+import tomllib
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from telic.core.data import is_dict
-from telic.search.environments.task import Flags, Floats, Seeds, StepResult, uniform
+from telic.core.text import is_dict
+from telic.errors import UnknownName
+from telic.search.task import Flags, Floats, SearchTask, Seeds, StepResult, World, uniform
 
 _GRAVITY, _FORCE, _DT = 9.8, 10.0, 0.02
 _POLE_MASS, _TOTAL_MASS, _LENGTH = 0.1, 1.1, 0.5
@@ -320,3 +326,39 @@ def _sliced(state: Any, rows: Any) -> Any:
     if is_dict(state):
         return {name: _sliced(part, rows) for name, part in state.items()}
     return state[rows] if hasattr(state, "dtype") else state
+
+
+_WORLDS: dict[str, Callable[[], World]] = {
+    "CartPole-v1": CartPole,
+    "MountainCar-v0": MountainCar,
+    "MountainCarContinuous-v0": MountainCarContinuous,
+    "InvertedPendulum-v5": partial(Physics, "InvertedPendulum-v5", can_fall=True),
+    "InvertedDoublePendulum-v5": partial(Physics, "InvertedDoublePendulum-v5", can_fall=True),
+    "Swimmer-v5": partial(Physics, "Swimmer-v5", can_fall=False),
+    "FrozenLake-v1": frozen_lake,
+    MAZE: maze,
+    "Nim-v0": Nim,
+    "Pong-v0": Pong,
+}
+
+TASKS = tuple(_WORLDS)
+
+
+def find_task(name: str) -> SearchTask:
+    """Return the task of that id; raises UnknownName with the closest ids."""
+    if name not in _WORLDS:
+        raise UnknownName(
+            "environment for policy search", name, list(TASKS), see="telic search envs"
+        )
+    return _tasks()[name]
+
+
+def make_world(task: SearchTask) -> World:
+    """Return a world in which episodes of the task are stepped together."""
+    return _WORLDS[task.id]()
+
+
+@cache
+def _tasks() -> dict[str, SearchTask]:
+    table = tomllib.loads((Path(__file__).parent / "tasks.toml").read_text(encoding="utf-8"))
+    return {name: SearchTask.model_validate({"id": name, **row}) for name, row in table.items()}

@@ -1,1 +1,0 @@
-"""What finished searches tell: tables, curves, tests, and how revisions behave."""

@@ -1,1 +1,0 @@
-"""The ten tasks of policy search, stepped in batches."""
