@@ -93,14 +93,14 @@ def current_actor() -> StudyActor:
     Without a terminal nobody counts as a person, whatever the variable says.
     """
     session = os.environ.get("TELIC_SESSION") or None
-    given = os.environ.get("TELIC_ACTOR")
+    label = os.environ.get("TELIC_ACTOR")
     at_terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
-    if given:
-        kind, _, name = given.partition(":")
+    if label:
+        kind, _, name = label.partition(":")
         if kind not in _KINDS or kind in ("system", "runner") or not name:
             raise StudyError(
                 "E_ACTOR",
-                f'TELIC_ACTOR="{given}" does not name an actor.',
+                f'TELIC_ACTOR="{label}" does not name an actor.',
                 hint="Write agent:NAME, engine:NAME or human:NAME.",
             )
         kind = "agent" if kind == "human" and not at_terminal else kind
@@ -191,8 +191,8 @@ def void_changed(study: Study) -> list[LedgerEvent]:
     """Record every approval that no longer matches its subject as void; returns the events."""
     with study.locked():
         events: list[LedgerEvent] = []
-        given = [each for each in study.state.approvals.values() if each.status == "approved"]
-        for approval in given:
+        approved = [each for each in study.state.approvals.values() if each.status == "approved"]
+        for approval in approved:
             now = study.standing(approval.key, approval.candidate)
             if now.status == "void":
                 facts = {

@@ -65,8 +65,8 @@ class Attachments:
 
     def contents(self) -> dict[str, bytes]:
         """Return what to keep, by name in the candidate's folder."""
-        found = {} if self.patch is None else {PATCH_NAME: _read(self.patch)}
-        return found | {f"{FILES}/{name}": _read(path) for name, path in self.files.items()}
+        contents = {} if self.patch is None else {PATCH_NAME: _read(self.patch)}
+        return contents | {f"{FILES}/{name}": _read(path) for name, path in self.files.items()}
 
 
 def new_candidate(
@@ -84,10 +84,10 @@ def new_candidate(
     with study.locked():
         values = filled(_attached(draft, contents), study, head, actor.name)
         name = candidate_id(next_number([*study.state.candidates, *candidate_ids(folder)]), title)
-        made = _document(folder, name, 1, values, actor)
-        keep_revision(folder, made, contents)
-        facts = {"title": title, "kind": made.kind, "parents": list(made.parents)}
-        lifecycle.create(study, name, actor, {**facts, **_hashes(made)})
+        record = _document(folder, name, 1, values, actor)
+        keep_revision(folder, record, contents)
+        facts = {"title": title, "kind": record.kind, "parents": list(record.parents)}
+        lifecycle.create(study, name, actor, {**facts, **_hashes(record)})
         show_revision(study, name)
     return study.candidate(name)
 
@@ -178,8 +178,8 @@ def _document(
         "created_at": utc_now(),
         "created_by": actor.as_data(),
     }
-    made = Candidate.parse({**values, **system}, "The draft")
-    return made.model_copy(update={"content_hash": made.compute_hash()})
+    record = Candidate.parse({**values, **system}, "The draft")
+    return record.model_copy(update={"content_hash": record.compute_hash()})
 
 
 def _attached(draft: Mapping[str, Any], contents: Mapping[str, bytes]) -> dict[str, Any]:
@@ -221,8 +221,8 @@ def _merged(kept: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
     return out
 
 
-def _hashes(made: Candidate) -> dict[str, Any]:
-    return {"revision": made.revision, "content_hash": made.content_hash}
+def _hashes(record: Candidate) -> dict[str, Any]:
+    return {"revision": record.revision, "content_hash": record.content_hash}
 
 
 # ---------------------------------------------------------------------------- drafts
@@ -317,30 +317,30 @@ def revision_folder(folder: StudyFolder, candidate: str, revision: int) -> Path:
     return folder.candidate(candidate) / "revisions" / str(revision)
 
 
-def files_of(made: Candidate, folder: Path) -> dict[str, bytes]:
+def files_of(record: Candidate, folder: Path) -> dict[str, bytes]:
     """Return the content of the files that a candidate brings, from one of its folders."""
-    names = [f"{FILES}/{each.path}" for each in made.change.files]
-    names += [made.change.patch] if made.change.patch else []
+    names = [f"{FILES}/{each.path}" for each in record.change.files]
+    names += [record.change.patch] if record.change.patch else []
     return {name: _read(_inside(folder, name)) for name in names}
 
 
-def keep_revision(folder: StudyFolder, made: Candidate, contents: Mapping[str, bytes]) -> None:
+def keep_revision(folder: StudyFolder, record: Candidate, contents: Mapping[str, bytes]) -> None:
     """Write a revision's own folder; what is there already was never entered in the ledger."""
-    own = revision_folder(folder, made.id, made.revision)
+    own = revision_folder(folder, record.id, record.revision)
     for name, content in contents.items():
         write_bytes(_inside(own, name), content)
-    write_json(own / "candidate.json", made.as_data())
+    write_json(own / "candidate.json", record.as_data())
 
 
 def show_revision(study: Study, candidate: str) -> None:
     """Copy the revision that the ledger knows to where people and programs look."""
     held, folder = study.candidate_state(candidate), study.folder
     own = revision_folder(folder, candidate, held.revision)
-    made = Candidate.parse(read_json(own / "candidate.json"), str(own))
-    for name, content in files_of(made, own).items():
+    record = Candidate.parse(read_json(own / "candidate.json"), str(own))
+    for name, content in files_of(record, own).items():
         write_bytes(_inside(folder.candidate(candidate), name), content)
     status = {"status": held.status, "phase": held.phase}
-    write_json(folder.candidate_file(candidate), {**made.as_data(), **status})
+    write_json(folder.candidate_file(candidate), {**record.as_data(), **status})
 
 
 def _inside(folder: Path, name: str) -> Path:

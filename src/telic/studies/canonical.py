@@ -65,7 +65,7 @@ def run_id(at: datetime) -> str:
 
 def next_number(used: Iterable[str]) -> int:
     """Return the number after the highest of numbered ids (candidates or decisions)."""
-    return max((int(found[1]) for each in used if (found := _NUMBERED.match(each))), default=0) + 1
+    return max((int(match[1]) for name in used if (match := _NUMBERED.match(name))), default=0) + 1
 
 
 def utc_now() -> str:
@@ -80,8 +80,8 @@ def written(moment: datetime) -> str:
 
 def moment(text: str) -> datetime:
     """Read a written moment; one without a zone is UTC."""
-    found = datetime.fromisoformat(text)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    at = datetime.fromisoformat(text)
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 NO_HASH = "0" * 64
@@ -165,8 +165,8 @@ class SigningKey:
 
 def config_folder() -> Path:
     """Return the user's folder of telic: TELIC_CONFIG_DIR, or the usual place."""
-    if given := os.environ.get("TELIC_CONFIG_DIR"):
-        return Path(given)
+    if folder := os.environ.get("TELIC_CONFIG_DIR"):
+        return Path(folder)
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "telic"
 
 

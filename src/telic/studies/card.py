@@ -24,6 +24,25 @@ _HARMFUL = {
 }
 
 
+def write_audit(folder: StudyFolder, audit: RepositoryAudit) -> None:
+    """Fill adapter.yaml and the task card; confirmed fields and people's comments stay."""
+    drafted = draft_adapter(audit, folder.root, matching_presets(audit.packages))
+    if folder.adapter.exists():
+        rewrite_yaml(folder.adapter, keep_confirmed(drafted, folder.read_adapter()))
+    else:
+        write_yaml(folder.adapter, drafted)
+    write_card(folder, audit)
+
+
+def write_card(folder: StudyFolder, audit: RepositoryAudit) -> str:
+    """Write the task card anew and return it; people's own words in it stay."""
+    path = folder.task_card
+    held = path.read_text("utf-8") if path.exists() else ""
+    text = render_card(folder.task_id, "", audit, held)
+    write_text(path, text)
+    return text
+
+
 def render_card(title: str, statement: str, audit: RepositoryAudit, held: str = "") -> str:
     """Return the card; what people wrote outside the marked block of `held` stays as it is."""
     block = f"{BEGIN}\n{_body(audit)}\n{END}\n"
@@ -64,18 +83,18 @@ def _commands(entries: Sequence[EntryPoint]) -> list[str]:
 
 
 def _evaluation(audit: RepositoryAudit) -> list[str]:
-    found = audit.evaluation
+    evaluation, place = audit.evaluation, _place(audit.evaluation.evidence)
     styles = {
         "script": "By its own command:",
-        "same_entry": f"By the training command with `{found.flag}`{_place(found.evidence)}.",
-        "embedded": f"Inside training{_place(found.evidence)}; there is no separate command.",
+        "same_entry": f"By the training command with `{evaluation.flag}`{place}.",
+        "embedded": f"Inside training{place}; there is no separate command.",
         "none": "Not found.",
     }
-    lines = [styles[found.style], *_commands(audit.evaluate)]
-    if found.emits_scalars is False:
+    lines = [styles[evaluation.style], *_commands(audit.evaluate)]
+    if evaluation.emits_scalars is False:
         lines.append("It writes no score.")
-    if found.turned_off:
-        lines.append(f"It switches off: {', '.join(found.turned_off[:6])}.")
+    if evaluation.turned_off:
+        lines.append(f"It switches off: {', '.join(evaluation.turned_off[:6])}.")
     return lines
 
 
@@ -132,11 +151,11 @@ def _task(audit: RepositoryAudit) -> list[str]:
     return lines
 
 
-def _where(found: SourceFinding) -> str:
-    if found.external:
+def _where(source: SourceFinding) -> str:
+    if source.external:
         return "outside this repository"
-    shown = ", ".join(found.files[:4])
-    return shown + (f" and {len(found.files) - 4} more" if len(found.files) > 4 else "")
+    shown = ", ".join(source.files[:4])
+    return shown + (f" and {len(source.files) - 4} more" if len(source.files) > 4 else "")
 
 
 def _hazards(audit: RepositoryAudit) -> list[str]:
@@ -159,22 +178,3 @@ def _questions(audit: RepositoryAudit) -> list[str]:
     if not audit.metrics:
         asked.append("- Which logged key is the return, and which the success rate?")
     return asked
-
-
-def write_audit(folder: StudyFolder, found: RepositoryAudit) -> None:
-    """Fill adapter.yaml and the task card; confirmed fields and people's comments stay."""
-    drafted = draft_adapter(found, folder.root, matching_presets(found.packages))
-    if folder.adapter.exists():
-        rewrite_yaml(folder.adapter, keep_confirmed(drafted, folder.read_adapter()))
-    else:
-        write_yaml(folder.adapter, drafted)
-    write_card(folder, found)
-
-
-def write_card(folder: StudyFolder, found: RepositoryAudit) -> str:
-    """Write the task card anew and return it; people's own words in it stay."""
-    path = folder.task_card
-    held = path.read_text("utf-8") if path.exists() else ""
-    text = render_card(folder.task_id, "", found, held)
-    write_text(path, text)
-    return text

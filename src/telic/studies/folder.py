@@ -138,12 +138,12 @@ class StudyFolder:
         entry = registry.task(task_id)
         if entry is None:
             raise UnknownName("task", task_id, [each.task_id for each in registry.tasks])
-        known = [each.study_id for each in entry.studies]
+        studies = [each.study_id for each in entry.studies]
         if study is None:
             is_active = task_id == registry.active.task_id
-            study = registry.active.study_id if is_active or len(known) != 1 else known[0]
-        if study not in known:
-            raise UnknownName("study", study, known)
+            study = registry.active.study_id if is_active or len(studies) != 1 else studies[0]
+        if study not in studies:
+            raise UnknownName("study", study, studies)
         return cls(root.absolute(), task_id, study)
 
     @property
@@ -259,8 +259,8 @@ class StudyFolder:
 def add_study(folder: StudyFolder, entry: StudyEntry, title: str) -> Registry:
     """Enter a study (and its task, where new) and make it the active one; twice is once."""
     with _registry_lock(folder):
-        held = read_registry(folder.root) if folder.registry.is_file() else None
-        task = held.task(folder.task_id) if held is not None else None
+        before = read_registry(folder.root) if folder.registry.is_file() else None
+        task = before.task(folder.task_id) if before is not None else None
         grown = task or TaskEntry(
             task_id=folder.task_id,
             title=title,
@@ -270,16 +270,16 @@ def add_study(folder: StudyFolder, entry: StudyEntry, title: str) -> Registry:
         if grown.study(entry.study_id) is None:
             grown = grown.model_copy(update={"studies": (*grown.studies, entry)})
         active = Active(task_id=folder.task_id, study_id=folder.study_id)
-        if held is None:
+        if before is None:
             root = folder.root.absolute()
             vcs = "git" if (root / ".git").exists() else "none"
             project = Project(name=root.name, vcs=vcs)
-            made = Registry(project=project, active=active, tasks=(grown,))
+            registry = Registry(project=project, active=active, tasks=(grown,))
         else:
-            made = held.with_task(grown).model_copy(update={"active": active})
-        if made != held:
-            write_yaml(folder.registry, made.as_data())
-        return made
+            registry = before.with_task(grown).model_copy(update={"active": active})
+        if registry != before:
+            write_yaml(folder.registry, registry.as_data())
+        return registry
 
 
 def set_status(folder: StudyFolder, status: StudyStatus) -> None:

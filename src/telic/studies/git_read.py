@@ -82,13 +82,13 @@ def is_allowed(argv: Sequence[str]) -> bool:
     head = ("git", *_SAFE_SETTINGS)
     if tuple(argv[: len(head)]) != head or len(argv) <= len(head):
         return False
-    command, *given = argv[len(head) :]
-    if (command, *given[:-1]) == _ADD_NOTE:
-        return re.fullmatch(r"[0-9a-f]{40,64}", given[-1]) is not None
+    command, *words = argv[len(head) :]
+    if (command, *words[:-1]) == _ADD_NOTE:
+        return re.fullmatch(r"[0-9a-f]{40,64}", words[-1]) is not None
     needed = _READ_ONLY.get(command)
-    if needed is None or any(flag.split("=")[0] in _NEVER for flag in given):
+    if needed is None or any(flag.split("=")[0] in _NEVER for flag in words):
         return False
-    return not needed or not needed.isdisjoint(given)
+    return not needed or not needed.isdisjoint(words)
 
 
 def ask(root: Path, *words: str, index: Path | None = None, stdin: str | None = None) -> Answer:
@@ -165,10 +165,10 @@ def add_note(root: Path, commit: str, text: str) -> None:
 
 def notes(root: Path) -> list[str]:
     """Return the text of all our notes."""
-    found = ask(root, "rev-parse", "--verify", "--quiet", _NOTES)
-    if not found.is_yes:
+    ref = ask(root, "rev-parse", "--verify", "--quiet", _NOTES)
+    if not ref.is_yes:
         return []
-    tree = ask(root, "ls-tree", "-r", found.out.strip()).out.splitlines()
+    tree = ask(root, "ls-tree", "-r", ref.out.strip()).out.splitlines()
     return [ask(root, "cat-file", "blob", line.split()[2]).out for line in tree]
 
 

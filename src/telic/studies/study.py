@@ -273,8 +273,8 @@ class Study:
     def standings(self) -> tuple[Standing, ...]:
         """How every approval of the contract stands now, required ones first."""
         required = required_approvals(self.contract)
-        given = [held.key for held in self.state.approvals.values() if not held.candidate]
-        keys = cast("tuple[ApprovalKey, ...]", (*required, *given))
+        others = [held.key for held in self.state.approvals.values() if not held.candidate]
+        keys = cast("tuple[ApprovalKey, ...]", (*required, *others))
         return tuple(self.standing(key) for key in dict.fromkeys(keys))
 
     @property
@@ -317,14 +317,14 @@ class Study:
         self, kind: EvidenceKind, *, run: str | None = None, candidate: str | None = None
     ) -> list[str]:
         """Return the evidence of a kind about a run or a candidate, the oldest first."""
-        found = [
+        rows = [
             (entry.seq, name)
             for name, entry in self.state.evidence.items()
             if entry.kind == kind
             and (run is None or entry.run == run)
             and (candidate is None or entry.candidate == candidate)
         ]
-        return [name for _, name in sorted(found)]
+        return [name for _, name in sorted(rows)]
 
     def latest(
         self, kind: EvidenceKind, *, run: str | None = None, candidate: str | None = None

@@ -90,8 +90,8 @@ def steps_are_small(case: CandidateCase) -> RuleFinding:
     """V06: no parameter moves by more than its ratio, counted from where it really is."""
     problems = list[str]()
     for path, override in case.candidate.change.overrides.items():
-        known, start = _known_start(case, path)
-        if known and start != override.from_value:
+        is_known, start = _known_start(case, path)
+        if is_known and start != override.from_value:
             problems.append(f"{path} starts from {start!r}, not from {override.from_value!r}")
         allowed = case.study.contract.scope.params.get(path)
         if allowed and allowed.max_step_ratio is not None and override.to != override.from_value:

@@ -216,20 +216,20 @@ def can_be_wrong(case: CandidateCase) -> RuleFinding:
         problems.append("hypothesis.expected is missing: name a metric and a direction")
     spec = case.study.metric_spec
     parts = (spec.primary, *spec.components, *spec.guardrails, *spec.diagnostics)
-    known = dict.fromkeys(part.key for part in parts)
-    if expected is not None and expected.metric not in known:
+    metrics = dict.fromkeys(part.key for part in parts)
+    if expected is not None and expected.metric not in metrics:
         said = f"hypothesis.expected.metric {expected.metric} is not in the metric spec"
-        problems.append(f"{said} ({', '.join(known)})")
+        problems.append(f"{said} ({', '.join(metrics)})")
     return RuleFinding(problems)
 
 
 def _condition_problems(case: CandidateCase, where: str, text: str) -> list[str]:
     """Refuse a condition about a number that no run is measured by: it would never be checked."""
     condition, spec = read_condition(text), case.study.metric_spec
-    known = [GAIN, spec.primary.key, *(rail.key for rail in spec.guardrails)]
-    if condition is None or condition.what in known:
+    numbers = [GAIN, spec.primary.key, *(rail.key for rail in spec.guardrails)]
+    if condition is None or condition.what in numbers:
         return []
-    return [f"{where} asks for {condition.what}, which is none of {', '.join(known)}"]
+    return [f"{where} asks for {condition.what}, which is none of {', '.join(numbers)}"]
 
 
 def has_its_evidence(case: CandidateCase) -> RuleFinding:

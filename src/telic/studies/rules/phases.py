@@ -97,10 +97,10 @@ def after_short_trial(
     if missing := [name for name, score in scores.items() if score is None]:
         why = f"{', '.join(missing)} of its batch are not measured"
         return PhaseVerdict(verdict="wait", why=why)
-    known = [score for score in scores.values() if score is not None]
-    rank = 1 + sum(sign * (score - mine) > 0 for score in known)
-    places = math.ceil(len(known) / eta)
-    place = f"number {rank} of {len(known)} in its batch"
+    ranked = [score for score in scores.values() if score is not None]
+    rank = 1 + sum(sign * (score - mine) > 0 for score in ranked)
+    places = math.ceil(len(ranked) / eta)
+    place = f"number {rank} of {len(ranked)} in its batch"
     if rank <= places:
         return PhaseVerdict(verdict="advance", why=place)
     return PhaseVerdict(verdict="hold", why=f"{place}, of which {places} go on")
@@ -144,9 +144,9 @@ def _judge(study: Study, candidate: str, phase: Phase) -> PhaseVerdict:
         for name in batch_of(study.events, candidate)
         if name != candidate and _takes_part(study.state, name)
     }
-    known = incumbent_median(study, _steps(study, runs))
+    incumbent = incumbent_median(study, _steps(study, runs))
     direction, eta = study.metric_spec.primary.direction, study.queue.policy.eta
-    return after_short_trial(candidate, scores, known, direction, eta)
+    return after_short_trial(candidate, scores, incumbent, direction, eta)
 
 
 @fact
