@@ -6,10 +6,21 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from telic.studies.documents.base import DocumentPart
 from telic.studies.documents.contract import RESOURCES, Amounts, Phase, StudyBudget
 
 if TYPE_CHECKING:
-    from telic.studies.state import BudgetState, StudyState
+    from telic.studies.state import StudyState
+
+
+class BudgetState(DocumentPart):
+    """What was used, is held for live runs, and is left; left is None where nothing limits it."""
+
+    spent: Amounts = Amounts()
+    reserved: Amounts = Amounts()
+    left: Amounts = Amounts()
+    warnings: tuple[str, ...] = ()
+    """resources of which more than the soft share is gone"""
 
 
 def add(*amounts: Amounts) -> Amounts:
@@ -92,8 +103,8 @@ class Account:
     """Reservations and spending while a ledger is replayed; what is charged is only added to."""
 
     limits: StudyBudget = field(default_factory=StudyBudget)
-    _held: dict[str, _Charge] = field(default_factory=dict[str, "_Charge"])
-    _charged: list[_Charge] = field(default_factory=list["_Charge"])
+    _held: dict[str, _Charge] = field(default_factory=dict[str, _Charge])
+    _charged: list[_Charge] = field(default_factory=list[_Charge])
     _spent: Amounts = field(default_factory=Amounts)
 
     def reserve(self, run: str, candidate: str, phase: Phase, amounts: Amounts) -> None:
@@ -118,8 +129,6 @@ class Account:
 
     def summary(self) -> BudgetState:
         """Return what is spent, reserved and left."""
-        from telic.studies.state import BudgetState
-
         reserved = add(*(charge.amounts for charge in self._held.values()))
         used = add(self._spent, reserved)
         return BudgetState(

@@ -25,6 +25,7 @@ from typing import Any
 
 from pydantic import Field
 
+from telic.studies.budget import BudgetState
 from telic.studies.canonical import NO_HASH
 from telic.studies.chain import LedgerHead
 from telic.studies.documents.base import Document, DocumentPart, Sha
@@ -149,16 +150,6 @@ class WorkSource(DocumentPart):
     path: str
     continues_with: str
     """what is typed to have its next runs made"""
-
-
-class BudgetState(DocumentPart):
-    """What was used, is held for live runs, and is left; left is None where nothing limits it."""
-
-    spent: Amounts = Amounts()
-    reserved: Amounts = Amounts()
-    left: Amounts = Amounts()
-    warnings: tuple[str, ...] = ()
-    """resources of which more than the soft share is gone"""
 
 
 class StudyState(Document):

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from telic.core.config import Record
 from telic.core.verb import Question, argument, option, verb
+from telic.studies.budget import BudgetState
 from telic.studies.documents.candidate import Job, KilledBy, QueueBatch
 from telic.studies.documents.contract import Amounts
 from telic.studies.launch.attempt import LaunchRequest, check_words, reservation_of
@@ -14,7 +15,7 @@ from telic.studies.launch.launch import DryRun, LaunchResult
 from telic.studies.launch.recovery import RecoveredRun
 from telic.studies.queue import QueueStep
 from telic.studies.rules.phases import PhaseStep
-from telic.studies.state import BudgetState, RunState, StudyState
+from telic.studies.state import RunState, StudyState
 from telic.studies.study import Study
 from telic.verbs.study import PersonRequest, StudyRequest, study_verb
 

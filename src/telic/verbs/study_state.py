@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from telic.core.config import Record
 from telic.core.verb import option
+from telic.studies.budget import BudgetState
 from telic.studies.chain import LedgerHead
 from telic.studies.next import NextAction
-from telic.studies.state import BudgetState, FiredStop, Incumbent
+from telic.studies.state import FiredStop, Incumbent
 from telic.verbs.study import StudyRequest, study_verb
 
 if TYPE_CHECKING:

@@ -2,9 +2,10 @@
 
 import pytest
 
+from telic.studies.budget import BudgetState
 from telic.studies.documents.contract import StopRule
 from telic.studies.rules.stops import StopFacts, check_stops
-from telic.studies.state import BudgetState, CandidateState, DecisionState, Incumbent, StudyState
+from telic.studies.state import CandidateState, DecisionState, Incumbent, StudyState
 
 NOW = "2026-08-01T09:00:00Z"
 

@@ -267,14 +267,14 @@ def _probe_problems(case: CandidateCase) -> list[str]:
         for path, override in case.candidate.change.overrides.items()
         if change.is_range(override.to)
     }
-    return list(range_problems(ranges, ProbeSummary.parse(case.evidence[ref].payload, ref)))
+    return range_problems(ranges, ProbeSummary.parse(case.evidence[ref].payload, ref))
 
 
 def _curriculum_problems(case: CandidateCase) -> list[str]:
     agreed, plan = case.study.contract.evaluation.protocol_hash, case.candidate.curriculum
     problems = curriculum_problems(plan, agreed)
     if plan is None or problems:
-        return list(problems)
+        return problems
     condition = Curriculum.model_validate(plan).rollback.condition
     return _condition_problems(case, "curriculum.rollback.condition", condition)
 
