@@ -24,6 +24,15 @@ from telic.studies.errors import BrokenIntegrity, StudyError
 SLUG = r"^[a-z0-9][a-z0-9-]{1,62}$"
 _LETTERS = "abcdefghijkmnpqrstuvwxyz23456789"
 _NUMBERED = re.compile(r"^[cd]-(\d{4,})")
+NO_HASH = "0" * 64
+"""what the first ledger line names as its predecessor"""
+LARGEST_EXACT = 2**53 - 1
+_SPELLED_OTHERWISE = re.compile(rb"[:,[]-?\d+(\.0[,}\]]|(\.\d+)?e)|^-?\d+\.|^-?\d+e|[\xf0-\xf4]")
+"""what Python's writer, many times faster, spells or sorts otherwise: 1.0, 1e-05, rare letters"""
+_KEY_BYTES = 32
+_OWNER_ONLY = 0o600
+
+# ---------------------------------------------------------------------------- ids and moments
 
 
 def check_slug(kind: str, name: str) -> str:
@@ -84,12 +93,7 @@ def moment(text: str) -> datetime:
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
-NO_HASH = "0" * 64
-"""what the first ledger line names as its predecessor"""
-_BLOCK = 1 << 20
-LARGEST_EXACT = 2**53 - 1
-_SPELLED_OTHERWISE = re.compile(rb"[:,[]-?\d+(\.0[,}\]]|(\.\d+)?e)|^-?\d+\.|^-?\d+e|[\xf0-\xf4]")
-"""what Python's writer, many times faster, spells or sorts otherwise: 1.0, 1e-05, rare letters"""
+# ---------------------------------------------------------------------------- JSON and hashes
 
 
 def canonical(data: Any) -> bytes:
@@ -118,11 +122,8 @@ def content_hash(data: Any) -> str:
 
 def file_hash(path: Path) -> str:
     """Return the SHA-256 of a file's bytes."""
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _exact(value: Any) -> Any:
@@ -135,8 +136,7 @@ def _exact(value: Any) -> Any:
     return value
 
 
-_BYTES = 32
-_OWNER_ONLY = 0o600
+# ---------------------------------------------------------------------------- keys
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ def _make(path: Path) -> None:
         fresh = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
         handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
         with os.fdopen(handle, "wb") as file:
-            file.write(secrets.token_bytes(_BYTES))
+            file.write(secrets.token_bytes(_KEY_BYTES))
             os.fsync(handle)
         # Two processes may be first at the same moment; the link lets one of them win.
         with contextlib.suppress(FileExistsError):

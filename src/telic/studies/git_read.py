@@ -4,6 +4,9 @@ This and `launch` are the only modules of the package that start a process. What
 leave the repository byte-identical, reach no network and run no code that the repository names
 (hooks, file-system monitors, external diff tools, text conversions). One thing may be written, and
 only when a person asks for it: a note in a ref of our own, which touches neither tree nor branch.
+
+Unified diffs are read here, too: by hunk lengths, so that a removed line that looks like a file
+header is not taken for one; and both names of a rename count as touched.
 """
 
 from __future__ import annotations
@@ -62,6 +65,10 @@ _SAFE_ENVIRONMENT = {
     "GIT_PAGER": "cat",
     "LC_ALL": "C",
 }
+_HUNK = re.compile(r"^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+_NAMES = ("rename from ", "rename to ", "copy from ", "copy to ")
+_MODES = ("new file mode ", "new mode ", "old mode ", "deleted file mode ")
+_PLAIN_MODES = ("100644", "100755")
 
 
 class Answer(NamedTuple):
@@ -201,10 +208,7 @@ def why_patch_fails(root: Path, patch: Path, base_commit: str | None) -> str | N
         return None if answer.is_yes else answer.error
 
 
-_HUNK = re.compile(r"^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
-_NAMES = ("rename from ", "rename to ", "copy from ", "copy to ")
-_MODES = ("new file mode ", "new mode ", "old mode ", "deleted file mode ")
-_PLAIN_MODES = ("100644", "100755")
+# ---------------------------------------------------------------------------- diffs and patterns
 
 
 class Patch(NamedTuple):
