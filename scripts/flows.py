@@ -96,7 +96,7 @@ def files_until_process(work: Callable[[], Any]) -> list[str]:
 
 def command(*words: str) -> None:
     """Do a command of telic in this process."""
-    from telic.cli.entry import main
+    from telic.__main__ import main
 
     sys.argv = ["telic", *words]
     main()

@@ -1,5 +1,38 @@
-"""python -m telic."""
+"""Where `telic` and `python -m telic` begin: hooks at once, everything else through the full app.
 
-from telic.cli.entry import main
+A host calls a hook at every shell command, and waits; loading all commands would cost it more than
+the hook does.
+"""
 
-main()
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line."""
+    words = sys.argv[1:]
+    if words[:2] == ["plugin", "hook"] and len(words) == 3:
+        from telic.plugin.hooks import HOOKS
+
+        if words[2] in HOOKS:
+            _run_hook(words[2])
+            return
+    from telic.cli.main import app
+
+    app()
+
+
+def _run_hook(name: str) -> None:
+    from telic.errors import TelicError
+    from telic.plugin.hooks import answer
+
+    try:
+        sys.stdout.write(answer(name, sys.stdin.read()))
+    except TelicError as error:
+        sys.stderr.write(f"✗ {error}\n")
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

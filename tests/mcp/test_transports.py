@@ -12,7 +12,7 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from typer.testing import CliRunner
 
-from telic.cli import terminal
+import telic.mcp
 from telic.cli.main import app
 from tests.mcp.host import Host
 from tests.mcp.test_approvals import draft, status_of
@@ -110,6 +110,6 @@ def test_a_token_that_can_be_guessed_is_refused(monkeypatch):
 
 
 def test_without_the_package_it_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(terminal, "find_spec", lambda name: None)
+    monkeypatch.setattr(telic.mcp, "find_spec", lambda name: None)
     found = CliRunner().invoke(app, ["mcp", "serve"])
     assert found.exit_code == 2 and "pip install 'telic[mcp]'" in found.output

@@ -5,7 +5,7 @@ import pytest
 from telic.studies.approvals import Consent
 from telic.studies.documents.base import StudyActor
 from telic.studies.errors import GateRefused
-from telic.verbs.study_decisions import DecideRequest, decide, revert
+from telic.verbs.study_evidence import DecideRequest, decide, revert
 
 HUMAN = StudyActor(kind="human", name="ada")
 AGENT = StudyActor(kind="agent", name="robot")

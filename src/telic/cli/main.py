@@ -7,17 +7,18 @@ import inspect
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Generator, Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast, runtime_checkable
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from telic.cli.output import console, fail, print_json, show
+from telic.core.text import is_row
 from telic.core.verb import RequestField, Verb, as_data
 from telic.errors import TelicError
 from telic.verbs import catalogue
@@ -41,7 +42,7 @@ def progress_of(verb: Verb[..., Any, Any], values: dict[str, Any], is_quiet: boo
 
 
 @contextmanager
-def interruptible() -> Iterator[Callable[[], bool]]:
+def interruptible() -> Generator[Callable[[], bool]]:
     """Make the first Ctrl-C a polite stop and the second one immediate."""
     asked = False
 
@@ -66,7 +67,24 @@ _WHAT = "Describe a behaviour, get a trained policy, and the evidence that it do
 _MCP = VerbGroup("Serve telic to coding agents.", {"serve": "serve"})
 
 
-class RootGroup(TyperGroup):
+@runtime_checkable
+class SpokenRequest(Protocol):
+    """A request in words that only people use."""
+
+    def meaning(self) -> tuple[Verb[..., Any, Any], Any]:
+        """Return the verb and the request that the words stand for."""
+        ...
+
+
+class LazyGroup(TyperGroup):
+    """Commands under one word, listed without loading what they stand for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the words."""
+        return list(self.commands)
+
+
+class RootGroup(LazyGroup):
     """All commands; nothing of a command is loaded before it is asked for."""
 
     def __init__(self, **options: Any) -> None:
@@ -76,10 +94,6 @@ class RootGroup(TyperGroup):
         for word in verbs:
             title = panels[word] = PANELS.get(word, title)
         self.commands = CommandMap(verbs, panels)
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return the words of the first level."""
-        return list(self.commands)
 
 
 app = typer.Typer(
@@ -104,11 +118,6 @@ def version(
 
         typer.echo(f"telic {__version__}")
         raise typer.Exit
-
-
-def main() -> None:
-    """Run the command line."""
-    app()
 
 
 _MARKUP = "rich"
@@ -139,7 +148,7 @@ class VerbCommand(TyperCommand):
         return super().get_params(ctx)
 
 
-class GroupCommand(TyperGroup):
+class GroupCommand(LazyGroup):
     """Verbs under one word; the modules of its verbs are loaded when they are asked for."""
 
     def __init__(self, name: str, group: VerbGroup, panel: str | None = None) -> None:
@@ -147,7 +156,7 @@ class GroupCommand(TyperGroup):
         super().__init__(
             name=name,
             help=group.help,
-            epilog=_examples(group.examples),
+            epilog=_examples(group.examples or (self._verb.examples if self._verb else "")),
             no_args_is_help=self._verb is None,
             invoke_without_command=self._verb is not None,
             callback=self._call_own,
@@ -162,10 +171,6 @@ class GroupCommand(TyperGroup):
             self.params = options(self._verb)
         return super().get_params(ctx)
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return the words, without loading what they stand for."""
-        return list(self.commands)
-
     def _call_own(self, **values: Any) -> None:
         context = typer.main.get_current_context()  # pyright: ignore[reportPrivateImportUsage]
         if self._verb is not None and context.invoked_subcommand is None:
@@ -173,24 +178,24 @@ class GroupCommand(TyperGroup):
 
 
 class CommandMap(MutableMapping[str, Any]):
-    """CommandMap by word, made at first use."""
+    """Commands by word, made at first use."""
 
     def __init__(
         self, verbs: dict[str, str | VerbGroup], panels: dict[str, str] | None = None
     ) -> None:
         self._verbs = verbs
         self._panels = panels or {}
-        self._made: dict[str, Any] = {}
+        self._commands: dict[str, Any] = {}
 
     def __getitem__(self, word: str) -> Any:
-        if word not in self._made:
+        if word not in self._commands:
             entry, panel = self._verbs[word], self._panels.get(word)
-            self._made[word] = (
+            self._commands[word] = (
                 VerbCommand(word, find(entry), panel)
                 if isinstance(entry, str)
                 else GroupCommand(word, entry, panel)
             )
-        return self._made[word]
+        return self._commands[word]
 
     def __contains__(self, word: object) -> bool:
         return word in self._verbs
@@ -202,14 +207,18 @@ class CommandMap(MutableMapping[str, Any]):
         return len(self._verbs)
 
     def __setitem__(self, word: str, command: Any) -> None:
-        self._made[word] = command
+        self._commands[word] = command
 
     def __delitem__(self, word: str) -> None:
-        del self._made[word]
+        del self._commands[word]
 
 
 def find(path: str) -> Verb[..., Any, Any]:
     """Return a verb, in the form that the command line has of it."""
+    if path == "serve":
+        from telic.mcp import serve
+
+        return serve
     if path.startswith("study"):
         from telic.cli.study_terminal import ON_TERMINAL
     else:
@@ -280,6 +289,8 @@ def call(verb: Verb[..., Any, Any], **values: Any) -> None:
     try:
         with ExitStack() as stack:
             request = verb.request(**_read(verb, values), **_inner(verb, values, as_json, stack))
+            if isinstance(request, SpokenRequest):
+                verb, request = request.meaning()
             result = verb.do(_agreed(verb, request))
     except TelicError as error:
         if debug:
@@ -313,7 +324,7 @@ def _read(verb: Verb[..., Any, Any], values: dict[str, Any]) -> dict[str, Any]:
             continue
         if field.help.read is not None:
             value = field.help.read(value, flag(field))
-        out[field.name] = tuple(value) if isinstance(value, list) else value
+        out[field.name] = tuple(value) if is_row(value) else value
     return out
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -40,24 +39,18 @@ def print_facts(facts: Mapping[str, Any]) -> None:
             console.print(f"[bold]{key + ':':<{width}}[/] {escape(str(value))}", soft_wrap=True)
 
 
-def table(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
-    """Return a plain table; numbers go to the right."""
-    out = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for index, name in enumerate(columns):
-        numeric = all(isinstance(row[index], int | float | None) for row in rows) and rows
-        out.add_column(
-            name, justify="right" if numeric else "left", overflow="fold", no_wrap=index == 0
-        )
-    for row in rows:
-        out.add_row(*(escape(number(cell) if not isinstance(cell, str) else cell) for cell in row))
-    return out
-
-
 def print_rows(
     columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None = None
 ) -> None:
-    """Print a plain table."""
-    console.print(table(title, columns, rows))
+    """Print a plain table; numbers go to the right."""
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for index, name in enumerate(columns):
+        numeric = all(isinstance(row[index], int | float | None) for row in rows) and rows
+        justify = "right" if numeric else "left"
+        table.add_column(name, justify=justify, overflow="fold", no_wrap=index == 0)
+    for row in rows:
+        table.add_row(*(escape(cell if isinstance(cell, str) else number(cell)) for cell in row))
+    console.print(table)
 
 
 def fail(error: TelicError, as_json: bool) -> NoReturn:
@@ -69,21 +62,6 @@ def fail(error: TelicError, as_json: bool) -> NoReturn:
         if error.hint:
             errors.print(f"  {escape(error.hint)}", soft_wrap=True)
     raise typer.Exit(error.exit_code)
-
-
-def command(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn the errors users can act on into a paragraph; bugs of ours keep their traceback."""
-
-    @wraps(function)
-    def guarded(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return function(*args, **kwargs)
-        except TelicError as error:
-            if kwargs.get("debug"):
-                raise
-            fail(error, bool(kwargs.get("as_json")))
-
-    return guarded
 
 
 def view(function: Callable[[Any], None]) -> Callable[[Any], None]:

@@ -7,17 +7,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from telic.core.text import integers, pairs, texts
-from telic.core.verb import Question, Verb, argument, option, verb
+from telic.core.text import integers, is_dict, pairs, texts
+from telic.core.verb import Verb, argument, option, verb
 from telic.errors import ConfigError, UsageError
 from telic.studies.documents.candidate import KilledBy
-from telic.verbs import study_approvals, study_runs
+from telic.verbs import study_contract, study_runs
 from telic.verbs.study import PersonRequest, StudyRequest, study_verb
 
 if TYPE_CHECKING:
     from telic.studies.candidates import Attachments
     from telic.studies.documents.candidate import Candidate
+    from telic.studies.launch.attempt import LaunchRequest
     from telic.studies.launch.launch import LaunchResult
+    from telic.studies.study import Study
 
 _LOOK_EVERY_S = 0.5
 
@@ -57,14 +59,14 @@ class ChangeOptions(PlanOptions):
         """Return the parts of the candidate that the file and the options hold."""
         from telic.studies.documents.base import read_yaml
 
-        found = {} if self.draft is None else read_yaml(self.draft)
-        if not isinstance(found, dict):
+        values: Any = {} if self.draft is None else read_yaml(self.draft)
+        if not is_dict(values):
             raise ConfigError(f"{self.draft} does not hold keys and values.")
         new, old = pairs(self.sets, "--set"), pairs(self.was, "--was")
         changed = {path: {"from": old.get(path), "to": value} for path, value in new.items()}
-        _lay_over(found, "change", {"overrides": changed or None})
-        _lay_over(found, "plan", self.plan(self.seeds))
-        return found
+        _lay_over(values, "change", {"overrides": changed or None})
+        _lay_over(values, "plan", self.plan(self.seeds))
+        return values
 
     def attachments(self) -> Attachments:
         """Return the files that come along."""
@@ -143,12 +145,8 @@ def new(request: NewOptions) -> WrittenCandidate:
     from telic.studies.candidates import new_candidate
 
     values = request.values()
-    given = {
-        "kind": request.kind,
-        "parents": request.parents,
-        "evidence_refs": request.evidence,
-    }
-    values |= {key: value for key, value in given.items() if value is not None}
+    parts = {"kind": request.kind, "parents": request.parents, "evidence_refs": request.evidence}
+    values |= {key: value for key, value in parts.items() if value is not None}
     _lay_over(values, "hypothesis", request.hypothesis())
     candidate = new_candidate(
         request.open(), request.title, values, request.who, request.attachments()
@@ -200,7 +198,7 @@ def _number(text: str) -> float:
 # ---------------------------------------------------------------------------- approvals
 
 
-class ApproveOptions(study_approvals.ApproveRequest):
+class ApproveOptions(study_contract.ApproveRequest):
     """Approvals, also from and to other machines."""
 
     file: Path | None = option("Approvals given on another machine.", "--import", default=None)
@@ -209,30 +207,17 @@ class ApproveOptions(study_approvals.ApproveRequest):
         "Write the approvals that hold to a file.", "--export", default=None
     )
 
-    def importing(self) -> study_approvals.ImportApprovalsRequest:
-        """Return the request to take approvals over."""
-        assert self.file is not None
-        return study_approvals.ImportApprovalsRequest(
-            self.file, key_file=self.key_file, **_context(self), consent=self.consent
+    def meaning(self) -> tuple[Verb[..., Any, Any], Any]:
+        """Tell whether approvals are given, taken over or written to a file."""
+        if self.export is not None:
+            where = study_contract.ExportApprovalsRequest(self.export, **_context(self))
+            return study_contract.export_approvals, where
+        if self.file is None:
+            return study_contract.approve, self
+        source = study_contract.ImportApprovalsRequest(
+            self.file, key_file=self.key_file, **_context(self)
         )
-
-
-def _approve_question(request: ApproveOptions) -> Question | None:
-    if request.export is not None:
-        return None
-    if request.file is not None:
-        return study_approvals.import_approvals.ask(request.importing())
-    return study_approvals.approve.ask(request)
-
-
-@study_verb(ApproveOptions, question=_approve_question)
-def approve(request: ApproveOptions) -> study_approvals.Approvals:
-    """Approve parts of the contract, or a candidate: a person types a code in a terminal."""
-    if request.export is not None:
-        return study_approvals.export_approvals(request.export, **_context(request))
-    if request.file is not None:
-        return study_approvals.import_approvals.do(request.importing())
-    return study_approvals.approve.do(request)
+        return study_contract.import_approvals, source
 
 
 def _context(request: StudyRequest) -> dict[str, Any]:
@@ -301,8 +286,9 @@ def run(request: RunOptions) -> RunAnswer:
 
     check_words(request.execute, request.confirm)
     if request.stop is not None:
-        how = {"because": request.because, "by": request.stopped_by, **_context(request)}
-        return study_runs.stop_run(request.stop, **how)
+        return study_runs.stop_run(
+            request.stop, because=request.because, by=request.stopped_by, **_context(request)
+        )
     study = request.open()
     if request.reconcile:
         return study_runs.SettledRuns(runs=tuple(reconcile(study, processes=True)))
@@ -316,17 +302,16 @@ def run(request: RunOptions) -> RunAnswer:
         retry_of=request.retry_of,
     )
     if not request.execute:
-        found = look(study, launch_request)
-        return study_runs.GateLook(open=found.is_open, look=found)
-    return _start(request, launch_request)
+        gates = look(study, launch_request)
+        return study_runs.GateLook(open=gates.is_open, look=gates)
+    return _start(request, study, launch_request)
 
 
-def _start(request: RunOptions, launch_request: Any) -> StartedRun:
+def _start(request: RunOptions, study: Study, launch_request: LaunchRequest) -> StartedRun:
     """Launch, and stay until the run has ended where that was asked for."""
     from telic.studies.launch.launch import launch
     from telic.studies.launch.recovery import reconcile
 
-    study = request.open()
     launched = launch(study, launch_request, request.who)
     while request.wait and study.state.runs[launched.run].is_live:
         time.sleep(_LOOK_EVERY_S)
@@ -339,7 +324,7 @@ ON_TERMINAL: dict[str, Verb[..., Any, Any]] = {
     "study_candidates:draft_candidate": new,
     "study_candidates:baseline": baseline,
     "study_candidates:revise_candidate": revise,
-    "study_approvals:approve": approve,
+    "study_contract:approve": study_contract.approve.asked_with(ApproveOptions),
     "study_runs:launch_candidate": run,
 }
 """verbs of studies that the command line has in a form of its own"""

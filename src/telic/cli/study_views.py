@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from telic.studies.next import NextAction
     from telic.studies.scan.records import EntryPoint, RepositoryAudit, Sink
     from telic.verbs.study import ImportedTrees, LedgerEntry, NewStudy
-    from telic.verbs.study_approvals import Anchor, Approvals, LedgerProof
     from telic.verbs.study_candidates import (
         CandidateTable,
         SimilarCandidates,
@@ -26,12 +25,13 @@ if TYPE_CHECKING:
     )
     from telic.verbs.study_contract import (
         Amendment,
+        Approvals,
         ConfirmedField,
         ContractView,
         EvaluatorHashes,
         TaskCard,
     )
-    from telic.verbs.study_state import StudyReportFiles, StudyStanding
+    from telic.verbs.study_state import Anchor, LedgerProof, StudyReportFiles, StudyStanding
 
 _DONE = "[green]✓[/]"
 

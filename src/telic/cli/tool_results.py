@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
-from rich.table import Table
 
-from telic.cli.output import console, table, view
-from telic.core.text import duration, number
+from telic.cli.output import console, print_rows, view
+from telic.core.text import duration, is_row, number
 
 if TYPE_CHECKING:
     from telic.bench.intents import Benchmark
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
         SearchTasks,
     )
 
+_MARKS = {"ok": "[green]✓[/]", "note": "[yellow]•[/]", "bad": "[red]✗[/]"}
+
 
 @view
 def show_search(search: Search) -> None:
@@ -53,7 +54,26 @@ def show_search(search: Search) -> None:
 @view
 def show_summary(summary: SearchSummary) -> None:
     """Print a line per run."""
-    console.print(_runs_table(summary))
+    names = ["run", "fresh", "95 % interval", "all", "selected", "best seen", "incumbent"]
+    rows = [
+        (
+            str(run.run),
+            run.fresh.mean,
+            "–"
+            if run.fresh.low is None
+            else f"[{number(run.fresh.low)}, {number(run.fresh.high)}]",
+            run.mean_all,
+            run.mean_selected,
+            run.best_seen,
+            run.incumbent_area,
+            run.episodes,
+            run.calls,
+            run.episodes_to_good,
+        )
+        for run in summary.runs
+    ]
+    title = f"{summary.env}: {summary.label}, {duration(summary.seconds)}"
+    print_rows([*names, "episodes", "calls", "to good"], rows, title)
 
 
 @view
@@ -69,7 +89,7 @@ def show_tasks(found: SearchTasks) -> None:
         )
         for task in found.tasks
     ]
-    console.print(table("tasks", ["env", "sees", "actions", "target", "steps at most"], rows))
+    print_rows(["env", "sees", "actions", "target", "steps at most"], rows, title="tasks")
 
 
 @view
@@ -79,7 +99,7 @@ def show_methods(found: SearchMethods) -> None:
         (name, ", ".join(f"{k}={_short(v)}" for k, v in values.items() if v != found.plain[k]))
         for name, values in found.methods.items()
     ]
-    console.print(table("methods", ["method", "switches that differ from the defaults"], rows))
+    print_rows(["method", "switches that differ from the defaults"], rows, title="methods")
 
 
 @view
@@ -104,14 +124,14 @@ def show_salience(found: SalienceReports) -> None:
     """Print a table per search."""
     for report in found.reports:
         columns = ["group", "cases", "worst < median", "share"]
-        console.print(table(report.title, columns, report.rows()))
+        print_rows(columns, report.rows(), title=report.title)
         console.print(report.conclusion)
 
 
 @view
 def show_labels(report: LabelReport) -> None:
     """Print what moving the label did."""
-    console.print(table(report.title, ["called the worst", "pairs", "regressed"], report.rows()))
+    print_rows(["called the worst", "pairs", "regressed"], report.rows(), title=report.title)
     console.print(report.conclusion)
 
 
@@ -120,49 +140,27 @@ def show_edits(found: EditReports) -> None:
     """Print a table per search."""
     for report in found.reports:
         columns = ["outcome", "pattern", "cases", "share"]
-        console.print(table(report.title, columns, report.rows()))
+        print_rows(columns, report.rows(), title=report.title)
+
+
+def _span(low: float | None, high: float | None) -> str:
+    return "–" if low is None else f"[{number(low)}, {number(high)}]"
 
 
 def _short(value: Any) -> str:
-    return "+".join(value) if isinstance(value, tuple | list) else str(value)
-
-
-def _runs_table(summary: SearchSummary) -> Table:
-    names = ["run", "fresh", "95 % interval", "all", "selected", "best seen", "incumbent"]
-    columns = [*names, "episodes", "calls", "to good"]
-    rows: list[tuple[Any, ...]] = []
-    for run in summary.runs:
-        low, high = run.fresh.low, run.fresh.high
-        rows.append(
-            (
-                str(run.run),
-                run.fresh.mean,
-                "–" if low is None else f"[{number(low)}, {number(high)}]",
-                run.mean_all,
-                run.mean_selected,
-                run.best_seen,
-                run.incumbent_area,
-                run.episodes,
-                run.calls,
-                run.episodes_to_good,
-            )
-        )
-    return table(f"{summary.env}: {summary.label}, {duration(summary.seconds)}", columns, rows)
-
-
-_MARKS = {"ok": "[green]✓[/]", "note": "[yellow]•[/]", "bad": "[red]✗[/]"}
+    return "+".join(value) if is_row(value) else str(value)
 
 
 @view
 def show_envs(found: EnvList) -> None:
     """Print a line per environment."""
     rows = [
-        (each.id, each.obs_dim, each.act_dim, each.max_episode_steps, each.description)
-        for each in found.envs
-        if found.every or each.fast
+        (env.id, env.obs_dim, env.act_dim, env.max_episode_steps, env.description)
+        for env in found.envs
+        if found.every or env.fast
     ]
     columns = ["environment", "observed", "actions", "steps", "what it is"]
-    console.print(table(None, columns, rows))
+    print_rows(columns, rows)
     console.print(
         "\nDescribe one: telic envs Ant-v5. Also: any Gymnasium id (--all), module:Class, robot.xml"
     )
@@ -179,16 +177,16 @@ def show_env(page: EnvPage) -> None:
 @view
 def show_quantities(found: QuantityList) -> None:
     """Print a line per quantity."""
-    rows = [(each.name, each.unit, each.formula) for each in found.quantities]
-    console.print(table(None, ["quantity", "unit", "formula"], rows))
+    rows = [(x.name, x.unit, x.formula) for x in found.quantities]
+    print_rows(["quantity", "unit", "formula"], rows)
 
 
 @view
 def show_machine(report: MachineReport) -> None:
     """Print a line per check, and how to mend what is missing."""
     for check in report.checks:
-        mark = _MARKS[check.state]
-        console.print(f"{mark} [bold]{check.name}[/]: {check.message}", soft_wrap=True)
+        what = f"{_MARKS[check.state]} [bold]{check.name}[/]: {check.message}"
+        console.print(what, soft_wrap=True)
         if check.fix:
             console.print(f"    {check.fix}", soft_wrap=True)
 
@@ -215,21 +213,18 @@ def show_judges(benchmark: JudgeBenchmark) -> None:
     """Print where judges are right and wrong."""
     report, output = benchmark
     rows: list[tuple[str | int, ...]] = []
-    for pair in dict.fromkeys(each.pair for each in report.examples):
-        own = [each for each in report.examples if each.pair == pair]
-        wrong = [each.name for each in own if not each.agrees]
-        rows.append(
-            (pair, own[0].env, sum(each.agrees for each in own), len(own), ", ".join(wrong))
+    for pair in dict.fromkeys(example.pair for example in report.examples):
+        own = [example for example in report.examples if example.pair == pair]
+        wrong = [example.name for example in own if not example.agrees]
+        rows.append((pair, own[0].env, len(own) - len(wrong), len(own), ", ".join(wrong)))
+    print_rows(["pair", "robot", "right", "of", "wrong about"], rows)
+    for example in (example for example in report.examples if not example.agrees):
+        truth = "right" if example.is_right else "wrong"
+        console.print(
+            f"\n[yellow]{escape(example.pair)}[/]: {escape(example.name)} ({example.kind}) is "
+            f"{truth}, yet scores {number(example.score, 2)}\n  [dim]{escape(example.why)}[/]",
+            soft_wrap=True,
         )
-    console.print(table(None, ["pair", "robot", "right", "of", "wrong about"], rows))
-    for each in report.examples:
-        if not each.agrees:
-            what = "is wrong, yet scores" if not each.is_right else "is right, yet scores"
-            console.print(
-                f"\n[yellow]{escape(each.pair)}[/]: {escape(each.name)} ({each.kind}) {what} "
-                f"{number(each.score, 2)}\n  [dim]{escape(each.why)}[/]",
-                soft_wrap=True,
-            )
     for name, why in report.refused.items():
         console.print(f"\n[blue]{escape(name)}[/] was refused: {escape(why)}", soft_wrap=True)
     console.print(f"\n[bold]{_rate(report.agreement)}[/] of the scores agree with the truth")
@@ -243,54 +238,52 @@ def show_judges(benchmark: JudgeBenchmark) -> None:
 @view
 def show_benchmark(benchmark: Benchmark) -> None:
     """Print a line per case, then rates by difficulty, category and robot."""
-    path, found = benchmark
+    path, tally = benchmark
     rows = [
         (
-            each.case.id,
-            each.case.difficulty,
-            each.outcome.replace("_", " "),
-            each.score,
-            each.low,
-            each.iterations,
-            each.env_steps,
-            duration(each.seconds),
-            each.reason or "",
+            result.case.id,
+            result.case.difficulty,
+            result.outcome.replace("_", " "),
+            result.score,
+            result.low,
+            result.iterations,
+            result.env_steps,
+            duration(result.seconds),
+            result.reason or "",
         )
-        for each in found.results
+        for result in tally.results
     ]
     columns = ["case", "difficulty", "outcome", "score", "proves", "tries", "steps", "time", "why"]
     console.print()
-    console.print(table(None, columns, rows))
-    for title, groups in (
-        ("difficulty", found.by_difficulty),
-        ("category", found.by_category),
-        ("robot", found.by_env),
-    ):
-        console.print()
-        console.print(table(None, [title, "passed", "95 % interval", "mean score"], _rows(groups)))
-    console.print(f"\n[bold]{_rate(found.overall)}[/] pass")
-    if found.median_seconds_to_pass is not None:
+    print_rows(columns, rows)
+    _print_groups("difficulty", tally.by_difficulty)
+    _print_groups("category", tally.by_category)
+    _print_groups("robot", tally.by_env)
+    console.print(f"\n[bold]{_rate(tally.overall)}[/] pass")
+    if tally.median_seconds_to_pass is not None:
         console.print(
-            f"a pass takes {duration(found.median_seconds_to_pass)} and "
-            f"{number(found.median_steps_to_pass)} steps (median)"
+            f"a pass takes {duration(tally.median_seconds_to_pass)} and "
+            f"{number(tally.median_steps_to_pass)} steps (median)"
         )
-    cost = "an unknown amount" if found.usd is None else f"${found.usd:.2f}"
-    console.print(f"all of it took {duration(found.seconds)} and {cost} for models")
-    if found.waiting:
-        console.print(f"not finished, the same command goes on: {', '.join(found.waiting)}")
+    cost = "an unknown amount" if tally.usd is None else f"${tally.usd:.2f}"
+    console.print(f"all of it took {duration(tally.seconds)} and {cost} for models")
+    if tally.waiting:
+        console.print(f"not finished, the same command goes on: {', '.join(tally.waiting)}")
     console.print(f"page  {path / 'index.html'}")
 
 
-def _rows(groups: tuple[CaseGroup, ...]) -> list[tuple[str, str, str, float | None]]:
-    return [
+def _print_groups(title: str, groups: tuple[CaseGroup, ...]) -> None:
+    rows = [
         (
-            each.name,
-            f"{each.rate.passed} of {each.rate.total}",
-            f"{each.rate.low:.0%} to {each.rate.high:.0%}",
-            each.mean_score,
+            group.name,
+            f"{group.rate.passed} of {group.rate.total}",
+            f"{group.rate.low:.0%} to {group.rate.high:.0%}",
+            group.mean_score,
         )
-        for each in groups
+        for group in groups
     ]
+    console.print()
+    print_rows([title, "passed", "95 % interval", "mean score"], rows)
 
 
 def _rate(rate: Rate) -> str:

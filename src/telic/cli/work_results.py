@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from telic.cli.output import console, print_facts, table, view
+from telic.cli.output import console, print_facts, print_rows, view
 from telic.core.text import duration, number, sparkline
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def show_plan(job: TrainJob) -> None:
             "evaluations": f"{job.evaluations} x {job.eval_episodes} episodes",
         }
     )
-    console.print(table(None, ["member"], [[member.name] for member in job.members]))
+    print_rows(["member"], [[member.name] for member in job.members])
 
 
 @view
@@ -77,20 +77,13 @@ def show_runs(found: TrainingRuns) -> None:
     if not found.runs:
         console.print(f"No runs in {found.runs_dir}. Make one with: telic train HalfCheetah-v5")
         return
+    shown = ("run", "env", "status", "members", "total_timesteps", "best_return")
     rows = [
-        (
-            run["run"],
-            run["env"],
-            run["status"],
-            run["members"],
-            run["total_timesteps"],
-            run["best_return"],
-            duration(time.time() - run["updated"]) + " ago",
-        )
+        (*map(run.get, shown), duration(time.time() - run["updated"]) + " ago")
         for run in found.runs
     ]
     columns = ["run", "environment", "state", "members", "steps", "best return", "active"]
-    console.print(table(None, columns, rows))
+    print_rows(columns, rows)
 
 
 @view
@@ -143,7 +136,7 @@ def show_presets(found: PresetTable) -> None:
         ]
         rows.insert(0, ("steps", *(f"{preset.steps:,}" for preset in by_env.values())))
         short = [env.removesuffix("-v5") for env in by_env]
-        console.print(table(f"preset {name}", ["setting", *short], rows))
+        print_rows(["setting", *short], rows, title=f"preset {name}")
         console.print()
 
 
@@ -155,47 +148,35 @@ def _print_member(member: dict[str, Any], single: bool) -> None:
     console.print(f"\n[bold]{escape(member['member'])}[/]  {sparkline(member['curve'])}")
     if not single:
         return
+    shown = ("p10_return", "median_return", "p90_return", "episode_length")
     rows = [
-        (
-            each["global_step"],
-            each["mean_return"],
-            _interval(each["interval"]),
-            each["p10_return"],
-            each["median_return"],
-            each["p90_return"],
-            each["episode_length"],
-        )
-        for each in member["evaluations"]
+        (x["global_step"], x["mean_return"], _interval(x["interval"]), *map(x.get, shown))
+        for x in member["evaluations"]
     ]
     columns = ["steps", "return", "95 % interval", "p10", "median", "p90", "length"]
-    console.print(table(None, columns, rows))
-    reward = member["reward"]
-    if reward and reward.get("latex"):
+    print_rows(columns, rows)
+    reward: dict[str, Any] = member["reward"] or {}
+    if reward.get("latex"):
         console.print(f"\nreward: {escape(reward['latex'])}")
-    for term in (reward or {}).get("terms", []):
+    for term in reward.get("terms", []):
         console.print(f"  {escape(term['name'])}: {escape(term.get('description') or '')}")
-    for finding in (member["summary"] or {}).get("findings", []):
+    summary: dict[str, Any] = member["summary"] or {}
+    for finding in summary.get("findings", []):
         console.print(f"[yellow]![/] {escape(finding['message'])}")
     print_facts({"files": member["path"], "videos": ", ".join(member["videos"]) or None})
 
 
 def _print_comparison(members: list[dict[str, Any]]) -> None:
-    rows = []
-    for each in members:
-        best = (each["summary"] or {}).get("best") or {}
-        rows.append(
-            (
-                each["member"],
-                best.get("mean_return"),
-                _interval(best.get("interval")),
-                best.get("env_return"),
-                best.get("episode_length"),
-                best.get("global_step"),
-            )
-        )
+    rows: list[tuple[Any, ...]] = []
+    shown = ("env_return", "episode_length", "global_step")
+    for member in members:
+        summary: dict[str, Any] = member["summary"] or {}
+        best: dict[str, Any] = summary.get("best") or {}
+        spread = _interval(best.get("interval"))
+        rows.append((member["member"], best.get("mean_return"), spread, *map(best.get, shown)))
     console.print()
     columns = ["member", "return", "95 % interval", "task return", "length", "at step"]
-    console.print(table(None, columns, rows))
+    print_rows(columns, rows)
 
 
 def _interval(interval: list[float] | None) -> str:
@@ -259,10 +240,10 @@ def show_sessions(found: SessionList) -> None:
         return
     columns = ["session", "intent", "environment", "state", "iterations", "score"]
     rows = [
-        (each.session, each.intent, each.env, each.state, each.iterations, number(each.score, 2))
-        for each in found.sessions
+        (x.session, x.intent, x.env, x.state, x.iterations, number(x.score, 2))
+        for x in found.sessions
     ]
-    console.print(table(None, columns, rows))
+    print_rows(columns, rows)
 
 
 @view
@@ -282,16 +263,16 @@ def show_session_page(page: SessionPage) -> None:
     if page.iterations:
         rows = [
             (
-                each["number"],
-                "yes" if each["passed"] else "no",
-                each["score"],
-                each["change"],
-                ", ".join(each["tags"] or ()) or each["failure"] or "",
+                x["number"],
+                "yes" if x["passed"] else "no",
+                x["score"],
+                x["change"],
+                ", ".join(x["tags"] or ()) or x["failure"] or "",
             )
-            for each in page.iterations
+            for x in page.iterations
         ]
         console.print()
-        console.print(table(None, ["iteration", "passed", "score", "change", "lacking"], rows))
+        print_rows(["iteration", "passed", "score", "change", "lacking"], rows)
 
 
 @view
@@ -341,8 +322,8 @@ def show_moved(thing: ThingMoved) -> None:
 @view
 def show_orders(found: OrderList) -> None:
     """Print a line per order."""
-    rows = [(each.key[:12], each.role, each.state, each.reason or "") for each in found.orders]
-    console.print(table("work orders", ["order", "role", "state", "last complaint"], rows))
+    rows = [(x.key[:12], x.role, x.state, x.reason or "") for x in found.orders]
+    print_rows(["order", "role", "state", "last complaint"], rows, title="work orders")
 
 
 @view

@@ -315,6 +315,16 @@ class Verb(Generic[Given, Asked, Result]):
         """Make the request and do it."""
         return self.do(self.request(*args, **kwargs))
 
+    def asked_with(self, request: Callable[..., Any]) -> Verb[..., Any, Result]:
+        """Return the same verb for a door that has words of its own for the request."""
+        return Verb(
+            request,
+            self.do,
+            examples=self.examples,
+            exit_code=self.exit_code,
+            question=self.question,
+        )
+
     def ask(self, request: Asked) -> Question | None:
         """Return what a person has to agree to before the request is done; None: nothing."""
         return None if self.question is None else self.question(request)

@@ -19,25 +19,28 @@ from pydantic import Field
 
 from telic.core.config import Record
 from telic.core.verb import Question, RequestField, Verb
-from telic.mcp.person import NoForm, Typed, ask, consent_to, terminal_command
 from telic.mcp.workplace import (
     ADDS,
     READS,
     RECORDS,
     STARTS,
     Call,
+    NoForm,
     Server,
+    Typed,
     add_tool,
+    ask,
     caller,
+    consent_to,
     guarded,
+    terminal_command,
     workplace,
 )
 from telic.studies.decide import DecisionOutcome
 from telic.studies.launch.launch import LaunchResult
 from telic.verbs import catalogue
 from telic.verbs.study import EnteredEvent, LedgerEntry
-from telic.verbs.study_approvals import Approvals
-from telic.verbs.study_contract import Amendment, ConfirmedField
+from telic.verbs.study_contract import Amendment, Approvals, ConfirmedField
 
 # ---------------------------------------------------------------------------- answers
 
@@ -155,7 +158,7 @@ TOOLS = (
     VerbTool("loop_step", "study_state:loop_step", READS),
     VerbTool("queue_step", "study_runs:step", READS),
     VerbTool("budget_check", "study_runs:budget_check", READS),
-    VerbTool("ledger_verify", "study_approvals:ledger_verify", READS),
+    VerbTool("ledger_verify", "study_state:ledger_verify", READS),
     VerbTool("settle_runs", "study_runs:settle_runs", RECORDS),
     VerbTool("analyze_run", "study_evidence:analyze", RECORDS),
     VerbTool("monitor_run", "study_evidence:monitor", ADDS),
@@ -173,9 +176,7 @@ TOOLS = (
     VerbTool("init_study", "study:init", RECORDS),
     VerbTool("draft_contract", "study_contract:draft", RECORDS, required=("answers",)),
     VerbTool("draft_metrics", "study_contract:draft_metrics", RECORDS),
-    VerbTool(
-        "propose_decision", "study_decisions:propose_decision", RECORDS, required=("because",)
-    ),
+    VerbTool("propose_decision", "study_evidence:propose_decision", RECORDS, required=("because",)),
     VerbTool("add_note", "study:add_note", RECORDS),
     VerbTool("pause_study", "study:pause", RECORDS, _entered, required=("because",)),
     VerbTool("draft_candidate", "study_candidates:draft_candidate", RECORDS),
@@ -192,7 +193,7 @@ TOOLS = (
 REQUESTS = (
     VerbTool(
         "request_approval",
-        "study_approvals:approve",
+        "study_contract:approve",
         RECORDS,
         _approval,
         help="Ask the person to approve parts of the contract, or a candidate (key experiment).\n\n"
@@ -207,7 +208,7 @@ REQUESTS = (
         help="Record contract.yaml as it is as a new version; once parts are approved, a person "
         "agrees.",
     ),
-    VerbTool("request_decision", "study_decisions:request_decision", RECORDS, _decision),
+    VerbTool("request_decision", "study_evidence:request_decision", RECORDS, _decision),
     VerbTool(
         "request_confirmation",
         "study_contract:confirm",
@@ -285,7 +286,7 @@ def _asking(tool: VerbTool, verb: Verb[..., Any, Any]) -> Callable[..., Any]:
             if consent is None:
                 command = terminal_command(asking.to_ask)
                 return tool.answer(AskOutcome(asking.question, command=command))
-        seen = {} if asking.question is None else asking.question.seen
+        seen = asking.question.seen if asking.question else dict[str, Any]()
         request = _request(verb, call, values, consent=consent, seen=seen)
         return tool.answer(AskOutcome(asking.question, verb.do(request)))
 

@@ -1,4 +1,4 @@
-"""Sessions and searches: what there is and how far it is; started in the background if allowed."""
+"""Sessions and searches: what there is, what they and studies ask for; started if allowed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import shlex
 import subprocess
 import sys
 import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -17,10 +18,34 @@ from telic.core.config import Record
 from telic.errors import UnknownName, UsageError
 from telic.llm.work_orders import ORDERS, list_orders
 from telic.mcp.http import TOKEN_VARIABLE
-from telic.mcp.workplace import READS, STARTS, Call, Server, add_tool, workplace
-from telic.session.state import is_running
+from telic.mcp.orders import (
+    Handed,
+    HostOrder,
+    OrderSource,
+    SessionOrders,
+    StudyOrders,
+    is_study_order,
+    study_of_order,
+)
+from telic.mcp.workplace import (
+    ADDS,
+    READS,
+    RECORDS,
+    STARTS,
+    Because,
+    Call,
+    Server,
+    Study,
+    Task,
+    add_tool,
+    caller,
+    workplace,
+)
+from telic.session.state import is_running, state_of
 from telic.storage.files import read_json
 from telic.storage.layout import list_sessions
+from telic.storage.locks import lock_holder
+from telic.studies.errors import StudyError
 
 Limit = Annotated[int, Field(ge=1, le=1000, description="At most so many, the newest.")]
 
@@ -53,20 +78,17 @@ def register(server: Server) -> None:
 def list_work(call: Call, limit: Limit = 20) -> WorkList:
     """List sessions and searches: what was asked, how far they are, which orders wait."""
     runs_dir = workplace(call).runs_dir
-    found = [*_sessions(runs_dir), *_searches(runs_dir)]
-    found.sort(key=lambda each: each.id.partition("_")[2], reverse=True)
-    return WorkList(work=tuple(found[:limit]), left_out=max(0, len(found) - limit))
+    work = [*_sessions(runs_dir), *_searches(runs_dir)]
+    work.sort(key=lambda line: line.id.partition("_")[2], reverse=True)
+    return WorkList(work=tuple(work[:limit]), left_out=max(0, len(work) - limit))
 
 
 def _sessions(runs_dir: Path) -> list[WorkLine]:
-    from telic.session.state import state_of
-    from telic.storage.layout import list_sessions
-
     lines: list[WorkLine] = []
     for folder in list_sessions(runs_dir):
         request = read_json(folder.config)
-        files = [folder.iteration(each).judgment for each in folder.iterations()]
-        scores = [read_json(each)["score"] for each in files if each.exists()]
+        files = [folder.iteration(number).judgment for number in folder.iterations()]
+        scores = [read_json(file)["score"] for file in files if file.exists()]
         lines.append(
             WorkLine(
                 id=folder.name,
@@ -75,15 +97,14 @@ def _sessions(runs_dir: Path) -> list[WorkLine]:
                 env=request["env"],
                 state=state_of(folder),
                 open_orders=_open_orders(folder.path),
-                score=max((each for each in scores if each is not None), default=None),
+                score=max((score for score in scores if score is not None), default=None),
             )
         )
     return lines
 
 
 def _searches(runs_dir: Path) -> list[WorkLine]:
-    from telic.search.records import list_searches
-    from telic.storage.locks import lock_holder
+    from telic.search.records import list_searches  # with numpy, which the other tools do not need
 
     lines: list[WorkLine] = []
     for folder in list_searches(runs_dir):
@@ -105,8 +126,79 @@ def _searches(runs_dir: Path) -> list[WorkLine]:
 
 
 def _open_orders(path: Path) -> int:
-    return sum(each.state != "answered" for each in list_orders(path / ORDERS))
+    return sum(order.state != "answered" for order in list_orders(path / ORDERS))
 
+
+# ---------------------------------------------------------------------------- what it asks for
+
+OrderName = Annotated[str, Field(description="The order's id, as next_work_order gave it.")]
+
+
+class NextOrder(Record):
+    """An order to answer, or none."""
+
+    order: HostOrder | None
+    why: str
+
+
+class Declined(Record):
+    """An order that was given back."""
+
+    order: str
+
+
+def register_orders(server: Server) -> None:
+    """Add the tools that answer what work asks for."""
+    add_tool(server, next_work_order, ADDS)
+    add_tool(server, submit_work_order, RECORDS)
+    add_tool(server, decline_work_order, RECORDS)
+
+
+def next_work_order(call: Call, task: Task = None, study: Study = None) -> NextOrder:
+    """Take the next request for a model: of a session or a search first, then of the study.
+
+    Answer it with one JSON object of its output_schema through submit_work_order. It is yours for
+    half an hour. When there is none, ask again later; nothing waits for you here.
+    """
+    place = workplace(call)
+    order = SessionOrders(place.runs_dir).next(_worker(call))
+    if order is None:
+        try:
+            opened = place.open_study(task, study)
+        except StudyError as error:  # a repository may have sessions and no study
+            return NextOrder(order=None, why=error.message)
+        order = StudyOrders(opened, caller(call)).next(_worker(call))
+    return NextOrder(order=order, why="" if order else "Nothing waits for an answer.")
+
+
+def submit_work_order(
+    call: Call,
+    order: OrderName,
+    answer: Annotated[dict[str, Any], Field(description="One object of the order's schema.")],
+) -> Handed:
+    """Hand in an answer; a refusal says everything that is wrong with it. Five attempts."""
+    return _source(call, order).submit(order, answer, _worker(call))
+
+
+def decline_work_order(call: Call, order: OrderName, because: Because) -> Declined:
+    """Give an order back that you cannot or should not answer."""
+    _source(call, order).decline(order, because, _worker(call))
+    return Declined(order=order)
+
+
+def _source(call: Call, order: str) -> OrderSource:
+    place = workplace(call)
+    if is_study_order(order):
+        return StudyOrders(place.open_study(*study_of_order(order)), caller(call))
+    return SessionOrders(place.runs_dir)
+
+
+def _worker(call: Call) -> str:
+    """Return a name that two sessions of the same client do not share."""
+    return f"{caller(call).label}@{workplace(call).name}"
+
+
+# ---------------------------------------------------------------------------- starting and ending
 
 Model = Annotated[
     str | None,
@@ -155,7 +247,7 @@ def start_session(
         "--budget-usd": budget_usd,
         "--budget-hours": budget_hours,
     }
-    return _start(workplace(call).runs_dir, ["run"], options, [intent])
+    return _start(workplace(call).runs_dir, "run", options, [intent])
 
 
 def start_search(
@@ -178,7 +270,7 @@ def start_search(
         "--max-calls": max_calls,
         "--budget-usd": budget_usd,
     }
-    return _start(workplace(call).runs_dir, ["search"], options, [])
+    return _start(workplace(call).runs_dir, "search", options)
 
 
 def stop_work(
@@ -188,22 +280,24 @@ def stop_work(
     from telic.search.records import list_searches
 
     runs_dir = workplace(call).runs_dir
-    known = {each.name: each for each in (*list_sessions(runs_dir), *list_searches(runs_dir))}
-    if work not in known:
-        raise UnknownName("session or search", work, list(known))
-    if not is_running(known[work]):
+    folders = {
+        folder.name: folder for folder in (*list_sessions(runs_dir), *list_searches(runs_dir))
+    }
+    if work not in folders:
+        raise UnknownName("session or search", work, list(folders))
+    if not is_running(folders[work]):
         raise UsageError(f"{work} is not running.")
-    known[work].stop.touch()
+    folders[work].stop.touch()
     return StopAsked(work=work)
 
 
 def _start(
-    runs_dir: Path, verb: list[str], options: dict[str, object], words: list[str]
+    runs_dir: Path, verb: str, options: Mapping[str, object], words: Sequence[str] = ()
 ) -> StartedWork:
     """Start a telic command that outlives this server; what it prints goes to a file."""
     given = [f"{name}={value}" for name, value in options.items() if value is not None]
-    line = [*verb, *given, f"--runs-dir={runs_dir}", "--json", *(["--", *words] if words else [])]
-    log = runs_dir / "started" / f"{verb[0]}_{secrets.token_hex(4)}.log"
+    line = [verb, *given, f"--runs-dir={runs_dir}", "--json", *(["--", *words] if words else [])]
+    log = runs_dir / "started" / f"{verb}_{secrets.token_hex(4)}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         process = subprocess.Popen(

@@ -1,39 +1,47 @@
-"""What a server works on, what every tool asks of it, and how a function becomes a tool."""
+"""What a server works on, how a function becomes a tool, and how a tool asks a person.
+
+A question to the person behind the agent is a form that the client shows, with a code to type. The
+answer comes from the client, never from a tool's arguments; what the agent writes counts for
+nothing. A client that cannot show forms gets the command that a person runs in a terminal.
+"""
 
 from __future__ import annotations
 
+import hmac
 import re
 import secrets
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import wraps
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar, cast
 
 from mcp.server import MCPServer
-from mcp.server.mcpserver import Context
+from mcp.server.elicitation import AcceptedElicitation
+from mcp.server.mcpserver import Context, Elicit
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
-from pydantic import Field
+from pydantic import BaseModel, Field
 
+from telic.core.verb import Question
 from telic.errors import TelicError, UsageError
+from telic.studies.approvals import Consent, user_name
+from telic.studies.canonical import utc_now
 from telic.studies.documents.base import StudyActor
+from telic.studies.errors import GateRefused
 from telic.studies.offline import offline
 from telic.studies.study import Study as OpenStudy
 
 Task = Annotated[str | None, Field(description="Task; the active one if left out.")]
 Study = Annotated[str | None, Field(description="Study; the active one if left out.")]
-CandidateName = Annotated[str, Field(description="Candidate, e.g. c-0003-more-tracking.")]
-RunName = Annotated[str, Field(description="Run, e.g. r-20260801T090000Z-k3f9qa.")]
 Because = Annotated[str, Field(description="Why; kept in the ledger.")]
-RequestKey = Annotated[
-    str | None,
-    Field(description="A name of your own for this request: sent again, it does nothing twice."),
-]
-
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_NAME = 64
+_LETTERS = "abcdefghjkmnpqrstuvwxyz"
+_CODE_LENGTH = 4
+_MOST_SHOWN = 12_000
 
 
 @dataclass(frozen=True)
@@ -148,3 +156,64 @@ def readable(function: Callable[Given, Result]) -> Callable[Given, Result]:
 def paragraph(error: TelicError) -> str:
     """Return what went wrong and what to do."""
     return f"{error.message} {error.hint}" if error.hint else error.message
+
+
+# ---------------------------------------------------------------------------- asking a person
+
+
+class Typed(BaseModel):
+    """What the person types into the form."""
+
+    code: str = Field(title="Code", description="The letters that the question ends with.")
+
+
+class NoForm(BaseModel):
+    """The client cannot show a form."""
+
+
+def ask(call: Call, question: Question) -> Elicit[Typed] | NoForm:
+    """Return the form for a question, or that none can be shown."""
+    if not can_show_forms(call):
+        return NoForm()
+    text = question.text
+    if len(text) > _MOST_SHOWN:
+        text = f"{text[:_MOST_SHOWN]}\n… (the rest is in the files of the study)"
+    return Elicit(f"{text}\n\nType {_code(call, question)} to agree.", Typed)
+
+
+def can_show_forms(call: Call) -> bool:
+    """Say whether the client declared that it shows forms to a person."""
+    declared = call.client_capabilities and call.client_capabilities.elicitation
+    return bool(declared is not None and (declared.form is not None or declared.url is None))
+
+
+def consent_to(call: Call, question: Question, answer: object) -> Consent | None:
+    """Return the person's yes; None where nobody could be asked.
+
+    Raises GateRefused E_NOT_CONFIRMED when the person refused, closed the form, or typed something
+    else.
+    """
+    typed: object = None
+    if isinstance(answer, AcceptedElicitation):
+        typed = cast("AcceptedElicitation[Any]", answer).data
+    if isinstance(typed, NoForm):
+        return None
+    if not isinstance(typed, Typed):
+        raise GateRefused("E_NOT_CONFIRMED", "The person did not agree; nothing was recorded.")
+    given, code = typed.code.strip().lower().encode(), _code(call, question).encode()
+    if not hmac.compare_digest(given, code):
+        raise GateRefused("E_NOT_CONFIRMED", "The code was not typed; nothing was agreed to.")
+    return Consent(by=user_name(), method="elicitation", at=utc_now())
+
+
+def terminal_command(question: Question) -> str:
+    """Return the command that asks the same in a terminal."""
+    return shlex.join(question.command)
+
+
+def _code(call: Call, question: Question) -> str:
+    """Return the letters for a question: the same each time it is asked, unknown beforehand."""
+    # What was shown and what it hashes to: a changed text has another code.
+    shown = "\n".join([question.text, *map(str, question.seen.values())])
+    digest = hmac.digest(workplace(call).secret, shown.encode(), sha256)
+    return "".join(_LETTERS[byte % len(_LETTERS)] for byte in digest[:_CODE_LENGTH])

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from telic.studies.documents.base import StudyActor
     from telic.studies.study import Study
 
+CANDIDATE = "Candidate, e.g. c-0003-more-tracking."
+RUN = "Run, e.g. r-20260801T090000Z-k3f9qa."
+
 Given = ParamSpec("Given")
 Asked = TypeVar("Asked")
 Result = TypeVar("Result")

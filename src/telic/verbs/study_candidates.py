@@ -18,10 +18,9 @@ from telic.studies.rules.change import SimilarCandidate
 from telic.studies.rules.checks import ValidationOutcome
 from telic.studies.state import CandidateState
 from telic.studies.study import Study
-from telic.verbs.study import StudyRequest, study_verb
+from telic.verbs.study import CANDIDATE, StudyRequest, study_verb
 
 _KEY = "x-request-key"
-_NAME = "Candidate, e.g. c-0003-more-tracking."
 
 
 class CandidateDraft(Record):
@@ -114,7 +113,7 @@ def draft_candidate(request: DraftRequest) -> DraftedCandidate:
 class ReviseRequest(StudyRequest):
     """A candidate to change."""
 
-    candidate: str = argument(_NAME)
+    candidate: str = argument(CANDIDATE)
     draft: CandidateDraft = argument("What changes.")
     base_revision: int | None = option(
         "The revision you changed; refused if it is not the last.", default=None
@@ -201,7 +200,7 @@ def _key_of(study: Study, candidate: str, revision: int) -> str | None:
 class WithdrawRequest(StudyRequest):
     """An idea to give up."""
 
-    candidate: str = argument(_NAME)
+    candidate: str = argument(CANDIDATE)
     because: str = option("Why.", default="")
 
 
@@ -237,7 +236,7 @@ def withdraw_candidate(request: WithdrawRequest) -> DraftedCandidate:
 class CandidateRequest(StudyRequest):
     """One candidate."""
 
-    candidate: str = argument(_NAME)
+    candidate: str = argument(CANDIDATE)
 
 
 @study_verb(CandidateRequest)

@@ -17,9 +17,7 @@ from telic.studies.queue import QueueStep
 from telic.studies.rules.phases import PhaseStep
 from telic.studies.state import RunState, StudyState
 from telic.studies.study import Study
-from telic.verbs.study import PersonRequest, StudyRequest, study_verb
-
-_NAME = "Candidate, e.g. c-0003-more-tracking."
+from telic.verbs.study import CANDIDATE, RUN, PersonRequest, StudyRequest, study_verb
 
 # ---------------------------------------------------------------------------- the queue
 
@@ -37,7 +35,7 @@ class JobList(Record):
 class PlanRequest(StudyRequest):
     """A candidate to queue."""
 
-    candidate: str = argument(_NAME)
+    candidate: str = argument(CANDIDATE)
     priority: int = option("Higher goes first under that policy.", default=0)
 
 
@@ -80,7 +78,7 @@ def advance(request: StudyRequest) -> Advances:
 class MoreSeedsRequest(StudyRequest):
     """An open question."""
 
-    candidate: str = argument(_NAME)
+    candidate: str = argument(CANDIDATE)
     because: str = option("Why.", "--because", default="")
 
 
@@ -244,7 +242,7 @@ def budget_check(request: BudgetRequest) -> BudgetView:
 class GatesRequest(StudyRequest):
     """A launch to look at."""
 
-    candidate: str = argument(_NAME)
+    candidate: str = argument(CANDIDATE)
     phase: str | None = option("Phase; the one the candidate is in if left out.", default=None)
     seed: int | None = option("Seed; the next one of the phase if left out.", default=None)
 
@@ -278,7 +276,7 @@ def check_gates(request: GatesRequest) -> GateLook:
 class StartRequest(PersonRequest):
     """A run to start."""
 
-    candidate: str = argument(_NAME)
+    candidate: str = argument(CANDIDATE)
     confirm: str = option("The word RUN_CANDIDATE.")
     phase: str | None = option("Phase; the one the candidate is in if left out.", default=None)
     seed: int | None = option("Seed; the next one of the phase if left out.", default=None)
@@ -353,7 +351,7 @@ def settle_runs(request: StudyRequest) -> SettledRuns:
 class StopRequest(StudyRequest):
     """A run to end."""
 
-    run: str = argument("Run, e.g. r-20260801T090000Z-k3f9qa.")
+    run: str = argument(RUN)
     because: str = option("Why; kept in the ledger.", default="asked to stop")
     by: KilledBy = option("Who ends it.", default="user", what="reason to stop")
 

@@ -1,4 +1,4 @@
-"""Look at a study: where it stands, what to do next, and its report."""
+"""Look at a study: where it stands, what to do next, whether its ledger holds, and its report."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from telic.core.config import Record
 from telic.core.verb import option
 from telic.studies.budget import BudgetState
-from telic.studies.chain import LedgerHead
+from telic.studies.chain import Check, LedgerEvent, LedgerHead
 from telic.studies.next import NextAction
 from telic.studies.state import FiredStop, Incumbent
 from telic.verbs.study import StudyRequest, study_verb
@@ -109,6 +109,82 @@ def loop_step(request: StudyRequest) -> NextAction:
     from telic.studies.next import next_step
 
     return next_step(request.open())
+
+
+# ---------------------------------------------------------------------------- the ledger
+
+
+class VerifyRequest(StudyRequest):
+    """A ledger to verify."""
+
+    collect: bool = option(
+        "Put files aside that a crash left uncommitted a week ago.", "--collect", default=False
+    )
+
+
+class LedgerProof(NamedTuple):
+    """How the chain of a ledger came out."""
+
+    check: Check
+    git_notes: int | None = None
+    collected: tuple[str, ...] = ()
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the check, with what was looked at beside it where it holds."""
+        found = self.check.model_dump(mode="json")
+        if self.check.ok:
+            found |= {"git_notes": self.git_notes, "collected": list(self.collected)}
+        return found
+
+
+@study_verb(VerifyRequest, exit_code=lambda proof: 0 if proof.check.ok else 5)
+def verify(request: VerifyRequest) -> LedgerProof:
+    """Recompute the chain of the ledger; says which line is bad. Exit code 5 when one is."""
+    from telic.studies.administration import collect_orphans
+    from telic.studies.ledger import require_noted
+
+    study = request.open()
+    found = study.ledger.verify()
+    if not found.ok:
+        return LedgerProof(found)
+    study.require_intact()
+    noted = require_noted(study.ledger)
+    return LedgerProof(found, noted, tuple(collect_orphans(study) if request.collect else ()))
+
+
+@study_verb(StudyRequest)
+def ledger_verify(request: StudyRequest) -> Check:
+    """Recompute the chain of the study, byte by byte; names the first bad line."""
+    return request.open().ledger.verify()
+
+
+class AnchorRequest(StudyRequest):
+    """A ledger to anchor."""
+
+    git_note: bool = option(
+        "Also write the head into a note of the commit.", "--git-note", default=False
+    )
+
+
+class Anchor(NamedTuple):
+    """The head of a study, signed."""
+
+    event: LedgerEvent
+    commit: str | None
+
+    def as_data(self) -> dict[str, Any]:
+        """Return what was signed, and the commit it was noted at."""
+        return {**self.event.data, "commit": self.commit}
+
+
+@study_verb(AnchorRequest)
+def anchor(request: AnchorRequest) -> Anchor:
+    """Sign the head of the ledger now; with a git note a copy of it leaves with the repository."""
+    from telic.studies.ledger import note_head
+
+    study = request.open()
+    event = study.ledger.anchor()
+    return Anchor(event, note_head(study.ledger) if request.git_note else None)
 
 
 # ---------------------------------------------------------------------------- the report

@@ -13,7 +13,7 @@ from telic.verbs.session import SessionLine, session_facts
 
 if TYPE_CHECKING:
     from telic.search.records import SearchSummary
-    from telic.storage.layout import MemberFolder, RunFolder
+    from telic.storage.layout import MemberFolder, RunFolder, SessionFolder
     from telic.verbs.study_state import StudyStanding
 
 _NAMED = "Session, run, search, study or policy: its id, the start of one, a path, or 'latest'."
@@ -311,15 +311,38 @@ def report(request: ReportRequest) -> ReportPlace:
 
         files = write_report(**_study(thing))
         return ReportPlace(files.markdown, files.page)
+    return _session_report(thing)
+
+
+def _session_report(thing: Thing) -> ReportPlace:
+    """Write the report of a session that has ended; of one that goes on, say where the last is."""
     from telic.storage.layout import SessionFolder
 
-    session = SessionFolder(thing.path)
-    if not session.report.exists():
+    folder = SessionFolder(thing.path)
+    if folder.summary.exists():
+        _write_session_report(folder)
+    elif not folder.report.exists():
         raise UsageError(
             f"{thing.name} has no report yet.", hint="It is written when it ends or is stopped."
         )
-    page = str(session.page) if session.page.exists() else None
-    return ReportPlace(str(session.report), page)
+    return ReportPlace(str(folder.report), str(folder.page) if folder.page.exists() else None)
+
+
+def _write_session_report(folder: SessionFolder) -> None:
+    from telic.authors.candidate import SessionIteration
+    from telic.judges.criteria import Composition
+    from telic.session.records import SessionConfig, SessionSummary
+    from telic.session.report import write_report
+    from telic.storage.files import read_record
+
+    files = [folder.iteration(number).judgment for number in folder.iterations()]
+    write_report(
+        folder,
+        read_record(folder.config, SessionConfig),
+        read_record(folder.author, Composition) if folder.author.exists() else None,
+        [read_record(file, SessionIteration) for file in files if file.exists()],
+        read_record(folder.summary, SessionSummary),
+    )
 
 
 # -------------------------------------------------------------------------------- delete

@@ -27,7 +27,7 @@ def watch(event, args):
         import os
         os._exit(99)
 sys.addaudithook(watch)
-from telic.cli.main import main
+from telic.__main__ import main
 try:
     main()
 finally:
