@@ -447,3 +447,20 @@ def test_the_command_asks_for_the_same_again(tmp_path):
     write_json(request, agreed)
     assert f"--criteria {request}" in words.command(agreed, request)
     assert parse_criteria(read_json(request)) == agreed.criteria
+
+
+def test_the_verb_writes_the_same_report_again_from_the_files(tmp_path):
+    from telic.verbs.things import report
+
+    session = Session(tmp_path, iteration(1, score(0.4)))
+    page, markdown, _ = session.report()
+    files = session.folder
+    write_json(files.config, session.config)
+    write_json(files.author, session.author)
+    write_json(files.iteration(1).judgment, session.history[0])
+    write_json(files.summary, session.summary)
+    files.page.unlink()
+    files.report.write_text("old")
+    place = report(files.name, runs_dir=tmp_path)
+    assert (place.markdown, place.page) == (str(files.report), str(files.page))
+    assert files.page.read_text() == page and files.report.read_text() == markdown

@@ -211,7 +211,7 @@ def show_problems(found: PluginProblems) -> None:
 @view
 def show_judges(benchmark: JudgeBenchmark) -> None:
     """Print where judges are right and wrong."""
-    report, output = benchmark
+    report = benchmark.report
     rows: list[tuple[str | int, ...]] = []
     for pair in dict.fromkeys(example.pair for example in report.examples):
         own = [example for example in report.examples if example.pair == pair]
@@ -232,7 +232,7 @@ def show_judges(benchmark: JudgeBenchmark) -> None:
     console.print(f"wrong ones rejected: {_rate(report.rejected)}")
     console.print(f"bad habits that would pass: {len(report.habit_passes)}")
     console.print(f"scores that differ the second time: {len(report.not_repeated)}")
-    console.print(f"all of it  {output}")
+    console.print(f"all of it  {benchmark.output}")
 
 
 @view

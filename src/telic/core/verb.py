@@ -366,6 +366,14 @@ def verb(
     return make
 
 
+class Wrapped:
+    """A result that is its first field; what else it has is for showing it."""
+
+    def as_data(self) -> Any:
+        """Return the first field alone."""
+        return getattr(self, next(iter(type(self).__annotations__)))
+
+
 def as_data(result: Any) -> Any:
     """Return a result as plain data, the one document that every door writes."""
     if hasattr(result, "as_data"):

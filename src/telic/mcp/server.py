@@ -131,9 +131,8 @@ def contract(call: Call, task: str, study: str) -> str:
 def candidate_document(call: Call, task: str, study: str, candidate: str) -> str:
     """One candidate, as it is on disk."""
     opened = study_of(call, task, study)
-    known = opened.state.candidates
-    if candidate not in known:
-        raise UnknownName("candidate", candidate, list(known))
+    if candidate not in opened.state.candidates:
+        raise UnknownName("candidate", candidate, list(opened.state.candidates))
     return _text(read_candidate(opened.folder, candidate).as_data())
 
 
@@ -144,14 +143,15 @@ def run_metrics(
     opened = study_of(call, task, study)
     run_state(opened.state.runs, run)  # refuses a run that there is not
     log = read_run_log(opened.folder, run)
-    wanted = [each for each in keys.split(",") if each] or list(log.series)
-    if unknown := [each for each in wanted if each not in log.series]:
+    names = [name for name in keys.split(",") if name] or list(log.series)
+    if unknown := [name for name in names if name not in log.series]:
         raise UnknownName("series", unknown[0], list(log.series))
     last = max(1, min(tail, _MOST_POINTS))
-    chosen = {name: log.series[name] for name in wanted}
     series = {
-        name: list(zip(each.steps[-last:], each.values[-last:], strict=True))
-        for name, each in chosen.items()
+        name: list(
+            zip(log.series[name].steps[-last:], log.series[name].values[-last:], strict=True)
+        )
+        for name in names
     }
     return _text({"run": run, "series": series, "problems": list(log.problems)})
 
@@ -159,9 +159,8 @@ def run_metrics(
 def evidence_sheet(call: Call, task: str, study: str, evidence: str) -> str:
     """One piece of evidence: what was found, about what, by what."""
     opened = study_of(call, task, study)
-    known = opened.state.evidence
-    if evidence not in known:
-        raise UnknownName("evidence", evidence, list(known))
+    if evidence not in opened.state.evidence:
+        raise UnknownName("evidence", evidence, list(opened.state.evidence))
     return _text(opened.sheet(evidence).as_data())
 
 
@@ -175,9 +174,8 @@ def ledger_events(
 ) -> str:
     """Events of the ledger from number `since` on."""
     events = study_of(call, task, study).events
-    first = max(1, since)
-    chosen = [each for each in events if each.seq >= first][: max(1, min(limit, _MOST_EVENTS))]
-    return _text({"events": [each.as_data() for each in chosen], "last": len(events)})
+    chosen = [event for event in events if event.seq >= since][: max(1, min(limit, _MOST_EVENTS))]
+    return _text({"events": [event.as_data() for event in chosen], "last": len(events)})
 
 
 def _text(value: Any) -> str:

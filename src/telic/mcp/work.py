@@ -41,11 +41,12 @@ from telic.mcp.workplace import (
     caller,
     workplace,
 )
-from telic.session.state import is_running, state_of
+from telic.session.state import is_running
 from telic.storage.files import read_json
 from telic.storage.layout import list_sessions
 from telic.storage.locks import lock_holder
 from telic.studies.errors import StudyError
+from telic.verbs.session import session_facts
 
 Limit = Annotated[int, Field(ge=1, le=1000, description="At most so many, the newest.")]
 
@@ -84,23 +85,18 @@ def list_work(call: Call, limit: Limit = 20) -> WorkList:
 
 
 def _sessions(runs_dir: Path) -> list[WorkLine]:
-    lines: list[WorkLine] = []
-    for folder in list_sessions(runs_dir):
-        request = read_json(folder.config)
-        files = [folder.iteration(number).judgment for number in folder.iterations()]
-        scores = [read_json(file)["score"] for file in files if file.exists()]
-        lines.append(
-            WorkLine(
-                id=folder.name,
-                kind="session",
-                what=request["intent"],
-                env=request["env"],
-                state=state_of(folder),
-                open_orders=_open_orders(folder.path),
-                score=max((score for score in scores if score is not None), default=None),
-            )
+    return [
+        WorkLine(
+            id=facts.session,
+            kind="session",
+            what=facts.intent,
+            env=facts.env,
+            state=facts.state,
+            score=facts.score,
+            open_orders=_open_orders(Path(facts.path)),
         )
-    return lines
+        for facts in map(session_facts, list_sessions(runs_dir))
+    ]
 
 
 def _searches(runs_dir: Path) -> list[WorkLine]:

@@ -136,8 +136,8 @@ class WorkResumeRequest(WorkRequest, WatchedRequest):
     def limits(self) -> dict[str, float | int]:
         """Return the limits that were given."""
         names = ("max_hours", "max_steps", "max_usd", "max_calls")
-        given = {name: getattr(self, name) for name in names}
-        return {name: value for name, value in given.items() if value is not None}
+        limits = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in limits.items() if value is not None}
 
 
 def _how_it_ended(result: Any) -> int:
@@ -381,8 +381,6 @@ def branch(request: BranchRequest) -> BranchMade:
     from telic.session.branch import branch as make_branch
 
     origin = request.folder
-    changes: dict[str, Any] = {}
-    if request.iterations is not None:
-        changes["iterations"] = request.iterations
-    made = make_branch(origin, request.iteration, note=request.note, **changes)
-    return BranchMade(made.name, str(made.path), origin.name, request.iteration)
+    changes = {} if request.iterations is None else {"iterations": request.iterations}
+    session = make_branch(origin, request.iteration, note=request.note, **changes)
+    return BranchMade(session.name, str(session.path), origin.name, request.iteration)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,6 +13,7 @@ from telic.core.verb import (
     RunsRequest,
     VerbRequest,
     WatchedRequest,
+    Wrapped,
     argument,
     inner,
     option,
@@ -37,15 +39,12 @@ class EnvsRequest(VerbRequest):
     every: bool = option("Also list Gymnasium's other ids.", "--all", default=False)
 
 
-class EnvList(NamedTuple):
+@dataclass(frozen=True)
+class EnvList(Wrapped):
     """Environments in short; `every` of Gymnasium's is meant, or those that are fast."""
 
     envs: list[EnvSummary]
     every: bool
-
-    def as_data(self) -> list[EnvSummary]:
-        """Return all of them."""
-        return self.envs
 
 
 class EnvPage(NamedTuple):
@@ -75,14 +74,11 @@ class QuantitiesRequest(VerbRequest):
     env: str | None = argument("Only those this environment has; all if left out.", default=None)
 
 
-class QuantityList(NamedTuple):
+@dataclass(frozen=True)
+class QuantityList(Wrapped):
     """What can be measured."""
 
     quantities: list[QuantityDescription]
-
-    def as_data(self) -> list[QuantityDescription]:
-        """Return the quantities alone."""
-        return self.quantities
 
 
 @verb(QuantitiesRequest)
@@ -98,14 +94,11 @@ class DoctorRequest(VerbRequest):
     """All checks."""
 
 
-class MachineReport(NamedTuple):
+@dataclass(frozen=True)
+class MachineReport(Wrapped):
     """What was found on this machine."""
 
     checks: list[MachineCheck]
-
-    def as_data(self) -> list[MachineCheck]:
-        """Return the checks alone."""
-        return self.checks
 
 
 def _is_bad(report: MachineReport) -> int:
@@ -258,15 +251,12 @@ class JudgesRequest(RunsRequest):
     on_step: Callable[[str], None] = inner("Called with what is done now.", default=lambda _: None)
 
 
-class JudgeBenchmark(NamedTuple):
+@dataclass(frozen=True)
+class JudgeBenchmark(Wrapped):
     """How often judges were right, and where all of it is."""
 
     report: JudgeReport
     output: Path
-
-    def as_data(self) -> JudgeReport:
-        """Return the report alone."""
-        return self.report
 
 
 @verb(JudgesRequest)

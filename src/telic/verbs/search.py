@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from telic.core.text import pairs
-from telic.core.verb import RunsRequest, VerbRequest, WatchedRequest, argument, option, verb
+from telic.core.verb import (
+    RunsRequest,
+    VerbRequest,
+    WatchedRequest,
+    Wrapped,
+    argument,
+    option,
+    verb,
+)
 
 if TYPE_CHECKING:
     from telic.search.compare import SearchComparison
     from telic.search.labels import LabelReport
     from telic.search.records import SearchSummary
+    from telic.search.results import Result
     from telic.search.revisions import EditReport, SalienceReport
     from telic.search.runner import Search
     from telic.search.task import SearchTask
@@ -96,14 +106,11 @@ class SearchEnvsRequest(VerbRequest):
     """All tasks."""
 
 
-class SearchTasks(NamedTuple):
+@dataclass(frozen=True)
+class SearchTasks(Wrapped):
     """The tasks of policy search."""
 
     tasks: list[SearchTask]
-
-    def as_data(self) -> list[SearchTask]:
-        """Return the tasks alone."""
-        return self.tasks
 
 
 @verb(SearchEnvsRequest)
@@ -120,15 +127,12 @@ class MethodsRequest(VerbRequest):
     faithful: bool = option("As the published runs had them.", default=False)
 
 
-class SearchMethods(NamedTuple):
+@dataclass(frozen=True)
+class SearchMethods(Wrapped):
     """Switches by method, and what they are unless a method says otherwise."""
 
     methods: dict[str, dict[str, Any]]
     plain: dict[str, Any]
-
-    def as_data(self) -> dict[str, dict[str, Any]]:
-        """Return the methods alone."""
-        return self.methods
 
 
 @verb(MethodsRequest)
@@ -147,19 +151,29 @@ class NamedSearchRequest(RunsRequest):
 
     name: str = argument("Search: its id, the start of one, or 'latest'.", default="latest")
 
+    def load(self) -> Result:
+        """Return what the search came to."""
+        from telic.search.results import load
+
+        return load(Path(self.runs_dir), self.name)
+
 
 class NamedSearchesRequest(RunsRequest):
     """Some searches."""
 
     names: Sequence[str] = argument("Searches: ids, starts of ids, paths, or 'latest'.", many=True)
 
+    def load(self) -> list[Result]:
+        """Return what the searches came to."""
+        from telic.search.results import load
+
+        return [load(Path(self.runs_dir), name) for name in self.names]
+
 
 @verb(NamedSearchRequest)
 def show(request: NamedSearchRequest) -> SearchSummary:
     """Show what a search came to."""
-    from telic.search.results import load
-
-    return load(Path(request.runs_dir), request.name).summary
+    return request.load().summary
 
 
 class CompareRequest(NamedSearchesRequest):
@@ -188,10 +202,10 @@ class ComparisonResult(NamedTuple):
 def compare(request: CompareRequest) -> ComparisonResult:
     """Compare searches: means with intervals, curves, tests; refuses unequal terms."""
     from telic.search.compare import compare_searches, write_comparison
-    from telic.search.results import load
 
-    searches = [load(Path(request.runs_dir), name) for name in request.names]
-    comparison = compare_searches(searches, request.metric, despite_differences=request.anyway)
+    comparison = compare_searches(
+        request.load(), request.metric, despite_differences=request.anyway
+    )
     if request.out is not None:
         write_comparison(comparison, request.out)
     return ComparisonResult(comparison, request.out)
@@ -213,29 +227,23 @@ class SearchMap(NamedTuple):
 def page(request: MapRequest) -> SearchMap:
     """Write the map of tried policies: score, explanation and animation of each, as one file."""
     from telic.search.report import write_page
-    from telic.search.results import load
 
-    return SearchMap(str(write_page(load(Path(request.runs_dir), request.name), request.out)))
+    return SearchMap(str(write_page(request.load(), request.out)))
 
 
-class SalienceReports(NamedTuple):
+@dataclass(frozen=True)
+class SalienceReports(Wrapped):
     """One report per search."""
 
     reports: list[SalienceReport]
-
-    def as_data(self) -> list[SalienceReport]:
-        """Return the reports alone."""
-        return self.reports
 
 
 @verb(NamedSearchesRequest)
 def salience(request: NamedSearchesRequest) -> SalienceReports:
     """Ask whether revisions chase the worst episode: regressions against improvements."""
-    from telic.search.results import load
     from telic.search.revisions import salience_report
 
-    searches = [load(Path(request.runs_dir), name) for name in request.names]
-    return SalienceReports([salience_report(search) for search in searches])
+    return SalienceReports([salience_report(search) for search in request.load()])
 
 
 class LabelsRequest(NamedSearchRequest, WatchedRequest):
@@ -252,9 +260,8 @@ def labels(request: LabelsRequest) -> LabelReport:
     from telic.llm import Budget
     from telic.search.labels import label_report
     from telic.search.language_model import connect_model
-    from telic.search.results import load
 
-    result = load(Path(request.runs_dir), request.name)
+    result = request.load()
     models = connect_model(
         request.model,
         result.folder.path,
@@ -265,21 +272,16 @@ def labels(request: LabelsRequest) -> LabelReport:
     return label_report(result, models, request.cases)
 
 
-class EditReports(NamedTuple):
+@dataclass(frozen=True)
+class EditReports(Wrapped):
     """One report per search."""
 
     reports: list[EditReport]
-
-    def as_data(self) -> list[EditReport]:
-        """Return the reports alone."""
-        return self.reports
 
 
 @verb(NamedSearchesRequest)
 def edits(request: NamedSearchesRequest) -> EditReports:
     """Sort revisions by how much they changed and what came of it."""
-    from telic.search.results import load
     from telic.search.revisions import edit_report
 
-    searches = [load(Path(request.runs_dir), name) for name in request.names]
-    return EditReports([edit_report(search) for search in searches])
+    return EditReports([edit_report(search) for search in request.load()])

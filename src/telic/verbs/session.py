@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from telic.core.text import integers, read_count
-from telic.core.verb import RunsRequest, VerbRequest, WatchedRequest, argument, option, verb
+from telic.core.verb import (
+    RunsRequest,
+    VerbRequest,
+    WatchedRequest,
+    Wrapped,
+    argument,
+    option,
+    verb,
+)
 from telic.errors import UsageError
 
 if TYPE_CHECKING:
@@ -140,15 +148,12 @@ class SessionLine(NamedTuple):
     origin: dict[str, Any] | None
 
 
-class SessionList(NamedTuple):
+@dataclass(frozen=True)
+class SessionList(Wrapped):
     """Sessions, the newest first."""
 
     sessions: list[SessionLine]
     runs_dir: Path
-
-    def as_data(self) -> list[SessionLine]:
-        """Return the sessions alone."""
-        return self.sessions
 
 
 @verb(SessionsRequest)
@@ -211,14 +216,11 @@ class OrdersRequest(RunsRequest):
         return known[-1]
 
 
-class OrderList(NamedTuple):
+@dataclass(frozen=True)
+class OrderList(Wrapped):
     """Work orders, those that wait first."""
 
     orders: list[WorkOrderLine]
-
-    def as_data(self) -> list[WorkOrderLine]:
-        """Return the orders alone."""
-        return self.orders
 
 
 @verb(OrdersRequest)

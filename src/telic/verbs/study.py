@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
@@ -13,6 +14,7 @@ from telic.core.verb import (
     RunsRequest,
     Verb,
     VerbRequest,
+    Wrapped,
     argument,
     context,
     inner,
@@ -184,14 +186,11 @@ class ImportRequest(RootRequest):
     source: Path | None = option("The old tree; .rlxp of the repository.", "--from", default=None)
 
 
-class ImportedTrees(NamedTuple):
+@dataclass(frozen=True)
+class ImportedTrees(Wrapped):
     """Studies that were taken over."""
 
     studies: tuple[RlxpImport, ...]
-
-    def as_data(self) -> list[Any]:
-        """Return the list alone."""
-        return list(self.studies)
 
 
 @study_verb(ImportRequest)

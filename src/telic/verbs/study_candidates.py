@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from pydantic import ConfigDict, Field
 
 from telic.core.config import Record
-from telic.core.verb import argument, option
+from telic.core.verb import Wrapped, argument, option
 from telic.studies.candidates import FILES, PATCH_NAME, Attachments
 from telic.studies.documents.base import StudyActor
 from telic.studies.documents.candidate import Candidate, CandidateStatus, Change, Hypothesis, Plan
@@ -253,14 +253,11 @@ class ShowRequest(StudyRequest):
     candidate: str | None = argument("Candidate; all of them if left out.", default=None)
 
 
-class CandidateTable(NamedTuple):
+@dataclass(frozen=True)
+class CandidateTable(Wrapped):
     """All candidates by name."""
 
     candidates: dict[str, CandidateState]
-
-    def as_data(self) -> dict[str, Any]:
-        """Return the candidates by name."""
-        return {name: candidate.as_data() for name, candidate in self.candidates.items()}
 
 
 @study_verb(ShowRequest)
@@ -305,14 +302,10 @@ def list_candidates(request: ListRequest) -> CandidateList:
     return CandidateList(candidates=tuple(lines[-request.limit :]), left_out=left_out)
 
 
-class SimilarCandidates(Record):
+class SimilarCandidates(Wrapped, Record):
     """Earlier candidates, the most alike first."""
 
     similar: tuple[SimilarCandidate, ...]
-
-    def as_data(self) -> list[Any]:
-        """Return the list alone."""
-        return [candidate.as_data() for candidate in self.similar]
 
 
 @study_verb(CandidateRequest)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from telic.core.config import Record
 from telic.core.text import pairs, read_value
-from telic.core.verb import Question, argument, option
+from telic.core.verb import Question, Wrapped, argument, option
 from telic.errors import UsageError
 from telic.studies.approvals import Standing
 from telic.studies.chain import LedgerEvent
@@ -183,14 +184,11 @@ class EvaluatorRequest(StudyRequest):
     )
 
 
-class EvaluatorHashes(NamedTuple):
+@dataclass(frozen=True)
+class EvaluatorHashes(Wrapped):
     """What the evaluator's files hold."""
 
     files: dict[str, str]
-
-    def as_data(self) -> dict[str, str]:
-        """Return the hashes by file."""
-        return self.files
 
 
 @study_verb(EvaluatorRequest)

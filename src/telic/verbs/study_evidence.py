@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from telic.core.config import Record
 from telic.core.text import integers
-from telic.core.verb import Question, argument, option
+from telic.core.verb import Question, Wrapped, argument, option
 from telic.errors import UsageError
 from telic.studies.decide import DecisionOutcome
 from telic.studies.documents.candidate import Evidence, Verdict
@@ -54,14 +54,10 @@ class MonitorRequest(StudyRequest):
     run: str | None = argument("Run; all live ones if left out.", default=None)
 
 
-class MonitorReports(Record):
+class MonitorReports(Wrapped, Record):
     """A look at live runs."""
 
     reports: tuple[MonitorReport, ...]
-
-    def as_data(self) -> list[Any]:
-        """Return the list alone."""
-        return [report.as_data() for report in self.reports]
 
 
 @study_verb(MonitorRequest)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from telic.core.config import Record
-from telic.core.verb import Question, argument, option, verb
+from telic.core.verb import Question, Wrapped, argument, option, verb
 from telic.studies.budget import BudgetState
 from telic.studies.documents.candidate import Job, KilledBy, QueueBatch
 from telic.studies.documents.contract import Amounts
@@ -22,14 +23,10 @@ from telic.verbs.study import CANDIDATE, RUN, PersonRequest, StudyRequest, study
 # ---------------------------------------------------------------------------- the queue
 
 
-class JobList(Record):
+class JobList(Wrapped, Record):
     """Jobs that are in the queue now."""
 
     jobs: tuple[Job, ...]
-
-    def as_data(self) -> list[Any]:
-        """Return the list alone."""
-        return [job.as_data() for job in self.jobs]
 
 
 class PlanRequest(StudyRequest):
@@ -57,14 +54,10 @@ def step(request: StudyRequest) -> QueueStep:
     return queue_step(request.open())
 
 
-class Advances(Record):
+class Advances(Wrapped, Record):
     """Completed candidates: where each goes, and why."""
 
     candidates: tuple[PhaseStep, ...]
-
-    def as_data(self) -> list[Any]:
-        """Return the list alone."""
-        return [candidate.as_data() for candidate in self.candidates]
 
 
 @study_verb(StudyRequest)
@@ -139,14 +132,11 @@ class ReorderRequest(StudyRequest):
     )
 
 
-class QueueOrder(NamedTuple):
+@dataclass(frozen=True)
+class QueueOrder(Wrapped):
     """The order that jobs become ready in."""
 
     queue: Any
-
-    def as_data(self) -> Any:
-        """Return the queue."""
-        return self.queue.as_data()
 
 
 @study_verb(ReorderRequest)
@@ -327,14 +317,10 @@ def launch_candidate(request: StartRequest) -> LaunchResult:
     return launch(request.open(), run, actor)
 
 
-class SettledRuns(Record):
+class SettledRuns(Wrapped, Record):
     """What became of the runs that were active."""
 
     runs: tuple[RecoveredRun, ...]
-
-    def as_data(self) -> list[Any]:
-        """Return the list alone."""
-        return [run.model_dump(mode="json") for run in self.runs]
 
 
 @study_verb(StudyRequest)

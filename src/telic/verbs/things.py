@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from telic.core.verb import RunsRequest, argument, option, place, verb
+from telic.core.verb import RunsRequest, Wrapped, argument, option, place, verb
 from telic.errors import UsageError
 from telic.storage.workspace import WORK, Kind, Thing, Workspace
 from telic.verbs.session import SessionLine, session_facts
@@ -230,14 +231,11 @@ class PlayRequest(PolicyRequest):
     out: Path | None = option("Video file to write.", "--out", "-o", default=None)
 
 
-class EpisodeVideo(NamedTuple):
+@dataclass(frozen=True)
+class EpisodeVideo(Wrapped):
     """A rendered episode."""
 
     facts: dict[str, Any]
-
-    def as_data(self) -> dict[str, Any]:
-        """Return where it is."""
-        return self.facts
 
 
 @verb(PlayRequest)
@@ -266,14 +264,11 @@ class ExportRequest(PolicyRequest):
     out: Path | None = option("Folder to write; default THING/export.", "--out", "-o", default=None)
 
 
-class ExportedPolicy(NamedTuple):
+@dataclass(frozen=True)
+class ExportedPolicy(Wrapped):
     """A verified bundle."""
 
     facts: dict[str, Any]
-
-    def as_data(self) -> dict[str, Any]:
-        """Return what it holds."""
-        return self.facts
 
 
 @verb(ExportRequest)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from telic.core.verb import RunsRequest, VerbRequest, argument, option, verb
+from telic.core.verb import RunsRequest, VerbRequest, Wrapped, argument, option, verb
 from telic.training.request import TrainRequest
 
 if TYPE_CHECKING:
@@ -63,17 +64,11 @@ class PresetsRequest(VerbRequest):
     env: str | None = argument("Environment; all of them if left out.", default=None)
 
 
-class PresetTable(NamedTuple):
+@dataclass(frozen=True)
+class PresetTable(Wrapped):
     """Settings by preset and environment."""
 
     presets: dict[str, dict[str, Preset]]
-
-    def as_data(self) -> dict[str, Any]:
-        """Return the table as plain data."""
-        return {
-            name: {env: preset.model_dump() for env, preset in by_env.items()}
-            for name, by_env in self.presets.items()
-        }
 
 
 @verb(PresetsRequest)
@@ -92,15 +87,12 @@ class RunsListRequest(RunsRequest):
     limit: int = option("Show this many, newest first.", default=20)
 
 
-class TrainingRuns(NamedTuple):
+@dataclass(frozen=True)
+class TrainingRuns(Wrapped):
     """Runs, the most recently active first."""
 
     runs: list[dict[str, Any]]
     runs_dir: Path
-
-    def as_data(self) -> list[dict[str, Any]]:
-        """Return the runs alone."""
-        return self.runs
 
 
 @verb(RunsListRequest)
