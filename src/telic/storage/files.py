@@ -14,14 +14,15 @@ import shutil
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
-
-from pydantic import BaseModel, ValidationError
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from telic.core.text import is_mapping, is_row
 from telic.errors import ResourceError, TelicError, UsageError
 
-Record = TypeVar("Record", bound=BaseModel)
+if TYPE_CHECKING:
+    from pydantic import BaseModel  # heavier than all of this module
+
+Record = TypeVar("Record", bound="BaseModel")
 
 TEMPORARY_MARK = ".unfinished-"
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
@@ -38,7 +39,7 @@ def plain(value: Any) -> Any:
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if isinstance(value, BaseModel):
+    if hasattr(value, "model_dump"):  # a record
         return plain(value.model_dump(mode="json"))
     if is_mapping(value):
         return {str(key): plain(item) for key, item in value.items()}
@@ -102,6 +103,8 @@ def read_json(path: Path) -> Any:
 
 def read_record(path: Path, record: type[Record]) -> Record:
     """Return the record in a JSON file; raises TelicError that names the file and the field."""
+    from pydantic import ValidationError
+
     try:
         return record.model_validate(read_json(path))
     except ValidationError as error:

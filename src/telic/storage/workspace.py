@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Literal
 
 from telic.errors import Refused, TelicError, UnknownName, UsageError
+from telic.storage.files import read_json
 from telic.storage.layout import LATEST, RunFolder, SessionFolder, is_run
 from telic.storage.locks import lock_holder
 
@@ -77,8 +78,6 @@ class Thing:
     @property
     def has_ended(self) -> bool:
         """Whether it came to its end, so that there is nothing to go on with."""
-        from telic.storage.files import read_json  # heavier than all of this module
-
         if self.kind == "run":
             status = self.path / "status.json"
             return status.exists() and read_json(status)["status"] in _ENDED
@@ -108,11 +107,11 @@ class Workspace:
 
     def things(self, *kinds: Kind) -> list[Thing]:
         """Return all that there is of some kinds, the most recently active first."""
-        found = list(self._in(self.runs_dir))
+        things = list(self._in(self.runs_dir))
         if "study" in kinds:
             studies = self.root.glob(".telic/tasks/*/studies/*/ledger.jsonl")
-            found += [Thing("study", ledger.parent) for ledger in studies]
-        chosen = [thing for thing in found if thing.kind in kinds]
+            things += [Thing("study", ledger.parent) for ledger in studies]
+        chosen = [thing for thing in things if thing.kind in kinds]
         return sorted(chosen, key=lambda thing: (thing.last_active, thing.name), reverse=True)
 
     def find(self, name: str = LATEST, *kinds: Kind, prefer_running: bool = False) -> Thing:
@@ -208,7 +207,7 @@ def _choose(name: str, known: list[Thing], kinds: tuple[Kind, ...], where: Path)
     matches = [thing for thing in known if name and _starts(thing, name)]
     exact = [thing for thing in matches if name in (thing.name, thing.path.name)]
     if not matches:
-        raise UnknownName(words, name, [each.name for each in known], see=_SEE.get(kinds[0]))
+        raise UnknownName(words, name, [thing.name for thing in known], see=_SEE.get(kinds[0]))
     if len(matches) > 1 and len(exact) != 1:
         names = ", ".join(thing.name for thing in matches[:5])
         raise UsageError(
