@@ -175,12 +175,12 @@ def _attempt(
         return judged(case, session, folder, time.monotonic() - started, should_stop())
     except (Refused, BadEnvironment) as error:
         # The author says no before anything is written; later, the same errors are failures.
-        is_authored = any(sessions.glob("session_*/author.json"))
-        make = broken if is_authored else refused
-        return make(case, error, folder, time.monotonic() - started)
+        is_refused = not any(sessions.glob("session_*/author.json"))
+        seconds = time.monotonic() - started
+        return _without_score(case, error, folder, seconds, is_refused=is_refused)
     except Exception as error:  # the boundary of a job: recorded, and the other cases go on
         write_text(folder.error(case.id), traceback.format_exc())
-        return broken(case, error, folder, time.monotonic() - started)
+        return _without_score(case, error, folder, time.monotonic() - started)
 
 
 def _finished(case: Case, options: dict[str, Any], sessions: Path) -> Session | None:
@@ -239,24 +239,14 @@ def judged(
     )
 
 
-def refused(case: Case, error: Exception, folder: BenchFolder, seconds: float) -> CaseResult:
-    """Return the result of a case whose author said no."""
-    return _without_score(case, "refused", str(error), folder, seconds)
-
-
-def broken(case: Case, error: Exception, folder: BenchFolder, seconds: float) -> CaseResult:
-    """Return the result of a case that crashed."""
-    reason = f"{type(error).__name__}: {error}"
-    return _without_score(case, "error", reason, folder, seconds)
-
-
 def _without_score(
-    case: Case, outcome: Outcome, reason: str, folder: BenchFolder, seconds: float
+    case: Case, error: Exception, folder: BenchFolder, seconds: float, *, is_refused: bool = False
 ) -> CaseResult:
+    """Return the result of a case that crashed, or whose author said no."""
     return CaseResult(
         case=case,
-        outcome=outcome,
-        reason=reason,
+        outcome="refused" if is_refused else "error",
+        reason=str(error) if is_refused else f"{type(error).__name__}: {error}",
         seconds=seconds,
         usd=_usd(folder.case(case.id)),
         finished_at=_now(),

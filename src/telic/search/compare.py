@@ -32,6 +32,28 @@ from telic.storage.files import write_text
 
 _RESAMPLES = 2000
 _LINE, _PAD, _EDGE = 26, 18, 16  # pixels of a table's picture
+_LINES = {
+    "env": "env",
+    "label": "method",
+    "runs": "runs",
+    "mean": "mean",
+    "std": "std",
+    "low": "95 % low",
+    "high": "95 % high",
+    "middle": "middle half",
+}
+_TESTS = {
+    "one": "first",
+    "other": "other",
+    "difference": "difference",
+    "low": "95 % low",
+    "high": "95 % high",
+    "welch_p": "Welch p",
+    "holm_p": "Holm p",
+    "mann_whitney_p": "Mann-Whitney p",
+    "improvement": "chance to beat",
+}
+"""columns of the tables, by the field they show"""
 METRICS = ("fresh", "final", "mean", "mean_all", "mean_selected", "best_seen", "incumbent_area")
 
 
@@ -211,8 +233,8 @@ def value(run: SearchRunSummary, metric: str) -> float | None:
 
 
 def _values(result: Result, metric: str) -> list[float]:
-    found = [value(run, metric) for run in result.summary.runs]
-    return [each for each in found if each is not None]
+    measured = [value(run, metric) for run in result.summary.runs]
+    return [mean for mean in measured if mean is not None]
 
 
 def _line(result: Result, metric: str) -> MethodLine:
@@ -237,51 +259,28 @@ def _line(result: Result, metric: str) -> MethodLine:
 
 
 def _tables(report: ComparisonReport, results: Sequence[Result]) -> list[ResultTable]:
-    main = ResultTable(
-        f"{report.metric}, over runs" + (" (terms differ)" if report.differences else ""),
-        ["env", "method", "runs", "mean", "std", "95 % low", "95 % high", "middle half"],
-        [(e.env, e.label, e.runs, e.mean, e.std, e.low, e.high, e.middle) for e in report.lines],
-    )
+    warning = " (terms differ)" if report.differences else ""
+    main = _table(f"{report.metric}, over runs{warning}", _LINES, report.lines)
     every = ResultTable(
         "all metrics, means over runs",
         ["env", "method", *METRICS, "episodes to good", "steps", "calls"],
         [_every(result) for result in results],
     )
-    tests = ResultTable(
-        f"{report.metric}: the first method against the others",
-        [
-            "first",
-            "other",
-            "difference",
-            "95 % low",
-            "95 % high",
-            "Welch p",
-            "Holm p",
-            "Mann-Whitney p",
-            "chance to beat",
-        ],
-        [
-            (
-                t.one,
-                t.other,
-                t.difference,
-                t.low,
-                t.high,
-                t.welch_p,
-                t.holm_p,
-                t.mann_whitney_p,
-                t.improvement,
-            )
-            for t in report.tests
-        ],
-    )
-    return [main, every, tests] if report.tests else [main, every]
+    if not report.tests:
+        return [main, every]
+    title = f"{report.metric}: the first method against the others"
+    return [main, every, _table(title, _TESTS, report.tests)]
+
+
+def _table(title: str, columns: dict[str, str], records: Sequence[Record]) -> ResultTable:
+    rows = [tuple(getattr(record, name) for name in columns) for record in records]
+    return ResultTable(title, list(columns.values()), rows)
 
 
 def _every(result: Result) -> tuple[object, ...]:
     runs = result.summary.runs
     values = [_values(result, metric) for metric in METRICS]
-    means = [float(np.mean(each)) if each else None for each in values]
+    means = [float(np.mean(runs_values)) if runs_values else None for runs_values in values]
     reached = [run.episodes_to_good for run in runs if run.episodes_to_good is not None]
     to_good = f"{np.mean(reached):.0f} in {len(reached)} of {len(runs)}" if reached else None
     steps, calls = (float(np.mean([getattr(r, name) for r in runs])) for name in ("steps", "calls"))

@@ -60,11 +60,17 @@ def summarise(
     calls = [call for iteration in iterations for call in iteration.calls]
     prices = [call.price_usd for call in calls]
     good = next((e for e in loop if e.incumbent_mean >= plan.task.good), None)
+    calls_to_good = None
+    if good:
+        calls_to_good = sum(len(e.calls) for e in iterations if e.number <= good.number)
     means = [candidate.mean for iteration in loop for candidate in iteration.candidates]
+    selected = [iteration.candidate(iteration.selected) for iteration in loop]
+    last = selected[-1].params
     fresh = fresh_evaluation(plan, player, best, run)
+    final = fresh if last == best else fresh_evaluation(plan, player, last, run)
     headlines = {
         "all_candidates": float(np.mean(means)),
-        "selected": float(np.mean([each.candidate(each.selected).mean for each in loop])),
+        "selected": float(np.mean([candidate.mean for candidate in selected])),
         "incumbent": incumbent_area(loop),
     }
     return SearchRunSummary(
@@ -81,32 +87,17 @@ def summarise(
         price_usd=None if None in prices else float(sum(p for p in prices if p is not None)),
         best=best,
         fresh=fresh,
-        final=_final(plan, player, run, loop[-1], best, fresh),
+        final=final if last else None,  # of a trained network only the best one was kept
         mean=headlines[plan.switches.report],
         mean_all=headlines["all_candidates"],
         mean_selected=headlines["selected"],
-        best_seen=float(max(each.candidate(each.selected).mean for each in loop)),
+        best_seen=float(max(candidate.mean for candidate in selected)),
         incumbent_area=headlines["incumbent"],
         episodes_to_good=good.episodes if good else None,
-        calls_to_good=_calls_until(iterations, good) if good else None,
-        fallbacks=sum(each.note is not None and "numeric step" in each.note for each in loop),
+        calls_to_good=calls_to_good,
+        fallbacks=sum("numeric step" in (iteration.note or "") for iteration in loop),
         seconds=round(seconds, 3),
     )
-
-
-def _final(
-    plan: SearchPlan,
-    player: Player,
-    run: int,
-    last: SearchIteration,
-    best: tuple[float, ...],
-    fresh: Fresh,
-) -> Fresh | None:
-    """Measure the policy selected last; of a trained network only the best one was kept."""
-    params = last.candidate(last.selected).params
-    if not params:
-        return None
-    return fresh if params == best else fresh_evaluation(plan, player, params, run)
 
 
 def incumbent_area(iterations: Sequence[SearchIteration]) -> float:
@@ -124,10 +115,6 @@ def candidate_params(iterations: Sequence[SearchIteration], number: int) -> tupl
             if candidate.number == number:
                 return candidate.params
     raise AssertionError("the incumbent was tried")
-
-
-def _calls_until(iterations: Sequence[SearchIteration], end: SearchIteration) -> int:
-    return sum(len(iteration.calls) for iteration in iterations if iteration.number <= end.number)
 
 
 class Result(NamedTuple):

@@ -73,35 +73,29 @@ class SalienceReport(Record):
 def salience_report(result: Result) -> SalienceReport:
     """Look at every revision of a search."""
     pairs = revisions(result)
-    change = {id(pair[1]): _change(*pair) for pair in pairs}
-    worse = [pair for pair in pairs if change[id(pair[1])] < 0]
-    better = [pair for pair in pairs if change[id(pair[1])] > 0]
-    same = [pair for pair in pairs if change[id(pair[1])] == 0]
-    vivid = [pair for pair in pairs if is_vivid(pair[0])]
-    plain = [pair for pair in pairs if not is_vivid(pair[0])]
-    exposed = sum(change[id(pair[1])] < 0 for pair in vivid)
-    unexposed = sum(change[id(pair[1])] < 0 for pair in plain)
-    ratio, low, high = risk_ratio(exposed, len(vivid), unexposed, len(plain))
-    groups: dict[str, int] = {}
-    for first, _ in pairs:
-        name = reward_group(first)
-        groups[name] = groups.get(name, 0) + 1
+    changes = [(pair, _change(*pair)) for pair in pairs]
+    worse = _group("regressions", [pair for pair, change in changes if change < 0])
+    better = _group("improvements", [pair for pair, change in changes if change > 0])
+    same = _group("no change", [pair for pair, change in changes if change == 0])
+    vivid = sum(group.worst_below_median for group in (worse, better, same))
+    exposed = worse.worst_below_median
+    ratio, low, high = risk_ratio(exposed, vivid, worse.cases - exposed, len(pairs) - vivid)
     return SalienceReport(
         title=f"{result.summary.env}: {result.summary.label}, {len(pairs)} revisions",
-        regressions=_group("regressions", worse),
-        improvements=_group("improvements", better),
-        unchanged=_group("no change", same),
+        regressions=worse,
+        improvements=better,
+        unchanged=same,
         risk_ratio=ratio,
         low=low,
         high=high,
-        reward_groups=groups,
+        reward_groups=dict(Counter(reward_group(first) for first, _ in pairs)),
     )
 
 
 def revisions(result: Result) -> list[tuple[PolicyCandidate, PolicyCandidate]]:
     """Return every pair of a candidate and its revision."""
-    found = [_pair(each) for log in result.iterations.values() for each in log]
-    return [pair for pair in found if pair is not None]
+    pairs = [_pair(iteration) for log in result.iterations.values() for iteration in log]
+    return [pair for pair in pairs if pair is not None]
 
 
 def is_vivid(candidate: PolicyCandidate) -> bool:
@@ -150,7 +144,7 @@ def _pair(iteration: SearchIteration) -> tuple[PolicyCandidate, PolicyCandidate]
     second = [candidate for candidate in iteration.candidates if candidate.place == "second"]
     if not first or not second:
         return None
-    return max(first, key=lambda each: each.mean), second[0]
+    return max(first, key=lambda candidate: candidate.mean), second[0]
 
 
 class Levels(NamedTuple):

@@ -214,10 +214,13 @@ class SearchRun:
 
     def _make_proposer(self) -> Proposer:
         plan, space = self.plan, self.plan.policy.space
-        kind = plan.switches.proposer
-        if kind in ("llm", "none", "hybrid") and self.model is None:
+        kind, model = plan.switches.proposer, self.model
+        if plan.switches.asks_a_model:
+            if model is not None and kind != "hybrid":
+                return model
             # Nobody to ask: the loop stays the same, the proposer is numeric and says so.
-            kind = "tabular" if space.is_table else "cma"
+            numeric = Tabular(plan.task, space) if space.is_table else Cma(space, self.seed)
+            return numeric if model is None else Hybrid(model, numeric)
         match kind:
             case "cma":
                 return Cma(space, self.seed)
@@ -229,17 +232,10 @@ class SearchRun:
                 return Random(plan.policy)
             case "tabular":
                 return Tabular(plan.task, space)
-            case "llm" | "none" | "hybrid":
-                pass
             case _:
                 make = load_plugin("proposers", kind)
                 assert make is not None, "the plan looked for it"
                 return make(plan.task, plan.policy, self.seed)
-        assert self.model is not None, "a model was asked for"
-        if kind == "hybrid":
-            numeric = Tabular(plan.task, space) if space.is_table else Cma(space, self.seed)
-            return Hybrid(self.model, numeric)
-        return self.model
 
 
 def tried_of(seed: int, rollouts: Rollouts, row: int) -> TrialEpisodes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -41,6 +40,7 @@ from telic.search.rollouts import PolicyTrial, Rollouts
 from telic.search.run import SearchRun
 from telic.storage.files import JsonLines, read_record, write_json
 from telic.storage.locks import RunLock
+from telic.storage.resources import usable_cores
 from telic.storage.workspace import Workspace
 
 _TOGETHER = 16  # runs whose episodes one process plays in one batch
@@ -171,7 +171,7 @@ def _do_search(work: _SearchWork, jobs: int | None) -> SearchSummary:
         emit(SearchForecast(calls=calls))
         _in_threads(work, numbers, models)
     else:
-        _in_processes(work, numbers, jobs or _cpus())
+        _in_processes(work, numbers, jobs or len(usable_cores()))
     done = [folder.run(n).summary for n in range(1, config.runs + 1)]
     runs = tuple(read_record(path, SearchRunSummary) for path in done if path.exists())
     is_whole = len(runs) == config.runs and all(run.outcome == "completed" for run in runs)
@@ -329,7 +329,3 @@ class _Together:
         write_json(self._folder.run(number).summary, summary)
         self._summaries.append(summary)
         self._emit(from_facts(SearchRunEnd, summary.model_dump(mode="json")))
-
-
-def _cpus() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,19 @@ _GRAVITY, _FORCE, _DT = 9.8, 10.0, 0.02
 _POLE_MASS, _TOTAL_MASS, _LENGTH = 0.1, 1.1, 0.5
 _POLE_MASS_LENGTH = _POLE_MASS * _LENGTH
 _ANGLE_LIMIT, _PLACE_LIMIT = 12 * 2 * math.pi / 360, 2.4
+
+
+class _Rows:
+    """Episodes whose state is arrays with a row for each of them."""
+
+    most_rows = 4096
+    state: ClassVar[tuple[str, ...]] = ()
+    """the names of the arrays"""
+
+    def keep(self, rows: NDArray[np.int64]) -> None:
+        """Go on with these rows only."""
+        for name in self.state:
+            setattr(self, name, getattr(self, name)[rows])
 
 
 class CartPole:
@@ -59,10 +72,10 @@ class CartPole:
         return self._state.T.astype(np.float32)
 
 
-class MountainCar:
+class MountainCar(_Rows):
     """Batched car between hills."""
 
-    most_rows = 4096
+    state = ("_place", "_speed")
 
     def start(self, seeds: Seeds) -> NDArray[Any]:
         """Begin at rest near the lowest place."""
@@ -79,10 +92,6 @@ class MountainCar:
         self._place, self._speed = place, speed
         arrived = (place >= 0.5) & (speed >= 0)
         return StepResult(self._seen(), np.full(len(place), -1.0), arrived)
-
-    def keep(self, rows: NDArray[np.int64]) -> None:
-        """Go on with these rows only."""
-        self._place, self._speed = self._place[rows], self._speed[rows]
 
     def _seen(self) -> NDArray[Any]:
         return np.stack((self._place, self._speed), axis=1).astype(np.float32)
@@ -113,10 +122,10 @@ DOORS = ("SE", "EW", "SW", "NS", "E", "NW", "NE", "EW", "W")
 _COMPASS = {"N": -3, "S": 3, "E": 1, "W": -1}
 
 
-class Grid:
+class Grid(_Rows):
     """Batched walks; each action leads to one of several equally likely fields."""
 
-    most_rows = 4096
+    state = ("_field", "_outcome")
 
     def __init__(self, following: NDArray[np.int64], reward: Floats, ending: Flags) -> None:
         """Walk by tables.
@@ -141,10 +150,6 @@ class Grid:
         self._field = self.following[self._field, action, self._outcome[:, self._turn]]
         self._turn += 1
         return StepResult(self._field, self.reward[self._field], self.ending[self._field])
-
-    def keep(self, rows: NDArray[np.int64]) -> None:
-        """Go on with these rows only."""
-        self._field, self._outcome = self._field[rows], self._outcome[rows]
 
 
 def frozen_lake() -> Grid:
@@ -177,10 +182,10 @@ def maze() -> Grid:
 _STICKS, _MOST = 10, 3
 
 
-class Nim:
+class Nim(_Rows):
     """Batched games against a perfect opponent."""
 
-    most_rows = 4096
+    state = ("_sticks", "_draws")
 
     def start(self, seeds: Seeds) -> NDArray[Any]:
         """Lay ten sticks."""
@@ -205,20 +210,16 @@ class Nim:
         self._turn += 1
         return StepResult(left, won * 1.0 - lost * 1.0, won | lost)
 
-    def keep(self, rows: NDArray[np.int64]) -> None:
-        """Go on with these rows only."""
-        self._sticks, self._draws = self._sticks[rows], self._draws[rows]
-
 
 _WIDTH, _HEIGHT, _PADDLE, _BALL, _SPEED = 800.0, 600.0, 80.0, 10.0, 5.0
 _LOWEST = _HEIGHT - _PADDLE
 _FACE = 10.0  # width of a paddle
 
 
-class Pong:
+class Pong(_Rows):
     """Batched ball, paddle and opponent, in pixels."""
 
-    most_rows = 4096
+    state = ("_own", "_other", "_x", "_y", "_dx", "_dy")
 
     def start(self, seeds: Seeds) -> NDArray[Any]:
         """Begin with the ball in the middle, flying left or right."""
@@ -251,11 +252,6 @@ class Pong:
         dy = np.where(turned, _SPEED * (2.0 * (y - met) / _PADDLE - 1.0), dy)
         self._x, self._y, self._dx, self._dy = x, y, np.where(turned, -dx, dx), dy
         return StepResult(self._seen(), hit.astype(np.float64), (x < 0) | (x > _WIDTH - _BALL))
-
-    def keep(self, rows: NDArray[np.int64]) -> None:
-        """Go on with these rows only."""
-        for name in ("_own", "_other", "_x", "_y", "_dx", "_dy"):
-            setattr(self, name, getattr(self, name)[rows])
 
     def _seen(self) -> NDArray[Any]:
         seen = (self._own + _PADDLE / 2, self._x, self._y, self._dx, self._dy)

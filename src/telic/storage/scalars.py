@@ -15,11 +15,12 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from telic.storage.files import JsonLines, disk_errors, plain, read_json_lines, write_text
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Kind = Literal["train", "eval", "all"]
 Row = dict[str, Any]
@@ -88,6 +89,8 @@ def downsample(
 
     Missing values are left out.
     """
+    import numpy as np
+
     if points < 3:
         raise ValueError(f"a series cannot be shown with {points} points; 3 are the least")
     known = [(x, y) for x, y in zip(xs, ys, strict=True) if y is not None]
@@ -103,6 +106,8 @@ def _largest_triangles(x: np.ndarray, y: np.ndarray, points: int) -> list[int]:
     From each bucket keep the point that spans the largest triangle with the point kept before and
     the mean of the next bucket; the first and the last point are always kept.
     """
+    import numpy as np
+
     inner = np.linspace(1, len(x) - 1, points - 1).round().astype(int)
     edges = [*inner.tolist(), len(x)]
     kept = [0]
