@@ -30,7 +30,7 @@ from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv
 
 from telic.training.job import PpoSettings
-from telic.training.presets import preset
+from telic.training.plan import preset
 from telic.training.sb3.conversion import normalised, ppo_arguments
 
 Vector = Literal["dummy", "subproc"]

@@ -15,7 +15,7 @@ from telic.llm.work_orders import ORDERS
 from telic.session.api import run
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
-from telic.training.presets import PRESETS, preset
+from telic.training.plan import PRESETS, preset
 from tests.authors.scripts import JUDGE, REVISION, REWARD, SCRIPT, STRICT
 from tests.authors.test_memory import learned
 from tests.heard import Heard

@@ -1,9 +1,8 @@
 import mujoco
 import pytest
 
-from telic.envs.anatomy import robot_of
+from telic.envs.anatomy import body_names, joint_names, robot_of
 from telic.envs.catalogue import describe
-from telic.envs.names import body_names, joint_names
 
 
 @pytest.mark.parametrize(

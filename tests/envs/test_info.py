@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from telic.envs import Info, make
-from telic.envs.info import InfoSchema
+from telic.envs.vector import InfoSchema
 from telic.errors import UnknownName, UsageError
 
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from telic.envs.anatomy import robot_of
-from telic.envs.names import body_names
+from telic.envs.anatomy import body_names, robot_of
 from telic.envs.spec import EnvSpec
 from telic.quantities import Recording
 from telic.sim import load_model

@@ -6,7 +6,7 @@ import pytest
 
 from telic.rendering.camera import Camera, place_cameras
 from telic.rendering.look import FLOOR_SHADOW, load_dressed
-from telic.rendering.rays import RayPainter, _checker
+from telic.rendering.painters import RayPainter, _checker
 from telic.rendering.replay import model_file
 
 BALL = """

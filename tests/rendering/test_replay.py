@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 
 from telic.errors import BadEnvironment
-from telic.rendering.jobs import RenderJob
-from telic.rendering.rays import RayPainter
+from telic.rendering.render import RenderJob
 from telic.rendering.replay import Stage, caption, model_file, pace, spread
 from telic.storage.trajectories import Trajectory, TrajectoryFacts
 
 
 def stage():
-    return Stage(lambda model, width, height, fine: RayPainter(model, width, height))
+    return Stage("rays")
 
 
 def job(**settings):

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from telic.envs import make
-from telic.envs.info import Info
+from telic.envs.vector import Info
 from telic.rewards.contract import RewardFunction
 from telic.rewards.recording import TransitionRecording, collect
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from telic.envs.info import Info
+from telic.envs.vector import Info
 from telic.errors import RewardError
 from telic.rewards.load import load_reward
 from telic.rewards.runners import BatchedRunner

@@ -17,7 +17,7 @@ from telic.sandbox.confine import available
 from telic.sandbox.host import Worker
 from telic.sandbox.limits import MEBIBYTE, Limits
 from telic.sim.simulation import why_no_gpu
-from telic.training.gpu import device_files
+from telic.training.machine import device_files
 from tests.sandbox import escapes_in_kernel as in_kernel
 from tests.sandbox import escapes_in_python as in_python
 

@@ -13,10 +13,9 @@ from telic.sim.simulation import why_no_gpu
 from telic.storage.files import read_json
 from telic.storage.layout import RunFolder
 from telic.training import plan as planning
-from telic.training.gpu import Sizes, memory_plan, require_memory
 from telic.training.loop import collecting
-from telic.training.plan import plan
-from telic.training.presets import GPU_ENVS, preset, share
+from telic.training.machine import Sizes, memory_plan, require_memory
+from telic.training.plan import GPU_ENVS, plan, preset, share
 from telic.training.run import execute
 from telic.training.setup import build, load_rewards, make_environments
 from tests.heard import Heard

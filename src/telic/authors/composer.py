@@ -28,7 +28,7 @@ from telic.core.seeds import derive
 from telic.judges.criteria import Composition
 from telic.judges.trial import Trial
 from telic.judges.verdict import Verdict
-from telic.training.presets import steps_factor
+from telic.training.plan import steps_factor
 
 # For each failure tag the terms to raise and to lower, in the words of the composer's rewards.
 _CALM = ("control", "calm", "smooth")

@@ -32,7 +32,7 @@ from telic.judges.verdict import Verdict
 from telic.llm import Models
 from telic.storage.files import once, read_record
 from telic.training.job import PpoSettings
-from telic.training.presets import for_device, preset
+from telic.training.plan import for_device, preset
 
 # How far an author may move the trainer's settings away from the environment's preset:
 # factors for what only makes sense beside the preset, plain ranges for the rest; a preset that lies

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from telic.core.verb import Verb, argument, option, verb
 from telic.errors import UsageError
-from telic.training.request import TrainRequest
+from telic.training.job import TrainRequest
 from telic.verbs.control import SessionNoteRequest, note
 from telic.verbs.search import SearchRequest, search
 from telic.verbs.session import IntentRequest, run

@@ -21,10 +21,8 @@ from torch import Tensor
 from telic.core.seeds import derive, uniform
 from telic.core.tensors import from_numpy, integers
 from telic.envs.foreign import Probe, builder, examine
-from telic.envs.info import Info, InfoSchema
-from telic.envs.snapshot import capture, restore
-from telic.envs.spaces import stack
-from telic.envs.vector import Step, seed_rows
+from telic.envs.spaces import capture, restore, stack
+from telic.envs.vector import Info, InfoSchema, Step, seed_rows
 from telic.errors import ConfigError, UsageError
 
 _STAGGER = 101  # the same stream of random numbers as the batched environments use

@@ -131,10 +131,7 @@ def _brought() -> list[str]:
 
 def _summary_of_plugin(name: str) -> EnvSummary:
     return EnvSummary(
-        id=name,
-        description="Brought by an installed package.",
-        fast=False,
-        max_episode_steps=None,
+        id=name, description="Brought by an installed package.", fast=False, max_episode_steps=None
     )
 
 

@@ -15,9 +15,8 @@ from torch import Tensor
 
 from telic.core.seeds import uniform
 from telic.core.tensors import norm
-from telic.envs.anatomy import robot_of
+from telic.envs.anatomy import action_names, body_names, position_names, robot_of, velocity_names
 from telic.envs.mujoco import MujocoEnv
-from telic.envs.names import action_names, body_names, position_names, velocity_names
 from telic.envs.spec import Robot
 from telic.envs.task import Outcome, Task, TaskArguments, between
 from telic.errors import BadEnvironment, ConfigError, UnknownName

@@ -19,13 +19,18 @@ from gymnasium.wrappers import OrderEnforcing
 from torch import Tensor
 
 from telic.core.text import is_row
-from telic.envs.anatomy import robot_of
+from telic.envs.anatomy import (
+    action_names,
+    body_names,
+    joints,
+    position_names,
+    robot_of,
+    velocity_names,
+)
 from telic.envs.catalogue import known_ids
-from telic.envs.names import action_names, body_names, joints, position_names, velocity_names
-from telic.envs.snapshot import resume_problem
-from telic.envs.spaces import CLASSIC, action_codec, observation_codec
+from telic.envs.spaces import CLASSIC, action_codec, observation_codec, resume_problem
 from telic.envs.spec import EnvSpec
-from telic.envs.transition import FIELDS
+from telic.envs.task import FIELDS
 from telic.errors import BadEnvironment, UnknownName
 from telic.sim.cpu import library
 

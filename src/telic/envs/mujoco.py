@@ -11,13 +11,10 @@ import torch
 from torch import Tensor
 
 from telic.core.seeds import uniform
-from telic.envs.anatomy import robot_of
-from telic.envs.info import Info, InfoSchema
-from telic.envs.names import action_names, body_names, joints
+from telic.envs.anatomy import action_names, body_names, joints, robot_of
 from telic.envs.spec import EnvSpec
-from telic.envs.task import AnyTask
-from telic.envs.transition import LatestTransition, offered
-from telic.envs.vector import Step, seed_rows
+from telic.envs.task import AnyTask, LatestTransition, offered
+from telic.envs.vector import Info, InfoSchema, Step, seed_rows
 from telic.errors import ConfigError, TelicError, UsageError
 from telic.sim import Simulation, copy_fields, put_back_fields
 

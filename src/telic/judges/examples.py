@@ -17,9 +17,9 @@ from torch import Tensor
 
 from telic.core.seeds import derive
 from telic.envs import make
-from telic.envs.info import Info
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.spec import EnvSpec
+from telic.envs.vector import Info
 from telic.judges.criteria import Motion
 from telic.judges.puppet import Poses, lead
 from telic.quantities import QUANTITIES

@@ -1,6 +1,12 @@
 """Pictures and videos of recorded episodes, drawn in a process of their own."""
 
-from telic.rendering.jobs import Rendering, RenderJob, choose_backend
-from telic.rendering.render import film_strip, render, render_one
+from telic.rendering.render import (
+    Rendering,
+    RenderJob,
+    choose_backend,
+    film_strip,
+    render,
+    render_one,
+)
 
 __all__ = ["RenderJob", "Rendering", "choose_backend", "film_strip", "render", "render_one"]

@@ -1,14 +1,13 @@
-"""Where the camera stands, and what a painter that draws what it sees must do."""
+"""Where the camera stands."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import mujoco
 import numpy as np
 
-from telic.rendering.jobs import View
+from telic.rendering.render import View
 
 FOV_DEG = 45.0  # vertical; MuJoCo's default
 # azimuth and elevation of the viewing direction, in degrees; +x is to the right in all but "front"
@@ -41,25 +40,6 @@ class Camera:
         right = np.array([np.sin(azimuth), -np.cos(azimuth), 0.0])
         up = np.cross(right, forward)
         return self.look_at - self.distance_m * forward, forward, right, up
-
-
-class PainterBroken(Exception):
-    """The backend failed to draw; another one may do."""
-
-
-class Painter(Protocol):
-    """Draws one model at one size."""
-
-    def paint(self, data: mujoco.MjData, camera: Camera) -> np.ndarray:
-        """Return a new (H, W, 3) uint8 picture of `data`, whose kinematics are up to date.
-
-        Raises PainterBroken when the backend fails.
-        """
-        ...
-
-    def close(self) -> None:
-        """Free what the painter holds; it cannot paint afterwards."""
-        ...
 
 
 def place_cameras(

@@ -16,7 +16,7 @@ import signal
 import sys
 from typing import IO, Any
 
-from telic.rendering.jobs import RenderJob
+from telic.rendering.render import RenderJob
 from telic.storage.files import plain
 
 
@@ -31,13 +31,15 @@ def main() -> int:
     os.nice(order["nice"])
     try:
         # With a broken OpenGL library even importing mujoco raises, and anything at that.
-        from telic.rendering import drawing
+        from telic.rendering.painters import PainterBroken
+        from telic.rendering.replay import Stage, draw
     except Exception as error:
         reason = f"a library of it is missing: {type(error).__name__}: {error}"
         _send(report, event="broken", message=reason)
         return 1
     try:
-        stage = drawing.open_stage(order["backend"])
+        stage = Stage(order["backend"])
+        stage.try_out()
         _send(report, event="ready")
         for number, values in enumerate(order["jobs"]):
 
@@ -45,10 +47,9 @@ def main() -> int:
                 _send(report, event="progress", job=number, frame=frame, frames=frames)
 
             job = RenderJob.model_validate(values)
-            rendering = drawing.draw(stage, job, order["backend"], progress)
-            _send(report, event="done", job=number, rendering=rendering)
+            _send(report, event="done", job=number, rendering=draw(stage, job, progress))
         stage.close()
-    except drawing.PainterBroken as error:
+    except PainterBroken as error:
         _send(report, event="broken", message=str(error))
         return 1
     return 0

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from telic.core.config import Record
 from telic.core.text import is_mapping, is_row
-from telic.envs.info import Info
+from telic.envs.vector import Info
 from telic.errors import RewardError
 from telic.rewards.source import Source
 

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from telic.core.tensors import from_numpy, integers
-from telic.envs.info import Info
 from telic.envs.spec import EnvSpec, JointSpec
+from telic.envs.vector import Info
 from telic.errors import RewardError, UnknownName
 from telic.rewards.contract import Device, RewardStep
 from telic.rewards.definition import Definition, Instance

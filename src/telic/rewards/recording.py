@@ -12,8 +12,7 @@ from torch import Tensor
 
 from telic.core.seeds import uniform
 from telic.core.tensors import integers
-from telic.envs.info import Info
-from telic.envs.vector import VecEnv
+from telic.envs.vector import Info, VecEnv
 
 if TYPE_CHECKING:
     from telic.rewards.contract import RewardStep

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from telic.core.text import closest, is_dict
-from telic.envs.info import Info
+from telic.envs.vector import Info
 from telic.errors import ConfigError, RewardError
 from telic.rewards.contract import Device, RewardSpec, RewardStep, describe
 from telic.rewards.decide import Mode, RunnerChoice, decide

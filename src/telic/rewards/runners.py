@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from telic.core.text import is_dict
-from telic.envs.info import Info, InfoSchema
+from telic.envs.vector import Info, InfoSchema
 from telic.errors import RewardError
 from telic.rewards.contract import Device, RewardFunction, RewardStep, initial_memory, reset_memory
 from telic.rewards.definition import Definition

@@ -28,7 +28,7 @@ from telic.storage.files import JsonLines, read_record, write_json
 from telic.storage.layout import SessionFolder, new_session
 from telic.storage.locks import RunLock
 from telic.storage.workspace import Workspace
-from telic.training.gpu import compiling_ahead
+from telic.training.machine import compiling_ahead
 
 _LIMITS = ("max_calls", "max_usd", "max_hours", "max_steps")
 

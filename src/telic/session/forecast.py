@@ -24,8 +24,8 @@ from telic.session.records import SHORT, SessionConfig
 from telic.storage.files import read_json
 from telic.storage.layout import RunFolder, SessionFolder, is_run, list_runs, list_sessions
 from telic.storage.resources import ResourceNeed, usable_cores
-from telic.training.gpu import Sizes, memory_plan
 from telic.training.job import TrainJob
+from telic.training.machine import Sizes, memory_plan
 
 _LOOKED_AT = 200
 _USED = 5

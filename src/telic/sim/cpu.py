@@ -214,8 +214,8 @@ class CpuSimulation:
             template = np.zeros((), np.int32)
         where = self._library.mjb_output(self._batch, name.encode(), None, None)
         if where is None or not isinstance(template, np.ndarray):
-            known = [each for each in dir(self._template) if not each.startswith("_")]
-            raise UnknownName("simulation field", name, known)
+            fields = [field for field in dir(self._template) if not field.startswith("_")]
+            raise UnknownName("simulation field", name, fields)
         if (function := _COMPUTED_BY.get(name)) and address(function) not in self._after_step:
             self._after_step.append(address(function))
             self._run_after_step()

@@ -1,19 +1,41 @@
-"""N simulations on a GPU, by MuJoCo Warp; fields are live torch tensors over its memory."""
+"""N simulations on a GPU, by MuJoCo Warp; fields are live torch tensors over its memory.
+
+What is done differently from the CPU:
+
+- PGS, the solver that Humanoid and HumanoidStandup ask for, does not exist there. They get Newton,
+  which solves the same problem to convergence; PGS stops after 50 sweeps, converged or not.
+- The solver starts from the last step's solution only (the CPU also tries the unconstrained one):
+  3 to 4 % faster, equal at convergence.
+- Numbers are float32, and the solver's tolerance is 1e-6 instead of 1e-8.
+- A simulation that diverges keeps its last sound state and is truncated; the CPU puts it back to
+  the default pose and goes on.
+
+docs/explanation/gpu.md has the measured effect on each environment.
+"""
 
 from __future__ import annotations
 
+import copy
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import mujoco
 import torch
 from torch import Tensor
 
-from telic.core.tensors import integers, split
+from telic.core.seeds import derive
+from telic.core.tensors import from_numpy, integers, norm, split
 from telic.errors import BadEnvironment, ConfigError, MissingExtra, ResourceError, UnknownName
+from telic.sim.cpu import CpuSimulation
 from telic.sim.cuda_graph import launch
-from telic.sim.warp_model import Room, adapt, room_for
 
+_TRIAL_SIMS = 32
+_TRIAL_STEPS = 60
+_TRIAL_SUBSTEPS = 5
+_MARGIN = 1.5
+_ROWS_MULTIPLE = 16  # constraint rows are padded to tiles of this size anyway
+_FEWEST_CONTACTS = 4
+_FEWEST_ROWS = 48  # for models that touch anything; costs 1 % of HalfCheetah's speed
 _STATE = ("time", "qpos", "qvel", "act", "qacc_warmstart", "ctrl", "mocap_pos", "mocap_quat")
 
 # Fields that a step leaves alone, and the function that computes them from where it ended.
@@ -32,25 +54,9 @@ _MOTION = (*_PLACES, "com_vel")
 _MOTORS = (*_PLACES, "tendon", "transmission", "fwd_velocity", "fwd_actuation")
 _ALL = ("forward",)
 _AFTER_RESET = {
-    **dict.fromkeys(
-        (
-            "xpos",
-            "xquat",
-            "xmat",
-            "xipos",
-            "ximat",
-            "xanchor",
-            "xaxis",
-            "geom_xpos",
-            "geom_xmat",
-            "site_xpos",
-            "site_xmat",
-            "subtree_com",
-            "cinert",
-            "cdof",
-        ),
-        _PLACES,
-    ),
+    **dict.fromkeys(("xpos", "xquat", "xmat", "xipos", "ximat", "xanchor", "xaxis"), _PLACES),
+    **dict.fromkeys(("geom_xpos", "geom_xmat", "site_xpos", "site_xmat"), _PLACES),
+    **dict.fromkeys(("subtree_com", "cinert", "cdof"), _PLACES),
     **dict.fromkeys(("cvel", "cdof_dot"), _MOTION),
     **dict.fromkeys(
         ("actuator_force", "qfrc_actuator", "actuator_length", "actuator_velocity"), _MOTORS
@@ -62,6 +68,15 @@ _DIVERGED = int(mujoco.mjtWarning.mjWARN_BADQACC)
 _HUGE = 1e10
 """MuJoCo's own bound on sound positions and velocities"""
 _TOO_LITTLE_ROOM = ("NEFC", "NJMAX_NNZ", "BROADPHASE", "NARROWPHASE", "CCD", "HFIELD")
+
+
+class Room(NamedTuple):
+    """Space for contacts on a GPU, fixed for the lifetime of a simulation."""
+
+    contacts: int
+    """per simulation on average: all simulations share one store"""
+    rows: int
+    """constraint rows per simulation: no simulation may have more"""
 
 
 def engine() -> tuple[ModuleType, ModuleType]:
@@ -97,7 +112,7 @@ class GpuSimulation:
         """Allocate the simulations, in the model's default state.
 
         Args:
-            model: copied and adapted, see `telic.sim.warp_model`.
+            model: copied, and adapted by `adapt`.
             num_sims: number of simulations.
             device: "cuda", "cuda:1", ...; "cpu" runs the same code slowly, for tests.
             room: space for contacts; None: found by a short trial.
@@ -162,8 +177,8 @@ class GpuSimulation:
     def _bind(self, name: str) -> Tensor:
         template = getattr(self._template, name, None)
         if template is None or not hasattr(self._data, name):
-            known = [each for each in dir(self._template) if hasattr(self._data, each)]
-            raise UnknownName("simulation field", name, [n for n in known if not n.startswith("_")])
+            shared = set(dir(self._template)) & set(dir(self._data))
+            raise UnknownName("simulation field", name, [n for n in sorted(shared) if n[0] != "_"])
         function = _COMPUTED_BY.get(name)
         if function and function not in self._after_step:
             self._after_step.append(function)
@@ -285,7 +300,7 @@ class GpuSimulation:
 
     def _warm(self, calls: tuple[str, ...]) -> None:
         """Make each call once for real, so that its kernels are compiled, and undo it."""
-        state, fields = self.state(), {name: each.clone() for name, each in self._fields.items()}
+        state, fields = self.state(), {name: view.clone() for name, view in self._fields.items()}
         self._call(tuple(dict.fromkeys(calls)))
         self._warp.synchronize_device(self._place)
         self.load_state(state)
@@ -318,3 +333,59 @@ def _calls_after_reset(fields: list[str]) -> tuple[str, ...]:
     if "com_vel" in order and "fwd_velocity" in order:
         del order["com_vel"]  # part of the other
     return tuple(order)
+
+
+def adapt(model: mujoco.MjModel) -> tuple[mujoco.MjModel, list[str]]:
+    """Return a model that Warp takes, and what was changed, in words.
+
+    Raises BadEnvironment for what cannot be changed without changing the task.
+    """
+    adapted = copy.copy(model)
+    notes: list[str] = []
+    if model.opt.solver == mujoco.mjtSolver.mjSOL_PGS:
+        adapted.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON
+        notes.append("solved with Newton instead of PGS")
+    if model.nplugin:
+        raise BadEnvironment(
+            "A model with engine plugins cannot be simulated on a GPU.", hint="Use --device cpu."
+        )
+    return adapted, notes
+
+
+def room_for(model: mujoco.MjModel) -> Room:
+    """Find out how many contacts a model makes: tumble it on the CPU for a moment."""
+    sim = CpuSimulation(model, _TRIAL_SIMS, num_threads=1)
+    contacts, rows = sim.field("ncon"), sim.field("nefc")
+    generator = torch.Generator().manual_seed(derive("room"))
+    sim.reset(torch.ones(_TRIAL_SIMS, dtype=torch.bool), *_tumbled(model, generator))
+    low, high = from_numpy(model.actuator_ctrlrange.T.copy())
+    limited = from_numpy(model.actuator_ctrllimited.astype(bool))
+    low, high = torch.where(limited, low, -1.0), torch.where(limited, high, 1.0)
+    most_contacts = most_rows = 0
+    for _ in range(_TRIAL_STEPS):
+        share = torch.rand(_TRIAL_SIMS, model.nu, generator=generator, dtype=torch.float64)
+        sim.step(low + (high - low) * share, _TRIAL_SUBSTEPS)
+        most_contacts = max(most_contacts, int(contacts.max()))
+        most_rows = max(most_rows, int(rows.max()))
+    rows_needed = -(-int(_MARGIN * most_rows + 1) // _ROWS_MULTIPLE) * _ROWS_MULTIPLE
+    if most_contacts:
+        rows_needed = max(_FEWEST_ROWS, rows_needed)
+    return Room(max(_FEWEST_CONTACTS, int(_MARGIN * most_contacts)), rows_needed)
+
+
+def _tumbled(model: mujoco.MjModel, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Return poses in which robots fall every way: half as they stand, half turned at random."""
+    rows = _TRIAL_SIMS
+    qpos = torch.tensor(model.qpos0).repeat(rows, 1)
+    turned = slice(rows // 2, rows)
+    for joint in range(model.njnt):
+        kind, first = model.jnt_type[joint], int(model.jnt_qposadr[joint])
+        if kind == mujoco.mjtJoint.mjJNT_FREE or kind == mujoco.mjtJoint.mjJNT_BALL:
+            first += 3 if kind == mujoco.mjtJoint.mjJNT_FREE else 0
+            turn = torch.randn(rows // 2, 4, generator=generator, dtype=torch.float64)
+            qpos[turned, first : first + 4] = turn / norm(turn, dim=1, keepdim=True)
+        elif kind == mujoco.mjtJoint.mjJNT_HINGE:
+            low, high = model.jnt_range[joint] if model.jnt_limited[joint] else (-1.5, 1.5)
+            share = torch.rand(rows // 2, generator=generator, dtype=torch.float64)
+            qpos[turned, first] = low + (high - low) * share
+    return qpos, torch.zeros(rows, model.nv, dtype=torch.float64)

@@ -223,12 +223,7 @@ class Evaluator:
         )
 
     def _trajectory(
-        self,
-        member: int,
-        tape: dict[str, Tensor],
-        row: int,
-        length: int,
-        facts: TrajectoryFacts,
+        self, member: int, tape: dict[str, Tensor], row: int, length: int, facts: TrajectoryFacts
     ) -> Trajectory:
         columns = {
             name: value[:length, row].numpy() for name, value in tape.items() if name != "played"

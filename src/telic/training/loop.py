@@ -19,13 +19,12 @@ from torch import Tensor
 
 from telic.core.tensors import flags, integers
 from telic.errors import TrainingFailed
-from telic.training import checkpoint
-from telic.training.checkpoint import Progress
+from telic.training import setup as checkpoint
 from telic.training.evaluate import Evaluator
 from telic.training.ppo import Learner
 from telic.training.recorder import Recorder
 from telic.training.rollout import Batch
-from telic.training.setup import Setup
+from telic.training.setup import Progress, Setup
 
 
 def train(

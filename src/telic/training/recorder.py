@@ -27,14 +27,13 @@ from telic.storage.files import JsonLines, replacing, write_json
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.storage.scalars import ScalarLog, TensorBoardWriter, read_rows, restart
 from telic.storage.trajectories import write_trajectory
-from telic.training.checkpoint import Progress
 from telic.training.evaluate import Evaluation, EvaluationRecord
 from telic.training.health import Finding
 from telic.training.job import TrainJob
 from telic.training.policy import save_policy
 from telic.training.ppo import LearningResult
 from telic.training.rollout import Batch
-from telic.training.setup import Setup
+from telic.training.setup import Progress, Setup
 
 PROGRESS_EVERY_S = 0.5
 _INTERNAL = ("alive", "finite")
@@ -132,11 +131,7 @@ class Recorder:
             if population.shape.discrete:
                 row["policy_std"] = None
             row |= self._episodes(member, ended[member])
-            row |= {
-                "sps": rate,
-                "elapsed_time": seconds,
-                "train_time": learning,
-            }
+            row |= {"sps": rate, "elapsed_time": seconds, "train_time": learning}
             log.append(row)
             if self._boards:
                 self._boards[member].add_row(row)

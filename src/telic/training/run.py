@@ -9,7 +9,6 @@ import secrets
 import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,10 +21,9 @@ from telic.storage.files import read_json, remove_unfinished, require_free, writ
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.storage.locks import RunLock, lock_holder
 from telic.storage.workspace import Workspace
-from telic.training.gpu import device_files, is_gpu
 from telic.training.job import TrainJob
+from telic.training.machine import device_files, is_gpu, versions
 
-_PACKAGES = ("telic", "torch", "mujoco", "gymnasium", "numpy", "pydantic")
 _DISK_BYTES = 200_000_000
 _MEMORY_SHARE = 0.75
 _ARENA_BYTES = 64 << 20
@@ -237,18 +235,6 @@ def manifest(job: TrainJob) -> dict[str, Any]:
         },
         "seeds": sorted({member.seed for member in job.members}),
     }
-
-
-def versions() -> dict[str, str | None]:
-    """Return the version of every package that decides numbers; None where it is not installed."""
-    return {name: _version(name) for name in _PACKAGES}
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def write_member_files(job: TrainJob, run: RunFolder) -> None:

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from telic.envs.info import Info
-from telic.envs.vector import Step, VecEnv
+from telic.envs.vector import Info, Step, VecEnv
 from telic.errors import RewardError
 from telic.rewards.reward import Reward
 from telic.sim.cuda_graph import is_recording

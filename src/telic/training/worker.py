@@ -21,10 +21,9 @@ from telic.sandbox.tamper import Seal
 from telic.storage.files import write_json
 from telic.storage.layout import RunFolder
 from telic.training import loop
-from telic.training.checkpoint import warm_start
 from telic.training.evaluate import Evaluator
-from telic.training.gpu import Sizes, compile_all, is_gpu, require_memory
 from telic.training.job import TrainJob
+from telic.training.machine import Sizes, compile_all, is_gpu, require_memory
 from telic.training.recorder import Recorder, RunSummary, summarise
 from telic.training.setup import (
     Environments,
@@ -33,6 +32,7 @@ from telic.training.setup import (
     load_rewards,
     make_environments,
     make_scoring,
+    warm_start,
 )
 
 START_S = 120.0
@@ -141,10 +141,7 @@ def _train_job(
         _require_memory(setup)
     evaluation_env = envs.evaluation
     evaluator = Evaluator(
-        job,
-        evaluation_env,
-        make_scoring(job, evaluation_env, rewards),
-        setup.population.networks,
+        job, evaluation_env, make_scoring(job, evaluation_env, rewards), setup.population.networks
     )
 
     doing = f"training on {', '.join(each.name for each in job.rewards)}"

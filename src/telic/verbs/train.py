@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telic.core.verb import RunsRequest, VerbRequest, Wrapped, argument, option, verb
-from telic.training.request import TrainRequest
+from telic.training.job import TrainRequest
 
 if TYPE_CHECKING:
-    from telic.training.presets import Preset
+    from telic.training.plan import Preset
     from telic.training.run import Run
 
 _EXAMPLES = """
@@ -74,7 +74,7 @@ class PresetTable(Wrapped):
 @verb(PresetsRequest)
 def presets(request: PresetsRequest) -> PresetTable:
     """Show the settings that training starts from."""
-    from telic.training.presets import PRESETS, preset
+    from telic.training.plan import PRESETS, preset
 
     every = sorted({env for by_env in PRESETS.values() for env in by_env})
     envs = [request.env] if request.env else every

@@ -3,7 +3,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from telic.training.export.card import learning_curve
+from telic.training.export.bundle import learning_curve
 
 SVG = "{http://www.w3.org/2000/svg}"
 TRAIN = {"global_step": [100, 200, 300, 400], "episodic_return": [None, -50.0, 20.0, 90.0]}

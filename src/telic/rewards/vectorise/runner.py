@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from telic.core.text import is_row
-from telic.envs.info import Info
+from telic.envs.vector import Info
 from telic.errors import RewardError
 from telic.rewards.contract import Device, RewardStep
 from telic.rewards.definition import Definition

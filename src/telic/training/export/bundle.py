@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from telic import __version__
 from telic.errors import UsageError
+from telic.report.charts import ChartLine, LineChart, Point
+from telic.report.svg import picture
 from telic.storage.files import read_json, replacing, write_json, write_text
 from telic.storage.layout import MemberFolder, RunFolder
+from telic.storage.scalars import Column, downsample, read_columns, read_rows
 from telic.training.export import run_policy
-from telic.training.export.card import Contents, card, learning_curve
-from telic.training.export.evidence import ExportEvidence, gather
+from telic.training.export.card import Contents, card, is_own_model
 from telic.training.export.files import export_checked
-from telic.training.policy import find_policy, load_policy
+from telic.training.policy import Policy, find_policy, load_policy
 from telic.training.videos import choose_member
+
+Json = dict[str, Any]
 
 _LIST = "bundle.json"
 _CARD = "README.md"
 _CURVE = "learning_curve.svg"
+_CURVE_POINTS = 300
 _VIDEO = "replay.mp4"
 """the name under which model hubs look for it"""
 _EXPORTED = {
@@ -84,6 +90,62 @@ def export_run(
     }
 
 
+class ExportEvidence(NamedTuple):
+    """The records of one policy; what was never written is empty."""
+
+    member: str
+    step: int
+    policy: Policy
+    config: Json
+    """the member's own: env, env_args, steps, seed, reward, weights, settings"""
+    manifest: Json
+    reward: Json
+    """latex, description, terms"""
+    summary: Json
+    curve: dict[str, Column]
+    evaluations: list[Json]
+    siblings: dict[str, Json]
+    """best evaluation of every other member of the run, by name"""
+
+    @property
+    def evaluation(self) -> Json | None:
+        """The evaluation of exactly this checkpoint."""
+        return next((each for each in self.evaluations if each["global_step"] == self.step), None)
+
+    @property
+    def reward_sha256(self) -> str | None:
+        """Hash of the reward's source; None for the environment's own."""
+        hashes: Json = self.manifest.get("rewards") or {}
+        return hashes.get(self.config["reward"])
+
+    @property
+    def env(self) -> str:
+        """The environment's id, class, or the name of its model file without the user's folders."""
+        name = self.config["env"]
+        return Path(name).name if is_own_model(name) else name
+
+
+def gather(run: RunFolder, member: MemberFolder, policy: Policy) -> ExportEvidence:
+    """Read the records."""
+    others = [folder for folder in run.members() if folder.name != member.name]
+    return ExportEvidence(
+        member=member.name,
+        step=policy.facts["step"],
+        policy=policy,
+        config=read_json(member.config),
+        manifest=_read(run.manifest),
+        reward=_read(member.reward_spec),
+        summary=_read(member.summary),
+        curve=read_columns(member.scalars, ["global_step", "episodic_return"]),
+        evaluations=read_rows(member.scalars, "eval"),
+        siblings={folder.name: _read(folder.summary).get("best") or {} for folder in others},
+    )
+
+
+def _read(path: Path) -> Json:
+    return read_json(path) if path.exists() else {}
+
+
 class _Bundle:
     """A folder being filled; knows which of its files are its own."""
 
@@ -134,14 +196,10 @@ def _write_card(
     evidence: ExportEvidence, member: MemberFolder, bundle: _Bundle, deviations: dict[str, float]
 ) -> None:
     who = f"{evidence.env}, {evidence.config['reward']}, seed {evidence.config['seed']}"
-    picture = learning_curve(evidence.curve, evidence.evaluations, who)
-    if picture:
-        write_text(bundle.place(_CURVE), picture)
-    videos = {
-        artifact.label: artifact.path
-        for artifact in member.videos()
-        if artifact.step == evidence.step
-    }
+    curve = learning_curve(evidence.curve, evidence.evaluations, who)
+    if curve:
+        write_text(bundle.place(_CURVE), curve)
+    videos = {clip.label: clip.path for clip in member.videos() if clip.step == evidence.step}
     video = videos.get("median") or next(iter(videos.values()), None)
     if video:
         bundle.copy(video, _VIDEO)
@@ -149,7 +207,7 @@ def _write_card(
     contents = Contents(
         files={name: meaning[name] for name in bundle.names if name in meaning},
         deviations=deviations,
-        curve=_CURVE if picture else None,
+        curve=_CURVE if curve else None,
         video=_VIDEO if video else None,
     )
     write_text(bundle.place(_CARD), card(evidence, contents))
@@ -158,3 +216,37 @@ def _write_card(
 def _fingerprint(path: Path) -> dict[str, Any]:
     content = path.read_bytes()
     return {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+
+
+def learning_curve(
+    train: Mapping[str, Sequence[float | None]],
+    evaluations: Sequence[Mapping[str, Any]],
+    title: str,
+) -> str | None:
+    """Return training returns and evaluations with their intervals as SVG; None without any.
+
+    Args:
+        train: the columns "global_step" and "episodic_return".
+        evaluations: rows with global_step, mean_return and interval.
+        title: the line above it.
+    """
+    steps = [float(step or 0) for step in train["global_step"]]
+    xs, ys = downsample(steps, train["episodic_return"], _CURVE_POINTS)
+    marks = [
+        Point(float(row["global_step"]), mean, *(row["interval"] or (mean, mean)))
+        for row in evaluations
+        if (mean := row["mean_return"]) is not None
+    ]
+    means = [Point(mark.x, mark.y, mark.y, mark.y) for mark in marks]
+    returns = [Point(x, y, y, y) for x, y in zip(xs, ys, strict=True)]
+    lines = (
+        ChartLine("evaluation on fresh seeds, 95 % interval", means, marks),
+        ChartLine("training, with exploration noise", returns),
+    )
+    lines = tuple(line for line in lines if line.points)
+    if not lines:
+        return None
+    best = max(marks, key=lambda mark: mark.y, default=None)
+    names = {"x_name": "environment steps", "y_name": "return"}
+    chart = LineChart(title, lines, **names, peak=best, from_zero=True)
+    return picture(chart, title)

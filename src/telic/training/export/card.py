@@ -10,18 +10,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from telic.core.text import number
 from telic.report import document as doc
-from telic.report.charts import ChartLine, LineChart, Point
 from telic.report.markdown import render_markdown
-from telic.report.svg import picture
-from telic.storage.scalars import downsample
-from telic.training.export.evidence import ExportEvidence, Json, asset_licence
+
+if TYPE_CHECKING:
+    from telic.training.export.bundle import ExportEvidence, Json
 
 MISSING = "not measured"
-_CURVE_POINTS = 300
 
 
 class Contents(NamedTuple):
@@ -53,46 +51,6 @@ def card(evidence: ExportEvidence, contents: Contents) -> str:
         ),
     )
     return f"{_front_matter(evidence)}\n\n{render_markdown(report, Path())}"
-
-
-def learning_curve(
-    train: Mapping[str, Sequence[float | None]],
-    evaluations: Sequence[Mapping[str, Any]],
-    title: str,
-) -> str | None:
-    """Return training returns and evaluations with their intervals as SVG; None without any.
-
-    Args:
-        train: the columns "global_step" and "episodic_return".
-        evaluations: rows with global_step, mean_return and interval.
-        title: the line above it.
-    """
-    steps = [float(step or 0) for step in train["global_step"]]
-    xs, ys = downsample(steps, train["episodic_return"], _CURVE_POINTS)
-    measured = [row for row in evaluations if row["mean_return"] is not None]
-    marks = [
-        Point(float(row["global_step"]), mean, *(row["interval"] or (mean, mean)))
-        for row in measured
-        for mean in (row["mean_return"],)
-    ]
-    lines = [
-        ChartLine(
-            "evaluation on fresh seeds, 95 % interval",
-            [Point(mark.x, mark.y, mark.y, mark.y) for mark in marks],
-            marks,
-        ),
-        ChartLine(
-            "training, with exploration noise",
-            [Point(x, y, y, y) for x, y in zip(xs, ys, strict=True)],
-        ),
-    ]
-    lines = [line for line in lines if line.points]
-    if not lines:
-        return None
-    best = max(marks, key=lambda mark: mark.y, default=None)
-    names = {"x_name": "environment steps", "y_name": "return"}
-    chart = LineChart(title, tuple(lines), **names, peak=best, from_zero=True)
-    return picture(chart, title)
 
 
 def _front_matter(evidence: ExportEvidence) -> str:
@@ -335,6 +293,39 @@ def _licence(evidence: ExportEvidence) -> list[doc.Block]:
         ),
         doc.Text(asset_licence(evidence.config["env"], evidence.config["env_args"])),
     ]
+
+
+def asset_licence(env: str, env_args: Mapping[str, Any]) -> doc.Words:
+    """Say under which licence the environment's assets are, or that it is unknown."""
+    if is_own_model(env) or "xml_file" in env_args:
+        return (
+            "It was trained on a model file of the author's, which is not in this folder. "
+            "The licence of that model and its meshes is unknown here: state it before sharing."
+        )
+    if comes_with_gymnasium(env):
+        return (
+            "It was trained on a task of Gymnasium, whose models are under the MIT licence "
+            "(Farama Foundation). Physics of MuJoCo tasks is by MuJoCo, under Apache 2.0. "
+            "None of them is in this folder."
+        )
+    return (
+        "It was trained on ",
+        doc.Mono(env),
+        ", which is not in this folder. Its licence is unknown here: state it before sharing.",
+    )
+
+
+def is_own_model(env: str) -> bool:
+    """Say whether an environment is a model file of the user's."""
+    return env.endswith((".xml", ".mjcf", ".mjb", ".urdf"))
+
+
+def comes_with_gymnasium(env: str) -> bool:
+    """Say whether an id is one of Gymnasium's own tasks, not of a package that adds some."""
+    import gymnasium
+
+    spec = gymnasium.registry.get(env)
+    return spec is not None and str(spec.entry_point).startswith("gymnasium.envs")
 
 
 def _limits(evidence: ExportEvidence) -> list[str]:

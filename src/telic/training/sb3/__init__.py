@@ -1,5 +1,135 @@
 """Stable-Baselines3's PPO on the same environments and rewards, for comparison."""
 
-from telic.training.sb3.execute import execute_sb3
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from telic.core.events import Listener, ignore
+from telic.errors import MissingExtra, TelicError
+from telic.storage.files import read_json, write_json
+from telic.storage.layout import RunFolder
+from telic.storage.locks import RunLock
+from telic.training.job import TrainJob
+from telic.training.run import (
+    LocalChannel,
+    Run,
+    create,
+    hearing,
+    import_folders,
+    readable_paths,
+    set_status,
+    worker_limits,
+)
+
+_ENTRY = "telic.training.sb3.worker"
+
+
+def execute_sb3(
+    job: TrainJob,
+    runs_dir: Path,
+    *,
+    name: str | None = None,
+    fresh: bool = False,
+    defaults: bool = False,
+    confined: bool = True,
+    on_event: Listener = ignore,
+    should_stop: Callable[[], bool] = lambda: False,
+    command: str | None = None,
+) -> Run:
+    """Train the members one after another with Stable-Baselines3's PPO, into the usual run folder.
+
+    Such a run cannot be resumed: when asked to stop it keeps the policies trained so far, and the
+    same call starts a new run. Weights and normalisers are converted, so that evaluation,
+    `load_policy`, export and play work as for our own trainer; SB3's own `final.zip` is there too.
+
+    Args:
+        job: what to train; settings that SB3 does not have are reported and left out.
+        runs_dir: where run folders are.
+        name: name of the run folder; None: made from the time.
+        fresh: accepted for symmetry; every SB3 run is a fresh one.
+        defaults: ignore the job's settings and train as SB3 does by default: one environment, its
+            own hyperparameters, nothing normalised, actions in the environment's own range.
+        confined: work in the confined worker; False: in this process.
+        on_event: called with every event.
+        should_stop: polled between updates.
+        command: the command line that asked for this, kept in the manifest.
+
+    Raises:
+        MissingExtra: stable-baselines3 is not installed.
+    """
+    if find_spec("stable_baselines3") is None:
+        raise MissingExtra("stable-baselines3", "sb3", "The trainer sb3")
+    if defaults:
+        job = with_defaults(job)
+    folder = _create(job, runs_dir, name, command)
+    with RunLock(folder.lock, folder.name):
+        set_status(folder, "running")
+        try:
+            summary = _work(job, folder, defaults, confined, on_event, should_stop)
+        except TelicError as error:
+            set_status(folder, "failed", error=str(error))
+            raise
+        except BaseException:
+            set_status(folder, "interrupted", error="A Stable-Baselines3 run cannot be resumed.")
+            raise
+        is_whole = summary["status"] == "completed"
+        note = (
+            None if is_whole else "Stopped on request; a Stable-Baselines3 run cannot be resumed."
+        )
+        set_status(folder, summary["status"], error=note)
+    return Run(folder.path, summary)
+
+
+def with_defaults(job: TrainJob) -> TrainJob:
+    """Return the job with SB3's own default settings for every member."""
+    from telic.training.sb3.conversion import DEFAULTS
+
+    members = [each.model_copy(update={"settings": DEFAULTS}) for each in job.members]
+    return TrainJob.parse({**job.model_dump(), "members": [each.model_dump() for each in members]})
+
+
+def _create(job: TrainJob, runs_dir: Path, name: str | None, command: str | None) -> RunFolder:
+    """Make the run folder; its key is not our trainer's, which would go on with it otherwise."""
+    from importlib.metadata import version
+
+    folder = create(job, runs_dir, name, command)
+    facts: dict[str, Any] = read_json(folder.manifest)
+    package = "stable-baselines3"
+    facts |= {"trainer": "sb3", "key": f"sb3-{facts['key']}"}
+    facts["versions"] |= {package: version(package)}
+    write_json(folder.manifest, facts)
+    return folder
+
+
+def _work(
+    job: TrainJob,
+    folder: RunFolder,
+    native: bool,
+    confined: bool,
+    on_event: Listener,
+    should_stop: Callable[[], bool],
+) -> dict[str, Any]:
+    if not confined:
+        from telic.training.sb3.worker import train_members
+
+        channel = LocalChannel(on_event, should_stop)
+        return train_members(job, folder, channel, native=native).model_dump()
+    from telic.sandbox.host import run_worker
+
+    path = folder.path.absolute()
+    return run_worker(
+        _ENTRY,
+        {"job": job.model_dump(mode="json"), "run": str(path), "native": native},
+        writable=[path],
+        readable=readable_paths(job),
+        python_path=import_folders(job.env),
+        limits=worker_limits(job),
+        on_message=hearing(on_event),
+        should_stop=should_stop,
+    )
+
 
 __all__ = ["execute_sb3"]

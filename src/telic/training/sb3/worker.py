@@ -17,13 +17,7 @@ from telic.storage.layout import RunFolder
 from telic.training.evaluate import Evaluator
 from telic.training.health import Finding
 from telic.training.job import TrainJob
-from telic.training.recorder import (
-    PROGRESS_EVERY_S,
-    MemberSummary,
-    Recorder,
-    RunSummary,
-    summarise,
-)
+from telic.training.recorder import PROGRESS_EVERY_S, MemberSummary, Recorder, RunSummary, summarise
 from telic.training.sb3.conversion import (
     BatchedEnv,
     NotFiniteError,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, TypeVar
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from telic.core.tensors import norm
-from telic.envs.names import body_names, by_body, position_names, velocity_names
+from telic.envs.anatomy import body_names, by_body, position_names, velocity_names
 from telic.envs.task import (
     Camera,
     ContactWeight,
@@ -146,12 +146,7 @@ def _row(body: int | str, bodies: tuple[str, ...]) -> int:
 
 _INERTIA_PARTS = ("ixx", "iyy", "izz", "ixy", "ixz", "iyz", "mx", "my", "mz", "m")
 _MOTION_PARTS = ("wx", "wy", "wz", "vx", "vy", "vz")
-_CAMERA: Camera = {
-    "trackbodyid": 1,
-    "distance": 4.0,
-    "lookat": (0.0, 0.0, 2.0),
-    "elevation": -20.0,
-}
+_CAMERA: Camera = {"trackbodyid": 1, "distance": 4.0, "lookat": (0.0, 0.0, 2.0), "elevation": -20.0}
 _MEANINGS = {
     "x_position": "position of the torso along x, m",
     "y_position": "position of the torso along y, m",
@@ -166,8 +161,11 @@ _READERS: dict[str, Callable[[Read], Tensor]] = {
 }
 
 
-class _Arguments(TaskArguments):
-    """What both tasks take."""
+ContactRange = Annotated[Range, Field(description="the contact cost is cut to it")]
+
+
+class PersonArguments(TaskArguments):
+    """What both humanoids take."""
 
     frame_skip: FrameSkip = 5
     ctrl_cost_weight: ControlWeight = 0.1
@@ -179,23 +177,20 @@ class _Arguments(TaskArguments):
     include_cfrc_ext_in_observation: IncludeBlock = True
 
 
-class HumanoidArguments(_Arguments):
+class HumanoidArguments(PersonArguments):
     """Arguments of Humanoid-v5."""
 
     xml_file: str = "humanoid.xml"
     default_camera_config: Camera = _CAMERA
     forward_reward_weight: ForwardWeight = 1.25
     contact_cost_weight: ContactWeight = 5e-7
-    contact_cost_range: Annotated[Range, Field(description="the contact cost is cut to it")] = (
-        -float("inf"),
-        10.0,
-    )
+    contact_cost_range: ContactRange = (-float("inf"), 10.0)
     healthy_reward: HealthyReward = 5.0
     terminate_when_unhealthy: TerminateWhenUnhealthy = True
     healthy_z_range: HealthyHeight = (1.0, 2.0)
 
 
-class HumanoidStandupArguments(_Arguments):
+class HumanoidStandupArguments(PersonArguments):
     """Arguments of HumanoidStandup-v5."""
 
     xml_file: str = "humanoidstandup.xml"
@@ -204,46 +199,48 @@ class HumanoidStandupArguments(_Arguments):
         float, Field(description="accepted and without effect, as in Gymnasium")
     ] = 1.0
     impact_cost_weight: ContactWeight = 0.5e-6
-    impact_cost_range: Annotated[Range, Field(description="the contact cost is cut to it")] = (
-        -float("inf"),
-        10.0,
-    )
+    impact_cost_range: ContactRange = (-float("inf"), 10.0)
 
 
-class _Body:
-    """The observation both tasks share, and the sum over contact forces."""
+PersonT = TypeVar("PersonT", bound=PersonArguments)
 
-    def __init__(self, arguments: _Arguments, sim: Simulation) -> None:
+
+class PersonTask(Task[PersonT]):
+    """What both humanoids observe, and the sum over contact forces."""
+
+    def __init__(self, arguments: PersonT, sim: Simulation) -> None:
+        super().__init__(arguments, sim)
+        self.readers = _READERS
         model = sim.model
         bodies = body_names(model)[1:]
         hidden = 2 * arguments.exclude_current_positions_from_observation
-        self.forces = sim.field("cfrc_ext").flatten(1)
-        self._blocks = [sim.field("qpos")[:, hidden:], sim.field("qvel")]
-        self.names = position_names(model)[hidden:] + velocity_names(model)
+        self._forces = sim.field("cfrc_ext").flatten(1)
+        self._blocks = [self.qpos[:, hidden:], self.qvel]
+        self.obs_names = position_names(model)[hidden:] + velocity_names(model)
         if arguments.include_cinert_in_observation:
             self._blocks.append(sim.field("cinert")[:, 1:].flatten(1))
-            self.names += by_body("cinert", bodies, _INERTIA_PARTS)
+            self.obs_names += by_body("cinert", bodies, _INERTIA_PARTS)
         if arguments.include_cvel_in_observation:
             self._blocks.append(sim.field("cvel")[:, 1:].flatten(1))
-            self.names += by_body("cvel", bodies, _MOTION_PARTS)
+            self.obs_names += by_body("cvel", bodies, _MOTION_PARTS)
         if arguments.include_qfrc_actuator_in_observation:
             self._blocks.append(sim.field("qfrc_actuator")[:, 6:])
-            self.names += tuple(f"qfrc_actuator/{name}" for name in velocity_names(model)[6:])
+            self.obs_names += tuple(f"qfrc_actuator/{name}" for name in velocity_names(model)[6:])
         if arguments.include_cfrc_ext_in_observation:
             self._blocks.append(sim.field("cfrc_ext")[:, 1:].flatten(1))
-            self.names += by_body("cfrc_ext", bodies, _FORCE_PARTS)
+            self.obs_names += by_body("cfrc_ext", bodies, _FORCE_PARTS)
 
     def observe(self) -> Tensor:
-        """Return all blocks side by side; they are live views, so this is the only copy."""
-        return torch.cat(self._blocks, dim=1)
+        """Observe positions, velocities, inertias, actuator and contact forces."""
+        return torch.cat(self._blocks, dim=1)  # they are live views, so this is the only copy
 
     def contact(self, weight: float, bounds: Range) -> Tensor:
         """Return minus the weighted squared contact forces within bounds, (N,)."""
         low, high = bounds
-        return (self.forces.square().sum(1) * -weight).clamp(-high, -low)
+        return (self._forces.square().sum(1) * -weight).clamp(-high, -low)
 
 
-class Humanoid(Task[HumanoidArguments]):
+class Humanoid(PersonTask[HumanoidArguments]):
     """Reward: w_f * x velocity + w_h * healthy - w_c * |action|^2 - w_k * |contact forces|^2."""
 
     id = "Humanoid-v5"
@@ -262,19 +259,10 @@ class Humanoid(Task[HumanoidArguments]):
 
     def __init__(self, arguments: HumanoidArguments, sim: Simulation) -> None:
         super().__init__(arguments, sim)
-        self.readers = {
-            **_READERS,
-            "distance_from_origin": lambda read: norm(read("qpos")[:, :2]),
-        }
-        self._body = _Body(arguments, sim)
-        self.obs_names = self._body.names
+        self.readers = {**_READERS, "distance_from_origin": lambda read: norm(read("qpos")[:, :2])}
         self._height = self.qpos[:, 2]
         # Row 0, the world's subtree, has the centre of mass of all; it lags qpos by one substep.
         self._centre = sim.field("subtree_com")[:, 0, :2]
-
-    def observe(self) -> Tensor:
-        """Observe positions, velocities, inertias, actuator and contact forces."""
-        return self._body.observe()
 
     def track(self) -> Tensor:
         """Follow the centre of mass in x and y."""
@@ -288,7 +276,7 @@ class Humanoid(Task[HumanoidArguments]):
         forward = x_velocity * arguments.forward_reward_weight
         survive = self.where(healthy, arguments.healthy_reward)
         control = action.square().sum(1) * -arguments.ctrl_cost_weight
-        contact = self._body.contact(arguments.contact_cost_weight, arguments.contact_cost_range)
+        contact = self.contact(arguments.contact_cost_weight, arguments.contact_cost_range)
         values = {
             "x_velocity": x_velocity,
             "y_velocity": y_velocity,
@@ -301,7 +289,7 @@ class Humanoid(Task[HumanoidArguments]):
         return Outcome(forward + survive + control + contact, terminated, values)
 
 
-class HumanoidStandup(Task[HumanoidStandupArguments]):
+class HumanoidStandup(PersonTask[HumanoidStandupArguments]):
     """Reward: height / timestep + 1 - w_c * |action|^2 - w_k * |contact forces|^2."""
 
     id = "HumanoidStandup-v5"
@@ -317,8 +305,6 @@ class HumanoidStandup(Task[HumanoidStandupArguments]):
 
     def __init__(self, arguments: HumanoidStandupArguments, sim: Simulation) -> None:
         super().__init__(arguments, sim)
-        self._body = _Body(arguments, sim)
-        self.obs_names = self._body.names
         self._timestep = sim.model.opt.timestep
         height = float(sim.model.qpos0[2])
         self.readers = {
@@ -326,15 +312,11 @@ class HumanoidStandup(Task[HumanoidStandupArguments]):
             "z_distance_from_origin": lambda read: read("qpos")[:, 2] - height,
         }
 
-    def observe(self) -> Tensor:
-        """Observe positions, velocities, inertias, actuator and contact forces."""
-        return self._body.observe()
-
     def outcome(self, action: Tensor, moved: Tensor) -> Outcome:
         """Reward height, charge effort and impact."""
         arguments = self.arguments
         height = self.qpos[:, 2] / self._timestep
         control = action.square().sum(1) * -arguments.ctrl_cost_weight
-        impact = self._body.contact(arguments.impact_cost_weight, arguments.impact_cost_range)
+        impact = self.contact(arguments.impact_cost_weight, arguments.impact_cost_range)
         values = {"reward_linup": height, "reward_quadctrl": control, "reward_impact": impact}
         return Outcome(height + control + impact + 1.0, None, values)
