@@ -12,7 +12,6 @@ from telic.rewards.probe import probe
 from telic.sim.simulation import why_no_gpu
 from telic.storage.files import read_json
 from telic.storage.layout import RunFolder
-from telic.training import plan as planning
 from telic.training.loop import collecting
 from telic.training.machine import Sizes, memory_plan, require_memory
 from telic.training.plan import GPU_ENVS, plan, preset, share
@@ -30,7 +29,7 @@ needs_gpu = pytest.mark.skipif(why_no_gpu() is not None, reason=f"needs a GPU: {
 @pytest.fixture
 def pretend(monkeypatch):
     """Plan as if there were a GPU."""
-    monkeypatch.setattr(planning, "require_gpu", lambda device: None)
+    monkeypatch.setattr("telic.sim.simulation.require_gpu", lambda device: None)
 
 
 def test_the_default_preset_depends_on_the_device(pretend):

@@ -102,12 +102,13 @@ class EnvSummary(Record):
 
 def _registered() -> tuple[str, ...]:
     """Return the Gymnasium ids that can work: not the gym bridges, nor the tasks of mujoco-py."""
-    names: list[str] = []
-    for name, entry in gymnasium.registry.items():
-        old = "mujoco_py" in getattr(entry.entry_point, "__name__", "")
-        if name not in TASKS and not old and not name.startswith("GymV"):
-            names.append(name)
-    return tuple(sorted(names))
+    return tuple(
+        name
+        for name, entry in sorted(gymnasium.registry.items())
+        if name not in TASKS
+        and not name.startswith("GymV")
+        and "mujoco_py" not in getattr(entry.entry_point, "__name__", "")
+    )
 
 
 def known_ids() -> list[str]:
@@ -117,22 +118,20 @@ def known_ids() -> list[str]:
 
 def catalogue() -> list[EnvSummary]:
     """Return one line per environment; looks inside only those that are cheap to build."""
+    about = "Brought by an installed package."
     return [
         *(_summary_of_task(name) for name in TASKS),
         *(_summary(name) for name in _registered()),
-        *(_summary_of_plugin(name) for name in _brought()),
+        *(
+            EnvSummary(id=name, description=about, fast=False, max_episode_steps=None)
+            for name in _brought()
+        ),
     ]
 
 
 def _brought() -> list[str]:
     """Return the ids that other packages bring."""
     return plugin_names("environments", {*TASKS, *gymnasium.registry})
-
-
-def _summary_of_plugin(name: str) -> EnvSummary:
-    return EnvSummary(
-        id=name, description="Brought by an installed package.", fast=False, max_episode_steps=None
-    )
 
 
 def _summary_of_task(name: str) -> EnvSummary:
@@ -152,7 +151,7 @@ def _summary(name: str) -> EnvSummary:
     entry = gymnasium.registry[name]
     classic = CLASSIC.get(name.rpartition("-v")[0])
     place = str(entry.entry_point)
-    extra = next((_EXTRAS[each] for each in _EXTRAS if place.startswith(each)), None)
+    extra = next((_EXTRAS[module] for module in _EXTRAS if place.startswith(module)), None)
     missing = extra is not None and importlib.util.find_spec(extra[0]) is None
     family = place.partition(":")[0].removeprefix("gymnasium.envs.").partition(".")[0]
     return EnvSummary(
@@ -199,9 +198,9 @@ def describe_text(env: str | EnvSpec) -> str:
         _table("info", ("name", "meaning"), spec.info_keys.items()),
         _bodies(spec),
         _joints(spec),
-        "\n".join(["## Notes", "", *(f"- {each}" for each in spec.notes)]) if spec.notes else "",
+        "\n".join(["## Notes", "", *(f"- {note}" for note in spec.notes)]) if spec.notes else "",
     ]
-    return "\n\n".join(each for each in sections if each) + "\n"
+    return "\n\n".join(filter(None, sections)) + "\n"
 
 
 def _facts(spec: EnvSpec) -> str:
@@ -221,7 +220,7 @@ def _table(title: str, head: tuple[str, ...], rows: Iterable[tuple[object, ...]]
 
 
 def _row(cells: Iterable[object]) -> str:
-    return "| " + " | ".join(str(each) for each in cells) + " |"
+    return "| " + " | ".join(map(str, cells)) + " |"
 
 
 def _observations(spec: EnvSpec) -> Iterator[tuple[str, str, str]]:

@@ -30,6 +30,7 @@ Backend = Literal["egl", "osmesa", "cgl", "rays"]
 BACKENDS: tuple[Backend, ...] = get_args(Backend)
 FORCE = "TELIC_RENDER_BACKEND"
 _PATIENCE_S = 60
+_SILENCE_S = 120.0
 
 
 class RenderJob(Record):
@@ -90,91 +91,6 @@ class Rendering(Record):
     frames: int | None = None
     fps: float | None = None
     seconds: float | None = Field(default=None, description="time it took")
-
-
-class BackendProbe(NamedTuple):
-    """Whether a backend draws; `reason` says why not."""
-
-    backend: Backend
-    works: bool
-    reason: str | None
-
-
-def candidates() -> tuple[Backend, ...]:
-    """Return the backends of this platform, the best first; "rays" always works."""
-    return ("cgl", "rays") if sys.platform == "darwin" else ("egl", "osmesa", "rays")
-
-
-def choose_backend() -> Backend:
-    """Return the first backend that was seen to draw, found out once per process.
-
-    The environment variable TELIC_RENDER_BACKEND decides without looking, for tests.
-    """
-    forced = os.environ.get(FORCE)
-    if forced:
-        for backend in BACKENDS:
-            if backend == forced:
-                return backend
-        raise UnknownName("render backend", forced, list(BACKENDS))
-    return next(backend for backend in candidates() if probe(backend).works)
-
-
-@functools.cache
-def probe(backend: Backend) -> BackendProbe:
-    """Draw a small picture with a backend in a child process and say whether that went well."""
-    try:
-        child = subprocess.run(
-            command(),
-            input=order(backend, []),
-            env=child_environment(backend),
-            capture_output=True,
-            text=True,
-            timeout=_PATIENCE_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return BackendProbe(backend, False, f"it did not answer within {_PATIENCE_S} s")
-    if child.returncode == 0:
-        return BackendProbe(backend, True, None)
-    return BackendProbe(backend, False, why_it_failed(child.stdout, child.stderr, child.returncode))
-
-
-def order(backend: str, jobs: list[RenderJob], nice: int = 0) -> str:
-    """Return what the render process is told on its stdin."""
-    return json.dumps({"backend": backend, "nice": nice, "jobs": plain(jobs)})
-
-
-def command() -> list[str]:
-    """Return the command that starts the render process."""
-    return [sys.executable, "-m", "telic.rendering.worker"]
-
-
-def child_environment(backend: str, processes: int = 1) -> dict[str, str]:
-    """Return the environment of a render process, one of several that share the machine."""
-    threads = max(1, (os.cpu_count() or 1) // processes)
-    return {
-        **os.environ,
-        # "disable": the ray caster must not fail over a missing OpenGL it does not use.
-        "MUJOCO_GL": "disable" if backend == "rays" else backend,
-        "LP_NUM_THREADS": str(threads),  # Mesa's software renderer
-        "SDL_VIDEODRIVER": "dummy",  # Gymnasium's own pictures need no screen
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-    }
-
-
-def why_it_failed(reports: str, errors: str, status: int) -> str:
-    """Return the last thing a render process said before it ended without success."""
-    for line in reports.splitlines():
-        message = json.loads(line)
-        if message["event"] == "broken":
-            return message["message"]
-    last = errors.strip().splitlines()[-1:] or ["without a word"]
-    ended = f"killed by signal {-status}" if status < 0 else f"ended with status {status}"
-    return f"{ended}: {last[0]}"
-
-
-_SILENCE_S = 120.0
 
 
 def render(
@@ -266,7 +182,7 @@ class _Crew:
         reason = ""
         for backend in (first, *worse):
             if reason:
-                self._say(f"Rendering goes on with {backend}: {reason}.")
+                self._listener(LogMessage(message=f"Rendering goes on with {backend}: {reason}."))
             reason = f"{backend} broke ({(yield from self._run_child(backend, waiting))})"
             if not waiting or self._stop.is_set():
                 return
@@ -290,42 +206,26 @@ class _Crew:
                 start_new_session=True,  # Ctrl-C is ours to handle
             )
             try:
-                _tell(process, self._order(backend, places))
+                _tell(process, order(backend, [self._jobs[i] for i in places], self._nice))
                 for line in _lines(process, self._stop):
                     lines.append(line)
                     message: dict[str, Any] = json.loads(line)
+                    if message["event"] not in ("progress", "done"):
+                        continue
+                    place = places[int(message["job"])]
+                    output = self._jobs[place].output
                     if message["event"] == "progress":
-                        self._report(message, places)
-                    elif message["event"] == "done":
-                        place = places[int(message["job"])]
+                        frame, frames = message["frame"], message["frames"]
+                        self._listener(VideoProgress(path=str(output), frame=frame, frames=frames))
+                    else:
                         waiting.remove(place)
-                        yield place, self._result(message, place)
+                        rendering = Rendering.model_validate(message["rendering"])
+                        yield place, rendering.model_copy(update={"output": output})
             finally:
                 status = _end(process)
             errors.seek(0)
             said = errors.read().decode(errors="replace")
         return why_it_failed("\n".join(lines), said, status)
-
-    def _order(self, backend: Backend, places: list[int]) -> str:
-        jobs = [
-            job.model_copy(
-                update={"trajectory": job.trajectory.absolute(), "output": job.output.absolute()}
-            )
-            for job in (self._jobs[place] for place in places)
-        ]
-        return order(backend, jobs, self._nice)
-
-    def _result(self, message: dict[str, Any], place: int) -> Rendering:
-        rendering = Rendering.model_validate(message["rendering"])
-        return rendering.model_copy(update={"output": self._jobs[place].output})
-
-    def _report(self, message: dict[str, Any], places: list[int]) -> None:
-        path = str(self._jobs[places[int(message["job"])]].output)
-        frame, frames = message["frame"], message["frames"]
-        self._listener(VideoProgress(path=path, frame=frame, frames=frames))
-
-    def _say(self, message: str) -> None:
-        self._listener(LogMessage(message=message))
 
 
 def _tell(process: subprocess.Popen[bytes], order: str) -> None:
@@ -366,3 +266,91 @@ def _lines(process: subprocess.Popen[bytes], stop: threading.Event) -> Iterator[
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
             yield line.decode()
+
+
+# ---- what can draw on this machine
+
+
+class BackendProbe(NamedTuple):
+    """Whether a backend draws; `reason` says why not."""
+
+    backend: Backend
+    works: bool
+    reason: str | None
+
+
+def candidates() -> tuple[Backend, ...]:
+    """Return the backends of this platform, the best first; "rays" always works."""
+    return ("cgl", "rays") if sys.platform == "darwin" else ("egl", "osmesa", "rays")
+
+
+def choose_backend() -> Backend:
+    """Return the first backend that was seen to draw, found out once per process.
+
+    The environment variable TELIC_RENDER_BACKEND decides without looking, for tests.
+    """
+    forced = os.environ.get(FORCE)
+    if forced:
+        for backend in BACKENDS:
+            if backend == forced:
+                return backend
+        raise UnknownName("render backend", forced, list(BACKENDS))
+    return next(backend for backend in candidates() if probe(backend).works)
+
+
+@functools.cache
+def probe(backend: Backend) -> BackendProbe:
+    """Draw a small picture with a backend in a child process and say whether that went well."""
+    try:
+        child = subprocess.run(
+            command(),
+            input=order(backend, []),
+            env=child_environment(backend),
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return BackendProbe(backend, False, f"it did not answer within {_PATIENCE_S} s")
+    if child.returncode == 0:
+        return BackendProbe(backend, True, None)
+    return BackendProbe(backend, False, why_it_failed(child.stdout, child.stderr, child.returncode))
+
+
+def order(backend: str, jobs: list[RenderJob], nice: int = 0) -> str:
+    """Return what the render process is told on its stdin."""
+    values: list[dict[str, Any]] = plain(jobs)
+    for job, told in zip(jobs, values, strict=True):
+        told |= {"trajectory": str(job.trajectory.absolute()), "output": str(job.output.absolute())}
+    return json.dumps({"backend": backend, "nice": nice, "jobs": values})
+
+
+def command() -> list[str]:
+    """Return the command that starts the render process."""
+    return [sys.executable, "-m", "telic.rendering.worker"]
+
+
+def child_environment(backend: str, processes: int = 1) -> dict[str, str]:
+    """Return the environment of a render process, one of several that share the machine."""
+    threads = max(1, (os.cpu_count() or 1) // processes)
+    return {
+        **os.environ,
+        # "disable": the ray caster must not fail over a missing OpenGL it does not use.
+        "MUJOCO_GL": "disable" if backend == "rays" else backend,
+        "LP_NUM_THREADS": str(threads),  # Mesa's software renderer
+        "SDL_VIDEODRIVER": "dummy",  # Gymnasium's own pictures need no screen
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+
+
+def why_it_failed(reports: str, errors: str, status: int) -> str:
+    """Return the last thing a render process said before it ended without success."""
+    for line in reports.splitlines():
+        message = json.loads(line)
+        if message["event"] == "broken":
+            return message["message"]
+    last = errors.strip().splitlines()[-1:] or ["without a word"]
+    ended = f"killed by signal {-status}" if status < 0 else f"ended with status {status}"
+    return f"{ended}: {last[0]}"

@@ -25,7 +25,7 @@ RECORDED = ("qpos", "qvel", "xpos", "xquat", "cvel", "cfrc_ext")
 LABELS = {"p10": 0.1, "median": 0.5, "p90": 0.9}
 _PIECE = 20
 """steps of an evaluation between two looks at whether anybody still plays"""
-_UNLIMITED = 1000
+UNLIMITED = 1000
 """steps after which an episode without a time limit is cut in evaluation"""
 
 
@@ -70,7 +70,7 @@ class Evaluator:
         self.networks = networks
         self.members = len(job.members)
         self.episodes = env.num_envs // self.members
-        self.limit = env.max_episode_steps or _UNLIMITED
+        self.limit = env.max_episode_steps or UNLIMITED
         self._to_env = ActionMap(env)
         self._actor: Actor | None = None
         self._obs = self._live = torch.empty(0)

@@ -26,6 +26,10 @@ class Finding(Record):
     step: int
 
 
+def _finding(name: str, step: int, message: str, **values: float) -> Finding:
+    return Finding(name=name, message=message, values=values, step=step)
+
+
 class Health:
     """Watches one member's rows and reports each kind of trouble once."""
 
@@ -59,103 +63,91 @@ class Health:
 
     def not_finite(self, step: int, what: str, saved: str) -> Finding:
         """Record that a member stopped because of NaN or infinity."""
-        finding = Finding(
-            name="not_finite",
-            message=f"{what} became NaN or infinite; this member stopped. See {saved}.",
-            values={},
-            step=step,
-        )
+        message = f"{what} became NaN or infinite; this member stopped. See {saved}."
+        finding = _finding("not_finite", step, message)
         self.findings.append(finding)
         return finding
 
     def inexact(self, step: int, kind: str, count: int) -> Finding | None:
         """Record that the simulation ran out of room for contacts; None if known already."""
         name = f"simulation_overflow:{kind.lower()}"
-        if any(each.name == name for each in self.findings):
+        if any(finding.name == name for finding in self.findings):
             return None
-        finding = Finding(
-            name=name,
-            message=f"The GPU had too little room for contacts ({kind}) in {count} simulated "
+        finding = _finding(
+            name,
+            step,
+            f"The GPU had too little room for contacts ({kind}) in {count} simulated "
             "steps, which left some out. Rare ones hardly matter; else use --device cpu.",
-            values={"count": float(count)},
-            step=step,
+            count=float(count),
         )
         self.findings.append(finding)
         return finding
-
-    def _full(self) -> bool:
-        return len(self._rows) == _WINDOW
 
     def _entropy(self, row: dict[str, Any]) -> Finding | None:
         std = row["policy_std"]
         if std is None or std >= _COLLAPSED_STD:
             return None
-        return Finding(
-            name="entropy_collapse",
-            message=f"Exploration has all but stopped: mean action deviation {std:.3g} of the half "
+        return _finding(
+            "entropy_collapse",
+            row["global_step"],
+            f"Exploration has all but stopped: mean action deviation {std:.3g} of the half "
             "range. Raise entropy_coef or lower learning_rate.",
-            values={"policy_std": std},
-            step=row["global_step"],
+            policy_std=std,
         )
 
     def _kl(self) -> Finding | None:
         latest = [row["approx_kl"] for row in list(self._rows)[-3:]]
         if len(latest) < 3 or min(latest) <= _KL_FACTOR * self.target_kl:
             return None
-        return Finding(
-            name="kl_blow_up",
-            message=f"Updates move the policy too far: KL {fmean(latest):.3g} for three updates, "
+        return _finding(
+            "kl_blow_up",
+            self._rows[-1]["global_step"],
+            f"Updates move the policy too far: KL {fmean(latest):.3g} for three updates, "
             f"target {self.target_kl:.3g}. Lower learning_rate or epochs.",
-            values={"approx_kl": fmean(latest), "target_kl": self.target_kl},
-            step=self._rows[-1]["global_step"],
+            approx_kl=fmean(latest),
+            target_kl=self.target_kl,
         )
 
     def _value_loss(self, row: dict[str, Any]) -> Finding | None:
-        if not self._full():
+        if len(self._rows) < _WINDOW:
             return None
         recent = median(each["value_loss"] for each in self._rows)
         lowest = self._lowest_value_loss = min(self._lowest_value_loss, recent)
         if recent <= _VALUE_FACTOR * lowest or row["explained_variance"] > 0.5:
             return None
-        return Finding(
-            name="value_loss_diverges",
-            message=f"The value loss rose from {lowest:.3g} to {recent:.3g} while it explains "
+        return _finding(
+            "value_loss_diverges",
+            row["global_step"],
+            f"The value loss rose from {lowest:.3g} to {recent:.3g} while it explains "
             f"{row['explained_variance']:.0%} of the returns. Lower learning_rate.",
-            values={"lowest": lowest, "recent": recent},
-            step=row["global_step"],
+            lowest=lowest,
+            recent=recent,
         )
 
     def _terms(self, row: dict[str, Any]) -> list[Finding | None]:
-        if not self._full() or len(self.term_names) < 2:
+        if len(self._rows) < _WINDOW or len(self.term_names) < 2:
             return []
         sizes = {
             name: fmean(abs(row[f"reward_term_{name}"] or 0.0) for row in self._rows)
             for name in self.term_names
         }
         total = sum(sizes.values())
+        step = row["global_step"]
         findings: list[Finding | None] = []
         for name, size in sizes.items():
             if size == 0.0:
-                findings.append(
-                    Finding(
-                        name=f"dead_term:{name}",
-                        message=f'The term "{name}" was exactly zero for {_WINDOW} updates: it '
-                        "teaches nothing. Fine for a cost that is never due; else check its "
-                        "condition or its scale.",
-                        values={"share": 0.0},
-                        step=row["global_step"],
-                    )
+                text = (
+                    f'The term "{name}" was exactly zero for {_WINDOW} updates: it teaches '
+                    "nothing. Fine for a cost that is never due; else check its condition or its "
+                    "scale."
                 )
+                findings.append(_finding(f"dead_term:{name}", step, text, share=0.0))
             elif size > _DOMINANT * total:
-                findings.append(
-                    Finding(
-                        name=f"dominant_term:{name}",
-                        message=f'The term "{name}" is {size / total:.0%} of the reward; the '
-                        "others hardly matter. Lower its weight or raise theirs.",
-                        values={"share": size / total},
-                        step=row["global_step"],
-                    )
+                text = (
+                    f'The term "{name}" is {size / total:.0%} of the reward; the others hardly '
+                    "matter. Lower its weight or raise theirs."
                 )
+                findings.append(_finding(f"dominant_term:{name}", step, text, share=size / total))
         return findings
 
     def _plateau(self, row: dict[str, Any], progress: float) -> Finding | None:
@@ -167,12 +159,13 @@ class Health:
         spread = max(self._returns) - min(self._returns)
         if spread == 0.0 or abs(after - before) > _PLATEAU_SHARE * spread:
             return None
-        return Finding(
-            name="plateau",
-            message=f"The return has stopped changing: {before:.4g} to {after:.4g} over the last "
+        return _finding(
+            "plateau",
+            row["global_step"],
+            f"The return has stopped changing: {before:.4g} to {after:.4g} over the last "
             "third of training. More steps will not help much.",
-            values={"before": before, "after": after},
-            step=row["global_step"],
+            before=before,
+            after=after,
         )
 
     def state_dict(self) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""What this machine offers: the facts `telic doctor` prints and a bug report needs."""
+"""What this machine offers, as `telic doctor` prints it, and what training needs of its GPU.
+
+As a program, `python -m telic.training.machine HalfCheetah-v5`, it leaves the kernels for a GPU in
+Warp's cache.
+"""
 
 from __future__ import annotations
 
@@ -41,51 +45,60 @@ class MachineCheck(Record):
     fix: str | None = None
 
 
+def _ok(name: str, message: str) -> MachineCheck:
+    return MachineCheck(name=name, state="ok", message=message)
+
+
+def _note(name: str, message: str, fix: str | None = None) -> MachineCheck:
+    return MachineCheck(name=name, state="note", message=message, fix=fix)
+
+
 def examine() -> list[MachineCheck]:
     """Return every check; takes a few seconds because rendering is really tried."""
+    from telic.rendering import choose_backend
+    from telic.sandbox.confine import available
+
+    backend = choose_backend()
+    rays = "no GL found; videos are drawn by ray casting"
+    nicer = "For nicer ones: apt-get install libegl1 libgl1-mesa-dri libosmesa6"
     return [
-        _versions(),
+        _packages(),
         _processors(),
         _disk(),
         _graphics_card(),
-        _rendering(),
-        *_confinement(),
-        *_extras(),
+        _note("rendering", rays, nicer) if backend == "rays" else _ok("rendering", backend),
+        *(
+            (_ok if part.active else _note)(f"confinement: {part.name}", part.message)
+            for part in available().parts
+        ),
+        *(_extra(name, modules) for name, modules in _EXTRAS.items()),
     ]
 
 
-def _versions() -> MachineCheck:
-    found = versions()
-    missing = [name for name, version in found.items() if version is None and name != "telic"]
-    text = ", ".join(f"{name} {version}" for name, version in found.items() if version)
+def _packages() -> MachineCheck:
+    installed = versions()
+    missing = [name for name, number in installed.items() if number is None and name != "telic"]
+    text = ", ".join(f"{name} {number}" for name, number in installed.items() if number)
     if missing:
-        return MachineCheck(
-            name="packages",
-            state="bad",
-            message=f"{text}; missing: {', '.join(missing)}",
-            fix="pip install telic",
-        )
-    return MachineCheck(
-        name="packages", state="ok", message=f"Python {platform.python_version()}, {text}"
-    )
+        said = f"{text}; missing: {', '.join(missing)}"
+        return MachineCheck(name="packages", state="bad", message=said, fix="pip install telic")
+    return _ok("packages", f"Python {platform.python_version()}, {text}")
 
 
 def _processors() -> MachineCheck:
-    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return MachineCheck(
-        name="machine",
-        state="ok",
-        message=f"{platform.system()} {platform.machine()}, {usable} processors, "
-        f"{pages / 2**30:.0f} GiB",
-    )
+    system = f"{platform.system()} {platform.machine()}"
+    return _ok("machine", f"{system}, {usable} processors, {memory / 2**30:.0f} GiB")
 
 
 def _disk() -> MachineCheck:
     free = shutil.disk_usage(Path.cwd()).free
-    state = "ok" if free > 2e9 else "bad"
-    fix = None if state == "ok" else "Free some space, or use --runs-dir on another disk."
-    return MachineCheck(name="disk", state=state, message=f"{free / 1e9:.0f} GB free here", fix=fix)
+    text = f"{free / 1e9:.0f} GB free here"
+    if free > 2e9:
+        return _ok("disk", text)
+    fix = "Free some space, or use --runs-dir on another disk."
+    return MachineCheck(name="disk", state="bad", message=text, fix=fix)
 
 
 def _graphics_card() -> MachineCheck:
@@ -95,76 +108,32 @@ def _graphics_card() -> MachineCheck:
 
     reason = why_no_gpu()
     if reason is not None:
-        return MachineCheck(
-            name="GPU", state="note", message=f"not used: {reason}; training uses the processors"
-        )
+        return _note("GPU", f"not used: {reason}; training uses the processors")
     name, (free, total) = torch.cuda.get_device_name(0), torch.cuda.mem_get_info(0)
     text = f"{name}, {free / 2**30:.0f} of {total / 2**30:.0f} GiB free, CUDA {torch.version.cuda}"
     driver = _driver_version()
     text += f", driver {driver}" if driver else ""
-    missing = [each for each in _EXTRAS["gpu"] if find_spec(each) is None]
+    missing = [module for module in _EXTRAS["gpu"] if find_spec(module) is None]
     if missing:
-        return MachineCheck(
-            name="GPU",
-            state="note",
-            message=f"{text}; not used: {', '.join(missing)} missing",
-            fix="pip install 'telic[gpu]'",
-        )
-    used = ", ".join(f"{each} {version(each)}" for each in ("mujoco-warp", "warp-lang"))
-    return MachineCheck(
-        name="GPU", state="ok", message=f"{text}, {used}; use it with --device cuda"
-    )
+        text += f"; not used: {', '.join(missing)} missing"
+        return _note("GPU", text, "pip install 'telic[gpu]'")
+    used = ", ".join(f"{package} {version(package)}" for package in ("mujoco-warp", "warp-lang"))
+    return _ok("GPU", f"{text}, {used}; use it with --device cuda")
 
 
 def _driver_version() -> str | None:
     """Return the version of the NVIDIA driver; None where it does not say."""
     path = Path("/proc/driver/nvidia/version")
-    if not path.exists():
-        return None
-    found = re.search(r"\b(\d+\.\d+(\.\d+)?)\b", path.read_text())
-    return found.group(1) if found else None
+    number = re.search(r"\b(\d+\.\d+(\.\d+)?)\b", path.read_text()) if path.exists() else None
+    return number.group(1) if number else None
 
 
-def _rendering() -> MachineCheck:
-    from telic.rendering import choose_backend
-
-    backend = choose_backend()
-    if backend == "rays":
-        return MachineCheck(
-            name="rendering",
-            state="note",
-            message="no GL found; videos are drawn by ray casting",
-            fix="For nicer ones: apt-get install libegl1 libgl1-mesa-dri libosmesa6",
-        )
-    return MachineCheck(name="rendering", state="ok", message=f"{backend}")
-
-
-def _confinement() -> list[MachineCheck]:
-    from telic.sandbox.confine import available
-
-    return [
-        MachineCheck(
-            name=f"confinement: {part.name}",
-            state="ok" if part.active else "note",
-            message=part.message,
-        )
-        for part in available().parts
-    ]
-
-
-def _extras() -> list[MachineCheck]:
-    out: list[MachineCheck] = []
-    for extra, modules in _EXTRAS.items():
-        missing = [name for name in modules if find_spec(name) is None]
-        out.append(
-            MachineCheck(
-                name=f"extra {extra}",
-                state="note" if missing else "ok",
-                message=f"not installed: {', '.join(missing)}" if missing else "installed",
-                fix=f"pip install 'telic[{extra}]'" if missing else None,
-            )
-        )
-    return out
+def _extra(name: str, modules: tuple[str, ...]) -> MachineCheck:
+    missing = [module for module in modules if find_spec(module) is None]
+    if not missing:
+        return _ok(f"extra {name}", "installed")
+    fix = f"pip install 'telic[{name}]'"
+    return _note(f"extra {name}", f"not installed: {', '.join(missing)}", fix)
 
 
 def versions() -> dict[str, str | None]:

@@ -93,11 +93,9 @@ class Networks:
         self.shape = shape
         self.activate = _ACTIVATIONS[shape.activation]
         actor = _pairs(shape.actor_inputs, shape.hidden, shape.outputs)
-        critic = (
-            [(shape.hidden[-1], 1)]
-            if shape.shared_value
-            else _pairs(shape.critic_inputs, shape.hidden, 1)
-        )
+        critic = _pairs(shape.critic_inputs, shape.hidden, 1)
+        if shape.shared_value:
+            critic = critic[-1:]
         self._actor_layers = len(actor)
         self._first_critic_layer = None if shape.shared_value else len(actor)
         self._pairs = actor + critic
@@ -124,11 +122,7 @@ class Networks:
                 used = torch.ones(fan_in, dtype=torch.bool)
                 if masks is not None and index == 0:
                     used = masks[member].actor
-                elif (
-                    masks is not None
-                    and index == self._actor_layers
-                    and not self.shape.shared_value
-                ):
+                elif masks is not None and index == self._first_critic_layer:
                     used = masks[member].critic
                 dense = torch.empty(int(used.sum()), fan_out)
                 torch.nn.init.orthogonal_(dense, self._gain(index), generator=generator)
@@ -234,8 +228,7 @@ class Networks:
 
 
 def _pairs(inputs: int, hidden: tuple[int, ...], outputs: int) -> list[tuple[int, int]]:
-    widths = [inputs, *hidden, outputs]
-    return list(pairwise(widths))
+    return list(pairwise([inputs, *hidden, outputs]))
 
 
 # ------------------------------------------------------------------ action distributions

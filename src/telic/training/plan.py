@@ -6,6 +6,7 @@ import ast
 import inspect
 import itertools
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,6 @@ from telic.core.verb import verb
 from telic.errors import ConfigError, RefusedCode, RewardError, UnknownName
 from telic.rewards.library import LIBRARY, library_names
 from telic.sandbox.source import check_source
-from telic.sim.simulation import require_gpu
 from telic.storage.layout import file_name
 from telic.training.job import (
     MEMBER_FIELDS,
@@ -168,6 +168,8 @@ def plan(request: JobRequest) -> TrainJob:
     if Path(env).is_file():
         env = str(Path(env).absolute())  # the worker runs in another folder
     if device != "cpu":
+        from telic.sim.simulation import require_gpu
+
         require_gpu(device)
     if len(set(seeds)) != len(seeds) or not seeds:
         raise ConfigError(f"seeds={list(seeds)} must be different numbers, at least one.")
@@ -179,7 +181,9 @@ def plan(request: JobRequest) -> TrainJob:
     base = chosen.settings
     if named == "gpu":
         base = share(base, len(sources) * len(request.variants) * len(seeds), env)
-    shared = _changed(base, request.settings)
+    changes = request.settings
+    is_mapping = isinstance(changes, Mapping)
+    shared = base.replace(**changes) if is_mapping else base.override(changes)
     if device != "cpu" and shared.overlap:
         raise ConfigError(
             "overlap=true is for processors: on a GPU, collecting and learning take turns.",
@@ -195,13 +199,6 @@ def plan(request: JobRequest) -> TrainJob:
             **{name: getattr(request, name) for name in _TAKEN_OVER},
         }
     )
-
-
-def _changed(settings: PpoSettings, changes: Mapping[str, Any] | Sequence[str]) -> PpoSettings:
-    """Return settings with changes, given as values or as `key=value` texts."""
-    if isinstance(changes, Mapping):
-        return settings.replace(**changes)
-    return settings.override(changes)
 
 
 def _members(
@@ -294,13 +291,12 @@ def _without_foreign_base(source: str) -> str:
 
 def _distinct(sources: list[RewardSource]) -> list[RewardSource]:
     """Give rewards of one name different names."""
-    seen: dict[str, int] = {}
+    seen: Counter[str] = Counter()
     out: list[RewardSource] = []
     for source in sources:
-        count = seen[source.name] = seen.get(source.name, 0) + 1
-        out.append(
-            source if count == 1 else source.model_copy(update={"name": f"{source.name}{count}"})
-        )
+        seen[source.name] += 1
+        name = source.name if seen[source.name] == 1 else f"{source.name}{seen[source.name]}"
+        out.append(source.model_copy(update={"name": name}))
     return out
 
 

@@ -14,14 +14,12 @@ from telic.errors import TelicError, UnknownName, UsageError
 from telic.storage.files import replacing
 from telic.storage.layout import MemberFolder, RunFolder, is_run
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
-from telic.training.evaluate import RECORDED
+from telic.training.evaluate import RECORDED, UNLIMITED
 from telic.training.networks import Networks, Shape
 from telic.training.population import Actor, Population, Scaling
 from telic.training.run import best_member, best_step
 
 FORMAT = 1
-_UNLIMITED = 1000
-"""steps after which an episode without a time limit is cut"""
 
 
 class Policy:
@@ -185,7 +183,7 @@ def play_episode(policy: Policy, seed: int) -> Trajectory:
         fields = [name for name in RECORDED if name in env.spec.info_keys]
         columns: dict[str, list[torch.Tensor]] = {}
         obs = env.reset()
-        for _ in range(env.max_episode_steps or _UNLIMITED):
+        for _ in range(env.max_episode_steps or UNLIMITED):
             action = policy(obs)
             result = env.step(action)
             row = {

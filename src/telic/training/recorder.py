@@ -71,14 +71,18 @@ class Recorder:
                 restart(folder.tensorboard_dir, read_rows(folder.scalars, "train"))
                 for folder in self.folders
             ]
+        self.announce(self.job.device, resumed=progress.iteration > 0)
+
+    def announce(self, device: str, *, resumed: bool) -> None:
+        """Tell that training begins, or goes on."""
         self.emit(
             TrainStart(
                 run=self.run.name,
                 members=tuple(member.name for member in self.job.members),
                 step=self.step,
                 total_steps=self.total_steps,
-                device=self.job.device,
-                resumed=progress.iteration > 0,
+                device=device,
+                resumed=resumed,
             )
         )
 
@@ -157,9 +161,10 @@ class Recorder:
             "episode_length": _mean([episode.length for episode in recent]),
             "episodes_per_rollout": ended,
         }
-        for index, name in enumerate(names):
-            row[f"reward_term_{name}"] = _mean([episode.terms[index] for episode in recent])
-        return row
+        return row | {
+            f"reward_term_{name}": _mean([episode.terms[index] for episode in recent])
+            for index, name in enumerate(names)
+        }
 
     def _progress(self, seconds: float, rate: float | None) -> None:
         self._last_progress = time.perf_counter()
@@ -339,8 +344,8 @@ def summarise(
     alive = flags(setup.population.alive)
     summaries: list[MemberSummary] = []
     for index, member in enumerate(setup.job.members):
-        finite = [each for each in recorder.evaluations[index] if each.mean_return is not None]
-        best = max(finite, key=lambda each: each.mean_return or 0.0, default=None)
+        finite = [done for done in recorder.evaluations[index] if done.mean_return is not None]
+        best = max(finite, key=lambda done: done.mean_return or 0.0, default=None)
         recent = setup.tracker.recent[index]
         summary = MemberSummary(
             member=member.name,
@@ -360,7 +365,7 @@ def summarise(
         write_json(recorder.folders[index].summary, summary)
         summaries.append(summary)
     total = recorder.step * len(summaries)
-    winner = max((each for each in summaries if each.best), key=_score, default=None)
+    winner = max((one for one in summaries if one.best), key=_score, default=None)
     result = RunSummary(
         run=recorder.run.name,
         env=setup.job.env,
@@ -370,7 +375,7 @@ def summarise(
         steps_per_second=total / seconds if seconds > 0 else None,
         best_member=winner.member if winner else None,
         best_return=winner.best.mean_return if winner and winner.best else None,
-        members=[each.member for each in summaries],
+        members=[summary.member for summary in summaries],
     )
     write_json(recorder.run.summary, result)
     return result

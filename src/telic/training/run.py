@@ -7,7 +7,8 @@ import os
 import platform
 import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -86,41 +87,57 @@ def execute(
     is_new = folder is None
     if folder is None:
         folder = create(job, runs_dir, name, command)
-    with RunLock(folder.lock, folder.name):
-        remove_unfinished(folder.path)
-        folder.stop.unlink(missing_ok=True)
-        set_status(folder, "running")
-        try:
-            summary = _work(job, folder, confined, on_event, should_stop)
-        except TelicError as error:
-            set_status(folder, "failed", error=str(error))
-            if is_new and isinstance(error, UsageError | Refused) and not folder.events.exists():
-                shutil.rmtree(folder.path)  # nothing began: a refused request leaves no trace
-            raise
-        except BaseException:
-            set_status(folder, "interrupted")
-            raise
-        set_status(folder, summary["status"])
+    try:
+        with working_on(folder):
+            remove_unfinished(folder.path)
+            folder.stop.unlink(missing_ok=True)
+            if confined:
+                entry = "telic.training.worker"
+                summary = work_confined(entry, job, folder, on_event, should_stop)
+            else:
+                from telic.training.worker import train_job
+
+                channel = LocalChannel(on_event, should_stop)
+                summary = train_job(job, folder, channel).model_dump()
+            set_status(folder, summary["status"])
+    except (UsageError, Refused):
+        if is_new and not folder.events.exists():
+            shutil.rmtree(folder.path)  # nothing began: a refused request leaves no trace
+        raise
     return Run(folder.path, summary)
 
 
-def _work(
+@contextmanager
+def working_on(folder: RunFolder, if_interrupted: str | None = None) -> Generator[None]:
+    """Hold a run's lock, and keep its status, but for the one it ends with."""
+    with RunLock(folder.lock, folder.name):
+        set_status(folder, "running")
+        try:
+            yield
+        except TelicError as error:
+            set_status(folder, "failed", error=str(error))
+            raise
+        except BaseException:
+            set_status(folder, "interrupted", error=if_interrupted)
+            raise
+
+
+def work_confined(
+    entry: str,
     job: TrainJob,
     folder: RunFolder,
-    confined: bool,
     on_event: Listener,
     should_stop: Callable[[], bool],
+    **more: Any,
 ) -> dict[str, Any]:
-    if not confined:
-        from telic.training.worker import train_job
-
-        return train_job(job, folder, LocalChannel(on_event, should_stop)).model_dump()
+    """Do a job in the confined worker, whose module is `entry`; return the run's summary."""
     from telic.sandbox.host import run_worker
 
+    path = folder.path.absolute()
     return run_worker(
-        "telic.training.worker",
-        {"job": job.model_dump(mode="json"), "run": str(folder.path.absolute())},
-        writable=[folder.path.absolute()],
+        entry,
+        {"job": job.model_dump(mode="json"), "run": str(path), **more},
+        writable=[path],
         readable=readable_paths(job),
         devices=device_files() if is_gpu(job) else (),
         python_path=import_folders(job.env),

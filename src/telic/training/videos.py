@@ -56,9 +56,7 @@ def play_run(
     from telic.rendering import render_one
 
     folder = choose_member(run, member)
-    chosen: dict[str, Any] = (
-        {} if size is None else dict(zip(("width", "height"), _size(size), strict=True))
-    )
+    chosen = {} if size is None else _size(size)
     if seed is not None:
         from telic.training.policy import record_episode
 
@@ -93,30 +91,25 @@ def choose_member(run: RunFolder, name: str | None) -> MemberFolder:
 
 
 def _recorded(folder: MemberFolder, step: int | None, episode: str) -> Path:
-    recorded = [
-        artifact for artifact in folder.trajectories() if step is None or artifact.step == step
-    ]
+    recorded = folder.trajectories()
     if not recorded:
-        steps = sorted({str(artifact.step) for artifact in folder.trajectories()})
-        if step is not None and steps:
-            raise UnknownName("checkpoint", str(step), steps)
         raise UsageError(
             f"{folder.name} has no recorded episodes yet.", hint="They come with evaluations."
         )
-    chosen = max(artifact.step for artifact in recorded)
-    best = best_step(folder)
-    if step is None and best in {artifact.step for artifact in recorded}:
-        chosen = best
-    labels = {
-        artifact.label or "": artifact.path for artifact in recorded if artifact.step == chosen
-    }
+    steps = {artifact.step for artifact in recorded}
+    if step is None:
+        best = best_step(folder)
+        step = best if best in steps else max(steps)
+    if step not in steps:
+        raise UnknownName("checkpoint", str(step), sorted(map(str, steps)))
+    labels = {artifact.label or "": artifact.path for artifact in recorded if artifact.step == step}
     if episode not in labels:
         raise UnknownName("episode", episode, list(labels))
     return labels[episode]
 
 
-def _size(text: str) -> tuple[int, int]:
+def _size(text: str) -> dict[str, Any]:
     width, cross, height = text.lower().partition("x")
     if not (cross and width.isdigit() and height.isdigit()):
         raise UsageError(f'--size "{text}" is not understood.', hint="Write 480x360.")
-    return int(width), int(height)
+    return {"width": int(width), "height": int(height)}

@@ -8,23 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from telic.core.events import Listener, ignore
-from telic.errors import MissingExtra, TelicError
+from telic.errors import MissingExtra
 from telic.storage.files import read_json, write_json
 from telic.storage.layout import RunFolder
-from telic.storage.locks import RunLock
 from telic.training.job import TrainJob
-from telic.training.run import (
-    LocalChannel,
-    Run,
-    create,
-    hearing,
-    import_folders,
-    readable_paths,
-    set_status,
-    worker_limits,
-)
-
-_ENTRY = "telic.training.sb3.worker"
+from telic.training.run import LocalChannel, Run, create, set_status, work_confined, working_on
 
 
 def execute_sb3(
@@ -65,21 +53,18 @@ def execute_sb3(
     if defaults:
         job = with_defaults(job)
     folder = _create(job, runs_dir, name, command)
-    with RunLock(folder.lock, folder.name):
-        set_status(folder, "running")
-        try:
-            summary = _work(job, folder, defaults, confined, on_event, should_stop)
-        except TelicError as error:
-            set_status(folder, "failed", error=str(error))
-            raise
-        except BaseException:
-            set_status(folder, "interrupted", error="A Stable-Baselines3 run cannot be resumed.")
-            raise
+    with working_on(folder, "A Stable-Baselines3 run cannot be resumed."):
+        if confined:
+            entry = "telic.training.sb3.worker"
+            summary = work_confined(entry, job, folder, on_event, should_stop, native=defaults)
+        else:
+            from telic.training.sb3.worker import train_members
+
+            channel = LocalChannel(on_event, should_stop)
+            summary = train_members(job, folder, channel, native=defaults).model_dump()
         is_whole = summary["status"] == "completed"
-        note = (
-            None if is_whole else "Stopped on request; a Stable-Baselines3 run cannot be resumed."
-        )
-        set_status(folder, summary["status"], error=note)
+        note = "Stopped on request; a Stable-Baselines3 run cannot be resumed."
+        set_status(folder, summary["status"], error=None if is_whole else note)
     return Run(folder.path, summary)
 
 
@@ -87,8 +72,8 @@ def with_defaults(job: TrainJob) -> TrainJob:
     """Return the job with SB3's own default settings for every member."""
     from telic.training.sb3.conversion import DEFAULTS
 
-    members = [each.model_copy(update={"settings": DEFAULTS}) for each in job.members]
-    return TrainJob.parse({**job.model_dump(), "members": [each.model_dump() for each in members]})
+    members = [member.model_copy(update={"settings": DEFAULTS}) for member in job.members]
+    return TrainJob.parse({**job.model_dump(), "members": [new.model_dump() for new in members]})
 
 
 def _create(job: TrainJob, runs_dir: Path, name: str | None, command: str | None) -> RunFolder:
@@ -102,34 +87,3 @@ def _create(job: TrainJob, runs_dir: Path, name: str | None, command: str | None
     facts["versions"] |= {package: version(package)}
     write_json(folder.manifest, facts)
     return folder
-
-
-def _work(
-    job: TrainJob,
-    folder: RunFolder,
-    native: bool,
-    confined: bool,
-    on_event: Listener,
-    should_stop: Callable[[], bool],
-) -> dict[str, Any]:
-    if not confined:
-        from telic.training.sb3.worker import train_members
-
-        channel = LocalChannel(on_event, should_stop)
-        return train_members(job, folder, channel, native=native).model_dump()
-    from telic.sandbox.host import run_worker
-
-    path = folder.path.absolute()
-    return run_worker(
-        _ENTRY,
-        {"job": job.model_dump(mode="json"), "run": str(path), "native": native},
-        writable=[path],
-        readable=readable_paths(job),
-        python_path=import_folders(job.env),
-        limits=worker_limits(job),
-        on_message=hearing(on_event),
-        should_stop=should_stop,
-    )
-
-
-__all__ = ["execute_sb3"]

@@ -11,7 +11,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
 
-from telic.core.events import Event, LogMessage, TrainEnd, TrainStart, encode, from_facts
+from telic.core.events import Event, LogMessage, TrainEnd, encode, from_facts
 from telic.storage.files import read_record, replacing, write_json
 from telic.storage.layout import RunFolder
 from telic.training.evaluate import Evaluator
@@ -139,7 +139,7 @@ class _Trainer:
     def train(self, probe: dict[str, Any] | None) -> RunSummary:
         """Train to the end, until asked to stop, or until something is not finite."""
         recorder = self.recorder
-        recorder.start()
+        recorder.announce("cpu", resumed=False)
         self._start = time.perf_counter()
         try:
             self.model.learn(recorder.total_steps, callback=_Hooks(self), log_interval=None)  # type: ignore[arg-type]
@@ -176,10 +176,8 @@ class _Trainer:
         if self.iteration in self._evaluate_after:
             self._evaluate()
         self.channel.heartbeat(STEP_S)
-        self.stopped = self.iteration < self.setup.job.iterations and self._asked_to_stop()
-
-    def _asked_to_stop(self) -> bool:
-        return self.channel.should_stop() or self.folder.stop.exists()
+        is_asked = self.channel.should_stop() or self.folder.stop.exists()
+        self.stopped = is_asked and self.iteration < self.setup.job.iterations
 
     def _evaluate(self) -> None:
         actor = self.setup.population.actor()
@@ -226,10 +224,8 @@ def combine(job: TrainJob, folder: RunFolder, parts: list[RunSummary]) -> RunSum
     """Return the summary of a run whose members were trained one after another."""
     evaluated = [part for part in parts if part.best_return is not None]
     best = max(evaluated, key=lambda part: part.best_return or 0.0, default=None)
-    steps, seconds = (
-        sum(part.total_timesteps for part in parts),
-        sum(part.training_time_s for part in parts),
-    )
+    steps = sum(part.total_timesteps for part in parts)
+    seconds = sum(part.training_time_s for part in parts)
     whole = len(parts) == len(job.members) and all(part.status == "completed" for part in parts)
     return RunSummary(
         run=folder.name,
@@ -246,19 +242,6 @@ def combine(job: TrainJob, folder: RunFolder, parts: list[RunSummary]) -> RunSum
 
 class Sb3Recorder(Recorder):
     """Writes what Stable-Baselines3 logs under the names our trainer uses."""
-
-    def start(self) -> None:
-        """Tell that the member begins."""
-        self.emit(
-            TrainStart(
-                run=self.run.name,
-                members=tuple(member.name for member in self.job.members),
-                step=0,
-                total_steps=self.total_steps,
-                device="cpu",
-                resumed=False,
-            )
-        )
 
     def row(
         self,
