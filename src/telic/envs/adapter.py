@@ -92,8 +92,8 @@ class GymnasiumEnv:
         self._schema = InfoSchema(spec.info_keys, bodies, spec.robot, spec)
         self._probe = probe
         self._envs = envs
-        self._advance = [each.step for each in envs]
-        self._cores = [each.unwrapped for each in envs]
+        self._advance = [env.step for env in envs]
+        self._cores = [env.unwrapped for env in envs]
         self._seed = seed_rows(seed, self.num_envs, torch.device("cpu"))
         self._seeded = False  # whether the environments' own generators follow from `_seed`
         self._episode = torch.full_like(self._seed, -1)
@@ -128,7 +128,9 @@ class GymnasiumEnv:
         self._clock += 1
         if self.max_episode_steps is not None:
             truncated |= self._clock >= self.max_episode_steps
-        info = self._describe_transition(action, infos)
+        self._held: dict[int, dict[str, Any]] = {}  # rows whose environment has moved on
+        now = (self._serial, self._clock.copy(), self._fresh, action, infos)
+        info = Info(partial(self._value, *now), self._schema)
         final = obs
         done = terminated | truncated
         if done.any():
@@ -158,7 +160,7 @@ class GymnasiumEnv:
         """Return what is needed to go on: bit for bit where `resumable`."""
         return {
             "id": self.spec.id,
-            "envs": [capture(each) for each in self._envs] if self.resumable else None,
+            "envs": [capture(env) for env in self._envs] if self.resumable else None,
             "seed": self._seed.clone(),
             "seeded": self._seeded,
             "episode": self._episode.clone(),
@@ -211,8 +213,8 @@ class GymnasiumEnv:
     def close(self) -> None:
         """Close every environment."""
         self._serial += 1
-        for each in self._envs:
-            each.close()
+        for env in self._envs:
+            env.close()
 
     def _restart(self, seeds: Sequence[int | None]) -> Tensor:
         """Reset every environment, with a seed of its own where there is one."""
@@ -258,13 +260,6 @@ class GymnasiumEnv:
 
     # ---- info
 
-    def _describe_transition(self, action: Tensor, infos: list[dict[str, Any]]) -> Info:
-        self._held: dict[
-            int, dict[str, Any]
-        ] = {}  # rows whose environment has moved on to an episode
-        now = (self._serial, self._clock.copy(), self._fresh, action, infos)
-        return Info(partial(self._value, *now), self._schema)
-
     def _value(
         self,
         serial: int,
@@ -286,7 +281,7 @@ class GymnasiumEnv:
         shape = self._probe.own_keys.get(name)
         if shape is not None:
             missing = np.full(shape, np.nan)  # not given this time
-            return stack([each.get(name, missing) for each in infos], self.device)
+            return stack([given.get(name, missing) for given in infos], self.device)
         if serial != self._serial:
             raise UsageError(
                 f'info["{name}"] was first asked for after the environment had moved on.',

@@ -1,4 +1,4 @@
-"""Read the facts about a robot off its MuJoCo model.
+"""Read the facts about a robot off its MuJoCo model, and names for all its parts and columns.
 
 Everything that can be derived is: how the root moves, which bodies are feet and on which side, what
 an actuator does to its joint. The few names that cannot be are in the tables at the top.
@@ -24,6 +24,14 @@ from telic.envs.spec import (
     Vector,
 )
 
+UPRIGHT: dict[str, Quaternion] = {
+    # Starts on its back, head towards -x and face towards +z: the resting pose is not upright.
+    "HumanoidStandup": (math.sqrt(0.5), 0.0, -math.sqrt(0.5), 0.0)
+}
+FEET = {"HumanoidStandup": ("right_foot", "left_foot")}
+TARGETS = ("target", "goal")
+POINTERS = ("fingertip", "tips_arm", "end_effector", "hand", "gripper")
+
 _KINDS: dict[int, JointKind] = {
     mujoco.mjtJoint.mjJNT_FREE.value: "free",
     mujoco.mjtJoint.mjJNT_BALL.value: "ball",
@@ -42,74 +50,6 @@ _VELOCITIES: dict[JointKind, tuple[str, ...]] = {
     "slide": ("_velocity",),
     "hinge": ("_velocity",),
 }
-
-
-def body_names(model: mujoco.MjModel) -> tuple[str, ...]:
-    """Return a name for every body; one without a name is called after its parent ("aux_1.1")."""
-    names: list[str] = []
-    for body in range(model.nbody):
-        parent = int(model.body_parentid[body])
-        place = sum(int(each) == parent for each in model.body_parentid[1 : body + 1])
-        names.append(model.body(body).name or f"{names[parent]}.{place}")
-    return tuple(names)
-
-
-def joint_names(model: mujoco.MjModel) -> tuple[str, ...]:
-    """Return a name for every joint; one without is called after its body ("thigh.joint")."""
-    bodies = body_names(model)
-    return tuple(
-        model.joint(j).name or f"{bodies[model.jnt_bodyid[j]]}.joint" for j in range(model.njnt)
-    )
-
-
-def joints(model: mujoco.MjModel) -> tuple[JointSpec, ...]:
-    """Describe every joint of a model."""
-    return tuple(
-        JointSpec(
-            name=name,
-            kind=_KINDS[int(model.jnt_type[i])],
-            qpos_address=int(model.jnt_qposadr[i]),
-            dof_address=int(model.jnt_dofadr[i]),
-            low=float(model.jnt_range[i, 0]) if model.jnt_limited[i] else None,
-            high=float(model.jnt_range[i, 1]) if model.jnt_limited[i] else None,
-        )
-        for i, name in enumerate(joint_names(model))
-    )
-
-
-def position_names(model: mujoco.MjModel) -> tuple[str, ...]:
-    """Return a name per column of qpos: the joint's, with the part where it has several."""
-    return tuple(each.name + part for each in joints(model) for part in _POSITIONS[each.kind])
-
-
-def velocity_names(model: mujoco.MjModel) -> tuple[str, ...]:
-    """Return a name per column of qvel."""
-    return tuple(each.name + part for each in joints(model) for part in _VELOCITIES[each.kind])
-
-
-def action_names(model: mujoco.MjModel) -> tuple[str, ...]:
-    """Return a name per actuator: its own, else that of the joint it drives, else its number."""
-    driven = joint_names(model)
-    on_joint = model.actuator_trntype == mujoco.mjtTrn.mjTRN_JOINT.value
-    return tuple(
-        model.actuator(i).name
-        or (driven[int(model.actuator_trnid[i, 0])] if on_joint[i] else f"actuator_{i}")
-        for i in range(model.nu)
-    )
-
-
-def by_body(kind: str, bodies: tuple[str, ...], parts: tuple[str, ...]) -> tuple[str, ...]:
-    """Return names such as "cfrc_ext/torso/fx" for a (bodies, parts) block."""
-    return tuple(f"{kind}/{body}/{part}" for body in bodies for part in parts)
-
-
-UPRIGHT: dict[str, Quaternion] = {
-    # Starts on its back, head towards -x and face towards +z: the resting pose is not upright.
-    "HumanoidStandup": (math.sqrt(0.5), 0.0, -math.sqrt(0.5), 0.0)
-}
-FEET = {"HumanoidStandup": ("right_foot", "left_foot")}
-TARGETS = ("target", "goal")
-POINTERS = ("fingertip", "tips_arm", "end_effector", "hand", "gripper")
 
 _FREE = int(mujoco.mjtJoint.mjJNT_FREE)
 _SLIDE = int(mujoco.mjtJoint.mjJNT_SLIDE)
@@ -139,8 +79,8 @@ def robot_of(
     members = [b for b in range(1, model.nbody) if torso is None or model.body_rootid[b] == torso]
     mass = float(model.body_mass[members].sum())
     bodies = {model.body(b).name: b for b in range(model.nbody)}
-    target = next((bodies[each] for each in TARGETS if each in bodies), None)
-    pointer = next((bodies[each] for each in POINTERS if each in bodies), torso)
+    target = next((bodies[name] for name in TARGETS if name in bodies), None)
+    pointer = next((bodies[name] for name in POINTERS if name in bodies), torso)
     return Robot(
         root=root,
         torso=torso,
@@ -158,7 +98,7 @@ def robot_of(
         pointer=pointer if target is not None else None,
         body_root=tuple(map(int, model.body_rootid)),
         body_mass=tuple(map(float, model.body_mass)),
-        body_centre=tuple(_vector(each) for each in model.body_ipos),
+        body_centre=tuple(map(_vector, model.body_ipos)),
         mass=mass,
         contact_threshold=0.01 * mass * (float(np.linalg.norm(model.opt.gravity)) or 9.81),
     )
@@ -244,8 +184,8 @@ def _limbs(model: mujoco.MjModel, torso: int | None) -> tuple[Limb, ...]:
 
 
 def _motors(model: mujoco.MjModel) -> tuple[Motor, ...] | None:
-    motors = [_motor(model, i) for i in range(model.nu)]
-    return None if None in motors else tuple(each for each in motors if each is not None)
+    motors = tuple(motor for i in range(model.nu) if (motor := _motor(model, i)) is not None)
+    return motors if len(motors) == model.nu else None
 
 
 def _motor(model: mujoco.MjModel, i: int) -> Motor | None:
@@ -370,3 +310,65 @@ def _tip(
     half = np.array([0.0, 0.0, upwards * model.geom_size[geom, 1]])
     mujoco.mju_rotVecQuat(end, half, model.geom_quat[geom])
     return body, _vector(model.geom_pos[geom] + end)
+
+
+# ---- names
+
+
+def body_names(model: mujoco.MjModel) -> tuple[str, ...]:
+    """Return a name for every body; one without a name is called after its parent ("aux_1.1")."""
+    names: list[str] = []
+    for body in range(model.nbody):
+        parent = int(model.body_parentid[body])
+        place = int((model.body_parentid[1 : body + 1] == parent).sum())
+        names.append(model.body(body).name or f"{names[parent]}.{place}")
+    return tuple(names)
+
+
+def joint_names(model: mujoco.MjModel) -> tuple[str, ...]:
+    """Return a name for every joint; one without is called after its body ("thigh.joint")."""
+    bodies = body_names(model)
+    return tuple(
+        model.joint(j).name or f"{bodies[model.jnt_bodyid[j]]}.joint" for j in range(model.njnt)
+    )
+
+
+def joints(model: mujoco.MjModel) -> tuple[JointSpec, ...]:
+    """Describe every joint of a model."""
+    return tuple(
+        JointSpec(
+            name=name,
+            kind=_KINDS[int(model.jnt_type[i])],
+            qpos_address=int(model.jnt_qposadr[i]),
+            dof_address=int(model.jnt_dofadr[i]),
+            low=float(model.jnt_range[i, 0]) if model.jnt_limited[i] else None,
+            high=float(model.jnt_range[i, 1]) if model.jnt_limited[i] else None,
+        )
+        for i, name in enumerate(joint_names(model))
+    )
+
+
+def position_names(model: mujoco.MjModel) -> tuple[str, ...]:
+    """Return a name per column of qpos: the joint's, with the part where it has several."""
+    return tuple(joint.name + part for joint in joints(model) for part in _POSITIONS[joint.kind])
+
+
+def velocity_names(model: mujoco.MjModel) -> tuple[str, ...]:
+    """Return a name per column of qvel."""
+    return tuple(joint.name + part for joint in joints(model) for part in _VELOCITIES[joint.kind])
+
+
+def action_names(model: mujoco.MjModel) -> tuple[str, ...]:
+    """Return a name per actuator: its own, else that of the joint it drives, else its number."""
+    driven = joint_names(model)
+    on_joint = model.actuator_trntype == mujoco.mjtTrn.mjTRN_JOINT.value
+    return tuple(
+        model.actuator(i).name
+        or (driven[int(model.actuator_trnid[i, 0])] if on_joint[i] else f"actuator_{i}")
+        for i in range(model.nu)
+    )
+
+
+def by_body(kind: str, bodies: tuple[str, ...], parts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return names such as "cfrc_ext/torso/fx" for a (bodies, parts) block."""
+    return tuple(f"{kind}/{body}/{part}" for body in bodies for part in parts)

@@ -86,7 +86,7 @@ def read_model(path: str) -> tuple[mujoco.MjModel, list[str]]:
     file = Path(path).expanduser()
     if not file.is_file():
         beside = file.parent.glob("*") if file.parent.is_dir() else ()
-        models = [each.name for each in beside if each.suffix in (".xml", ".urdf", ".mjb", ".mjcf")]
+        models = [near.name for near in beside if near.suffix in (".xml", ".urdf", ".mjb", ".mjcf")]
         raise UnknownName(f"model file in {file.parent}", file.name, models)
     notes: list[str] = []
     if file.suffix == ".urdf":
@@ -280,7 +280,7 @@ def _global_columns(robot: Robot) -> set[int]:
     """Return the columns of qpos that say where on the ground the robot is."""
     if robot.root.kind not in ("free", "planar"):
         return set()
-    return {each.qpos for each in robot.root.slides if each.axis in "xy"}
+    return {slide.qpos for slide in robot.root.slides if slide.axis in "xy"}
 
 
 def _sensor_names(model: mujoco.MjModel) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from telic.core.seeds import uniform
+from telic.core.tensors import split
 from telic.envs.anatomy import action_names, body_names, joints, robot_of
 from telic.envs.spec import EnvSpec
 from telic.envs.task import AnyTask, LatestTransition, offered
@@ -24,8 +26,10 @@ _NEVER = 2**62  # steps, for want of a time limit
 _CARRIED = ("_seed", "_episode", "_left", "_fresh", "_tracked", "exact_obs")
 _STAGGER = 101  # stream of random numbers for the initial clocks; tasks use the low numbers
 
-Draw = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-"""(seed, episode) -> (qpos, qvel) to start from"""
+State = tuple[Tensor, Tensor]
+"""qpos and qvel to start from"""
+Draw = Callable[[Tensor, Tensor], State]
+"""(seed, episode) -> where to start"""
 
 
 class MujocoEnv:
@@ -164,7 +168,7 @@ class MujocoEnv:
     def foreseeing(self) -> Generator[None]:
         """Draw the next starts once for the steps made within; see `VecEnv.foreseeing`."""
         if self.device.type != "cpu":  # there, starts are drawn in blocks anyway
-            self._foreseen = ForeseenStarts(self.task.start, self._seed, self._episode)
+            self._foreseen = ForeseenStarts(self.task.start, self._seed, self._episode).at
         try:
             yield
         finally:
@@ -197,15 +201,17 @@ class MujocoEnv:
 
     def _plant(self, seed: Tensor) -> None:
         self._seed = seed
-        kind = Starts if self.device.type == "cpu" else FreshStarts
-        self._starts = kind(self.task.start, seed)
-        self._foreseen: ForeseenStarts | None = None
+        # Elsewhere than on a CPU, all starts are drawn whenever some begin: nothing to look into.
+        is_cpu = self.device.type == "cpu"
+        self._starts = (
+            Starts(self.task.start, seed).at if is_cpu else partial(self.task.start, seed)
+        )
+        self._foreseen: Callable[[Tensor], State] | None = None
 
     def _start(self, mask: Tensor) -> None:
         """Begin the next episode where `mask`."""
         self._episode = self._episode + mask
-        starts = self._starts if self._foreseen is None else self._foreseen
-        self.sim.reset(mask, *starts.at(self._episode))
+        self.sim.reset(mask, *(self._foreseen or self._starts)(self._episode))
         limit = _NEVER if self.max_episode_steps is None else self.max_episode_steps
         self._left = self._left.masked_fill(mask, limit)
 
@@ -283,7 +289,7 @@ class Starts:
         self._sizes = [0, 0]
         self._block = torch.empty(0)
 
-    def at(self, episode: Tensor) -> tuple[Tensor, Tensor]:
+    def at(self, episode: Tensor) -> State:
         """Return qpos, (N, nq), and qvel, (N, nv), that these episodes start in.
 
         Each environment's episodes must be asked for in order.
@@ -303,19 +309,6 @@ class Starts:
         return episode + self._offset
 
 
-class FreshStarts:
-    """Draw the starts of every environment whenever some of them begin: nothing to look into."""
-
-    def __init__(self, draw: Draw, seed: Tensor) -> None:
-        """Draw as `Starts` does."""
-        self._draw = draw
-        self._seed = seed
-
-    def at(self, episode: Tensor) -> tuple[Tensor, Tensor]:
-        """Return qpos and qvel that these episodes start in."""
-        return self._draw(self._seed, episode)
-
-
 class ForeseenStarts:
     """The starts of each environment's next few episodes, for a stretch of steps on a GPU."""
 
@@ -328,13 +321,13 @@ class ForeseenStarts:
         self._sizes = [part.shape[1] for part in state]
         self._block = torch.cat(state, dim=1)
 
-    def at(self, episode: Tensor) -> tuple[Tensor, Tensor]:
+    def at(self, episode: Tensor) -> State:
         """Return qpos and qvel that these episodes start in."""
         which = (episode - self._first).clamp_(0, _FORESEEN - 1)
         return _cut(self._block.index_select(0, self._rows + which), self._sizes)
 
 
-def _cut(state: Any, sizes: list[int]) -> tuple[Tensor, Tensor]:
+def _cut(state: Tensor, sizes: list[int]) -> State:
     """Return the positions and velocities that lie side by side in a block."""
-    qpos, qvel = state.split(sizes, dim=1)
+    qpos, qvel = split(state, sizes, dim=1)
     return qpos, qvel

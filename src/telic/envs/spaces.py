@@ -1,4 +1,7 @@
-"""Turn Gymnasium spaces into the flat observations and actions of the contract."""
+"""Python environments in terms of the contract: their spaces as rows of numbers, and their state.
+
+A snapshot holds the plain data of all their attributes; whether that is all there is, is tried out.
+"""
 
 from __future__ import annotations
 
@@ -181,6 +184,8 @@ def stack(rows: list[Any], device: torch.device) -> Tensor:
     return from_numpy(array).to(device)
 
 
+# ---- snapshots
+
 _PLAIN = (type(None), bool, int, float, str, bytes)
 _FIXED = (
     gymnasium.Space,
@@ -217,9 +222,10 @@ def capture(env: gymnasium.Env) -> dict[str, Any]:
     return _Writer().attributes(env)
 
 
-def restore(env: gymnasium.Env, state: dict[str, Any]) -> None:
+def restore(env: object, state: dict[str, Any]) -> None:
     """Write the data that `capture` gave back into an environment built the same way."""
-    _read_attributes(env, state)
+    for name, value in state.items():
+        setattr(env, name, _read(value, getattr(env, name, None)))
 
 
 class _Writer:
@@ -244,7 +250,7 @@ class _Writer:
         if isinstance(value, _PLAIN):
             return value
         if _is_sequence(value):
-            items = [self.value(each, where) for each in value]
+            items = [self.value(item, where) for item in value]
             limit = value.maxlen if isinstance(value, deque) else None
             return {"kind": type(value).__name__, "items": items, "limit": limit}
         if is_dict(value):
@@ -279,11 +285,6 @@ def _write_mujoco(data: mujoco.MjData) -> dict[str, Any]:
     return {"kind": "mujoco", "state": from_numpy(state), "derived": derived}
 
 
-def _read_attributes(holder: object, state: dict[str, Any]) -> None:
-    for name, value in state.items():
-        setattr(holder, name, _read(value, getattr(holder, name, None)))
-
-
 def _read(value: Any, present: Any) -> Any:
     """Return a value; objects that exist already are filled in place."""
     if not is_dict(value):
@@ -295,15 +296,15 @@ def _read(value: Any, present: Any) -> Any:
     if kind == "dict":
         return {_read(k, None): _read(v, None) for k, v in value["items"]}
     if kind == "deque":
-        return deque((_read(each, None) for each in value["items"]), maxlen=value["limit"])
+        return deque((_read(item, None) for item in value["items"]), maxlen=value["limit"])
     if kind in _SEQUENCES:
-        return _SEQUENCES[kind](_read(each, None) for each in value["items"])
+        return _SEQUENCES[kind](_read(item, None) for item in value["items"])
     if kind == "generator":
         present.bit_generator.state = _read(value["state"], None)
     elif kind == "mujoco":
         _read_mujoco(present, value)
     else:
-        _read_attributes(present, value["attributes"])
+        restore(present, value["attributes"])
     return present
 
 

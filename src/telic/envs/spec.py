@@ -45,12 +45,12 @@ class Root:
 
     def slide(self, axis: str) -> Coordinate | None:
         """Return the translation along a world axis, or None where the root cannot move."""
-        return next((each for each in self.slides if each.axis == axis), None)
+        return next((slide for slide in self.slides if slide.axis == axis), None)
 
     @property
     def moves(self) -> str:
         """Return the axes it can move along, e.g. "xz" for a robot in the vertical plane."""
-        return "".join(each.axis for each in self.slides)
+        return "".join(slide.axis for slide in self.slides)
 
     @property
     def turns(self) -> str:

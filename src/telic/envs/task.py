@@ -1,4 +1,7 @@
-"""What makes N simulations a task: starts, observations, rewards and ends of episodes."""
+"""What makes N simulations a task: starts, observations, rewards and ends of episodes.
+
+And its latest transition, as infos see it: fields before new episodes began.
+"""
 
 from __future__ import annotations
 
@@ -138,6 +141,7 @@ def between(value: Tensor, bounds: tuple[float, float]) -> Tensor:
 AnyTask = Task[Any]
 """a task whatever its arguments are"""
 
+# ---- the latest transition
 
 Reader = Callable[[Read], Tensor]
 
@@ -174,7 +178,7 @@ _COMPUTED = {
 def offered(model: mujoco.MjModel) -> dict[str, str]:
     """Return the info values every task on a model has, with their meanings."""
     sizes = {"site_xpos": model.nsite, "sensordata": model.nsensordata}
-    return {name: each for name, each in FIELDS.items() if sizes.get(name, 1)} | _COMPUTED
+    return {name: words for name, words in FIELDS.items() if sizes.get(name, 1)} | _COMPUTED
 
 
 class LatestTransition:

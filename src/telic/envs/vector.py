@@ -1,4 +1,8 @@
-"""The contract of every environment: N of them, stepped together, in batched tensors."""
+"""The contract of every environment: N of them, stepped together, in batched tensors.
+
+`VecEnv` is what an environment must do, `Step` what a step of it gives, and `Info` the named values
+of the transition that rewards read.
+"""
 
 from __future__ import annotations
 

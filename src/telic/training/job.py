@@ -1,4 +1,7 @@
-"""What to train: one record that is the run's config.json, the worker's order and its identity."""
+"""What to train: the request with its options, help and defaults, and the job that follows from it.
+
+A `TrainJob` is one record: the run's config.json, the worker's order and its identity.
+"""
 
 from __future__ import annotations
 
@@ -262,7 +265,7 @@ class TrainJob(Config):
         """A hash of everything that decides the numbers: the same command gives the same key."""
         # A folder that was moved holds the same policies to go on from.
         members = tuple(
-            each.model_copy(update={"start": _place(each.start)}) for each in self.members
+            member.model_copy(update={"start": _place(member.start)}) for member in self.members
         )
         moved = self.model_copy(update={"members": members})
         text = moved.model_dump_json(exclude={"save_every_s", "tensorboard", "threads"})

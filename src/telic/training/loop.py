@@ -204,7 +204,7 @@ def retire_unsound(setup: Setup, batch: Batch, unsound: Tensor, recorder: Record
     if bool(population.alive.all()):
         return
     if not bool(population.alive.any()):
-        reasons = "; ".join(each.findings[-1].message for each in setup.health)
+        reasons = "; ".join(health.findings[-1].message for health in setup.health)
         raise TrainingFailed(
             f"Every member stopped. {reasons}",
             hint="Look at the reward's terms in the saved moment; clamp what can grow.",

@@ -89,7 +89,7 @@ class Population:
         self.return_scale = ReturnScale(self.size, self.settings.num_envs, device)
         self.alive = torch.ones(self.size, dtype=torch.bool, device=device)
         for name in MEMBER_FIELDS:
-            values = [getattr(each, name) for each in members]
+            values = [getattr(settings, name) for settings in members]
             setattr(self, name, torch.tensor(values, device=device).unsqueeze(1))
         self.initial_rate = self.learning_rate.clone()
 
@@ -116,7 +116,7 @@ class Population:
         epochs = self.settings.epochs
         if self.device.type == "cpu":  # drawn when needed: most batches end before the last epoch
             return (
-                torch.stack([torch.randperm(samples, generator=each) for each in generators])
+                torch.stack([torch.randperm(samples, generator=one) for one in generators])
                 for _ in range(epochs)
             )
         draw = [torch.rand(epochs, samples, generator=g, device=self.device) for g in generators]

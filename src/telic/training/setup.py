@@ -1,4 +1,7 @@
-"""Build everything a job needs: environment, rewards, population, collector."""
+"""Everything a job needs: build environment, rewards, population and collector; save and restore.
+
+A restored run goes on so exactly that nothing tells it was interrupted.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,7 @@ from telic.training.rollout import Batch, Collector, EpisodeTracker
 from telic.training.scoring import Group, Scoring
 
 PROBE_ENVS = 8
+FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,7 @@ def load_rewards(job: TrainJob) -> list[Reward]:
     ]
 
 
-FORMAT = 1
+# ---- saving
 
 
 class Progress(NamedTuple):
@@ -145,7 +149,7 @@ def save(path: Path, setup: Setup, progress: Progress) -> None:
         "population": setup.population.state_dict(),
         "collector": setup.collector.state_dict(),
         "tracker": setup.tracker.state_dict(),
-        "health": [each.state_dict() for each in setup.health],
+        "health": [health.state_dict() for health in setup.health],
     }
     with replacing(path) as temporary:
         torch.save(state, temporary)
@@ -188,12 +192,9 @@ def warm_start(setup: Setup) -> list[str]:
 
 def _batch_state(batch: Batch) -> dict[str, Any]:
     actor = batch.actor
-    flat = torch.cat(
-        [layer.weight.flatten(1) for layer in (*actor.views.actor, *actor.views.critic)]
-        + [layer.bias.flatten(1) for layer in (*actor.views.actor, *actor.views.critic)]
-        + [actor.views.log_std],
-        dim=1,
-    )
+    layers = (*actor.views.actor, *actor.views.critic)
+    weights, biases = ([part.flatten(1) for part in kind] for kind in zip(*layers, strict=True))
+    flat = torch.cat([*weights, *biases, actor.views.log_std], dim=1)
     tensors = {name: value for name, value in batch._asdict().items() if name != "actor"}
     return {**tensors, "flat": flat, "shift": actor.scaling.shift, "scale": actor.scaling.scale}
 

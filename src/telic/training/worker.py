@@ -144,7 +144,7 @@ def _train_job(
         job, evaluation_env, make_scoring(job, evaluation_env, rewards), setup.population.networks
     )
 
-    doing = f"training on {', '.join(each.name for each in job.rewards)}"
+    doing = f"training on {', '.join(reward.name for reward in job.rewards)}"
 
     def emit(event: Event) -> None:
         if isinstance(event, EvalDone):
