@@ -9,7 +9,7 @@ import pytest
 
 from telic.errors import ConfigError, TelicError, UnknownName
 from telic.rendering import RenderJob, choose_backend, film_strip, render, render_one
-from telic.rendering import render as backends
+from telic.rendering import jobs as backends
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
 from tests.heard import Heard
 from tests.rendering.films import read_frames, read_video_facts

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from telic.errors import BadEnvironment
-from telic.rendering.render import RenderJob
+from telic.rendering.jobs import RenderJob
 from telic.rendering.replay import Stage, caption, model_file, pace, spread
 from telic.storage.trajectories import Trajectory, TrajectoryFacts
 

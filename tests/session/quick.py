@@ -9,7 +9,7 @@ import pytest
 from telic import llm
 from telic.core.events import ignore
 from telic.llm import CallLimits, Models, Request, Scripted
-from telic.rendering.render import Rendering
+from telic.rendering.jobs import Rendering
 from telic.sandbox import host
 from telic.session.api import Session, run
 from telic.session.report import pictures

@@ -1,6 +1,6 @@
 """Pictures and videos of recorded episodes, drawn in a process of their own."""
 
-from telic.rendering.render import (
+from telic.rendering.jobs import (
     Rendering,
     RenderJob,
     choose_backend,

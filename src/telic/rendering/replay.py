@@ -20,10 +20,10 @@ import numpy as np
 
 from telic.errors import BadEnvironment, TelicError
 from telic.rendering.camera import Camera, place_cameras
+from telic.rendering.jobs import Rendering, RenderJob
 from telic.rendering.look import load_dressed
 from telic.rendering.media import draw_caption, strip_height, tiled, write_png, write_video
 from telic.rendering.painters import GlPainter, Painter, PainterBroken, RayPainter
-from telic.rendering.render import Rendering, RenderJob
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, read_trajectory
 
 # the models of Gymnasium's tasks; the version decides for two of them

@@ -1,6 +1,6 @@
 """The render process: reads jobs on stdin, draws them, reports one JSON line at a time on stdout.
 
-Started by `telic.rendering.render` with MUJOCO_GL set, so that no other process touches OpenGL.
+Started by `telic.rendering.jobs` with MUJOCO_GL set, so that no other process touches OpenGL.
 
     {"event": "ready"}                                       the backend draws
     {"event": "progress", "job": 0, "frame": 40, "frames": 900}
@@ -16,7 +16,7 @@ import signal
 import sys
 from typing import IO, Any
 
-from telic.rendering.render import RenderJob
+from telic.rendering.jobs import RenderJob
 from telic.storage.files import plain
 
 

@@ -26,7 +26,7 @@ from telic.core.events import EvalDone, Event, Listener, LogMessage, SessionChec
 from telic.core.stats import Interval
 from telic.errors import TelicError
 from telic.judges.code import judge_files
-from telic.rendering.render import choose_backend
+from telic.rendering.jobs import choose_backend
 from telic.storage.files import JsonLines, read_json_lines
 from telic.storage.layout import IterationFolder, MemberFolder, SessionFolder
 from telic.storage.scalars import read_rows
