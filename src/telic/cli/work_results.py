@@ -149,9 +149,10 @@ def _print_member(member: dict[str, Any], single: bool) -> None:
     if not single:
         return
     shown = ("p10_return", "median_return", "p90_return", "episode_length")
+    evaluations: list[dict[str, Any]] = member["evaluations"]
     rows = [
         (x["global_step"], x["mean_return"], _interval(x["interval"]), *map(x.get, shown))
-        for x in member["evaluations"]
+        for x in evaluations
     ]
     columns = ["steps", "return", "95 % interval", "p10", "median", "p90", "length"]
     print_rows(columns, rows)

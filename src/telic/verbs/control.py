@@ -381,6 +381,8 @@ def branch(request: BranchRequest) -> BranchMade:
     from telic.session.branch import branch as make_branch
 
     origin = request.folder
-    changes = {} if request.iterations is None else {"iterations": request.iterations}
+    changes: dict[str, Any] = {}
+    if request.iterations is not None:
+        changes["iterations"] = request.iterations
     session = make_branch(origin, request.iteration, note=request.note, **changes)
     return BranchMade(session.name, str(session.path), origin.name, request.iteration)

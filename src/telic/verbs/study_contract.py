@@ -340,12 +340,12 @@ def approve(request: ApproveRequest) -> Approvals:
     study = request.open()
     # What the person saw, not what is there by now: a yes to an older text is refused.
     seen = cast("dict[ApprovalKey, str]", dict(request.seen or {}))
+    candidate, note = request.candidate, request.note
     for key, subject in seen.items():
-        how = {"candidate": request.candidate, "note": request.note}
         if request.refuse:
-            reject(study, key, request.person, **how)
+            reject(study, key, request.person, candidate=candidate, note=note)
         else:
-            grant(study, key, request.person, **how, seen_hash=subject)
+            grant(study, key, request.person, candidate=candidate, note=note, seen_hash=subject)
     said = "rejected" if request.refuse else "approved"
     return Approvals(study=study.name, keys=tuple(seen), said=said)
 

@@ -80,7 +80,7 @@ class PolicyRequest(MemberRequest):
         from telic.storage.layout import SessionFolder
 
         folder = SessionFolder(thing.path)
-        summary = read_json(folder.summary) if folder.summary.exists() else {}
+        summary: dict[str, Any] = read_json(folder.summary) if folder.summary.exists() else {}
         if summary.get("best_member") is None:
             raise UsageError(
                 f"{thing.name} has no judged policy yet.",
@@ -120,7 +120,7 @@ class RunPage(NamedTuple):
 
     def as_data(self) -> dict[str, Any]:
         """Return everything but the curves, which are long."""
-        members = [{k: v for k, v in each.items() if k != "curve"} for each in self.members]
+        members = [{k: v for k, v in member.items() if k != "curve"} for member in self.members]
         return {**self.facts, "members": members}
 
 
@@ -148,7 +148,7 @@ def _run_page(thing: Thing, member: str | None) -> RunPage:
     from telic.training.run import describe
 
     run = RunFolder(thing.path)
-    members = [_member(each) for each in run.members() if member in (None, each.name)]
+    members = [_member(folder) for folder in run.members() if member in (None, folder.name)]
     return RunPage(describe(run), members, len(members) == 1 or member is not None)
 
 
