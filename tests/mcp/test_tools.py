@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
-from telic.mcp.server import hide, hide_in, make_server
+from telic.mcp.server import hide_in, make_server
 from telic.mcp.workplace import READS, Workplace, add_tool
 from telic.plugin.package import read_source
 from tests.mcp.host import Refusal
@@ -174,7 +174,7 @@ async def test_secrets_are_hidden_wherever_they_were_written(host):
 def test_digests_and_code_are_not_secrets(monkeypatch):
     monkeypatch.setenv("SHORT_KEY", "abc")
     text = "def reward(obs): return obs  # abc e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495"
-    assert hide(text) == text
+    assert hide_in(text) == text
     assert hide_in({"a": [1, None, text]}) == {"a": [1, None, text]}
 
 

@@ -155,7 +155,7 @@ class TrainingView:
     def _evaluated(self, event: EvalDone) -> None:
         if not event.members:
             return
-        name, best = max(event.members.items(), key=lambda each: each[1].mean_return or 0.0)
+        name, best = max(event.members.items(), key=lambda item: item[1].mean_return or 0.0)
         several = len(event.members)
         who = "" if several == 1 else f" (best of {several}: {escape(name)})"
         interval = best.interval
@@ -180,7 +180,7 @@ class SessionView(TrainingView):
                 again = " (goes on)" if event.resumed else ""
                 self.say(f"[bold]{escape(event.intent)}[/] on {escape(event.env)}{again}")
             case ProbeDone():
-                alive = (each for each in event.findings if not each.name.startswith(_DEAD))
+                alive = (x for x in event.findings if not x.name.startswith(_DEAD))
                 super().show(replace(event, findings=tuple(alive)))
             case TrainFinding(name=name) if name.startswith(_DEAD):
                 pass

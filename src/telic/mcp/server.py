@@ -216,11 +216,6 @@ async def keep_secrets(ctx: ServerRequestContext[Any, Any], call_next: CallNext)
     return result if _is_clean(data) else hide_in(data)
 
 
-def hide(text: str) -> str:
-    """Return a text without the secrets of this process's environment, and without key shapes."""
-    return _hide(text, _secrets())
-
-
 def hide_in(value: Any) -> Any:
     """Return plain data without secrets."""
     return _hide_in(value, _secrets())
@@ -229,27 +224,27 @@ def hide_in(value: Any) -> Any:
 def _is_clean(data: Any) -> bool:
     text = json.dumps(data, ensure_ascii=False)
     # As JSON writes them, a quote or a backslash in a secret looks different.
-    known = [json.dumps(each, ensure_ascii=False)[1:-1] for each in _secrets()]
-    return _hide(text, known) == text
+    secrets = [json.dumps(secret, ensure_ascii=False)[1:-1] for secret in _secrets()]
+    return _hide(text, secrets) == text
 
 
 def _secrets() -> list[str]:
     """Return what the environment keeps under names of secrets, the longest first."""
-    found = {value for name, value in os.environ.items() if is_secret_name(name)}
-    return sorted((each for each in found if len(each) >= _SHORTEST), key=len, reverse=True)
+    values = {value for name, value in os.environ.items() if is_secret_name(name)}
+    return sorted((value for value in values if len(value) >= _SHORTEST), key=len, reverse=True)
 
 
-def _hide(text: str, known: list[str]) -> str:
-    for each in known:
-        text = text.replace(each, REDACTED)
+def _hide(text: str, secrets: list[str]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, REDACTED)
     return redact_keys(redact(text))
 
 
-def _hide_in(value: Any, known: list[str]) -> Any:
+def _hide_in(value: Any, secrets: list[str]) -> Any:
     if isinstance(value, str):
-        return _hide(value, known)
+        return _hide(value, secrets)
     if is_mapping(value):
-        return {_hide(str(name), known): _hide_in(each, known) for name, each in value.items()}
+        return {_hide(str(key), secrets): _hide_in(item, secrets) for key, item in value.items()}
     if is_row(value):
-        return [_hide_in(each, known) for each in value]
+        return [_hide_in(item, secrets) for item in value]
     return value
