@@ -12,12 +12,10 @@ runs/bench_<suite>_<time>_<hex>/
 from __future__ import annotations
 
 import random
-import secrets
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any, Literal, get_args
@@ -29,7 +27,7 @@ from telic.core.stats import wilson
 from telic.errors import ConfigError, UnknownName
 from telic.session.records import SessionConfig
 from telic.storage.files import read_record, write_json
-from telic.storage.layout import Below
+from telic.storage.layout import Below, new_name
 
 SUITES = Path(__file__).parent / "suites"
 
@@ -275,8 +273,7 @@ def open_folder(config: BenchConfig, runs_dir: Path, fresh: bool) -> BenchFolder
         options = session_options(earlier.options)
         if earlier.model_copy(update={"options": options}) == config:
             return BenchFolder(path.parent)
-    stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
-    folder = BenchFolder(runs_dir / f"bench_{config.suite}_{stamp}_{secrets.token_hex(2)}")
+    folder = BenchFolder(runs_dir / new_name(f"bench_{config.suite}", letters=4))
     write_json(folder.config, config)
     return folder
 

@@ -234,10 +234,22 @@ class TablePolicy:
         return weights[0][np.arange(len(obs)), obs]
 
 
-class ProjectedMlp:
+class _Seeded:
+    """What families share that are drawn around zero."""
+
+    space: Space
+    spread: float
+
+    def draw(self, rng: np.random.Generator) -> Floats:
+        """Draw normal numbers."""
+        drawn = rng.normal(0.0, self.spread, self.space.rank)
+        return np.round(np.clip(drawn, self.space.low, self.space.high), 1)
+
+
+class ProjectedMlp(_Seeded):
     """An MLP with one tanh layer, each layer's numbers a fixed projection of a few latent ones."""
 
-    hidden, latent = 4, 5
+    hidden, latent, spread = 4, 5, 2.0
 
     def __init__(self, task: SearchTask, *, is_scaled: bool, seed: int, decimals: int) -> None:
         self._eyes, self._choose = _Eyes(task, is_scaled), _choose(task)
@@ -259,11 +271,6 @@ class ProjectedMlp:
             decimals=decimals,
         )
 
-    def draw(self, rng: np.random.Generator) -> Floats:
-        """Draw normal latent numbers."""
-        drawn = rng.normal(0.0, 2.0, self.space.rank)
-        return np.round(np.clip(drawn, self.space.low, self.space.high), 1)
-
     def weights(self, params: Floats) -> Weights:
         """Return both layers' matrices, biases in their last row."""
         seen, hidden, outputs = self._sizes
@@ -279,10 +286,10 @@ class ProjectedMlp:
         return self._choose(np.einsum("nh,nha->na", inner, second[:, :-1]) + second[:, -1])
 
 
-class RandomFeatures:
+class RandomFeatures(_Seeded):
     """A searched readout of fixed random tanh features."""
 
-    hidden, clip, gain = 8, 5.0, 0.5
+    hidden, clip, gain, spread = 8, 5.0, 0.5, 0.75
 
     def __init__(self, task: SearchTask, *, is_scaled: bool, seed: int, decimals: int) -> None:
         self._eyes, self._choose = _Eyes(task, is_scaled), _choose(task)
@@ -308,11 +315,6 @@ class RandomFeatures:
             high=2.0,
             decimals=decimals,
         )
-
-    def draw(self, rng: np.random.Generator) -> Floats:
-        """Draw a normal readout."""
-        drawn = rng.normal(0.0, 0.75, self.space.rank)
-        return np.round(np.clip(drawn, self.space.low, self.space.high), 1)
 
     def weights(self, params: Floats) -> Weights:
         """Return the readout (N, outputs, features) and biases (N, outputs)."""

@@ -15,10 +15,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,7 +26,7 @@ from pydantic import Field
 from telic.core.config import Config, Record
 from telic.search.methods import Switches
 from telic.storage.files import read_json_lines
-from telic.storage.layout import Below, WorkFolder
+from telic.storage.layout import Below, WorkFolder, holders_of
 from telic.storage.workspace import Workspace
 
 NO_MODEL = "no language model used"
@@ -304,16 +302,9 @@ class SearchFolder(WorkFolder):
         return SearchRunFolder(self.path / f"run_{number:02d}")
 
 
-def new_search(runs_dir: Path) -> SearchFolder:
-    """Return a folder for a new search; nothing is made yet."""
-    stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
-    return SearchFolder(runs_dir / f"search_{stamp}_{secrets.token_hex(4)}")
-
-
 def list_searches(runs_dir: Path) -> list[SearchFolder]:
     """Return the searches of a folder, the newest first."""
-    paths = [path.parent for path in runs_dir.glob("*/search.json") if path.is_file()]
-    return [SearchFolder(path) for path in sorted(paths, reverse=True)]
+    return [SearchFolder(path) for path in holders_of("search.json", runs_dir)]
 
 
 def find_search(runs_dir: Path, name: str) -> SearchFolder:

@@ -33,12 +33,12 @@ from telic.search.records import (
     SearchIteration,
     SearchRunSummary,
     SearchSummary,
-    new_search,
 )
 from telic.search.results import summarise
 from telic.search.rollouts import PolicyTrial, Rollouts
 from telic.search.run import SearchRun
 from telic.storage.files import JsonLines, read_record, write_json
+from telic.storage.layout import new_name
 from telic.storage.locks import RunLock
 from telic.storage.resources import usable_cores
 from telic.storage.workspace import Workspace
@@ -109,7 +109,7 @@ def run_search(
 
 def _begin(plan: SearchPlan, runs_dir: Path) -> SearchFolder:
     """Make the folder of a new search, with its terms and its request."""
-    folder = new_search(runs_dir)
+    folder = SearchFolder(runs_dir / new_name("search"))
     folder.path.mkdir(parents=True)
     terms = {
         "label": plan.label,

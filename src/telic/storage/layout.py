@@ -179,12 +179,9 @@ class RunFolder(WorkFolder):
 
     def members(self) -> list[MemberFolder]:
         """Return the members on disk, ordered by config and then by seed as a number."""
-        found: list[tuple[str, int, Path]] = []
-        for each in self.path.iterdir():
-            match = _MEMBER.fullmatch(each.name)
-            if match and each.is_dir():
-                found.append((match["config"], int(match["seed"]), each))
-        return [MemberFolder(path) for _, _, path in sorted(found)]
+        matches = [(_MEMBER.fullmatch(path.name), path) for path in self.path.iterdir()]
+        members = [(m["config"], int(m["seed"]), path) for m, path in matches if m]
+        return [MemberFolder(path) for _, _, path in sorted(members) if path.is_dir()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +252,7 @@ class SessionFolder(WorkFolder):
 
     def iterations(self) -> list[int]:
         """Return the numbers of the iterations on disk, in order; 0 is what a branch was given."""
-        names = (each.name.removeprefix("iter_") for each in self.path.glob("iter_*"))
+        names = (path.name.removeprefix("iter_") for path in self.path.glob("iter_*"))
         return sorted(int(name) for name in names if name.isdigit())
 
     def iteration(self, number: int) -> IterationFolder:
@@ -284,18 +281,25 @@ def list_runs(runs_dir: Path) -> list[RunFolder]:
     return sorted(runs, key=lambda run: (_last_active(run), run.name), reverse=True)
 
 
+def new_name(kind: str, letters: int = 8) -> str:
+    """Return a name nobody has: what it is for, the time, and some random letters."""
+    stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
+    return f"{kind}_{stamp}_{secrets.token_hex(letters // 2)}"
+
+
+def holders_of(request: str, runs_dir: Path) -> list[Path]:
+    """Return the folders in which a file of that name lies, the newest first."""
+    return sorted((path.parent for path in runs_dir.glob(f"*/{request}")), reverse=True)
+
+
 def new_session(runs_dir: Path) -> SessionFolder:
     """Return a folder for a new session; nothing is made yet."""
-    stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
-    return SessionFolder(runs_dir / f"session_{stamp}_{secrets.token_hex(4)}")
+    return SessionFolder(runs_dir / new_name("session"))
 
 
 def list_sessions(runs_dir: Path) -> list[SessionFolder]:
     """Return the sessions of a folder, the newest first."""
-    if not runs_dir.is_dir():
-        return []
-    found = [path for path in runs_dir.iterdir() if (path / "session.json").is_file()]
-    return [SessionFolder(path) for path in sorted(found, reverse=True)]
+    return [SessionFolder(path) for path in holders_of("session.json", runs_dir)]
 
 
 def _last_active(run: RunFolder) -> float:
@@ -306,6 +310,6 @@ def _last_active(run: RunFolder) -> float:
 def _artifacts(folder: Path, pattern: str) -> list[Artifact]:
     if not folder.is_dir():
         return []
-    found = [(each, re.fullmatch(pattern, each.name)) for each in folder.iterdir()]
-    artifacts = [Artifact(path, int(m[1]), m[2] or None) for path, m in found if m]
-    return sorted(artifacts, key=lambda each: (each.step, each.label or ""))
+    matches = [(path, re.fullmatch(pattern, path.name)) for path in folder.iterdir()]
+    artifacts = [Artifact(path, int(m[1]), m[2] or None) for path, m in matches if m]
+    return sorted(artifacts, key=lambda artifact: (artifact.step, artifact.label or ""))
