@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 from telic.cli.main import app
 from telic.studies.candidates import read_candidate
 from telic.studies.next import next_step
-from telic.studies.report.document import write_report
+from telic.studies.report import write_report
 from tests.importers.test_sessions import tell
 from tests.importers.works import SEARCH, begin_search, end_run, search_once
 

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from telic.cli.main import app
-from telic.importers.sources import find_source
+from telic.importers import find_source
 from telic.importers.writer import write_study
 from telic.studies import chain
 from telic.studies.administration import create_study
@@ -19,7 +19,7 @@ from telic.studies.errors import StudyError
 from telic.studies.evidence.store import altered, read_evidence
 from telic.studies.folder import StudyFolder
 from telic.studies.next import next_step
-from telic.studies.report.document import write_report
+from telic.studies.report import write_report
 from tests.importers.works import SESSION, begin_session, end_session, try_reward
 from tests.session.sessions import add_iteration
 from tests.studies.fresh import FreshStudy
@@ -182,7 +182,7 @@ def test_a_study_of_that_name_that_is_another_one_is_left_alone(place, tmp_path)
 
 def test_reading_records_imports_no_framework():
     code = (
-        "import sys, telic.importers.sources, telic.importers.writer; "
+        "import sys, telic.importers, telic.importers.writer; "
         "from telic.studies.offline import FRAMEWORKS; print(FRAMEWORKS & set(sys.modules))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from telic.plugin.guard import GATE, before_shell, refusal
+from telic.plugin.hooks import GATE, before_shell, refusal
 from telic.plugin.shell import simple_commands
 
 DENIED = [

@@ -251,7 +251,7 @@ def show_probe_outcome(outcome: ProbeOutcome) -> None:
 @view
 def show_claim(found: ClaimAudit) -> None:
     """Print how a claim came out."""
-    from telic.studies.evidence.checks import TITLES
+    from telic.studies.evidence.claims import TITLES
 
     audit, stats = found.audit, found.audit.stats
     print_facts(

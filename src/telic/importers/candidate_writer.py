@@ -8,7 +8,6 @@ from hashlib import sha256
 from typing import Any
 
 from telic import __version__
-from telic.importers.claims import source_audit
 from telic.importers.records import (
     Claim,
     EvidenceSheet,
@@ -16,7 +15,7 @@ from telic.importers.records import (
     ImportedRun,
     ImportedStudy,
     Ruling,
-    WrittenAudit,
+    source_audit,
 )
 from telic.storage.files import read_record, write_json, write_text
 from telic.studies.candidates import keep_revision
@@ -41,7 +40,7 @@ from telic.studies.documents.candidate import (
     Times,
     Verdict,
 )
-from telic.studies.evidence.audit import enter_audit
+from telic.studies.evidence.audit import AuditResult, enter_audit
 from telic.studies.evidence.claims import Audit
 from telic.studies.evidence.measurement import Measurement
 from telic.studies.evidence.store import add_evidence
@@ -58,14 +57,7 @@ _CITED = ("judgment", "eval", "trajectory")
 _HOUR_S = 3600.0
 
 
-def write_candidate(
-    study: Study, work: ImportedStudy, candidate: ImportedCandidate, actor: StudyActor
-) -> None:
-    """Enter what is new about a candidate, as far as its source has come."""
-    _CandidateWriter(study, work, candidate, actor).write()
-
-
-class _CandidateWriter:
+class CandidateWriter:
     """Writes one candidate; every step first looks whether the ledger has it."""
 
     def __init__(
@@ -75,7 +67,7 @@ class _CandidateWriter:
         self.name = candidate.name
 
     def write(self) -> None:
-        """Enter what is new."""
+        """Enter what is new about the candidate, as far as its source has come."""
         candidate = self.candidate
         self._enter()
         for run in candidate.runs:
@@ -166,13 +158,11 @@ class _CandidateWriter:
     def _write_run(self, run: ImportedRun) -> None:
         """Enter what is new about a run: its folder, its three ledger lines, and its evidence."""
         study, name = self.study, run.name_in(self.work)
-        facts: dict[str, Any]
+        subject: dict[str, Any] = {"run": name, "candidate": self.name, "phase": run.phase}
         if name not in study.state.runs:
             self._write_folder(name, run)
-            facts = {
-                "run": name,
-                "candidate": self.name,
-                "phase": run.phase,
+            facts: dict[str, Any] = {
+                **subject,
                 "seed": run.seed,
                 "kind": run.kind,
                 "reservation": {},
@@ -182,12 +172,8 @@ class _CandidateWriter:
             }
             study.append("launch.intent", self.name, facts, self.actor)
         if study.state.runs[name].status == RunStatus.STARTING:
-            facts = {
-                "run": name,
-                "candidate": self.name,
-                "phase": run.phase,
-                "identity": {"made_by": str(self.actor.name), "at": run.began_at},
-            }
+            identity = {"made_by": str(self.actor.name), "at": run.began_at}
+            facts = {**subject, "identity": identity}
             if self._state.status == CandidateStatus.VALIDATED:
                 facts |= {"from": CandidateStatus.VALIDATED, "to": CandidateStatus.LAUNCHED}
             study.append("launch.started", self.name, facts, self.actor)
@@ -271,11 +257,12 @@ class _CandidateWriter:
 
     # ------------------------------------------------------------------ what the source concluded
 
-    def _write_audit(self, claim: Claim) -> WrittenAudit:
+    def _write_audit(self, claim: Claim) -> AuditResult:
         """Write down what the source concluded: its checks, its numbers, its verdict."""
-        for name, entry in self.study.state.evidence.items():
-            if (entry.kind, entry.candidate) == ("audit", self.name):
-                return WrittenAudit(self.study.audits(self.name)[-1], name)
+        entered = self.study.evidence_names("audit", candidate=self.name)
+        if entered:
+            sheet = self.study.sheet(entered[0])
+            return AuditResult(audit=self.study.audits(self.name)[-1], evidence=sheet)
         audit = source_audit(self.work, self.candidate, claim, self.study.state.protocol_hash or "")
         path = self.study.folder.audit_file(audit.id)
         if path.is_file():
@@ -283,9 +270,9 @@ class _CandidateWriter:
         else:
             write_once(path, audit.as_data())
         sheet = enter_audit(self.study, audit, self.actor, self.actor.name, audit.verdict)
-        return WrittenAudit(audit, sheet.id)
+        return AuditResult(audit=audit, evidence=sheet)
 
-    def _decide(self, ruling: Ruling, audit: WrittenAudit | None) -> None:
+    def _decide(self, ruling: Ruling, audit: AuditResult | None) -> None:
         study, state = self.study, self.study.state
         trusted = self._trusted(audit) if ruling.verdict == "accept" else None
         if all(decision.candidate != self.name for decision in state.decisions.values()):
@@ -296,9 +283,7 @@ class _CandidateWriter:
             facts = {**trusted.as_data(), "from": before, "to": self.name}
             study.append("incumbent.changed", self.name, facts, self.actor)
 
-    def _record(
-        self, ruling: Ruling, audit: WrittenAudit | None, trusted: Incumbent | None
-    ) -> None:
+    def _record(self, ruling: Ruling, audit: AuditResult | None, trusted: Incumbent | None) -> None:
         folder, state = self.study.folder, self.study.state
         cited = sorted(
             name
@@ -307,7 +292,7 @@ class _CandidateWriter:
         )
         there = [path.stem for path in folder.decisions.glob("d-*.json")]
         before = state.incumbent.candidate if state.incumbent else None
-        evidence = (*cited, *([audit.evidence] if audit else []))
+        evidence = (*cited, *([audit.evidence.id] if audit else []))
         decision = Decision(
             id=decision_id(next_number([*state.decisions, *there])),
             created_at=utc_now(),
@@ -340,7 +325,7 @@ class _CandidateWriter:
             facts["incumbent"] = trusted.as_data()
         self.study.append("decision.recorded", self.name, facts, self.actor)
 
-    def _trusted(self, audit: WrittenAudit | None) -> Incumbent:
+    def _trusted(self, audit: AuditResult | None) -> Incumbent:
         arm = audit.audit.arms["x"] if audit else None
         return Incumbent(
             candidate=self.name,

@@ -6,6 +6,7 @@ the best of those is what the study trusts.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,9 @@ from telic.importers.records import (
     ModelCall,
     Ruling,
     began_at,
+    budget_of,
 )
 from telic.search.records import (
-    PolicyCandidate,
     SearchConfig,
     SearchFolder,
     SearchIteration,
@@ -35,7 +36,7 @@ from telic.search.records import SearchProtocol as Terms
 from telic.storage.files import read_json, read_record
 from telic.studies.canonical import candidate_id, content_hash, slug_of
 from telic.studies.documents.candidate import CheckResult, Expected, Hypothesis, Origin, Plan
-from telic.studies.documents.contract import Amounts, StudyBudget
+from telic.studies.documents.contract import Amounts
 from telic.studies.documents.metrics import Extractor, MetricSpec, Primary, Protocol
 from telic.studies.evidence.claims import ArmSummary
 
@@ -92,17 +93,34 @@ class _SearchReader:
             statement=f"the highest return in {config.env}",
             success=f"a return of {self.terms.target:g} on fresh episodes",
             env_ids=(config.env,),
-            spec=_spec(self.terms),
-            protocol=_protocol(config, self.terms, self.written_terms),
+            spec=MetricSpec(
+                primary=Primary(
+                    key=METRIC, direction="max", aggregate="last", target=self.terms.target
+                ),
+                replication_unit="eval_episode",
+                guardrails=(),
+                no_guardrails_because="a search looks at the return alone",
+                extractor=Extractor(kind="jsonl", path="metrics.jsonl"),
+            ),
+            protocol=Protocol(
+                env_ids=(config.env,),
+                env_config_hash=content_hash(self.written_terms),
+                episodes=config.fresh_episodes,
+                horizon=self.terms.limit,
+                deterministic=True,
+                checkpoint_selection="best_on_validation",
+            ),
             kinds=("policy_search",),
-            budget=_budget(config),
+            budget=budget_of(llm_usd=config.max_usd, llm_calls=config.max_calls),
             seeds=tuple(logs),
             continues_with=" ".join(self._command()),
             settings=read_json(folder.config),
             candidates=(*searches, *self._promoted(logs)),
             calls=_model_calls(logs),
             trials_at_most=config.runs * config.episodes,
-            ended=_ended(folder),
+            ended=read_record(folder.summary, SearchSummary).outcome
+            if folder.summary.is_file()
+            else None,
         )
 
     # ------------------------------------------------------------------ one repetition
@@ -132,10 +150,10 @@ class _SearchReader:
     def _search_run(
         self, number: int, log: list[SearchIteration], summary: SearchRunSummary
     ) -> ImportedRun:
-        curve: Curve = tuple((float(each.steps), each.incumbent_mean) for each in log)
-        rows = [{"step": step, METRIC: value} for step, value in curve]
+        curve: Curve = tuple((float(entry.steps), entry.incumbent_mean) for entry in log)
         facts = summary.model_dump(mode="json", exclude={"best", "fresh", "schema_version"})
-        lines = content_hash(_trial_lines(log))
+        facts = {"statistics": facts, "trials_hash": content_hash(_trial_lines(log))}
+        text = f"{summary.candidates} trials, {summary.episodes} episodes"
         return ImportedRun(
             key=f"run/{number}",
             began_at=began_at(self.folder.name, self.folder.config),
@@ -148,38 +166,32 @@ class _SearchReader:
             ),
             argv=self._command(),
             steps=float(summary.steps),
-            rows=tuple(rows),
+            rows=tuple({"step": step, METRIC: value} for step, value in curve),
             curves={METRIC: curve},
-            sheets=(
-                EvidenceSheet(
-                    "trajectory",
-                    {"statistics": facts, "trials_hash": lines},
-                    "telic.search",
-                    f"{summary.candidates} trials, {summary.episodes} episodes",
-                ),
-            ),
+            sheets=(EvidenceSheet("trajectory", facts, "telic.search", text),),
             origin=self.folder.run(number).path,
         )
 
     # ------------------------------------------------------------------ the policies that are kept
 
     def _promoted(self, logs: dict[int, list[SearchIteration]]) -> list[ImportedCandidate]:
-        best: float | None = None
-        made: list[ImportedCandidate] = []
+        best = -math.inf
+        policies: list[ImportedCandidate] = []
         for number, log in logs.items():
             summary = _summary(self.folder.run(number))
             if summary is None or not log:
                 # Whether a later one is the best is known once those before it are.
                 break
-            is_best = best is None or summary.fresh.mean > best
+            is_best = not policies or summary.fresh.mean > best
             best = summary.fresh.mean if is_best else best
-            made.append(self._policy(number, log, summary, is_best=is_best))
-        return made
+            policies.append(self._policy(number, log, summary, is_best=is_best))
+        return policies
 
     def _policy(
         self, number: int, log: list[SearchIteration], summary: SearchRunSummary, *, is_best: bool
     ) -> ImportedCandidate:
-        kept = _trial(log, log[-1].incumbent)
+        trials = (trial for entry in log for trial in entry.candidates)
+        kept = next(trial for trial in trials if trial.number == log[-1].incumbent)
         run = self._fresh_run(number, summary)
         claim = self._claim(run, summary)
         return ImportedCandidate(
@@ -258,40 +270,6 @@ def _search_name(number: int) -> str:
     return candidate_id(number, f"search run {number}")
 
 
-def _spec(terms: Terms) -> MetricSpec:
-    return MetricSpec(
-        primary=Primary(key=METRIC, direction="max", aggregate="last", target=terms.target),
-        replication_unit="eval_episode",
-        guardrails=(),
-        no_guardrails_because="a search looks at the return alone",
-        extractor=Extractor(kind="jsonl", path="metrics.jsonl"),
-    )
-
-
-def _protocol(config: SearchConfig, terms: Terms, written: dict[str, Any]) -> Protocol:
-    return Protocol(
-        env_ids=(config.env,),
-        env_config_hash=content_hash(written),
-        episodes=config.fresh_episodes,
-        horizon=terms.limit,
-        deterministic=True,
-        checkpoint_selection="best_on_validation",
-    )
-
-
-def _budget(config: SearchConfig) -> StudyBudget:
-    limits = {"llm_usd": config.max_usd, "llm_calls": config.max_calls}
-    return StudyBudget.model_validate(
-        {name: each for name, each in limits.items() if each is not None}
-    )
-
-
-def _ended(folder: SearchFolder) -> str | None:
-    if not folder.summary.is_file():
-        return None
-    return read_record(folder.summary, SearchSummary).outcome
-
-
 def _summary(run: SearchRunFolder) -> SearchRunSummary | None:
     return read_record(run.summary, SearchRunSummary) if run.summary.is_file() else None
 
@@ -313,33 +291,28 @@ def _trial_lines(log: list[SearchIteration]) -> list[dict[str, Any]]:
     """Return a line per trial; a second try is the child of the first of its iteration."""
     rows: list[dict[str, Any]] = []
     for iteration in log:
-        firsts = [each.number for each in iteration.candidates if each.place == "first"]
+        firsts = [trial.number for trial in iteration.candidates if trial.place == "first"]
         orders = [call.key for call in iteration.calls]
-        for each in iteration.candidates:
-            is_child = each.place == "second" and firsts
+        for trial in iteration.candidates:
+            is_child = trial.place == "second" and firsts
             rows.append(
                 {
-                    "n": each.number,
+                    "n": trial.number,
                     "iteration": iteration.number,
                     "parent": firsts[0] if is_child else None,
-                    "params_hash": content_hash(list(each.params)),
-                    "score": each.mean,
-                    "episodes": len(each.tried.returns),
+                    "params_hash": content_hash(list(trial.params)),
+                    "score": trial.mean,
+                    "episodes": len(trial.tried.returns),
                     "work_order": orders[-1] if orders else None,
-                    "kept": each.number == iteration.selected,
+                    "kept": trial.number == iteration.selected,
                 }
             )
     return rows
 
 
-def _trial(log: list[SearchIteration], number: int) -> PolicyCandidate:
-    """Return a trial by its number."""
-    return next(each for entry in log for each in entry.candidates if each.number == number)
-
-
 def _best_in_turn(log: list[SearchIteration]) -> str:
     """Return the means of the trials that were the best so far, first to last."""
-    means = {each.incumbent: each.incumbent_mean for each in log}
+    means = {entry.incumbent: entry.incumbent_mean for entry in log}
     shown = [f"{mean:.4g}" for mean in means.values()]
     if len(shown) > _SHOWN:
         shown = [*shown[:2], "…", *shown[2 - _SHOWN :]]

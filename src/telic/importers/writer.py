@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from telic.core.config import Record
-from telic.importers.candidate_writer import write_candidate
+from telic.importers.candidate_writer import CandidateWriter
 from telic.importers.records import ImportedStudy
 from telic.storage.files import write_text
 from telic.studies.administration import create_study
@@ -67,12 +67,11 @@ def write_study(root: Path, work: ImportedStudy) -> ImportResult:
     with study.locked():
         before = study.ledger.head.seq if not is_new else 0
         if study.source is None:
-            facts = {"source": _source(root, work).as_data()}
-            study.append(IMPORTED, None, facts, actor)
+            study.append(IMPORTED, None, {"source": _source(root, work).as_data()}, actor)
         _agree(study, work, actor)
         _pay(study, work, actor)
         for candidate in work.candidates:
-            write_candidate(study, work, candidate, actor)
+            CandidateWriter(study, work, candidate, actor).write()
         _set_status(study, work, actor)
     state = study.state
     return ImportResult(
@@ -119,12 +118,7 @@ def _pay(study: Study, work: ImportedStudy, actor: StudyActor) -> None:
     paid = {event.subject for event in study.events if event.type == "work_order.submitted"}
     for call in work.calls:
         if call.key not in paid:
-            facts: dict[str, Any] = {
-                "role": call.role,
-                "model": call.model,
-                "usd": call.usd,
-                "tokens": call.tokens,
-            }
+            facts = {"role": call.role, "model": call.model, "usd": call.usd, "tokens": call.tokens}
             study.append("work_order.submitted", call.key, facts, actor)
 
 
@@ -204,10 +198,7 @@ def _contract(study: Study, work: ImportedStudy, version: int) -> Contract:
         "budget": work.budget.written_data(),
         "hardware": {},
         "baseline": {},
-        "evaluation": {
-            "protocol": folder.protocol.name,
-            "protocol_hash": study.protocol_hash,
-        },
+        "evaluation": {"protocol": folder.protocol.name, "protocol_hash": study.protocol_hash},
         "seeds": {
             "selection": "",
             "promotion": ",".join(map(str, sorted(work.seeds))),

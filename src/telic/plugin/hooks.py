@@ -1,16 +1,55 @@
-"""The hooks that hosts call: one JSON object in, at most one out."""
+"""The hooks that hosts call: one JSON object in, at most one out.
+
+`before-shell` denies shell commands that would train beside the launch gate, or answer in a
+person's place; `at-stop` reminds an agent of approved work. Only the standard library until
+something looks suspicious: a host waits at every shell command.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, cast
+import re
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple, cast
 
 from telic.errors import TelicError
-from telic.plugin.guard import before_shell, study_root
+from telic.plugin.shell import SHELLS, program, simple_commands
 
 _NEEDS_SOMEBODY = ("repair", "stop", "agree", "wait", "ask")
+_LAUNCHES = ("train", "smoke", "resume")
+_READERS = re.compile(
+    "awk|bat|black|cat|cd|chmod|code|cp|diff|du|echo|export|file|find|flake8|git|grep|head|isort|"
+    "jq|less|ls|man|md5sum|mkdir|more|mv|mypy|nano|nl|pip|pre-commit|printf|pyright|rg|rm|ruff|sed|"
+    "sha256sum|sort|stat|tail|tar|telic|test|touch|tree|type|uniq|vi|vim|wc|which"
+)
+_READING_MODULES = re.compile(
+    "ast|black|compileall|dis|flake8|isort|mypy|py_compile|pyright|pytest|ruff|tokenize"
+)
+_PERSONS = frozenset({"approve", "confirm", "resume"})
+_PLACEHOLDER = re.compile(r"\{[a-z_]+\}")
+_SECTION = re.compile(r"^commands:\s*\n(?:[ \t#].*\n?|\n)*", re.MULTILINE)
+_LARGEST_SCRIPT = 65_536
+_DEEPEST = 3
+
+GATE = (
+    "telic: this starts the training of a study outside of the launch gate. Ask `telic study next` "
+    "what may be started; it prints the one command that passes the gates."
+)
+UNKNOWN = "telic: this may start training, and what may not be started cannot be told. {}"
+PERSON = (
+    "telic: {} is a person's word. Show the person the command; they type it in their own terminal."
+)
+
+
+class Launch(NamedTuple):
+    """What gives a command of the adapter away."""
+
+    target: str
+    """script, dotted module or installed command"""
+    words: frozenset[str]
+    """literal words that follow it"""
 
 
 def answer(name: str, text: str) -> str:
@@ -69,6 +108,187 @@ def _open_work(root: Path, task: str, study: str) -> str | None:
         f"telic: the loop of {task}/{study} is approved and not finished. Next: {step.action}, "
         f"because {step.why}. {step.command or 'Ask telic study next.'}"
     )
+
+
+def before_shell(event: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the host's answer to a shell command: a denial, or None to let it pass.
+
+    Args:
+        event: what the host writes: tool_input.command (text or words) and cwd.
+    """
+    tool: dict[str, Any] = event.get("tool_input") or {}
+    asked: str | list[Any] = tool.get("command") or ""
+    line = asked if isinstance(asked, str) else "\n".join(map(str, asked))
+    reason = refusal(line, Path(event.get("cwd") or "."))
+    if reason is None:
+        return None
+    denial = {"hookEventName": "PreToolUse", "permissionDecision": "deny"}
+    return {"hookSpecificOutput": {**denial, "permissionDecisionReason": reason}}
+
+
+def refusal(line: str, here: Path) -> str | None:
+    """Return why a shell line may not run; None when nothing speaks against it."""
+    root = study_root(here)
+    if root is None:
+        return None
+    commands = list(_all_commands(line, here))
+    for words in commands:
+        if word := _persons_word(words):
+            return PERSON.format(f"telic study {word}")
+    adapters = list((root / ".telic" / "tasks").glob("*/adapter.yaml"))
+    if not any(_is_mentioned(commands, path) for path in adapters):
+        return None
+    try:
+        launches, other = _read(adapters)
+    except TelicError as error:
+        return UNKNOWN.format(error)
+    is_launch = any(
+        _names(words, launch.target) and not _is_other(words, launch, other)
+        for words in commands
+        if not _only_reads(words)
+        for launch in launches
+    )
+    return GATE if is_launch else None
+
+
+def study_root(here: Path) -> Path | None:
+    """Return the nearest folder upwards that holds studies."""
+    return next(
+        (folder for folder in (here, *here.absolute().parents) if (folder / ".telic").is_dir()),
+        None,
+    )
+
+
+def _all_commands(line: str, here: Path, depth: int = 0) -> Iterator[list[str]]:
+    """Yield the commands of a line, of quoted lines inside it, and of shell scripts it starts."""
+    for words in simple_commands(line):
+        yield words
+        if depth >= _DEEPEST or _only_reads(words):
+            continue
+        for word in words:
+            if re.search(r"\s", word):
+                yield from _all_commands(word, here, depth + 1)
+            elif word.endswith(".sh") or program(words) in SHELLS:
+                yield from _all_commands(_script(here / word), here, depth + 1)
+
+
+def _script(path: Path) -> str:
+    if not path.is_file() or path.stat().st_size > _LARGEST_SCRIPT:
+        return ""
+    return path.read_text(errors="replace")
+
+
+def _persons_word(words: list[str]) -> str | None:
+    if "--export" in words or "--help" in words:
+        return None
+    for place, word in enumerate(words[:-2]):
+        if word.rsplit("/", 1)[-1] == "telic" and words[place + 1] == "study":
+            return words[place + 2] if words[place + 2] in _PERSONS else None
+    return None
+
+
+def _is_mentioned(commands: list[list[str]], adapter: Path) -> bool:
+    """Whether the adapter's file names anything that a command names; cheaper than reading it."""
+    text = adapter.read_text(errors="replace")
+    stems = {
+        stem
+        for words in commands
+        if not _only_reads(words)
+        for word in words
+        for stem in re.findall(r"\w+", word)
+        if stem not in ("py", "sh") and not stem.startswith("python")
+    }
+    return bool(stems & set(re.findall(r"\w+", text)))
+
+
+def _read(adapters: list[Path]) -> tuple[list[Launch], list[Launch]]:
+    """Return what launches and what evaluates, of every task."""
+    launches: list[Launch] = []
+    other: list[Launch] = []
+    for path in adapters:
+        for name, spec in _commands(path).items():
+            launch = _launch(spec["argv"]) if spec and spec.get("argv") else None
+            if launch is not None:
+                (launches if name in _LAUNCHES else other).append(launch)
+    return launches, other
+
+
+def _commands(adapter: Path) -> dict[str, Any]:
+    """Return the commands of an adapter; only that section is parsed, since parsing is slow.
+
+    Raises TelicError when it is not YAML.
+    """
+    # Not through yaml_files: the records it comes with take longer to load than all of this.
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    text = adapter.read_text(errors="replace")
+    section = _SECTION.search(text)
+    try:
+        yaml: Any = YAML(typ="safe", pure=True)
+        data: dict[str, Any] = yaml.load(section[0] if section else text) or {}
+    except YAMLError as error:
+        raise TelicError(f"{adapter} cannot be read: {error}") from None
+    return data.get("commands") or {}
+
+
+def _launch(argv: list[str]) -> Launch | None:
+    """Return what a command starts: its script, else the module after -m, else its program."""
+    words = [word for word in argv if not _PLACEHOLDER.search(word)]
+    for place, word in enumerate(words):
+        is_module = place > 0 and words[place - 1] == "-m" and not word.startswith("torch.")
+        if is_module or word.endswith((".py", ".sh")):
+            return Launch(word, frozenset(words[place + 1 :]))
+    if not words or words[0].startswith("python"):
+        return None  # whatever it starts is not said here
+    return Launch(words[0], frozenset(words[1:]))
+
+
+def _is_other(words: list[str], launch: Launch, other: list[Launch]) -> bool:
+    """Whether it is the evaluation of a script that also trains, or another of its sub-commands."""
+    for command in other:
+        own = command.words - launch.words
+        if command.target == launch.target and own and own <= set(words):
+            return True
+    is_file = launch.target.endswith((".py", ".sh")) or "." in launch.target
+    verbs = {word for word in launch.words if word.isidentifier()}
+    return not is_file and bool(verbs) and not verbs & set(words)
+
+
+def _names(words: list[str], target: str) -> bool:
+    dotted = _dotted(target)
+    for place, word in enumerate(words):
+        before = words[place - 1] if place else ""
+        if before == "-m" and _ends_alike(_dotted(word), dotted, "."):
+            return True
+        if before == "-c" and _imports(word, dotted.rsplit(".", 1)[-1]):
+            return True
+        if _ends_alike(str(PurePosixPath(word)), str(PurePosixPath(target)), "/"):
+            return True
+    return False
+
+
+def _imports(code: str, stem: str) -> bool:
+    name = re.escape(stem)
+    return bool(re.search(rf"\b(?:import|from)\b[^;\n]*\b{name}\b|\b{name}\.py\b", code))
+
+
+def _dotted(name: str) -> str:
+    return name.removesuffix(".py").removeprefix("./").replace("/", ".")
+
+
+def _ends_alike(one: str, two: str, joint: str) -> bool:
+    return one == two or one.endswith(joint + two) or two.endswith(joint + one)
+
+
+def _only_reads(words: list[str]) -> bool:
+    name = program(words)
+    if (name == "find" and "-exec" in words) or (name == "git" and "bisect" in words):
+        return False
+    if _READERS.fullmatch(name):
+        return True
+    module = next((after for word, after in pairwise(words) if word == "-m"), "")
+    return name.startswith("python") and _READING_MODULES.fullmatch(module) is not None
 
 
 Hook = Callable[[dict[str, Any]], dict[str, Any] | None]

@@ -13,11 +13,11 @@ import pytest
 
 from telic.authors.author import Author, Brief
 from telic.authors.candidate import RewardCandidate, SessionIteration
-from telic.composer.compose import Composition
 from telic.core.config import Record
 from telic.envs import make
 from telic.envs.catalogue import describe
 from telic.judges.code import JudgeCode
+from telic.judges.criteria import Composition
 from telic.llm import CallLimits, Models, Provider, RawReply, Request
 from telic.rewards.load import load_reward
 from telic.rewards.probe import probe

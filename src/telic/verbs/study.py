@@ -214,7 +214,7 @@ def from_source(request: FromRequest) -> ImportResult:
     The source is read and never written to. The study is made under .telic of --root and becomes
     the active one: telic study report, state, candidate show and ledger verify work on it.
     """
-    from telic.importers.sources import find_source
+    from telic.importers import find_source
     from telic.importers.writer import write_study
 
     work = find_source(Path(request.runs_dir), request.source)
@@ -303,7 +303,7 @@ def close(request: CloseRequest) -> LedgerEntry:
     """End a study for good and write its last report; a person has to say so in a terminal."""
     from telic.studies.administration import close_study
     from telic.studies.next import next_step
-    from telic.studies.report.document import write_report
+    from telic.studies.report import write_report
 
     study = request.open()
     event = close_study(study, request.person, request.because)

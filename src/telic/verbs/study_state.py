@@ -201,7 +201,7 @@ class StudyReportFiles(Record):
 def report(request: StudyRequest) -> StudyReportFiles:
     """Write report.md and report.html from the ledger and the evidence; keeps people's notes."""
     from telic.studies.next import next_step
-    from telic.studies.report.document import write_report
+    from telic.studies.report import write_report
 
     study = request.open()
     folder = write_report(study, next_step(study))
@@ -219,7 +219,7 @@ class ReportText(Record):
 def get_report(request: StudyRequest) -> ReportText:
     """Render the report of the study as Markdown; writes nothing (see write_report)."""
     from telic.studies.next import next_step
-    from telic.studies.report.document import report_text
+    from telic.studies.report import report_text
 
     study = request.open()
     text = report_text(study, next_step(study))

@@ -73,11 +73,11 @@ def test_what_cannot_be_done_says_why(call, study):
 
 def test_no_command_may_start_a_process(study, call, monkeypatch):
     """The guard is on: what a command reaches cannot start anything."""
-    from telic.studies.report import document
+    from telic.studies import report
 
     def tries(*_):
         subprocess.run(["true"], check=True)
 
-    monkeypatch.setattr(document, "write_report", tries)
+    monkeypatch.setattr(report, "write_report", tries)
     result = CliRunner().invoke(app, ["study", "report", "--root", str(study.folder.root)])
     assert result.exit_code == GateRefused.exit_code, result.output

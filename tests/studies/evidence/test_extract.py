@@ -9,8 +9,9 @@ import pytest
 
 from telic.errors import TelicError, UnknownName
 from telic.storage.scalars import TensorBoardWriter
-from telic.studies.evidence.logs import read_offline_run, read_rows, renamed
-from telic.studies.evidence.series import Series, to_series
+from telic.studies.evidence.logs import read_offline_run, read_rows, to_series
+from telic.studies.evidence.measurement import renamed
+from telic.studies.evidence.statistics import Series
 
 
 def read_series(kind, path):

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from telic.studies.evidence.monitor import Vitals, vital_signatures
-from telic.studies.evidence.series import Series
 from telic.studies.evidence.signatures import Learning, learning_signatures
+from telic.studies.evidence.statistics import Series
 
 
 def line(values, steps=1000):

@@ -7,7 +7,6 @@ from pydantic import ValidationError
 
 from telic.studies.documents.metrics import Scorecard, ScorecardItem
 from telic.studies.errors import InvalidDocument, StudyError
-from telic.studies.evidence.audit import MeasuredNumber, score
 from telic.studies.evidence.curriculum import Learnability, curriculum_problems
 from telic.studies.evidence.probes import (
     ProbedParameter,
@@ -18,6 +17,7 @@ from telic.studies.evidence.probes import (
     range_problems,
     summarise,
 )
+from telic.studies.report.facts import MeasuredNumber, score
 
 POLICY = ProbedPolicy(candidate="c-0001-base", checkpoint_sha="f" * 64)
 

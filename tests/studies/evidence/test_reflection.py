@@ -14,7 +14,7 @@ from telic.studies.evidence.hacking import (
     hacking_risk,
 )
 from telic.studies.evidence.reflection import RewardLog, reflect
-from telic.studies.evidence.series import Series
+from telic.studies.evidence.statistics import Series
 
 
 def line(values):

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from telic.studies.evidence import series as s
-from telic.studies.evidence.series import Series, aggregate, flat, to_series
+from telic.studies.evidence import statistics as s
+from telic.studies.evidence.logs import flat, to_series
+from telic.studies.evidence.statistics import Series, aggregate
 
 RNG = np.random.default_rng(3)
 

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import pytest
 
 from telic.studies.administration import create_study
-from telic.studies.report.document import NOTES_END, NOTES_START, kept_notes, write_report
+from telic.studies.report import NOTES_END, NOTES_START, kept_notes, write_report
 from telic.studies.report.evidence import over_seeds
 from telic.studies.report.facts import gather
 from tests.studies.candidates.small_study import HUMAN

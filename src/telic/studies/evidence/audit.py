@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from telic.storage.files import read_record
 from telic.studies.documents.base import DocumentPart, StudyActor, write_once
 from telic.studies.documents.candidate import CheckResult, Evidence
-from telic.studies.documents.metrics import Guardrail, Scorecard, ScorecardItem
-from telic.studies.errors import InvalidDocument
+from telic.studies.documents.metrics import Guardrail
 from telic.studies.evidence import statistics
-from telic.studies.evidence.checks import run_checks
 from telic.studies.evidence.claims import (
     Arm,
     ArmSummary,
@@ -23,20 +21,20 @@ from telic.studies.evidence.claims import (
     GuardrailResult,
     gather_claim,
     oriented,
-    run_value,
 )
-from telic.studies.evidence.series import spread
 from telic.studies.evidence.store import add_evidence
 
 if TYPE_CHECKING:
     from telic.studies.study import Study
 
+FEWEST_RUNS = 5
+BUDGET_TOLERANCE = 0.02
+_SEEDED_UNITS = ("training_seed", "search_run")
 FIRST_ALPHA, LATER_ALPHA = 0.05, 0.025
 """a claim that was looked at before is tested more strictly"""
 LEAST_POI = 0.75
-_VOIDING = ("A01", "A02", "A03", "A04", "A05", "A06", "A07", "A08", "A11")
-_BASELINE = ("A01", "A02", "A05", "A06", "A07", "A08", "A09", "A12")
-_CHECKPOINT_UNITS = ("motion_clip", "eval_episode")
+_VOIDING = {"A01", "A02", "A03", "A04", "A05", "A06", "A07", "A08", "A11"}
+_BASELINE = {"A01", "A02", "A05", "A06", "A07", "A08", "A09", "A12"}
 
 
 class AuditResult(DocumentPart):
@@ -67,15 +65,14 @@ def enter_audit(
     study: Study, audit: Audit, actor: StudyActor, producer: str, said: str
 ) -> Evidence:
     """Add the evidence that cites an audit, which must be on disk."""
-    stats = audit.stats
     facts = {
         "audit": audit.id,
         "verdict": audit.verdict,
         "incumbent": audit.incumbent,
         "runs": {name: list(arm.runs) for name, arm in audit.arms.items()},
-        "delta": stats.delta,
-        "ci": stats.ci,
-        "poi": stats.poi,
+        "delta": audit.stats.delta,
+        "ci": audit.stats.ci,
+        "poi": audit.stats.poi,
         "audit_hash": audit.compute_hash(),
     }
     return add_evidence(
@@ -93,52 +90,37 @@ def enter_audit(
 def audit_claim(facts: ClaimFacts) -> Audit:
     """Return the audit of a claim: the same facts give the same bytes."""
     seed = statistics.seed_of(facts.id)
-    arms = {"x": _summary(facts, facts.candidate, seed)}
-    if facts.incumbent is not None:
-        arms["y"] = _summary(facts, facts.incumbent, seed)
-    guardrails = tuple(_guardrail(facts, each, seed) for each in facts.guardrails)
+    guardrails = tuple(_guardrail(facts, rule, seed) for rule in facts.guardrails)
     checks = run_checks(facts, guardrails)
     stats = _baseline_stats(facts, seed) if facts.is_baseline else _stats(facts, seed)
     verdict, reasons = _verdict(facts, checks, stats)
-    excluded = facts.candidate.excluded + (facts.incumbent.excluded if facts.incumbent else ())
-    is_open = verdict in ("inconclusive", "provisional") and stats.delta_min is not None
+    n_star = None
+    if verdict in ("inconclusive", "provisional") and stats.delta_min is not None:
+        n_star = statistics.seeds_needed(stats.sigma or 0.0, stats.delta_min)
+        n_star = statistics.pairs_needed(stats.alpha) if stats.is_counted else n_star
     return Audit(
         id=facts.id,
         at=facts.at,
         candidate=facts.candidate.candidate,
         incumbent=facts.incumbent.candidate if facts.incumbent else None,
         protocol_hash=facts.protocol_hash,
-        arms=arms,
-        excluded=excluded,
+        arms={
+            name: _summary(facts, arm, seed) for name, arm in zip("xy", facts.arms, strict=False)
+        },
+        excluded=tuple(exclusion for arm in facts.arms for exclusion in arm.excluded),
         checks=tuple(checks),
         stats=stats,
         guardrails=guardrails,
         verdict=verdict,
         reasons=tuple(reasons),
-        label="checkpoint_claim" if _is_checkpoint_claim(facts) else "seed_claim",
-        n_star=_seeds_needed(stats) if is_open else None,
+        label="checkpoint_claim" if facts.is_checkpoint_claim else "seed_claim",
+        n_star=n_star,
         prng_seed=str(seed),
     )
 
 
-def _is_checkpoint_claim(facts: ClaimFacts) -> bool:
-    return facts.replication_unit in _CHECKPOINT_UNITS
-
-
-def _scores(facts: ClaimFacts, arm: Arm) -> dict[str, list[float]]:
-    """Return the arm's scores by stratum, larger is better, runs in the order of their seeds."""
-    out: dict[str, list[float]] = {}
-    for run in sorted(arm.runs, key=lambda run: run.seed):
-        for stratum, value in sorted(run.scores.items()):
-            out.setdefault(stratum, []).append(oriented(value, facts.primary.direction))
-    if _is_checkpoint_claim(facts):  # one training run: its clips are the units
-        return {"": [value for values in out.values() for value in values]}
-    return out
-
-
 def _summary(facts: ClaimFacts, arm: Arm, seed: int) -> ArmSummary:
-    runs = sorted(arm.runs, key=lambda run: run.seed)
-    scores = _scores(facts, arm)
+    runs, scores = arm.by_seed, facts.scores(arm)
     sign = oriented(1.0, facts.primary.direction)
     middle = statistics.iqm(scores) if runs else None
     interval = statistics.iqm_interval(scores, seed) if runs else None
@@ -147,7 +129,7 @@ def _summary(facts: ClaimFacts, arm: Arm, seed: int) -> ArmSummary:
         n=len(runs),
         seeds=tuple(run.seed for run in runs),
         runs=tuple(run.run for run in runs),
-        scores=tuple(run_value(run) for run in runs),
+        scores=tuple(run.value for run in runs),
         iqm=None if middle is None else sign * middle,
         ci=None if ends is None else (ends[0], ends[1]),
     )
@@ -159,11 +141,11 @@ def _stats(facts: ClaimFacts, seed: int) -> AuditStats:
     alpha = FIRST_ALPHA if facts.look == 1 else LATER_ALPHA
     if facts.incumbent is None or not facts.incumbent.runs or not facts.candidate.runs:
         return AuditStats(look=facts.look, alpha=alpha)
-    ours, theirs = _scores(facts, facts.candidate), _scores(facts, facts.incumbent)
-    seeds = [sorted(run.seed for run in arm.runs) for arm in (facts.candidate, facts.incumbent)]
-    by_clip = _is_checkpoint_claim(facts) and len(ours[""]) == len(theirs[""])
-    is_common = by_clip or seeds[0] == seeds[1]
-    found = statistics.difference(
+    ours, theirs = facts.scores(facts.candidate), facts.scores(facts.incumbent)
+    our_seeds, their_seeds = (sorted(run.seed for run in arm.runs) for arm in facts.arms)
+    by_clip = facts.is_checkpoint_claim and len(ours[""]) == len(theirs[""])
+    is_common = by_clip or our_seeds == their_seeds
+    difference = statistics.difference(
         ours, theirs, seed, common_units=is_common, resample_pairs=by_clip
     )
     primary = facts.primary
@@ -174,39 +156,25 @@ def _stats(facts: ClaimFacts, seed: int) -> AuditStats:
         noise_k=primary.noise_k,
         sigma_0=facts.sigma_0,
     )
-    corrected = stats.holm([found.p, *facts.other_p])[0]
+    corrected = stats.holm([difference.p, *facts.other_p])[0]
     context = {"delta_min": least, "holm_p": corrected, "sigma_0": facts.sigma_0}
     context |= {"look": facts.look, "alpha": alpha}
-    return difference_stats(found).model_copy(update=context)
+    return difference_stats(difference).model_copy(update=context)
 
 
-def difference_stats(found: statistics.ArmDifference) -> AuditStats:
+def difference_stats(difference: statistics.ArmDifference) -> AuditStats:
     """Return what is said about two arms, as an audit records it."""
-    return AuditStats(
-        delta=found.delta,
-        ci=found.ci,
-        welch_p=found.p,
-        is_paired=found.is_paired,
-        is_counted=found.is_counted,
-        mwu_p=found.rank_p,
-        poi=found.poi,
-        sigma=found.sigma,
-    )
-
-
-def _seeds_needed(stats: AuditStats) -> int | None:
-    if stats.is_counted:
-        return statistics.pairs_needed(stats.alpha)
-    return statistics.seeds_needed(stats.sigma or 0.0, stats.delta_min or 0.0)
+    numbers = difference._asdict()
+    return AuditStats(welch_p=numbers.pop("p"), mwu_p=numbers.pop("rank_p"), **numbers)
 
 
 def _baseline_stats(facts: ClaimFacts, seed: int) -> AuditStats:
     """Return the noise floor: the spread over baseline seeds, with its interval."""
-    values = [run_value(run) for run in facts.candidate.runs]
+    values = [run.value for run in facts.candidate.runs]
     if len(values) < 2:
         return AuditStats(look=facts.look)
     return AuditStats(
-        sigma_0=spread(values),
+        sigma_0=statistics.spread(values),
         sigma_0_ci=statistics.spread_interval(values, seed),
         look=facts.look,
     )
@@ -214,12 +182,12 @@ def _baseline_stats(facts: ClaimFacts, seed: int) -> AuditStats:
 
 def _guardrail(facts: ClaimFacts, rule: Guardrail, seed: int) -> GuardrailResult:
     """Test a guardrail by its interval: the bad end must still be good enough."""
-    ours = [run.guardrails.get(rule.key) for run in facts.candidate.runs]
-    theirs = [run.guardrails.get(rule.key) for run in (facts.incumbent or facts.candidate).runs]
+    arms = (facts.candidate, facts.incumbent or facts.candidate)
     passed, interval = False, None
-    if ours and theirs and None not in ours and None not in theirs:
-        x = [oriented(each, rule.direction) for each in ours if each is not None]
-        y = [oriented(each, rule.direction) for each in theirs if each is not None]
+    if all(arm.runs and all(rule.key in run.guardrails for run in arm.runs) for arm in arms):
+        x, y = (
+            [oriented(run.guardrails[rule.key], rule.direction) for run in arm.runs] for arm in arms
+        )
         if rule.rule == "absolute":
             interval = statistics.iqm_interval(x, seed)
             limit = oriented(rule.threshold or 0.0, rule.direction)
@@ -237,20 +205,16 @@ def _guardrail(facts: ClaimFacts, rule: Guardrail, seed: int) -> GuardrailResult
 def _verdict(
     facts: ClaimFacts, checks: Sequence[CheckResult], stats: AuditStats
 ) -> tuple[AuditVerdict, list[str]]:
-    failed = {each.id: each.why for each in checks if not each.passed}
+    failed = {check.id: check.why for check in checks if not check.passed}
     reasons = [f"{code}: {why}" for code, why in sorted(failed.items())]
-    if facts.is_baseline:
-        if any(code in failed for code in _VOIDING if code in _BASELINE):
-            return "invalid", reasons
-        wanting = any(code in failed for code in _BASELINE)
-        return ("inconclusive" if wanting else "baseline_established"), reasons
-    if any(code in failed for code in _VOIDING):
+    counting = failed.keys() & _BASELINE if facts.is_baseline else failed.keys()
+    if counting & _VOIDING:
         return "invalid", reasons
+    if facts.is_baseline:
+        return ("inconclusive" if counting else "baseline_established"), reasons
     if stats.ci is not None and stats.delta_min is not None and stats.ci[1] < stats.delta_min:
-        return "no_improvement", [
-            *reasons,
-            f"at most {stats.ci[1]:.4g} better; {stats.delta_min:.4g} would count",
-        ]
+        most = f"at most {stats.ci[1]:.4g} better; {stats.delta_min:.4g} would count"
+        return "no_improvement", [*reasons, most]
     short = _shortcomings(stats)
     if stats.is_counted and stats.sigma == 0:
         reasons.append("every seed gave the same score: does the seed reach the training?")
@@ -265,14 +229,13 @@ def _shortcomings(stats: AuditStats) -> list[str]:
     """Return what keeps the numbers from showing an improvement."""
     delta = stats.delta or 0.0
     least = math.inf if stats.delta_min is None else stats.delta_min
-    low = stats.ci[0] if stats.ci else None
+    low, poi = stats.ci[0] if stats.ci else 0.0, stats.poi or 0
     tests = {
         f"the gain of {delta:.4g} is below the {least:.4g} that count": delta < least,
-        "the interval of the gain reaches zero": low is None or low <= 0,
+        "the interval of the gain reaches zero": low <= 0,
         "the runs have no spread, so no test applies": stats.holm_p is None,
         _weak_p(stats): stats.holm_p is not None and stats.holm_p >= stats.alpha,
-        f"a run beats the incumbent's with a chance of {stats.poi or 0:.2f} only": (stats.poi or 0)
-        < LEAST_POI,
+        f"a run beats the incumbent's with a chance of {poi:.2f} only": poi < LEAST_POI,
     }
     return [why for why, holds in tests.items() if holds]
 
@@ -285,84 +248,150 @@ def _weak_p(stats: AuditStats) -> str:
     return f"{said}: too few pairs; signs that all agree count from {needed} pairs on"
 
 
-Band = Literal["good", "ok", "poor"]
-_POINTS: dict[Band, float] = {"good": 1.0, "ok": 0.5, "poor": 0.0}
+# ---------------------------------------------------------------------------- the twelve checks
 
 
-class MeasuredNumber(DocumentPart):
-    """A number and its interval."""
+class CheckAnswer(NamedTuple):
+    """What a check looked at, and why it fails; an empty text is a pass."""
 
-    value: float
-    ci: tuple[float, float] | None = None
-
-
-class ScoredItem(DocumentPart):
-    """A line of the scorecard."""
-
-    key: str
-    value: float | None
-    ci: tuple[float, float] | None
-    band: Band | None
-    weight: float
+    value: Any
+    why: str = ""
 
 
-class ScorecardResult(DocumentPart):
-    """The scorecard of a result."""
-
-    items: tuple[ScoredItem, ...]
-    total: float | None
-    """weighted share of points, 0 to 1, over what was measured; None when nothing was"""
-    caveats: tuple[str, ...] = ()
-
-
-def score(card: Scorecard, numbers: Mapping[str, MeasuredNumber]) -> ScorecardResult:
-    """Return a summary in bands, beside the verdict and never instead of it.
-
-    What is missing becomes a caveat, not a zero.
-    """
-    total_weight = sum(item.weight for item in card.items)
-    if abs(total_weight - card.weights_sum) > 1e-9:
-        raise InvalidDocument(
-            "E_SCORECARD",
-            f"The weights of the scorecard sum to {total_weight:g}, not {card.weights_sum:g}.",
-        )
-    items: list[ScoredItem] = []
-    caveats: list[str] = []
-    doubts: list[str] = []
-    points = weight = 0.0
-    for item in card.items:
-        number = numbers.get(item.key)
-        band = band_of(item, number.value) if number else None
-        value, ci = (number.value, number.ci) if number else (None, None)
-        items.append(ScoredItem(key=item.key, value=value, ci=ci, band=band, weight=item.weight))
-        if band is None:
-            caveats.append(f"{item.key} was not measured")
-            continue
-        weight += item.weight
-        points += item.weight * _POINTS[band]
-        if ci and {band_of(item, end) for end in ci} != {band}:
-            doubts.append(f"the interval of {item.key} reaches into another band")
-    return ScorecardResult(
-        items=tuple(items),
-        total=points / weight if weight else None,
-        caveats=tuple(caveats + doubts),
-    )
+def run_checks(facts: ClaimFacts, guardrails: Iterable[GuardrailResult]) -> list[CheckResult]:
+    """Return all twelve checks, in order; what does not apply to a baseline passes and says so."""
+    answers = {code: check(facts) for code, check in CHECKS.items()}
+    broken = [rail.key for rail in guardrails if not rail.passed and rail.severity == "block"]
+    answers["A10"] = CheckAnswer(broken, _listed({"broken": broken}))
+    return [
+        CheckResult(id=code, passed=not why, value=value, why=why)
+        for code, (value, why) in sorted(answers.items())
+    ]
 
 
-def band_of(item: ScorecardItem, value: float) -> Band:
-    """Return the band of a value.
+def _same(facts: ClaimFacts, field: str) -> CheckAnswer:
+    """Check that a recorded field has one value over all runs of both arms."""
+    values = [getattr(run, field) for run in facts.runs]
+    recorded = sorted({value for value in values if value is not None})
+    if None in values:
+        return CheckAnswer(recorded, f"{field} is not recorded everywhere")
+    return CheckAnswer(recorded, "" if len(recorded) == 1 else f"{field} differs between runs")
 
-    `bands` are two numbers, (ok from, good from). When the first is the larger one, smaller values
-    are better and both are upper limits.
-    """
-    if len(item.bands) != 2:
-        raise InvalidDocument(
-            "E_SCORECARD",
-            f"The bands of {item.key} are {item.bands}.",
-            hint="Write two numbers: where ok begins and where good begins.",
-        )
-    ok, good = (float(each) for each in item.bands)
-    sign = 1.0 if good >= ok else -1.0
-    if sign * value >= sign * good:
-        return "good"
-    return "ok" if sign * value >= sign * ok else "poor"
+
+def _listed(problems: dict[str, list[str]]) -> str:
+    return "; ".join(f"{text}: {', '.join(names)}" for text, names in problems.items() if names)
+
+
+def ledger_and_evidence(facts: ClaimFacts) -> CheckAnswer:
+    """A01: the ledger chain holds and evidence files have the hashes that were recorded."""
+    parts = {"ledger": facts.ledger_intact, "evidence": facts.evidence_intact}
+    broken = [name for name, is_intact in parts.items() if not is_intact]
+    return CheckAnswer(broken, _listed({"altered": broken}))
+
+
+def launched_as_validated(facts: ClaimFacts) -> CheckAnswer:
+    """A02: what ran is what the candidate is, from a clean worktree."""
+    other = [
+        run.run
+        for arm in facts.arms
+        for run in arm.runs
+        if run.content_hash is None or run.content_hash != arm.content_hash
+    ]
+    dirty = [run.run for run in facts.runs if run.is_clean is not True]
+    problems = {"launched as something else": other, "worktree not clean": dirty}
+    return CheckAnswer(other + dirty, _listed(problems))
+
+
+def same_protocol(facts: ClaimFacts) -> CheckAnswer:
+    """A03: both arms were measured under this protocol and this metric spec."""
+    protocol, spec = _same(facts, "protocol_hash"), _same(facts, "metric_spec_hash")
+    if not protocol.why and protocol.value != [facts.protocol_hash]:
+        return CheckAnswer(protocol.value, "measured under another protocol than the study's")
+    return CheckAnswer(protocol.value, protocol.why or spec.why)
+
+
+def nothing_dropped(facts: ClaimFacts) -> CheckAnswer:
+    """A05: every planned run finished; what is left out was so by a rule fixed before launch."""
+    missing = [run for arm in facts.arms for run in arm.unfinished]
+    excluded = [exclusion for arm in facts.arms for exclusion in arm.excluded]
+    picked = [exclusion.run for exclusion in excluded if not exclusion.fixed_before_launch]
+    problems = {
+        "not finished": missing,
+        "left out without a rule fixed before launch": picked,
+        "no finished run": [arm.candidate for arm in facts.arms if not arm.runs],
+    }
+    return CheckAnswer(missing + picked, _listed(problems))
+
+
+def honest_seeds(facts: ClaimFacts) -> CheckAnswer:
+    """A06: seeds are unique, from the right pool, and were not used for selection."""
+    allowed, used = set(facts.pools.get("allowed", ())), set(facts.pools.get("selection", ()))
+    problems: list[str] = []
+    for arm in facts.arms:
+        seeds = [run.seed for run in arm.runs]
+        if len(set(seeds)) < len(seeds):
+            problems.append(f"{arm.candidate} uses a seed twice")
+        if outside := sorted(set(seeds) - allowed):
+            problems.append(f"{arm.candidate} uses seeds outside the pool: {outside}")
+        if again := sorted(set(seeds) & used):
+            problems.append(f"{arm.candidate} uses seeds of the selection: {again}")
+    sets = {frozenset(run.seed for run in arm.runs) for arm in facts.arms}
+    if facts.is_paired_claim and len(sets) > 1:
+        problems.append("the claim is paired and the arms have different seeds")
+    return CheckAnswer(problems, "; ".join(problems))
+
+
+def checkpoint_rule(facts: ClaimFacts) -> CheckAnswer:
+    """A07: the checkpoint was not chosen on the episodes that are reported."""
+    rule = facts.checkpoint_selection
+    is_fixed = rule in ("last", "fixed_step", "best_on_validation")
+    return CheckAnswer(rule, "" if is_fixed else f"checkpoints were selected by {rule}")
+
+
+def equal_budget(facts: ClaimFacts) -> CheckAnswer:
+    """A08: all runs trained for as long, within 2 %."""
+    field = "steps" if facts.budget_unit == "steps" else "wall_s"
+    amounts = [getattr(run, field) for run in facts.runs]
+    if None in amounts or not amounts:
+        return CheckAnswer(None, f"{field} is not recorded everywhere")
+    low, high = min(amounts), max(amounts)
+    off = (high - low) / high if high else 0.0
+    is_equal = off <= BUDGET_TOLERANCE
+    return CheckAnswer(off, "" if is_equal else f"{field} differs by {off:.1%} between runs")
+
+
+def enough_runs(facts: ClaimFacts) -> CheckAnswer:
+    """A09: at least five independent runs per arm."""
+    counts = [len(arm.runs) for arm in facts.arms]
+    needed = FEWEST_RUNS if facts.replication_unit in _SEEDED_UNITS else 1
+    short = f"{min(counts)} runs in an arm; {needed} are needed"
+    return CheckAnswer(counts, short if min(counts) < needed else "")
+
+
+def healthy(facts: ClaimFacts) -> CheckAnswer:
+    """A11: no open fatal signature, no high hacking risk without a review."""
+    is_gamed = facts.reflection_level == "high" and not facts.is_reflection_reviewed
+    why = [f"open: {', '.join(facts.open_fatal)}"] if facts.open_fatal else []
+    why += ["hacking risk is high and nobody has reviewed it"] if is_gamed else []
+    return CheckAnswer(list(facts.open_fatal), "; ".join(why))
+
+
+def same_hardware(facts: ClaimFacts) -> CheckAnswer:
+    """A12: the class of hardware and precision is the same, or the difference is declared."""
+    answer = _same(facts, "hardware")
+    return CheckAnswer(answer.value) if facts.hardware_declared else answer
+
+
+CHECKS: dict[str, Callable[[ClaimFacts], CheckAnswer]] = {
+    "A01": ledger_and_evidence,
+    "A02": launched_as_validated,
+    "A03": same_protocol,
+    "A04": lambda facts: _same(facts, "code_hash"),
+    "A05": nothing_dropped,
+    "A06": honest_seeds,
+    "A07": checkpoint_rule,
+    "A08": equal_budget,
+    "A09": enough_runs,
+    "A11": healthy,
+    "A12": same_hardware,
+}

@@ -9,7 +9,6 @@ from pydantic import Field
 
 from telic.storage.files import read_json
 from telic.studies.canonical import content_hash, utc_now
-from telic.studies.chain import LedgerEvent
 from telic.studies.documents.base import Document, DocumentPart
 from telic.studies.documents.candidate import CheckResult, RunStatus
 from telic.studies.documents.contract import Phase
@@ -36,6 +35,26 @@ AuditVerdict = Literal[
 ]
 """the last two are what a source of experiments concluded itself; see `telic study from`"""
 
+TITLES = {
+    "A01": "ledger and evidence intact",
+    "A02": "launched as validated, tree clean",
+    "A03": "same protocol and metric spec",
+    "A04": "same evaluator, extractor and environment code",
+    "A05": "every planned run finished, none dropped",
+    "A06": "seeds unique, from their pool, not used for selection",
+    "A07": "checkpoint rule fixed beforehand",
+    "A08": "equal training budget",
+    "A09": "enough independent runs",
+    "A10": "guardrails hold",
+    "A11": "no open fatal sign, no unreviewed hacking risk",
+    "A12": "same hardware class",
+    "T01": "every seed trained and judged",
+    "T02": "measured on fresh episodes",
+    "T03": "enough policies prove the target",
+    "T04": "the interval reaches the target",
+}
+"""what each check looks at; T01 to T04 are those of a source of experiments"""
+
 
 class ArmRun(DocumentPart):
     """One finished run and what it was made under; None is not recorded."""
@@ -58,6 +77,11 @@ class ArmRun(DocumentPart):
     hardware: str | None = None
     """class of hardware and precision"""
 
+    @property
+    def value(self) -> float:
+        """One number for the run: the mean over strata."""
+        return sum(self.scores.values()) / len(self.scores)
+
 
 class Exclusion(DocumentPart):
     """A run that is left out, and the rule that says so."""
@@ -76,6 +100,11 @@ class Arm(DocumentPart):
     unfinished: tuple[str, ...] = ()
     """planned runs that did not finish, and planned seeds without a run"""
     excluded: tuple[Exclusion, ...] = ()
+
+    @property
+    def by_seed(self) -> list[ArmRun]:
+        """The runs in the order of their seeds."""
+        return sorted(self.runs, key=lambda run: run.seed)
 
 
 class ClaimFacts(DocumentPart):
@@ -107,6 +136,31 @@ class ClaimFacts(DocumentPart):
     other_p: tuple[float, ...] = ()
     """p values of other candidates that reached promotion against this incumbent"""
     look: int = Field(default=1, ge=1)
+
+    @property
+    def arms(self) -> list[Arm]:
+        """The candidate's, and the incumbent's where there is one."""
+        return [arm for arm in (self.candidate, self.incumbent) if arm is not None]
+
+    @property
+    def runs(self) -> list[ArmRun]:
+        """The runs of all arms."""
+        return [run for arm in self.arms for run in arm.runs]
+
+    @property
+    def is_checkpoint_claim(self) -> bool:
+        """Whether clips or episodes of one training run are compared, not training runs."""
+        return self.replication_unit in ("motion_clip", "eval_episode")
+
+    def scores(self, arm: Arm) -> dict[str, list[float]]:
+        """Return an arm's scores by stratum, larger is better, runs in the order of their seeds."""
+        scores: dict[str, list[float]] = {}
+        for run in arm.by_seed:
+            for stratum, value in sorted(run.scores.items()):
+                scores.setdefault(stratum, []).append(oriented(value, self.primary.direction))
+        if self.is_checkpoint_claim:  # one training run: its clips are the units
+            return {"": [value for values in scores.values() for value in values]}
+        return scores
 
 
 class ArmSummary(DocumentPart):
@@ -182,11 +236,6 @@ def oriented(value: float, direction: str) -> float:
     return value if direction == "max" else -value
 
 
-def run_value(run: ArmRun) -> float:
-    """Return one number for a run: the mean over strata."""
-    return sum(run.scores.values()) / len(run.scores)
-
-
 def gather_claim(study: Study, candidate: str) -> ClaimFacts:
     """Return the facts of the claim that a candidate beats the incumbent (or is a baseline).
 
@@ -218,7 +267,7 @@ def gather_claim(study: Study, candidate: str) -> ClaimFacts:
 
 def _facts(study: Study, ours: Arm, theirs: Arm | None) -> ClaimFacts:
     spec, seeds = study.metric_spec, study.contract.seeds
-    runs = [run for arm in (ours, theirs) if arm for run in arm.runs]
+    runs = [*ours.runs, *(theirs.runs if theirs else ())]
     used = [run.run for run in runs]
     sheets = [name for name, entry in study.state.evidence.items() if entry.run in used]
     level = newest_level(study, used)
@@ -260,16 +309,15 @@ def _is_earlier_look(audit: Audit, ours: Arm) -> bool:
 
 def _other_p(study: Study, candidate: str, incumbent: str | None) -> tuple[float, ...]:
     """Return the last p of every other candidate that was claimed against this incumbent."""
-    values: list[float] = []
-    for name in study.state.candidates:
-        same = [
-            audit
-            for audit in (study.audits(name) if name != candidate else ())
-            if audit.incumbent == incumbent and audit.protocol_hash == study.state.protocol_hash
-        ]
-        if same and same[-1].stats.welch_p is not None:
-            values.append(same[-1].stats.welch_p)
-    return tuple(sorted(values))
+    claim = (incumbent, study.state.protocol_hash)
+    last = {
+        name: audit.stats.welch_p
+        for name in study.state.candidates
+        if name != candidate
+        for audit in study.audits(name)
+        if (audit.incumbent, audit.protocol_hash) == claim
+    }
+    return tuple(sorted(p for p in last.values() if p is not None))
 
 
 def _control(study: Study, incumbent: str, ours: Arm) -> Arm:
@@ -312,39 +360,28 @@ def _arm_run(study: Study, run: str) -> ArmRun | None:
     measurement = Measurement.model_validate(sheet.payload) if sheet else None
     if measurement is None or not measurement.scores:
         return None
-    return ArmRun(
-        run=run,
-        seed=measurement.seed,
-        scores=measurement.scores,
-        guardrails=measurement.guardrails,
-        protocol_hash=measurement.protocol_hash,
-        metric_spec_hash=measurement.metric_spec_hash,
-        code_hash=measurement.code_hash,
-        content_hash=_launched_hash(study.events, run),
-        is_clean=_was_clean(study, run),
-        steps=measurement.steps,
-        wall_s=measurement.wall_s,
-        hardware=measurement.hardware,
-    )
+    content_hash, is_clean = _as_launched(study, run)
+    shared = measurement.model_dump(include=set(ArmRun.model_fields))
+    return ArmRun(**shared, content_hash=content_hash, is_clean=is_clean)
 
 
-def _launched_hash(events: Iterable[LedgerEvent], run: str) -> str | None:
-    """Return the content hash that the candidate had when the run was started."""
+def _as_launched(study: Study, run: str) -> tuple[str | None, bool | None]:
+    """Return the candidate's content hash when the run was started, and if the tree was as agreed.
+
+    Gate G18 says the latter; without gates it counts whether git saw no change.
+    """
     hashes: dict[str, str] = {}
-    for event in events:
+    content_hash: str | None = None
+    gates: dict[str, Any] = {}
+    for event in study.events:
         if event.type == "launch.intent" and event.data.get("run") == run:
-            return event.data.get("content_hash") or hashes.get(str(event.data["candidate"]))
+            content_hash = event.data.get("content_hash") or hashes.get(event.data["candidate"])
+            gates = event.data.get("gates", {})
+            break
         if event.type.startswith("candidate.") and event.data.get("content_hash"):
             hashes[str(event.subject)] = event.data["content_hash"]
-    return None
-
-
-def _was_clean(study: Study, run: str) -> bool | None:
-    """Tell whether gate G18 found the tree as agreed; without gates, whether git saw no change."""
-    intents = (e for e in study.events if e.type == "launch.intent" and e.data.get("run") == run)
-    intent = next(intents, None)
-    gates: dict[str, Any] = intent.data.get("gates", {}) if intent else {}
     if "G18" in gates:
-        return bool(gates["G18"])
+        return content_hash, bool(gates["G18"])
     path = study.folder.run(run) / "git.json"
-    return not read_json(path).get("changed", ["unknown"]) if path.is_file() else None
+    is_clean = not read_json(path).get("changed", ["unknown"]) if path.is_file() else None
+    return content_hash, is_clean

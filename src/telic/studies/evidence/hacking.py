@@ -14,7 +14,7 @@ from telic.studies.documents.base import DocumentPart, StudyActor
 from telic.studies.documents.candidate import Evidence
 from telic.studies.documents.metrics import Guardrail
 from telic.studies.errors import GateRefused, StudyError
-from telic.studies.evidence.series import Series, gain, mean
+from telic.studies.evidence.statistics import Series, gain, mean
 from telic.studies.evidence.store import add_evidence
 
 if TYPE_CHECKING:

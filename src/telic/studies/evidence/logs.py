@@ -1,4 +1,4 @@
-"""Metrics out of whatever a training run logs: JSON, CSV, TensorBoard, W&B offline, text.
+"""Series out of whatever a training run logs: JSON, CSV, TensorBoard, W&B offline, text.
 
 Files are only read: nothing is imported from the target repository and nothing is started. Binary
 logs are read with the standard library alone; neither tool's package is needed.
@@ -12,18 +12,29 @@ import math
 import re
 import struct
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeGuard, cast
 
 from telic.errors import TelicError, UnknownName
 from telic.storage.files import read_json, read_json_lines
 from telic.storage.scalars import masked_crc
-from telic.studies.evidence.series import Row, Series, flat, is_object
+from telic.studies.evidence.statistics import Series
 
 _NUMBER = r"[-+]?(?:\d[\d_]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan|inf)"
 LINE_PATTERN = rf"(?P<key>[A-Za-z_][\w/.]*)\s*[:=|]\s*(?P<value>{_NUMBER})\b"
 """what is found in text when no pattern is given: `name: 1.5`, `name=1.5`, `name | 1.5`"""
+
+Row = Mapping[str, float | str]
+"""numbers and words of one point in time; nested names are joined by a slash"""
+
+STEP_NAMES = (
+    *("step", "global_step", "env_step", "env_steps", "total_timesteps", "timesteps"),
+    *("total_steps", "steps", "num_steps", "iteration", "iterations", "iter", "update"),
+    *("epoch", "episode"),
+)
+TIME_NAMES = ("time", "wall_time", "timestamp", "time_elapsed", "elapsed_s", "elapsed")
 
 
 def read_rows(kind: str, path: Path, pattern: str | None = None) -> list[Row]:
@@ -36,40 +47,89 @@ def read_rows(kind: str, path: Path, pattern: str | None = None) -> list[Row]:
 
     Raises TelicError when there is nothing to read, and names what was looked for.
     """
-    reader = _READERS.get(kind)
     if kind == "python_file":
         raise TelicError(
             "Extractors written in Python are not run: reading evidence starts no process.",
             hint="Let the evaluation write JSON lines, and name that file in the metric spec.",
         )
-    if reader is None:
-        raise UnknownName("kind of log", kind, list(_READERS))
+    if kind not in _KINDS:
+        raise UnknownName("kind of log", kind, list(_KINDS))
     if kind == "wandb_offline" and path.is_dir():
         return read_offline_run(path)
-    files = sorted(path.rglob(_NAMES[kind])) if path.is_dir() else [path]
-    files = [each for each in files if each.is_file()]
+    usual, read = _KINDS[kind]
+    files = sorted(path.rglob(usual)) if path.is_dir() else [path]
+    files = [file for file in files if file.is_file()]
     if not files:
         raise TelicError(
             f"There is no {kind} log at {path}.",
-            hint=f"Looked for {_NAMES[kind]}. Has the run ended, and is the path right?",
+            hint=f"Looked for {usual}. Has the run ended, and is the path right?",
         )
-    return [row for each in files for row in reader(each, pattern)]
+    return [row for file in files for row in read(file, pattern)]
 
 
-def renamed(series: Mapping[str, Series], names: Mapping[str, str]) -> dict[str, Series]:
-    """Return the series with canonical names added, by the adapter's map {canonical: logged}."""
-    found = {ours: series[theirs] for ours, theirs in names.items() if theirs in series}
-    return {**series, **found}
+def is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
+    """Whether plain data is an object with named values."""
+    return isinstance(value, Mapping)
+
+
+def flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, float | str]:
+    """Return nested data as one row: numbers and texts; lists and missing values are left out."""
+    out: dict[str, float | str] = {}
+    for key, part in value.items():
+        name = f"{prefix}{key}"
+        if is_object(part):
+            out.update(flat(part, f"{name}/"))
+        elif isinstance(part, str):
+            out[name] = _number(part)
+        elif isinstance(part, bool | int | float):
+            out[name] = float(part)
+    return out
+
+
+def _number(text: str) -> float | str:
+    """Return a text as the number it writes, NaN and infinity included, else the text itself."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def to_series(rows: Iterable[Row]) -> dict[str, Series]:
+    """Return one series per name, in the order of the steps; a repeated step keeps the last value.
+
+    The step is the first of `STEP_NAMES` that a row has, also at the end of a longer name
+    ("time/total_timesteps"); rows without one are counted.
+    """
+    points: dict[str, dict[float, tuple[float, float | None]]] = {}
+    for place, row in enumerate(rows):
+        step_name, time_name = _find(row, STEP_NAMES), _find(row, TIME_NAMES)
+        step = row[step_name] if step_name else float(place)
+        when = row[time_name] if time_name else None
+        if not isinstance(step, float) or not math.isfinite(step):
+            continue
+        for name, value in row.items():
+            if isinstance(value, float) and name not in (step_name, time_name):
+                point = (value, when if isinstance(when, float) else None)
+                points.setdefault(name, {})[step] = point
+    series: dict[str, Series] = {}
+    for name, at in points.items():
+        steps = tuple(sorted(at))
+        values, times = zip(*(at[step] for step in steps), strict=True)
+        series[name] = Series(steps, values, times)
+    return series
+
+
+def _find(row: Row, names: Iterable[str]) -> str | None:
+    last = {key.rsplit("/", 1)[-1]: key for key in reversed(list(row))}
+    return next((name if name in row else last[name] for name in names if name in last), None)
 
 
 def _json_lines(path: Path, _: str | None) -> Iterator[Row]:
     """Yield rows; a torn last line is left out, a bad one before it is an error."""
-    lines = path.read_text(errors="replace").split("\n")
-    for number, line in enumerate(lines[:-1], start=1):
-        if not line.strip():
-            continue
+    lines = path.read_text(errors="replace").split("\n")[:-1]
+    for number, line in enumerate(lines, start=1):
         try:
-            row = json.loads(line)
+            row = json.loads(line) if line.strip() else None
         except ValueError:
             raise TelicError(f"{path}, line {number}, is not JSON.") from None
         if is_object(row):
@@ -81,12 +141,10 @@ def _json(path: Path, _: str | None) -> Iterator[Row]:
     data = read_json(path)
     rows = cast("list[Any]", data) if isinstance(data, list) else []
     if is_object(data):
-        columns = {key: cast("list[Any]", each) for key, each in data.items() if type(each) is list}
-        if columns and len(columns) == len(data) and len({len(c) for c in columns.values()}) == 1:
-            whole = zip(*columns.values(), strict=True)
-            rows = [dict(zip(columns, row, strict=True)) for row in whole]
-        else:
-            rows = [data]
+        columns = [cast("list[Any]", column) for column in data.values() if type(column) is list]
+        rows = [data]
+        if columns and len(columns) == len(data) and len({len(column) for column in columns}) == 1:
+            rows = [dict(zip(data, row, strict=True)) for row in zip(*columns, strict=True)]
     for row in rows:
         if is_object(row):
             yield flat(row)
@@ -94,26 +152,20 @@ def _json(path: Path, _: str | None) -> Iterator[Row]:
 
 def _csv(path: Path, _: str | None) -> Iterator[Row]:
     with path.open(newline="", errors="replace") as file:
-        lines = (line for line in file if not line.startswith("#"))
-        for row in csv.DictReader(lines):
-            yield flat({key: each for key, each in row.items() if key and each})
+        for row in csv.DictReader(line for line in file if not line.startswith("#")):
+            yield flat({key: value for key, value in row.items() if key and value})
 
 
 def _text(path: Path, pattern: str | None) -> Iterator[Row]:
+    """Yield one row per block: a name that comes again begins the next row."""
     try:
         search = re.compile(pattern or LINE_PATTERN, re.IGNORECASE)
     except re.error as error:
         raise TelicError(f'The pattern "{pattern}" is not a regular expression: {error}.') from None
-    with path.open(errors="replace") as file:
-        yield from _text_rows(file, search)
-
-
-def _text_rows(lines: Iterable[str], search: re.Pattern[str]) -> Iterator[Row]:
-    """Yield one row per block: a name that comes again begins the next row."""
     row: dict[str, float | str] = {}
-    for line in lines:
-        for found in search.finditer(line):
-            groups = {name: each for name, each in found.groupdict().items() if each is not None}
+    with path.open(errors="replace") as file:
+        for match in (match for line in file for match in search.finditer(line)):
+            groups = {name: text for name, text in match.groupdict().items() if text is not None}
             key, value = groups.pop("key", None), groups.pop("value", None)
             if key is not None and value is not None:
                 groups[key] = value
@@ -140,16 +192,20 @@ def read_event_file(path: Path) -> Iterator[Row]:
     Raises TelicError that names the place when a record in the middle is damaged.
     """
     for record in _event_records(path):
-        yield from _row(record)
+        event = _last_fields(record)
+        scalars = _scalars(event[5].content)
+        if scalars:
+            when = event[1].number_value
+            yield {"step": float(event[2].whole), **({"time": when} if when else {}), **scalars}
 
 
 def _event_records(path: Path) -> Iterator[bytes]:
     data, place = path.read_bytes(), 0
     while place + 12 <= len(data):
         head = data[place : place + 8]
-        (size,) = struct.unpack("<Q", head)
         if masked_crc(head) != data[place + 8 : place + 12]:
             raise TelicError(f"{path} is damaged at byte {place}: the length does not check out.")
+        size = int.from_bytes(head, "little")
         end = place + 12 + size
         if end + 4 > len(data):
             return
@@ -160,47 +216,26 @@ def _event_records(path: Path) -> Iterator[bytes]:
         place = end + 4
 
 
-def _row(event: bytes) -> Iterator[Row]:
-    step, wall_time, scalars = 0, None, {}
-    for field in fields(event):
-        if field.number == 1:
-            wall_time = field.number_value
-        elif field.number == 2:
-            step = field.whole
-        elif field.number == 5:
-            scalars = _scalars(field.content)
-    if scalars:
-        yield {"step": float(step), **({"time": wall_time} if wall_time else {}), **scalars}
-
-
 def _scalars(summary: bytes) -> dict[str, float]:
-    out: dict[str, float] = {}
-    for value in fields(summary):
-        tag, found = "", None
-        for field in fields(value.content):
-            if field.number == 1:
-                tag = field.content.decode(errors="replace")
-            elif field.number == 2:
-                found = field.number_value
-            elif field.number == 8:
-                found = _tensor_scalar(field.content)
-        if found is not None:
-            out[tag] = found
-    return out
+    scalars: dict[str, float] = {}
+    for part in fields(summary):
+        value = _last_fields(part.content)
+        plain = value[2].number_value
+        number = _tensor_scalar(value[8].content) if plain is None else plain
+        if number is not None:
+            scalars[value[1].content.decode(errors="replace")] = number
+    return scalars
 
 
 def _tensor_scalar(tensor: bytes) -> float | None:
     """Return the number in a tensor of one float or double; None for any other tensor."""
-    letter = ""
-    for field in fields(tensor):
-        if field.number == 1:
-            letter = {1: "f", 2: "d"}.get(field.whole, "")
-        elif field.number in (4, 5, 6) and letter:
-            # content, float_val and double_val hold the same bytes when there is one value
-            if len(field.content) != struct.calcsize(letter):
-                return None
-            return struct.unpack(f"<{letter}", field.content)[0]
-    return None
+    parts = _last_fields(tensor)
+    letter = {1: "f", 2: "d"}.get(parts[1].whole)
+    # content, float_val and double_val hold the same bytes when there is one value
+    content = parts[4].content or parts[5].content or parts[6].content
+    if letter is None or len(content) != struct.calcsize(letter):
+        return None
+    return struct.unpack(f"<{letter}", content)[0]
 
 
 # ---------------------------------------------------------------------------- Weights & Biases
@@ -214,20 +249,19 @@ def _tensor_scalar(tensor: bytes) -> float | None:
 #
 # Only history rows are read: no media, no system metrics, no tables.
 
-_HEADER = struct.Struct("<4sHB")
+_HEADER_BYTES = 7
 _FRAGMENT = struct.Struct("<IHB")
 _BLOCK = 32_768
-_FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
+_FULL, _FIRST, _LAST = 1, 2, 4
 
 
 def read_offline_run(folder: Path) -> list[Row]:
     """Return the history rows of an offline run folder.
 
     Looked for in this order: `run-*.wandb`, `wandb-history.jsonl`, `wandb-summary.json` (one row,
-    the last values only), each also under `files/`.
+    the last values only), the latter two also under `files/`.
     """
-    logs = sorted(folder.glob("*.wandb"))
-    if logs:
+    if logs := sorted(folder.glob("*.wandb")):
         return [row for log in logs for row in read_log(log)]
     for place in (folder, folder / "files"):
         history, summary = place / "wandb-history.jsonl", place / "wandb-summary.json"
@@ -244,22 +278,25 @@ def read_offline_run(folder: Path) -> list[Row]:
 def read_log(path: Path) -> Iterator[Row]:
     """Yield the history rows of a `.wandb` file; an unfinished end is left out."""
     for record in _history_records(path):
-        for field in fields(record):
-            if field.number == 2:
-                yield _named(_history(field.content))
+        for history in (field.content for field in fields(record) if field.number == 2):
+            row: dict[str, float | str] = {}
+            for field in fields(history):
+                if field.number == 1:
+                    row.update(_item(field.content))
+                elif field.number == 2:
+                    row["_step"] = float(_last_fields(field.content)[1].whole)
+            yield _named(row)
 
 
 def _history_records(path: Path) -> Iterator[bytes]:
     data = path.read_bytes()
-    if len(data) < _HEADER.size or data[:4] != b":W&B":
+    if len(data) < _HEADER_BYTES or data[:4] != b":W&B":
         raise TelicError(f"{path} is not a Weights & Biases log.")
-    place, parts = _HEADER.size, b""
+    place, parts = _HEADER_BYTES, b""
     while place + _FRAGMENT.size <= len(data):
         left = _BLOCK - place % _BLOCK
-        if left < _FRAGMENT.size:
-            place += left
-            continue
-        checksum, size, kind = _FRAGMENT.unpack_from(data, place)
+        fits = left >= _FRAGMENT.size
+        checksum, size, kind = _FRAGMENT.unpack_from(data, place) if fits else (0, 0, 0)
         if kind == 0:  # the rest of the block is padding
             place += left
             continue
@@ -275,26 +312,10 @@ def _history_records(path: Path) -> Iterator[bytes]:
         place = start + size
 
 
-def _history(record: bytes) -> Row:
-    row: dict[str, float | str] = {}
-    for field in fields(record):
-        if field.number == 1:
-            row.update(_item(field.content))
-        elif field.number == 2:
-            row["_step"] = float(next((f.whole for f in fields(field.content)), 0))
-    return row
-
-
 def _item(message: bytes) -> Row:
-    key, nested, value = "", list[str](), "null"
-    for field in fields(message):
-        content = field.content.decode(errors="replace")
-        if field.number == 1:
-            key = content
-        elif field.number == 2:
-            nested.append(content)
-        elif field.number == 16:
-            value = content
+    texts = [(field.number, field.content.decode(errors="replace")) for field in fields(message)]
+    nested, last = [text for number, text in texts if number == 2], dict(texts)
+    key, value = last.get(1, ""), last.get(16, "null")
     try:
         return flat({key or "/".join(nested): json.loads(value)})
     except ValueError:
@@ -303,48 +324,33 @@ def _item(message: bytes) -> Row:
 
 def _named(row: Row) -> Row:
     """Return the row with its step and time under their plain names."""
-    out = {key: value for key, value in row.items() if not key.startswith("_")}
-    step, time = row.get("_step"), row.get("_timestamp")
-    if isinstance(step, float) and math.isfinite(step):
-        out.setdefault("step", step)
-    if isinstance(time, float):
-        out.setdefault("time", time)
-    return out
+    named = {"step": row.get("_step"), "time": row.get("_timestamp")}
+    times = {name: x for name, x in named.items() if isinstance(x, float) and math.isfinite(x)}
+    return {**times, **{key: value for key, value in row.items() if not key.startswith("_")}}
 
 
 # ---------------------------------------------------------------------------- protobuf
 
-_VARINT, _EIGHT_BYTES, _LENGTH, _FOUR_BYTES = 0, 1, 2, 5
+_VARINT, _LENGTH = 0, 2
+_NUMBERS = {1: struct.Struct("<d"), 5: struct.Struct("<f")}
+"""wire types of fixed width"""
 
 
 class Field(NamedTuple):
-    """One field of a message as it stands in the bytes."""
+    """One field of a message as it stands in the bytes; what it is not is empty."""
 
     number: int
-    kind: int
-    """wire type: 0 whole number, 1 eight bytes, 2 bytes with a length, 5 four bytes"""
-    raw: int | bytes
+    content: bytes = b""
+    """of a text, a message or a fixed-width number"""
+    whole: int = 0
+    """two's complement for negative ones"""
+    number_value: float | None = None
+    """of a float or double field"""
 
-    @property
-    def content(self) -> bytes:
-        """The bytes of a text, a message or a fixed-width number."""
-        return self.raw if isinstance(self.raw, bytes) else b""
 
-    @property
-    def whole(self) -> int:
-        """The value as a whole number; two's complement for negative ones."""
-        if isinstance(self.raw, bytes):
-            return int.from_bytes(self.raw, "little")
-        return self.raw - (1 << 64) if self.raw >> 63 else self.raw
-
-    @property
-    def number_value(self) -> float | None:
-        """The value of a float or double field; None for other wire types."""
-        if self.kind == _FOUR_BYTES:
-            return struct.unpack("<f", self.content)[0]
-        if self.kind == _EIGHT_BYTES:
-            return struct.unpack("<d", self.content)[0]
-        return None
+def _last_fields(message: bytes) -> dict[int, Field]:
+    """Return the last field of every number; one that is absent reads as empty."""
+    return defaultdict(lambda: Field(0), {field.number: field for field in fields(message)})
 
 
 def fields(message: bytes) -> Iterator[Field]:
@@ -353,17 +359,19 @@ def fields(message: bytes) -> Iterator[Field]:
     try:
         while place < len(message):
             key, place = _varint(message, place)
-            kind = key & 7
+            number, kind = key >> 3, key & 7
             if kind == _VARINT:
                 value, place = _varint(message, place)
-                yield Field(key >> 3, kind, value)
+                yield Field(number, whole=value - (1 << 64) if value >> 63 else value)
                 continue
-            size = {_EIGHT_BYTES: 8, _FOUR_BYTES: 4}.get(kind)
+            form = _NUMBERS.get(kind)
+            size = form.size if form else None
             if kind == _LENGTH:
                 size, place = _varint(message, place)
             if size is None or place + size > len(message):
                 raise TelicError("The bytes are not a protobuf message.")
-            yield Field(key >> 3, kind, message[place : place + size])
+            content = message[place : place + size]
+            yield Field(number, content, 0, form.unpack(content)[0] if form else None)
             place += size
     except IndexError:
         raise TelicError("The protobuf message is cut short.") from None
@@ -380,19 +388,12 @@ def _varint(message: bytes, place: int) -> tuple[int, int]:
         shift += 7
 
 
-_READERS: dict[str, Callable[[Path, str | None], Iterator[Row]]] = {
-    "jsonl": _json_lines,
-    "json": _json,
-    "csv": _csv,
-    "tensorboard": lambda path, _: read_event_file(path),
-    "wandb_offline": lambda path, _: read_log(path),
-    "regex_stdout": _text,
+_KINDS: dict[str, tuple[str, Callable[[Path, str | None], Iterator[Row]]]] = {
+    "jsonl": ("*.jsonl", _json_lines),
+    "json": ("*.json", _json),
+    "csv": ("*.csv", _csv),
+    "tensorboard": ("*tfevents*", lambda path, _: read_event_file(path)),
+    "wandb_offline": ("*.wandb", lambda path, _: read_log(path)),
+    "regex_stdout": ("*.log", _text),
 }
-_NAMES = {
-    "jsonl": "*.jsonl",
-    "json": "*.json",
-    "csv": "*.csv",
-    "tensorboard": "*tfevents*",
-    "wandb_offline": "*.wandb",
-    "regex_stdout": "*.log",
-}
+"""by kind of log: the usual name of its files, and how one is read"""

@@ -17,8 +17,8 @@ from telic.studies.documents.base import DocumentPart, StudyActor
 from telic.studies.documents.candidate import Evidence
 from telic.studies.documents.metrics import MetricSpec
 from telic.studies.errors import StudyError
-from telic.studies.evidence.logs import read_rows, renamed
-from telic.studies.evidence.series import Row, Series, aggregate, to_series
+from telic.studies.evidence.logs import Row, read_rows, to_series
+from telic.studies.evidence.statistics import Series, aggregate
 from telic.studies.evidence.store import add_evidence
 from telic.studies.folder import StudyFolder
 from telic.studies.state import RunState
@@ -190,6 +190,11 @@ def read_run_log(folder: StudyFolder, run: str) -> RunLog:
         except TelicError as error:
             problems.append(str(error))
     return RunLog(renamed(series, metric_names(spec, adapter)), tuple(problems))
+
+
+def renamed(series: Mapping[str, Series], names: Mapping[str, str]) -> dict[str, Series]:
+    """Return the series with canonical names added, by the adapter's map {canonical: logged}."""
+    return {**series, **{new: series[old] for new, old in names.items() if old in series}}
 
 
 def _kind(source: LogSource) -> str | None:

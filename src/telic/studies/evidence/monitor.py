@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -136,9 +137,9 @@ def monitor_run(study: Study, run: str, actor: StudyActor) -> MonitorReport:
     """Look at a run and enter what is new: trouble that began, trouble that is over."""
     state = study.state
     report = look_at_run(study.folder, state, run)
-    now = {each.id: each for each in report.signatures if each.severity != "info"}
+    now = {sign.id: sign for sign in report.signatures if sign.severity != "info"}
     before = open_alerts(study.events, run)
-    begun = {name: each for name, each in now.items() if before.get(name) != each.severity}
+    begun = {name: sign for name, sign in now.items() if before.get(name) != sign.severity}
     over = sorted(before.keys() - now.keys())
     if begun:
         sheet = add_evidence(
@@ -151,8 +152,8 @@ def monitor_run(study: Study, run: str, actor: StudyActor) -> MonitorReport:
             producer="telic.monitor",
             summary=", ".join(sorted(now)),
         )
-        for name, each in begun.items():
-            facts = {"run": run, "signature": name, "severity": each.severity, "evidence": sheet.id}
+        for name, sign in begun.items():
+            facts = {"run": run, "signature": name, "severity": sign.severity, "evidence": sheet.id}
             study.append("monitor.alert", run, facts, actor)
     if over:
         facts = {"run": run, "signature": over[0], "severity": "info", "cleared": over}
@@ -200,15 +201,15 @@ def _vitals(
 ) -> Vitals:
     inside, own = folder.run(run), state.runs[run]
     ended = processes.read_exit(inside)
+    job = attrgetter("candidate", "phase", "seed")
     outputs = folder.read_adapter().outputs
-    times = sorted(
-        {when for each in log.series.values() for when in each.times if when is not None}
-    )
+    logged = {when for series in log.series.values() for when in series.times}
+    times = sorted(when for when in logged if when is not None)
     gaps = [b - a for a, b in pairwise(times)]
     return Vitals(
         is_alive=ended is None and _is_alive(inside, own),
         has_exit_record=ended is not None,
-        exit_code=_exit_code(ended),
+        exit_code=_exit_code(ended) if ended else None,
         silent_s=_silence(inside, times),
         median_gap_s=statistics.median(gaps) if gaps else None,
         lacks=_lacking(inside, outputs, log, planned) if ended else (),
@@ -217,13 +218,9 @@ def _vitals(
         twins=tuple(
             name
             for name in state.active_runs
-            if name != run and _job(state.runs[name]) == _job(own) and own.is_live
+            if name != run and job(state.runs[name]) == job(own) and own.is_live
         ),
     )
-
-
-def _job(run: RunState) -> tuple[str, str, int]:
-    return run.candidate, run.phase, run.seed
 
 
 def _is_alive(inside: Path, run: RunState) -> bool:
@@ -248,12 +245,9 @@ def _silence(inside: Path, times: list[float]) -> float | None:
     return None if newest is None else max(0.0, time.time() - newest)
 
 
-def _exit_code(ended: dict[str, Any] | None) -> int | None:
-    if ended is None:
-        return None
-    if ended.get("signal") == "SIGKILL" and ended.get("ended_by") is None:
-        return 137
-    return ended.get("code")
+def _exit_code(ended: dict[str, Any]) -> int | None:
+    is_killed = ended.get("signal") == "SIGKILL" and ended.get("ended_by") is None
+    return _KILLED_FOR_MEMORY if is_killed else ended.get("code")
 
 
 def _lacking(

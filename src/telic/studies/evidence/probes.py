@@ -15,8 +15,7 @@ from telic.studies.documents.base import Document, DocumentPart, StudyActor, rea
 from telic.studies.documents.candidate import Evidence
 from telic.studies.errors import InvalidDocument, StudyError
 from telic.studies.evidence.claims import oriented
-from telic.studies.evidence.series import mean
-from telic.studies.evidence.statistics import draw, seed_of
+from telic.studies.evidence.statistics import draw, mean, seed_of
 from telic.studies.evidence.store import add_evidence
 
 if TYPE_CHECKING:

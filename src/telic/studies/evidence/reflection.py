@@ -15,7 +15,7 @@ from telic.studies.errors import StudyError
 from telic.studies.evidence import hacking
 from telic.studies.evidence.claims import oriented
 from telic.studies.evidence.measurement import read_run_log, run_state
-from telic.studies.evidence.series import (
+from telic.studies.evidence.statistics import (
     Series,
     covariance,
     mean,
@@ -219,13 +219,8 @@ def _primary(metric: Series | None, is_below: bool) -> dict[str, Any]:
     if not metric or not metric.values:
         return {"evaluations": 0, "mean_w0": None, "mean_w1": None, "below_target": None}
     before, after = metric.ends(WINDOW)
-    evaluations = len(metric.values)
-    return {
-        "evaluations": evaluations,
-        "mean_w0": before,
-        "mean_w1": after,
-        "below_target": is_below,
-    }
+    facts = {"evaluations": len(metric.values), "mean_w0": before, "mean_w1": after}
+    return {**facts, "below_target": is_below}
 
 
 class _Mix(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 from telic.studies.chain import LedgerEvent
 from telic.studies.documents.base import DocumentPart
-from telic.studies.evidence.series import Series, gain, mean, percentile, slope
+from telic.studies.evidence.statistics import Series, gain, mean, percentile, slope
 
 FEWEST_POINTS = 10
 
@@ -111,16 +111,35 @@ def learning_signatures(run: Learning) -> list[Signature]:
     return signatures(_LOOKS, run)
 
 
+class Alert(NamedTuple):
+    """A sign of trouble that was entered."""
+
+    run: str
+    signature: str
+    severity: str
+    is_open: bool
+
+
+def entered_alerts(events: Iterable[LedgerEvent]) -> list[Alert]:
+    """Return all trouble that was entered, as it stands now."""
+    alerts: dict[tuple[str, str], Alert] = {}
+    for event in events:
+        if event.type != "monitor.alert":
+            continue
+        run, severity = str(event.subject), event.data["severity"]
+        for cleared in event.data.get("cleared", ()):
+            if (run, cleared) in alerts:
+                alerts[run, cleared] = alerts[run, cleared]._replace(is_open=False)
+        if severity != "info":
+            name = str(event.data["signature"])
+            alerts[run, name] = Alert(run, name, severity, True)
+    return list(alerts.values())
+
+
 def open_alerts(events: Iterable[LedgerEvent], run: str) -> dict[str, str]:
     """Return the trouble of a run that was entered and not cleared since: its severity by name."""
-    alerts: dict[str, str] = {}
-    for event in events:
-        if event.type == "monitor.alert" and event.subject == run:
-            for name in event.data.get("cleared", ()):
-                alerts.pop(name, None)
-            if event.data["severity"] != "info":
-                alerts[event.data["signature"]] = event.data["severity"]
-    return alerts
+    alerts = [alert for alert in entered_alerts(events) if alert.run == run and alert.is_open]
+    return {alert.signature: alert.severity for alert in alerts}
 
 
 def fatal_alerts(events: Iterable[LedgerEvent], runs: Iterable[str]) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
@@ -21,13 +20,11 @@ from telic.report.charts import (
     Tone,
     Tree,
 )
-from telic.studies.evidence.checks import TITLES
-from telic.studies.evidence.claims import Audit
+from telic.studies.evidence.claims import TITLES, Audit
 from telic.studies.evidence.measurement import Measurement
 from telic.studies.evidence.probes import HOLDS, ParameterSummary
 from telic.studies.evidence.reflection import Reflection, TermReflection
-from telic.studies.report import words
-from telic.studies.report.facts import CandidateFacts, StudyFacts
+from telic.studies.report.facts import VERDICTS, StudyFacts
 
 _CURVE_PLACES = 80
 _TERM_LINES = 6
@@ -94,35 +91,26 @@ def learning_curves(facts: StudyFacts) -> list[doc.Figure]:
 
     Where those were only evaluated, the candidates that have curves are drawn, the first ones.
     """
-    if facts.last_audit is None or facts.spec is None:
+    audit, measurements = facts.last_audit, facts.measurements
+    if audit is None or facts.spec is None:
         return []
+    arms = zip((audit.candidate, audit.incumbent), audit.arms.values(), strict=False)
+    claimed = {
+        name: [measurements[run] for run in arm.runs if run in measurements]
+        for name, arm in arms
+        if name
+    }
+    measured: dict[str, list[Measurement]] = {}
+    for measurement in measurements.values():
+        measured.setdefault(measurement.candidate, []).append(measurement)
     keys = [facts.spec.primary.key, "return", *(rail.key for rail in facts.spec.guardrails)]
     figures: list[doc.Figure] = []
     for key in dict.fromkeys(keys):
-        lines = _lines(_claimed(facts, facts.last_audit), key)
-        lines = lines or _lines(_measured(facts), key)[:COLOURS]
+        lines = _lines(claimed, key) or _lines(measured, key)[:COLOURS]
         if lines:
             chart = LineChart(f"{key} over training", tuple(lines), "steps", key)
             figures.append(doc.Figure(chart, key))
     return figures
-
-
-def _claimed(facts: StudyFacts, audit: Audit) -> dict[str, list[Measurement]]:
-    """Return the measured runs of a claim's arms, by candidate."""
-    arms = zip((audit.candidate, audit.incumbent), audit.arms.values(), strict=False)
-    return {
-        name: [facts.measurements[run] for run in arm.runs if run in facts.measurements]
-        for name, arm in arms
-        if name
-    }
-
-
-def _measured(facts: StudyFacts) -> dict[str, list[Measurement]]:
-    """Return all measured runs, by candidate."""
-    runs: dict[str, list[Measurement]] = {}
-    for measurement in facts.measurements.values():
-        runs.setdefault(measurement.candidate, []).append(measurement)
-    return runs
 
 
 def _lines(runs: Mapping[str, Sequence[Measurement]], key: str) -> list[ChartLine]:
@@ -145,7 +133,7 @@ def over_seeds(curves: Sequence[Sequence[tuple[float, float]]]) -> list[Point]:
     for place in range(_CURVE_PLACES + 1):
         x = start + (end - start) * place / _CURVE_PLACES
         values = [_value_at(curve, x) for curve in curves]
-        points.append(Point(x, statistics.fmean(values), min(values), max(values)))
+        points.append(Point(x, fmean(values), min(values), max(values)))
     return points
 
 
@@ -179,7 +167,7 @@ def lineage(facts: StudyFacts) -> list[Tree]:
                 parent=next(parents, None),
                 title=candidate.name[:6],
                 note=_MARKS.get(status, "…"),
-                share=_height(candidate, highest),
+                share=_share(candidate.audit, highest),
                 is_chosen=candidate.name == facts.trusted,
                 hint=f"{candidate.name}: {status}",
             )
@@ -187,9 +175,9 @@ def lineage(facts: StudyFacts) -> list[Tree]:
     return [Tree("Candidates by parent", tuple(nodes))]
 
 
-def _height(candidate: CandidateFacts, highest: float) -> float | None:
+def _share(audit: Audit | None, highest: float) -> float | None:
     """Return how far a candidate got, as a share of the best or the target; None if unknown."""
-    middle = candidate.audit.arms["x"].iqm if candidate.audit else None
+    middle = audit.arms["x"].iqm if audit else None
     return None if middle is None or middle < 0 or highest <= 0 else middle / highest
 
 
@@ -234,7 +222,7 @@ def last_audit(facts: StudyFacts) -> list[doc.Block]:
     audit = facts.last_audit
     if audit is None:
         return []
-    verdict = doc.Strong(f"{audit.candidate}: {words.VERDICTS[audit.verdict]}.")
+    verdict = doc.Strong(f"{audit.candidate}: {VERDICTS[audit.verdict]}.")
     reasons = [*audit.reasons]
     if audit.n_star is not None:
         reasons.append(f"{audit.n_star} seeds per arm would show the smallest Δ in 80 % of tries")
@@ -263,7 +251,7 @@ def last_audit(facts: StudyFacts) -> list[doc.Block]:
         for rail in audit.guardrails
     ]
     return [
-        doc.Text((verdict, f" {words.conclusion(audit)}")),
+        doc.Text((verdict, f" {_conclusion(audit)}")),
         *([doc.Items(tuple(reasons))] if reasons else []),
         doc.FactSheet(_numbers(audit), heads=("number", "value")),
         doc.Table(("arm", "n", "IQM", "95 %", "seeds", "scores"), arms),
@@ -279,20 +267,50 @@ def _numbers(audit: Audit) -> list[tuple[str, str]]:
     name = ("audit", f"{audit.id}, {audit.label}")
     if audit.label == "target_claim":
         return [("runs or episodes", figure(audit.arms["x"].n)), name]
+    test = "p (paired t)" if stats.is_paired else "p (Welch, one-sided)"
+    test = "p (signs of the pairs)" if stats.is_counted else test
     return [
         ("runs per arm", " against ".join(str(arm.n) for arm in audit.arms.values())),
         ("Δ (IQM)", signed(stats.delta)),
         ("95 % interval", span(stats.ci)),
         ("smallest Δ that counts", figure(stats.delta_min)),
-        (words.test_of(stats), words.chance(stats.welch_p)),
-        ("p after Holm", words.chance(stats.holm_p)),
-        ("p (exact Mann-Whitney)", words.chance(stats.mwu_p)),
+        (test, _chance(stats.welch_p)),
+        ("p after Holm", _chance(stats.holm_p)),
+        ("p (exact Mann-Whitney)", _chance(stats.mwu_p)),
         ("PoI", percent(stats.poi)),
         ("look, alpha", f"{stats.look}, {stats.alpha:g}"),
         ("noise floor σ₀", figure(stats.sigma_0)),
         ("seed of the resampling", str(audit.prng_seed)),
         name,
     ]
+
+
+def _chance(value: float | None) -> str:
+    if value is None:
+        return MISSING
+    return "< 0.0001" if value < 1e-4 else f"{value:.4f}"
+
+
+def _conclusion(audit: Audit) -> str:
+    """Say in one sentence what an audit found."""
+    stats, arm = audit.stats, audit.arms["x"]
+    if audit.label == "target_claim":
+        # Beside what came before: the difference is no claim.
+        said = (
+            f"It reaches {figure(arm.iqm)} (95 % {span(arm.ci)}), by the test of the work itself."
+        )
+        if stats.delta is None:
+            return said
+        return f"{said} {signed(stats.delta)} beside {audit.incumbent} (95 % {span(stats.ci)})."
+    if audit.verdict == "baseline_established":
+        return f"The baseline repeats; its noise floor is {figure(stats.sigma_0)}."
+    if stats.delta is None:
+        return "There was nothing to compare."
+    return (
+        f"{signed(stats.delta)} against {audit.incumbent} (95 % {span(stats.ci)}); "
+        f"{figure(stats.delta_min)} would count. A run of it beats one of the incumbent's with a "
+        f"chance of {percent(stats.poi)}."
+    )
 
 
 def judges(facts: StudyFacts) -> list[doc.Block]:

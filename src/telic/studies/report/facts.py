@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Literal, NamedTuple, TypeVar
 
+from telic.core.text import MISSING
 from telic.errors import TelicError
 from telic.storage.files import read_json, read_record
 from telic.studies.candidates import read_candidate
-from telic.studies.chain import LedgerEvent
-from telic.studies.documents.base import Document
+from telic.studies.documents.base import Document, DocumentPart
 from telic.studies.documents.candidate import Candidate, Decision, EvidenceKind
 from telic.studies.documents.contract import Contract
-from telic.studies.documents.metrics import MetricSpec
-from telic.studies.evidence.audit import MeasuredNumber, ScorecardResult, score
+from telic.studies.documents.metrics import MetricSpec, Scorecard, ScorecardItem
+from telic.studies.errors import InvalidDocument
 from telic.studies.evidence.claims import Audit
 from telic.studies.evidence.measurement import Measurement
 from telic.studies.evidence.probes import ProbeSummary
 from telic.studies.evidence.reflection import Reflection
+from telic.studies.evidence.signatures import Alert, entered_alerts
 from telic.studies.evidence.statistics import iqm, iqm_interval, seed_of
 from telic.studies.folder import StudyFolder
 from telic.studies.next import NextAction
 from telic.studies.state import CandidateState, StudyState, WorkSource
 from telic.studies.study import Study
 
+Band = Literal["good", "ok", "poor"]
+_POINTS: dict[Band, float] = {"good": 1.0, "ok": 0.5, "poor": 0.0}
+VERDICTS = {
+    "valid_improvement": "valid improvement",
+    "no_improvement": "no improvement",
+    "inconclusive": "inconclusive",
+    "provisional": "provisional: too few seeds",
+    "baseline_established": "baseline established",
+    "invalid": "invalid",
+    "target_met": "target met",
+    "target_missed": "target missed",
+}
 Read = TypeVar("Read")
 Doc = TypeVar("Doc", bound=Document)
 
@@ -42,14 +55,31 @@ class CandidateFacts(NamedTuple):
         """The last audit."""
         return self.audits[-1] if self.audits else None
 
+    @property
+    def phase(self) -> str:
+        """The phase that it is in."""
+        return (self.state.phase or MISSING).replace("_", " ")
 
-class Alert(NamedTuple):
-    """A sign of trouble that was entered."""
+    @property
+    def statement(self) -> str:
+        """Its hypothesis in one line."""
+        return " ".join(self.record.hypothesis.statement.split()) if self.record else MISSING
 
-    run: str
-    signature: str
-    severity: str
-    is_open: bool
+    @property
+    def verdict(self) -> str:
+        """What an audit or a decision made of it."""
+        if self.audit is not None:
+            return VERDICTS[self.audit.verdict]
+        return self.decisions[-1].verdict if self.decisions else MISSING
+
+    @property
+    def why(self) -> str:
+        """Why it is where it is."""
+        if self.decisions:
+            return self.decisions[-1].rationale
+        if self.audit and self.audit.reasons:
+            return self.audit.reasons[0]
+        return self.state.reason or MISSING
 
 
 class JudgeScore(NamedTuple):
@@ -60,6 +90,32 @@ class JudgeScore(NamedTuple):
     score: float | None
     criteria: dict[str, tuple[float | None, float | None]]
     """by title: share that was earned, and what was measured"""
+
+
+class MeasuredNumber(DocumentPart):
+    """A number and its interval."""
+
+    value: float
+    ci: tuple[float, float] | None = None
+
+
+class ScoredItem(DocumentPart):
+    """A line of the scorecard."""
+
+    key: str
+    value: float | None
+    ci: tuple[float, float] | None
+    band: Band | None
+    weight: float
+
+
+class ScorecardResult(DocumentPart):
+    """The scorecard of a result."""
+
+    items: tuple[ScoredItem, ...]
+    total: float | None
+    """weighted share of points, 0 to 1, over what was measured; None when nothing was"""
+    caveats: tuple[str, ...] = ()
 
 
 class StudyFacts(NamedTuple):
@@ -113,7 +169,7 @@ def gather(study: Study, action: NextAction | None = None) -> StudyFacts:
         measurements=measurements,
         reflection=_newest(study, "reflection", Reflection),
         probe=_newest(study, "dr_probe", ProbeSummary),
-        alerts=_alerts(study.events),
+        alerts=tuple(entered_alerts(study.events)),
         card=_card(state, spec, measurements),
         commands=_commands(folder, state),
         action=action,
@@ -177,21 +233,6 @@ def _newest(study: Study, kind: EvidenceKind, record: type[Doc]) -> Doc | None:
     return record.parse(sheet.payload) if sheet else None
 
 
-def _alerts(events: tuple[LedgerEvent, ...]) -> tuple[Alert, ...]:
-    alerts: dict[tuple[str, str], Alert] = {}
-    for event in events:
-        if event.type != "monitor.alert":
-            continue
-        run = str(event.subject)
-        for name in event.data.get("cleared", ()):
-            if (run, name) in alerts:
-                alerts[run, name] = alerts[run, name]._replace(is_open=False)
-        if event.data["severity"] != "info":
-            name = str(event.data["signature"])
-            alerts[run, name] = Alert(run, name, event.data["severity"], True)
-    return tuple(alerts.values())
-
-
 def _card(
     state: StudyState, spec: MetricSpec | None, measurements: dict[str, Measurement]
 ) -> ScorecardResult | None:
@@ -221,3 +262,56 @@ def _commands(folder: StudyFolder, state: StudyState) -> dict[str, list[str]]:
         for run, path in files.items()
         if path.is_file()
     }
+
+
+def score(card: Scorecard, numbers: Mapping[str, MeasuredNumber]) -> ScorecardResult:
+    """Return a summary in bands, beside the verdict and never instead of it.
+
+    What is missing becomes a caveat, not a zero.
+    """
+    total_weight = sum(item.weight for item in card.items)
+    if abs(total_weight - card.weights_sum) > 1e-9:
+        raise InvalidDocument(
+            "E_SCORECARD",
+            f"The weights of the scorecard sum to {total_weight:g}, not {card.weights_sum:g}.",
+        )
+    items: list[ScoredItem] = []
+    caveats: list[str] = []
+    doubts: list[str] = []
+    points = weight = 0.0
+    for item in card.items:
+        number = numbers.get(item.key)
+        band = band_of(item, number.value) if number else None
+        value, ci = (number.value, number.ci) if number else (None, None)
+        items.append(ScoredItem(key=item.key, value=value, ci=ci, band=band, weight=item.weight))
+        if band is None:
+            caveats.append(f"{item.key} was not measured")
+            continue
+        weight += item.weight
+        points += item.weight * _POINTS[band]
+        if ci and {band_of(item, end) for end in ci} != {band}:
+            doubts.append(f"the interval of {item.key} reaches into another band")
+    return ScorecardResult(
+        items=tuple(items),
+        total=points / weight if weight else None,
+        caveats=tuple(caveats + doubts),
+    )
+
+
+def band_of(item: ScorecardItem, value: float) -> Band:
+    """Return the band of a value.
+
+    `bands` are two numbers, (ok from, good from). When the first is the larger one, smaller values
+    are better and both are upper limits.
+    """
+    if len(item.bands) != 2:
+        raise InvalidDocument(
+            "E_SCORECARD",
+            f"The bands of {item.key} are {item.bands}.",
+            hint="Write two numbers: where ok begins and where good begins.",
+        )
+    ok, good = (float(each) for each in item.bands)
+    sign = 1.0 if good >= ok else -1.0
+    if sign * value >= sign * good:
+        return "good"
+    return "ok" if sign * value >= sign * ok else "poor"

@@ -13,8 +13,8 @@ from telic.studies.documents.candidate import CandidateStatus, RunStatus
 from telic.studies.documents.contract import PHASES, Phase
 from telic.studies.documents.metrics import Direction
 from telic.studies.evidence.measurement import Measurement, normalised
-from telic.studies.evidence.series import Series, aggregate
 from telic.studies.evidence.signatures import fatal_alerts
+from telic.studies.evidence.statistics import Series, aggregate
 from telic.studies.state import StudyState
 from telic.studies.study import Study, fact
 
