@@ -5,8 +5,6 @@ made from the classes of this package. They are loaded when one of them is asked
 of the command line hear nothing.
 """
 
-# ruff: noqa: F401 - what is imported here for the type checker is what others import from here
-
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -15,61 +13,58 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 if TYPE_CHECKING:
-    from telic.core.events.codec import EVENTS, Event, decode, encode, from_facts, read_events
-    from telic.core.events.models import (
-        ModelEvent,
-        ModelFailed,
-        ModelRejected,
-        ModelReply,
-        ModelRetry,
-        ModelSent,
-        SentImage,
-        TokenCount,
-    )
-    from telic.core.events.search import (
-        BenchCase,
-        BenchEvent,
-        BenchmarkEvent,
-        BenchResult,
-        FreshReturn,
-        SearchEvent,
-        SearchForecast,
-        SearchIterationEnd,
-        SearchRunEnd,
-        SearchStart,
-    )
-    from telic.core.events.session import (
-        BudgetLeft,
-        PersonNote,
-        SessionAdmitted,
-        SessionAsked,
-        SessionCheckpoint,
-        SessionEvent,
-        SessionForecast,
-        SessionIterationStart,
-        SessionJudged,
-        SessionNotes,
-        SessionPaused,
-        SessionResumed,
-        SessionSelected,
-        SessionSpent,
-        SessionStart,
-        SessionTried,
-        SessionWaiting,
-    )
-    from telic.core.events.training import (
-        EvalDone,
-        LogMessage,
-        MemberEvaluation,
-        ProbeDone,
-        ProbeFinding,
-        TrainEnd,
-        TrainFinding,
-        TrainingEvent,
-        TrainProgress,
-        TrainStart,
-        VideoProgress,
-    )
+    from telic.core.events.codec import EVENTS as EVENTS
+    from telic.core.events.codec import Event as Event
+    from telic.core.events.codec import decode as decode
+    from telic.core.events.codec import encode as encode
+    from telic.core.events.codec import from_facts as from_facts
+    from telic.core.events.codec import read_events as read_events
+    from telic.core.events.models import ModelEvent as ModelEvent
+    from telic.core.events.models import ModelFailed as ModelFailed
+    from telic.core.events.models import ModelRejected as ModelRejected
+    from telic.core.events.models import ModelReply as ModelReply
+    from telic.core.events.models import ModelRetry as ModelRetry
+    from telic.core.events.models import ModelSent as ModelSent
+    from telic.core.events.models import SentImage as SentImage
+    from telic.core.events.models import TokenCount as TokenCount
+    from telic.core.events.search import BenchCase as BenchCase
+    from telic.core.events.search import BenchEvent as BenchEvent
+    from telic.core.events.search import BenchmarkEvent as BenchmarkEvent
+    from telic.core.events.search import BenchResult as BenchResult
+    from telic.core.events.search import FreshReturn as FreshReturn
+    from telic.core.events.search import SearchEvent as SearchEvent
+    from telic.core.events.search import SearchForecast as SearchForecast
+    from telic.core.events.search import SearchIterationEnd as SearchIterationEnd
+    from telic.core.events.search import SearchRunEnd as SearchRunEnd
+    from telic.core.events.search import SearchStart as SearchStart
+    from telic.core.events.session import BudgetLeft as BudgetLeft
+    from telic.core.events.session import PersonNote as PersonNote
+    from telic.core.events.session import SessionAdmitted as SessionAdmitted
+    from telic.core.events.session import SessionAsked as SessionAsked
+    from telic.core.events.session import SessionCheckpoint as SessionCheckpoint
+    from telic.core.events.session import SessionEvent as SessionEvent
+    from telic.core.events.session import SessionForecast as SessionForecast
+    from telic.core.events.session import SessionIterationStart as SessionIterationStart
+    from telic.core.events.session import SessionJudged as SessionJudged
+    from telic.core.events.session import SessionNotes as SessionNotes
+    from telic.core.events.session import SessionPaused as SessionPaused
+    from telic.core.events.session import SessionResumed as SessionResumed
+    from telic.core.events.session import SessionSelected as SessionSelected
+    from telic.core.events.session import SessionSpent as SessionSpent
+    from telic.core.events.session import SessionStart as SessionStart
+    from telic.core.events.session import SessionTried as SessionTried
+    from telic.core.events.session import SessionWaiting as SessionWaiting
+    from telic.core.events.training import EvalDone as EvalDone
+    from telic.core.events.training import LogMessage as LogMessage
+    from telic.core.events.training import MemberEvaluation as MemberEvaluation
+    from telic.core.events.training import ProbeDone as ProbeDone
+    from telic.core.events.training import ProbeFinding as ProbeFinding
+    from telic.core.events.training import TrainEnd as TrainEnd
+    from telic.core.events.training import TrainFinding as TrainFinding
+    from telic.core.events.training import TrainingEvent as TrainingEvent
+    from telic.core.events.training import TrainProgress as TrainProgress
+    from telic.core.events.training import TrainStart as TrainStart
+    from telic.core.events.training import VideoProgress as VideoProgress
 
 _MODULES = ("codec", "training", "session", "search", "models")
 
