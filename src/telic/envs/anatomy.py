@@ -227,7 +227,7 @@ def _feet(
 ) -> tuple[int, ...]:
     """Return the limbs' last bodies that hang lowest at rest, within a fifth of the height."""
     if name in FEET:
-        return tuple(int(model.body(each).id) for each in FEET[name])
+        return tuple(int(model.body(foot).id) for foot in FEET[name])
     if torso is None or "z" not in root.moves:
         return ()
     lowest: dict[int, float] = {}

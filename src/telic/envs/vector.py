@@ -297,5 +297,5 @@ def seed_rows(seed: int | Sequence[int], num_envs: int, device: torch.device) ->
             hint="Give a multiple of the number of seeds.",
         )
     share = num_envs // len(seeds)
-    rows = [derive(each, "env", i) for each in seeds for i in range(share)]
+    rows = [derive(one, "env", i) for one in seeds for i in range(share)]
     return torch.tensor(rows, dtype=torch.int64, device=device)

@@ -111,7 +111,7 @@ class Health:
     def _value_loss(self, row: dict[str, Any]) -> Finding | None:
         if len(self._rows) < _WINDOW:
             return None
-        recent = median(each["value_loss"] for each in self._rows)
+        recent = median(past["value_loss"] for past in self._rows)
         lowest = self._lowest_value_loss = min(self._lowest_value_loss, recent)
         if recent <= _VALUE_FACTOR * lowest or row["explained_variance"] > 0.5:
             return None
@@ -171,7 +171,7 @@ class Health:
     def state_dict(self) -> dict[str, Any]:
         """Return what later findings depend on."""
         return {
-            "findings": [each.model_dump() for each in self.findings],
+            "findings": [finding.model_dump() for finding in self.findings],
             "rows": list(self._rows),
             "returns": list(self._returns),
             "lowest": self._lowest_value_loss,
@@ -179,7 +179,7 @@ class Health:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Put it back."""
-        self.findings = [Finding.model_validate(each) for each in state["findings"]]
+        self.findings = [Finding.model_validate(saved) for saved in state["findings"]]
         self._rows = deque(state["rows"], maxlen=_WINDOW)
         self._returns = list(state["returns"])
         self._lowest_value_loss = state["lowest"]

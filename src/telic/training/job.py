@@ -98,14 +98,8 @@ class TrainRequest(JobRequest, RunsRequest, WatchedRequest):
 
 
 MEMBER_FIELDS = (
-    "learning_rate",
-    "gamma",
-    "gae_lambda",
-    "clip",
-    "entropy_coef",
-    "value_coef",
-    "max_grad_norm",
-    "target_kl",
+    *("learning_rate", "gamma", "gae_lambda", "clip"),
+    *("entropy_coef", "value_coef", "max_grad_norm", "target_kl"),
 )
 """Settings that may differ between the members of one population."""
 

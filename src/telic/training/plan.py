@@ -213,14 +213,8 @@ _ZOO_COMMON: dict[str, Any] = {
     "target_kl": 1e6,
 }
 _ZOO_FIELDS = (
-    "learning_rate",
-    "gamma",
-    "gae_lambda",
-    "epochs",
-    "clip",
-    "entropy_coef",
-    "value_coef",
-    "max_grad_norm",
+    *("learning_rate", "gamma", "gae_lambda", "epochs"),
+    *("clip", "entropy_coef", "value_coef", "max_grad_norm"),
 )
 _ZOO_VALUES: dict[str, tuple[float, ...]] = {
     "HalfCheetah-v5": (2.0633e-5, 0.98, 0.92, 20, 0.1, 4.01762e-4, 0.58096, 0.8),

@@ -155,7 +155,7 @@ def find_policy(path: Path, step: int | None = None) -> Path:
         step = best_step(member)
         step = step if step in checkpoints else max(checkpoints)
     if step not in checkpoints:
-        raise UnknownName("checkpoint", str(step), [str(each) for each in checkpoints])
+        raise UnknownName("checkpoint", str(step), list(map(str, checkpoints)))
     return checkpoints[step]
 
 

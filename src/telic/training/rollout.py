@@ -253,7 +253,8 @@ class EpisodeTracker:
     def state_dict(self) -> dict[str, Any]:
         """Return unfinished and recent episodes."""
         rows = [
-            [(each.total, each.length, *each.terms) for each in member] for member in self.recent
+            [(episode.total, episode.length, *episode.terms) for episode in member]
+            for member in self.recent
         ]
         return {"carry": self._carry, "recent": rows, "finished": self.finished}
 

@@ -110,7 +110,7 @@ class ExportEvidence(NamedTuple):
     @property
     def evaluation(self) -> Json | None:
         """The evaluation of exactly this checkpoint."""
-        return next((each for each in self.evaluations if each["global_step"] == self.step), None)
+        return next((row for row in self.evaluations if row["global_step"] == self.step), None)
 
     @property
     def reward_sha256(self) -> str | None:

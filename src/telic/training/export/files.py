@@ -139,7 +139,6 @@ def _as_text(facts: dict[str, Any]) -> dict[str, str]:
 
 
 def _write_onnx(arrays: PolicyArrays, policy: Policy, path: Path, facts: dict[str, Any]) -> None:
-
     model = build_onnx(arrays, policy.obs_dim, policy.memory_size, _as_text(facts))
     path.write_bytes(model.SerializeToString())
 

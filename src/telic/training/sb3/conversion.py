@@ -260,7 +260,7 @@ def adopt(population: Population, model: PPO) -> None:
 
 
 def _linear(network: nn.Module) -> list[nn.Module]:
-    return [each for each in network if isinstance(each, nn.Linear)]  # type: ignore[union-attr]
+    return [layer for layer in network if isinstance(layer, nn.Linear)]  # type: ignore[union-attr]
 
 
 def _fill(layers: list[Layer], modules: list[Any], factor: float) -> None:
