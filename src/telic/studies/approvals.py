@@ -17,13 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from telic.core.config import Record
 from telic.storage.files import read_json, read_record, write_json
 from telic.studies.candidates import files_of
-from telic.studies.canonical import (
-    SigningKey,
-    content_hash,
-    existing_key,
-    signing_key,
-    utc_now,
-)
+from telic.studies.canonical import SigningKey, content_hash, existing_key, signing_key, utc_now
 from telic.studies.chain import LedgerEvent
 from telic.studies.contract import approval_subject
 from telic.studies.documents.base import SYSTEM, ActorKind, Sha, StudyActor, read_yaml

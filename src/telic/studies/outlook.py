@@ -17,13 +17,7 @@ from telic.studies.decide import standing_audits
 from telic.studies.documents.candidate import CandidateStatus, RunStatus
 from telic.studies.documents.contract import Amounts, Phase
 from telic.studies.evidence.hacking import is_unreviewed
-from telic.studies.launch.machine import (
-    is_alive,
-    is_given_up,
-    is_here,
-    read_exit,
-    read_pid_record,
-)
+from telic.studies.launch.machine import is_alive, is_given_up, is_here, read_exit, read_pid_record
 from telic.studies.launch.recovery import GRACE_S
 from telic.studies.queue import JOB_OVER, ReadyJob
 from telic.studies.rules.checks import check_candidate
