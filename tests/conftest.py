@@ -21,6 +21,6 @@ def own_processors(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
         # Work ahead of need pays when processors idle, which they do not while tests run.
-        patch.setattr("telic.session.api.prewarmed", lambda modules: nullcontext())
-        patch.setattr("telic.session.checkpoints.choose_backend", lambda: None)
+        patch.setattr("telic.session.loop.prewarmed", lambda modules: nullcontext())
+        patch.setattr("telic.session.training.choose_backend", lambda: None)
         yield

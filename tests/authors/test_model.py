@@ -12,7 +12,7 @@ from telic.authors.history import SessionHistory
 from telic.authors.model import bounds, within
 from telic.llm import Models, Scripted, answer_order, list_orders
 from telic.llm.work_orders import ORDERS
-from telic.session.api import run
+from telic.session.loop import run
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
 from telic.training.plan import PRESETS, preset

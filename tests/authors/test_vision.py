@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from telic.authors.footage import Footage
-from telic.authors.vision import second_opinion, settle, watch
+from telic.authors.vision import Footage, VisionJudge
 from telic.errors import TelicError
 from telic.judges.criteria import score, total
 from telic.judges.verdict import WHOLE, judged
 from telic.llm import Budget, CallLimits, Cancelled, Fault, Models, Scripted
 from telic.llm.records import VIDEO
-from telic.session.episodes import record
+from telic.session.judgement import record
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
 
 INTENT = "run forward"
@@ -66,7 +65,7 @@ def script(judge, second=None):
 def watching(tmp_path, pictures):
     def work(provider, episodes, **options):
         models = Models(provider, tmp_path, limits=FAST, **options)
-        return watch(models, INTENT, CRITERIA, episodes, pictures)
+        return VisionJudge(models, INTENT, CRITERIA, pictures).watch(episodes)
 
     return work
 
@@ -213,8 +212,9 @@ def code(runs):
 def settling(tmp_path, pictures):
     def work(provider, episode, verdict):
         models = Models(provider, tmp_path, limits=FAST)
-        (vision,) = watch(models, INTENT, CRITERIA, [episode], pictures, repeats=1)
-        return settle(models, INTENT, CRITERIA, episode, verdict, vision, pictures)
+        eyes = VisionJudge(models, INTENT, CRITERIA, pictures)
+        (vision,) = eyes.watch([episode], repeats=1)
+        return eyes.settle(episode, verdict, vision)
 
     return work
 
@@ -279,7 +279,7 @@ def test_a_look_alike_fails_on_all_episodes_although_only_some_are_watched(
     paths = [*episodes, *episodes]
     provider = Scripted(script(sightings(0, 10, 1), again(0, 1)))
     models = Models(provider, tmp_path, limits=FAST)
-    every = second_opinion(models, INTENT, CRITERIA, paths, verdicts, pictures)
+    every = VisionJudge(models, INTENT, CRITERIA, pictures).second_opinion(paths, verdicts)
     assert len(every) == 6 and all((each.score or 0.0) < 0.2 for each in every)
     assert sum(bool(each.seen) for each in every) == 3, "the others were not watched"
 
@@ -289,7 +289,7 @@ def test_without_criteria_the_intent_is_the_criterion(episodes, tmp_path, pictur
     answer = {name: each for name, each in sightings(6, 0, 6).items() if name != "criterion_2"}
     provider = Scripted({"vision_criteria": {"criterion_1": part}, "vision_judge": answer})
     models = Models(provider, tmp_path, limits=FAST)
-    (verdict,) = watch(models, INTENT, [], episodes[:1], pictures, repeats=1)
+    (verdict,) = VisionJudge(models, INTENT, [], pictures).watch(episodes[:1], repeats=1)
     assert [each.criterion for each in verdict.seen] == [INTENT, WHOLE]
 
 
@@ -306,7 +306,7 @@ def test_sheets_are_drawn_once_and_hold_all_their_pictures(episodes, pictures):
 def test_an_episode_recorded_anew_under_the_same_name_is_drawn_anew(
     episodes, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("telic.authors.footage.render", lambda jobs: [])
+    monkeypatch.setattr("telic.authors.vision.render", lambda jobs: [])
     path = tmp_path / "episode.npz"
     path.write_bytes(episodes[0].read_bytes())
     first = Footage(path, tmp_path).overview()[0].path
@@ -339,7 +339,7 @@ def test_an_environment_that_draws_itself_is_asked_for_fewer_larger_pictures(tmp
     columns = {"next_obs": states, "action": np.zeros(30, dtype=np.int64)}
     write_trajectory(path, Trajectory(columns, TrajectoryFacts(env_id="CartPole-v1", dt_s=0.02)))
     jobs = []
-    monkeypatch.setattr("telic.authors.footage.render", lambda given: jobs.extend(given) or [])
+    monkeypatch.setattr("telic.authors.vision.render", lambda given: jobs.extend(given) or [])
     footage = Footage(path, tmp_path)
     words = [each.words for each in footage.overview()]
     assert words == ["from 0.00 s to 0.30 s", "from 0.30 s to 0.60 s"]
@@ -375,7 +375,8 @@ def test_several_threads_may_watch_policies_at_once(episodes, tmp_path, pictures
     found = []
 
     def work(episode):
-        found.extend(watch(models, INTENT, CRITERIA, [episode], pictures, repeats=1))
+        eyes = VisionJudge(models, INTENT, CRITERIA, pictures)
+        found.extend(eyes.watch([episode], repeats=1))
 
     threads = [threading.Thread(target=work, args=(each,)) for each in episodes]
     for each in threads:

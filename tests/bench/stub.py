@@ -1,11 +1,11 @@
-"""A stand-in for telic.session.api.run: writes the files a session leaves, without training."""
+"""A stand-in for telic.session.loop.run: writes the files a session leaves, without training."""
 
 from pathlib import Path
 
 from telic.authors.candidate import MemberScore, SessionIteration
 from telic.judges.criteria import score
 from telic.judges.verdict import judged, together
-from telic.session.api import Session
+from telic.session.loop import Session
 from telic.session.records import SessionConfig, SessionSummary
 from telic.storage.files import write_json
 from telic.storage.layout import new_session

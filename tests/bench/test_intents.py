@@ -7,7 +7,7 @@ import pytest
 from telic.bench.intents import bench_intents, results_in
 from telic.bench.results import BenchFolder, Suite
 from telic.errors import BadEnvironment, ConfigError, Refused
-from telic.session.api import run
+from telic.session.loop import run
 from telic.storage.files import read_json, read_json_lines
 from tests.bench.stub import StubRunner
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from telic.composer.compose import BEHAVIOURS, compose
-from telic.composer.scene import calibrations
+from telic.composer.draft import calibrations
 from telic.envs import make
 from telic.envs.tasks import TASKS
 from telic.errors import BadEnvironment, Refused
@@ -12,7 +12,7 @@ from telic.judges.code import judge_here
 from telic.judges.verdict import together
 from telic.rewards.load import load_reward
 from telic.rewards.probe import probe
-from telic.session.episodes import record
+from telic.session.judgement import record
 
 INTENTS = [
     ("HalfCheetah-v5", "run forward fast"),

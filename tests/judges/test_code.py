@@ -10,7 +10,7 @@ from telic.judges.code import JudgeCode, judge_files
 from telic.judges.episode import RecordedEpisode
 from telic.judges.verdict import judged, together, unknown
 from telic.sandbox import host
-from telic.session.episodes import record
+from telic.session.judgement import record
 from telic.storage.trajectories import read_trajectory
 
 SPEED = """

@@ -5,7 +5,7 @@ import telic.llm
 from telic.llm import CallLimits, Request, Scripted, choose
 from telic.llm.keys import KEY_NAMES
 from telic.llm.names import CLOUD, COMPATIBLE, SERVERS, parse_name
-from telic.llm.providers.stand_ins import FaultKind
+from telic.llm.stand_ins import FaultKind
 
 DOCS = Path(__file__).parents[2] / "docs"
 GUIDE = (DOCS / "how-to" / "use-a-model.md").read_text()

@@ -16,8 +16,8 @@ from telic.llm import (
     Tokens,
     choose,
 )
+from telic.llm.hosted import _connect, has_open_dictionary
 from telic.llm.names import parse_name, watches_video
-from telic.llm.providers.hosted import _connect, has_open_dictionary
 
 from .conftest import FAST, GOOD, Plan, question
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from telic.llm import Models, Scripted
-from telic.llm.providers.stand_ins import Replay, ReplyRecorder
+from telic.llm.stand_ins import Replay, ReplyRecorder
 from telic.search import runner
 from telic.search.records import SearchRunFolder
 from telic.search.results import load

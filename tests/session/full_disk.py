@@ -11,7 +11,7 @@ from pathlib import Path
 
 from telic.core.events import Event, TrainProgress
 from telic.errors import ResourceError
-from telic.session.api import run
+from telic.session.loop import run
 
 ROOM = 400_000_000
 REQUEST = {"seeds": (1, 2), "episodes": 4, "steps": 30_000, "iterations": 1}

@@ -11,8 +11,8 @@ from telic.core.events import ignore
 from telic.llm import CallLimits, Models, Request, Scripted
 from telic.rendering.jobs import Rendering
 from telic.sandbox import host
-from telic.session.api import Session, run
-from telic.session.report import pictures
+from telic.session.loop import Session, run
+from telic.session.report import best
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
 from telic.training.run import LocalChannel
@@ -39,7 +39,7 @@ def at_home() -> Iterator[pytest.MonkeyPatch]:
     """Do the workers' work in this process, and draw nothing."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(host, "run_worker", _work_here)
-        patch.setattr(pictures, "render", _draw_nothing)
+        patch.setattr(best, "render", _draw_nothing)
         yield patch
 
 

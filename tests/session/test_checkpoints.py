@@ -2,7 +2,7 @@
 
 import pytest
 
-from telic.session import checkpoints
+from telic.session import training
 from telic.storage.files import read_json_lines
 from tests.session.quick import PASSING, Asking, at_home
 
@@ -10,7 +10,7 @@ from tests.session.quick import PASSING, Asking, at_home
 @pytest.fixture
 def asking(tmp_path):
     with at_home() as patch:
-        patch.setattr(checkpoints, "_LONG_S", 0.0)
+        patch.setattr(training, "_LONG_S", 0.0)
         yield Asking(patch, tmp_path)
 
 
@@ -27,15 +27,15 @@ def test_checkpoints_are_judged_before_training_ends_and_the_last_one_afterwards
 
 def test_a_checkpoint_that_cannot_be_judged_costs_nothing_else(asking, monkeypatch):
     def full(path):
-        raise checkpoints.TelicError("no room on the disk")
+        raise training.TelicError("no room on the disk")
 
-    monkeypatch.setattr(checkpoints, "JsonLines", full)
+    monkeypatch.setattr(training, "JsonLines", full)
     session, _ = asking.run(PASSING, steps=4096)
     assert session.passed and not asking.told("session.checkpoint")
     assert any("no room on the disk" in each["message"] for each in asking.told("log"))
 
 
 def test_what_is_over_in_a_moment_is_judged_only_then(asking, monkeypatch):
-    monkeypatch.setattr(checkpoints, "_LONG_S", 1e9)
+    monkeypatch.setattr(training, "_LONG_S", 1e9)
     session, _ = asking.run(PASSING, steps=4096)
     assert session.passed and not asking.told("session.checkpoint")

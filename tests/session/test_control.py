@@ -19,8 +19,8 @@ from telic.session.control import (
     parse_criteria,
     read_notes,
 )
-from telic.session.state import is_running, state_of
-from telic.session.steps import run_job
+from telic.session.records import is_running, state_of
+from telic.session.training import run_job
 from telic.storage.files import read_json, write_json
 from telic.storage.layout import RunFolder
 from telic.storage.locks import RunLock

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from telic.errors import UsageError
-from telic.session.episodes import JUDGE, TRIAL, play, record
+from telic.session.judgement import JUDGE, TRIAL, play, record
 from telic.storage.layout import RunFolder
 from telic.storage.trajectories import read_trajectory
 from telic.training.plan import plan

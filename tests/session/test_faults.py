@@ -21,9 +21,9 @@ from telic.judges.trial import Trial, failure
 from telic.judges.verdict import judged, unknown
 from telic.llm import CallLimits, Fault, ModelAnswerError, ModelUnavailable, RawReply
 from telic.sandbox import host
-from telic.session import budget, loop, steps
-from telic.session.report import pictures
-from telic.session.state import state_of
+from telic.session import budget, judgement, loop, training
+from telic.session.records import state_of
+from telic.session.report import best
 from telic.storage import files as storage
 from telic.storage.files import read_json
 from telic.storage.layout import RunFolder
@@ -177,7 +177,7 @@ def test_a_candidate_that_cannot_be_trained_is_tried_and_told(asking, home):
     def train(work, number, candidate):
         if number == 1:
             raise TrainingFailed("Every member stopped. The reward became NaN.")
-        return steps.train(work, number, candidate)
+        return training.train(work, number, candidate)
 
     home.setattr(loop, "train", train)
     script = {**FAILING, "reviser": revised({"source": REWARD["source"]})}
@@ -201,7 +201,7 @@ def test_when_nothing_can_be_trained_there_is_a_report_and_no_policy(asking, hom
 
 
 def test_a_variant_that_breaks_off_is_unknown_and_the_others_are_judged(asking, home):
-    judge_policies = steps.judge_policies
+    judge_policies = training.judge_policies
 
     def judge_trials(work, number, candidate, run, episodes, where):
         for member in RunFolder(run.path).members() if where == "trial" else ():
@@ -209,7 +209,7 @@ def test_a_variant_that_breaks_off_is_unknown_and_the_others_are_judged(asking, 
                 shutil.rmtree(member.checkpoints_dir)
         return judge_policies(work, number, candidate, run, episodes, where)
 
-    home.setattr(steps, "judge_policies", judge_trials)
+    home.setattr(training, "judge_policies", judge_trials)
     session, _ = asking.run(VARYING, iterations=2)
     assert session.summary.iterations == 2
     chosen = read_json(asking.folder.iteration(2).selection)
@@ -457,7 +457,7 @@ def test_what_is_known_to_be_worth_nothing_beats_what_is_unknown(asking, home):
             return [unknown("code", "broke")] * len(paths)
         return [judged([], 0.0)] * len(paths)
 
-    home.setattr(steps, "judge_files", judge)
+    home.setattr(judgement, "judge_files", judge)
     session, _ = asking.run(FAILING, iterations=2)
     assert session.summary.best_iteration == 2 and session.summary.score == 0.0
 
@@ -480,7 +480,7 @@ def test_without_a_renderer_there_is_a_report_without_pictures(asking, home, err
         def render(jobs, **_):
             raise error
 
-        home.setattr(pictures, "render", render)
+        home.setattr(best, "render", render)
     session, _ = asking.run(PASSING)
     assert session.passed and "<video" not in (session.path / "report.html").read_text()
     why = "nothing is drawn" if error is None else "no OpenGL here"

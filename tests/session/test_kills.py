@@ -19,8 +19,8 @@ from telic.core.events import TrainEnd, TrainStart
 from telic.errors import Refused
 from telic.llm import Models, Scripted
 from telic.session import loop
-from telic.session.api import run
-from telic.session.state import state_of
+from telic.session.loop import run
+from telic.session.records import state_of
 from telic.storage.files import JsonLines, read_json_lines
 from telic.storage.layout import SessionFolder, list_sessions
 from tests.session.quick import PASSING, SMALL, VARYING, at_home, results

@@ -10,10 +10,10 @@ from telic.errors import ConfigError, RewardError
 from telic.judges.criteria import Composition, Criterion, leaf
 from telic.judges.verdict import judged, together, unknown
 from telic.sandbox.host import prewarmed
-from telic.session import api
-from telic.session.api import run
+from telic.session import loop
+from telic.session.judgement import decide as decide_on
+from telic.session.loop import run
 from telic.session.records import SessionConfig
-from telic.session.steps import decide as decide_on
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
 from tests.heard import Heard
@@ -59,7 +59,7 @@ def author(monkeypatch):
 
 
 def test_a_session_passes_and_leaves_a_report(author, tmp_path, monkeypatch):
-    monkeypatch.setattr(api, "prewarmed", prewarmed)
+    monkeypatch.setattr(loop, "prewarmed", prewarmed)
     author(goal=1.0)
     events = Heard()
     session = run("move", runs_dir=tmp_path, on_event=events, **SMALL)

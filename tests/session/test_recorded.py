@@ -11,7 +11,7 @@ import pytest
 
 from telic import llm
 from telic.llm import Models, Scripted
-from telic.session.api import run
+from telic.session.loop import run
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
 from tests.heard import Heard

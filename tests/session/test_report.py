@@ -13,9 +13,10 @@ from telic.llm.answers import Replies
 from telic.rendering import Rendering
 from telic.session.control import parse_criteria
 from telic.session.records import SessionConfig, SessionSummary
-from telic.session.report import pictures, words, write_report
-from telic.session.report.compare import compare
+from telic.session.report import best, words
+from telic.session.report.best import compare
 from telic.session.report.costs import read_costs
+from telic.session.report.document import write_report
 from telic.storage.files import JsonLines, read_json, write_json, write_text
 from telic.storage.layout import SessionFolder
 from telic.storage.scalars import ScalarLog
@@ -144,7 +145,7 @@ def drawn(monkeypatch):
             write_text(job.output, "x" * sizes.get(job.output.name, 10))
         return [Rendering(output=job.output, backend="egl") for job in jobs]
 
-    monkeypatch.setattr(pictures, "render", render)
+    monkeypatch.setattr(best, "render", render)
     return sizes
 
 
@@ -306,7 +307,7 @@ def test_a_picture_that_cannot_be_drawn_is_told_and_listed(tmp_path, monkeypatch
     def render(jobs):
         return [Rendering(output=job.output, backend="egl", error="no GL") for job in jobs]
 
-    monkeypatch.setattr(pictures, "render", render)
+    monkeypatch.setattr(best, "render", render)
     page, markdown, told = Session(tmp_path, iteration(1, score(0.9)), seeds=(1,)).report()
     assert "median.mp4: no GL" in Reader(page).text and "no GL" in markdown
     assert {each["event"] for each in told} == {"log"} and len(told) == 4
@@ -336,10 +337,10 @@ def test_a_report_that_cannot_be_written_does_not_fail_the_session(tmp_path):
 
 def test_a_long_video_is_drawn_smaller_or_linked(tmp_path, drawn):
     session = Session(tmp_path, iteration(1, score(0.9)), seeds=(1,))
-    drawn["median.mp4"] = pictures.LARGEST_INLINE + 1
+    drawn["median.mp4"] = best.LARGEST_INLINE + 1
     page, _, _ = session.report()
-    assert "<video" in page and len(page) < pictures.LARGEST_INLINE
-    drawn["median_small.mp4"] = pictures.LARGEST_INLINE + 1
+    assert "<video" in page and len(page) < best.LARGEST_INLINE
+    drawn["median_small.mp4"] = best.LARGEST_INLINE + 1
     page, _, _ = session.report()
     assert "<video" not in page and 'href="report/median.mp4"' in page
 
@@ -352,13 +353,13 @@ def test_shown_are_a_poor_a_median_and_a_good_episode():
         else judged([leaf("x", each, zero=0.0, goal=1.0)], each)
         for each in scores
     ]
-    chosen = pictures.choose_episodes(verdicts)
+    chosen = best.choose_episodes(verdicts)
     assert {label: scores[index] for label, index in chosen.items()} == {
         "p10": 0.1,
         "median": 0.5,
         "p90": 0.9,
     }
-    assert pictures.choose_episodes(verdicts[:1]) == {"p10": 0, "median": 0, "p90": 0}
+    assert best.choose_episodes(verdicts[:1]) == {"p10": 0, "median": 0, "p90": 0}
 
 
 def test_the_runner_up_is_the_reward_that_stands_second():

@@ -18,6 +18,8 @@ from telic.storage.files import read_record
 from telic.storage.layout import SessionFolder
 
 Tier = Literal["hard", "strong", "soft", "retired"]
+SHORT = 0.3
+"""share of a training's steps that the short trial of a variant takes"""
 
 
 class Lesson(Record):
@@ -70,6 +72,16 @@ class MemberScore(Record):
     def low(self) -> float:
         """Score it proves: the lower end of the interval; -1 when it could not be judged."""
         return -1.0 if self.judgement.low is None else self.judgement.low
+
+
+class Selection(Record):
+    """How short trials of several variants went, and which one was trained on."""
+
+    schema_version: Literal[1] = 1
+    kept: int
+    members: tuple[MemberScore, ...]
+    training_s: float
+    judging_s: float
 
 
 class SessionIteration(Record):

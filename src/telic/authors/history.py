@@ -129,12 +129,12 @@ class SessionHistory(NamedTuple):
 
     def show(self, look: Look) -> str:
         """Answer a look."""
-        iteration = self._find(look.iteration)
+        iteration = self.find(look.iteration)
         match look.at:
             case "code":
                 return self._code(iteration)
             case "difference":
-                return self._difference(iteration, self._find(look.other))
+                return self._difference(iteration, self.find(look.other))
             case "judgement":
                 return judgement_text(iteration)
             case "curves":
@@ -144,7 +144,8 @@ class SessionHistory(NamedTuple):
             case "examples":
                 return table(read_record(self.folder.trial, Trial))
 
-    def _find(self, number: int | None) -> SessionIteration:
+    def find(self, number: int | None) -> SessionIteration:
+        """Return an iteration by its number, the latest without one; raises UsageError."""
         if number is None:
             return self.history[-1]
         for iteration in self.history:

@@ -23,7 +23,7 @@ from telic.authors.roles import (
     write_judge,
     write_reward,
 )
-from telic.authors.vision import second_opinion
+from telic.authors.vision import VisionJudge
 from telic.core.events import LogMessage
 from telic.errors import RewardError, TelicError
 from telic.judges.criteria import Composition
@@ -124,15 +124,11 @@ class ModelAuthor:
         """Let the model look at some of the episodes that code has judged."""
         if not self._brief.vision:
             return verdicts
-        titles = [each.title for each in read_record(self._folder.author, Composition).criteria]
-        return second_opinion(
-            self._models,
-            self._brief.intent,
-            titles,
-            episodes,
-            verdicts,
-            episodes[0].parent / _LOOKED,
-        )
+        written = read_record(self._folder.author, Composition)
+        titles = [criterion.title for criterion in written.criteria]
+        folder = episodes[0].parent / _LOOKED
+        eyes = VisionJudge(self._models, self._brief.intent, titles, folder)
+        return eyes.second_opinion(episodes, verdicts)
 
     def analyse(self, history: list[SessionIteration]) -> None:
         """Let the model sum up; a report can do without."""
@@ -191,7 +187,9 @@ class ModelAuthor:
         if revision.ends_when_it_falls is not None and can_fall:
             env_args["terminate_when_unhealthy"] = revision.ends_when_it_falls
         settings, told = within({**base.settings, **revision.settings}, self._preset)
-        kept = {} if revision.source else base.variants[self._variant(past, revision)].weights
+        kept = (
+            {} if revision.source else base.variants[past.find(revision.based_on).variant].weights
+        )
         sets = revision.weights or ({},)
         return RewardCandidate(
             reward=revision.source or base.reward,
@@ -206,9 +204,6 @@ class ModelAuthor:
             diagnosis=revision.diagnosis,
             lessons=revision.lessons,
         )
-
-    def _variant(self, past: SessionHistory, revision: Revision) -> int:
-        return next(each for each in past.history if each.number == revision.based_on).variant
 
 
 def bounds(preset: PpoSettings) -> dict[str, tuple[float, float]]:

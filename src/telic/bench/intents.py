@@ -48,9 +48,9 @@ from telic.core.events import (
 from telic.errors import BadEnvironment, Refused, TelicError
 from telic.judges.code import judge_files
 from telic.llm.client import REPLIES
-from telic.session.api import Session
-from telic.session.api import run as run_a_session
 from telic.session.budget import steps_taken
+from telic.session.loop import Session
+from telic.session.loop import run as run_a_session
 from telic.session.records import SessionConfig, SessionSummary
 from telic.storage.files import (
     JsonLines,
@@ -101,7 +101,7 @@ def bench_intents(
         on_event: hears bench.case, bench.result and what sessions tell, with the case's id; called
             from several threads when there are several jobs.
         should_stop: polled; True ends the running sessions, saved, and starts no more.
-        run_session: what runs a case; as `telic.session.api.run`.
+        run_session: what runs a case; as `telic.session.loop.run`.
         options: of every session: iterations, seeds, threshold, episodes, steps, device, model.
 
     Raises:

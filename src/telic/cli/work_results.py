@@ -14,7 +14,7 @@ from telic.core.text import duration, number, sparkline
 if TYPE_CHECKING:
     from telic.cli.terminal import CommandLine
     from telic.llm.work_orders import WorkOrder
-    from telic.session.api import Session
+    from telic.session.loop import Session
     from telic.training.job import TrainJob
     from telic.training.run import Run
     from telic.verbs.control import BranchMade, CriteriaAgreed, NoteTaken, WorkState

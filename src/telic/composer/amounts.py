@@ -42,11 +42,7 @@ class Numbers:
 
     def take(self, amount: Amount | None, count: int | None, duration_s: float | None) -> bool:
         """Take what is new; return whether everything was."""
-        news = [
-            (self.amount, amount),
-            (self.count, count),
-            (self.duration_s, duration_s),
-        ]
+        news = [(self.amount, amount), (self.count, count), (self.duration_s, duration_s)]
         said = [(old, new) for old, new in news if new is not None]
         if not said or any(old is not None for old, _ in said):
             return False

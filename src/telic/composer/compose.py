@@ -4,31 +4,56 @@ Each verb is a behaviour: terms that teach it, and leaves that recognise it. Ter
 size when the behaviour is right, so that weights near 1 are sensible. Every behaviour brings guards
 against its look-alikes (falling forward is not running) and says when it is done, for what comes
 after it.
+
+What is done together is a phase; phases follow one another. How a robot led by hand would do it
+(`ideal`) is a motion of the torso only (`telic.judges.criteria.Motion`), so what is asked of limbs
+or postures has no ideal here; neither has reaching for a target.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
-from telic.composer.draft import Draft, JudgePart, edit
-from telic.composer.frames import Act, Frame, Limit, ParsedIntent
-from telic.composer.jumps import hop, jump
+from telic.composer.acrobatics import flip, jump, roll, turn
+from telic.composer.draft import Draft, Scene, edit
+from telic.composer.frames import Act, Direction, Frame, Limit, LimitKind, ParsedIntent, Posture
 from telic.composer.limbs import kick, lift, reach, swing
 from telic.composer.manners import be_quiet, respect
 from telic.composer.parse import parse
-from telic.composer.phases import arrange, goes_low, ideal, right_habits
-from telic.composer.postures import do_it, hold
-from telic.composer.scene import Scene
-from telic.composer.stances import balance, lie, sit, stand, stand_up
-from telic.composer.travel import circle, go
-from telic.composer.turns import flip, roll, turn
-from telic.composer.write import ORDINALS, judge_file, reward_file, sequence_judge, sequence_reward
+from telic.composer.postures import balance, do_it, hold, lie, sit, stand, stand_up
+from telic.composer.travel import circle, go, hop, speed_meant
+from telic.composer.write import (
+    ORDINALS,
+    judge_file,
+    put_in_order,
+    reward_file,
+    sequence_judge,
+    sequence_reward,
+)
 from telic.envs.spec import EnvSpec
 from telic.errors import BadEnvironment, Refused
-from telic.judges.criteria import Composition, Criterion
+from telic.judges.criteria import Composition, Criterion, Motion
 
+_REST = (Act.STAND, Act.STOP, Act.SIT, Act.LIE)
+_LANDS = (Act.FLIP, Act.ROLL, Act.JUMP, Act.HOP)
+_KEEPS = (Act.REACH, Act.STAND_UP, Act.LIFT, Act.STAND, Act.BALANCE)
+_LIMBS = (Act.LIFT, Act.KICK, Act.SWING)
+_LOW_VERBS = {Act.SIT, Act.LIE, Act.ROLL, Act.FLIP, Act.STAND_UP}
+_LOW_POSES = {
+    Posture.LOW,
+    Posture.LYING,
+    Posture.UPSIDE_DOWN,
+    Posture.REAR_LEGS,
+    Posture.FRONT_LEGS,
+}
+_AT_REST = (Act.STAND, Act.STOP, Act.BALANCE)
+_PHASE_S = 3.0
+_TURN_RPS = 1.5
+_HOPS_PER_S = 1.6
+_STRIDE_HZ = 1.5
+_CIRCLE_RPS = 0.8
 BEHAVIOURS: dict[Act, Callable[[Frame, Scene, Draft], None]] = {
     Act.GO: go,
     Act.CIRCLE: circle,
@@ -91,14 +116,14 @@ def compose(intent: str, spec: EnvSpec, criteria: Sequence[Criterion] | None = N
     try:
         drafts = [_phase(phase, scene) for phase in phases]
         always = drafts[0] if len(drafts) == 1 else Draft()
-        _throughout(parsed.limits, scene, always)
+        for limit in parsed.limits:
+            respect(limit, scene, always)
+        be_quiet(always)
     except BadEnvironment as error:
         raise BadEnvironment(error.message, hint=_can(scene)) from None
-    if len(drafts) == 1:
-        everything = drafts
-    else:
-        _leave_out_repeated(drafts, always)
-        _put_in_order(drafts)
+    everything = drafts
+    if len(drafts) > 1:
+        put_in_order(drafts, always)
         everything = [*drafts, always]
     if criteria is not None:
         edit(everything, criteria)
@@ -139,53 +164,6 @@ def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
         for style in frame.styles:
             do_it(style, frame, scene, draft)
     return draft
-
-
-def _throughout(limits: Sequence[Limit], scene: Scene, draft: Draft) -> None:
-    for limit in limits:
-        respect(limit, scene, draft)
-    be_quiet(draft)
-
-
-def _leave_out_repeated(drafts: Sequence[Draft], always: Draft) -> None:
-    """Judge throughout only what the phases do not all judge by themselves."""
-    own = [{part.title for part in draft.parts} for draft in drafts]
-    always.parts = [
-        part for part in always.parts if not all(part.title in titles for titles in own)
-    ]
-
-
-def _put_in_order(drafts: Sequence[Draft]) -> None:
-    """Name the parts by their phase, and add a gate from each phase to the next."""
-    for index, draft in enumerate(drafts):
-        name = ORDINALS[index]
-        main = max(draft.parts, key=lambda part: part.weight)
-        draft.parts = [replace(part, title=f"{name}: {part.title}") for part in draft.parts]
-        if index == len(drafts) - 1:
-            break
-        needed = round(0.4 * sum(each.seconds for each in drafts[index + 1 :]), 2)
-        gate = JudgePart(
-            f"{name}: is done with {needed:g} s left",
-            "time left for what comes next",
-            "part.left(done)",
-            zero=0.0,
-            goal=needed,
-            unit="s",
-            weight=main.weight,
-            tag=main.tag,
-            kind="phased",
-            is_gate=True,
-        )
-        draft.parts.append(gate)
-    _weigh_alike(drafts)
-
-
-def _weigh_alike(drafts: Sequence[Draft]) -> None:
-    """Let every phase count the same: the last one has no gate, and must not matter less."""
-    weights = [sum(part.weight for part in draft.parts) for draft in drafts]
-    for draft, weight in zip(drafts, weights, strict=True):
-        scale = max(weights) / weight
-        draft.parts = [replace(part, weight=round(scale * part.weight, 2)) for part in draft.parts]
 
 
 def _composition(
@@ -239,3 +217,175 @@ def _refuse(parsed: ParsedIntent, phases: Sequence[Sequence[Frame]], scene: Scen
 def _can(scene: Scene) -> str:
     found = able(scene)
     return f"{scene.spec.id} can: {', '.join(found)}." if found else "Try another environment."
+
+
+def arrange(parsed: ParsedIntent) -> list[list[Frame]]:
+    """Return the phases in their order, each the frames that are done together."""
+    phases: list[list[Frame]] = []
+    for number in sorted({frame.phase for frame in parsed.frames}):
+        now: list[Frame] = []
+        for frame in (each for each in parsed.frames if each.phase == number):
+            before = now or (phases[-1] if phases else [])
+            if _is_done_anyway(frame, before):
+                _prolong(frame, now or phases[-1])
+            elif now and not _goes_with(frame, now):
+                phases.append(now)
+                now = [frame]
+            elif not _joined(frame, now):
+                now.append(frame)
+        if now:
+            phases.append(now)
+    return [
+        [frame.model_copy(update={"phase": index}) for frame in phase]
+        for index, phase in enumerate(phases)
+    ]
+
+
+def goes_low(frames: list[Frame], limits: tuple[Limit, ...]) -> bool:
+    """Say whether it asks for poses in which an environment takes the robot for fallen."""
+    return (
+        any(frame.verb in _LOW_VERBS or _LOW_POSES & set(frame.postures) for frame in frames)
+        or any(frame.verb is Act.SWING and frame.direction is Direction.UP for frame in frames)
+        or any(limit.kind is LimitKind.LOW_HEIGHT for limit in limits)
+    )
+
+
+def _is_done_anyway(frame: Frame, before: list[Frame]) -> bool:
+    """Say whether it is part of what comes before: a flip lands, a reaching hand stays."""
+    verbs = {each.verb for each in before}
+    if frame.verb is Act.BALANCE:
+        return Act.SWING in verbs
+    if frame.verb not in (Act.STAND, Act.STOP):
+        return False
+    if verbs & {Act.FLIP, Act.ROLL, Act.REACH}:
+        return frame.duration_s is None
+    is_landing = not frame.until_end and frame.duration_s is None and frame.verb is Act.STAND
+    return bool(
+        verbs & {Act.STAND_UP} or (is_landing and verbs & {*_LANDS, *_KEEPS}) or frame in before
+    )
+
+
+def _prolong(frame: Frame, before: list[Frame]) -> None:
+    """Give a duration to what already includes the rest."""
+    if frame.duration_s is not None:
+        before[-1] = before[-1].model_copy(update={"duration_s": frame.duration_s})
+
+
+def _goes_with(frame: Frame, now: list[Frame]) -> bool:
+    """Say whether it can be done at the same time; what cannot comes afterwards."""
+    verbs = {each.verb for each in now}
+    if frame.verb in _REST or verbs & {*_REST, Act.STAND_UP}:
+        return False
+    if frame.verb in verbs:
+        return frame.verb in _LIMBS or (frame.verb is Act.GO and _crosses(frame, now))
+    # "turn around and walk back"
+    return not (frame.verb is Act.GO and any(_is_amount(each) for each in now))
+
+
+def _is_amount(frame: Frame) -> bool:
+    said = frame.amount is not None and frame.amount.unit in ("turns", "rad")
+    return frame.verb is Act.TURN and (said or frame.count is not None)
+
+
+def _crosses(frame: Frame, now: list[Frame]) -> bool:
+    ahead = {Direction.FORWARD, Direction.BACKWARD}
+    others = [each for each in now if each.verb is Act.GO]
+    return len(others) == 1 and (frame.direction in ahead) != (others[0].direction in ahead)
+
+
+def _joined(frame: Frame, now: list[Frame]) -> bool:
+    """Join limbs that do the same: "lift the left arm and the right arm"."""
+    for index, other in enumerate(now):
+        if other.verb is frame.verb and frame.verb in _LIMBS:
+            bodies = tuple(dict.fromkeys((*other.bodies, *frame.bodies)))
+            part = " and ".join(each for each in (other.part, frame.part) if each) or None
+            now[index] = other.model_copy(update={"bodies": bodies, "part": part})
+            return True
+    return False
+
+
+def ideal(phases: Sequence[Sequence[Frame]], scene: Scene, seconds: float) -> tuple[Motion, ...]:
+    """Return the motions one after another; empty when a part of it is not one of the torso."""
+    found: list[Motion] = []
+    for index, frames in enumerate(phases):
+        lasts = max(frame.duration_s or _PHASE_S for frame in frames)
+        lasts = seconds if index == len(phases) - 1 else lasts
+        values: dict[str, Any] = {"seconds": min(max(lasts, 0.1), 60.0)}
+        for frame in frames:
+            motion = None if frame.postures or frame.bodies else _motion(frame, scene, lasts)
+            if motion is None or set(motion) & set(values):
+                return ()
+            values |= motion
+        each = values.pop("seconds_each", None)
+        if each is not None:
+            values["seconds"] = each * values["jumps"]
+        found.append(Motion.model_validate(values))
+        if each is not None:
+            found.append(Motion(seconds=1.0))  # stands after its last landing
+    return tuple(found)
+
+
+def right_habits(phases: Sequence[Sequence[Frame]]) -> tuple[str, ...]:
+    """Return the bad habits that are just what is asked for."""
+    verbs = {frame.verb for frames in phases for frame in frames}
+    if verbs <= {Act.LIE}:
+        return ("does nothing", "lies on its back", "topples over")
+    if verbs <= {Act.STAND, Act.STOP, Act.SIT}:
+        return ("does nothing", "pushes", "pulls")  # constant force holds a pose, too
+    return ("does nothing",) if verbs <= {*_AT_REST, Act.SIT} else ()
+
+
+def _motion(frame: Frame, scene: Scene, seconds: float) -> dict[str, Any] | None:
+    """Return what a frame adds to a motion; None if the torso alone does not show it."""
+    if frame.verb in _AT_REST:
+        return {}
+    if frame.verb is Act.GO:
+        return _going(frame, scene)
+    if frame.verb is Act.CIRCLE:
+        speed = speed_meant(frame, scene, Draft())[0]
+        return {
+            "forward_mps": 1.05 * speed,
+            "turn_rps": _side(frame) * _CIRCLE_RPS,
+            "circle": True,
+            "stride_hz": _STRIDE_HZ,
+        }
+    if frame.verb is Act.TURN and frame.amount is None and frame.count is None:
+        return {"turn_rps": _side(frame) * _TURN_RPS, "stride_hz": _STRIDE_HZ}
+    if frame.verb is Act.JUMP and frame.dimension != "distance" and frame.direction is None:
+        asked = frame.amount.value if frame.amount and frame.amount.unit == "m" else None
+        height = 1.3 * (asked or float(scene.known["jump"])) + 0.1
+        return {"jumps": frame.count or 1, "height_m": height, "seconds_each": 1.5}
+    if frame.verb is Act.FLIP:
+        count = float(frame.count or 1)
+        sign = 1.0 if frame.direction is Direction.FORWARD else -1.0
+        return {
+            "jumps": int(count),
+            "height_m": 1.0,
+            "pitch_turns": sign * count,
+            "seconds_each": 2.0,
+        }
+    if frame.verb is Act.HOP:
+        hops = max(1, math.floor(_HOPS_PER_S * seconds))
+        going = {} if frame.direction in (None, Direction.IN_PLACE) else _going(frame, scene)
+        return None if going is None else {**going, "jumps": hops, "height_m": 0.12}
+    return None
+
+
+def _going(frame: Frame, scene: Scene) -> dict[str, Any] | None:
+    if frame.direction is Direction.IN_PLACE or (frame.amount and frame.amount.unit == "m"):
+        return None
+    speed, is_exact = speed_meant(frame, scene, Draft())
+    speed *= 1.0 if is_exact else 1.1
+    match frame.direction:
+        case Direction.LEFT | Direction.SIDEWAYS:
+            return {"left_mps": speed, "stride_hz": _STRIDE_HZ}
+        case Direction.RIGHT:
+            return {"left_mps": -speed, "stride_hz": _STRIDE_HZ}
+        case Direction.BACKWARD:
+            return {"forward_mps": -speed, "stride_hz": _STRIDE_HZ}
+        case _:
+            return {"forward_mps": speed, "stride_hz": _STRIDE_HZ}
+
+
+def _side(frame: Frame) -> float:
+    return -1.0 if frame.direction in (Direction.RIGHT, Direction.CLOCKWISE) else 1.0

@@ -1,12 +1,10 @@
-"""Doing something with a hand or a foot: reaching, lifting, kicking, waving."""
+"""Doing something with a hand, a foot or a pole: reaching, lifting, kicking, waving, swinging."""
 
 from __future__ import annotations
 
-from telic.composer.draft import Draft
+from telic.composer.draft import Draft, Scene
 from telic.composer.frames import Degree, Direction, Frame
 from telic.composer.manners import do_it_on_purpose, stay_on_feet
-from telic.composer.scene import Scene
-from telic.composer.stances import swing_up
 
 _RAISE_M = 0.3
 _WAVE_M = 0.15
@@ -243,3 +241,20 @@ def _usual(frame: Frame, scene: Scene, what: str) -> tuple[str, ...]:
     if not feet:
         raise scene.cannot(f"{what} a limb", "it has neither feet nor hands")
     return feet[:1]
+
+
+def swing_up(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Bring poles from hanging to upright."""
+    draft.need("angle = quantities.pole_angles(info).abs().amax(-1)")
+    draft.add("raise", "torch.cos(angle)", 1.0, "how far up the poles point", r"\cos\theta")
+    draft.measure('angle = np.abs(episode["pole_angles"]).max(-1)')
+    title = "gets the pole up and keeps it there"
+    meaning = "share of the time within 0.3 rad of upright"
+    draft.leaf(title, meaning, "episode.share(angle < 0.3)", 0.15, 0.5, weight=3.0, tag="too_low")
+    title = "it is up at the end"
+    meaning = "mean angle over the last second"
+    value = "float(np.mean(angle[-max(1, int(1.0 / episode.dt)):]))"
+    draft.leaf(title, meaning, value, 1.0, 0.3, weight=2.0, unit="rad", tag="falls")
+    if scene.on_rail:
+        draft.doubt("episodes start with the pole up: it must be caught again when it has fallen")
+    draft.ends_when("angle < 0.3", "angle < 0.3")

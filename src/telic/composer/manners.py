@@ -6,11 +6,11 @@ Limits hold throughout: they are guards, so that keeping to them never earns any
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from telic.composer.draft import Draft
+from telic.composer.draft import Draft, Scene
 from telic.composer.frames import Limit, LimitKind
 from telic.composer.parts import bodies_of
-from telic.composer.scene import Scene
 from telic.core.text import is_row
 
 _RESTS_ON = 5.0
@@ -201,16 +201,15 @@ def allow_height(scene: Scene, draft: Draft, top: float) -> None:
         draft.env_args["healthy_z_range"] = [float(limits[0]), round(top, 2)]
 
 
-def be_quiet(draft: Draft) -> None:
+def be_quiet(draft: Draft, weight: float = 0.1) -> None:
     """Add the small penalty that keeps learning healthy."""
     draft.need("effort = action.square().mean(-1)")
-    draft.add("control", "-effort", 0.1, "mean squared action, as a cost", r"-\overline{a^2}")
+    draft.add("control", "-effort", weight, "mean squared action, as a cost", r"-\overline{a^2}")
 
 
 def be_quieter(scene: Scene, draft: Draft) -> None:
     """Use the motors gently, and be judged on it."""
-    draft.need("effort = action.square().mean(-1)")
-    draft.add("control", "-effort", 0.4, "mean squared action, as a cost", r"-\overline{a^2}")
+    be_quiet(draft, 0.4)
     square = strongest(scene) ** 2
     draft.measure('effort = (episode["action"] ** 2).mean(-1)')
     title = "is gentle on its motors"
@@ -313,8 +312,7 @@ def _stay_down(draft: Draft) -> None:
     draft.need("grounded = (quantities.feet_in_contact(info) > 0).float()")
     draft.add("grounded", "grounded", 0.3, "a foot on the ground", r"[\text{foot}]")
     draft.measure(
-        'flying = episode["air_time"]',
-        'rise = episode.since(episode["height"], flying == 0)',
+        'flying = episode["air_time"]', 'rise = episode.since(episode["height"], flying == 0)'
     )
     meaning = "share of the time in flights of over 0.1 s that rise 0.05 m"
     value = "float(np.mean((flying > 0.1) & (rise > 0.05)))"
@@ -348,11 +346,17 @@ def _no_hands(scene: Scene, draft: Draft) -> None:
     if not hands or scene.spec.robot is None:
         draft.doubt("this robot has no hands to keep off the ground")
         return
-    least = scene.spec.robot.contact_threshold
-    on = ", ".join(f'quantities.contact_force(info, "{hand}")' for hand in hands)
-    judged = ", ".join(f'episode.quantity("contact_force", "{hand}")' for hand in hands)
-    draft.need(f"handed = (torch.stack(({on},), -1).amax(-1) > {least:.4g}).float()")
+    rewarded, judged = on_hands(hands, scene.spec.robot.contact_threshold)
+    draft.need(f"handed = {rewarded}")
     draft.add("handed", "-handed", 0.5, "hands on the ground, as a cost", r"-[\text{hands}]")
     meaning = "share of the time with a hand on the ground"
-    value = f"float(np.mean(np.stack(({judged},), -1).max(-1) > {least:.4g}))"
+    value = f"float(np.mean({judged}))"
     draft.guard("keeps its hands off the ground", meaning, value, 0.4, 0.05, tag="falls")
+
+
+def on_hands(hands: Sequence[str], least: float) -> tuple[str, str]:
+    """Return code of the reward and of the judge: whether a hand touches the ground."""
+    now = ", ".join(f'quantities.contact_force(info, "{hand}")' for hand in hands)
+    seen = ", ".join(f'episode.quantity("contact_force", "{hand}")' for hand in hands)
+    rewarded = f"(torch.stack(({now},), -1).amax(-1) > {least:.4g}).float()"
+    return rewarded, f"np.stack(({seen},), -1).max(-1) > {least:.4g}"

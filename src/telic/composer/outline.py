@@ -23,6 +23,7 @@ _OPPOSITE = {
     Direction.UP: Direction.DOWN,
     Direction.CLOCKWISE: Direction.COUNTERCLOCKWISE,
 }
+_OPPOSITE |= {other: one for one, other in _OPPOSITE.items()}
 _POLES = {"pole", "poles", "tip"}
 _NEW = {"direction", "degree", "posture", "style", "number"}
 
@@ -161,8 +162,8 @@ class Outline:
             new = Sketch(last.verb, last.word, 0, {}, marks).directions()
             old = last.directions()
             if new and old and not {Direction.IN_PLACE, Direction.SIDEWAYS} & {*new, *old}:
-                opposite = new[0] in _opposites(old[0])
-                self._repeat(last, marks, last.phase + opposite)
+                is_opposite = new[0] == _OPPOSITE.get(old[0])
+                self._repeat(last, marks, last.phase + is_opposite)
             else:
                 last.marks += marks
 
@@ -306,8 +307,3 @@ def implied_verb(mark: Mark) -> Act | None:
     if sense.slot == "posture":
         return Act.STAND
     return Act.GO if sense.says.get("dimension") == "speed" else None
-
-
-def _opposites(direction: Direction) -> set[Direction]:
-    back = {other: one for one, other in _OPPOSITE.items()}
-    return {each for each in (_OPPOSITE.get(direction), back.get(direction)) if each}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
 from telic.composer.amounts import Numbers
 from telic.composer.clauses import Mark, cut, parts_at, scan
@@ -78,10 +77,10 @@ def parse(intent: str, spec: EnvSpec) -> ParsedIntent:
 def _frames(outline: Outline) -> tuple[Frame, ...]:
     frames: list[Frame] = []
     for sketch in outline.sketches:
-        filled = fill(sketch)
-        frames.append(filled.frame)
-        outline.used |= filled.used
-        for mark in filled.in_place:
+        slots = _Slots(sketch)
+        frames.append(slots.frame())
+        outline.used |= slots.used
+        for mark in slots.in_place:
             outline.add_limit(LimitKind.NO_DRIFT, mark.at)
     return tuple(frames)
 
@@ -124,31 +123,20 @@ def _names(spec: EnvSpec) -> frozenset[str]:
     return frozenset(word.lower() for word in (*pieces, "".join(pieces), spec.id))
 
 
-@dataclass(slots=True)
-class FilledFrame:
-    """A frame, the places of the words it used, and marks that say not to leave the place."""
-
-    frame: Frame
-    used: set[int]
-    in_place: list[Mark] = field(default_factory=list[Mark])
-
-
-def fill(sketch: Sketch) -> FilledFrame:
-    """Return the frame of a sketch."""
-    return _Slots(sketch).fill()
-
-
 class _Slots:
     """The marks of one sketch, taken slot by slot."""
 
     def __init__(self, sketch: Sketch) -> None:
         self.sketch = sketch
         self.used: set[int] = set()
+        """places of the words that were taken"""
         self.in_place: list[Mark] = []
+        """marks that say not to leave the place"""
         self.part, self.has_target = self._part()
         self.verb = self._verb()
 
-    def fill(self) -> FilledFrame:
+    def frame(self) -> Frame:
+        """Return what the sketch asks for."""
         says = self.sketch.says
         direction = self._direction()
         degree, dimension = self._degree()
@@ -163,7 +151,7 @@ class _Slots:
             direction = direction or Direction.BACKWARD
         if amount is not None and amount.unit == "share" and degree == Degree.MOST:
             degree = None  # "80 % of top speed"
-        frame = Frame(
+        return Frame(
             verb=self.verb,
             word=self.sketch.word,
             gait=says.get("gait"),
@@ -180,7 +168,6 @@ class _Slots:
             styles=self._styles(),
             phase=self.sketch.phase,
         )
-        return FilledFrame(frame, self.used, self.in_place)
 
     def _senses(self, slot: str) -> Iterator[tuple[Mark, Sense]]:
         for mark in self.sketch.marks:

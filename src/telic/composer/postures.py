@@ -1,12 +1,20 @@
-"""How the body is held while something is done, and in what manner."""
+"""Staying somewhere, how the body is held, and in what manner something is done."""
 
 from __future__ import annotations
 
-from telic.composer.draft import Draft
+from telic.composer.draft import Draft, Scene
 from telic.composer.frames import Act, Frame, Posture, Style
-from telic.composer.manners import be_quieter, change_slowly
+from telic.composer.manners import (
+    be_quieter,
+    change_slowly,
+    do_it_on_purpose,
+    hold_still,
+    on_hands,
+    rest_height,
+    stay_on_feet,
+    stay_there,
+)
 from telic.composer.parts import bodies_of
-from telic.composer.scene import Scene
 
 _WEIGHT = 2.0
 _OWN = {
@@ -15,7 +23,144 @@ _OWN = {
     Act.STAND_UP: {Posture.UPRIGHT},
 }
 """postures a verb has by itself"""
-_STYLE_WEIGHT = 1.5
+_SEQUEL_S = 1.0
+"""how long to rest before what comes next, where it was not said"""
+_OTHER_POSES = set(Posture) - {Posture.UPRIGHT, Posture.LEVEL, Posture.STRAIGHT_LINE}
+
+
+def stand(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Stay where it is, at rest; on its feet unless another posture is asked for."""
+    scene.require("speed", "stand still")
+    hold_still(scene, draft)
+    if not _OTHER_POSES & set(frame.postures):
+        rest_height(scene, draft)
+        stay_on_feet(scene, draft)
+        stay_there(scene, draft, is_first=frame.phase == 0)
+    elif scene.ends_fallen:
+        stay_on_feet(scene, draft)
+    draft.ends_when("moving < 0.3", "moving < 0.3", frame.duration_s or _SEQUEL_S)
+    _last(frame, draft)
+
+
+def _last(frame: Frame, draft: Draft) -> None:
+    if frame.duration_s:
+        draft.seconds = max(frame.duration_s + 1.0, draft.seconds)
+
+
+def balance(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Keep poles upright, or oneself."""
+    if not scene.has("pole_angle"):
+        stand(frame, scene, draft)
+        return
+    draft.need("angle = quantities.pole_angles(info).abs().amax(-1)")
+    draft.add("upright", "torch.exp(-20.0 * angle**2)", 1.0, "poles upright", r"e^{-20\theta^2}")
+    draft.measure('angle = np.abs(episode["pole_angles"]).max(-1)')
+    meaning = "share of the time within 0.15 rad of upright"
+    value = "episode.share(angle < 0.15)"
+    draft.leaf("keeps the pole up", meaning, value, 0.2, 0.95, weight=3.0, tag="falls")
+    draft.ends_when("angle < 0.15", "angle < 0.15", frame.duration_s or _SEQUEL_S)
+    _last(frame, draft)
+
+
+def sit(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Lower the torso, upright, and hold it there; or do so a number of times."""
+    scene.require("height", "sit")
+    scene.require("uprightness", "sit")
+    reach = scene.stands - scene.lies
+    target = scene.lies + (0.6 if Posture.LOW in frame.postures else 0.45) * reach
+    width = 0.25 * reach
+    low, high = target - 0.6 * width, target + 0.6 * width
+    draft.need("up = quantities.height(info)", "upright = quantities.uprightness(info)")
+    draft.measure('up, upright = episode["height"], episode["uprightness"]')
+    meaning = "share of the time with uprightness over 0.6"
+    value = "episode.share(upright > 0.6)"
+    draft.guard("keeps its torso upright", meaning, value, 0.2, 0.7, tag="falls")
+    draft.add("upright", "upright.clamp(-1.0, 1.0)", 0.4, "the right way up", r"\cos\theta")
+    if frame.count:
+        _squat(frame.count, scene, draft, high)
+        return
+    code = f"torch.exp(-((up - {target:.4g}) / {width:.4g}) ** 2)"
+    draft.add("low", code, 1.0, f"torso {target:.2g} m high", r"e^{-((h - h^*)/w)^2}")
+    title = f"holds its torso {target:.2g} m high"
+    meaning = f"share of the time between {low:.2g} and {high:.2g} m"
+    value = f"episode.share((up > {low:.4g}) & (up < {high:.4g}))"
+    draft.leaf(title, meaning, value, 0.2, 0.7, weight=5.0, tag="too_high")
+    hold_still(scene, draft, weight=0.5)
+    held = f"(up > {low:.4g}) & (up < {high:.4g})"
+    draft.ends_when(held, held, frame.duration_s or _SEQUEL_S)
+    _last(frame, draft)
+
+
+def _squat(count: int, scene: Scene, draft: Draft, low: float) -> None:
+    """Go down and up again, several times."""
+    high = scene.stands - 0.15 * (scene.stands - scene.lies)
+    draft.remember("is_low")
+    draft.remember("squats")
+    draft.need(
+        f'down = torch.maximum(self.memory["is_low"], (up < {low:.4g}).float())',
+        f"risen = down * (up > {high:.4g}).float()",
+        'self.memory["is_low"] = down - risen',
+        'self.memory["squats"] = self.memory["squats"] + risen',
+        f'left = (self.memory["squats"] < {count - 0.5:g}).float()',
+    )
+    draft.add("squat", "5.0 * risen * left", 1.0, "once per squat: up again", r"[\text{up}]")
+    code = f"left * torch.where(down > 0.5, up - {low:.4g}, {high:.4g} - up)"
+    draft.add("next", code, 2.0, "on the way down, then up", r"\pm\Delta h")
+    draft.measure(f"squats = episode.count(up < {low:.4g}, up > {high:.4g})")
+    title = f"goes down and up {count} times"
+    meaning = f"times below {low:.2g} m and then above {high:.2g} m"
+    value = "float(squats[-1])"
+    draft.near(
+        title, meaning, value, float(count), 0.25, weight=3.0, kind="cumulative", tag="too_high"
+    )
+    do_it_on_purpose(scene, draft)
+    draft.ends_when(f'self.memory["squats"] > {count - 0.5:g}', f"squats > {count - 0.5:g}")
+    draft.seconds = max(4.0, 2.0 * count + 1.0)
+
+
+def lie(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Lie on the ground, at rest."""
+    scene.require("height", "lie down")
+    scene.require("uprightness", "lie down")
+    top = scene.lies + 0.25 * (scene.stands - scene.lies)
+    draft.need("up = quantities.height(info)", "upright = quantities.uprightness(info)")
+    draft.measure('up, upright = episode["height"], episode["uprightness"]')
+    reward = judge = f"(up < {top:.4g})"
+    if scene.is_tall:
+        reward += " & (upright.abs() < 0.6)"
+        judge += " & (np.abs(upright) < 0.6)"
+        draft.add("flat", "1.0 - upright.abs()", 0.5, "torso level with the ground", r"1-|\cos|")
+    code = f"(({scene.stands:.4g} - up) / {scene.stands - scene.lies:.4g}).clamp(0.0, 1.0)"
+    draft.add("low", code, 1.0, "torso close to the ground", r"1 - h / h^*")
+    meaning = f"share of the time with the torso below {top:.2g} m"
+    value = f"episode.share({judge})"
+    draft.leaf("lies on the ground", meaning, value, 0.2, 0.7, weight=5.0, tag="too_high")
+    hold_still(scene, draft, weight=0.5)
+    draft.ends_when(reward, judge, frame.duration_s or _SEQUEL_S)
+    _last(frame, draft)
+
+
+def stand_up(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Get the torso up from lying, and keep it up."""
+    scene.require("height", "stand up")
+    rest = scene.spec.robot.rest_height if scene.spec.robot else None
+    if frame.phase == 0 and rest is not None and rest > 0.8 * scene.stands:
+        draft.doubt("it stands when an episode starts: standing up is taken as staying up")
+        stand(frame, scene, draft)
+        return
+    goal = scene.stands / 1.3
+    draft.need("up = quantities.height(info)")
+    draft.add("height", f"up / {goal:.4g}", 1.0, "height of the torso", r"h / h^*")
+    draft.measure('up = episode["height"]')
+    title = f"gets its torso {goal:.2g} m up"
+    meaning = "highest point of the torso"
+    value = "float(np.max(up))"
+    draft.total(title, meaning, value, 0.3 * goal, 0.95 * goal, weight=2.0, unit="m", tag="too_low")
+    meaning = f"share of the time above {0.8 * goal:.2g} m"
+    value = f"episode.share(up > {0.8 * goal:.4g})"
+    draft.leaf("stays up", meaning, value, 0.05, 0.4, weight=1.0, tag="falls")
+    draft.ends_when(f"up > {0.9 * goal:.4g}", f"up > {0.9 * goal:.4g}", frame.duration_s or 0.3)
+    _last(frame, draft)
 
 
 def hold(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -58,12 +203,11 @@ def do_it(style: Style, frame: Frame, scene: Scene, draft: Draft) -> None:
 
 
 def _tilt(scene: Scene, draft: Draft, posture: Posture) -> None:
-    what = "keep its torso level" if posture is Posture.LEVEL else "be upright"
-    scene.require("uprightness", what)
+    is_level = posture is Posture.LEVEL
+    scene.require("uprightness", "keep its torso level" if is_level else "be upright")
     draft.need("upright = quantities.uprightness(info)")
     draft.add("upright", "upright.clamp(-1.0, 1.0)", 0.5, "the right way up", r"\cos\theta")
-    least = 0.95 if posture is Posture.LEVEL else 0.85
-    title = "keeps its torso level" if posture is Posture.LEVEL else "is upright"
+    least, title = (0.95, "keeps its torso level") if is_level else (0.85, "is upright")
     meaning = f"share of the time with uprightness over {least:g}"
     value = f'episode.share(episode["uprightness"] > {least:g})'
     draft.leaf(title, meaning, value, 0.3, 0.8, weight=_WEIGHT, tag="falls")
@@ -145,7 +289,7 @@ def _so_many(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None
         draft.doubt(f"it has {len(scene.spec.feet)} feet: this asks for nothing else")
         return
     draft.add("legs", f"({reward}) * contact.amax(-1)", 1.0, title, r"[\text{feet}]")
-    _judge_feet(draft, title, f"({judge}) & contact.any(-1)", scene)
+    _judge_feet(draft, title, f"({judge}) & contact.any(-1)")
 
 
 def _only(posture: Posture, scene: Scene, draft: Draft, what: str) -> None:
@@ -163,29 +307,21 @@ def _only(posture: Posture, scene: Scene, draft: Draft, what: str) -> None:
     code = f"contact[:, {mine}].amax(-1) * (1.0 - contact[:, {others}].amax(-1))"
     draft.add("legs", code, 1.5, f"on its {place} feet only", r"[\text{feet}]")
     holds = f"contact[:, {mine}].any(-1) & ~contact[:, {others}].any(-1)"
-    _judge_feet(draft, f"is on its {place} feet only", holds, scene)
+    _judge_feet(draft, f"is on its {place} feet only", holds)
 
 
 def _on_hands(scene: Scene, draft: Draft, what: str) -> None:
     hands = bodies_of(frozenset({"hand"}), "hand", scene.spec)
     if not hands or scene.spec.robot is None:
         raise scene.cannot(what, "it has neither front feet nor hands")
-    least = scene.spec.robot.contact_threshold
-    on = ", ".join(f'quantities.contact_force(info, "{hand}")' for hand in hands)
-    judged = ", ".join(f'episode.quantity("contact_force", "{hand}")' for hand in hands)
-    draft.need(
-        f"hands = (torch.stack(({on},), -1).amax(-1) > {least:.4g}).float()",
-        "feet = quantities.foot_contact(info).amax(-1)",
-    )
+    rewarded, judged = on_hands(hands, scene.spec.robot.contact_threshold)
+    draft.need(f"hands = {rewarded}", "feet = quantities.foot_contact(info).amax(-1)")
     draft.add("hands", "hands * (1.0 - feet)", 1.5, "on its hands only", r"[\text{hands}]")
-    draft.measure(
-        f"hands = np.stack(({judged},), -1).max(-1) > {least:.4g}",
-        'feet = (episode["foot_contact"] > 0).any(-1)',
-    )
-    _judge_feet(draft, "is on its hands only", "hands & ~feet", scene)
+    draft.measure(f"hands = {judged}", 'feet = (episode["foot_contact"] > 0).any(-1)')
+    _judge_feet(draft, "is on its hands only", "hands & ~feet")
 
 
-def _judge_feet(draft: Draft, title: str, holds: str, scene: Scene) -> None:
+def _judge_feet(draft: Draft, title: str, holds: str) -> None:
     meaning = "share of the time, the torso off the ground"
     value = f"episode.share({holds})"
     draft.leaf(title, meaning, value, 0.25, 0.7, weight=2.0 * _WEIGHT, tag="too_low")
@@ -201,9 +337,7 @@ def _alternate(scene: Scene, draft: Draft) -> None:
     draft.add("alternate", "alternation", 0.3, "one side after the other", r"a")
     meaning = "share of touchdowns that follow one of the other side"
     value = 'float(episode["stride_alternation"][-1])'
-    draft.total(
-        "alternates its feet", meaning, value, 0.3, 0.75, weight=_STYLE_WEIGHT, tag="one_sided"
-    )
+    draft.total("alternates its feet", meaning, value, 0.3, 0.75, weight=1.5, tag="one_sided")
 
 
 def _symmetric(scene: Scene, draft: Draft) -> None:
@@ -211,8 +345,7 @@ def _symmetric(scene: Scene, draft: Draft) -> None:
     robot = scene.spec.robot
     assert robot is not None and robot.sides is not None  # the quantity says so
     one, other = (list(side) for side in robot.sides)
-    width = 1 + len(scene.spec.feet)
-    draft.remember("duty", width)
+    draft.remember("duty", 1 + len(scene.spec.feet))
     draft.need(
         'self.memory["duty"], duty = quantities.foot_duty_factor.update(self.memory["duty"], info)',
         f"skew = (duty[:, {one}].mean(-1) - duty[:, {other}].mean(-1)).abs()",
@@ -243,9 +376,8 @@ def _explosive(scene: Scene, draft: Draft) -> None:
     scene.require("speed", "be explosive")
     fast = max(0.5 * float(scene.known["top_speed"]), 0.2)
     draft.need("burst = quantities.speed(info)")
-    draft.add(
-        "burst", f"(burst / {fast:.4g}).clamp(0.0, 2.0)", 0.3, "fast, whatever the direction", "v"
-    )
+    code = f"(burst / {fast:.4g}).clamp(0.0, 2.0)"
+    draft.add("burst", code, 0.3, "fast, whatever the direction", "v")
     title = "bursts into motion"
     meaning = "fastest moment of the torso"
     value = 'float(np.max(episode["speed"]))'

@@ -149,11 +149,11 @@ class Lexicon:
         """Return the longest phrase that begins at a place."""
         if start >= len(tokens):
             return None
-        matches: list[Match] = []
-        for words, senses in self._phrases.get(tokens[start].word, {}).items():
-            at = _places(tokens, start, words)
-            if at is not None:
-                matches.append(Match(at, tuple(senses)))
+        matches = [
+            Match(at, tuple(senses))
+            for words, senses in self._phrases.get(tokens[start].word, {}).items()
+            if (at := _places(tokens, start, words)) is not None
+        ]
         return max(matches, key=lambda match: len(match.at), default=None)
 
     def words(self) -> set[str]:
@@ -209,52 +209,48 @@ def ignored_words() -> frozenset[str]:
 @lru_cache(maxsize=1)
 def ignored_phrases() -> Lexicon:
     """Return the phrases left out on purpose, whose words alone are not."""
-    lexicon = Lexicon()
-    for phrase in table("ignored")["phrases"]:
-        lexicon.add(phrase, Sense("ignored", phrase))
-    return lexicon
+    return _lexicon((phrase, Sense("ignored", phrase)) for phrase in table("ignored")["phrases"])
 
 
 @lru_cache(maxsize=1)
 def phrases() -> Lexicon:
     """Return all phrases that fill a slot by themselves."""
-    lexicon = Lexicon()
-    for name, slot in SLOTS.items():
-        for value, row in _rows(name):
-            sense = Sense(slot, value, _besides(row))
-            for phrase in _forms(row.get("words", ()), inflect=slot in ("verb", "limit")):
-                lexicon.add(phrase, sense)
-    return lexicon
+    return _lexicon(
+        (phrase, Sense(slot, value, _besides(row)))
+        for name, slot in SLOTS.items()
+        for value, row in _rows(name)
+        for phrase in _forms(row.get("words", ()), inflect=slot in ("verb", "limit"))
+    )
 
 
 @lru_cache(maxsize=1)
 def forbidden() -> Lexicon:
     """Return the phrases that make a limit after a negation."""
-    lexicon = Lexicon()
-    for value, row in _rows("constraints"):
-        for phrase in _forms(row.get("forbidden", ()), inflect=True):
-            lexicon.add(phrase, Sense("limit", value))
-    return lexicon
+    return _lexicon(
+        (phrase, Sense("limit", value))
+        for value, row in _rows("constraints")
+        for phrase in _forms(row.get("forbidden", ()), inflect=True)
+    )
 
 
 @lru_cache(maxsize=1)
 def units() -> Lexicon:
     """Return the units, each with its factor."""
-    lexicon = Lexicon()
-    for value, row in _rows("units"):
-        for phrase in row["words"]:
-            lexicon.add(phrase, Sense("unit", value, {"factor": row["factor"]}))
-    return lexicon
+    return _lexicon(
+        (phrase, Sense("unit", value, {"factor": row["factor"]}))
+        for value, row in _rows("units")
+        for phrase in row["words"]
+    )
 
 
 @lru_cache(maxsize=1)
 def number_rules() -> Lexicon:
     """Return the words that say how a number is meant."""
-    lexicon = Lexicon()
-    for value, words in table("numbers")["rules"].items():
-        for phrase in words:
-            lexicon.add(phrase, Sense("rule", value))
-    return lexicon
+    return _lexicon(
+        (phrase, Sense("rule", value))
+        for value, words in table("numbers")["rules"].items()
+        for phrase in words
+    )
 
 
 @lru_cache(maxsize=1)
@@ -272,11 +268,10 @@ def vocabulary() -> frozenset[str]:
 def corrected(tokens: Iterable[Token], names: Iterable[str]) -> list[Token]:
     """Return the tokens with one-letter typing errors undone; `names` are right as they are."""
     names = frozenset(name.lower() for name in names)
-    return [token if token.silent or token.word in names else _corrected(token) for token in tokens]
-
-
-def _corrected(token: Token) -> Token:
-    return Token(token.text, correct(token.word))
+    return [
+        token if token.silent or token.word in names else Token(token.text, correct(token.word))
+        for token in tokens
+    ]
 
 
 @lru_cache(maxsize=4096)
@@ -304,6 +299,13 @@ def _places(tokens: Sequence[Token], start: int, words: tuple[str, ...]) -> tupl
         at.append(place)
         place += 1
     return tuple(at)
+
+
+def _lexicon(meanings: Iterable[tuple[str, Sense]]) -> Lexicon:
+    lexicon = Lexicon()
+    for phrase, sense in meanings:
+        lexicon.add(phrase, sense)
+    return lexicon
 
 
 def _rows(name: str) -> list[tuple[str, dict[str, Any]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 
 from telic.composer.draft import Draft, JudgePart, Term
 
@@ -15,6 +16,46 @@ _STAGE_TERMS = [
     Term("finish", "done.float()", _FINISH, "once for every phase: it is done", r"[\text{done}]"),
 ]
 _USES = re.compile(r'self\.(memory|weights)\["(\w+)"\]')
+
+
+def put_in_order(drafts: Sequence[Draft], always: Draft) -> None:
+    """Name the parts by their phase, and add a gate from each phase to the next.
+
+    Judged throughout is only what the phases do not all judge by themselves.
+    """
+    own = [{part.title for part in draft.parts} for draft in drafts]
+    always.parts = [
+        part for part in always.parts if not all(part.title in titles for titles in own)
+    ]
+    for index, draft in enumerate(drafts):
+        name = ORDINALS[index]
+        main = max(draft.parts, key=lambda part: part.weight)
+        draft.parts = [replace(part, title=f"{name}: {part.title}") for part in draft.parts]
+        if index == len(drafts) - 1:
+            break
+        needed = round(0.4 * sum(each.seconds for each in drafts[index + 1 :]), 2)
+        gate = JudgePart(
+            f"{name}: is done with {needed:g} s left",
+            "time left for what comes next",
+            "part.left(done)",
+            zero=0.0,
+            goal=needed,
+            unit="s",
+            weight=main.weight,
+            tag=main.tag,
+            kind="phased",
+            is_gate=True,
+        )
+        draft.parts.append(gate)
+    _weigh_alike(drafts)
+
+
+def _weigh_alike(drafts: Sequence[Draft]) -> None:
+    """Let every phase count the same: the last one has no gate, and must not matter less."""
+    weights = [sum(part.weight for part in draft.parts) for draft in drafts]
+    for draft, weight in zip(drafts, weights, strict=True):
+        scale = max(weights) / weight
+        draft.parts = [replace(part, weight=round(scale * part.weight, 2)) for part in draft.parts]
 
 
 def reward_file(intent: str, env: str, draft: Draft) -> str:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from telic.authors.candidate import MemberScore, RewardCandidate, SessionIteration
+from telic.authors.candidate import MemberScore, RewardCandidate, Selection, SessionIteration
 from telic.importers.records import (
     Claim,
     Curve,
@@ -27,8 +27,7 @@ from telic.importers.records import (
 )
 from telic.llm.client import REPLIES
 from telic.session.branch import origin_of
-from telic.session.records import Selection, SessionConfig, SessionSummary
-from telic.session.state import state_of
+from telic.session.records import SessionConfig, SessionSummary, state_of
 from telic.storage.files import read_json, read_json_lines, read_record
 from telic.storage.layout import (
     IterationFolder,

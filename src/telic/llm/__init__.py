@@ -2,13 +2,10 @@
 
 from telic.errors import BudgetExceeded
 from telic.llm.answers import InvalidAnswer, read_answer
-from telic.llm.budget import Budget, Charge, Spent
+from telic.llm.budget import Budget, CallLimits, Charge, Spent
 from telic.llm.client import Models, choose, connect
+from telic.llm.hosted import Hosted
 from telic.llm.keys import redact
-from telic.llm.limits import CallLimits
-from telic.llm.providers.host import Host
-from telic.llm.providers.hosted import Hosted
-from telic.llm.providers.stand_ins import Fault, Replay, ReplyRecorder, Scripted
 from telic.llm.records import (
     Cancelled,
     Effort,
@@ -25,7 +22,15 @@ from telic.llm.records import (
     prompt_hash,
     render,
 )
-from telic.llm.work_orders import WorkOrder, WorkOrderLine, answer_order, list_orders, read_order
+from telic.llm.stand_ins import Fault, Replay, ReplyRecorder, Scripted
+from telic.llm.work_orders import (
+    Host,
+    WorkOrder,
+    WorkOrderLine,
+    answer_order,
+    list_orders,
+    read_order,
+)
 
 __all__ = [
     "Budget",

@@ -1,25 +1,35 @@
-"""Money, calls and tokens: reserved before a request is sent, settled after, refused when short.
+"""What a question to a model may take: money, calls and tokens, and time.
 
-What to reserve is the most a request may cost.
+Money is reserved before a request is sent, settled after, refused when short; what to reserve is
+the most a request may cost. Time is limits, retries with jitter, and stopping at once.
 """
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import importlib.util
 import ipaddress
+import random
 import threading
-from typing import Any
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from telic.core.config import Record
+from telic.core.config import Config, Record
 from telic.core.plugins import plugin_names
 from telic.errors import BudgetExceeded
 from telic.llm.names import CLOUD, COMPATIBLE, PROVIDERS
-from telic.llm.records import VIDEO, Request
+from telic.llm.records import VIDEO, Cancelled, Request
 
+Result = TypeVar("Result")
+StopCheck = Callable[[], bool]
+
+_TICK_S = 0.1
+_GRACE_S = 0.3
 # Deliberately on the high side: a reservation that is too large is given back a moment later.
 _CHARACTERS_PER_TOKEN = 3
 _TOKENS_PER_IMAGE = 3_000
@@ -80,7 +90,7 @@ class Budget:
             most = most.model_copy(update={"usd": self.usd_when_unknown})
         with self._lock:
             self._check(most)
-            self._reserved = _sum(self._reserved, most)
+            self._hold(most, 1)
         return most
 
     def settle(self, reserved: Charge, actual: Charge) -> Charge:
@@ -91,14 +101,14 @@ class Budget:
         usd = reserved.usd if actual.usd is None else actual.usd
         counted = actual.model_copy(update={"usd": usd})
         with self._lock:
-            self._release(reserved)
+            self._hold(reserved, -1)
             self._add(counted)
         return counted
 
     def release(self, reserved: Charge) -> None:
         """Give a reservation back: nothing was spent."""
         with self._lock:
-            self._release(reserved)
+            self._hold(reserved, -1)
 
     def count(self, earlier: Charge) -> None:
         """Add what was spent before this process started."""
@@ -113,12 +123,12 @@ class Budget:
             unpriced_calls=self._spent.unpriced_calls + (charge.calls if charge.usd is None else 0),
         )
 
-    def _release(self, reserved: Charge) -> None:
+    def _hold(self, charge: Charge, sign: Literal[1, -1]) -> None:
         self._reserved = Charge(
             # Differences of floating-point sums may end a hair below zero.
-            usd=max(0.0, (self._reserved.usd or 0.0) - (reserved.usd or 0.0)),
-            tokens=self._reserved.tokens - reserved.tokens,
-            calls=self._reserved.calls - reserved.calls,
+            usd=max(0.0, (self._reserved.usd or 0.0) + sign * (charge.usd or 0.0)),
+            tokens=self._reserved.tokens + sign * charge.tokens,
+            calls=self._reserved.calls + sign * charge.calls,
         )
 
     def _check(self, most: Charge) -> None:
@@ -148,14 +158,6 @@ class Budget:
                 f"{self.usd:g} USD only {max(0.0, left):.4f} are left.",
                 hint="Raise the limit, allow shorter answers (max_tokens) or take a cheaper model.",
             )
-
-
-def _sum(one: Charge, other: Charge) -> Charge:
-    return Charge(
-        usd=(one.usd or 0.0) + (other.usd or 0.0),
-        tokens=one.tokens + other.tokens,
-        calls=one.calls + other.calls,
-    )
 
 
 def is_metered(model: str) -> bool:
@@ -199,3 +201,91 @@ def _is_own_machine(url: str) -> bool:
         return ipaddress.ip_address(host).is_private
     except ValueError:
         return host == "localhost"
+
+
+class CallLimits(Config):
+    """How long and how often to try."""
+
+    deadline_s: float = Field(default=1200.0, gt=0)
+    """seconds for one question in all: attempts, waits between them and the repair"""
+    attempt_s: float = Field(default=600.0, gt=0)
+    """seconds for one attempt; after it the connection is given up"""
+    attempts: int = Field(default=6, ge=1)
+    """attempts to get through to the model"""
+    first_wait_s: float = Field(default=1.0, ge=0)
+    """longest wait before the second attempt; doubles with each attempt"""
+    longest_wait_s: float = Field(default=60.0, ge=0)
+    """longest wait between attempts, unless the service asks for more"""
+
+    def wait_s(self, failures: int, retry_after_s: float | None, rng: random.Random) -> float:
+        """Return how long to wait after so many failures.
+
+        Full jitter, uniform in [0, min(longest, first * 2^(failures - 1))], so that clients which
+        failed together do not come back together. What the service asked for is waited on top.
+        """
+        most = min(self.longest_wait_s, self.first_wait_s * 2 ** (failures - 1))
+        return (retry_after_s or 0.0) + rng.uniform(0.0, most)
+
+
+class Deadline:
+    """A moment in the future."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    @property
+    def left_s(self) -> float:
+        """Return the seconds left; negative when it has passed."""
+        return self._end - time.monotonic()
+
+
+class TimedOut(Exception):
+    """The work did not end within its limit; it was cancelled."""
+
+
+def never() -> bool:
+    """Never ask to stop."""
+    return False
+
+
+def stop_if_asked(should_stop: StopCheck) -> None:
+    """Raise Cancelled when somebody asked to stop."""
+    if should_stop():
+        raise Cancelled("Stopped while waiting for the model.", hint="What was paid for is kept.")
+
+
+async def finish(
+    work: Coroutine[Any, Any, Result], limit_s: float, should_stop: StopCheck
+) -> Result:
+    """Return the result of `work`; raises TimedOut, or Cancelled within a second of being asked.
+
+    A result that arrives while the work is being given up is returned: it may have been paid for.
+    """
+    task = asyncio.ensure_future(work)
+    end = Deadline(limit_s)
+    reason: Exception | None = None
+    try:
+        while not task.done():
+            await asyncio.wait({task}, timeout=max(0.0, min(_TICK_S, end.left_s)))
+            if not task.done():
+                stop_if_asked(should_stop)
+                if end.left_s <= 0:
+                    raise TimedOut
+    except (Cancelled, TimedOut) as error:
+        reason = error
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=_GRACE_S)
+    if reason is not None and (not task.done() or task.cancelled() or task.exception()):
+        raise reason
+    return task.result()
+
+
+async def pause(seconds: float, should_stop: StopCheck) -> None:
+    """Sleep; raises Cancelled within a second of being asked to stop."""
+    end = Deadline(seconds)
+    while end.left_s > 0:
+        stop_if_asked(should_stop)
+        await asyncio.sleep(min(_TICK_S, end.left_s))

@@ -29,22 +29,23 @@ from telic.core.events import (
 from telic.core.plugins import load_plugin
 from telic.errors import UsageError
 from telic.llm.answers import InvalidAnswer, Replies, StoredReply, read_answer
-from telic.llm.budget import Budget, Charge, is_metered, most_charge
-from telic.llm.keys import cleaned, report
-from telic.llm.limits import (
+from telic.llm.budget import (
+    Budget,
     CallLimits,
+    Charge,
     Deadline,
     StopCheck,
     TimedOut,
     finish,
+    is_metered,
+    most_charge,
     never,
     pause,
     stop_if_asked,
 )
+from telic.llm.hosted import Hosted
+from telic.llm.keys import cleaned, report
 from telic.llm.names import HOST, PROVIDERS, REPLAY, parse_name
-from telic.llm.providers.host import HOST_DEADLINE_S, Host
-from telic.llm.providers.hosted import Hosted
-from telic.llm.providers.stand_ins import Replay
 from telic.llm.records import (
     Answer,
     Cancelled,
@@ -59,7 +60,8 @@ from telic.llm.records import (
     add_known,
     fingerprint,
 )
-from telic.llm.work_orders import ORDERS
+from telic.llm.stand_ins import Replay
+from telic.llm.work_orders import HOST_DEADLINE_S, ORDERS, Host
 
 REPLIES = "replies"
 
@@ -212,8 +214,8 @@ class Models:
             model=self.provider.name,
             tokens=tokens,
             price_usd=price,
-            latency_s=sum(each.latency_s for each in parts),
-            attempts=sum(each.attempts for each in parts),
+            latency_s=sum(part.latency_s for part in parts),
+            attempts=sum(part.attempts for part in parts),
             cached=cached,
         )
         facts = reply.model_dump(exclude={"answer", "model"})
@@ -300,7 +302,9 @@ class Models:
             work = self.provider.complete(request, limit_s)
             # The provider ends by itself at its limit and knows better what to say.
             raw = await finish(work, limit_s + _GRACE_S, self._should_stop)
-            actual = Charge(usd=raw.price_usd, tokens=_tokens(raw, reserved))
+            total = raw.tokens.total
+            tokens = reserved.tokens if total is None else total
+            actual = Charge(usd=raw.price_usd, tokens=tokens)
             charge, settled = self.budget.settle(reserved, actual), True
             return raw, charge
         except (TimedOut, Cancelled) as error:
@@ -346,8 +350,3 @@ class Models:
             f"{self.provider.name} gave no answer within {deadline.seconds:g} s.{last}",
             hint="Nothing was scored. Run the same command again later, or allow more time.",
         )
-
-
-def _tokens(raw: RawReply, reserved: Charge) -> int:
-    total = raw.tokens.total
-    return reserved.tokens if total is None else total

@@ -8,11 +8,13 @@
     <key>.rejected.txt     why the last answer was not accepted; it is in <key>.rejected.json
 
 Whoever holds only an order and no record checks an answer against its JSON schema. That covers what
-pydantic writes for records, not all of JSON Schema; the record itself has the last word.
+pydantic writes for records, not all of JSON Schema; the record itself has the last word. `Host` is
+the provider that publishes orders and waits for their answers.
 """
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import json
 from collections.abc import Iterator, Sequence
@@ -23,14 +25,18 @@ from telic.core.config import Record
 from telic.core.text import is_dict, is_row
 from telic.errors import UnknownName, UsageError
 from telic.llm.answers import InvalidAnswer, read_answer, read_json_object, without_fence
+from telic.llm.budget import Deadline
 from telic.llm.keys import save_json, save_picture, save_text
-from telic.llm.records import Request
+from telic.llm.records import ModelUnavailable, RawReply, Request
 from telic.storage.files import read_record
 
 ORDERS = "orders"
 _ANSWER = ".answer.json"
 _REJECTED, _REASON = ".rejected.json", ".rejected.txt"
 _OURS = "telic."
+HOST_DEADLINE_S = 7 * 24 * 3600.0
+_POLL_S = 0.2
+_SETTLED_S = 1.0
 State = Literal["open", "rejected", "answered"]
 _TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
@@ -128,15 +134,15 @@ def list_orders(folder: Path) -> list[WorkOrderLine]:
 def read_order(folder: Path, key: str) -> WorkOrder:
     """Return the order with this key, or the start of one; raises UnknownName or UsageError."""
     keys = [path.stem for path in _order_files(folder)]
-    found = [each for each in keys if key and each.startswith(key)]
-    if not found:
+    matches = [name for name in keys if key and name.startswith(key)]
+    if not matches:
         raise UnknownName("work order", key, keys)
-    if len(found) > 1:
+    if len(matches) > 1:
         raise UsageError(
-            f'"{key}" is the start of {len(found)} work orders: {", ".join(found)}.',
+            f'"{key}" is the start of {len(matches)} work orders: {", ".join(matches)}.',
             hint="Add a few letters.",
         )
-    return read_record(folder / f"{found[0]}.json", WorkOrder)
+    return read_record(folder / f"{matches[0]}.json", WorkOrder)
 
 
 def answer_order(folder: Path, key: str, text: str) -> Path:
@@ -169,19 +175,83 @@ def accept(folder: Path, key: str) -> None:
     (folder / f"{key}{_REASON}").unlink(missing_ok=True)
 
 
+class Host:
+    """Publishes work orders in a folder and waits for their answers.
+
+    An order survives the death of this process: asked again, the same request has the same key, and
+    an answer that was written meanwhile is taken at once.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def name(self) -> str:
+        """Return the name of this provider."""
+        return "host"
+
+    async def complete(self, request: Request[Any], deadline_s: float) -> RawReply:
+        """Publish the order and return its first valid answer; raises ModelUnavailable."""
+        key = request.key(self.name)
+        deadline = Deadline(deadline_s)
+        publish(self.folder, key, request)
+        path = answer_path(self.folder, key)
+        while deadline.left_s > 0:
+            text = await self._written(path)
+            if text is None:
+                await asyncio.sleep(min(_POLL_S, max(0.0, deadline.left_s)))
+                continue
+            try:
+                read_answer(text, request.answer)
+            except InvalidAnswer as error:
+                reject(self.folder, key, error.message)
+                continue
+            accept(self.folder, key)
+            return RawReply(text=text)
+        raise ModelUnavailable(
+            f"Nobody answered the work order {key} ({request.role}) within {deadline_s:g} s.",
+            hint=f"It waits in {self.folder}; answer it and run the same command again.",
+        )
+
+    async def _written(self, path: Path) -> str | None:
+        """Return the answer file's text once it is whole, or None when there is none yet."""
+        look = _look(path)
+        while look is not None:
+            text = path.read_text(errors="replace") if path.exists() else ""
+            try:
+                read_json_object(text)
+                return text
+            except InvalidAnswer:
+                # Perhaps an editor is still writing: believe it only when it has come to rest.
+                await asyncio.sleep(_SETTLED_S)
+            before, look = look, _look(path)
+            if look == before:
+                return text
+        return None
+
+
+def _look(path: Path) -> tuple[int, int] | None:
+    """Return when a file was changed and how large it is, or None when there is none."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
 def _line(folder: Path, order: WorkOrder) -> WorkOrderLine:
-    reason_file = folder / f"{order.key}{_REASON}"
+    reason_file, reason = folder / f"{order.key}{_REASON}", None
+    state: State = "open"
     if answer_path(folder, order.key).exists():
-        return WorkOrderLine(key=order.key, role=order.role, state="answered")
-    if reason_file.exists():
-        reason = reason_file.read_text().strip()
-        return WorkOrderLine(key=order.key, role=order.role, state="rejected", reason=reason)
-    return WorkOrderLine(key=order.key, role=order.role, state="open")
+        state = "answered"
+    elif reason_file.exists():
+        state, reason = "rejected", reason_file.read_text().strip()
+    return WorkOrderLine(key=order.key, role=order.role, state=state, reason=reason)
 
 
 def _order_files(folder: Path) -> list[Path]:
     # A key holds no dot, so answers and rejected answers do not match.
-    return sorted(each for each in folder.glob("*.json") if "." not in each.stem)
+    return sorted(path for path in folder.glob("*.json") if "." not in path.stem)
 
 
 def _find_record(name: str) -> type[Record] | None:
@@ -190,10 +260,10 @@ def _find_record(name: str) -> type[Record] | None:
     if not module.startswith(_OURS) or "." in qualname:
         return None
     try:
-        found = getattr(importlib.import_module(module), qualname, None)
+        record = getattr(importlib.import_module(module), qualname, None)
     except ImportError:
         return None
-    return found if isinstance(found, type) and issubclass(found, Record) else None
+    return record if isinstance(record, type) and issubclass(record, Record) else None
 
 
 def complaints(value: Any, schema: dict[str, Any]) -> list[str]:
@@ -286,10 +356,10 @@ def _is(value: Any, kind: str) -> bool:
 
 
 def _resolve(reference: str, root: dict[str, Any]) -> dict[str, Any]:
-    found: Any = root
+    schema: Any = root
     for name in reference.removeprefix("#/").split("/"):
-        found = found[name]
-    return found
+        schema = schema[name]
+    return schema
 
 
 def _join(where: str, name: str) -> str:

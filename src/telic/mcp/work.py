@@ -41,7 +41,7 @@ from telic.mcp.workplace import (
     caller,
     workplace,
 )
-from telic.session.state import is_running
+from telic.session.records import is_running
 from telic.storage.files import read_json
 from telic.storage.layout import list_sessions
 from telic.storage.locks import lock_holder

@@ -2,3 +2,7 @@
 
 WORKERS = ("telic.training.worker", "telic.judges.code", "telic.judges.trial")
 """what a session's confined processes import; see `telic.sandbox.host`"""
+# What is usual, here because listing options must not load the records that have them.
+ENV = "HalfCheetah-v5"
+ITERATIONS, SEEDS = 4, (1, 2, 3)
+THRESHOLD, EPISODES = 0.8, 12

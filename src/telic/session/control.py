@@ -37,8 +37,7 @@ from telic.core.events import (
 )
 from telic.errors import TelicError, UsageError
 from telic.judges.criteria import Criterion
-from telic.session.records import SessionConfig
-from telic.session.state import Reason, Waiting
+from telic.session.records import Reason, SessionConfig, Waiting
 from telic.storage.files import JsonLines, read_json_lines, read_record, write_json
 from telic.storage.layout import SessionFolder
 from telic.storage.locks import RunLock, taking_turns
@@ -289,9 +288,7 @@ def propose(folder: SessionFolder, criteria: tuple[Criterion, ...]) -> None:
 
 
 def approve(
-    folder: SessionFolder,
-    criteria: tuple[Criterion, ...] | None = None,
-    author: str | None = None,
+    folder: SessionFolder, criteria: tuple[Criterion, ...] | None = None, author: str | None = None
 ) -> CriteriaApproval:
     """Agree to the proposed criteria, or to others, and let the session go on."""
     if folder.approval.exists():

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
+from telic.authors.candidate import SHORT
 from telic.authors.composer import LONGER, VARIANTS
 from telic.core.config import Record
 from telic.envs.spec import EnvSpec
@@ -20,7 +21,7 @@ from telic.llm.answers import Replies
 from telic.llm.budget import is_metered, price_usd
 from telic.llm.client import REPLIES
 from telic.session.budget import Allowance
-from telic.session.records import SHORT, SessionConfig
+from telic.session.records import SessionConfig
 from telic.storage.files import read_json
 from telic.storage.layout import RunFolder, SessionFolder, is_run, list_runs, list_sessions
 from telic.storage.resources import ResourceNeed, usable_cores

@@ -1,16 +1,39 @@
-"""What a session asks for, tries, and comes to: the records behind its files."""
+"""What a session asks for, is doing, and comes to: the records behind its files."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Literal, TypedDict
 
 from pydantic import Field
 
-from telic.authors.candidate import MemberScore
 from telic.core.config import Config, Record
+from telic.errors import UsageError
 from telic.judges.criteria import Criterion
+from telic.session import EPISODES, ITERATIONS, SEEDS, THRESHOLD
+from telic.storage.files import read_json
+from telic.storage.layout import SessionFolder, WorkFolder
+from telic.storage.locks import lock_holder
 
 Outcome = Literal["passed", "not_passed", "stopped"]
+Reason = Literal["pause", "approval", "cores"]
+State = Literal[
+    "running",
+    "pausing",
+    "paused",
+    "waiting for approval",
+    "waiting for cores",
+    "passed",
+    "not_passed",
+    "stopped",
+    "interrupted",
+]
+_WAITS: dict[Reason, State] = {
+    "pause": "paused",
+    "approval": "waiting for approval",
+    "cores": "waiting for cores",
+}
 
 
 class SessionConfig(Config):
@@ -19,10 +42,12 @@ class SessionConfig(Config):
     schema_version: Literal[1] = 1
     intent: str = Field(min_length=1, description="what the robot should do, in words")
     env: str = Field(description="environment id or path of an MJCF file")
-    iterations: int = Field(default=4, ge=1, description="rewards to try at most")
-    seeds: tuple[int, ...] = Field(default=(1, 2, 3), description="training seeds per reward")
-    threshold: float = Field(default=0.8, ge=0, le=1, description="score a policy must prove")
-    episodes: int = Field(default=12, ge=4, description="fresh episodes each policy is judged on")
+    iterations: int = Field(default=ITERATIONS, ge=1, description="rewards to try at most")
+    seeds: tuple[int, ...] = Field(default=SEEDS, description="training seeds per reward")
+    threshold: float = Field(default=THRESHOLD, ge=0, le=1, description="score a policy must prove")
+    episodes: int = Field(
+        default=EPISODES, ge=4, description="fresh episodes each policy is judged on"
+    )
     steps: int | None = Field(default=None, description="steps per policy; None: the author's")
     device: str = Field(default="cpu", description="cpu or cuda")
     model: str | None = Field(
@@ -51,18 +76,24 @@ class SessionConfig(Config):
         return -(-2 * len(self.seeds) // 3)
 
 
-SHORT = 0.3
-"""share of a training's steps that the short trial of a variant takes"""
+class IntentOptions(TypedDict, total=False):
+    """What `telic.run` takes besides intent and environment; `SessionConfig` describes each."""
 
-
-class Selection(Record):
-    """How short trials of several variants went, and which one was trained on."""
-
-    schema_version: Literal[1] = 1
-    kept: int
-    members: tuple[MemberScore, ...]
-    training_s: float
-    judging_s: float
+    iterations: int
+    seeds: Sequence[int]
+    threshold: float
+    episodes: int
+    steps: int | None
+    device: str
+    model: str | None
+    vision: bool
+    judge: str | None
+    criteria: Sequence[Criterion] | None
+    approve: bool
+    max_calls: int | None
+    max_usd: float | None
+    max_hours: float | None
+    max_steps: int | None
 
 
 class SessionSummary(Record):
@@ -89,3 +120,37 @@ class SessionSummary(Record):
     seconds: float
     not_understood: tuple[str, ...]
     doubts: tuple[str, ...]
+
+
+class Waiting(Record):
+    """What a running session waits for."""
+
+    schema_version: Literal[1] = 1
+    reason: Reason
+    message: str
+
+
+def state_of(folder: SessionFolder) -> State:
+    """Return what a session is doing now, or how it ended."""
+    if lock_holder(folder.lock) is not None:
+        with suppress(FileNotFoundError):  # it may go on at any moment
+            return _WAITS[Waiting.model_validate_json(folder.waiting.read_bytes()).reason]
+        return "pausing" if folder.pause.exists() else "running"
+    if folder.summary.exists():
+        return read_json(folder.summary)["outcome"]
+    return "interrupted"
+
+
+def is_running(folder: WorkFolder) -> bool:
+    """Say whether a process works in the folder, or waits in it."""
+    return lock_holder(folder.lock) is not None
+
+
+def require_unfinished(folder: SessionFolder) -> None:
+    """Raise UsageError if the session came to its end, so that nothing can be asked of it."""
+    state = state_of(folder)
+    if state in ("passed", "not_passed"):
+        raise UsageError(
+            f"{folder.name} came to its end: {state.replace('_', ' ')}.",
+            hint=f"Start from one of its iterations with: telic branch {folder.name} --iteration N",
+        )

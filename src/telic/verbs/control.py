@@ -19,7 +19,7 @@ from telic.verbs.things import ThingRequest
 if TYPE_CHECKING:
     from telic.judges.criteria import Criterion
     from telic.search.runner import Search
-    from telic.session.api import Session
+    from telic.session.loop import Session
     from telic.storage.layout import SessionFolder, WorkFolder
     from telic.training.run import Run
 
@@ -98,7 +98,7 @@ def stop(request: WorkStopRequest) -> WorkState:
 
 def state_of(thing: Thing) -> str:
     """Return what work is doing now, or how it ended."""
-    from telic.session.state import state_of as session_state
+    from telic.session.records import state_of as session_state
     from telic.storage.files import read_json
     from telic.storage.layout import RunFolder, SessionFolder
     from telic.training.run import status_of
@@ -189,9 +189,9 @@ def _resume_run(thing: Thing, request: WorkResumeRequest) -> Run:
 
 
 def _resume_session(thing: Thing, request: WorkResumeRequest) -> Session | WorkState:
-    from telic.session.api import carry_on
     from telic.session.control import change_request
-    from telic.session.state import require_unfinished
+    from telic.session.loop import carry_on
+    from telic.session.records import require_unfinished
     from telic.storage.layout import SessionFolder
 
     folder, limits = SessionFolder(thing.path), request.limits()
@@ -283,7 +283,7 @@ class SessionPauseRequest(SessionRequest):
 @verb(SessionPauseRequest, examples=STEER)
 def pause(request: SessionPauseRequest) -> WorkState:
     """Let a session wait at its next safe point: training is saved, nothing more is spent."""
-    from telic.session.state import is_running, state_of
+    from telic.session.records import is_running, state_of
 
     folder = request.folder
     if not is_running(folder):
@@ -316,7 +316,7 @@ class NoteTaken(NamedTuple):
 def note(request: SessionNoteRequest) -> NoteTaken:
     """Say something that the next revision of a session heeds."""
     from telic.session.control import add_note
-    from telic.session.state import require_unfinished
+    from telic.session.records import require_unfinished
 
     folder = Workspace(request.runs_dir).session(request.session)
     require_unfinished(folder)

@@ -18,11 +18,12 @@ from telic.core.verb import (
     verb,
 )
 from telic.errors import UsageError
+from telic.session import ENV, EPISODES, ITERATIONS, SEEDS, THRESHOLD
 
 if TYPE_CHECKING:
     from telic.judges.criteria import Criterion
     from telic.llm.work_orders import WorkOrder, WorkOrderLine
-    from telic.session.api import Session
+    from telic.session.loop import Session
     from telic.storage.layout import SessionFolder
 
 _EXAMPLES = """
@@ -41,12 +42,14 @@ Run the same command again to go on with an interrupted session.
 class SessionOptions(VerbRequest):
     """How a session tries, judges and pays; for one intent or for a benchmark of many."""
 
-    iterations: int = option("Rewards to try at most.", default=4, minimum=1)
+    iterations: int = option("Rewards to try at most.", default=ITERATIONS, minimum=1)
     seeds: Sequence[int] = option(
-        "Training seeds per reward: 1,2,3 or 1-3.", default=(1, 2, 3), read=integers, shown="1-3"
+        "Training seeds per reward: 1,2,3 or 1-3.", default=SEEDS, read=integers, shown="1-3"
     )
-    threshold: float = option("Score a policy must prove.", default=0.8, minimum=0.0, maximum=1.0)
-    episodes: int = option("Fresh episodes to judge.", default=12, minimum=4)
+    threshold: float = option(
+        "Score a policy must prove.", default=THRESHOLD, minimum=0.0, maximum=1.0
+    )
+    episodes: int = option("Fresh episodes to judge.", default=EPISODES, minimum=4)
     steps: int | None = option("Steps per policy, e.g. 300k.", default=None, read=read_count)
     device: str = option("cpu or cuda.", default="cpu")
     model: str | None = option(
@@ -75,7 +78,7 @@ class IntentRequest(SessionOptions, RunsRequest, WatchedRequest):
     """An intent, and how much to spend on it."""
 
     intent: str = argument("What the robot should do, in words.")
-    env: str = option("Environment id or path of an MJCF file.", default="HalfCheetah-v5")
+    env: str = option("Environment id or path of an MJCF file.", default=ENV)
     vision: bool = option("Let the model watch episodes too.", "--vision/--no-vision", default=True)
     judge: str | None = option(
         "A further judge that an installed package brings; of two scores the lower counts.",
@@ -110,8 +113,10 @@ def run(request: IntentRequest) -> Session:
     from telic.session import WORKERS
 
     with prewarmed(WORKERS):
-        from telic.session.api import run as run_session  # while the workers import, too
+        from telic.session.loop import run as run_session  # while the workers import, too
+        from telic.session.records import IntentOptions
 
+        options = {name: getattr(request, name) for name in IntentOptions.__annotations__}
         return run_session(
             request.intent,
             env=request.env,
@@ -119,13 +124,7 @@ def run(request: IntentRequest) -> Session:
             fresh=request.fresh,
             on_event=request.on_event,
             should_stop=request.should_stop,
-            vision=request.vision,
-            judge=request.judge,
-            criteria=request.criteria,
-            approve=request.approve,
-            max_hours=request.max_hours,
-            max_steps=request.max_steps,
-            **request.options(),
+            **options,
         )
 
 
@@ -169,7 +168,7 @@ def sessions(request: SessionsRequest) -> SessionList:
 def session_facts(folder: SessionFolder) -> SessionLine:
     """Return what a list says of a session."""
     from telic.session.branch import origin_of
-    from telic.session.state import state_of
+    from telic.session.records import state_of
     from telic.storage.files import read_json
 
     request = read_json(folder.config)

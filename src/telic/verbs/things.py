@@ -327,7 +327,7 @@ def _write_session_report(folder: SessionFolder) -> None:
     from telic.authors.candidate import SessionIteration
     from telic.judges.criteria import Composition
     from telic.session.records import SessionConfig, SessionSummary
-    from telic.session.report import write_report
+    from telic.session.report.document import write_report
     from telic.storage.files import read_record
 
     files = [folder.iteration(number).judgment for number in folder.iterations()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -10,19 +11,17 @@ from telic.core.events import Listener, ignore
 from telic.core.text import MISSING, count, duration, figure, money, percent
 from telic.judges.criteria import Composition
 from telic.report import document as doc
-from telic.report.charts import Bar, ColumnChart, Gauge, Node, Tree
+from telic.report.charts import Bar, Gauge, Node, Tree
 from telic.report.html import render_page
 from telic.report.markdown import render_markdown
 from telic.session.records import SessionConfig, SessionSummary
-from telic.session.report import making, words
-from telic.session.report.compare import parts
-from telic.session.report.facts import SessionReportFacts, Troubles, gather, spread
-from telic.session.report.making import UNKNOWN, Blocks, listed
-from telic.session.report.pictures import choose_episodes, worst_first
+from telic.session.report import words
+from telic.session.report.best import credit_bar, looks, why_best
+from telic.session.report.costs import what_it_took
+from telic.session.report.facts import SessionReportFacts, Troubles, gather
+from telic.session.report.words import Blocks
 from telic.storage.files import write_text
 from telic.storage.layout import SessionFolder
-
-_FULL_CREDIT = 0.995
 
 
 def write_report(
@@ -72,6 +71,11 @@ def _with_lacks(report: doc.Report, troubles: Troubles) -> doc.Report:
     return replace(report, sections=(*report.sections, lacks))
 
 
+def _listed(lines: Sequence[str]) -> list[doc.Block]:
+    """Return a list, or nothing when there is nothing in it."""
+    return [doc.Items(tuple(lines))] if lines else []
+
+
 def _verdict(facts: SessionReportFacts) -> Blocks:
     """Return the outcome, the proof, and what each training seed proves against the threshold."""
     summary, best = facts.summary, facts.best
@@ -82,7 +86,7 @@ def _verdict(facts: SessionReportFacts) -> Blocks:
     blocks: list[doc.Block] = [
         doc.Text(f"{facts.config.env}: {ended} and {took} · {summary.session}", "where"),
         doc.Callout(outcome, words.proof(facts), tone),
-        *listed([f"Not judged: {reason}" for reason in words.unjudged(facts)]),
+        *_listed([f"Not judged: {reason}" for reason in words.unjudged(facts)]),
     ]
     if best is not None:
         own = [member for member in best.members if member.variant == best.variant]
@@ -102,9 +106,9 @@ def _verdict(facts: SessionReportFacts) -> Blocks:
 
 def _gauge(facts: SessionReportFacts, member: MemberScore) -> doc.Inline:
     """Return a policy's score as a picture and in numbers."""
-    value, interval = member.judgement.score, spread(member.judgement)
+    value, interval = member.judgement.score, words.spread(member.judgement)
     if value is None:
-        return UNKNOWN
+        return "unknown"
     low, high = interval or (value, value)
     return Gauge(low, value, high, facts.config.threshold, words.scored(member))
 
@@ -122,52 +126,21 @@ def _at_a_glance(facts: SessionReportFacts) -> list[tuple[str, str]]:
     return rows + ([("models", money(costs.model.usd))] if costs and costs.model.calls else [])
 
 
-def _looks(facts: SessionReportFacts) -> Blocks:
-    """Return the video of the median episode and the strips of poor, median and good ones."""
-    pictures = facts.pictures
-    blocks: list[doc.Block] = []
-    if pictures.video is not None:
-        label = f"The median episode, score {words.score(pictures.score)}"
-        film = doc.Video(pictures.video, label, pictures.inline)
-        blocks.append(doc.Beside((film, *_episodes(facts, label)), "film"))
-    for strip in pictures.strips:
-        label = f"Six moments of {strip.words}, score {words.score(strip.score)}"
-        blocks.append(doc.Picture(strip.path, label, label))
-    return blocks
-
-
-def _episodes(facts: SessionReportFacts, title: str) -> Blocks:
-    """Return the scores of all judged episodes, those that are shown in full colour."""
-    verdicts = facts.judgement.verdicts if facts.judgement else ()
-    order = [index for index in worst_first(verdicts) if verdicts[index].score is not None]
-    scores = [score for index in order if (score := verdicts[index].score) is not None]
-    if not scores:
-        return []
-    shown = [order.index(index) for index in choose_episodes(verdicts).values() if index in order]
-    label = f"Scores of {count(len(scores), 'episode')}, from {scores[0]:.2f} to {scores[-1]:.2f}"
-    note = (
-        f"{label}. Each began where training never did. In full colour: those shown here; the "
-        "dashed line is what is needed."
-    )
-    chart = ColumnChart(label, tuple(scores), tuple(shown), facts.config.threshold)
-    return [doc.Figure(chart, title, note)]
-
-
 def _criteria(facts: SessionReportFacts) -> Blocks:
     """Return what was measured, against what was wanted."""
     member = facts.member
     if member is None or not member.judgement.leaves:
-        return listed(
+        return _listed(
             [criterion.title for criterion in facts.author.criteria] if facts.author else []
         )
-    leaves = parts(member.judgement)
+    leaves = words.parts(member.judgement)
     rows = [
         (
             title,
             words.counts(leaves[title], facts),
             words.target(leaves[title]),
             f"{figure(value)} {leaves[title].unit}".strip(),
-            _credit(credit),
+            credit_bar(credit),
         )
         for title, (credit, value) in member.judgement.leaves.items()
     ]
@@ -177,10 +150,6 @@ def _criteria(facts: SessionReportFacts) -> Blocks:
     )
     heads = ("criterion", "counts", "target", "measured (median)", "credit")
     return [doc.Table(heads, rows), doc.Text(note, "note")]
-
-
-def _credit(credit: float) -> Bar:
-    return Bar(credit, percent(credit), "good" if credit >= _FULL_CREDIT else "middling")
 
 
 def _seen(facts: SessionReportFacts) -> Blocks:
@@ -204,11 +173,11 @@ def _seen(facts: SessionReportFacts) -> Blocks:
         return []
     heads = ("episode", "criterion", "score", "when", "what was seen")
     agree = doc.Text("Code and eye agree.", "note")
-    return [doc.Table(heads, rows), *(listed(differ) or [agree])]
+    return [doc.Table(heads, rows), *(_listed(differ) or [agree])]
 
 
 def _reading(facts: SessionReportFacts) -> Blocks:
-    said = listed(words.reading(facts)) or [doc.Text("No word was doubtful or left out.")]
+    said = _listed(words.reading(facts)) or [doc.Text("No word was doubtful or left out.")]
     return [*said, doc.Text(f"Written by {words.author(facts.config)}.", "note")]
 
 
@@ -233,7 +202,7 @@ def _tried(facts: SessionReportFacts) -> Blocks:
         "Dots are scores, lines their 95 % intervals, the mark what is needed. "
         "★ is the best; a box shows the mean score of an iteration's policies."
     )
-    learned = listed(words.lessons(facts))
+    learned = _listed(words.lessons(facts))
     return [
         Tree("Lineage of the iterations, with the mean score of iteration", tuple(nodes)),
         doc.Table(
@@ -272,43 +241,120 @@ def _policies(
     return doc.Items(tuple(rows), "rated")
 
 
-def _why_best(facts: SessionReportFacts) -> Blocks:
-    """Return the best policy beside the runner-up, criterion by criterion."""
-    rival = facts.runner_up
-    if rival is None:
-        return []
-    rows = [
-        (
-            difference.title,
-            f"{figure(difference.value)} {difference.unit}".strip(),
-            f"{figure(difference.other_value)} {difference.unit}".strip(),
-            _credit(difference.credit),
-            _credit(difference.other_credit),
-        )
-        for difference in rival.differences
-    ]
-    heads = ("criterion", "best", "runner-up", "credit of the best", "credit of the runner-up")
-    return [doc.Text(words.runner_up(facts, rival)), doc.Table(heads, rows)]
-
-
 def _analysis(facts: SessionReportFacts) -> Blocks:
     if facts.analysis is None:
         return []
-    return [doc.Text(facts.analysis.story), *listed(facts.analysis.findings)]
+    return [doc.Text(facts.analysis.story), *_listed(facts.analysis.findings)]
+
+
+def _curves(facts: SessionReportFacts) -> Blocks:
+    """Return a chart of returns per iteration."""
+    note = (
+        "Return under the iteration's own reward: the line is the mean over training seeds, the "
+        "band their range, dots are evaluations without exploration. Rewards differ between "
+        "iterations and variants, so heights are comparable within a line only."
+    )
+    charts = doc.Beside(tuple(facts.curves))
+    return [charts, doc.Text(note, "note")] if facts.curves else []
+
+
+def _reward(facts: SessionReportFacts) -> Blocks:
+    """Return formula, share of each term, and code of the best policy's reward."""
+    reward = facts.reward
+    if reward is None:
+        first = facts.author.reward if facts.author else None
+        return [doc.Code(first, "python", "Reward as first written")] if first else []
+    rows: list[tuple[doc.Words, ...]] = []
+    for term in reward.terms:
+        is_cost = term.total is not None and term.total < 0
+        share: doc.Words = MISSING
+        if term.share is not None:
+            said = f"{percent(term.share)}{' (a cost)' if is_cost else ''}"
+            share = Bar(term.share, said, "cost" if is_cost else "")
+        weight, total = figure(term.weight), figure(term.total)
+        rows.append((doc.Mono(term.name), term.words, weight, total, share))
+    heads = ("term", "what it is", "weight", "over an episode", "share")
+    return [
+        *([doc.Formula(reward.latex)] if reward.latex else []),
+        *([doc.Table(heads, rows)] if rows else []),
+        *_listed(reward.findings),
+        doc.Code(reward.code, "python", "Code of the reward, as trained"),
+    ]
+
+
+def _judge(facts: SessionReportFacts) -> Blocks:
+    """Return the code of the judge, and how it did on examples whose worth is known."""
+    if facts.author is None:
+        return []
+    note = "Whoever writes rewards never sees it. It runs on recorded episodes, confined."
+    blocks: list[doc.Block] = [doc.Text(note, "note")]
+    if facts.trial is not None:
+        rows = [
+            (
+                example.name,
+                "good" if example.is_good else "bad",
+                words.score(example.score),
+                figure(example.pay),
+            )
+            for example in facts.trial.examples
+        ]
+        heads = ("example", "should be", "judge's score", "reward pays")
+        blocks += [
+            doc.Heading("Tried on examples whose worth is known, before any training"),
+            doc.Table(heads, rows),
+            *_listed((*facts.trial.judge_problems, *facts.trial.reward_problems)),
+        ]
+    return [*blocks, doc.Code(facts.author.judge, "python", "Code of the judge")]
+
+
+def _policy(facts: SessionReportFacts) -> Blocks:
+    """Return where the policy is and what can be done with it."""
+    if facts.run is None or facts.member is None:
+        return []
+    where = f"{facts.run.path.relative_to(facts.folder.path)}/{facts.member.member}"
+    blocks: list[doc.Block] = [doc.Text(("In the session's folder: ", doc.Mono(where), "."))]
+    for what, line in words.commands(facts).items():
+        blocks += [doc.Heading(what), doc.ShellLine(line)]
+    return blocks
+
+
+def _again(facts: SessionReportFacts) -> Blocks:
+    """Return the command that asks for the same again, and what it was made with."""
+    manifest = facts.manifest
+    versions = manifest.get("versions", {})
+    rows = [("session", facts.folder.name)]
+    rows += [(name, str(version)) for name, version in versions.items() if version]
+    rows += [
+        (name, str(manifest[name]))
+        for name in ("python", "platform", "processors", "created_at")
+        if manifest.get(name) is not None
+    ]
+    rows += [("reward, SHA-256", _hash(facts.reward.code))] if facts.reward else []
+    rows += [("judge, SHA-256", _hash(facts.author.judge))] if facts.author else []
+    return [
+        doc.ShellLine(words.command(facts.config, facts.folder.config)),
+        doc.FactSheet(
+            [(name, doc.Mono(value)) for name, value in rows], heads=("what", "version or hash")
+        ),
+    ]
+
+
+def _hash(source: str) -> str:
+    return hashlib.sha256(source.encode()).hexdigest()
 
 
 _SECTIONS: dict[str, Callable[[SessionReportFacts], Blocks]] = {
-    "What it looks like": _looks,
+    "What it looks like": looks,
     "Criteria": _criteria,
     "What was seen": _seen,
     "How the words were read": _reading,
     "What was tried": _tried,
-    "Why this one is the best": _why_best,
+    "Why this one is the best": why_best,
     "What a model makes of it": _analysis,
-    "Learning curves": making.curves,
-    "The reward": making.reward,
-    "The judge": making.judge,
-    "What it took": making.costs,
-    "The policy": making.policy,
-    "Do it again": making.again,
+    "Learning curves": _curves,
+    "The reward": _reward,
+    "The judge": _judge,
+    "What it took": what_it_took,
+    "The policy": _policy,
+    "Do it again": _again,
 }

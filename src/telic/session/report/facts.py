@@ -17,7 +17,6 @@ from telic.authors.candidate import (
     latest_lessons,
 )
 from telic.core.events import Listener, LogMessage
-from telic.core.stats import Interval, bootstrap
 from telic.core.text import count, figure
 from telic.judges.criteria import Composition
 from telic.judges.trial import Trial
@@ -27,9 +26,8 @@ from telic.report.document import Figure
 from telic.rewards.contract import RewardSpec
 from telic.session.control import DeliveredNotes
 from telic.session.records import SessionConfig, SessionSummary
-from telic.session.report.compare import RunnerUp, compare
+from telic.session.report.best import Pictures, RunnerUp, compare, draw_pictures
 from telic.session.report.costs import Costs, read_costs
-from telic.session.report.pictures import Pictures, draw_pictures
 from telic.storage.files import read_json, read_record
 from telic.storage.layout import IterationFolder, MemberFolder, RunFolder, SessionFolder
 from telic.storage.scalars import Kind, read_rows
@@ -170,12 +168,6 @@ def _add_best(
         facts.manifest = read_json(files.run.manifest)
     with troubles.sparing("pictures"):
         facts.pictures = draw_pictures(facts.folder, files, member, troubles.note)
-
-
-def spread(judgement: Judgement) -> Interval | None:
-    """Return the 95 % interval of a policy's score; None when fewer than two episodes have one."""
-    scores = [verdict.score for verdict in judgement.verdicts]
-    return bootstrap([score for score in scores if score is not None])
 
 
 def read_reward(member: Path, step: int) -> TrainedReward:

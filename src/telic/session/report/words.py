@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from telic.authors.candidate import MemberScore, SessionIteration, Variant
+from telic.core.stats import Interval, bootstrap
 from telic.core.text import MISSING, figure, percent
 from telic.judges.criteria import Leaf
+from telic.judges.verdict import Judgement
+from telic.report import document as doc
 from telic.session.records import SessionConfig
-from telic.session.report.compare import RunnerUp, parts
-from telic.session.report.facts import SessionReportFacts, spread
 
+if TYPE_CHECKING:
+    from telic.session.report.facts import SessionReportFacts
+
+Blocks = Sequence[doc.Block]
+FULL_CREDIT = 0.995
 OUTCOMES = {"passed": "Passed", "not_passed": "Did not pass", "stopped": "Stopped"}
 _OPTIONS = {"max_usd": "budget_usd", "max_hours": "budget_hours", "max_steps": "budget_steps"}
 _NO_OPTIONS = frozenset({"schema_version", "intent", "env", "criteria"})
@@ -91,7 +97,7 @@ def lacking(facts: SessionReportFacts) -> list[str]:
     missed = [
         (credit, title)
         for title, (credit, _) in facts.member.judgement.leaves.items()
-        if credit < 0.995
+        if credit < FULL_CREDIT
     ]
     return [f"“{title}” earned {credit:.0%}" for credit, title in sorted(missed)]
 
@@ -151,34 +157,6 @@ def lessons(facts: SessionReportFacts) -> list[str]:
     return [f"{lesson.text} ({lesson.tier})" for lesson in facts.lessons]
 
 
-def runner_up(facts: SessionReportFacts, rival: RunnerUp) -> str:
-    """Say in a few sentences what sets the best policy apart."""
-    assert facts.member is not None
-    other = rival.other
-    who = (
-        f"the same reward with training seed {other.seed}"
-        if rival.same_reward
-        else f"{other.member} of iteration {rival.iteration}"
-    )
-    said = [f"It scores {scored(facts.member)}; the runner-up, {who}, scores {scored(other)}."]
-    if not rival.same_reward:
-        own, theirs = rival.standing, rival.other_standing
-        said.append(
-            f"Of the {own.seeds} seeds of its reward {own.proving} prove "
-            f"{facts.config.threshold:g}, and on average they prove {score(own.mean_low)}; of the "
-            f"runner-up's, {theirs.proving} of {theirs.seeds} and {score(theirs.mean_low)}."
-        )
-    first = next(iter(rival.differences), None)
-    if first is None or abs(first.gain) < 0.005:
-        return " ".join([*said, "Both earn the same on every criterion."])
-    side = "more" if first.gain > 0 else "less"
-    measured = f"{figure(first.value)} against {figure(first.other_value)} {first.unit}".strip()
-    said.append(
-        f"They differ most in “{first.title}”: {abs(first.gain):.0%} {side} credit ({measured})."
-    )
-    return " ".join(said)
-
-
 def author(config: SessionConfig) -> str:
     """Say who wrote criteria, reward and judge."""
     return "the composer, without a model" if config.model is None else config.model
@@ -225,3 +203,18 @@ def out_of(write: Callable[[Any], str], spent: float | None, most: float | None)
 def steps(value: int | None) -> str:
     """Return a number of environment steps."""
     return MISSING if not value else f"{value:,}"
+
+
+def spread(judgement: Judgement) -> Interval | None:
+    """Return the 95 % interval of a policy's score; None when fewer than two episodes have one."""
+    scores = [verdict.score for verdict in judgement.verdicts]
+    return bootstrap([score for score in scores if score is not None])
+
+
+def parts(judgement: Judgement) -> dict[str, Leaf]:
+    """Return the criteria of a judgement by title, as they stand in the first judged episode."""
+    leaves: dict[str, Leaf] = {}
+    for verdict in judgement.verdicts:
+        for leaf in verdict.leaves:
+            leaves.setdefault(leaf.title, leaf)
+    return {title: leaves[title] for title in judgement.leaves if title in leaves}

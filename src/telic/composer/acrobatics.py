@@ -1,16 +1,124 @@
-"""Turning: about the vertical, on and on or by an amount; over head and heels, or sideways."""
+"""Jumping and turning: high or far, about the vertical, over head and heels, or sideways."""
 
 from __future__ import annotations
 
 import math
 
-from telic.composer.draft import Draft
+from telic.composer.draft import GENTLE, QUICK, Draft, Scene
 from telic.composer.frames import Act, Direction, Frame
-from telic.composer.manners import follow_heading, stay_on_feet
-from telic.composer.scene import GENTLE, QUICK, Scene
+from telic.composer.manners import (
+    allow_height,
+    be_quiet,
+    do_it_on_purpose,
+    follow_heading,
+    rest_after,
+    stay_on_feet,
+)
+from telic.composer.travel import AHEAD
 
 _FULL = 2.0 * math.pi
 _QUARTER = 0.25
+
+
+def jump(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Get the torso high above its standing height, so often or so far as asked for."""
+    scene.require("height", "jump")
+    amount = frame.amount
+    is_far = frame.dimension == "distance" or frame.direction in AHEAD
+    is_high = amount is not None and amount.unit == "m" and frame.dimension != "distance"
+    target = amount.value if amount and is_high else float(scene.known["jump"])
+    if frame.degree in GENTLE:
+        target *= 0.5
+    if is_far and not is_high:
+        target *= 0.7  # a leap forward need not be as high
+    _rise(scene, draft, target, frame.count)
+    if is_far:
+        _leap(frame, scene, draft)
+    allow_height(scene, draft, scene.stands + 2.0 * target + 0.5)
+    stay_on_feet(scene, draft)
+    draft.seconds = 5.0 if frame.count is None else max(3.0, 1.5 * frame.count + 1.5)
+
+
+def _rise(scene: Scene, draft: Draft, target: float, count: int | None) -> None:
+    """Reward and judge getting up, and coming down again if jumps are counted."""
+    low = 0.3 * target
+    draft.remember("is_up")
+    draft.remember("jumps")
+    draft.need(
+        scene.leap(),
+        "rising = quantities.vertical_velocity(info)",
+        f'up = torch.maximum(self.memory["is_up"], (leap > {0.8 * target:.4g}).float())',
+        f"down = up * (leap < {low:.4g}).float()",
+        'self.memory["is_up"] = up - down',
+        'self.memory["jumps"] = self.memory["jumps"] + down',
+    )
+    left = "1.0"
+    if count is not None:
+        draft.need(f'over = (self.memory["jumps"] > {count - 0.5:g}).float()')
+        left = "(1.0 - over)"
+        rest_after(scene, draft, "over")
+        draft.add(
+            "land", f"5.0 * down * {left}", 1.0, "once per jump: down again", r"[\text{land}]"
+        )
+    code = f"{left} * (leap / {target:.4g}).clamp(0.0, 2.0)"
+    meaning = f"height above standing, in parts of {target:.2g} m"
+    draft.add("height", code, 1.0, meaning, r"\max(h, 0) / h^*")
+    draft.add("rise", f"{left} * rising.clamp(0.0, 3.0)", 0.3, "upward velocity", r"\max(v_z, 0)")
+    draft.measure(
+        scene.leap(judged=True),
+        f"jumps = episode.count(leap > {0.8 * target:.4g}, leap < {low:.4g})",
+    )
+    title = f"gets {target:.2g} m above standing"
+    meaning = "highest point of the torso"
+    value = "float(np.max(leap))"
+    draft.total(title, meaning, value, 0.15 * target, target, weight=3.0, unit="m", tag="too_low")
+    if scene.has("air_time"):
+        title = "leaves the ground"
+        meaning = "longest time without a foot on the ground"
+        value = 'float(np.max(episode["air_time"]))'
+        draft.total(title, meaning, value, 0.03, 0.15, weight=1.0, unit="s", tag="too_low")
+    if count is not None:
+        title = f"jumps {count} times"
+        meaning = f"times it rose {0.8 * target:.2g} m and came down again"
+        value = "float(jumps[-1])"
+        draft.near(
+            title, meaning, value, float(count), 0.25, weight=3.0, kind="cumulative", tag="too_low"
+        )
+    done = f"{(count or 1) - 0.5:g}"
+    draft.ends_when(f'self.memory["jumps"] > {done}', f"jumps > {done}")
+
+
+def _leap(frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Cover ground in the air."""
+    is_aside = frame.direction in (Direction.LEFT, Direction.RIGHT)
+    is_back = frame.direction in (Direction.BACKWARD, Direction.RIGHT)
+    axis, quantity = ("y", "lateral_velocity") if is_aside else ("x", "forward_velocity")
+    scene.require(quantity, f"jump to the {frame.direction}" if is_aside else "jump forward")
+    scene.require("air_time", "jump a distance")
+    sign = "-" if is_back else ""
+    way = (frame.direction or Direction.FORWARD).value
+    amount = frame.amount
+    is_said = amount is not None and amount.unit == "m" and frame.dimension == "distance"
+    target = amount.value if amount and is_said else 0.5 * float(scene.known["top_speed"])
+    if not is_said:
+        draft.doubt(f'"{frame.word}" {way} is taken as {target:.2g} m in the air')
+    draft.need(
+        f"along = {sign}{scene.velocity(quantity)}",
+        "airborne = (quantities.feet_in_contact(info) == 0).float()",
+    )
+    code = f"airborne * (along / {max(target / 0.4, 0.2):.4g}).clamp(-1.0, 2.0)"
+    draft.add("leap", code, 1.0, f"speed {way} in the air", r"[\text{air}] v")
+    draft.measure(
+        f'place = {sign}episode["{axis}_position"]',
+        'flight = episode.since(place, episode["feet_in_contact"] > 0)',
+    )
+    title = f"leaps {target:.2g} m {way}"
+    meaning = "longest way made in one flight"
+    value = "float(np.max(flight))"
+    draft.total(
+        title, meaning, value, 0.1 * target, 0.9 * target, weight=3.0, unit="m", tag="too_slow"
+    )
+    do_it_on_purpose(scene, draft)
 
 
 def turn(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -146,8 +254,7 @@ def _keep_rolling(draft: Draft, quantity: str, sign: str, which: str) -> None:
     rate, seconds = quantity.replace("turns", "rate"), 5.0
     draft.need(f"spin = {sign}quantities.{rate}(info)")
     draft.add("roll", "(spin / 4.0).clamp(-1.0, 1.5)", 1.0, f"rolling {which}", r"\omega / 4")
-    draft.need("effort = action.square().mean(-1)")
-    draft.add("control", "-effort", 0.02, "mean squared action, as a cost", r"-\overline{a^2}")
+    be_quiet(draft, 0.02)
     draft.measure(f'turns = {sign}episode["{quantity}"]')
     title = f"rolls {which} on and on"
     meaning = f"{quantity.replace('_', ' ')} from start to end"
@@ -173,7 +280,6 @@ def _somersault(
     count = frame.count or 1
     rate = quantity.replace("turns", "rate")
     feet = "quantities.feet_in_contact(info) > 0" if scene.has("feet_in_contact") else "upright > 0"
-    touches = 'episode["feet_in_contact"] > 0' if scene.has("feet_in_contact") else "over"
     draft.remember("turned", 6)
     draft.remember("best")
     draft.remember("landed")
@@ -209,39 +315,32 @@ def _somersault(
     code = "done.float() * upright * (0.5 + 0.5 * torch.exp(-quantities.speed(info)))"
     meaning = "upright and slow after the turn"
     draft.add("rest", code, 1.5, meaning, r"\text{done}\cos\theta (1 + e^{-v}) / 2")
-    draft.need("effort = action.square().mean(-1)")
-    draft.add("control", "-effort", 0.02, "mean squared action, as a cost", r"-\overline{a^2}")
-    draft.measure(
-        f'turns = {sign}episode["{quantity}"]',
-        f"over = turns > {count - 0.15:.2f}",
-        f'stands = over & (episode["uprightness"] > 0.7) & ({touches})',
-    )
-    times = "once" if count == 1 else f"{count} times"
-    draft.total(
-        f"turns {which} {times}",
-        f"most {quantity.replace('_', ' ')}",
-        "float(np.max(turns))",
-        0.2 * count,
-        count - 0.15,
-        weight=3.0,
-        unit="turns",
-        tag="under_rotates",
-    )
-    title = "lands on its feet"
-    meaning = "longest time on its feet after the turn"
-    value = "episode.longest(stands)"
-    draft.leaf(title, meaning, value, 0.02, 0.25, weight=1.5, unit="s", tag="no_landing")
-    draft.total(
-        "does not turn on and on",
-        f"most {quantity.replace('_', ' ')}",
-        "float(np.max(turns))",
-        count + 0.9,
-        count + 0.4,
-        weight=0.5,
-        unit="turns",
-        tag="over_rotates",
-    )
+    be_quiet(draft, 0.02)
+    _judge_somersault(scene, draft, f"{sign}episode", quantity, which, count)
     draft.ends_when("landed > 0", "stands")
     draft.seconds = 3.0 + 1.5 * (count - 1)
     draft.settings |= {"log_std": 0.0, "entropy_coef": 0.002}  # small motions turn nobody over
     draft.practice = 3.5
+
+
+def _judge_somersault(
+    scene: Scene, draft: Draft, episode: str, quantity: str, which: str, count: int
+) -> None:
+    touches = 'episode["feet_in_contact"] > 0' if scene.has("feet_in_contact") else "over"
+    draft.measure(
+        f'turns = {episode}["{quantity}"]',
+        f"over = turns > {count - 0.15:.2f}",
+        f'stands = over & (episode["uprightness"] > 0.7) & ({touches})',
+    )
+    title = f"turns {which} {'once' if count == 1 else f'{count} times'}"
+    most, value, goal = f"most {quantity.replace('_', ' ')}", "float(np.max(turns))", count - 0.15
+    draft.total(
+        title, most, value, 0.2 * count, goal, weight=3.0, unit="turns", tag="under_rotates"
+    )
+    meaning = "longest time on its feet after the turn"
+    stands = "episode.longest(stands)"
+    draft.leaf(
+        "lands on its feet", meaning, stands, 0.02, 0.25, weight=1.5, unit="s", tag="no_landing"
+    )
+    title, zero, goal = "does not turn on and on", count + 0.9, count + 0.4
+    draft.total(title, most, value, zero, goal, weight=0.5, unit="turns", tag="over_rotates")

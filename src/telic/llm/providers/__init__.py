@@ -1,1 +1,0 @@
-"""Who may answer: hosted models, a host agent, a script, a recording."""
