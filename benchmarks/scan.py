@@ -12,7 +12,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from telic.studies.scan import RepositoryAudit, audit_repository
+from telic.studies.scan.audit import audit_repository
+from telic.studies.scan.records import RepositoryAudit
 
 TRUTH = Path(__file__).parent.parent / "tests" / "studies" / "scan" / "truth.toml"
 CASE, SUITE = 0.75, 0.85

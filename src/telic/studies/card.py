@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from telic.storage.files import write_text
 from telic.studies.documents.base import rewrite_yaml, write_yaml
 from telic.studies.folder import StudyFolder
-from telic.studies.scan.adapter import draft_adapter, keep_confirmed, matching_presets
+from telic.studies.scan.audit import draft_adapter, keep_confirmed, matching_presets
 from telic.studies.scan.records import EntryPoint, RepositoryAudit, SourceFinding, SourceLine
 
 BEGIN, END = "<!-- scan -->", "<!-- /scan -->"

@@ -39,7 +39,7 @@ def audit(request: AuditRequest) -> RepositoryAudit:
     Nothing of the repository is run or imported.
     """
     from telic.studies.card import write_audit
-    from telic.studies.scan import audit_repository
+    from telic.studies.scan.audit import audit_repository
 
     folder = request.open().folder if request.write else None
     found = audit_repository(request.root)
@@ -59,7 +59,7 @@ class TaskCard(Record):
 def card(request: StudyRequest) -> TaskCard:
     """Write the task card anew from the repository; people's own words in it stay."""
     from telic.studies.card import write_card
-    from telic.studies.scan import audit_repository
+    from telic.studies.scan.audit import audit_repository
 
     study = request.open()
     text = write_card(study.folder, audit_repository(request.root))

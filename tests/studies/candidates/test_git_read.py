@@ -4,8 +4,8 @@ import pytest
 
 from telic.errors import Refused
 from telic.studies import git_read
+from telic.studies.scan.audit import unignored_outputs
 from telic.studies.scan.records import OutputFinding, Sink
-from telic.studies.scan.runs import find_unignored
 
 GOOD = "--- a/reward.py\n+++ b/reward.py\n@@ -1 +1 @@\n-weight = 1\n+weight = 2\n"
 
@@ -102,6 +102,6 @@ def test_places_that_runs_write_to_are_looked_up_in_git(repository):
         for each in ("logs/{name}", "monitor.csv", "/tmp/x", "{run_dir}/a.csv", None)
     )
     before = snapshot(repository)
-    assert find_unignored(repository, outputs, sinks) == ("results",)
+    assert unignored_outputs(repository, outputs, sinks) == ("results",)
     assert snapshot(repository) == before
-    assert find_unignored(repository.parent, outputs, sinks) == (), "no repository"
+    assert unignored_outputs(repository.parent, outputs, sinks) == (), "no repository"

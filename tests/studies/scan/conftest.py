@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from telic.studies.scan import RepositoryAudit, audit_repository
+from telic.studies.scan.audit import audit_repository
+from telic.studies.scan.records import RepositoryAudit
 
 REPOS = Path(__file__).parent / "repos"
 

@@ -10,9 +10,9 @@ from telic.errors import UnknownName
 from telic.studies.card import render_card
 from telic.studies.documents.adapter import Adapter, confirm_field
 from telic.studies.errors import InvalidDocument
-from telic.studies.scan import audit_repository
-from telic.studies.scan.adapter import (
+from telic.studies.scan.audit import (
     MOST_CONFIDENCE,
+    audit_repository,
     draft_adapter,
     keep_confirmed,
     load_presets,

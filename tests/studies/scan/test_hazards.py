@@ -177,7 +177,7 @@ def test_evidence_points_at_real_lines(unpack, audit):
     ],
 )
 def test_single_lines_raise_a_hazard(tmp_path, source, hazard):
-    from telic.studies.scan import audit_repository
+    from telic.studies.scan.audit import audit_repository
 
     plain = "\nfrom stable_baselines3 import PPO\n\nPPO('MlpPolicy', 'x').learn(steps)\n"
     (tmp_path / "train.py").write_text(plain)

@@ -11,11 +11,10 @@ import pytest
 
 from telic.errors import UsageError
 from telic.studies.offline import offline
-from telic.studies.scan import audit_repository
+from telic.studies.scan.audit import audit_repository
+from telic.studies.scan.declared import outline
 from telic.studies.scan.records import Signals
-from telic.studies.scan.settings import outline
-from telic.studies.scan.syntax import ModuleFacts
-from telic.studies.scan.tree import RepositoryTree
+from telic.studies.scan.source import ModuleFacts, RepositoryTree
 
 
 def fingerprint(root: Path) -> dict[str, tuple[str, int]]:

@@ -9,7 +9,7 @@ import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeGuard, TypeVar
 
 from pydantic import ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 from ruamel.yaml import YAML
@@ -37,7 +37,8 @@ class DocumentPart(Record):
     @model_validator(mode="after")
     def _refuse_unknown_keys(self, info: ValidationInfo) -> Self:
         unknown = [key for key in self.model_extra or {} if not key.startswith(_FREE)]
-        if unknown and (info.context or {}).get("newer"):
+        context: dict[str, Any] = info.context or {}
+        if unknown and context.get("newer"):
             warnings.warn(
                 f"{type(self).__name__} has fields of a newer telic, kept as they are: "
                 f"{', '.join(unknown)}",
@@ -117,7 +118,7 @@ class Envelope(Document):
 def _is_newer(kind: type[Document], data: Any, source: str) -> bool:
     """Check the schema line; True when the file is of a newer minor version than ours."""
     expected = str(kind.model_fields["schema_id"].default)
-    given = data.get("schema") if isinstance(data, dict) else None
+    given = data.get("schema") if _is_table(data) else None
     ours, theirs = _SCHEMA.fullmatch(expected), _SCHEMA.fullmatch(str(given))
     if ours is None:
         raise TypeError(f"{kind.__name__} has no schema line")
@@ -154,7 +155,7 @@ def write_yaml(path: Path, data: Any) -> None:
 
 def yaml_text(data: Any) -> str:
     """Return plain values as YAML, for people to read."""
-    return _dump(_writer(), plain(data))
+    return _dump(plain(data))
 
 
 def update_yaml(path: Path, changes: Mapping[str, Any]) -> None:
@@ -162,31 +163,28 @@ def update_yaml(path: Path, changes: Mapping[str, Any]) -> None:
 
     A value of None is written as null; nothing is removed.
     """
-    held = _load(path, "rt")
-    if held is None:
-        held = {}
-    if not isinstance(held, dict):
+    old = _load(path, "rt")
+    if old is None:
+        old = {}
+    if not _is_table(old):
         raise InvalidDocument("E_YAML", f"{path} does not hold keys and values.")
-    _merge_into(held, plain(changes))
-    write_text(path, _dump(_writer(), held))
+    _merge_into(old, plain(changes))
+    write_text(path, _dump(old))
 
 
 def rewrite_yaml(path: Path, data: Any) -> None:
     """Make a YAML file say what a record says, keeping people's comments on what stays."""
-    write_text(path, _dump(_writer(), _turned(_load(path, "rt"), plain(data))))
+    write_text(path, _dump(_turned(_load(path, "rt"), plain(data))))
 
 
-def merged(held: Any, changes: Mapping[str, Any]) -> Any:
+def merged(old: Any, changes: Mapping[str, Any]) -> Any:
     """Return plain values with changes applied as `update_yaml` would."""
-    copy = plain(held) or {}
+    copy = plain(old) or {}
     _merge_into(copy, plain(changes))
     return copy
 
 
-def _load(path: Path, kind: str) -> Any:
-    reader = YAML(typ=kind, pure=True)
-    reader.allow_duplicate_keys = False
-    reader.preserve_quotes = True
+def _load(path: Path, kind: Literal["rt", "safe"]) -> Any:
     try:
         text = path.read_text()
     except FileNotFoundError:
@@ -194,7 +192,7 @@ def _load(path: Path, kind: str) -> Any:
     except UnicodeDecodeError as error:
         raise InvalidDocument("E_YAML", f"{path} is not UTF-8 text: {error}.") from None
     try:
-        return _values(text) if kind == "safe" else reader.load(text)
+        return _values(text) if kind == "safe" else _yaml("rt").load(text)
     except DuplicateKeyError as error:
         raise InvalidDocument("E_YAML", f"{path}: {_first_line(error)}.") from None
     except YAMLError as error:
@@ -209,54 +207,63 @@ def _values(text: str) -> Any:
 
     Whoever gets them must copy them, as `plain` does.
     """
-    reader = YAML(typ="safe", pure=True)
-    reader.allow_duplicate_keys = False
-    reader.preserve_quotes = True
-    return _without_dates(reader.load(text))
+    return _without_dates(_yaml("safe").load(text))
+
+
+def _yaml(kind: Literal["rt", "safe"]) -> Any:
+    yaml = YAML(typ=kind, pure=True)
+    yaml.allow_duplicate_keys = False
+    yaml.preserve_quotes = True
+    return yaml
+
+
+def _dump(data: Any) -> str:
+    writer: Any = YAML(typ="rt", pure=True)
+    writer.width = 100
+    writer.indent(mapping=2, sequence=4, offset=2)
+    out = io.StringIO()
+    writer.dump(data, out)
+    return out.getvalue()
+
+
+def _is_table(value: Any) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict)
+
+
+def _is_list(value: Any) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
 
 
 def _without_dates(value: Any) -> Any:
     """Turn what YAML reads as dates back into text: JSON has none."""
-    if isinstance(value, dict):
-        return {str(key): _without_dates(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_without_dates(each) for each in value]
+    if _is_table(value):
+        return {str(key): _without_dates(item) for key, item in value.items()}
+    if _is_list(value):
+        return [_without_dates(item) for item in value]
     return value.isoformat().replace("+00:00", "Z") if hasattr(value, "isoformat") else value
 
 
-def _merge_into(held: Any, changes: Mapping[str, Any]) -> None:
+def _merge_into(old: dict[str, Any], changes: Mapping[str, Any]) -> None:
     for key, value in changes.items():
-        if isinstance(value, dict) and isinstance(held.get(key), dict):
-            _merge_into(held[key], value)
+        inner = old.get(key)
+        if _is_table(value) and _is_table(inner):
+            _merge_into(inner, value)
         else:
-            held[key] = value
+            old[key] = value
 
 
-def _turned(held: Any, wanted: Any) -> Any:
+def _turned(old: Any, wanted: Any) -> Any:
     """Return `wanted`, made out of what is there: a comment hangs on what it stands beside."""
-    if isinstance(held, dict) and isinstance(wanted, dict):
-        for key in [each for each in held if each not in wanted]:
-            del held[key]
+    if _is_table(old) and _is_table(wanted):
+        for key in [key for key in old if key not in wanted]:
+            del old[key]
         for key, value in wanted.items():
-            held[key] = _turned(held.get(key), value)
-        return held
-    if isinstance(held, list) and isinstance(wanted, list) and len(held) == len(wanted):
-        held[:] = [_turned(old, new) for old, new in zip(held, wanted, strict=True)]
-        return held
-    return held if held == wanted else wanted
-
-
-def _writer() -> YAML:
-    writer = YAML(typ="rt", pure=True)
-    writer.width = 100
-    writer.indent(mapping=2, sequence=4, offset=2)
-    return writer
-
-
-def _dump(writer: YAML, data: Any) -> str:
-    out = io.StringIO()
-    writer.dump(data, out)
-    return out.getvalue()
+            old[key] = _turned(old.get(key), value)
+        return old
+    if _is_list(old) and _is_list(wanted) and len(old) == len(wanted):
+        old[:] = [_turned(*pair) for pair in zip(old, wanted, strict=True)]
+        return old
+    return old if old == wanted else wanted
 
 
 def _first_line(error: YAMLError) -> str:
@@ -290,8 +297,8 @@ def write_once(path: Path, value: Any) -> None:
 
 def value_at(data: Any, name: str) -> Any:
     """Return what stands at a name; raises KeyError where nothing does."""
-    for each in name.split("."):
-        data = data[each]
+    for part in name.split("."):
+        data = data[part]
     return data
 
 

@@ -303,22 +303,18 @@ class Contract(Document):
 
     def excepted(self, rule: str, at: str) -> ContractException | None:
         """Return the exception from a rule that holds at a moment."""
-        return next(
-            (
-                each
-                for each in self.exceptions
-                if each.rule == rule and (each.expires is None or each.expires > at)
-            ),
-            None,
-        )
+        for exception in self.exceptions:
+            if exception.rule == rule and (exception.expires is None or exception.expires > at):
+                return exception
+        return None
 
 
 def seeds_of(text: str) -> frozenset[int]:
     """Read seed ranges such as "1-99,120"."""
-    found: set[int] = set()
+    seeds: set[int] = set()
     for part in filter(None, text.replace(" ", "").split(",")):
         first, dash, last = part.partition("-")
         if not first.isdigit() or (dash and not last.isdigit()):
             raise ValueError(f'"{part}" is not a range of seeds such as 1-99')
-        found |= set(range(int(first), int(last or first) + 1))
-    return frozenset(found)
+        seeds.update(range(int(first), int(last or first) + 1))
+    return frozenset(seeds)

@@ -230,15 +230,7 @@ def build_command(adapter: Adapter, spec: CommandSpec, values: Values, root: Pat
     if not cwd.is_relative_to(root.resolve()):
         raise InvalidDocument("E_COMMAND", f"The folder {spec.cwd} lies outside of the repository.")
     overrides = override_words(adapter, values)
-    known = {
-        "seed": values.seed,
-        "run_dir": values.run_dir,
-        "checkpoint": values.checkpoint,
-        "device": values.device,
-        "steps": values.steps,
-        "nproc": values.nproc,
-        "nonce": values.nonce,
-    }
+    known = {name: value for name, value in values._asdict().items() if name != "overrides"}
     argv: list[str] = []
     for word in spec.argv:
         if word == "{overrides}":
@@ -257,7 +249,10 @@ def build_command(adapter: Adapter, spec: CommandSpec, values: Values, root: Pat
 
 def override_words(adapter: Adapter, values: Values) -> list[str]:
     """Return changed parameters the way this repository takes them."""
-    changed = {name: _text(value) for name, value in sorted(values.overrides.items())}
+    changed = {
+        name: value if isinstance(value, str) else json.dumps(value)
+        for name, value in sorted(values.overrides.items())
+    }
     match adapter.config.override_style:
         case _ if not changed:
             return []
@@ -314,10 +309,6 @@ def _seed_words(adapter: Adapter, seed: int) -> list[str]:
     if flag.endswith("="):
         return [f"{flag}{seed}"]
     return [flag, str(seed)] if flag.startswith("-") else [f"{flag}={seed}"]
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _activation(activate: Activate | None, root: Path) -> dict[str, str]:

@@ -30,7 +30,6 @@ from telic.studies.launch.command import OVERRIDES_FILE, redact_environment
 from telic.studies.launch.isolation import prepare_tree
 from telic.studies.launch.launchers import ON_THIS_MACHINE
 from telic.studies.launch.machine import give_up, is_given_up, read_pid_record
-from telic.studies.launch.order import JobHandle
 from telic.studies.launch.recovery import reconcile, record_start
 from telic.studies.rules.gates import evaluate, pass_gates, refusal, shut
 from telic.studies.study import Study
@@ -139,7 +138,9 @@ def launch(study: Study, request: LaunchRequest, actor: StudyActor) -> LaunchRes
         except TelicError as error:
             _abort(study, attempt, error)
             raise
-        record_start(study, attempt.run_id, attempt.nonce, _identity(started, claim))
+        identity = {**started.model_dump(exclude_none=True), **(claim or {})}
+        identity["logs"] = ["stdout.log", "stderr.log"]
+        record_start(study, attempt.run_id, attempt.nonce, identity)
         if attempt.request.retry_of is not None:
             facts = {"run": attempt.request.retry_of, "retried_as": attempt.run_id}
             study.append("run.retried", attempt.request.retry_of, facts, RUNNER)
@@ -334,16 +335,8 @@ def _wait_for_claim(attempt: LaunchAttempt) -> dict[str, Any] | None:
 
 def _abort(study: Study, attempt: LaunchAttempt, error: TelicError) -> None:
     """Give the launch up; when it started all the same, the next look adopts it."""
-    if give_up(attempt.run_folder, error.message) or _was_given_up(attempt.run_folder):
+    given_up = give_up(attempt.run_folder, error.message)
+    record = read_pid_record(attempt.run_folder)
+    if given_up or (record is not None and is_given_up(record)):
         facts = {"run": attempt.run_id, "nonce": attempt.nonce, "reason": error.message}
         study.append("launch.aborted", attempt.request.candidate, facts, RUNNER)
-
-
-def _was_given_up(folder: Path) -> bool:
-    record = read_pid_record(folder)
-    return record is not None and is_given_up(record)
-
-
-def _identity(started: JobHandle, claim: dict[str, Any] | None) -> dict[str, Any]:
-    logs = {"logs": ["stdout.log", "stderr.log"]}
-    return {**started.model_dump(exclude_none=True), **(claim or {}), **logs}

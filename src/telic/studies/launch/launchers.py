@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from telic.core.plugins import load_plugin, plugin_names
 from telic.errors import MissingExtra, UnknownName
@@ -40,16 +40,9 @@ _RAY = "http://127.0.0.1:8265"
 _RAY_STATES: dict[str, JobState] = {
     "PENDING": "waiting",
     "RUNNING": "running",
-    "STOPPED": "ended",
-    "SUCCEEDED": "ended",
-    "FAILED": "ended",
+    **dict.fromkeys(("STOPPED", "SUCCEEDED", "FAILED"), "ended"),
 }
-_WORDS: dict[str, JobState] = {
-    "waiting": "waiting",
-    "running": "running",
-    "ended": "ended",
-    "unknown": "unknown",
-}
+_WORDS: dict[str, JobState] = {state: state for state in get_args(JobState)}
 
 
 def launcher_of(kind: str, options: Mapping[str, Any]) -> Launcher:

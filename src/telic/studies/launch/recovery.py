@@ -46,6 +46,8 @@ from telic.studies.state import CandidateState, RunState
 from telic.studies.study import Study
 
 _DECIDED = (CandidateStatus.REJECTED, CandidateStatus.REVERTED)
+_HOUR_S = 3600.0
+_STOPPERS = ("user", "stop_rule", "monitor", "budget", "preempted")
 GRACE_S = 120.0
 """how long a scheduler may take to list a job that it accepted"""
 
@@ -114,10 +116,6 @@ def _launcher(folder: Path) -> Launcher:
     return launcher_of(_kind(folder), options)
 
 
-def _ask(folder: Path, nonce: str) -> JobReport:
-    return _launcher(folder).report(nonce, folder)
-
-
 class _Case:
     """One run that the ledger believes alive."""
 
@@ -151,7 +149,7 @@ class _Case:
         if _kind(self.folder) not in ON_THIS_MACHINE:
             if not self.may_ask:
                 return self._found("unknown", "its scheduler was not asked")
-            report = _ask(self.folder, str(self.state.nonce))
+            report = self._ask_scheduler()
             if report.state in ("waiting", "running"):
                 return self._adopt({"job": report.detail})
             if report.state == "ended" and report.code is not None:
@@ -170,11 +168,14 @@ class _Case:
         """Judge a run on another machine by its scheduler."""
         if not self.may_ask or _kind(self.folder) in ON_THIS_MACHINE:
             return self._found("unknown", f"it runs on {record.get('host')}")
-        report = _ask(self.folder, str(self.state.nonce))
+        report = self._ask_scheduler()
         if report.state in ("waiting", "running"):
             return self._adopt(record)
         ended = read_exit(self.folder)
         return self._lose(record, report.detail) if ended is None else self._end(record, ended)
+
+    def _ask_scheduler(self) -> JobReport:
+        return _launcher(self.folder).report(str(self.state.nonce), self.folder)
 
     def _found(self, outcome: Outcome, why: str = "") -> RecoveredRun:
         return RecoveredRun(run=self.name, outcome=outcome, why=why)
@@ -207,10 +208,6 @@ class _Case:
             record_start(self.study, self.name, str(self.state.nonce), identity)
 
 
-_HOUR_S = 3600.0
-_STOPPERS = ("user", "stop_rule", "monitor", "budget", "preempted")
-
-
 def record_start(study: Study, run: str, nonce: str, identity: dict[str, Any]) -> None:
     """Enter a started run; the first of a phase moves its candidate from validated to launched."""
     candidate = study.state.runs[run].candidate
@@ -228,8 +225,8 @@ def settle(study: Study, name: str, ended: dict[str, Any]) -> str:
     run, folder = study.state.runs[name], study.folder.run(name)
     kind, facts = _ending(ended, folder, study.adapter.outputs)
     actual = _amounts(run, ended.get("wall_s"), ended.get("cpu_s"))
-    facts |= {"run": name, "actual": actual.model_dump(exclude_none=True)}
-    facts |= {"exit": {key: ended.get(key) for key in ("code", "signal", "ended_by", "error")}}
+    exit_facts = {key: ended.get(key) for key in ("code", "signal", "ended_by", "error")}
+    facts |= {"run": name, "actual": actual.model_dump(exclude_none=True), "exit": exit_facts}
     study.append(f"run.{kind}", name, facts, RUNNER)
     close_run_file(study, name)
     return f"{kind}: {facts['why']}" if facts.get("why") else kind

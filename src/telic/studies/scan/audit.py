@@ -1,30 +1,70 @@
-"""Read a repository and say how it trains, evaluates, logs, rewards, and what is risky about it."""
+"""Read a repository, say how it trains, evaluates and what is risky, and draft its adapter.
+
+Every field of an adapter says how sure we are of it and which lines are behind it. Presets of named
+stacks only pre-fill what the tree did not answer.
+"""
 
 from __future__ import annotations
 
 import gc
+import hashlib
 import time
+import tomllib
+from importlib import resources
+from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
-from telic.studies.scan.config_system import find_config_system
+from pydantic import Field
+
+from telic.core.config import Record
+from telic.studies import git_read
+from telic.studies.documents.adapter import (
+    Adapter,
+    Commands,
+    CommandSpec,
+    ConfigSpec,
+    Files,
+    FileSet,
+    Hazard,
+    LauncherSpec,
+    Logging,
+    LogSource,
+    MetricMap,
+    Provenance,
+    Quote,
+    RepositoryOutputs,
+    Seeds,
+)
+from telic.studies.documents.base import put_at, value_at
 from telic.studies.scan.entry_points import RepositoryScan
 from telic.studies.scan.hazards import HARM, RESULTS, Findings, find_hazards
 from telic.studies.scan.hazards_running import RUNNING
-from telic.studies.scan.records import Archetype, RepositoryAudit
+from telic.studies.scan.records import (
+    SURE_ENOUGH,
+    Archetype,
+    EntryPoint,
+    OutputFinding,
+    RepositoryAudit,
+    Sink,
+    SourceFinding,
+    SourceLine,
+)
 from telic.studies.scan.runs import (
+    find_config_system,
     find_evaluation,
     find_metrics,
     find_outputs,
     find_seeds,
-    find_unignored,
 )
 from telic.studies.scan.sinks import find_sinks
+from telic.studies.scan.source import VOCABULARY, RepositoryTree, is_table
 from telic.studies.scan.task_sources import find_task_sources
-from telic.studies.scan.tree import RepositoryTree
 
 RULES = (*HARM, *RESULTS, *RUNNING)
 """every hazard rule; the name of each is the hazard it looks for"""
 _SINGLE_FILES = 3
+_VARIABLE = frozenset("{}*<>$%~")
 
 
 def audit_repository(root: Path) -> RepositoryAudit:
@@ -65,7 +105,7 @@ def _audit(tree: RepositoryTree, started: float) -> RepositoryAudit:
         evaluation=found.evaluation,
         seeds=found.seeds,
         outputs=found.outputs,
-        unignored=find_unignored(tree.root, found.outputs, found.sinks),
+        unignored=unignored_outputs(tree.root, found.outputs, found.sinks),
         metrics=find_metrics(scan),
         hazards=tuple(find_hazards(RULES, found)),
         packages=_packages(scan),
@@ -73,6 +113,31 @@ def _audit(tree: RepositoryTree, started: float) -> RepositoryAudit:
             facts.path for facts in scan.repository.modules.values() if facts.broken is not None
         ),
     )
+
+
+def unignored_outputs(
+    root: Path, outputs: OutputFinding, sinks: tuple[Sink, ...]
+) -> tuple[str, ...]:
+    """Return folders and files that runs write to, as far as the text says, and git would show.
+
+    After a run the tree would not be clean. Empty outside of git. What starts with a variable is
+    not known and left out.
+    """
+    if not git_read.is_repository(root):
+        return ()
+    own = (outputs.run_dir_template, outputs.checkpoint_glob)
+    templates = (*own, *(sink.path_template for sink in sinks))
+    places = dict.fromkeys(place for each in templates if each and (place := _fixed(each)))
+    # asked for something inside, since a pattern such as logs/ speaks of folders only
+    return tuple(place for place in places if not git_read.ignores(root, f"{place}/x"))
+
+
+def _fixed(template: str) -> str | None:
+    """Return the part of a path before its first variable; None when that is not in the tree."""
+    if template.startswith(("/", "..")):
+        return None
+    parts = template.removeprefix("./").rstrip("/").split("/")
+    return "/".join(takewhile(_VARIABLE.isdisjoint, parts)) or None
 
 
 def _packages(scan: RepositoryScan) -> tuple[str, ...]:
@@ -113,3 +178,173 @@ def _summary(found: Findings, archetype: Archetype) -> str:
     )
     sinks = ", ".join(dict.fromkeys(sink.name for sink in found.sinks if sink.default)) or "nothing"
     return f"{trains} {where} Logs to {sinks} by default."
+
+
+MOST_CONFIDENCE = 0.4
+"""a preset is a guess until the tree confirms it"""
+_PARTS = ("reward", "termination", "curriculum", "randomization", "policy", "evaluator")
+
+
+class AdapterPreset(Record):
+    """What a stack usually looks like."""
+
+    name: str
+    packages: tuple[str, ...] = Field(default=(), description="import names; empty: every stack")
+    confidence: float = Field(default=MOST_CONFIDENCE, ge=0, le=MOST_CONFIDENCE)
+    fields: dict[str, Any] = Field(description="adapter fields by dotted name")
+
+
+def draft_adapter(
+    audit: RepositoryAudit, root: Path, presets: tuple[AdapterPreset, ...] = ()
+) -> Adapter:
+    """Turn a scan into an adapter; what is not sure enough stays empty and says so."""
+
+    def files(sources: SourceFinding) -> FileSet:
+        return FileSet(globs=() if sources.external else sources.files, external=sources.external)
+
+    def places(evidence: tuple[SourceLine, ...]) -> str:
+        return ", ".join(f"{line.path}:{line.line}" for line in evidence[:3])
+
+    train = audit.train[0] if audit.train else None
+    evaluate = audit.evaluate[0] if audit.evaluate else None
+    config = audit.config
+    adapter = Adapter(
+        commands=Commands(
+            train=_command(audit, train), eval=_command(audit, evaluate), smoke=None, resume=None
+        ),
+        config=ConfigSpec(
+            system=config.primary or "custom",
+            detail=", ".join((config.primary or "unknown", *config.secondary)),
+            override_style=config.override_style or "source_edit",
+            roots=config.roots,
+        ),
+        logging=Logging(sources=tuple(_source(sink) for sink in audit.sinks)),
+        metrics=MetricMap(map=audit.metrics),
+        files=Files(**{part: files(getattr(audit.sources, part)) for part in _PARTS}),
+        launcher=LauncherSpec(kind="local"),
+        seeds=Seeds(
+            flag=audit.seeds.flag,
+            controllable=audit.seeds.controllable,
+            deterministic="claimed" if audit.seeds.claims_determinism else "no",
+        ),
+        outputs=RepositoryOutputs(
+            run_dir_template=audit.outputs.run_dir_template,
+            checkpoint_glob=audit.outputs.checkpoint_glob,
+        ),
+        hazards=tuple(
+            Hazard(id=hazard.id, detail=hazard.detail, evidence=places(hazard.evidence))
+            for hazard in audit.hazards
+        ),
+        provenance=_provenance(audit, root),
+    )
+    return apply_presets(adapter, presets)
+
+
+def _command(audit: RepositoryAudit, entry: EntryPoint | None) -> CommandSpec | None:
+    if entry is None:
+        return None
+    seed: tuple[str, ...] = ()
+    flag = audit.seeds.flag
+    if entry.role == "train" and flag:
+        bare = flag.lstrip("-")
+        seed = {
+            "k=v": (f"{bare}={{seed}}",),
+            "--k=v": (f"--{bare}={{seed}}",),
+            "--k v": (f"--{bare}", "{seed}"),
+        }.get(audit.config.override_style or "", ())
+    return CommandSpec(argv=(*entry.argv, *seed, "{overrides}"))
+
+
+def _source(sink: Sink) -> LogSource:
+    offline: dict[str, dict[str, str]] = VOCABULARY.table("network_trackers")["offline"]
+    return LogSource(
+        kind=sink.kind,
+        default=sink.default,
+        path_template=sink.path_template,
+        switch=sink.switch,
+        offline_env=offline.get(sink.name, {}) if sink.network else {},
+        network=sink.network,
+    )
+
+
+def _provenance(audit: RepositoryAudit, root: Path) -> dict[str, Provenance]:
+    def stated(confidence: float, evidence: tuple[SourceLine, ...]) -> Provenance:
+        sure = confidence >= SURE_ENOUGH
+        quotes = tuple(_quote(root, each) for each in evidence[:5])
+        return Provenance(
+            status="inferred" if sure else "unknown", confidence=confidence, evidence=quotes
+        )
+
+    def of_entry(entries: tuple[EntryPoint, ...]) -> Provenance:
+        return stated(entries[0].confidence, entries[0].evidence) if entries else stated(0.0, ())
+
+    strongest = max((sink.confidence for sink in audit.sinks), default=0.0)
+    fields = {
+        "commands.train": of_entry(audit.train),
+        "commands.eval": of_entry(audit.evaluate),
+        "config": stated(audit.config.confidence, audit.config.evidence),
+        "logging": stated(strongest, tuple(e for s in audit.sinks for e in s.evidence[:1])),
+        "metrics": stated(0.6 if audit.metrics else 0.0, ()),
+        "seeds": stated(0.6 if audit.seeds.controllable else 0.0, audit.seeds.evidence),
+        "outputs": stated(0.5 if audit.outputs.evidence else 0.0, audit.outputs.evidence),
+        "launcher": Provenance(status="unknown", confidence=0.0),
+    }
+    for part in _PARTS:
+        part_sources: SourceFinding = getattr(audit.sources, part)
+        # nothing found after reading everything is itself an answer: it lives elsewhere
+        sure = part_sources.confidence if not part_sources.external else SURE_ENOUGH
+        fields[f"files.{part}"] = stated(sure, part_sources.evidence)
+    return fields
+
+
+def _quote(root: Path, evidence: SourceLine) -> Quote:
+    lines = (root / evidence.path).read_text("utf-8", errors="replace").splitlines()
+    text = lines[evidence.line - 1] if 0 < evidence.line <= len(lines) else ""
+    digest = hashlib.sha256(text.strip().encode()).hexdigest()
+    return Quote(path=evidence.path, line=evidence.line, quote_hash=digest)
+
+
+def keep_confirmed(drafted: Adapter, confirmed: Adapter) -> Adapter:
+    """Return the new draft with every field that a person confirmed taken from the old one."""
+    data, old = drafted.as_data(), confirmed.as_data()
+    for field, provenance in confirmed.provenance.items():
+        if provenance.status == "confirmed":
+            put_at(data, field, value_at(old, field))
+            data["provenance"][field] = old["provenance"][field]
+    return Adapter.parse(data, "adapter")
+
+
+def load_presets() -> tuple[AdapterPreset, ...]:
+    """Return every shipped preset; those for a named stack before the generic one."""
+    files = resources.files("telic.studies.scan").joinpath("presets").iterdir()
+    presets = [AdapterPreset.model_validate(tomllib.loads(f.read_text("utf-8"))) for f in files]
+    return tuple(sorted(presets, key=lambda preset: (not preset.packages, preset.name)))
+
+
+def matching_presets(packages: tuple[str, ...]) -> tuple[AdapterPreset, ...]:
+    """Return the presets that apply to a repository which holds or imports these packages."""
+    known = set(packages)
+    return tuple(p for p in load_presets() if not p.packages or known & set(p.packages))
+
+
+def apply_presets(adapter: Adapter, presets: tuple[AdapterPreset, ...]) -> Adapter:
+    """Fill fields whose provenance is unknown; they are inferred with low confidence."""
+    data = adapter.as_data()
+    for preset in presets:
+        for field, value in preset.fields.items():
+            provenance = data["provenance"].get(field)
+            if (
+                provenance is not None
+                and provenance["status"] == "unknown"
+                and not provenance["confidence"]
+            ):
+                old = value_at(data, field)
+                are_tables = is_table(value) and is_table(old)
+                put_at(data, field, {**old, **value} if are_tables else value)
+                data["provenance"][field] = {
+                    "status": "inferred",
+                    "confidence": preset.confidence,
+                    "evidence": [],
+                    "x-hint": preset.name,
+                }
+    return Adapter.parse(data, "adapter")

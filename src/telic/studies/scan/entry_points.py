@@ -7,18 +7,32 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-from telic.studies.scan.documents import (
+from telic.studies.scan.declared import (
     DocumentedCommand,
     Script,
+    Setting,
+    Settings,
     documented_commands,
     installed_scripts,
 )
 from telic.studies.scan.records import SURE_ENOUGH, EntryPoint, Role, Signals
-from telic.studies.scan.repository import REACH, Repository, Spot, takes_gradient_steps, trains
-from telic.studies.scan.settings import Setting, Settings
-from telic.studies.scan.syntax import Assignment, CallSite, ModuleFacts
-from telic.studies.scan.tree import RepositoryTree
-from telic.studies.scan.vocabulary import VOCABULARY
+from telic.studies.scan.repository import (
+    REACH,
+    Repository,
+    Spot,
+    grouped,
+    takes_gradient_steps,
+    trains,
+)
+from telic.studies.scan.source import (
+    VOCABULARY,
+    Assignment,
+    CallSite,
+    Class,
+    Function,
+    ModuleFacts,
+    RepositoryTree,
+)
 
 _TRAIN_NAME = re.compile(r"(^|[_.-])(train\w*|main|run|learn|demo|__main__|fit)([_.-]|$)|^run_")
 _TRAIN_WORD = re.compile(r"train|learn")
@@ -39,11 +53,11 @@ class RepositoryScan:
         self.repository = Repository(tree)
         self.settings = Settings(self.repository)
         self.documented = documented_commands(self.repository)
-        scripts = installed_scripts(tree)
-        entries = _Judge(self.repository, self.documented).entry_points(scripts)
-        safe = [entry for entry in entries if not entry.hazardous]
-        self.train = [entry for entry in safe if entry.role == "train"]
-        self.evaluate = [entry for entry in safe if entry.role == "eval"]
+        judge = _Judge(self.repository, self.documented)
+        starts = judge.starts(installed_scripts(tree))
+        entries = [entry for start in starts for entry in judge.entries(start)]
+        self.train = judge.ranked(entries, "train")
+        self.evaluate = judge.ranked(entries, "eval")
 
     @cached_property
     def train_reach(self) -> dict[Spot, int]:
@@ -84,6 +98,14 @@ class RepositoryScan:
         """Return the calls made in some places."""
         for spot in reach:
             yield from self.repository.calls(spot)
+
+    def source_functions(self) -> Iterator[Function]:
+        """Return every function of files that are the repository's own work."""
+        return (function for facts in self.sources() for function in facts.functions)
+
+    def source_classes(self) -> Iterator[Class]:
+        """Return every class of files that are the repository's own work."""
+        return (each for facts in self.sources() for each in facts.classes)
 
     @cached_property
     def source_files(self) -> list[str]:
@@ -136,20 +158,10 @@ class _Judge:
 
     def __init__(self, repository: Repository, documented: list[DocumentedCommand]) -> None:
         self.repository = repository
-        self.told: dict[str, list[DocumentedCommand]] = {}
-        for command in documented:
-            if command.resolved:
-                self.told.setdefault(command.resolved, []).append(command)
+        self.told = grouped(documented, lambda command: command.resolved)
 
-    def entry_points(self, scripts: list[Script]) -> list[EntryPoint]:
-        """Return the commands that train and those that evaluate, most certain first."""
-        entries = [entry for start in self._starts(scripts) for entry in self._entries(start)]
-        return [
-            *self._ranked([entry for entry in entries if entry.role == "train"]),
-            *self._ranked([entry for entry in entries if entry.role == "eval"]),
-        ]
-
-    def _starts(self, scripts: list[Script]) -> Iterator[_Start]:
+    def starts(self, scripts: list[Script]) -> Iterator[_Start]:
+        """Yield what can be run: installed commands, then files."""
         for script in scripts:
             spot = self.repository.find(script.target.replace(":", "."))
             if spot is None:  # an application object: its commands are the functions it decorates
@@ -167,7 +179,8 @@ class _Judge:
             ):
                 yield _Start(("python", path), top, None)
 
-    def _entries(self, start: _Start) -> Iterator[EntryPoint]:
+    def entries(self, start: _Start) -> Iterator[EntryPoint]:
+        """Yield what one runnable thing is for: training, evaluation, or both."""
         path, stem = start.spot.path, start.stem
         training = self.repository.nearest_training(start.spot)
         is_learning = bool(_TRAIN_WORD.search(stem))
@@ -265,11 +278,12 @@ class _Judge:
             for origin in self.repository.modules[path].import_lines
         )
 
-    def _ranked(self, entries: list[EntryPoint]) -> list[EntryPoint]:
-        def order(entry: EntryPoint) -> tuple[bool, float, int, bool, int, str]:
+    def ranked(self, entries: list[EntryPoint], role: Role) -> list[EntryPoint]:
+        """Return the commands of a role that drive no hardware, most certain first."""
+
+        def order(entry: EntryPoint) -> tuple[float, int, bool, int, str]:
             name = entry.path.rpartition("/")[2]
             return (
-                entry.hazardous,
                 -entry.confidence,
                 -len(self.told.get(entry.path, ())),
                 not name.startswith(("train", "play", "eval", "enjoy")),
@@ -277,7 +291,8 @@ class _Judge:
                 entry.path,
             )
 
-        sure = sorted((each for each in entries if each.confidence >= SURE_ENOUGH), key=order)
+        safe = (entry for entry in entries if entry.role == role and not entry.hazardous)
+        sure = sorted((entry for entry in safe if entry.confidence >= SURE_ENOUGH), key=order)
         # an installed command and its own file are one command, not two
-        unique = {(entry.path, entry.hazardous): entry for entry in reversed(sure)}
-        return [entry for entry in sure if unique[entry.path, entry.hazardous] is entry][:_MOST]
+        unique = {entry.path: entry for entry in reversed(sure)}
+        return [entry for entry in sure if unique[entry.path] is entry][:_MOST]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from telic.studies.scan.documents import missing_commands
+from telic.studies.scan.declared import DocumentedCommand
 from telic.studies.scan.entry_points import RepositoryScan
 from telic.studies.scan.records import (
     ConfigFinding,
@@ -22,8 +22,7 @@ from telic.studies.scan.records import (
 from telic.studies.scan.repository import Spot
 from telic.studies.scan.runs import eval_flag, turned_off
 from telic.studies.scan.sinks import by_default
-from telic.studies.scan.syntax import CallSite
-from telic.studies.scan.vocabulary import VOCABULARY
+from telic.studies.scan.source import VOCABULARY, CallSite
 
 _SHOWN = 5
 
@@ -225,10 +224,22 @@ def unpriced_llm_calls(found: Findings) -> Alarm | None:
 @HARM.rule
 def documented_command_missing(found: Findings) -> Alarm | None:
     """Commands in the documents whose file is not there."""
-    missing = missing_commands(found.scan.tree, found.scan.documented)
+    missing = _missing_commands(found.scan)
     names = ", ".join(command.target for command in missing[:5])
     lines = [quote(command, " ".join(command.words)[:120]) for command in missing]
     return where(lines, f"documented but not in the tree: {names}")
+
+
+def _missing_commands(scan: RepositoryScan) -> list[DocumentedCommand]:
+    """Return documented commands whose file belongs to this repository and does not exist."""
+    own = {path.partition("/")[0] for path in scan.tree.paths if "/" in path}
+    missing: dict[str, DocumentedCommand] = {}
+    for command in scan.documented:
+        if command.resolved is None and scan.tree.place(command.path) != "vendored":
+            head = command.target.removeprefix("./").replace(".", "/").partition("/")[0]
+            if command.target.endswith(".py") or head in own:
+                missing.setdefault(command.target, command)
+    return list(missing.values())
 
 
 # What makes a result say less than it seems to: evaluation, rewards, logging, seeds.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
-from telic.studies.scan.documents import requirements
+from telic.studies.scan.declared import Setting, bare, read_toml
 from telic.studies.scan.entry_points import RepositoryScan
 from telic.studies.scan.hazards import Alarm, Findings, RuleBook, imported, imports, where
 from telic.studies.scan.records import SourceLine, quote
 from telic.studies.scan.repository import Spot
-from telic.studies.scan.settings import Setting, bare
-from telic.studies.scan.vocabulary import VOCABULARY
+from telic.studies.scan.source import VOCABULARY, RepositoryTree
 
 RUNNING = RuleBook()
 _VIDEO = re.compile(r"^(capture_video|record_video|save_video|video|render|record|log_video\w*)$")
@@ -24,6 +24,9 @@ _LATEST = VOCABULARY.pattern("latest_run_calls")
 _UNIQUE = re.compile(r"time|date|uuid|seed|stamp|now|run_id|exp_id|\{.*id\}", re.I)
 _FIXED_BUDGETS = VOCABULARY.words("fixed_budgets")
 _ACTIVATES = VOCABULARY.pattern("activation_commands")
+_REQUIREMENT = re.compile(r"^([A-Za-z0-9][\w.-]*)(\[[^\]]*\])?\s*(.*)$")
+_QUOTED_REQUIREMENT = re.compile(r"""["']([A-Za-z][\w.-]*(?:\[[\w,]+\])?\s*(?:[<>=~!@].*?)?)["']""")
+_INSTALL_REQUIRES = re.compile(r"install_requires\s*=\s*\[(.*?)\]\s*[,)\n]", re.S | re.I)
 
 
 def _settings(found: Findings, pattern: str | re.Pattern[str]) -> Iterator[Setting]:
@@ -208,12 +211,31 @@ def env_version_floats(found: Findings) -> Alarm | None:
     names = VOCABULARY.table("environments")["packages"]
     environments = {name.replace("_", "-").lower() for name in names}
     lines = [
-        quote(each, f"{each.name} {each.bound}".strip())
-        for each in requirements(found.scan.tree)
-        if each.name in environments
-        and (not each.bound or (each.bound.startswith(("@", ">")) and "<" not in each.bound))
+        SourceLine(path=path, line=line, note=f"{name} {bound}".strip())
+        for name, path, line, bound in _requirements(found.scan.tree)
+        if name in environments
+        and (not bound or (bound.startswith(("@", ">")) and "<" not in bound))
     ]
     return where(lines, "environment packages are not pinned")
+
+
+def _requirements(tree: RepositoryTree) -> Iterator[tuple[str, str, int, str]]:
+    """Yield the dependencies that packaging and requirement files declare, with version bounds."""
+    for path in tree.paths:
+        folder, _, name = path.rpartition("/")
+        lines: list[Any] = []
+        if name == "pyproject.toml" and not folder:
+            lines = read_toml(tree.text(path)).get("project", {}).get("dependencies", [])
+        elif name == "setup.py" and not folder:
+            match = _INSTALL_REQUIRES.search(tree.text(path))
+            lines = _QUOTED_REQUIREMENT.findall(match[1]) if match else []
+        elif name.startswith("requirements") and name.endswith(".txt") and "/" not in folder:
+            lines = tree.text(path).splitlines()
+        for line in (each for each in lines if isinstance(each, str)):
+            match = _REQUIREMENT.match(line.split("#")[0].split(";")[0].strip())
+            if match:
+                name = match[1].lower().replace("_", "-")
+                yield name, path, tree.line_with(path, match[1]), match[3].strip()
 
 
 @RUNNING.rule

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from telic.studies.scan.reader import read_module
-from telic.studies.scan.syntax import CallSite, Class, Function, is_symbol
-from telic.studies.scan.tree import RepositoryTree
-from telic.studies.scan.vocabulary import VOCABULARY
+from telic.studies.scan.source import (
+    VOCABULARY,
+    CallSite,
+    Class,
+    Function,
+    RepositoryTree,
+    is_symbol,
+)
+
+T = TypeVar("T")
+K = TypeVar("K")
 
 REACH = 4
 """calls followed from an entry point"""
@@ -48,6 +56,14 @@ def takes_gradient_steps(call: CallSite) -> bool:
     """Whether a call is part of a hand-written optimisation loop."""
     owner = call.name.rpartition(".")[0].lower()
     return call.last in _GRADIENT or (call.last in {"step", "update"} and "optim" in owner)
+
+
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Return items by a key, in their order."""
+    groups: dict[K, list[T]] = defaultdict(list)
+    for item in items:
+        groups[key(item)].append(item)
+    return groups
 
 
 class Spot(NamedTuple):
@@ -94,28 +110,20 @@ class Repository:
     @cached_property
     def classes(self) -> dict[str, list[Class]]:
         """Every class by its bare name."""
-        by_name: dict[str, list[Class]] = defaultdict(list)
-        for facts in self.modules.values():
-            for each in facts.classes:
-                by_name[each.name].append(each)
-        return by_name
+        classes = (each for facts in self.modules.values() for each in facts.classes)
+        return grouped(classes, lambda each: each.name)
 
     @cached_property
     def _calls_by_spot(self) -> dict[Spot, list[CallSite]]:
-        by_spot: dict[Spot, list[CallSite]] = defaultdict(list)
-        for path, facts in self.modules.items():
-            for call in facts.calls:
-                by_spot[Spot(path, call.scope)].append(call)
-        return by_spot
+        return grouped(self._calls(), lambda call: Spot(call.path, call.scope))
 
     @cached_property
     def calls_by_last(self) -> dict[str, list[CallSite]]:
         """Every call by the last part of its name."""
-        by_last: dict[str, list[CallSite]] = defaultdict(list)
-        for facts in self.modules.values():
-            for call in facts.calls:
-                by_last[call.last].append(call)
-        return by_last
+        return grouped(self._calls(), lambda call: call.last)
+
+    def _calls(self) -> Iterator[CallSite]:
+        return (call for facts in self.modules.values() for call in facts.calls)
 
     @cached_property
     def _makers(self) -> dict[Spot, dict[str, str]]:
@@ -215,8 +223,7 @@ class Repository:
         owner = self._class_at(spot)
         for base in owner.bases if owner and depth < REACH else ():
             parent = self._seen_from(spot.path, base)
-            inherited = self._member(parent, method, depth + 1) if parent else None
-            if inherited:
+            if parent and (inherited := self._member(parent, method, depth + 1)):
                 return inherited
         return None
 
@@ -260,12 +267,10 @@ class Repository:
 
     @cached_property
     def _training(self) -> dict[Spot, CallSite]:
-        first: dict[Spot, CallSite] = {}
-        for path, facts in self.modules.items():
-            for call in facts.calls:
-                if trains(call) or takes_gradient_steps(call):
-                    first.setdefault(Spot(path, call.scope), call)
-        return first
+        """The first training call of each scope."""
+        calls = (call for call in self._calls() if trains(call) or takes_gradient_steps(call))
+        by_spot = grouped(calls, lambda call: Spot(call.path, call.scope))
+        return {spot: calls[0] for spot, calls in by_spot.items()}
 
     def _runs(self, call: CallSite) -> Iterator[Spot]:
         """What a call runs, and functions of the repository handed to it (`app.run(main)`)."""

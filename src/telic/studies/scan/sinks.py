@@ -6,11 +6,19 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from telic.studies.scan.declared import Setting
 from telic.studies.scan.entry_points import RepositoryScan
-from telic.studies.scan.records import Sink, SinkKind, SourceLine, combined, quote
-from telic.studies.scan.settings import Setting
-from telic.studies.scan.syntax import UNKNOWN, CallSite, Guard, Unknown, as_list, is_symbol
-from telic.studies.scan.vocabulary import VOCABULARY
+from telic.studies.scan.records import Sink, SourceLine, combined, quote
+from telic.studies.scan.repository import grouped
+from telic.studies.scan.source import (
+    UNKNOWN,
+    VOCABULARY,
+    CallSite,
+    Guard,
+    Unknown,
+    as_list,
+    is_symbol,
+)
 
 _SWITCH = VOCABULARY.pattern("switches")
 _NOT_A_SWITCH = VOCABULARY.pattern("not_a_switch")
@@ -144,101 +152,69 @@ _PRINTS = VOCABULARY.pattern("print_calls")
 _TRACKER_STARTS = VOCABULARY.words("tracker_starts")
 _BOARDS = VOCABULARY.words("tensorboard_writers")
 _LOGGER_SETTINGS = sorted(VOCABULARY.words("logger_settings"))
+_LOCAL = {"tensorboard", "csv", "json", "stdout"}
+_TOOLS = ("wandb", "tensorboard", "csv", "json", "neptune", "mlflow", "clearml", "swanlab")
+_CHOICES = {**dict(zip(_TOOLS, _TOOLS, strict=True)), "tb": "tensorboard", "comet": "comet_ml"}
+"""words of a logger setting to what writes"""
 
 
-class _Target(NamedTuple):
-    """What a sink is: its kind, the tool's name, and whether it uses the network."""
-
-    kind: SinkKind
-    name: str
-    network: bool = False
-
-
-_WANDB = _Target("wandb", "wandb", True)
-_TENSORBOARD = _Target("tensorboard", "tensorboard")
-_CSV = _Target("csv", "csv")
-_JSON = _Target("json", "json")
-_STDOUT = _Target("stdout", "stdout")
-_CHOICES: dict[str, _Target] = {
-    "wandb": _WANDB,
-    "tensorboard": _TENSORBOARD,
-    "tb": _TENSORBOARD,
-    "csv": _CSV,
-    "json": _JSON,
-    "neptune": _Target("custom", "neptune", True),
-    "comet": _Target("custom", "comet_ml", True),
-    "mlflow": _Target("custom", "mlflow", True),
-    "clearml": _Target("custom", "clearml", True),
-    "swanlab": _Target("custom", "swanlab", True),
-}
-
-
-class SinkSighting(NamedTuple):
-    """A sink seen in the code."""
-
-    target: _Target
-    weight: float
-    evidence: SourceLine
-    on: bool = True
-    switch: str | None = None
-    template: str | None = None
-    via: str | None = None
+def _sink(name: str, weight: float, evidence: SourceLine, **more: Any) -> Sink:
+    """Return a sink as it is seen in one place."""
+    kind = name if name == "wandb" or name in _LOCAL else "custom"
+    values = {"kind": kind, "name": name, "network": name not in _LOCAL, "confidence": weight}
+    return Sink.model_validate({"default": True, **values, "evidence": (evidence,), **more})
 
 
 def find_sinks(scan: RepositoryScan) -> tuple[Sink, ...]:
     """Return every sink, those that are on by default first."""
     chosen = list(_from_settings(scan))
     seen = [*_from_calls(scan), *chosen, *_from_learners(scan, chosen), *_from_prints(scan)]
-    groups: dict[tuple[SinkKind, str], list[SinkSighting]] = {}
-    for each in seen:
-        groups.setdefault(each.target[:2], []).append(each)
-    decided = {each.target.kind: each.on for each in seen if each.switch == "logger"}
-    sinks = [_merged(group, decided.get(kind)) for (kind, _), group in groups.items()]
+    groups = grouped(seen, lambda sink: sink.name)
+    # what a logger setting chooses outweighs what calls suggest
+    decided = {sink.kind: sink.default for sink in seen if sink.switch == "logger"}
+    sinks = [_merged(group, decided.get(group[0].kind)) for group in groups.values()]
     return tuple(sorted(sinks, key=lambda sink: (not sink.default, -sink.confidence, sink.kind)))
 
 
-def _merged(group: list[SinkSighting], chosen: bool | None) -> Sink:
-    """One answer per sink: what a logger setting chooses outweighs what calls suggest."""
-    best = max(group, key=lambda each: (each.on, each.weight))
-    return Sink(
-        kind=best.target.kind,
-        name=best.target.name,
-        default=best.on if chosen is None else chosen,
-        network=best.target.network,
-        switch=next((each.switch for each in group if each.switch), None),
-        path_template=next((each.template for each in group if each.template), None),
-        via=best.via,
-        confidence=round(combined(each.weight for each in group), 3),
-        evidence=tuple(each.evidence for each in group[:4]),
-    )
+def _merged(group: list[Sink], chosen: bool | None) -> Sink:
+    best = max(group, key=lambda sink: (sink.default, sink.confidence))
+    changes = {
+        "default": best.default if chosen is None else chosen,
+        "switch": next((sink.switch for sink in group if sink.switch), None),
+        "path_template": next((each.path_template for each in group if each.path_template), None),
+        "confidence": round(combined(sink.confidence for sink in group), 3),
+        "evidence": tuple(line for sink in group[:4] for line in sink.evidence),
+    }
+    return best.model_copy(update=changes)
 
 
-def _from_calls(scan: RepositoryScan) -> Iterator[SinkSighting]:
+def _from_calls(scan: RepositoryScan) -> Iterator[Sink]:
     for call in scan.source_calls():
-        target = _target(call)
-        if target is None:
+        name = _target(call)
+        if name is None:
             continue
         on, switch = by_default(scan, call)
-        if target is _JSON and not (on and call.path in scan.near):
+        if name == "json" and not (on and call.path in scan.near):
             continue
         weight = 0.6 if call.path in scan.train_files else 0.3
         note = f"{call.name}(…)" + (f" when {switch}" if switch else "")
-        yield SinkSighting(target, weight, quote(call, note), on, switch, _template(call))
+        more = {"default": on, "switch": switch, "path_template": _template(call)}
+        yield _sink(name, weight, quote(call, note), **more)
 
 
-def _target(call: CallSite) -> _Target | None:
+def _target(call: CallSite) -> str | None:
+    """Return what a call writes to: the tool, or the kind of file."""
     name, last = call.name, call.last
     tracker = VOCABULARY.package(name, "network_trackers")
     if tracker and last in _TRACKER_STARTS:
-        return _WANDB if tracker == "wandb" else _Target("custom", tracker, True)
+        return tracker
     if last in {"WandbLogger", "WandbCallback", "WandbSummaryWriter", "WandbWriter"}:
-        return _WANDB
+        return "wandb"
     if last in {"NeptuneLogger", "NeptuneSummaryWriter", "CometLogger", "MLFlowLogger"}:
-        tool = last.removesuffix("Logger").removesuffix("SummaryWriter").lower()
-        return _Target("custom", tool, True)
+        return last.removesuffix("Logger").removesuffix("SummaryWriter").lower()
     if last in _BOARDS:
-        return _TENSORBOARD
-    is_table = (
+        return "tensorboard"
+    if (
         (name.startswith("csv.") and last in {"writer", "DictWriter"})
         or last in {"CSVLogger", "CSVOutputFormat", "CsvOutput", "ResultsWriter"}
         or (last in {"Monitor", "VecMonitor"} and "stable_baselines3" in name)
@@ -246,11 +222,10 @@ def _target(call: CallSite) -> _Target | None:
             last in {"to_csv", "savetxt"}
             and _METRIC.search(f"{call.path} {call.scope} {call.args}")
         )
-    )
-    if is_table:
-        return _CSV
+    ):
+        return "csv"
     is_json = name in {"json.dump", "json.dumps", "jsonlines.open"} and _METRIC.search(call.scope)
-    return _JSON if is_json else None
+    return "json" if is_json else None
 
 
 def _template(call: CallSite) -> str | None:
@@ -260,7 +235,7 @@ def _template(call: CallSite) -> str | None:
     return None
 
 
-def _from_settings(scan: RepositoryScan) -> Iterator[SinkSighting]:
+def _from_settings(scan: RepositoryScan) -> Iterator[Sink]:
     """A setting such as `logger = "wandb"` decides even when the writer is in a dependency."""
     for name in _LOGGER_SETTINGS:
         for setting in scan.settings.named(name):
@@ -270,7 +245,7 @@ def _from_settings(scan: RepositoryScan) -> Iterator[SinkSighting]:
             for word in _chosen(setting):
                 if word in _CHOICES:
                     place = quote(setting, f"{setting.name} = {setting.default}")
-                    yield SinkSighting(_CHOICES[word], weight, place, switch="logger")
+                    yield _sink(_CHOICES[word], weight, place, switch="logger")
 
 
 def _chosen(setting: Setting) -> Iterator[str]:
@@ -280,9 +255,9 @@ def _chosen(setting: Setting) -> Iterator[str]:
             yield word.strip(" \"'").lower()
 
 
-def _from_learners(scan: RepositoryScan, chosen: list[SinkSighting]) -> Iterator[SinkSighting]:
+def _from_learners(scan: RepositoryScan, chosen: list[Sink]) -> Iterator[Sink]:
     """Learning libraries that write by themselves."""
-    tracks = any(each.target is _WANDB for each in chosen)
+    tracks = any(sink.name == "wandb" for sink in chosen)
     for path in scan.train_files:
         for origin, line in scan.repository.modules[path].import_lines.items():
             learner = VOCABULARY.learner_sinks(origin)
@@ -292,10 +267,10 @@ def _from_learners(scan: RepositoryScan, chosen: list[SinkSighting]) -> Iterator
             place = SourceLine(path=path, line=line, note=f"{name} writes it")
             for sink in sinks:
                 if not (sink == "tensorboard" and tracks):
-                    yield SinkSighting(_CHOICES.get(sink, _STDOUT), 0.5, place, via=name)
+                    yield _sink(_CHOICES.get(sink, "stdout"), 0.5, place, via=name)
 
 
-def _from_prints(scan: RepositoryScan) -> Iterator[SinkSighting]:
+def _from_prints(scan: RepositoryScan) -> Iterator[Sink]:
     """The first line that prints while training; of a library, one that prints numbers."""
     if scan.train:
         calls = scan.calls(scan.any_train_reach)
@@ -304,5 +279,5 @@ def _from_prints(scan: RepositoryScan) -> Iterator[SinkSighting]:
         calls = (call for call in scan.source_calls() if call.name == "print")
         prints, weight = (call for call in calls if _METRIC.search(call.scope)), 0.5
     for call in prints:
-        yield SinkSighting(_STDOUT, weight, quote(call, f"{call.name}(…)"))
+        yield _sink("stdout", weight, quote(call, f"{call.name}(…)"))
         return

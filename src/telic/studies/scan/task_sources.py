@@ -17,8 +17,15 @@ from telic.studies.scan.records import (
     combined,
     quote,
 )
-from telic.studies.scan.syntax import Assignment, Class, Function, ModuleFacts, is_symbol, is_table
-from telic.studies.scan.vocabulary import VOCABULARY
+from telic.studies.scan.source import (
+    VOCABULARY,
+    Assignment,
+    Class,
+    Function,
+    ModuleFacts,
+    is_symbol,
+    is_table,
+)
 
 _FUNCTIONS = VOCABULARY.patterns("task_functions")
 _FILES = VOCABULARY.patterns("task_files")
@@ -42,28 +49,28 @@ _FEW = 3
 
 def find_task_sources(scan: RepositoryScan) -> TaskSources:
     """Return the files of each part of the task, with the reward's terms."""
-    found = _Parts(scan)
+    parts = _Parts(scan)
     for facts in scan.sources():
         classes = {each.full_name: each for each in facts.classes}
         for part in _FUNCTIONS:
             for weight, line, note in _signals(scan, facts, classes, part):
-                found.add(part, weight, facts.path, line, note)
+                parts.add(part, weight, facts.path, line, note)
     for path, keys in scan.settings.yaml.items():
         for part, pattern in _YAML_KEYS.items() if scan.tree.is_own(path) else ():
             key = next((each for each in keys if pattern.search(each.path.lower())), None)
             if key or re.search(rf"(^|/){part}s?/", path):
-                found.add(part, 0.4, path, key.line if key else 1, f"{part} settings")
+                parts.add(part, 0.4, path, key.line if key else 1, f"{part} settings")
     terms = find_terms(scan)
     for term in terms:
         path, _, line = (term.code or "").rpartition(":")
         if path and term.weight:
-            found.add("reward", 0.4, path, int(line), f"code of the term {term.name}")
-    reward = found.finding("reward")
+            parts.add("reward", 0.4, path, int(line), f"code of the term {term.name}")
+    reward = parts.finding("reward")
     return TaskSources(
         reward=reward,
-        termination=found.finding("termination"),
-        curriculum=found.finding("curriculum"),
-        randomization=found.finding("randomization"),
+        termination=parts.finding("termination"),
+        curriculum=parts.finding("curriculum"),
+        randomization=parts.finding("randomization"),
         wrappers=_wrappers(scan),
         policy=_policy(scan),
         evaluator=_evaluator(scan),
@@ -153,10 +160,7 @@ def _is_learners(
 
 
 def _assembled(
-    scan: RepositoryScan,
-    facts: ModuleFacts,
-    classes: dict[str, Class],
-    assigned: re.Pattern[str],
+    scan: RepositoryScan, facts: ModuleFacts, classes: dict[str, Class], assigned: re.Pattern[str]
 ) -> Iterator[tuple[float, int, str]]:
     """Reward or end computed inside an environment's own step."""
     steps = {
@@ -185,8 +189,7 @@ def _wrappers(scan: RepositoryScan) -> SourceFinding:
     calls = (call for call in scan.source_calls() if _REWARD_WRAPPER.search(call.last))
     classes = (
         each
-        for facts in scan.sources()
-        for each in facts.classes
+        for each in scan.source_classes()
         if any(base.endswith("RewardWrapper") for base in each.bases)
     )
     places = [quote(call, f"{call.last}(…)") for call in calls if call.path in reached]
@@ -203,7 +206,7 @@ def _wrappers(scan: RepositoryScan) -> SourceFinding:
 def _policy(scan: RepositoryScan) -> SourceFinding:
     """Return where the networks of policies and critics are written."""
     networks: dict[str, SourceLine] = {}
-    for each in (each for facts in scan.sources() for each in facts.classes):
+    for each in scan.source_classes():
         is_network = any(base.endswith(("Module", "Model", "Network")) for base in each.bases)
         if is_network and _POLICY.search(each.name):
             networks.setdefault(each.path, quote(each, f"class {each.name}"))
@@ -214,7 +217,7 @@ def _evaluator(scan: RepositoryScan) -> SourceFinding:
     """Return where trained policies are evaluated."""
     files = dict.fromkeys(entry.path for entry in scan.evaluate)
     evidence = [each for entry in scan.evaluate[:4] for each in entry.evidence[:1]]
-    for function in (each for facts in scan.sources() for each in facts.functions):
+    for function in scan.source_functions():
         if _EVALUATOR.match(function.name):
             files.setdefault(function.path)
             evidence.append(quote(function, f"def {function.name}"))
@@ -244,7 +247,7 @@ def find_terms(scan: RepositoryScan) -> tuple[RewardTerm, ...]:
     """Return every term with the place of its code and of its weight, whichever exist."""
     codes: dict[str, str] = {}
     methods: list[tuple[str, str]] = []
-    for function in (each for facts in scan.sources() for each in facts.functions):
+    for function in scan.source_functions():
         where = f"{function.path}:{function.line}"
         codes[function.name] = where
         match = _METHOD.match(function.name)
