@@ -49,6 +49,7 @@ from telic.studies.scan.records import (
     Sink,
     SourceFinding,
     SourceLine,
+    TaskSources,
 )
 from telic.studies.scan.runs import (
     find_config_system,
@@ -80,39 +81,32 @@ def audit_repository(root: Path) -> RepositoryAudit:
 
 def _audit(tree: RepositoryTree, started: float) -> RepositoryAudit:
     scan = RepositoryScan(tree)
-    found = Findings(
-        scan,
-        find_config_system(scan),
-        find_sinks(scan),
-        find_task_sources(scan),
-        find_evaluation(scan),
-        find_seeds(scan),
-        find_outputs(scan),
-    )
-    archetype = _archetype(found)
-    return RepositoryAudit(
+    sinks, sources, outputs = find_sinks(scan), find_task_sources(scan), find_outputs(scan)
+    archetype = _archetype(scan, sources)
+    modules = scan.repository.modules.values()
+    audit = RepositoryAudit(
         name=tree.root.name,
         archetype=archetype,
-        summary=_summary(found, archetype),
+        summary=_summary(scan, sources, sinks, archetype),
         files=len(tree.paths),
         python_files=len(tree.python),
-        seconds=round(time.perf_counter() - started, 3),
+        seconds=0.0,
         train=tuple(scan.train),
         evaluate=tuple(scan.evaluate),
-        config=found.config,
-        sinks=found.sinks,
-        sources=found.sources,
-        evaluation=found.evaluation,
-        seeds=found.seeds,
-        outputs=found.outputs,
-        unignored=unignored_outputs(tree.root, found.outputs, found.sinks),
+        config=find_config_system(scan),
+        sinks=sinks,
+        sources=sources,
+        evaluation=find_evaluation(scan),
+        seeds=find_seeds(scan),
+        outputs=outputs,
+        unignored=unignored_outputs(tree.root, outputs, sinks),
         metrics=find_metrics(scan),
-        hazards=tuple(find_hazards(RULES, found)),
         packages=_packages(scan),
-        unreadable=tuple(
-            facts.path for facts in scan.repository.modules.values() if facts.broken is not None
-        ),
+        unreadable=tuple(facts.path for facts in modules if facts.broken is not None),
     )
+    hazards = tuple(find_hazards(RULES, Findings(scan, audit)))
+    seconds = round(time.perf_counter() - started, 3)
+    return audit.model_copy(update={"hazards": hazards, "seconds": seconds})
 
 
 def unignored_outputs(
@@ -148,11 +142,10 @@ def _packages(scan: RepositoryScan) -> tuple[str, ...]:
     return tuple(sorted(own | imported))
 
 
-def _archetype(found: Findings) -> Archetype:
-    scan = found.scan
+def _archetype(scan: RepositoryScan, sources: TaskSources) -> Archetype:
     if not scan.train:
-        own_reward = not found.sources.reward.external
-        return "environments" if own_reward and len(scan.learners) < _SINGLE_FILES else "library"
+        is_small = not sources.reward.external and len(scan.learners) < _SINGLE_FILES
+        return "environments" if is_small else "library"
     if all(scan.tree.place(entry.path) == "example" for entry in scan.train):
         return "library_with_examples"
     alone = [entry for entry in scan.train if entry.path in scan.learners]
@@ -161,24 +154,23 @@ def _archetype(found: Findings) -> Archetype:
     return "framework"
 
 
-def _summary(found: Findings, archetype: Archetype) -> str:
-    scan = found.scan
+def _summary(
+    scan: RepositoryScan, sources: TaskSources, sinks: tuple[Sink, ...], archetype: Archetype
+) -> str:
     if not scan.train:
         what = "A library of environments" if archetype == "environments" else "A library"
         trains = f"{what}: no training command."
     else:
         more = f", and {len(scan.train) - 1} more" if len(scan.train) > 1 else ""
         trains = f"Trains with `{' '.join(scan.train[0].argv)}`{more}."
-    reward = found.sources.reward
-    where = (
-        "Rewards are outside this repository."
-        if reward.external
-        else f"Rewards are in {reward.files[0]}"
-        + (f" and {len(reward.files) - 1} more files." if len(reward.files) > 1 else ".")
-    )
-    sinks = ", ".join(dict.fromkeys(sink.name for sink in found.sinks if sink.default)) or "nothing"
-    return f"{trains} {where} Logs to {sinks} by default."
+    files = sources.reward.files
+    more = f" and {len(files) - 1} more files" if len(files) > 1 else ""
+    where = "outside this repository" if sources.reward.external else f"in {files[0]}{more}"
+    names = ", ".join(dict.fromkeys(sink.name for sink in sinks if sink.default)) or "nothing"
+    return f"{trains} Rewards are {where}. Logs to {names} by default."
 
+
+# ---------------------------------------------------------------------------- adapters
 
 MOST_CONFIDENCE = 0.4
 """a preset is a guess until the tree confirms it"""

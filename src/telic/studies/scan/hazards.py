@@ -9,14 +9,9 @@ from typing import NamedTuple
 from telic.studies.scan.declared import DocumentedCommand
 from telic.studies.scan.entry_points import RepositoryScan
 from telic.studies.scan.records import (
-    ConfigFinding,
-    EvaluationFinding,
     HazardFinding,
-    OutputFinding,
-    SeedFinding,
-    Sink,
+    RepositoryAudit,
     SourceLine,
-    TaskSources,
     quote,
 )
 from telic.studies.scan.repository import Spot
@@ -28,15 +23,10 @@ _SHOWN = 5
 
 
 class Findings(NamedTuple):
-    """The answers that hazards build on."""
+    """What hazards build on: the reading, and the answers so far."""
 
     scan: RepositoryScan
-    config: ConfigFinding
-    sinks: tuple[Sink, ...]
-    sources: TaskSources
-    evaluation: EvaluationFinding
-    seeds: SeedFinding
-    outputs: OutputFinding
+    audit: RepositoryAudit
 
 
 class Alarm(NamedTuple):
@@ -118,7 +108,7 @@ def actuates_hardware(found: Findings) -> Alarm | None:
 def network_by_default(found: Findings) -> Alarm | None:
     """Sinks, downloads and uploads that happen when nobody asks for them."""
     scan = found.scan
-    sinks = [sink for sink in found.sinks if sink.default and sink.network]
+    sinks = [sink for sink in found.audit.sinks if sink.default and sink.network]
     calls = [
         call
         for call in _downloads(scan, scan.any_train_reach if scan.train else ())
@@ -306,9 +296,12 @@ def eval_distribution_differs(found: Findings) -> Alarm | None:
 @RESULTS.rule
 def eval_no_metrics(found: Findings) -> Alarm | None:
     """Evaluation that writes no number about how well the policy did."""
-    if found.evaluation.style != "script" or found.evaluation.emits_scalars is not False:
+    if (
+        found.audit.evaluation.style != "script"
+        or found.audit.evaluation.emits_scalars is not False
+    ):
         return None
-    return Alarm("evaluation prints or writes no score", found.evaluation.evidence)
+    return Alarm("evaluation prints or writes no score", found.audit.evaluation.evidence)
 
 
 @RESULTS.rule
@@ -344,14 +337,16 @@ def reward_transformed_for_training(found: Findings) -> Alarm | None:
         for call in scan.repository.modules[path].calls
         if call.name.endswith(".sign") and "reward" in scan.tree.line(path, call.line)
     ]
-    lines = [*found.sources.wrappers.evidence, *signs]
+    lines = [*found.audit.sources.wrappers.evidence, *signs]
     return where(lines, "rewards are scaled, clipped or normalised")
 
 
 @RESULTS.rule
 def no_local_metric_file(found: Findings) -> Alarm | None:
     """Numbers that are nowhere on disk unless asked for."""
-    local = any(sink.default and not sink.network and sink.kind != "stdout" for sink in found.sinks)
+    local = any(
+        sink.default and not sink.network and sink.kind != "stdout" for sink in found.audit.sinks
+    )
     is_missing = found.scan.train and not local
     return Alarm("no metric file is written by default") if is_missing else None
 
@@ -359,7 +354,7 @@ def no_local_metric_file(found: Findings) -> Alarm | None:
 @RESULTS.rule
 def random_seed_by_default(found: Findings) -> Alarm | None:
     """A seed that differs from run to run unless given."""
-    seeds = found.seeds
+    seeds = found.audit.seeds
     if not seeds.controllable or not found.scan.train:
         return None
     text = found.scan.tree.line(seeds.evidence[0].path, seeds.evidence[0].line)
@@ -372,5 +367,5 @@ def random_seed_by_default(found: Findings) -> Alarm | None:
 @RESULTS.rule
 def no_seed_control(found: Findings) -> Alarm | None:
     """Nothing on the command line or in the settings sets a seed."""
-    is_missing = found.scan.train and not found.seeds.controllable
+    is_missing = found.scan.train and not found.audit.seeds.controllable
     return Alarm("no seed setting was found") if is_missing else None

@@ -38,8 +38,8 @@ def _settings(found: Findings, pattern: str | re.Pattern[str]) -> Iterator[Setti
         if setting.path in scan.near and re.match(pattern, bare(setting.name))
     ]
     yield from sorted(matching, key=lambda setting: (not setting.flag, scan.near[setting.path]))
-    if found.config.primary in ("hydra", "yaml"):
-        roots = tuple(f"{root}/" for root in found.config.roots)
+    if found.audit.config.primary in ("hydra", "yaml"):
+        roots = tuple(f"{root}/" for root in found.audit.config.roots)
         for name, settings in scan.settings.by_name.items():
             if re.match(pattern, name):
                 yield from (setting for setting in settings if setting.path.startswith(roots))
@@ -116,7 +116,7 @@ def checkpoint_off_by_default(found: Findings) -> Alarm | None:
 @RUNNING.rule
 def config_not_cli_overridable(found: Findings) -> Alarm | None:
     """Settings that only an edit of the source changes."""
-    if not found.scan.train or found.config.override_style not in (None, "source_edit"):
+    if not found.scan.train or found.audit.config.override_style not in (None, "source_edit"):
         return None
     entry = found.scan.train[0]
     return Alarm(f"{entry.path} takes no settings", entry.evidence[:1])
@@ -199,10 +199,10 @@ def latest_run_default(found: Findings) -> Alarm | None:
 @RUNNING.rule
 def output_dir_collision(found: Findings) -> Alarm | None:
     """Two runs with equal settings write into one folder."""
-    template = found.outputs.run_dir_template
+    template = found.audit.outputs.run_dir_template
     if not found.scan.train or not template or "{" in template or _UNIQUE.search(template):
         return None
-    return Alarm(f"every run writes to {template}", found.outputs.evidence)
+    return Alarm(f"every run writes to {template}", found.audit.outputs.evidence)
 
 
 @RUNNING.rule
