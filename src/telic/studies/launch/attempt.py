@@ -42,6 +42,7 @@ TOKEN = "RUN_CANDIDATE"
 ARTEFACTS = "artefacts"
 """folder inside the run folder that belongs to the training; {run_dir} of its command"""
 SMOKE_TIMEOUT_S = 300.0
+"""smoke is over in five minutes"""
 _AGAIN = (RunStatus.ABORTED, RunStatus.LOST)
 
 
@@ -95,11 +96,11 @@ def next_request(
     GateRefused E_SOURCED for a study that tells of work done elsewhere.
     """
     refuse_launch(study)
-    held = study.candidate_state(candidate)
-    phases: dict[str, Phase] = {each: each for each in PHASES}
-    if phase is not None and phase not in phases:
-        raise UnknownName("phase", phase, list(PHASES))
-    chosen = phases[phase or held.phase or PHASES[0]]
+    standing = study.candidate_state(candidate)
+    wanted = standing.phase or PHASES[0] if phase is None else phase
+    chosen = next((known for known in PHASES if known == wanted), None)
+    if chosen is None:
+        raise UnknownName("phase", wanted, list(PHASES))
     if seed is None:
         tried = study.state.runs_of(candidate, chosen).values()
         busy = {run.seed for run in tried if run.status not in _AGAIN}
@@ -116,8 +117,8 @@ def next_request(
 # ---------------------------------------------------------------------------- what follows
 
 
-def steps_of(plan: Plan, phase: Phase) -> int | None:
-    """Return how many steps one run of a phase trains."""
+def _steps_of(plan: Plan, phase: Phase) -> int | None:
+    """How many steps one run of a phase trains."""
     return None if plan.steps is None else max(1, round(plan.steps * PHASE_SHARE[phase]))
 
 
@@ -125,40 +126,20 @@ def reservation_of(plan: Plan, phase: Phase) -> Amounts:
     """Return what one run is thought to cost: its share of the estimate for the whole plan."""
     total = sum(PHASE_SHARE[each] * (len(plan.seeds.get(each, ())) or 1) for each in plan.phases)
     share = PHASE_SHARE[phase] / total if total else 1.0
-    amounts: dict[str, float | None] = {}
-    for name in RESOURCES:
-        whole = getattr(plan.est, name)
-        amounts[name] = None if whole is None else whole * min(1.0, share)
-    steps = steps_of(plan, phase)
+    whole: dict[str, float] = plan.est.model_dump(include=set(RESOURCES), exclude_none=True)
+    amounts = {name: amount * min(1.0, share) for name, amount in whole.items()}
+    steps = _steps_of(plan, phase)
     if steps is not None:
         amounts["env_steps"] = steps
     return Amounts.model_validate({**amounts, "launches": 1})
-
-
-def command_spec(adapter: Adapter, phase: Phase) -> CommandSpec:
-    """Return the adapter's command for a phase; raises InvalidDocument E_COMMAND without one."""
-    commands = adapter.commands
-    spec = (commands.smoke if phase == "smoke" else None) or commands.train
-    if spec is None:
-        raise InvalidDocument(
-            "E_COMMAND",
-            "The adapter knows no command that trains.",
-            hint="Fill commands.train in adapter.yaml and mark its provenance as confirmed.",
-        )
-    return spec
-
-
-def timeout_of(timeout_s: float | None, phase: Phase) -> float | None:
-    """Return how long a run may take; smoke is over in five minutes."""
-    return min(timeout_s or SMOKE_TIMEOUT_S, SMOKE_TIMEOUT_S) if phase == "smoke" else timeout_s
 
 
 def launcher_is_confirmed(adapter: Adapter) -> bool:
     """Return whether a person confirmed the adapter's launcher, or it runs no words of its own."""
     if adapter.launcher.kind != "custom" and not adapter.launcher.options.get("probe"):
         return True
-    held = adapter.provenance.get("launcher")
-    return held is not None and held.status == "confirmed"
+    provenance = adapter.provenance.get("launcher")
+    return provenance is not None and provenance.status == "confirmed"
 
 
 LAUNCHING = (CandidateStatus.VALIDATED, CandidateStatus.LAUNCHED, CandidateStatus.ACCEPTED)
@@ -232,8 +213,16 @@ class LaunchAttempt:
 
     @cached_property
     def spec(self) -> CommandSpec:
-        """The adapter's command for this phase."""
-        return command_spec(self.adapter, self.request.phase)
+        """The adapter's command for this phase; raises InvalidDocument E_COMMAND without one."""
+        commands = self.adapter.commands
+        spec = (commands.smoke if self.request.phase == "smoke" else None) or commands.train
+        if spec is None:
+            raise InvalidDocument(
+                "E_COMMAND",
+                "The adapter knows no command that trains.",
+                hint="Fill commands.train in adapter.yaml and mark its provenance as confirmed.",
+            )
+        return spec
 
     @cached_property
     def overrides(self) -> dict[str, Any]:
@@ -259,7 +248,7 @@ class LaunchAttempt:
             run_dir=self.run_folder / ARTEFACTS,
             overrides=self.overrides,
             device="cuda:0" if self.gpus else "cpu",
-            steps=steps_of(self.candidate.plan, self.request.phase),
+            steps=_steps_of(self.candidate.plan, self.request.phase),
             nproc=int(self.adapter.launcher.options.get("nproc") or len(self.gpus) or 1),
             nonce=self.nonce,
         )
@@ -304,6 +293,9 @@ class LaunchAttempt:
     def order(self) -> LaunchOrder:
         """What the launcher is asked for."""
         options = self.adapter.launcher.options
+        timeout_s = self.command.timeout_s
+        if self.request.phase == "smoke":
+            timeout_s = min(timeout_s or SMOKE_TIMEOUT_S, SMOKE_TIMEOUT_S)
         return LaunchOrder(
             nonce=self.nonce,
             argv=self.command.argv,
@@ -312,7 +304,7 @@ class LaunchAttempt:
             folder=self.run_folder,
             variables=self.environment.variables,
             changed=self.environment.changed,
-            timeout_s=timeout_of(self.command.timeout_s, self.request.phase),
+            timeout_s=timeout_s,
             gpus=self.gpus,
             options=options,
             labels={

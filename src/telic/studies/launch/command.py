@@ -49,10 +49,11 @@ def is_secret_name(name: str) -> bool:
 
 def redact_text(text: str) -> str:
     """Return the text with everything replaced that looks like a key, a token or a password."""
-    return _PIECE.sub(
-        lambda found: REDACTED if _is_mixed(found[0]) or _is_digest(found[0]) else found[0],
-        redact_keys(text),
-    )
+
+    def hidden(piece: re.Match[str]) -> str:
+        return REDACTED if _is_mixed(piece[0]) or _is_digest(piece[0]) else piece[0]
+
+    return _PIECE.sub(hidden, redact_keys(text))
 
 
 def redact_keys(text: str) -> str:
@@ -80,12 +81,10 @@ def _is_digest(piece: str) -> bool:
 
 def _is_mixed(piece: str) -> bool:
     """Return whether a piece looks drawn at random: many kinds of characters, evenly used."""
-    kinds = sum(bool(re.search(kind, piece)) for kind in ("[a-z]", "[A-Z]", "[0-9]"))
-    return kinds == 3 and _bits_per_character(piece) >= _LEAST_BITS
-
-
-def _bits_per_character(text: str) -> float:
-    return -sum(n / len(text) * math.log2(n / len(text)) for n in Counter(text).values())
+    if not all(re.search(kind, piece) for kind in ("[a-z]", "[A-Z]", "[0-9]")):
+        return False
+    shares = [count / len(piece) for count in Counter(piece).values()]
+    return -sum(share * math.log2(share) for share in shares) >= _LEAST_BITS
 
 
 # Nothing listens on the discard port: whoever honours proxies fails at once instead of waiting.
@@ -161,16 +160,14 @@ def run_environment(
     if network_approved:
         changed = {**declared, **own}
         return RunEnvironment({**base, **changed}, changed, (), False)
+    asked = {**declared, **offline_choices}
+    local = {name: value for name, value in asked.items() if _stays_local(name, value)}
     problems = tuple(
         f"{name}={value} would open the network"
-        for name, value in {**declared, **offline_choices}.items()
-        if not _stays_local(name, value)
+        for name, value in asked.items()
+        if name not in local
     )
-    kept_local = {
-        name: value
-        for name, value in {**declared, **offline_choices}.items()
-        if name in _LOCAL_CHOICES and _stays_local(name, value)
-    }
+    kept_local = {name: value for name, value in local.items() if name in _LOCAL_CHOICES}
     # Without a network a key is of no use, and what a run does not have it cannot write to a log.
     withheld = tuple(sorted(n for n in base if is_secret_name(n) and n not in declared))
     changed = {**offline_choices, **declared, **own, **OFFLINE, **kept_local}
@@ -229,14 +226,11 @@ def build_command(adapter: Adapter, spec: CommandSpec, values: Values, root: Pat
     cwd = (root / spec.cwd).resolve()
     if not cwd.is_relative_to(root.resolve()):
         raise InvalidDocument("E_COMMAND", f"The folder {spec.cwd} lies outside of the repository.")
-    overrides = override_words(adapter, values)
+    overrides = _override_words(adapter, values)
     known = {name: value for name, value in values._asdict().items() if name != "overrides"}
     argv: list[str] = []
     for word in spec.argv:
-        if word == "{overrides}":
-            argv += overrides
-        else:
-            argv.append(_filled(word, known))
+        argv += overrides if word == "{overrides}" else [_filled(word, known)]
     if "{overrides}" not in spec.argv:
         argv += overrides
     if not any("{seed}" in word for word in spec.argv):
@@ -247,8 +241,8 @@ def build_command(adapter: Adapter, spec: CommandSpec, values: Values, root: Pat
     return Command(tuple(argv), cwd, environment, spec.timeout_s)
 
 
-def override_words(adapter: Adapter, values: Values) -> list[str]:
-    """Return changed parameters the way this repository takes them."""
+def _override_words(adapter: Adapter, values: Values) -> list[str]:
+    """Changed parameters the way this repository takes them."""
     changed = {
         name: value if isinstance(value, str) else json.dumps(value)
         for name, value in sorted(values.overrides.items())

@@ -144,8 +144,8 @@ def _make(folder: StudyFolder, candidate: Candidate, tree: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(home / "files" / changed.path, target)
     base = candidate.base_commit if mode == "worktree" else None
-    manifest = TreeManifest(mode=mode, base_commit=base, files=_contents(tree, mode))  # pyright: ignore[reportArgumentType]
-    write_json(manifest_file(folder, candidate), manifest)
+    facts = {"mode": mode, "base_commit": base, "files": _contents(tree, mode)}
+    write_json(manifest_file(folder, candidate), TreeManifest.model_validate(facts))
 
 
 def _contents(tree: Path, mode: str) -> dict[str, str]:

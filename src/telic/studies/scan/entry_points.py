@@ -187,11 +187,11 @@ class _Judge:
         looks_eval = bool(_EVAL_NAME.search(stem)) and not is_learning
         if training and not looks_eval:
             signals = self._common(start, script_weight=0.7)
-            call = training.call
+            call, distance = training
             if start.script:
                 signals.add(0.2, call.path, call.line, f"reaches {call.name}(…)")
             else:
-                weight = 0.5 if training.distance <= 1 else 0.4
+                weight = 0.5 if distance <= 1 else 0.4
                 signals.add(weight, call.path, call.line, f"runs {call.name}(…)")
             if _TRAIN_NAME.search(stem):
                 signals.add(0.3, path, 1, f'named "{stem}"')

@@ -70,14 +70,13 @@ def quote_calls(calls: Iterable[CallSite]) -> list[SourceLine]:
 
 def imports(found: Findings, group: str, paths: Iterable[str] | None = None) -> list[SourceLine]:
     """Return the imports of known packages of one group that are not the repository itself."""
-    scan = found.scan
-    lines: list[SourceLine] = []
-    for path in scan.source_files if paths is None else paths:
-        for origin, line in scan.repository.modules[path].import_lines.items():
-            package = VOCABULARY.package(origin, group)
-            if package and scan.repository.module(package) is None:
-                lines.append(SourceLine(path=path, line=line, note=f"imports {package}"))
-    return lines
+    repository = found.scan.repository
+    return [
+        SourceLine(path=path, line=line, note=f"imports {package}")
+        for path in (found.scan.source_files if paths is None else paths)
+        for origin, line in repository.modules[path].import_lines.items()
+        if (package := VOCABULARY.package(origin, group)) and repository.module(package) is None
+    ]
 
 
 def imported(lines: list[SourceLine], most: int | None = None) -> str:

@@ -159,7 +159,8 @@ def multiple_trainers(found: Findings) -> Alarm | None:
     for entry in found.scan.train:
         training = found.scan.repository.nearest_training(Spot(entry.path, entry.function))
         if training:
-            places.setdefault((training.call.path, training.call.line), entry.path)
+            call, _ = training
+            places.setdefault((call.path, call.line), entry.path)
     if len(places) < 2:
         return None
     lines = [SourceLine(path=path, line=1, note="trains") for path in places.values()]

@@ -73,13 +73,6 @@ class Spot(NamedTuple):
     scope: str
 
 
-class Training(NamedTuple):
-    """The nearest training call from an entry point."""
-
-    call: CallSite
-    distance: int
-
-
 class Repository:
     """The tree, every file's facts, and look-ups across files."""
 
@@ -171,10 +164,8 @@ class Repository:
 
     def _class_at(self, spot: Spot) -> Class | None:
         scope, _, name = spot.scope.rpartition(".")
-        for each in self.classes.get(name, ()):
-            if each.path == spot.path and each.scope == scope:
-                return each
-        return None
+        same = (each for each in self.classes.get(name, ()) if each.path == spot.path)
+        return next((each for each in same if each.scope == scope), None)
 
     def resolve(self, call: CallSite) -> Spot | None:
         """Return what a call runs, when that is in the repository."""
@@ -257,12 +248,12 @@ class Repository:
             if not function.scope and any(_COMMAND.search(name) for name in function.decorators)
         ]
 
-    def nearest_training(self, start: Spot) -> Training | None:
-        """Return the training call that takes the fewest calls to reach."""
+    def nearest_training(self, start: Spot) -> tuple[CallSite, int] | None:
+        """Return the training call that takes the fewest calls to reach, and how many."""
         for spot, distance in self.reach([start]).items():  # nearest first
             call = self._training.get(spot)
             if call:
-                return Training(call, distance)
+                return call, distance
         return None
 
     @cached_property

@@ -194,12 +194,13 @@ def _wrappers(scan: RepositoryScan) -> SourceFinding:
     )
     places = [quote(call, f"{call.last}(…)") for call in calls if call.path in reached]
     places += [quote(each, f"class {each.name}") for each in classes if each.path in reached]
-    first = {place.path: place for place in reversed(places)}
-    files = list(dict.fromkeys(place.path for place in places))
+    first: dict[str, SourceLine] = {}
+    for place in places:
+        first.setdefault(place.path, place)
     return SourceFinding(
-        files=tuple(files),
-        confidence=0.7 if files else 0.0,
-        evidence=tuple(first[path] for path in files[:8]),
+        files=tuple(first),
+        confidence=0.7 if first else 0.0,
+        evidence=tuple(first.values())[:8],
     )
 
 
