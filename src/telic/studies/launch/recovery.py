@@ -116,6 +116,10 @@ def _launcher(folder: Path) -> Launcher:
     return launcher_of(_kind(folder), options)
 
 
+def _ask(folder: Path, nonce: str) -> JobReport:
+    return _launcher(folder).report(nonce, folder)
+
+
 class _Case:
     """One run that the ledger believes alive."""
 
@@ -149,7 +153,7 @@ class _Case:
         if _kind(self.folder) not in ON_THIS_MACHINE:
             if not self.may_ask:
                 return self._found("unknown", "its scheduler was not asked")
-            report = self._ask_scheduler()
+            report = _ask(self.folder, str(self.state.nonce))
             if report.state in ("waiting", "running"):
                 return self._adopt({"job": report.detail})
             if report.state == "ended" and report.code is not None:
@@ -168,14 +172,11 @@ class _Case:
         """Judge a run on another machine by its scheduler."""
         if not self.may_ask or _kind(self.folder) in ON_THIS_MACHINE:
             return self._found("unknown", f"it runs on {record.get('host')}")
-        report = self._ask_scheduler()
+        report = _ask(self.folder, str(self.state.nonce))
         if report.state in ("waiting", "running"):
             return self._adopt(record)
         ended = read_exit(self.folder)
         return self._lose(record, report.detail) if ended is None else self._end(record, ended)
-
-    def _ask_scheduler(self) -> JobReport:
-        return _launcher(self.folder).report(str(self.state.nonce), self.folder)
 
     def _found(self, outcome: Outcome, why: str = "") -> RecoveredRun:
         return RecoveredRun(run=self.name, outcome=outcome, why=why)
