@@ -134,12 +134,11 @@ def measure_run(study: Study, run: str, state: RunState) -> Measurement:
     folder, spec = study.folder, study.metric_spec
     path = log_path(folder, run, spec)
     rows = read_rows(spec.extractor.kind, path, pattern_of(spec))
-    series = renamed(to_series(rows), metric_names(spec, study.adapter))
+    series = _named(to_series(rows), spec, study.adapter)
     scores = score_strata(rows, series, spec)
     wanted = [spec.primary.key, *(rule.key for rule in spec.guardrails)]
-    actual = state.actual
-    steps = actual.env_steps if actual else None
-    hours = actual.wall_clock_h if actual else None
+    steps = state.actual.env_steps if state.actual else None
+    hours = state.actual.wall_clock_h if state.actual else None
     return Measurement(
         run=run,
         candidate=state.candidate,
@@ -160,8 +159,8 @@ def measure_run(study: Study, run: str, state: RunState) -> Measurement:
         metric_spec_hash=study.metric_spec_hash,
         code_hash=_code_hash(folder, spec),
         hardware=hardware_class(folder.run(run) / "hw.json"),
-        files={str(each.relative_to(folder.run(run))): file_hash(each) for each in _files(path)},
-        curves={name: thinned(each) for name, each in series.items() if _is_drawn(name, spec)},
+        files={str(file.relative_to(folder.run(run))): file_hash(file) for file in _files(path)},
+        curves={name: thinned(curve) for name, curve in series.items() if _is_drawn(name, spec)},
     )
 
 
@@ -189,7 +188,7 @@ def read_run_log(folder: StudyFolder, run: str) -> RunLog:
             series = {**to_series(read_rows(kind, path, pattern)), **series}
         except TelicError as error:
             problems.append(str(error))
-    return RunLog(renamed(series, metric_names(spec, adapter)), tuple(problems))
+    return RunLog(_named(series, spec, adapter), tuple(problems))
 
 
 def renamed(series: Mapping[str, Series], names: Mapping[str, str]) -> dict[str, Series]:
@@ -235,12 +234,10 @@ def pattern_of(spec: MetricSpec) -> str | None:
     return (spec.extractor.model_extra or {}).get(PATTERN_KEY)
 
 
-def metric_names(spec: MetricSpec, adapter: Adapter) -> dict[str, str]:
-    """Return the canonical names of adapter and metric spec, with the names that are logged."""
-    names = dict(adapter.metrics.map)
-    if spec.primary.source:
-        names[spec.primary.key] = spec.primary.source
-    return names
+def _named(series: dict[str, Series], spec: MetricSpec, adapter: Adapter) -> dict[str, Series]:
+    """Return the series with the canonical names of adapter and metric spec added."""
+    own = {spec.primary.key: spec.primary.source} if spec.primary.source else {}
+    return renamed(series, {**adapter.metrics.map, **own})
 
 
 def score_strata(
@@ -255,8 +252,8 @@ def score_strata(
             value: to_series(row for row in rows if row.get(spec.strata.field) == value).get(logged)
             for value in spec.strata.values
         }
-    found = {name: aggregate(each, how) for name, each in parts.items() if each is not None}
-    return {name: normalised(value, spec) for name, value in found.items() if value is not None}
+    values = {name: aggregate(part, how) for name, part in parts.items() if part is not None}
+    return {name: normalised(value, spec) for name, value in values.items() if value is not None}
 
 
 def normalised(value: float, spec: MetricSpec) -> float:
@@ -285,7 +282,7 @@ def hardware_class(path: Path) -> str | None:
     if not path.is_file():
         return None
     facts = read_json(path)
-    gpus = sorted({each["name"] for each in facts.get("gpus") or ()})
+    gpus = sorted({gpu["name"] for gpu in facts.get("gpus") or ()})
     flags = [f"{name}={value}" for name, value in sorted(facts.get("precision_flags", {}).items())]
     machine = str(facts.get("platform", "")).split(" ")[-1]
     return "; ".join([machine, *(gpus or ["cpu"]), *flags])
@@ -308,35 +305,32 @@ def _code_hash(folder: StudyFolder, spec: MetricSpec) -> str:
 
 
 def _files(path: Path) -> list[Path]:
-    if path.is_dir():
-        return sorted(each for each in path.rglob("*") if each.is_file())
-    return [path] if path.is_file() else []
+    return [file for file in (path, *sorted(path.rglob("*"))) if file.is_file()]
 
 
 def _is_drawn(name: str, spec: MetricSpec) -> bool:
-    wanted = {spec.primary.key, "return", *(each.key for each in spec.components)}
-    wanted |= {each.key for each in spec.guardrails} | {each.key for each in spec.diagnostics}
-    return name in wanted or name.startswith("reward/")
+    parts = (spec.primary, *spec.components, *spec.guardrails, *spec.diagnostics)
+    return name in {"return", *(part.key for part in parts)} or name.startswith("reward/")
 
 
 def check_sample(folder: StudyFolder, sample: Path) -> SampleCheck:
     """Read a sample log by the metric spec: can it read what is logged? Writes nothing."""
     spec = folder.read_metric_spec()
     rows = read_rows(spec.extractor.kind, sample, pattern_of(spec))
-    series = renamed(to_series(rows), metric_names(spec, folder.read_adapter()))
+    series = _named(to_series(rows), spec, folder.read_adapter())
     roles = {spec.primary.key: "primary"}
-    roles |= {each.key: "guardrail" for each in spec.guardrails}
-    roles |= {each.key: "component" for each in spec.components}
-    roles |= {each.key: "diagnostic" for each in spec.diagnostics}
+    roles |= {rail.key: "guardrail" for rail in spec.guardrails}
+    roles |= {component.key: "component" for component in spec.components}
+    roles |= {diagnostic.key: "diagnostic" for diagnostic in spec.diagnostics}
     keys: list[SampledKey] = []
     for key, role in roles.items():
-        found = series.get(key)
+        logged = series.get(key)
         how = spec.primary.aggregate if role == "primary" else "mean"
-        points, value = (len(found.values), aggregate(found, how)) if found else (0, None)
+        points, value = (len(logged.values), aggregate(logged, how)) if logged else (0, None)
         keys.append(SampledKey(key=key, role=role, points=points, value=value))
     return SampleCheck(
         keys=tuple(keys),
-        missing=tuple(each.key for each in keys if not each.points and each.role != "diagnostic"),
+        missing=tuple(key.key for key in keys if not key.points and key.role != "diagnostic"),
         logged=tuple(sorted(series)),
         scores=score_strata(rows, series, spec),
     )

@@ -199,20 +199,20 @@ def summarise_probe(
     that larger is better where the metric is to be minimised.
     """
     plan = _last_plan(study, candidate)
-    given = read_json(results) if results.suffix == ".json" else read_yaml(results)
+    rows = read_json(results) if results.suffix == ".json" else read_yaml(results)
     sign = oriented(1.0, study.metric_spec.primary.direction)
-    found = summarise(plan, _results(given, sign, results), sign * worst)
+    summary = summarise(plan, _results(rows, sign, results), sign * worst)
     sheet = add_evidence(
         study,
         "dr_probe",
-        found.as_data(),
+        summary.as_data(),
         actor,
         candidate=candidate,
         protocol_hash=plan.protocol_hash,
         producer="telic.dr_summary",
-        summary=", ".join(each.path for each in found.parameters),
+        summary=", ".join(parameter.path for parameter in summary.parameters),
     )
-    return found, sheet
+    return summary, sheet
 
 
 def _last_plan(study: Study, candidate: str) -> ProbePlan:
@@ -361,14 +361,11 @@ def _lower_bound(result: ProbeResult, nominal: ProbeResult, worst: float, path: 
     return float(np.quantile(means[0] / np.maximum(means[1], 1e-12), 0.05))
 
 
-def _holds(point: ProbedPoint) -> bool:
-    return point.rho_lo >= HOLDS and point.guardrails_held
-
-
 def _extent(points: Sequence[ProbedPoint], centre: int, step: int) -> int:
     """Return the last place, going from the centre, up to which all points hold."""
+    holds = [point.rho_lo >= HOLDS and point.guardrails_held for point in points]
     place = centre
-    while 0 <= place + step < len(points) and _holds(points[place + step]):
+    while 0 <= place + step < len(points) and holds[place + step]:
         place += step
     return place
 

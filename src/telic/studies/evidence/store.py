@@ -35,7 +35,7 @@ def add_evidence(
     The file comes first and the ledger second: a crash between them leaves an orphan, never an
     entry without its file.
     """
-    subject = tuple(each for each in (run, candidate) if each)
+    subject = tuple(name for name in (run, candidate) if name)
     facts = plain(payload)
     identity = {
         "kind": kind,
