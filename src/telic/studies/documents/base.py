@@ -218,7 +218,7 @@ def _yaml(kind: Literal["rt", "safe"]) -> Any:
 
 
 def _dump(data: Any) -> str:
-    writer: Any = YAML(typ="rt", pure=True)
+    writer = _yaml("rt")
     writer.width = 100
     writer.indent(mapping=2, sequence=4, offset=2)
     out = io.StringIO()
