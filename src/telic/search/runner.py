@@ -23,7 +23,7 @@ from telic.core.events import (
 )
 from telic.llm import Budget, Cancelled, Models
 from telic.search.language_model import connect_model
-from telic.search.loop import Plays, search_policy
+from telic.search.loop import search_policy
 from telic.search.plan import BASELINE, SearchPlan, make_plan, versions
 from telic.search.records import (
     NO_MODEL,
@@ -37,6 +37,7 @@ from telic.search.records import (
 from telic.search.results import summarise
 from telic.search.rollouts import PolicyTrial, Rollouts
 from telic.search.run import SearchRun
+from telic.search.steps import Plays
 from telic.storage.files import JsonLines, read_record, write_json
 from telic.storage.layout import new_name
 from telic.storage.locks import RunLock
