@@ -17,13 +17,13 @@ _HELD = {
 }
 _TRUNK = {None, "torso", "head", "pelvis", "waist", "cart"}
 _LASTING = {Act.STAND, Act.SIT, Act.LIE, Act.STAND_UP, Act.BALANCE, Act.REACH, Act.LIFT}
-_OPPOSITE = {
-    Direction.FORWARD: Direction.BACKWARD,
-    Direction.LEFT: Direction.RIGHT,
-    Direction.UP: Direction.DOWN,
-    Direction.CLOCKWISE: Direction.COUNTERCLOCKWISE,
-}
-_OPPOSITE |= {other: one for one, other in _OPPOSITE.items()}
+_PAIRS = (
+    (Direction.FORWARD, Direction.BACKWARD),
+    (Direction.LEFT, Direction.RIGHT),
+    (Direction.UP, Direction.DOWN),
+    (Direction.CLOCKWISE, Direction.COUNTERCLOCKWISE),
+)
+_OPPOSITE = dict(_PAIRS) | {other: one for one, other in _PAIRS}
 _POLES = {"pole", "poles", "tip"}
 _NEW = {"direction", "degree", "posture", "style", "number"}
 

@@ -330,4 +330,5 @@ def _tape(
         obs = step.obs
         if not live.any():
             break
-    return {name: torch.stack(values).numpy() for name, values in tape.items()}, lengths.tolist()
+    columns = {name: torch.stack(values).numpy() for name, values in tape.items()}
+    return columns, [int(length) for length in lengths]
