@@ -56,7 +56,7 @@ def play_run(
     from telic.rendering import render_one
 
     folder = choose_member(run, member)
-    chosen = {} if size is None else _size(size)
+    chosen: dict[str, Any] = {} if size is None else _size(size)
     if seed is not None:
         from telic.training.policy import record_episode
 
