@@ -46,7 +46,7 @@ def plain(value: Any) -> Any:
     if is_row(value) or isinstance(value, set | frozenset):
         return [plain(item) for item in cast("Iterable[Any]", value)]
     if isinstance(value, os.PathLike):
-        return os.fspath(value)
+        return os.fspath(cast("os.PathLike[str]", value))
     if hasattr(value, "tolist"):  # numpy and torch, scalars and arrays alike
         return plain(value.tolist())
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
