@@ -8,6 +8,7 @@ from telic.envs import make
 from telic.errors import RefusedCode, RewardError, WorkerDied
 from telic.judges.code import JudgeCode, judge_files
 from telic.judges.episode import RecordedEpisode
+from telic.judges.criteria import score as make_score
 from telic.judges.verdict import judged, together, unknown
 from telic.sandbox import host
 from telic.session.judgement import record
@@ -100,7 +101,8 @@ def test_a_worker_that_dies_is_replaced_once(episodes, tmp_path, monkeypatch, de
         started.append(entry)
         if len(started) <= len(deaths):
             raise deaths[len(started) - 1]
-        return {"verdicts": [judged([], 1.0).model_dump(mode="json")] * len(payload["paths"])}
+        verdict = judged([make_score("runs", 2.0, zero=0.0, goal=1.0)], 1.0)
+        return {"verdicts": [verdict.model_dump(mode="json")] * len(payload["paths"])}
 
     monkeypatch.setattr(host, "run_worker", run_worker)
     verdicts = judge_files(SPEED, episodes, tmp_path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -22,6 +22,7 @@ class Coordinate:
     Its rate is sign * qvel[dof]. Angles follow the right-hand rule.
     """
 
+    __offered__: ClassVar[str] = "a robot"
     axis: Axis
     qpos: int
     dof: int
@@ -37,6 +38,7 @@ class Root:
     freely, with a quaternion at `quaternion` in qpos and local angular velocity at `spin` in qvel.
     """
 
+    __offered__: ClassVar[str] = "a robot"
     kind: RootKind
     slides: tuple[Coordinate, ...] = ()
     hinge: Coordinate | None = None
@@ -62,6 +64,7 @@ class Root:
 class Limb:
     """A hinge or slide joint between two parts of the robot (not one of its root)."""
 
+    __offered__: ClassVar[str] = "a robot"
     name: str
     qpos: int
     dof: int
@@ -76,6 +79,7 @@ class Motor:
     the force is clamped to `force_range`, and the joint feels gear * force.
     """
 
+    __offered__: ClassVar[str] = "a robot"
     qpos: int
     dof: int
     gear: float
@@ -89,6 +93,7 @@ class Motor:
 class Robot:
     """What measured quantities need to know; bodies are rows of the by-body info values."""
 
+    __offered__: ClassVar[str] = "a robot"
     root: Root
     torso: int | None
     upright: Quaternion
@@ -132,6 +137,7 @@ JointKind = Literal["free", "ball", "slide", "hinge"]
 class JointSpec(Record):
     """One joint of the model."""
 
+    __offered__: ClassVar[str] = "a robot"
     name: str
     kind: JointKind
     qpos_address: int = Field(description="first column of this joint in qpos")
@@ -143,6 +149,7 @@ class JointSpec(Record):
 class EnvSpec(Record):
     """Everything a reward author, a recorder or an exporter needs to know of an environment."""
 
+    __offered__: ClassVar[str] = "an environment"
     id: str
     description: str = Field(description="one or two sentences for a person")
     obs_names: tuple[str, ...] = Field(description="one name per column of the observation")

@@ -52,6 +52,7 @@ class Info(Mapping[str, Tensor]):
     """
 
     __slots__ = ("_compute", "_exact", "_single", "schema")
+    __offered__ = "info"
 
     def __init__(
         self,
@@ -151,6 +152,7 @@ class BodyInfo:
     """The values of one body in every environment."""
 
     __slots__ = ("_info", "_row")
+    __offered__ = "a body"
 
     def __init__(self, info: Info, row: int) -> None:
         self._info = info

@@ -17,14 +17,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+from pydantic import ValidationError
+
+from telic.core.data import is_row
 from telic.core.plugins import load_plugin, plugin_names
 from telic.envs import make
 from telic.envs.spec import EnvSpec
-from telic.errors import RewardError, TelicError, UnknownName, WorkerDied
-from telic.judges.criteria import Leaf, require, score, score_near, total
+from telic.errors import RewardError, TelicError, UnknownName, UsageError, WorkerDied
+from telic.judges.criteria import Leaf, is_consistent, require, score, score_near, total
 from telic.judges.episode import RecordedEpisode
 from telic.judges.verdict import Verdict, judged, unknown
 from telic.sandbox.source import compile_source, namespace
+from telic.sandbox.wire import printable
 from telic.storage.trajectories import Trajectory, read_trajectory
 
 _JUDGE_S = 60.0
@@ -169,7 +173,23 @@ def _judge_confined(source: str, paths: Sequence[Path], folder: Path) -> list[Ve
         writable=[folder.absolute()],
         readable=sorted({path.absolute().parent for path in paths}),
     )
-    return [Verdict.model_validate(each) for each in result["verdicts"]]
+    answers: object = result.get("verdicts")
+    if not is_row(answers) or len(answers) != len(paths):
+        raise WorkerDied("The judge did not give one verdict for each episode.")
+    return [_believed(answer) for answer in answers]
+
+
+def _believed(answer: object) -> Verdict:
+    """Make a verdict of what a confined judge measured; the score is computed here, not there."""
+    try:
+        told = Verdict.model_validate(answer)
+        if told.score is None:
+            return unknown("code", printable(told.reason or "the judge gave no reason", 500))
+        if not all(map(is_consistent, told.leaves)):
+            return unknown("code", "a leaf claims more than its measured value earns")
+        return judged(told.leaves, total(told.leaves))
+    except (ValidationError, UsageError) as error:
+        return unknown("code", f"the verdict cannot be read: {printable(error, 300)}")
 
 
 def judge_here(source: str, paths: Sequence[Path]) -> list[Verdict]:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, FiniteFloat
 
 from telic.core.config import Record
 from telic.errors import UsageError
@@ -91,19 +91,20 @@ class Composition(Record):
 class Leaf(Record):
     """One measured part of a judgement."""
 
-    title: str
-    value: float | None
+    __offered__: ClassVar[str] = "a score"
+    title: str = Field(max_length=500)
+    value: FiniteFloat | None
     """as measured; None: could not be measured in this episode"""
-    unit: str = ""
-    zero: float
-    goal: float
-    weight: float = 1.0
-    credit: float
+    unit: str = Field(default="", max_length=100)
+    zero: FiniteFloat
+    goal: FiniteFloat
+    weight: FiniteFloat = Field(default=1.0, ge=0.0)
+    credit: float = Field(ge=0.0, le=1.0)
     """share earned, 0 to 1, before gates"""
-    counted: float
+    counted: float = Field(ge=0.0, le=1.0)
     """share that counts: 0 behind a closed gate"""
     passed: bool
-    tag: str | None = None
+    tag: str | None = Field(default=None, max_length=100)
     """what went wrong, in a word, when it is not passed"""
     is_guard: bool = False
 
@@ -194,6 +195,16 @@ def total(leaves: Sequence[Leaf]) -> float:
     # sum of w_i * counted_i / sum of w_i, times the credit of everything that is required
     mean = sum(leaf.weight * leaf.counted for leaf in leaves) / weights
     return math.prod((leaf.credit for leaf in leaves if leaf.is_guard), start=mean)
+
+
+def is_consistent(leaf: Leaf) -> bool:
+    """Say whether a leaf's credit is what its measured value earns; it may come from anywhere."""
+    if leaf.value is None:  # not measured earns nothing, but for a guard behind a closed gate
+        return leaf.credit == leaf.counted == float(leaf.is_guard and not leaf.passed) or (
+            leaf.credit == leaf.counted == 0.0
+        )
+    earned = _credit(leaf.value, leaf.zero, leaf.goal)
+    return leaf.credit == earned and leaf.counted in (0.0, earned)
 
 
 def _credit(value: float, zero: float, goal: float) -> float:

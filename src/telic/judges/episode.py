@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -22,6 +22,8 @@ class RecordedEpisode:
     Any quantity of `telic quantities`, and the raw columns `qpos qvel xpos xquat action` (after
     each step). `episode.quantity("body_height", "ffoot")` for those that take a name.
     """
+
+    __offered__: ClassVar[str] = "an episode"
 
     def __init__(
         self, trajectory: Trajectory, spec: EnvSpec, full_seconds: float | None = None
@@ -53,7 +55,7 @@ class RecordedEpisode:
         key = (name, *arguments)
         if key not in self._known:
             self._known[key] = self._measure(name, *arguments)
-        return self._known[key]
+        return self._known[key].copy()  # what is done to it changes no later measurement
 
     def _measure(self, name: str, *arguments: Any) -> np.ndarray:
         quantity = QUANTITIES.get(name)

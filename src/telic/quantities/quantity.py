@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -51,6 +51,8 @@ class NotRecorded(UnknownName, KeyError):
 class Recording(Fields):
     """Recorded fields with a leading time axis, (T, ...) or (T, N, ...), and their environment."""
 
+    __offered__: ClassVar[str] = "a recording"
+
     def __init__(self, fields: Fields, spec: EnvSpec) -> None:
         self._fields = fields
         self.spec = spec
@@ -82,6 +84,7 @@ class _Moment(Recording):
 class Quantity:
     """A measured quantity; call it on an info or a recording."""
 
+    __offered__: ClassVar[str] = "a quantity"
     name: str
     unit: str
     formula: str

@@ -56,12 +56,18 @@ class Definition(Protocol):
 class SourceDefinition:
     """A reward defined by the text of a module."""
 
-    def __init__(self, source: Source, names: Callable[[], dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        source: Source,
+        names: Callable[[], dict[str, Any]],
+        guard: Callable[[ast.Module], ast.Module] = lambda tree: tree,
+    ) -> None:
         """Execute once and choose what is the reward.
 
         Args:
             source: the text.
             names: gives the global names the text may use.
+            guard: changes a tree before it is compiled; what is not trusted gets its walls here.
         """
         self.source: Source | None = source
         self.notes: list[RewardFinding] = []
@@ -73,7 +79,8 @@ class SourceDefinition:
             if isinstance(node, ast.Import | ast.ImportFrom)
             for alias in node.names
         }
-        self._code = compile(source.tree, source.filename, "exec", dont_inherit=True)
+        self._guard = guard
+        self._code = self._compile(copy.deepcopy(source.tree))
         self.name = self._choose(self._execute(self._code, {}))
 
     def create(self, weights: Mapping[str, float]) -> Instance:
@@ -86,9 +93,11 @@ class SourceDefinition:
         self, tree: ast.Module, names: Mapping[str, Any], weights: Mapping[str, float]
     ) -> Instance:
         """Execute a changed form of the text."""
-        code = compile(tree, self._text.filename, "exec", dont_inherit=True)
-        scope = self._execute(code, names)
+        scope = self._execute(self._compile(tree), names)
         return _instance(scope[self.name], weights, scope, self._names)
+
+    def _compile(self, tree: ast.Module) -> types.CodeType:
+        return compile(self._guard(tree), self._text.filename, "exec", dont_inherit=True)
 
     def _execute(self, code: types.CodeType, names: Mapping[str, Any]) -> dict[str, Any]:
         scope = {**self._names, **names}

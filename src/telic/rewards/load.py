@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,9 @@ from telic.rewards.library import LIBRARY, library_names
 from telic.rewards.mistakes import Circumstances, explain, explain_syntax
 from telic.rewards.reward import Reward
 from telic.rewards.source import Source
+from telic.rewards.vectorise.branches import MATH_NAME, NUMPY_NAME
+from telic.sandbox.allowed import modules_with
+from telic.sandbox.guard import guarded, module_names
 from telic.sandbox.source import check_source, namespace
 
 _LONGEST = 200_000
@@ -122,7 +125,9 @@ def _from_text(text: str, label: str, *, trusted: bool) -> Definition:
             if not trusted:
                 check_source(text, label)
             source = Source(text, label, f"<{label}>")
-            return SourceDefinition(source, _trusted_names if trusted else _checked_names)
+            if trusted:
+                return SourceDefinition(source, _trusted_names)
+            return SourceDefinition(source, _checked_names, _guard_for(source))
         except SyntaxError as error:
             raise explain_syntax(error, label) from None
         except (RecursionError, MemoryError) as error:
@@ -153,6 +158,13 @@ def without_own_imports(text: str) -> str:
 
 def _checked_names() -> dict[str, Any]:
     return namespace(provided=_provided())
+
+
+def _guard_for(source: Source) -> Callable[[ast.Module], ast.Module]:
+    """Return what puts the guard into the source, and into what is made of it by vectorising."""
+    paths = frozenset(modules_with(_provided()))
+    modules = module_names(source.tree, paths) | {NUMPY_NAME, MATH_NAME}
+    return lambda tree: guarded(tree, modules)
 
 
 def _trusted_names() -> dict[str, Any]:

@@ -9,7 +9,7 @@ import copy
 import functools
 import types
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -217,6 +217,7 @@ def _cut(column: np.ndarray) -> list[Any]:
 class SimulatorRow:
     """Looks like MuJoCo's data of one environment: fields, and bodies and joints by name."""
 
+    __offered__: ClassVar[str] = "mj_data"
     __slots__ = ("_info", "_read")
 
     def __init__(self, info: Info, read: Callable[[str], Any]) -> None:
@@ -244,6 +245,7 @@ class SimulatorRow:
 class BodyRow:
     """Looks like MuJoCo's view of one body: xpos, xquat, cvel, cfrc_ext and so on."""
 
+    __offered__: ClassVar[str] = "mj_data"
     __slots__ = ("_data", "id")
 
     def __init__(self, data: Any, row: int) -> None:
@@ -257,6 +259,7 @@ class BodyRow:
 class JointRow:
     """Looks like MuJoCo's view of one joint: qpos and qvel."""
 
+    __offered__: ClassVar[str] = "mj_data"
     __slots__ = ("_data", "_joint")
 
     def __init__(self, data: Any, joint: JointSpec) -> None:
@@ -276,8 +279,16 @@ class JointRow:
         return self._data.qvel[first : first + _WIDTHS[self._joint.kind][1]]
 
 
+class ModelPart(types.SimpleNamespace):
+    """Looks like MuJoCo's view of one body, joint or the options of a model."""
+
+    __offered__: ClassVar[str] = "mj_model"
+
+
 class ModelFacts:
     """Looks like MuJoCo's model as far as an environment's description goes."""
+
+    __offered__: ClassVar[str] = "mj_model"
 
     def __init__(self, info: Info, spec: EnvSpec) -> None:
         self._info = info
@@ -291,18 +302,18 @@ class ModelFacts:
         self.jnt_qposadr = np.array([joint.qpos_address for joint in spec.joints])
         self.jnt_dofadr = np.array([joint.dof_address for joint in spec.joints])
         self.actuator_ctrlrange = np.array([spec.action_low, spec.action_high]).T
-        self.opt = types.SimpleNamespace(timestep=_timestep(spec))
+        self.opt = ModelPart(timestep=_timestep(spec))
 
-    def body(self, name: str | int) -> types.SimpleNamespace:
+    def body(self, name: str | int) -> ModelPart:
         """Return one body: id, name and mass."""
         row = body_row(self._info, name)
         mass = None if self.body_mass is None else self.body_mass[row : row + 1]
-        return types.SimpleNamespace(id=row, name=self._spec.body_names[row], mass=mass)
+        return ModelPart(id=row, name=self._spec.body_names[row], mass=mass)
 
-    def joint(self, name: str) -> types.SimpleNamespace:
+    def joint(self, name: str) -> ModelPart:
         """Return one joint: id, name, addresses and range."""
         joint = joint_of(self._info, name)
-        return types.SimpleNamespace(
+        return ModelPart(
             id=self._spec.joints.index(joint),
             name=joint.name,
             qposadr=np.array([joint.qpos_address]),

@@ -42,6 +42,10 @@ POLL_S = 0.05
 LAST_WORDS_S = 5.0
 
 
+Listener = Callable[[Message], Message | None]
+"""hears what a worker sends; what it returns is the answer to one that asked"""
+
+
 def ignore(message: Message) -> None:
     """Listen to nothing."""
 
@@ -66,7 +70,7 @@ def run_worker(
     payload: dict[str, Any],
     *,
     writable: Sequence[Path],
-    on_message: Callable[[Message], None] = ignore,
+    on_message: Listener = ignore,
     should_stop: Callable[[], bool] | None = None,
     **options: Unpack[WorkerOptions],
 ) -> dict[str, Any]:
@@ -137,13 +141,13 @@ class Worker:
 
     def run(
         self,
-        on_message: Callable[[Message], None] = ignore,
+        on_message: Listener = ignore,
         should_stop: Callable[[], bool] | None = None,
     ) -> dict[str, Any]:
         """Run to the end and return the worker's result.
 
         Args:
-            on_message: called with each object the worker sends.
+            on_message: called with each object the worker sends; returns the answer, if any.
             should_stop: asked about twenty times a second; True asks the worker to finish early.
 
         Raises:
@@ -172,7 +176,7 @@ class Worker:
     def _converse(
         self,
         conversation: Conversation,
-        on_message: Callable[[Message], None],
+        on_message: Listener,
         should_stop: Callable[[], bool] | None,
         log_start: int,
     ) -> dict[str, Any]:
@@ -185,7 +189,7 @@ class Worker:
                 stop_sent = True
             for message in conversation.exchange(POLL_S):
                 heard_at = time.monotonic()
-                last_word = self._hear(message, on_message, log_start)
+                last_word = self._hear(message, conversation, on_message, log_start)
                 if last_word is not None:
                     return last_word
             if conversation.is_over:
@@ -197,12 +201,14 @@ class Worker:
                 raise silent(self._patience_s, self._doing)
 
     def _hear(
-        self, message: Message, on_message: Callable[[Message], None], log_start: int
+        self, message: Message, conversation: Conversation, on_message: Listener, log_start: int
     ) -> dict[str, Any] | None:
         """Act on one message; return the result when it is the last one."""
         match message:
             case {"kind": "message", "body": body} if is_record(body):
-                on_message(body)
+                reply = on_message(body)
+                if reply is not None:
+                    conversation.say({"kind": "reply", "body": reply})
             case {"kind": "beat", "seconds": int() | float() as seconds, "doing": str(doing)}:
                 self._patience_s = float(seconds)
                 self._doing = doing or self._doing

@@ -1,8 +1,10 @@
 """The allow-list for foreign code: which syntax, names and attributes it may use.
 
-Three ideas carry it.
+Four ideas carry it.
 - Only listed node types, builtins and module members pass; everything else is refused.
 - Modules, classes and getattr are used, not passed around: nothing is reached by another name.
+- An attribute is read only where some kind of object offers it (`offered`) or this source makes it;
+  whether this very object offers it, the guard decides when the code runs.
 - Attributes are written, and private ones read, only on `self` inside a method. As classes are not
   values and methods are not loaded in a class body, `self` is always an object of this source.
 """
@@ -28,6 +30,7 @@ from telic.sandbox.bindings import (
     parameters,
     root_of,
 )
+from telic.sandbox.offered import EVERYTHING
 
 INPUTS = frozenset({"obs", "action", "next_obs", "info", "mj_data", "mj_model"})
 DECORATORS = frozenset({"property", "staticmethod", "classmethod"})
@@ -48,6 +51,12 @@ class LexicalScope(NamedTuple):
 
     self_name: str | None = None
     methods: frozenset[str] | None = None
+
+
+def why_not_offered(name: str) -> str:
+    """Return what to say of an attribute that no kind of object offers."""
+    near = closest(name, EVERYTHING)
+    return f"Did you mean {' or '.join(near)}?" if near else "No object here offers it: remove it."
 
 
 def inspect(tree: ast.Module, modules: Mapping[str, Collection[str]]) -> list[Refusal]:
@@ -141,6 +150,8 @@ class Inspector:
                 self.refuse(node, f'the class "{name}" as a value', f"Make an object: {name}(...).")
         elif name in CALL_ONLY and id(node) not in self._called:
             self.refuse(node, f'"{name}" as a value', f"Call it: {name}(...).")
+        elif name in DECORATORS - self.bound.names and id(node) not in self._excused:
+            self.refuse(node, f'"{name}" as a value', f"Write @{name} above the method.")
         elif not is_defined and name not in BUILTINS and name != "__name__":
             self.refuse_unknown(node)
 
@@ -236,6 +247,8 @@ class Inspector:
                 self.refuse(node, f'the attribute "{node.attr}"', why)
             elif node.attr in self.bound.classes and id(node) not in self._excused:
                 self.refuse(node, f'the class "{node.attr}" as a value', allowed.NO_CLASSES)
+            elif node.attr not in EVERYTHING | self.bound.attributes:
+                self.refuse(node, f'the attribute "{node.attr}"', why_not_offered(node.attr))
             if isinstance(node.value, ast.Name) and node.attr not in self.bound.methods:
                 self.excuse(node.value)
             self.visit(node.value, scope)
@@ -269,6 +282,12 @@ class Inspector:
     def visit_AnnAssign(self, node: ast.AnnAssign, scope: LexicalScope) -> None:
         """Check `x: Type = value`, in which the annotation may name a class."""
         self.excuse(node.annotation)
+        self.visit_children(node, scope)
+
+    def visit_MatchValue(self, node: ast.MatchValue, scope: LexicalScope) -> None:
+        """Check that a pattern compares with a literal or a member of a module."""
+        if isinstance(node.value, ast.Attribute) and self.module_of(node.value.value) is None:
+            self.refuse(node, "an attribute in a pattern", "Compare with == in an if.")
         self.visit_children(node, scope)
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler, scope: LexicalScope) -> None:
@@ -308,6 +327,8 @@ class Inspector:
             match node.args:
                 case [_, ast.Constant(value=str(attribute)), *_]:
                     why = allowed.why_not_attribute(attribute)
+                    if why is None and attribute in self.bound.classes:
+                        why = allowed.NO_CLASSES
                 case _:
                     why = f'Give the name as a plain string: {name}(x, "name").'
             if why:
@@ -337,6 +358,7 @@ class Inspector:
             if not is_plain or isinstance(node, ast.ClassDef):
                 fix = "Only @property, @staticmethod and @classmethod: call the function instead."
                 self.refuse(decorator, "this decorator", fix)
+            self._excused.add(id(decorator))
 
     def visit_FunctionDef(self, node: ast.FunctionDef, scope: LexicalScope) -> None:
         """Check decorators and defaults outside, the body inside the function."""

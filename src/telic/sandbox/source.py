@@ -27,8 +27,8 @@ from telic.sandbox.allowed import (
     Provided,
     flatten,
     modules_with,
-    why_not_attribute,
 )
+from telic.sandbox.guard import ASK, MODULE_NAME, ask, guarded, module_names
 from telic.sandbox.rules import Refusal, inspect
 
 MAX_CHARACTERS = 100_000
@@ -38,7 +38,6 @@ MAX_INTEGER_BITS = 64
 MAX_STRING = 20_000
 SHOWN = 10
 
-MODULE_NAME = "reward"
 PRINT_CHARACTERS = 20_000
 
 _FROM_ABOVE = ("telic", "telic.quantities")
@@ -64,7 +63,9 @@ def compile_source(
     source: str, filename: str, *, extra_modules: Provided | None = None
 ) -> CodeType:
     """Check source as `check_source` does and return its code, ready to run in `namespace()`."""
-    tree = _parse(source, filename, extra_modules or {})
+    provided = extra_modules or {}
+    tree = _parse(source, filename, provided)
+    tree = guarded(tree, module_names(tree, frozenset(modules_with(provided))))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return compile(tree, filename, "exec", dont_inherit=True)
@@ -205,6 +206,7 @@ def namespace(provided: Provided | None = None) -> dict[str, Any]:
     scope |= extra.get("telic", {})
     scope["__builtins__"] = _builtins(modules)
     scope["__name__"] = MODULE_NAME
+    scope[ASK] = ask
     return scope
 
 
@@ -288,11 +290,15 @@ _ABSENT = object()
 
 
 def _getattr(owner: object, name: str, default: object = _NO_DEFAULT) -> Any:
-    """Read a public attribute; the name is judged again here, where it is known for certain."""
-    refused = why_not_attribute(name) if type(name) is str else "The name must be a text."
-    if refused:
-        raise AttributeError(refused)
-    return getattr(owner, name) if default is _NO_DEFAULT else getattr(owner, name, default)
+    """Read an attribute as the code itself could; the name is judged here once more."""
+    if type(name) is not str or not name.isidentifier():
+        raise AttributeError("The name of an attribute must be a plain text.")
+    try:
+        return ask(owner, name)
+    except AttributeError:
+        if default is _NO_DEFAULT:
+            raise
+        return default
 
 
 def _hasattr(owner: object, name: str) -> bool:

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from telic.errors import TelicError
 from telic.sandbox import kernel
@@ -41,6 +41,18 @@ class HostChannel:
         """Send a message to the host's `on_message`; any plain JSON object."""
         self.post("message", body=message)
 
+    def ask(self, message: Message) -> Message:
+        """Send a message and wait for what the host answers to it."""
+        self.send(message)
+        while True:
+            match self.next():
+                case {"kind": "reply", "body": dict() as body}:
+                    return cast("Message", body)
+                case {"kind": "stop"}:
+                    self._stopping = True
+                case _:
+                    raise EOFError("The host is gone.")
+
     def heartbeat(self, seconds: float, doing: str = "") -> None:
         """Ask to be ended if nothing more is heard for this long; `doing` says what goes on."""
         self.post("beat", seconds=seconds, doing=doing)
@@ -54,7 +66,7 @@ class HostChannel:
         return self._stopping
 
     def next(self) -> Message:
-        """Wait for a message of the host; for use before an entry runs."""
+        """Wait for a message of the host."""
         while not self._unread:
             data = os.read(self._inbox, 1 << 16)
             self._unread = self._lines.feed(data or encode({"kind": "gone"}))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -115,6 +115,7 @@ def _unknowable(what: str) -> Any:
 class VectorArray:
     """A numpy-like array of one environment, standing for those of all."""
 
+    __offered__: ClassVar[str] = "a numpy array"
     __slots__ = ("tensor",)
     __array_ufunc__ = None  # lets an ndarray on the left give way to the reflected operators
     __hash__ = None  # type: ignore[assignment]
