@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Self, cast
 
 import torch
@@ -17,6 +18,7 @@ from telic.core.text import is_mapping, is_row
 from telic.envs.vector import Info
 from telic.errors import RewardError
 from telic.rewards.source import Source
+from telic.sandbox.source import source_lines
 
 Device = torch.device | str
 
@@ -47,13 +49,15 @@ class RewardFunction:
         description  one or two sentences
     """
 
-    weights: dict[str, float] = {}  # noqa: RUF012 - the plain form is the one people write
-    memory: dict[str, Any] = {}  # noqa: RUF012
+    # What rewards inherit is read-only: one dictionary serves them all. People write plain ones.
+    weights: dict[str, float] = cast("dict[str, float]", MappingProxyType({}))
+    memory: dict[str, Any] = cast("dict[str, Any]", MappingProxyType({}))
     memory_to: Literal["critic", "actor"] = "critic"
-    terms: dict[str, str] = {}  # noqa: RUF012
+    terms: dict[str, str] = cast("dict[str, str]", MappingProxyType({}))
     latex: str = ""
     description: str = ""
-    _initial_memory: dict[str, Tensor] = {}  # noqa: RUF012 - set by the trainer with `memory`
+    _initial_memory: dict[str, Tensor] = cast("dict[str, Tensor]", MappingProxyType({}))
+    """set by the trainer with `memory`"""
 
     def __new__(cls, *_args: Any, **_kwargs: Any) -> Self:
         """Give every instance weights of its own, even where a subclass's __init__ forgets to."""
@@ -248,7 +252,7 @@ def _docstrings(source: Source) -> list[str]:
 
 def _as_typed(node: ast.expr, source: Source) -> str:
     """Return the text between the quotes of a string literal, backslashes as they are."""
-    lines = source.text.splitlines()
+    lines = source_lines(source.text)
     first, last = node.lineno - source.first_line, (node.end_lineno or 0) - source.first_line
     literal = "\n".join(lines[first : last + 1])
     quoted = re.search(r"([rRuUbB]*)(\"\"\"|'''|\"|')(.*)\2", literal, re.S)

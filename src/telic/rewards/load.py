@@ -25,7 +25,7 @@ from telic.rewards.source import Source
 from telic.rewards.vectorise.branches import MATH_NAME, NUMPY_NAME
 from telic.sandbox.allowed import modules_with
 from telic.sandbox.guard import guarded, module_names
-from telic.sandbox.source import check_source, namespace
+from telic.sandbox.source import check_source, namespace, source_lines
 
 _LONGEST = 200_000
 
@@ -145,15 +145,15 @@ def without_own_imports(text: str) -> str:
     """
     if len(text) > _LONGEST:
         return text  # the allow-list refuses what is too long before anything reads it
-    lines = text.splitlines()
+    lines = [line.encode() for line in source_lines(text)]  # as Python counts columns
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.ImportFrom) or node.end_lineno is None:
             continue
         if [(each.name, each.asname) for each in node.names] == [("RewardFunction", None)]:
             first, last = node.lineno - 1, node.end_lineno - 1
             before, after = lines[first][: node.col_offset], lines[last][node.end_col_offset :]
-            lines[first : last + 1] = [f"{before}pass{after}", *[""] * (last - first)]
-    return "\n".join(lines) + "\n"
+            lines[first : last + 1] = [before + b"pass" + after, *[b""] * (last - first)]
+    return b"\n".join(lines).decode() + "\n"
 
 
 def _checked_names() -> dict[str, Any]:

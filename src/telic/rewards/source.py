@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from telic.sandbox.allowed import words
+from telic.sandbox.source import source_lines
 
 _REDUCTIONS = words("sum mean max min amax amin std var prod norm any all median")
 _LISTING = words("info.items info.keys info.values info.copy info.pop")
@@ -87,7 +88,7 @@ class Source:
 
     def line(self, number: int) -> str:
         """Return one line of the text, without its indentation."""
-        lines = self.text.splitlines()
+        lines = source_lines(self.text)
         index = number - self.first_line
         return lines[index].strip() if 0 <= index < len(lines) else ""
 

@@ -85,6 +85,7 @@ OFFERED: Mapping[str, frozenset[str]] = {
     | words(_SEQUENCE),
     "a range": words("start step stop") | words(_SEQUENCE),
     "an error": words("args"),
+    "a reward": words("compute description latex memory memory_to reset terms weights"),
     "info": words("body exact get items keys robot spec values"),
     "a body": words("cfrc_ext contact cvel subtree_com xpos xquat"),
     "a recording": words("get items keys spec values"),

@@ -11,6 +11,7 @@ import ast
 import builtins
 import functools
 import importlib
+import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -42,6 +43,18 @@ PRINT_CHARACTERS = 20_000
 
 _FROM_ABOVE = ("telic", "telic.quantities")
 _ONLY_TO_ASK = {("torch", "Tensor"), ("numpy", "ndarray")}
+
+
+_LINE_END = re.compile("\r\n|\r|\n")
+
+
+def source_lines(text: str) -> list[str]:
+    """Return the lines of a source as Python counts them.
+
+    Not `splitlines`: it also ends lines at form feeds, U+2028 and others, and a line number would
+    then mean another line, or a comment become code.
+    """
+    return _LINE_END.split(text)
 
 
 def check_source(source: str, filename: str, *, extra_modules: Provided | None = None) -> None:
