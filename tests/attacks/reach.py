@@ -32,7 +32,7 @@ from telic.sandbox.source import namespace
 from telic.sandbox.tamper import Seal
 
 ENV = "HalfCheetah-v5"
-# Powers of whole numbers without end: the watch over a silent worker ends these, test_escapes shows.
+# Powers of whole numbers may never end; the watch over a silent worker ends them (test_escapes).
 _ENDLESS = ("pow", "matrix_power", "prod")
 
 
@@ -112,7 +112,7 @@ def handed_out() -> dict[str, object]:
 
 
 def frozen_modules(value: object) -> dict[str, object]:
-    """Return the members of a stand-in for a module; foreign code reaches them without the guard."""
+    """Return the members of a stand-in for a module, which need no guard."""
     return {k: v for k, v in vars(value).items() if k != "__name__"}
 
 
@@ -226,7 +226,7 @@ def overwrite(value: object) -> None:
 
 
 def witnesses() -> dict[str, str]:
-    """Return what must not change, whatever is called: shared objects, settings, the environment."""
+    """Return what must not change, whatever is called."""
     env = make(ENV, num_envs=4, seed=0)
     recording = collect(env, 4)
     env.close()
@@ -243,7 +243,9 @@ def witnesses() -> dict[str, str]:
         "recording": json.dumps([each.next_obs.tolist() for each in recording.transitions]),
         "reward class": repr({k: repr(v) for k, v in vars(RewardFunction).items()}),
         "environment": repr(sorted(os.environ.items())),
-        "torch": repr((torch.get_default_dtype(), torch.is_grad_enabled(), torch.get_num_threads())),
+        "torch": repr(
+            (torch.get_default_dtype(), torch.is_grad_enabled(), torch.get_num_threads())
+        ),
         "numpy": repr(np.geterr()),
         "random": repr((torch.initial_seed(), hash(np.random.get_state()[1].tobytes()))),
         "working folder": os.getcwd(),

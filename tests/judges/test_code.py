@@ -7,8 +7,8 @@ import torch
 from telic.envs import make
 from telic.errors import RefusedCode, RewardError, WorkerDied
 from telic.judges.code import JudgeCode, judge_files
-from telic.judges.episode import RecordedEpisode
 from telic.judges.criteria import score as make_score
+from telic.judges.episode import RecordedEpisode
 from telic.judges.verdict import judged, together, unknown
 from telic.sandbox import host
 from telic.session.judgement import record

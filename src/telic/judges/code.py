@@ -19,8 +19,8 @@ from typing import Any, Protocol, cast
 
 from pydantic import ValidationError
 
-from telic.core.data import is_row
 from telic.core.plugins import load_plugin, plugin_names
+from telic.core.text import is_row
 from telic.envs import make
 from telic.envs.spec import EnvSpec
 from telic.errors import RewardError, TelicError, UnknownName, UsageError, WorkerDied

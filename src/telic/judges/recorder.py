@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 
 from telic.core.config import Record
-from telic.core.data import is_row
+from telic.core.text import is_row
 from telic.envs import make
 from telic.envs.access import env_access
 from telic.envs.spec import EnvSpec

@@ -12,7 +12,7 @@ import ast
 import types
 from typing import Any, NamedTuple, NoReturn
 
-from telic.core.words import closest
+from telic.core.text import closest
 from telic.sandbox.allowed import why_not_attribute
 from telic.sandbox.bindings import gather, parameters
 from telic.sandbox.offered import kind_of, names_of
