@@ -1,0 +1,57 @@
+"""Files bent by a grammar of attacks: refused, stopped with a place, or without any effect."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from telic.errors import ResourceError, WorkerDied
+from telic.sandbox.host import Worker
+from telic.sandbox.limits import MEBIBYTE, Limits
+
+ROOT = Path(__file__).parents[2]
+
+
+def attack(folder: Path, seed: int, attempts: int, for_s: float, beat_s: float = 60.0) -> dict:
+    outside = folder / "outside"
+    outside.mkdir(exist_ok=True)
+    (outside / "canary").write_text("untouched")
+    inside = folder / f"inside{seed}"
+    inside.mkdir()
+    worker = Worker(
+        "tests.attacks.mutants",
+        {"seed": seed, "attempts": attempts, "for_s": for_s, "beat_s": beat_s},
+        writable=[inside],
+        python_path=[ROOT],
+        limits=Limits(memory_bytes=6000 * MEBIBYTE, disk_bytes=50 * MEBIBYTE),
+    )
+    result = worker.run()
+    assert (outside / "canary").read_text() == "untouched"
+    assert [each.name for each in outside.iterdir()] == ["canary"]
+    return result
+
+
+@pytest.mark.slow
+def test_no_bent_file_has_an_effect(tmp_path):
+    result = attack(
+        tmp_path, seed=int(os.environ.get("TELIC_ATTACK_SEED", "1")), attempts=400, for_s=90
+    )
+    counts = result["counts"]
+    assert result["effects"] == [] and result["left"] == []
+    assert counts["files"] >= 300 and counts["refused"] and counts["errors"], counts
+
+
+@pytest.mark.long
+def test_no_bent_file_has_an_effect_in_an_hour(tmp_path):
+    """A silent or greedy worker is ended by the host, which is one of the ways to be stopped."""
+    left_s = float(os.environ.get("TELIC_ATTACK_S", "3600"))
+    seed, total = 1000, 0
+    while left_s > 0:
+        seed += 1
+        try:
+            counts = attack(tmp_path, seed, attempts=5_000, for_s=min(left_s, 300))["counts"]
+            total += counts["attempts"]
+        except (WorkerDied, ResourceError) as error:
+            print(seed, error)
+        left_s -= 300
+    assert total
