@@ -60,9 +60,13 @@ from telic.quantities.motion import (
     lateral_velocity,
     pitch,
     pitch_rate,
+    pole_angle,
+    pole_angles,
+    pole_rates,
     roll,
     roll_rate,
     speed,
+    tip_height,
     uprightness,
     vertical_velocity,
     x_position,
@@ -70,7 +74,6 @@ from telic.quantities.motion import (
     yaw,
     yaw_rate,
 )
-from telic.quantities.poles import pole_angle, pole_angles, pole_rates, tip_height
 from telic.quantities.quantity import QUANTITIES as QUANTITIES
 from telic.quantities.quantity import Accumulated as Accumulated
 from telic.quantities.quantity import Quantity as Quantity
