@@ -13,8 +13,8 @@ from telic.judges.criteria import score, total
 from telic.judges.verdict import WHOLE, judged
 from telic.llm import Budget, CallLimits, Cancelled, Fault, Models, Scripted
 from telic.llm.records import VIDEO
-from telic.session.judgement import record
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
+from tests.judges.playing import record
 
 INTENT = "run forward"
 CRITERIA = ["runs forward", "stays upright"]

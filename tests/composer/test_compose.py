@@ -12,7 +12,7 @@ from telic.judges.code import judge_here
 from telic.judges.verdict import together
 from telic.rewards.load import load_reward
 from telic.rewards.probe import probe
-from telic.session.judgement import record
+from tests.judges.playing import record
 
 INTENTS = [
     ("HalfCheetah-v5", "run forward fast"),

@@ -11,8 +11,8 @@ from telic.judges.criteria import score as make_score
 from telic.judges.episode import RecordedEpisode
 from telic.judges.verdict import judged, together, unknown
 from telic.sandbox import host
-from telic.session.judgement import record
 from telic.storage.trajectories import read_trajectory
+from tests.judges.playing import record
 
 SPEED = """
 from telic import require, score

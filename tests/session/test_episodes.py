@@ -4,12 +4,15 @@ import pytest
 import torch
 
 from telic.errors import UsageError
-from telic.session.judgement import JUDGE, TRIAL, play, record
+from telic.judges.recorder import is_unchanged, record
+from telic.session.judgement import JUDGE, TRIAL, play_order
+from telic.session.records import SessionConfig
 from telic.storage.layout import RunFolder
 from telic.storage.trajectories import read_trajectory
 from telic.training.plan import plan
 from telic.training.policy import load_policy
 from telic.training.run import execute
+from tests.judges.playing import record as record_here
 
 PHASES = """
 import torch
@@ -46,7 +49,10 @@ def checkpoint(tmp_path_factory):
 
 def test_a_policy_that_sees_memory_is_played_beside_its_reward(checkpoint, tmp_path):
     paths = [tmp_path / "own" / f"{index}.npz" for index in range(2)]
-    assert play(checkpoint, PHASES, "HalfCheetah-v5", ARGS, paths) == paths
+    config = SessionConfig(intent="run", env="HalfCheetah-v5")
+    order = play_order(checkpoint, PHASES, config, ARGS, paths)
+    [files] = record([order], tmp_path)
+    assert [file.path for file in files] == paths and all(map(is_unchanged, files))
     policy, episode = load_policy(checkpoint), read_trajectory(paths[0])
     assert len(episode) == 10 and "subtree_com" in episode
     # It is judged by what it does: the trained reward is not there, the task's own by its name.
@@ -58,15 +64,17 @@ def test_a_policy_that_sees_memory_is_played_beside_its_reward(checkpoint, tmp_p
 
 
 def test_without_its_reward_it_is_refused(checkpoint, tmp_path):
+    config = SessionConfig(intent="run", env="HalfCheetah-v5")
+    order = play_order(checkpoint, PHASES, config, ARGS, [tmp_path / "x.npz"])
     with pytest.raises(UsageError, match="memory"):
-        record(load_policy(checkpoint), "HalfCheetah-v5", ARGS, [tmp_path / "x.npz"])
+        record([order.model_copy(update={"reward": None})], tmp_path)
 
 
 def test_variants_are_chosen_on_other_starts_than_they_are_judged_on(tmp_path):
     def first_obs(purpose):
         path = tmp_path / f"{purpose}.npz"
-        record(
-            lambda obs: torch.zeros(len(obs), 1), "InvertedPendulum-v5", {}, [path], None, purpose
+        record_here(
+            lambda obs: torch.zeros(len(obs), 1), "InvertedPendulum-v5", {}, [path], purpose
         )
         return read_trajectory(path)["obs"][0].tolist()
 

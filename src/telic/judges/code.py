@@ -22,6 +22,7 @@ from pydantic import ValidationError
 from telic.core.plugins import load_plugin, plugin_names
 from telic.core.text import is_row
 from telic.envs import make
+from telic.envs.access import EnvAccess, env_access
 from telic.envs.spec import EnvSpec
 from telic.errors import RewardError, TelicError, UnknownName, UsageError, WorkerDied
 from telic.judges.criteria import Leaf, is_consistent, require, score, score_near, total
@@ -41,6 +42,10 @@ OFFERED = {
     }
 }
 """what a judge file may import from telic; the second row for files written earlier"""
+
+
+Environment = tuple[str, dict[str, Any]]
+"""id and arguments of the environment that episodes were played in"""
 
 
 class Judge(Protocol):
@@ -94,17 +99,27 @@ class JudgeCode:
             return unknown("code", f"{self.label}: {type(error).__name__}: {error}"[:500])
 
 
-def judge_files(source: str, paths: Sequence[Path], folder: Path) -> list[Verdict]:
+def judge_files(
+    source: str, paths: Sequence[Path], folder: Path, environment: Environment | None = None
+) -> list[Verdict]:
     """Judge recorded episodes in a confined worker whose working folder is `folder`.
 
-    The worker may read only the folders of the episodes. If it dies, which need not be the judge's
-    fault, another one tries again; if that dies too, every score is unknown.
+    The worker may read only the folders of the episodes and of the environment's model. If it dies,
+    which need not be the judge's fault, another one tries again; if that dies too, every score is
+    unknown.
+
+    Args:
+        source: the judge.
+        paths: the episodes.
+        folder: where the worker may write.
+        environment: what they were played in, its id and arguments; None: what the files say, for
+            files that no foreign code could write.
     """
     folder.mkdir(parents=True, exist_ok=True)
     reason = ""
     for _ in range(_TRIES):
         try:
-            return _judge_confined(source, paths, folder)
+            return _judge_confined(source, paths, folder, environment)
         except WorkerDied as error:
             reason = str(error)
         except TelicError as error:  # the judge itself is wrong, and would be again
@@ -164,14 +179,25 @@ def _spec_of(env_id: str, arguments: str) -> EnvSpec:
     return env.spec
 
 
-def _judge_confined(source: str, paths: Sequence[Path], folder: Path) -> list[Verdict]:
+def _judge_confined(
+    source: str, paths: Sequence[Path], folder: Path, environment: Environment | None
+) -> list[Verdict]:
     from telic.sandbox.host import run_worker
 
+    if environment is None and paths:
+        facts = read_trajectory(paths[0]).facts
+        environment = (facts.env_id, facts.env_kwargs)
+    access = env_access(*environment) if environment else EnvAccess([], [])
     result = run_worker(
         "telic.judges.code",
-        {"source": source, "paths": [str(path.absolute()) for path in paths]},
+        {
+            "source": source,
+            "paths": [str(path.absolute()) for path in paths],
+            "environment": environment,
+        },
         writable=[folder.absolute()],
-        readable=sorted({path.absolute().parent for path in paths}),
+        readable=[*sorted({path.absolute().parent for path in paths}), *access.readable],
+        python_path=access.python_path,
     )
     answers: object = result.get("verdicts")
     if not is_row(answers) or len(answers) != len(paths):
@@ -192,15 +218,17 @@ def _believed(answer: object) -> Verdict:
         return unknown("code", f"the verdict cannot be read: {printable(error, 300)}")
 
 
-def judge_here(source: str, paths: Sequence[Path]) -> list[Verdict]:
+def judge_here(
+    source: str, paths: Sequence[Path], environment: Environment | None = None
+) -> list[Verdict]:
     """Judge recorded episodes in this process; for the worker, and for code of our own."""
     judge = JudgeCode(source)
     verdicts: list[Verdict] = []
     for path in paths:
         trajectory = read_trajectory(path)
         facts = trajectory.facts
-        spec = _spec_of(facts.env_id, json.dumps(facts.env_kwargs, sort_keys=True))
-        verdicts.append(judge(trajectory, spec))
+        env, arguments = environment or (facts.env_id, facts.env_kwargs)
+        verdicts.append(judge(trajectory, _spec_of(env, json.dumps(arguments, sort_keys=True))))
     return verdicts
 
 
@@ -214,5 +242,6 @@ def prepare(payload: dict[str, Any], channel: Any) -> None:
 def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
     """Judge every episode."""
     channel.heartbeat(_JUDGE_S, "judging")
-    verdicts = judge_here(payload["source"], [Path(each) for each in payload["paths"]])
+    paths = [Path(path) for path in payload["paths"]]
+    verdicts = judge_here(payload["source"], paths, payload["environment"])
     return {"verdicts": [each.model_dump(mode="json") for each in verdicts]}

@@ -1,9 +1,9 @@
 """Evidence: fresh episodes, recorded by a process that has never run a candidate's code.
 
-The recorder owns the simulation and plays the policy from its weights. A policy that sees its
-reward's memory needs the reward's numbers; the reward is foreign code, so it runs in a second
-confined process, on a simulation of its own that is led through the same actions, and only its
-memory crosses, as plain bounded numbers:
+The recorder is a confined process that owns the simulation and plays policies from their weights.
+A policy that sees its reward's memory needs the reward's numbers. The reward is foreign code, so it
+runs in another confined process, on a simulation of its own that is led through the same actions,
+and only its memory crosses, as plain bounded numbers:
 
     recorder  --actions-->  this process  --actions-->  reward
     recorder  <--memory---  this process  <--memory---  reward
@@ -13,16 +13,14 @@ Whatever the reward does to its own process, what is recorded is what the policy
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import math
 import queue
 import tempfile
 import threading
-from collections.abc import Generator
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -32,24 +30,28 @@ from telic.core.config import Record
 from telic.core.text import is_row
 from telic.envs import make
 from telic.envs.access import env_access
-from telic.envs.spec import EnvSpec
-from telic.errors import TelicError, WorkerDied
+from telic.envs.vector import VecEnv
+from telic.errors import TelicError, UsageError, WorkerDied
 from telic.rewards.load import load_reward
 from telic.rewards.recording import collect
-from telic.sandbox.host import Listener
+from telic.sandbox.host import run_worker
 from telic.sandbox.worker import HostChannel
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
-from telic.training.policy import Policy, load_policy
+from telic.training.policy import load_policy
 
-_RECORDED = ("qpos", "qvel", "xpos", "xquat", "cvel", "cfrc_ext", "subtree_com")
+_COLUMNS = ("qpos", "qvel", "xpos", "xquat", "cvel", "cfrc_ext", "subtree_com")
 _UNLIMITED = 1000
+"""steps after which an episode without a time limit is cut"""
 _PLAYING_S = 300.0
 _LARGEST = 1e6
 """numbers of memory beyond this are cut: no honest reward counts so far"""
 
+Act = Callable[..., Any]
+"""a policy: (obs) -> action, or (obs, memory) -> action"""
+
 
 class PlayOrder(Record):
-    """What is to be played; comes from the caller, never from a file of a confined process."""
+    """What to play. It comes from whoever asks, never from a file that a confined process wrote."""
 
     policy: str
     """the policy's file"""
@@ -57,109 +59,167 @@ class PlayOrder(Record):
     env_args: dict[str, Any]
     seed: int
     paths: tuple[str, ...]
-    """where the episodes go, one each, all in one folder"""
+    """where the episodes go, one each"""
     reward: str | None = None
-    """text of the reward whose memory the policy sees; None: it sees none"""
+    """text of the reward it was trained with; run only if the policy sees its memory"""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedFile:
-    """An episode on disk, and the hash it had when it was written."""
+class RecordedFile(NamedTuple):
+    """An episode on disk, and the hash that it had when it was written."""
 
     path: Path
     sha256: str
 
 
-def record(order: PlayOrder) -> list[RecordedFile]:
-    """Play one fresh episode per path, confined, and return the files with their hashes.
+def record(orders: Sequence[PlayOrder], folder: Path) -> list[list[RecordedFile]]:
+    """Play fresh episodes with several policies, confined, and return the files of each.
+
+    Args:
+        orders: what to play; all paths lie in `folder`.
+        folder: where the recorder may write.
 
     Raises:
         WorkerDied: a confined process crashed or broke the protocol.
-        RewardError: the reward whose memory the policy sees cannot be run.
+        RewardError: a reward whose memory the policy sees cannot be run.
+        UsageError: a policy sees its reward's memory, and the order has no reward.
     """
-    folder = Path(order.paths[0]).absolute().parent
     folder.mkdir(parents=True, exist_ok=True)
-    if order.reward is None:
-        result = _run("play", order, folder, lambda message: None)
-    else:
-        with _reward_of(order, folder) as answer:
-            result = _run("play", order, folder, answer)
-    hashes: object = result.get("sha256")
-    if not is_row(hashes) or len(hashes) != len(order.paths):
+    beside = _Rewards(orders)
+    try:
+        result = run_worker(
+            "telic.judges.recorder",
+            {"orders": [order.model_dump(mode="json") for order in orders]},
+            writable=[folder],
+            readable=sorted({Path(order.policy).absolute().parent for order in orders})
+            + [path for order in orders for path in env_access(order.env, order.env_args).readable],
+            python_path=[
+                path for order in orders for path in env_access(order.env, {}).python_path
+            ],
+            on_message=beside.answer,
+        )
+    finally:
+        beside.close()
+    return _files(orders, result.get("sha256"))
+
+
+def _files(orders: Sequence[PlayOrder], told: object) -> list[list[RecordedFile]]:
+    """Pair every path with the hash that the recorder told."""
+    paths = [[Path(path) for path in order.paths] for order in orders]
+    shape = [len(row) if is_row(row) else -1 for row in told] if is_row(told) else []
+    if shape != [len(row) for row in paths]:
         raise WorkerDied("The recorder did not say what it wrote.")
-    return [RecordedFile(Path(p), str(h)) for p, h in zip(order.paths, hashes, strict=True)]
+    hashes = cast("list[list[object]]", told)
+    return [
+        [RecordedFile(path, str(digest)) for path, digest in zip(row, own, strict=True)]
+        for row, own in zip(paths, hashes, strict=True)
+    ]
 
 
-def _run(role: str, order: PlayOrder, folder: Path, answer: Listener) -> dict[str, Any]:
-    from telic.sandbox.host import run_worker
-
-    access = env_access(order.env, order.env_args)
-    policy = Path(order.policy).absolute().parent
-    return run_worker(
-        "telic.judges.recorder",
-        {"role": role, "order": order.model_dump(mode="json")},
-        writable=[folder],
-        readable=[*access.readable, *([policy] if role == "play" else [])],
-        python_path=access.python_path,
-        on_message=answer,
-    )
+def is_unchanged(file: RecordedFile) -> bool:
+    """Say whether an episode on disk is still what the recorder wrote."""
+    return file.path.is_file() and _sha256(file.path) == file.sha256
 
 
-@contextlib.contextmanager
-def _reward_of(order: PlayOrder, folder: Path) -> Generator[Listener]:
-    """Run the reward beside the recorder; yields what answers the recorder's actions."""
-    actions: queue.Queue[list[Any] | None] = queue.Queue()
-    memories: queue.Queue[object] = queue.Queue()
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
-    def lead(message: dict[str, Any]) -> dict[str, Any]:
-        memories.put(message.get("memory"))
-        return {"action": actions.get()}
 
-    def serve() -> None:
+# ------------------------------------------------------------------ rewards beside the recorder
+
+
+class _Rewards:
+    """Answers the recorder's actions with the memory of the policy's reward, one at a time."""
+
+    def __init__(self, orders: Sequence[PlayOrder]) -> None:
+        self._orders = orders
+        self._running: tuple[int, _RewardBeside] | None = None
+
+    def answer(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Hear the actions of one order; return the memory after them."""
+        match message:
+            case {"order": int(number), "action": action} if 0 <= number < len(self._orders):
+                if self._running is None or self._running[0] != number:
+                    self.close()
+                    self._running = number, _RewardBeside(self._orders[number])
+                return {"memory": self._running[1].after(action)}
+            case _:
+                raise WorkerDied("The recorder broke the protocol.")
+
+    def close(self) -> None:
+        """End what runs."""
+        if self._running is not None:
+            self._running[1].close()
+            self._running = None
+
+
+class _RewardBeside:
+    """A confined process that follows actions and tells its reward's memory."""
+
+    def __init__(self, order: PlayOrder) -> None:
+        if order.reward is None:
+            raise UsageError(
+                "This policy sees its reward's memory, and the reward is not there.",
+                hint="Give the reward that it was trained with.",
+            )
+        self._order = order
+        self._actions: queue.Queue[Any] = queue.Queue()
+        self._memories: queue.Queue[Any] = queue.Queue()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def after(self, action: Any) -> list[list[float]]:
+        """Return the memory after one more action of every episode; None: before the first."""
+        if action is not None:
+            self._actions.put(action)
         try:
-            _run("reward", order, own, lead)
-            memories.put(WorkerDied("The reward ended before the episodes did."))
-        except TelicError as error:
-            memories.put(error)
-
-    def answer(message: dict[str, Any]) -> dict[str, Any]:
-        if message.get("action") is not None:
-            actions.put(message["action"])
-        try:
-            memory = memories.get(timeout=_PLAYING_S)
+            memory = self._memories.get(timeout=_PLAYING_S)
         except queue.Empty:
             raise WorkerDied("The reward gave no memory in time.") from None
         if isinstance(memory, TelicError):
             raise memory
-        return {"memory": _bounded(memory, len(order.paths))}
+        return bounded(memory, len(self._order.paths))
 
-    with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        own = Path(scratch)
-        server = threading.Thread(target=serve, daemon=True)
-        server.start()
-        try:
-            yield answer
-        finally:
-            actions.put(None)  # no more actions: it ends
-            server.join()
+    def close(self) -> None:
+        """Let it end: there are no more actions."""
+        self._actions.put(None)
+        self._thread.join()
+
+    def _serve(self) -> None:
+        access = env_access(self._order.env, self._order.env_args)
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                run_worker(
+                    "telic.judges.recorder",
+                    {"follow": self._order.model_dump(mode="json")},
+                    writable=[Path(folder)],
+                    readable=access.readable,
+                    python_path=access.python_path,
+                    on_message=self._lead,
+                )
+            except TelicError as error:
+                self._memories.put(error)
+
+    def _lead(self, message: dict[str, Any]) -> dict[str, Any]:
+        self._memories.put(message.get("memory"))
+        return {"action": self._actions.get()}
 
 
-def _bounded(memory: object, rows: int) -> list[list[float]]:
+def bounded(memory: object, rows: int) -> list[list[float]]:
     """Return numbers that came from foreign code, checked and cut; raises WorkerDied."""
     if is_row(memory) and len(memory) == rows and all(map(is_row, memory)):
-        numbers = [[_number(each) for each in row] for row in cast("list[list[object]]", memory)]
+        numbers = [[_number(value) for value in row] for row in memory]
         if len({len(row) for row in numbers}) == 1:
             return numbers
     raise WorkerDied("The reward's memory is not a row of numbers for each episode.")
 
 
 def _number(value: object) -> float:
-    if type(value) not in (float, int) or not math.isfinite(cast("float", value)):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise WorkerDied("The reward's memory holds something that is not a finite number.")
-    return min(max(float(cast("float", value)), -_LARGEST), _LARGEST)
+    return float(min(max(value, -_LARGEST), _LARGEST))
 
 
-# ------------------------------------------------------ the confined side: entry of the workers
+# ------------------------------------------------------ the confined side: entry of both workers
 
 
 def prepare(payload: dict[str, Any], channel: HostChannel) -> None:
@@ -167,17 +227,28 @@ def prepare(payload: dict[str, Any], channel: HostChannel) -> None:
 
 
 def run(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str, Any]:
-    """Play the episodes, or compute a reward's memory beside another process that plays them."""
-    order = PlayOrder.model_validate(payload["order"])
+    """Record episodes; or follow another process that does, and tell a reward's memory."""
     channel.heartbeat(_PLAYING_S, "playing episodes")
-    if payload["role"] == "reward":
-        follow(order, channel)
+    if "follow" in payload:
+        follow(PlayOrder.model_validate(payload["follow"]), channel)
         return {}
-    return {"sha256": play(order, load_policy(Path(order.policy)), channel)}
+    hashes: list[list[str]] = []
+    for number, row in enumerate(payload["orders"]):
+        order = PlayOrder.model_validate(row)
+        policy = load_policy(Path(order.policy))
+
+        def memory(action: Tensor | None, number: int = number) -> Tensor:
+            told = None if action is None else action.tolist()
+            return torch.tensor(channel.ask({"order": number, "action": told})["memory"])
+
+        play(policy, order, memory if policy.memory_size else None)
+        hashes.append([_sha256(Path(path)) for path in order.paths])
+        channel.heartbeat(_PLAYING_S, "playing episodes")
+    return {"sha256": hashes}
 
 
 def follow(order: PlayOrder, channel: HostChannel) -> None:
-    """Compute the reward's memory along the actions that the host tells."""
+    """Run the reward along the actions that the host tells; the simulation is the same."""
     reward = load_reward(order.reward, label="reward_fn.py")
     trial = make(order.env, num_envs=8, seed=0, **order.env_args)
     reward.decide(collect(trial, 64))
@@ -185,10 +256,7 @@ def follow(order: PlayOrder, channel: HostChannel) -> None:
     env = make(order.env, num_envs=len(order.paths), seed=order.seed, **order.env_args)
     obs = env.reset()
     reward.start(len(order.paths), "cpu")
-    while True:
-        told = channel.ask({"memory": reward.memory().tolist()})["action"]
-        if told is None:
-            break
+    while (told := channel.ask({"memory": reward.memory().tolist()})["action"]) is not None:
         action = torch.tensor(told)
         step = env.step(action)
         reward(obs, action, step.final_obs, step.info, step.reward)
@@ -197,21 +265,49 @@ def follow(order: PlayOrder, channel: HostChannel) -> None:
     env.close()
 
 
-def play(order: PlayOrder, policy: Policy, channel: HostChannel | None = None) -> list[str]:
-    """Play one episode per path with the most likely actions; return the hashes of the files."""
-    count = len(order.paths)
-    env = make(order.env, num_envs=count, seed=order.seed, **order.env_args)
-    fields = [name for name in _RECORDED if name in env.spec.info_keys]
+def play(
+    policy: Act, order: PlayOrder, memory: Callable[[Tensor | None], Tensor] | None = None
+) -> None:
+    """Play one episode per path with the most likely actions, and write them.
+
+    Args:
+        policy: what acts.
+        order: where, from which starts, and where to.
+        memory: gives the reward's memory after an action, for a policy that sees it.
+    """
+    env = make(order.env, num_envs=len(order.paths), seed=order.seed, **order.env_args)
+    columns, lengths = _tape(policy, env, memory)
+    env.close()
+    spec = env.spec
+    for index, (name, length) in enumerate(zip(order.paths, lengths, strict=True)):
+        facts = TrajectoryFacts(
+            env_id=order.env,
+            env_kwargs=order.env_args,
+            dt_s=spec.dt_s,
+            seed=order.seed,
+            label=f"judge{index}",
+            obs_names=spec.obs_names,
+            action_names=spec.action_names,
+            body_names=spec.body_names,
+            joint_names=spec.joint_names,
+        )
+        cut = {key: np.ascontiguousarray(column[:length, index]) for key, column in columns.items()}
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        write_trajectory(Path(name), Trajectory(cut, facts))
+
+
+def _tape(
+    policy: Act, env: VecEnv, memory: Callable[[Tensor | None], Tensor] | None
+) -> tuple[dict[str, np.ndarray[Any, Any]], list[int]]:
+    """Return every step of all environments at once, and the length of each one's episode."""
+    fields = [name for name in _COLUMNS if name in env.spec.info_keys]
     obs = env.reset()
-    live = torch.ones(count, dtype=torch.bool)
-    lengths = torch.zeros(count, dtype=torch.long)
+    live = torch.ones(env.num_envs, dtype=torch.bool)
+    lengths = torch.zeros(env.num_envs, dtype=torch.long)
     tape: dict[str, list[Tensor]] = {}
     action: Tensor | None = None
     for _ in range(env.max_episode_steps or _UNLIMITED):
-        seen = [obs]
-        if order.reward is not None and channel is not None:
-            told = None if action is None else action.tolist()
-            seen.append(torch.tensor(channel.ask({"action": told})["memory"]))
+        seen = (obs,) if memory is None else (obs, memory(action))
         action = torch.as_tensor(policy(*seen))
         step = env.step(action)
         row = {
@@ -230,30 +326,5 @@ def play(order: PlayOrder, policy: Policy, channel: HostChannel | None = None) -
         obs = step.obs
         if not live.any():
             break
-    env.close()
     columns = {name: torch.stack(values).numpy() for name, values in tape.items()}
-    return [
-        _write(order, index, env.spec, columns, int(length)) for index, length in enumerate(lengths)
-    ]
-
-
-def _write(
-    order: PlayOrder, index: int, spec: EnvSpec, columns: dict[str, np.ndarray], length: int
-) -> str:
-    """Write one episode and return the hash of its file."""
-    facts = TrajectoryFacts(
-        env_id=order.env,
-        env_kwargs=order.env_args,
-        dt_s=spec.dt_s,
-        seed=order.seed,
-        label=f"judge{index}",
-        obs_names=spec.obs_names,
-        action_names=spec.action_names,
-        body_names=spec.body_names,
-        joint_names=spec.joint_names,
-    )
-    cut = {name: np.ascontiguousarray(value[:length, index]) for name, value in columns.items()}
-    path = Path(order.paths[index])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_trajectory(path, Trajectory(cut, facts))
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return columns, [int(length) for length in lengths]

@@ -80,6 +80,8 @@ class Verdict(Record):
     """what is lacking, the worst first"""
     reason: str | None = None
     """why there is no score, or why one of two judges is missing from it"""
+    recording: str | None = None
+    """SHA-256 of the episode's file, as its recorder wrote it; None: not known"""
     seen: tuple[Seen, ...] = ()
     """what the vision judge saw, by criterion; the whole comes last"""
     spread: float | None = None

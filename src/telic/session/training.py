@@ -45,7 +45,7 @@ from telic.core.events import (
 from telic.core.stats import Interval
 from telic.envs.spec import EnvSpec
 from telic.errors import TelicError
-from telic.judges.code import judge_files
+from telic.judges.code import Environment, judge_files
 from telic.rendering.jobs import choose_backend
 from telic.session.control import SessionControl, SessionStopped, SessionWork, StopCheck
 from telic.session.forecast import need_of
@@ -142,7 +142,8 @@ def _run(
     )
     if name == "trial":  # short, and judged at its end
         return run(work.tell)
-    with CheckpointJudge(work.folder, number, work.tell) as watching:
+    where = (work.config.env, candidate.env_args)
+    with CheckpointJudge(work.folder, number, where, work.tell) as watching:
         return run(watching)
 
 
@@ -239,12 +240,15 @@ class CheckpointJudge:
     """Hears the events of a training, and passes them on.
 
     Example:
-        with CheckpointJudge(folder, number, tell) as judge:
+        with CheckpointJudge(folder, number, environment, tell) as judge:
             execute(job, folder, on_event=judge)
     """
 
-    def __init__(self, folder: SessionFolder, number: int, tell: Listener) -> None:
+    def __init__(
+        self, folder: SessionFolder, number: int, environment: Environment, tell: Listener
+    ) -> None:
         self._judge_code = folder.judge
+        self._environment = environment
         self._files = folder.iteration(number)
         self._tell = tell
         self._number = number
@@ -304,7 +308,7 @@ class CheckpointJudge:
         }
         paths = [path for own in episodes.values() for path in own]
         folder = self._files.path / "checkpoints"
-        judged = judge_files(self._judge_code.read_text(), paths, folder)
+        judged = judge_files(self._judge_code.read_text(), paths, folder, self._environment)
         verdicts = dict(zip(paths, judged, strict=True))
         scores: dict[str, float | None] = {}
         for name, own in episodes.items():

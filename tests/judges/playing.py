@@ -1,0 +1,11 @@
+"""Episodes for tests, played in this process."""
+
+from telic.core.seeds import derive
+from telic.judges.recorder import PlayOrder, play
+
+
+def record(policy, env, env_args, paths, purpose="judge"):
+    seed = derive(purpose, env)
+    names = tuple(map(str, paths))
+    play(policy, PlayOrder(policy="", env=env, env_args=env_args, seed=seed, paths=names))
+    return list(paths)
