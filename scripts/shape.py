@@ -109,6 +109,9 @@ class Shape(NamedTuple):
     skips: list[str]
     against_layers: list[str]
     single_importer: dict[str, str]
+    """module: the only module that imports it"""
+    single_sibling: dict[str, str]
+    """those whose only importer lies in the same folder"""
     too_long: dict[str, int]
 
 
@@ -148,8 +151,13 @@ def measure() -> Shape:
         for name, path in known.items()
         if len(importers[name]) == 1 and path.name != "__init__.py"
     }
+    siblings = {
+        name: importer
+        for name, importer in single.items()
+        if name.rpartition(".")[0] == importer.rpartition(".")[0]
+    }
     twice = {name: where for name, where in sorted(classes.items()) if len(where) > 1}
-    return Shape(packages, twice, skips, against, single, too_long)
+    return Shape(packages, twice, skips, against, single, siblings, too_long)
 
 
 def main() -> None:
@@ -170,6 +178,7 @@ def main() -> None:
     print(f"class names defined more than once  {len(shape.class_names_twice)}")
     print(f"lines with fmt: skip                {len(shape.skips)}")
     print(f"upward or sideways imports          {len(shape.against_layers)}")
+    print(f"modules that one sibling imports    {len(shape.single_sibling)}")
     print(f"modules with a single importer      {len(shape.single_importer)}")
     print(f"modules over 400 lines              {len(shape.too_long)}")
     if options.list:

@@ -143,10 +143,6 @@ def show_edits(found: EditReports) -> None:
         print_rows(columns, report.rows(), title=report.title)
 
 
-def _span(low: float | None, high: float | None) -> str:
-    return "–" if low is None else f"[{number(low)}, {number(high)}]"
-
-
 def _short(value: Any) -> str:
     return "+".join(value) if is_row(value) else str(value)
 

@@ -238,7 +238,7 @@ def run(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str,
         policy = load_policy(Path(order.policy))
 
         def memory(action: Tensor | None, number: int = number) -> Tensor:
-            told = None if action is None else action.tolist()
+            told = None if action is None else numbers(action)
             return torch.tensor(channel.ask({"order": number, "action": told})["memory"])
 
         play(policy, order, memory if policy.memory_size else None)
@@ -256,13 +256,18 @@ def follow(order: PlayOrder, channel: HostChannel) -> None:
     env = make(order.env, num_envs=len(order.paths), seed=order.seed, **order.env_args)
     obs = env.reset()
     reward.start(len(order.paths), "cpu")
-    while (told := channel.ask({"memory": reward.memory().tolist()})["action"]) is not None:
+    while (told := channel.ask({"memory": numbers(reward.memory())})["action"]) is not None:
         action = torch.tensor(told)
         step = env.step(action)
         reward(obs, action, step.final_obs, step.info, step.reward)
         reward.reset(step.terminated | step.truncated)
         obs = step.obs
     env.close()
+
+
+def numbers(tensor: Tensor) -> list[Any]:
+    """Return a tensor as lists of plain numbers, as they cross between processes."""
+    return cast("list[Any]", cast("Any", tensor).tolist())
 
 
 def play(

@@ -108,7 +108,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def __init__(self, modules: frozenset[str]) -> None:
         self._modules = modules
-        self._within = _Surroundings()
+        self._within: _Surroundings = _Surroundings()
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         # The check lets attributes be written on self alone, and super().__init__ be called.

@@ -119,7 +119,7 @@ OFFERED: Mapping[str, frozenset[str]] = {
 }
 """the names, by kind of object as the reference calls it"""
 
-EVERYTHING = frozenset().union(*OFFERED.values())
+EVERYTHING: frozenset[str] = frozenset[str]().union(*OFFERED.values())
 """names that some kind offers"""
 
 _BUILT_IN: Mapping[type, str] = {

@@ -19,12 +19,12 @@ import sys
 import tempfile
 import traceback
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from telic.errors import TelicError
 from telic.sandbox import kernel
 from telic.sandbox.confine import Confinement, confine
-from telic.sandbox.wire import LOG_FLAGS, LineBuffer, Message, decode, encode, pack_error
+from telic.sandbox.wire import LOG_FLAGS, LineBuffer, Message, decode, encode, is_record, pack_error
 
 
 class HostChannel:
@@ -46,8 +46,8 @@ class HostChannel:
         self.send(message)
         while True:
             match self.next():
-                case {"kind": "reply", "body": dict() as body}:
-                    return cast("Message", body)
+                case {"kind": "reply", "body": body} if is_record(body):
+                    return body
                 case {"kind": "stop"}:
                     self._stopping = True
                 case _:

@@ -269,7 +269,7 @@ def _beside_contract(study: Study, key: ApprovalKey) -> dict[str, Any]:
         return {"file": study.metric_spec_hash}
     if key == "evaluation_protocol":
         return {"protocol_hash": study.protocol_hash}
-    adapter = read_yaml(adapter_file) if adapter_file.is_file() else {}
+    adapter: dict[str, Any] = read_yaml(adapter_file) if adapter_file.is_file() else {}
     if key == "hardware":
         # How a run is started is part of where it runs: a custom launcher is a command line, too.
         return {"launcher": adapter.get("launcher")}

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from telic.core.events import Listener, TrainingEvent, decode, ignore
-from telic.core.plugins import plugin_home
+from telic.envs.access import env_access, import_folders
 from telic.errors import Refused, TelicError, UsageError, WorkerDied
 from telic.sandbox.limits import Limits
 from telic.sandbox.wire import printable
@@ -194,25 +194,7 @@ class LocalChannel:
 def readable_paths(job: TrainJob) -> list[Path]:
     """Return folders that the worker must read: that of a model file, of policies to go on from."""
     folders = {Path(member.start).absolute().parent for member in job.members if member.start}
-    extra = job.env_args.get("xml_file")
-    if job.env.endswith((".xml", ".mjcf", ".urdf")):
-        folders.add(Path(job.env).expanduser().absolute().parent)
-    elif isinstance(extra, str) and Path(extra).exists():
-        folders.add(Path(extra).absolute().parent)
-    return sorted(folders)
-
-
-def is_class(env: str) -> bool:
-    """Say whether an environment is given as module:Class."""
-    return ":" in env and not Path(env).exists()
-
-
-def import_folders(env: str) -> list[Path]:
-    """Return what a confined process must import an environment from, besides its own packages."""
-    if is_class(env):
-        return [Path.cwd()]
-    home = plugin_home("environments", env)
-    return [] if home is None else [home]
+    return sorted(folders.union(env_access(job.env, job.env_args).readable))
 
 
 def create(

@@ -179,7 +179,7 @@ def rewrite_yaml(path: Path, data: Any) -> None:
 
 def merged(old: Any, changes: Mapping[str, Any]) -> Any:
     """Return plain values with changes applied as `update_yaml` would."""
-    copy = plain(old) or {}
+    copy: Any = plain(old) or {}
     _merge_into(copy, plain(changes))
     return copy
 

@@ -98,7 +98,7 @@ def next_request(
     refuse_launch(study)
     standing = study.candidate_state(candidate)
     wanted = standing.phase or PHASES[0] if phase is None else phase
-    chosen = next((known for known in PHASES if known == wanted), None)
+    chosen: Phase | None = next((known for known in PHASES if known == wanted), None)
     if chosen is None:
         raise UnknownName("phase", wanted, list(PHASES))
     if seed is None:

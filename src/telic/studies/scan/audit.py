@@ -163,7 +163,7 @@ def _summary(
     else:
         more = f", and {len(scan.train) - 1} more" if len(scan.train) > 1 else ""
         trains = f"Trains with `{' '.join(scan.train[0].argv)}`{more}."
-    files = sources.reward.files
+    files = list(sources.reward.files)
     more = f" and {len(files) - 1} more files" if len(files) > 1 else ""
     where = "outside this repository" if sources.reward.external else f"in {files[0]}{more}"
     names = ", ".join(dict.fromkeys(sink.name for sink in sinks if sink.default)) or "nothing"

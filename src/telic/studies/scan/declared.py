@@ -318,11 +318,11 @@ def _flags(facts: ModuleFacts) -> Iterator[Setting]:
             yield from _argument(call)
         elif call.last.startswith("DEFINE_") and call.args and isinstance(call.args[0], str):
             name, *rest = call.args
-            value = rest[0] if rest else call.keywords.get("default")
+            value: Any = rest[0] if rest else call.keywords.get("default")
             yield _setting(name, value, f"--{name}", call.path, call.line)
     for assignment in facts.assignments:
         # simulator helpers take flags as a list of dictionaries
-        for item in as_list(assignment.value) if isinstance(assignment.value, list) else ():
+        for item in as_list(assignment.value):
             if is_table(item) and str(item.get("name", "")).startswith("--"):
                 default = item.get("default", False if item.get("action") else None)
                 name = item["name"]
