@@ -103,7 +103,7 @@ def f(x):
 @pytest.mark.parametrize(
     "source",
     [
-        "class A:\n    def m(self):\n        self.model_copy = 1\ndef f(x):\n    return x.model_copy",
+        "class A:\n    def m(s):\n        s.model_copy = 1\ndef f(x):\n    return x.model_copy",
         "class A:\n    model_copy = 1\ndef f(x):\n    return getattr(x, 'model_copy')",
         "class A:\n    model_copy = 1\ndef f(x):\n    return [y.model_copy for y in [x]]",
         "class A:\n    model_copy = 1\ndef f(x):\n    return (lambda z: z.model_copy)(x)",
