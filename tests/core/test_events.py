@@ -33,8 +33,7 @@ from telic.rewards.probe import ProbeReport
 from telic.search.records import SearchRunSummary as SearchRunSummary
 from telic.session.budget import AllowanceLeft, Spending
 from telic.session.forecast import Forecast
-from telic.training.evaluate import EvaluationRecord
-from telic.training.recorder import RunSummary
+from telic.training.results import EvaluationRecord, RunSummary
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "events.md"
 

@@ -7,7 +7,6 @@ from importlib import import_module
 import pytest
 
 from telic import llm
-from telic.core.events import ignore
 from telic.llm import CallLimits, Models, Request, Scripted
 from telic.rendering.jobs import Rendering
 from telic.sandbox import host
@@ -45,8 +44,7 @@ def at_home() -> Iterator[pytest.MonkeyPatch]:
 
 def _work_here(entry, payload, *, on_message=lambda message: None, should_stop=None, **_):
     module = import_module(entry)
-    channel = LocalChannel(ignore, should_stop or (lambda: False))
-    channel.send = on_message
+    channel = LocalChannel(on_message, should_stop or (lambda: False))
     return module.run(module.prepare(payload, channel), payload, channel)
 
 

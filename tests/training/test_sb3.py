@@ -328,8 +328,8 @@ def test_rows_have_the_names_of_ours_and_numbers(trained):
 
 def test_the_model_in_its_own_format_is_the_same_policy(trained):
     member = trained[0].members()[0]
-    model = PPO.load(member.path / "final.zip", device="cpu")
-    with (member.path / "vecnormalize.pkl").open("rb") as file:
+    model = PPO.load(member.checkpoints_dir / "final.zip", device="cpu")
+    with (member.checkpoints_dir / "vecnormalize.pkl").open("rb") as file:
         import pickle
 
         normaliser = pickle.load(file)

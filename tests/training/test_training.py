@@ -95,7 +95,7 @@ def test_a_member_that_breaks_stops_alone(tmp_path, source, says):
     assert summary["status"] == "not_finite"
     assert summary["findings"][-1]["name"] == "not_finite"
     assert says in summary["findings"][-1]["message"]
-    (moment,) = broken.path.glob("not_finite_*.pt")
+    (moment,) = broken.checkpoints_dir.glob("not_finite_*.pt")
     assert not torch.load(moment, weights_only=True)["rewards"].isfinite().all()
     assert same_policy(solo.members()[0], healthy)
     assert read_json(both.summary)["best_member"] == healthy.name
@@ -185,7 +185,7 @@ def test_a_bad_reward_stops_everything_before_training(tmp_path):
     broken = SPEED.replace('info["x_velocity"]', 'info["x_vel"]')
     with pytest.raises(RewardError, match="x_velocity"):
         execute(small_job(reward=[broken]), tmp_path, confined=False)
-    assert not list(tmp_path.glob("*/state.pt"))
+    assert not list(tmp_path.glob("*/state/state.pt"))
 
 
 def test_unknown_weights_get_the_closest_names(tmp_path):

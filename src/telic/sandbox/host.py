@@ -61,6 +61,8 @@ class WorkerOptions(TypedDict, total=False):
     """further folders to import from, readable as well"""
     limits: Limits | None
     """memory, disk, time and so on"""
+    log: Path
+    """where it writes what is printed; it may be outside what it may write to"""
     first_beat_s: float
     """how long it may take to import and prepare; two minutes unless told"""
 
@@ -97,10 +99,11 @@ class Worker:
         Args:
             entry: module with `prepare` and `run` (see `worker`).
             payload: plain JSON data for both.
-            writable: folders it may write to; the first is its working folder and holds its log.
+            writable: folders it may write to; the first is its working folder, and holds its log
+                unless another place is given.
             **options: see `WorkerOptions`.
         """
-        self.log = writable[0].resolve() / LOG_NAME
+        self.log = options.get("log", writable[0] / LOG_NAME).absolute()
         self.report: ConfinementReport | None = None
         """what is in force; None until the worker has confined itself"""
         self._limits = options.get("limits") or Limits()

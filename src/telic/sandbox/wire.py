@@ -7,10 +7,11 @@ text is freed of control characters before anyone prints it.
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, cast
 
 from telic import errors
 from telic.errors import ResourceError, TelicError, WorkerDied
@@ -20,6 +21,7 @@ LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXE
 LOG_TAIL = 2000
 MAX_LINE = 64 << 20
 MAX_TEXT = 20_000
+_MAX_NAME = 500
 
 Message = dict[str, Any]
 
@@ -77,6 +79,33 @@ def printable(text: object, limit: int = MAX_TEXT) -> str:
     """Return text without control characters, which could fool a terminal, and not too long."""
     shown = str(text)[:limit]
     return "".join(each if each.isprintable() or each in "\n\t" else "?" for each in shown)
+
+
+def cleaned(message: Message, most_values: int) -> Message:
+    """Return a message without control characters, and without numbers that are not finite.
+
+    Raises:
+        ValueError: it holds more values than that.
+    """
+    left = most_values
+
+    def clean(value: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise ValueError(f"more than {most_values:,} values in one message")
+        if isinstance(value, str):
+            return printable(value)
+        if isinstance(value, float):
+            return value if math.isfinite(value) else None
+        if isinstance(value, dict):
+            items = cast("Message", value).items()
+            return {printable(name, _MAX_NAME): clean(item) for name, item in items}
+        if isinstance(value, list):
+            return [clean(item) for item in cast("list[Any]", value)]
+        return value
+
+    return clean(message)
 
 
 def pack_error(error: TelicError) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from telic.storage.layout import SessionFolder, new_session
 START = 0
 """number of the iteration that a branch was given"""
 _LEFT_OUT = shutil.ignore_patterns(
-    "state.pt", "lock", "stop", "worker.log", "notes.json", "videos", f"{TEMPORARY_MARK}*"
+    "state", "state.pt", "lock", "stop", "worker.log", "notes.json", "videos", f"{TEMPORARY_MARK}*"
 )
 
 

@@ -2,7 +2,7 @@
 
 runs/<run>/                        one call of the trainer
     config.json manifest.json summary.json status.json events.jsonl worker.log
-    state.pt                       the whole population, enough to resume exactly
+    state/state.pt                 the whole population, enough to resume exactly
     stop                           exists when somebody asked the run to end
     lock                           held by the process that writes here
     report.md report/              for people
@@ -108,6 +108,15 @@ class MemberFolder:
     tensorboard_dir = Below("tb_logs")
     """the folder of TensorBoard event files"""
 
+    def filled(self) -> tuple[Path, ...]:
+        """Return the folders that the confined trainer fills; it may write to no others."""
+        return (
+            self.scalars.parent,
+            self.checkpoints_dir,
+            self.trajectories_dir,
+            self.tensorboard_dir,
+        )
+
     def video(self, step: int, label: str) -> Path:
         """Return where the video of an evaluation episode goes."""
         return self.videos_dir / f"eval_{step}_{label}.mp4"
@@ -170,8 +179,10 @@ class RunFolder(WorkFolder):
     """the run's state"""
     worker_log = Below("worker.log")
     """the worker's own output"""
-    state = Below("state.pt")
+    state = Below("state/state.pt")
     """the resumable state of the whole population"""
+    earlier_state = Below("state.pt")
+    """where earlier versions kept that"""
 
     def member(self, config: str, seed: int) -> MemberFolder:
         """Return the folder of the member trained with `config` and `seed`."""

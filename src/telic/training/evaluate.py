@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from telic.core.config import Record
 from telic.core.seeds import derive
 from telic.core.stats import bootstrap
 from telic.core.tensors import numbers
@@ -18,6 +17,7 @@ from telic.storage.trajectories import Trajectory, TrajectoryFacts
 from telic.training.job import TrainJob
 from telic.training.networks import Networks
 from telic.training.population import Actor
+from telic.training.results import EvaluationRecord
 from telic.training.rollout import ActionMap
 from telic.training.scoring import Scoring
 
@@ -27,30 +27,6 @@ _PIECE = 20
 """steps of an evaluation between two looks at whether anybody still plays"""
 UNLIMITED = 1000
 """steps after which an episode without a time limit is cut in evaluation"""
-
-
-class EvaluationRecord(Record):
-    """How good one member was after some steps of training, on episodes it never trained on."""
-
-    global_step: int
-    episodes: int
-    mean_return: float | None
-    interval: tuple[float, float] | None
-    """95 % bootstrap interval of the mean"""
-    std_return: float | None
-    min_return: float | None
-    p10_return: float | None
-    median_return: float | None
-    p90_return: float | None
-    max_return: float | None
-    all_returns: list[float | None]
-    episode_length: float
-    terminated_share: float
-    """share of episodes that ended before their time"""
-    env_return: float | None
-    """mean return under the environment's own reward"""
-    reward_terms: dict[str, float | None]
-    """mean sum over an episode, by term"""
 
 
 class Evaluation(NamedTuple):

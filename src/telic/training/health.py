@@ -22,11 +22,11 @@ class Finding(Record):
 
     name: str
     message: str
-    values: dict[str, float]
+    values: dict[str, float | None]
     step: int
 
 
-def _finding(name: str, step: int, message: str, **values: float) -> Finding:
+def _finding(name: str, step: int, message: str, **values: float | None) -> Finding:
     return Finding(name=name, message=message, values=values, step=step)
 
 

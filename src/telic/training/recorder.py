@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from statistics import fmean, pstdev
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
-from telic.core.config import Record
 from telic.core.events import (
     EvalDone,
     Event,
@@ -19,19 +18,19 @@ from telic.core.events import (
     TrainFinding,
     TrainProgress,
     TrainStart,
-    encode,
     from_facts,
 )
 from telic.core.tensors import flags, table
-from telic.storage.files import JsonLines, replacing, write_json
+from telic.storage.files import replacing
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.storage.scalars import ScalarLog, TensorBoardWriter, read_rows, restart
 from telic.storage.trajectories import write_trajectory
-from telic.training.evaluate import Evaluation, EvaluationRecord
+from telic.training.evaluate import Evaluation
 from telic.training.health import Finding
 from telic.training.job import TrainJob
 from telic.training.policy import save_policy
 from telic.training.ppo import LearningResult
+from telic.training.results import EvaluationRecord, MemberSummary, RunSummary, member_folders
 from telic.training.rollout import Batch
 from telic.training.setup import Progress, Setup
 
@@ -40,7 +39,10 @@ _INTERNAL = ("alive", "finite")
 
 
 class Recorder:
-    """The only part of training that touches the run folder, apart from the resumable state."""
+    """The only part of training that writes to disk, apart from the resumable state.
+
+    It fills folders that the host made for it; what lies elsewhere in the run is the host's.
+    """
 
     def __init__(self, job: TrainJob, run: RunFolder, emit: Listener, setup: Setup) -> None:
         self.job = job
@@ -49,8 +51,7 @@ class Recorder:
         self.seconds = 0.0
         self._setup = setup
         self._emit = emit
-        self._events = JsonLines(run.events)
-        self.folders = [run.member(member.config, member.seed) for member in job.members]
+        self.folders = member_folders(job, run)
         self._scalars = [ScalarLog(folder.scalars) for folder in self.folders]
         self._boards: list[TensorBoardWriter] = []
         self.evaluations: list[list[EvaluationRecord]] = [[] for _ in job.members]
@@ -92,11 +93,8 @@ class Recorder:
         return self.job.iterations * self.job.settings.batch_size
 
     def emit(self, event: Event) -> None:
-        """Report to whoever listens, and keep what matters in events.jsonl."""
-        event = replace(event, time=round(time.time(), 3))
-        if not isinstance(event, TrainProgress):
-            self._events.append(encode(event))
-        self._emit(event)
+        """Report to whoever listens."""
+        self._emit(replace(event, time=round(time.time(), 3)))
 
     # ------------------------------------------------------------------ each iteration
 
@@ -214,7 +212,7 @@ class Recorder:
     def not_finite(self, setup: Setup, member: int, batch: Batch, what: str) -> None:
         """Save the batch and the weights of a member that stops."""
         folder = self.folders[member]
-        path = folder.path / f"not_finite_{self.step}.pt"
+        path = folder.checkpoints_dir / f"not_finite_{self.step}.pt"
         moment = {
             name: value[:, member].cpu().clone()
             for name, value in batch._asdict().items()
@@ -264,7 +262,7 @@ class Recorder:
 
     def close(self) -> None:
         """Close all files."""
-        for file in (*self._scalars, *self._boards, self._events):
+        for file in (*self._scalars, *self._boards):
             file.close()
 
 
@@ -295,52 +293,14 @@ def policy_facts(setup: Setup, member: int, step: int) -> dict[str, Any]:
     }
 
 
-class MemberSummary(Record):
-    """One trained policy."""
-
-    schema_version: Literal[1] = 1
-    member: str
-    seed: int
-    reward: str
-    algorithm: str = "ppo"
-    status: Literal["completed", "stopped", "not_finite"]
-    total_timesteps: int
-    training_time_s: float
-    total_episodes: int
-    final_episodic_return: float | None
-    """mean of the last training episodes, with exploration noise"""
-    best_step: int | None
-    best: EvaluationRecord | None
-    """the best evaluation by mean return"""
-    last: EvaluationRecord | None
-    findings: list[Finding]
-    probe: dict[str, Any] | None
-
-
-class RunSummary(Record):
-    """One call of the trainer."""
-
-    schema_version: Literal[1] = 1
-    run: str
-    env: str
-    status: Literal["completed", "stopped", "failed"]
-    total_timesteps: int
-    """environment steps of all members together"""
-    training_time_s: float
-    steps_per_second: float | None
-    best_member: str | None
-    best_return: float | None
-    members: list[str]
-
-
 def summarise(
     setup: Setup,
     recorder: Recorder,
     finished: bool,
     seconds: float,
     probes: list[dict[str, Any] | None],
-) -> RunSummary:
-    """Write every summary.json and return the run's."""
+) -> tuple[RunSummary, list[MemberSummary]]:
+    """Return how the run went, and each of its members."""
     alive = flags(setup.population.alive)
     summaries: list[MemberSummary] = []
     for index, member in enumerate(setup.job.members):
@@ -362,7 +322,6 @@ def summarise(
             findings=setup.health[index].findings,
             probe=probes[member.reward],
         )
-        write_json(recorder.folders[index].summary, summary)
         summaries.append(summary)
     total = recorder.step * len(summaries)
     winner = max((one for one in summaries if one.best), key=_score, default=None)
@@ -377,8 +336,7 @@ def summarise(
         best_return=winner.best.mean_return if winner and winner.best else None,
         members=[summary.member for summary in summaries],
     )
-    write_json(recorder.run.summary, result)
-    return result
+    return result, summaries
 
 
 def _mean(values: list[float] | list[int]) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import platform
 import secrets
@@ -10,14 +11,14 @@ import shutil
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from telic.core.events import Listener, TrainingEvent, decode, ignore
+from telic.core.events import Listener, ignore
 from telic.envs.access import env_access, import_folders
-from telic.errors import Refused, TelicError, UsageError, WorkerDied
+from telic.errors import Refused, TelicError, UsageError
 from telic.sandbox.limits import Limits
-from telic.sandbox.wire import printable
 from telic.storage.files import read_json, remove_unfinished, require_free, write_json, write_text
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.storage.locks import RunLock, lock_holder
@@ -91,14 +92,9 @@ def execute(
         with working_on(folder):
             remove_unfinished(folder.path)
             folder.stop.unlink(missing_ok=True)
-            if confined:
-                entry = "telic.training.worker"
-                summary = work_confined(entry, job, folder, on_event, should_stop)
-            else:
-                from telic.training.worker import train_job
-
-                channel = LocalChannel(on_event, should_stop)
-                summary = train_job(job, folder, channel).model_dump()
+            summary = work(
+                "telic.training.worker", job, folder, on_event, should_stop, confined=confined
+            )
             set_status(folder, summary["status"])
     except (UsageError, Refused):
         if is_new and not folder.events.exists():
@@ -122,29 +118,72 @@ def working_on(folder: RunFolder, if_interrupted: str | None = None) -> Generato
             raise
 
 
-def work_confined(
+def work(
     entry: str,
     job: TrainJob,
     folder: RunFolder,
     on_event: Listener,
     should_stop: Callable[[], bool],
+    *,
+    confined: bool,
     **more: Any,
 ) -> dict[str, Any]:
-    """Do a job in the confined worker, whose module is `entry`; return the run's summary."""
+    """Do a job in the worker whose module is `entry`; return the run's summary.
+
+    The worker may write to the folders made here and nowhere else: what says what was asked for,
+    and what came of it, is written by this process.
+    """
+    from telic.training.results import RunKeeper
+
+    folders = prepare_folders(job, folder)
+    payload: dict[str, Any] = {"run": str(folder.path.absolute()), **more}
+    with RunKeeper(job, folder, on_event) as keeper:
+        if confined:
+            _work_confined(entry, job, folder, folders, payload, keeper.hear, should_stop)
+        else:
+            module = import_module(entry)
+            channel = LocalChannel(keeper.hear, should_stop)
+            payload["job"] = job.model_dump(mode="json")
+            module.run(module.prepare(payload, channel), payload, channel)
+        return keeper.summary().model_dump()
+
+
+def _work_confined(
+    entry: str,
+    job: TrainJob,
+    folder: RunFolder,
+    folders: list[Path],
+    payload: dict[str, Any],
+    hear: Callable[[dict[str, Any]], None],
+    should_stop: Callable[[], bool],
+) -> None:
     from telic.sandbox.host import run_worker
 
-    path = folder.path.absolute()
-    return run_worker(
+    run_worker(
         entry,
-        {"job": job.model_dump(mode="json"), "run": str(path), **more},
-        writable=[path],
+        {"job": job.model_dump(mode="json"), **payload},
+        writable=folders,
+        log=folder.worker_log,
         readable=readable_paths(job),
         devices=device_files() if is_gpu(job) else (),
         python_path=import_folders(job.env),
         limits=worker_limits(job),
-        on_message=hearing(on_event),
+        on_message=hear,
         should_stop=should_stop,
     )
+
+
+def prepare_folders(job: TrainJob, run: RunFolder) -> list[Path]:
+    """Make the folders that the worker fills, and return them; the first is its working folder."""
+    from telic.training.results import member_folders
+
+    members = member_folders(job, run)
+    folders = [run.state.parent, *(folder for member in members for folder in member.filled())]
+    for folder in folders:
+        folder.mkdir(parents=True, exist_ok=True)
+    if run.earlier_state.exists():
+        os.replace(run.earlier_state, run.state)
+    return [folder.absolute() for folder in folders]
 
 
 def worker_limits(job: TrainJob) -> Limits:
@@ -157,31 +196,18 @@ def worker_limits(job: TrainJob) -> Limits:
     )
 
 
-def hearing(listener: Listener) -> Callable[[dict[str, Any]], None]:
-    """Return what takes the messages of a confined training, trusts none, and passes them on."""
-
-    def hear(message: dict[str, Any]) -> None:
-        try:
-            event = decode(message, TrainingEvent)
-        except ValueError as error:
-            raise WorkerDied(
-                f"The confined process broke the protocol: {printable(error, 300)}."
-            ) from None
-        listener(event)
-
-    return hear
-
-
 class LocalChannel:
     """Stands in for the worker's connection when training happens in this process."""
 
-    def __init__(self, listener: Listener, should_stop: Callable[[], bool]) -> None:
-        self._listener = listener
+    def __init__(
+        self, hear: Callable[[dict[str, Any]], None], should_stop: Callable[[], bool]
+    ) -> None:
+        self._hear = hear
         self._should_stop = should_stop
 
     def send(self, message: dict[str, Any]) -> None:
-        """Pass an event on."""
-        self._listener(decode(message))
+        """Pass a message on as a pipe does: what JSON makes of it."""
+        self._hear(json.loads(json.dumps(message)))
 
     def should_stop(self) -> bool:
         """Ask the caller."""

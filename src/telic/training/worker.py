@@ -18,13 +18,14 @@ from telic.rewards.contract import RewardSpec, TermSpec
 from telic.rewards.probe import probe
 from telic.rewards.reward import Reward
 from telic.sandbox.tamper import Seal
-from telic.storage.files import write_json
+from telic.storage.files import plain
 from telic.storage.layout import RunFolder
 from telic.training import loop
 from telic.training.evaluate import Evaluator
 from telic.training.job import TrainJob
 from telic.training.machine import Sizes, compile_all, is_gpu, require_memory
-from telic.training.recorder import Recorder, RunSummary, summarise
+from telic.training.recorder import Recorder, summarise
+from telic.training.results import MemberReport, RewardReport, RunReport, RunSummary
 from telic.training.setup import (
     Environments,
     Setup,
@@ -153,9 +154,9 @@ def _train_job(
         channel.send(encode(event))
 
     recorder = Recorder(job, folder, emit, setup)
-    for member in job.members:
-        spec = folder.member(member.config, member.seed).reward_spec
-        write_json(spec, _complete_spec(rewards[member.reward]))
+    for index, member in enumerate(job.members):
+        spec = _complete_spec(rewards[member.reward])
+        channel.send(plain(RewardReport(member=index, spec=spec)))
 
     def should_stop() -> bool:
         channel.heartbeat(STEP_S, doing)
@@ -164,7 +165,10 @@ def _train_job(
     try:
         finished = loop.train(setup, evaluator, recorder, should_stop)
         seal.check()
-        summary = summarise(setup, recorder, finished, recorder.seconds, probes)
+        summary, members = summarise(setup, recorder, finished, recorder.seconds, probes)
+        for index, result in enumerate(members):
+            channel.send(plain(MemberReport(member=index, summary=result)))
+        channel.send(plain(RunReport(summary=summary)))
         recorder.emit(from_facts(TrainEnd, summary.model_dump()))
         return summary
     finally:

@@ -12,7 +12,7 @@ from telic.errors import MissingExtra
 from telic.storage.files import read_json, write_json
 from telic.storage.layout import RunFolder
 from telic.training.job import TrainJob
-from telic.training.run import LocalChannel, Run, create, set_status, work_confined, working_on
+from telic.training.run import Run, create, set_status, work, working_on
 
 
 def execute_sb3(
@@ -31,7 +31,8 @@ def execute_sb3(
 
     Such a run cannot be resumed: when asked to stop it keeps the policies trained so far, and the
     same call starts a new run. Weights and normalisers are converted, so that evaluation,
-    `load_policy`, export and play work as for our own trainer; SB3's own `final.zip` is there too.
+    `load_policy`, export and play work as for our own trainer; SB3's own `final.zip` lies beside
+    its checkpoints (loading it runs what it holds).
 
     Args:
         job: what to train; settings that SB3 does not have are reported and left out.
@@ -54,14 +55,15 @@ def execute_sb3(
         job = with_defaults(job)
     folder = _create(job, runs_dir, name, command)
     with working_on(folder, "A Stable-Baselines3 run cannot be resumed."):
-        if confined:
-            entry = "telic.training.sb3.worker"
-            summary = work_confined(entry, job, folder, on_event, should_stop, native=defaults)
-        else:
-            from telic.training.sb3.worker import train_members
-
-            channel = LocalChannel(on_event, should_stop)
-            summary = train_members(job, folder, channel, native=defaults).model_dump()
+        summary = work(
+            "telic.training.sb3.worker",
+            job,
+            folder,
+            on_event,
+            should_stop,
+            confined=confined,
+            native=defaults,
+        )
         is_whole = summary["status"] == "completed"
         note = "Stopped on request; a Stable-Baselines3 run cannot be resumed."
         set_status(folder, summary["status"], error=None if is_whole else note)

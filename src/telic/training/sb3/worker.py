@@ -12,12 +12,13 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
 
 from telic.core.events import Event, LogMessage, TrainEnd, encode, from_facts
-from telic.storage.files import read_record, replacing, write_json
+from telic.storage.files import plain, replacing
 from telic.storage.layout import RunFolder
 from telic.training.evaluate import Evaluator
 from telic.training.health import Finding
 from telic.training.job import TrainJob
-from telic.training.recorder import PROGRESS_EVERY_S, MemberSummary, Recorder, RunSummary, summarise
+from telic.training.recorder import PROGRESS_EVERY_S, Recorder, summarise
+from telic.training.results import MemberReport, RewardReport, RunReport, RunSummary
 from telic.training.sb3.conversion import (
     BatchedEnv,
     NotFiniteError,
@@ -67,7 +68,7 @@ def train_members(
         channel.heartbeat(START_S)
         solo = _solo(job, index)
         reward = rewards[member.reward]
-        write_json(folder.member(member.config, member.seed).reward_spec, reward.spec)
+        channel.send(plain(RewardReport(member=index, spec=reward.spec)))
         env = make_env(solo, job.settings.num_envs, [member.seed])
         setup = build(solo, [reward], env)
         evaluation_env = make_env(solo, job.eval_episodes, Evaluator.seeds(solo))
@@ -79,7 +80,7 @@ def train_members(
         finally:
             setup.env.close()
             evaluation_env.close()
-        write_json(folder.summary, combine(job, folder, parts))
+        channel.send(plain(RunReport(summary=combine(job, folder, parts))))
         if parts[-1].status == "stopped":
             break
     summary = combine(job, folder, parts)
@@ -111,6 +112,7 @@ class _Trainer:
         native: bool,
     ) -> None:
         member = job.members[index]
+        self.index = index
         self.setup = setup
         self.evaluator = evaluator
         self.folder = folder
@@ -148,10 +150,9 @@ class _Trainer:
             self.setup.population.alive[0] = False
             recorder.ended_badly(str(error))
         seconds = time.perf_counter() - self._start
-        summary = summarise(self.setup, recorder, not self.stopped, seconds, [probe])
-        path = recorder.folders[0].summary
-        told = read_record(path, MemberSummary).model_copy(update={"algorithm": ALGORITHM})
-        write_json(path, told)
+        summary, (member,) = summarise(self.setup, recorder, not self.stopped, seconds, [probe])
+        result = member.model_copy(update={"algorithm": ALGORITHM})
+        self.channel.send(plain(MemberReport(member=self.index, summary=result)))
         recorder.close()
         return summary
 
@@ -189,7 +190,7 @@ class _Trainer:
         """Save the policy as it is, for there is no resuming, and the model as SB3 has it."""
         if self.stopped and self.iteration not in self._evaluate_after:
             self._evaluate()
-        folder = self.recorder.folders[0].path
+        folder = self.recorder.folders[0].checkpoints_dir
         with replacing(folder / "final.zip") as temporary:
             self.model.save(temporary)
         normaliser = self.model.get_vec_normalize_env()
