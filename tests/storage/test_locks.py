@@ -1,6 +1,7 @@
 """One process at a time writes to a run."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -32,3 +33,14 @@ def test_a_lock_is_refused_with_the_number_of_its_holder_and_dies_with_it(tmp_pa
         assert lock_holder(path) == os.getpid()
     assert lock_holder(path) is None
     assert lock_holder(tmp_path / "never") is None
+
+
+def test_a_lock_that_went_with_its_folder_is_not_held(tmp_path):
+    """Who waits for a lock while its holder removes the folder must lock the new one."""
+    folder = tmp_path / "run"
+    first = RunLock(folder / "lock")
+    first.acquire()
+    shutil.rmtree(folder)
+    with RunLock(folder / "lock"), pytest.raises(Refused, match="in use"):
+        RunLock(folder / "lock").acquire()
+    first.release()

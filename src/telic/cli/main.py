@@ -5,10 +5,9 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import shlex
-import signal
 import sys
-from collections.abc import Callable, Generator, Iterator, MutableMapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, MutableMapping
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast, runtime_checkable
@@ -18,6 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from telic.cli.output import console, fail, print_json, show
+from telic.cli.stop_signals import StopRequest, stoppable
 from telic.core.text import is_row
 from telic.core.verb import RequestField, Verb, as_data
 from telic.errors import TelicError
@@ -39,28 +39,6 @@ def progress_of(verb: Verb[..., Any, Any], values: dict[str, Any], is_quiet: boo
     if verb.__name__ == "intents":
         return views.BenchView(brief=values["jobs"] > 1, quiet=is_quiet)
     return views.TrainingView(quiet=is_quiet)
-
-
-@contextmanager
-def interruptible() -> Generator[Callable[[], bool]]:
-    """Make the first Ctrl-C a polite stop and the second one immediate."""
-    asked = False
-
-    def handle(number: int, frame: object) -> None:
-        nonlocal asked
-        if asked:
-            raise KeyboardInterrupt
-        asked = True
-        console.print("\nstopping after this update (Ctrl-C again: now) ...")
-
-    previous = signal.signal(signal.SIGINT, handle)
-    try:
-        yield lambda: asked
-    except KeyboardInterrupt:
-        console.print("stopped. Run the same command again to go on from the last save.")
-        raise typer.Exit(1) from None
-    finally:
-        signal.signal(signal.SIGINT, previous)
 
 
 _WHAT = "Describe a behaviour, get a trained policy, and the evidence that it does what you asked."
@@ -286,9 +264,11 @@ def _default(field: RequestField) -> Any:
 def call(verb: Verb[..., Any, Any], **values: Any) -> None:
     """Do a verb with what was read from the command line, and leave with its exit code."""
     as_json, debug = values.pop(_JSON, False), values.pop(_DEBUG, False)
+    saves = any(field.name == "should_stop" for field in verb.fields)
     try:
-        with ExitStack() as stack:
-            request = verb.request(**_read(verb, values), **_inner(verb, values, as_json, stack))
+        with stoppable(saves=saves) as stopping, ExitStack() as stack:
+            filled = _inner(verb, values, as_json, stack, stopping)
+            request = verb.request(**_read(verb, values), **filled)
             if isinstance(request, SpokenRequest):
                 verb, request = request.meaning()
             result = verb.do(_agreed(verb, request))
@@ -301,7 +281,7 @@ def call(verb: Verb[..., Any, Any], **values: Any) -> None:
     elif verb.has_result:
         show(result)
     if code := verb.exit_code(result):
-        raise typer.Exit(code)
+        raise typer.Exit(stopping.exit_code if stopping() else code)
 
 
 def _agreed(verb: Verb[..., Any, Any], request: Any) -> Any:
@@ -336,13 +316,17 @@ def flag(field: RequestField) -> str:
 
 
 def _inner(
-    verb: Verb[..., Any, Any], values: dict[str, Any], as_json: bool, stack: ExitStack
+    verb: Verb[..., Any, Any],
+    values: dict[str, Any],
+    as_json: bool,
+    stack: ExitStack,
+    stopping: StopRequest,
 ) -> dict[str, Any]:
     """Return what the command line itself fills in: who listens, who may stop it, who asked."""
     names = {field.name for field in verb.fields if field.help.scope == "inner"}
     out: dict[str, Any] = {}
     if "should_stop" in names:
-        out["should_stop"] = stack.enter_context(interruptible())
+        out["should_stop"] = stopping
     if "on_event" in names:
         out["on_event"] = stack.enter_context(progress_of(verb, values, as_json))
     if "on_step" in names:

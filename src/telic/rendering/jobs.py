@@ -12,8 +12,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -31,6 +31,7 @@ BACKENDS: tuple[Backend, ...] = get_args(Backend)
 FORCE = "TELIC_RENDER_BACKEND"
 _PATIENCE_S = 60
 _SILENCE_S = 120.0
+_POLL_S = 0.2
 
 
 class RenderJob(Record):
@@ -100,6 +101,7 @@ def render(
     processes: int = 1,
     nice: int = 0,
     listener: Listener = ignore,
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> list[Rendering]:
     """Draw jobs and return what became of each, in order.
 
@@ -113,6 +115,7 @@ def render(
         processes: how many children share the work.
         nice: how much the children step back for other work, 0 to 19.
         listener: hears events; called from several threads when there are several processes.
+        should_stop: polled; True ends it, and what is not drawn yet says so.
     """
     if not jobs:
         return []
@@ -129,11 +132,18 @@ def render(
 
     with ThreadPoolExecutor(processes) as pool:
         try:
-            list(pool.map(work, shares))
+            waiting = {pool.submit(work, share) for share in shares}
+            while waiting:
+                done, waiting = wait(waiting, _POLL_S, FIRST_COMPLETED)
+                for share in done:
+                    share.result()
+                if should_stop():
+                    stop.set()
         except BaseException:
             stop.set()  # else leaving the pool would wait for the videos nobody wants any more
             raise
-    return [results[i] for i in range(len(jobs))]
+    ended = [Rendering(output=job.output, backend=first, error="asked to stop") for job in jobs]
+    return [results.get(i, rendering) for i, rendering in enumerate(ended)]
 
 
 def render_one(trajectory: Path, output: Path, **settings: Any) -> Rendering:

@@ -17,6 +17,7 @@ import sys
 from typing import IO, Any
 
 from telic.rendering.jobs import RenderJob
+from telic.sandbox import kernel
 from telic.storage.files import plain
 
 
@@ -27,6 +28,7 @@ def main() -> int:
     os.dup2(2, 1)
     # Ending by an exception, not on the spot, removes half-written files and ends ffmpeg.
     signal.signal(signal.SIGTERM, _end)
+    kernel.die_with_parent(signal.SIGTERM)
     order = json.load(sys.stdin)
     os.nice(order["nice"])
     try:

@@ -82,10 +82,10 @@ def _checked(result: int) -> int:
     return result
 
 
-def die_with_parent() -> None:
-    """Have the kernel kill this process when its parent ends, however that happens."""
+def die_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
+    """Have the kernel end this process when its parent ends, however that happens."""
     if LINUX:
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        prctl(PR_SET_PDEATHSIG, number)
 
 
 def forbid_new_privileges() -> None:

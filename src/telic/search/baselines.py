@@ -56,21 +56,32 @@ def do_baselines(
     stop = should_stop or folder.stop.exists
     summaries: list[SearchRunSummary] = []
     for number in numbers:
-        log = folder.run(number).iterations
-        log.unlink(missing_ok=True)
-        started = time.monotonic()
-        trained = train(plan, number, stop)
-        if trained is None:
+        with folder.holding([number]):
+            summary = _do_baseline(plan, folder, number, stop)
+        if summary is None:
             break
-        with JsonLines(log) as lines:
-            for iteration in trained.iterations:
-                lines.append(iteration.model_dump(mode="json"))
-        seconds = time.monotonic() - started
-        summary = summarise(plan, trained.player, number, trained.iterations, "completed", seconds)
-        write_json(folder.run(number).summary, summary)
         summaries.append(summary)
         emit(from_facts(SearchRunEnd, summary.model_dump(mode="json")))
     return summaries
+
+
+def _do_baseline(
+    plan: SearchPlan, folder: SearchFolder, number: int, stop: Callable[[], bool]
+) -> SearchRunSummary | None:
+    """Train one run and write down what it came to; None when somebody asked to stop."""
+    log = folder.run(number).iterations
+    log.unlink(missing_ok=True)
+    started = time.monotonic()
+    trained = train(plan, number, stop)
+    if trained is None:
+        return None
+    with JsonLines(log) as lines:
+        for iteration in trained.iterations:
+            lines.append(iteration.model_dump(mode="json"))
+    seconds = time.monotonic() - started
+    summary = summarise(plan, trained.player, number, trained.iterations, "completed", seconds)
+    write_json(folder.run(number).summary, summary)
+    return summary
 
 
 class TrainedBaseline(NamedTuple):

@@ -8,14 +8,15 @@ runs/search_<time>_<hex>/
     replies/ orders/             what was asked of a model
     run_<NN>/
         iterations.jsonl         a line per iteration, with every candidate
-        summary.json
+        summary.json lock
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -27,6 +28,7 @@ from telic.core.config import Config, Record
 from telic.search.methods import Switches
 from telic.storage.files import read_json_lines
 from telic.storage.layout import Below, WorkFolder, holders_of
+from telic.storage.locks import RunLock
 from telic.storage.workspace import Workspace
 
 NO_MODEL = "no language model used"
@@ -279,6 +281,8 @@ class SearchRunFolder:
     """the log of iterations"""
     summary = Below("summary.json")
     """the result"""
+    lock = Below("lock")
+    """held by the process that writes the log"""
 
     def read(self) -> Iterator[SearchIteration]:
         """Yield the finished iterations."""
@@ -300,6 +304,15 @@ class SearchFolder(WorkFolder):
     def run(self, number: int) -> SearchRunFolder:
         """Return the folder of a run, counted from 1."""
         return SearchRunFolder(self.path / f"run_{number:02d}")
+
+    @contextmanager
+    def holding(self, numbers: Sequence[int]) -> Generator[None]:
+        """Hold the locks of runs: their logs are written by the processes of a search."""
+        with ExitStack() as stack:
+            for number in numbers:
+                name = f"Run {number} of {self.name}"
+                stack.enter_context(RunLock(self.run(number).lock, name))
+            yield
 
 
 def list_searches(runs_dir: Path) -> list[SearchFolder]:

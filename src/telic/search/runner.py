@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +24,7 @@ from telic.core.events import (
     ignore,
 )
 from telic.llm import Budget, Cancelled, Models
+from telic.sandbox import kernel
 from telic.search.language_model import connect_model
 from telic.search.loop import search_policy
 from telic.search.plan import BASELINE, SearchPlan, make_plan, versions
@@ -44,6 +47,7 @@ from telic.storage.locks import RunLock
 from telic.storage.resources import usable_cores
 from telic.storage.workspace import Workspace
 
+_POLL_S = 0.1
 _TOGETHER = 16  # runs whose episodes one process plays in one batch
 
 
@@ -92,8 +96,12 @@ def run_search(
         find_algorithm(config.method, plan.task)
     elif config.model is None:
         SearchRun(plan, 1, None).require_room()
-    folder = (None if fresh else _unfinished(config, runs_dir)) or _begin(plan, runs_dir)
+    found = None if fresh else _unfinished(config, runs_dir)
+    folder = found or SearchFolder(runs_dir / new_name("search"))
+    # The lock comes before the first file: nobody goes on with a search that is about to begin.
     with RunLock(folder.lock, folder.name), JsonLines(folder.events) as log:
+        if found is None:
+            _begin(plan, folder)
         folder.stop.unlink(missing_ok=True)
 
         def emit(event: Event) -> None:
@@ -108,10 +116,8 @@ def run_search(
     return Search(folder.path, summary)
 
 
-def _begin(plan: SearchPlan, runs_dir: Path) -> SearchFolder:
-    """Make the folder of a new search, with its terms and its request."""
-    folder = SearchFolder(runs_dir / new_name("search"))
-    folder.path.mkdir(parents=True)
+def _begin(plan: SearchPlan, folder: SearchFolder) -> None:
+    """Write the terms and the request of a new search; hold its lock."""
     terms = {
         "label": plan.label,
         "model": plan.config.model or NO_MODEL,
@@ -122,7 +128,6 @@ def _begin(plan: SearchPlan, runs_dir: Path) -> SearchFolder:
     }
     write_json(folder.manifest, terms)
     write_json(folder.config, plan.config)
-    return folder
 
 
 def _unfinished(config: SearchConfig, runs_dir: Path) -> SearchFolder | None:
@@ -215,11 +220,32 @@ def _in_processes(work: _SearchWork, numbers: Sequence[int], jobs: int) -> None:
             do(plan.config, folder.path, part, emit=emit, should_stop=should_stop)
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context) as pool:
+    with ProcessPoolExecutor(
+        jobs, mp_context=context, initializer=_belong_to, initargs=(os.getpid(),)
+    ) as pool:
         parts = [list(numbers[job::jobs]) for job in range(jobs)]
-        for job in [pool.submit(do, plan.config, folder.path, part) for part in parts]:
-            for summary in job.result():
-                emit(from_facts(SearchRunEnd, summary.model_dump(mode="json")))
+        waiting = {pool.submit(do, plan.config, folder.path, part) for part in parts}
+        try:
+            while waiting:
+                done, waiting = wait(waiting, _POLL_S, FIRST_COMPLETED)
+                if should_stop():
+                    folder.stop.touch()  # what the other processes look at
+                for job in done:
+                    for summary in job.result():
+                        emit(from_facts(SearchRunEnd, summary.model_dump(mode="json")))
+        except BaseException:
+            folder.stop.touch()  # leaving waits for them
+            raise
+
+
+def _belong_to(parent: int) -> None:
+    """Make this process end with the one that started it, and leave requests to stop to that."""
+    kernel.die_with_parent()
+    if os.getppid() != parent:  # it ended before the line above
+        os._exit(1)
+    # Ctrl-C and a lost terminal reach all processes of a terminal at once.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def do_runs(
@@ -240,8 +266,9 @@ def do_runs(
     groups = [numbers] if plan.is_shared else [[number] for number in numbers]
     summaries: list[SearchRunSummary] = []
     for group in groups:
-        together = _Together(plan.of_run(group[0]), folder, group, emit)
-        summaries += together.play(models, stop)
+        with folder.holding(group):
+            together = _Together(plan.of_run(group[0]), folder, group, emit)
+            summaries += together.play(models, stop)
     return summaries
 
 

@@ -114,23 +114,26 @@ def run(
     config = SessionConfig.parse({"intent": intent, "env": env, **options})
     if config.judge is not None:
         find_judge(config.judge)  # before anything is spent
-    folder = None if fresh else _unfinished(config, Path(runs_dir))
-    if folder is None:
-        folder = new_session(Path(runs_dir))
-        folder.path.mkdir(parents=True)
-        write_json(folder.config, config)
-    return carry_on(folder, on_event=on_event, should_stop=should_stop)
+    found = None if fresh else _unfinished(config, Path(runs_dir))
+    folder = found or new_session(Path(runs_dir))
+    return carry_on(folder, config, on_event=on_event, should_stop=should_stop)
 
 
 def carry_on(
     folder: SessionFolder,
+    request: SessionConfig | None = None,
     *,
     on_event: Listener = ignore,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Session:
-    """Do a session whose request is in its folder, from wherever it is."""
-    config = read_record(folder.config, SessionConfig)
+    """Do a session from wherever it is; its request is in its folder, unless a newer one is given.
+
+    The lock comes before the first file: nobody else changes or begins this session meanwhile.
+    """
     with RunLock(folder.lock, folder.name):
+        if request is not None:
+            write_json(folder.config, request)
+        config = read_record(folder.config, SessionConfig)
         folder.stop.unlink(missing_ok=True)
         with JsonLines(folder.events) as log:
 
@@ -318,8 +321,4 @@ def _unfinished(config: SessionConfig, runs_dir: Path) -> SessionFolder | None:
         return other.model_copy(update={name: getattr(config, name) for name in _LIMITS}) == config
 
     path = Workspace(runs_dir).unfinished("session", is_same)
-    if path is None:
-        return None
-    folder = SessionFolder(path)
-    write_json(folder.config, config)
-    return folder
+    return None if path is None else SessionFolder(path)

@@ -32,10 +32,8 @@ class RunLock:
 
     def acquire(self) -> None:
         """Take the lock, or raise Refused with the number of the process that holds it."""
-        with disk_errors(self.path):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
         deadline = time.monotonic() + _PATIENCE_S
+        handle = self._open()
         while not _try_lock(handle, fcntl.LOCK_EX):
             holder = _written_number(handle)
             # Without a number somebody is only looking (`lock_holder`) or about to write it.
@@ -46,10 +44,22 @@ class RunLock:
                     hint="Wait until it ends, or stop it, and try again.",
                 )
             time.sleep(0.01)
+        if not _is_at(handle, self.path):  # who held it removed the folder on its way out
+            os.close(handle)
+            self.acquire()
+            return
         # The number is for people; the lock itself is the kernel's and dies with the process.
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
         self._handle = handle
+
+    def _open(self) -> int:
+        with disk_errors(self.path):
+            while True:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                # Gone again when another process removed the folder between the two.
+                with contextlib.suppress(FileNotFoundError):
+                    return os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
 
     def release(self) -> None:
         """Give the lock back; without one, do nothing."""
@@ -115,6 +125,14 @@ def _try_lock(handle: int, kind: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    """Say whether an open file is still the one that its path leads to."""
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _written_number(handle: int) -> int | None:

@@ -253,7 +253,9 @@ def compiling_ahead(env: str, env_args: dict[str, Any], device: str) -> Generato
 def main(env: str, env_args: str = "{}", device: str = "cuda") -> None:
     """Compile for an environment as it is for training; how many there are makes no difference."""
     from telic.envs import make
+    from telic.sandbox import kernel
 
+    kernel.die_with_parent()
     compile_all([make(env, num_envs=16, device=device, **json.loads(env_args))])
 
 

@@ -84,38 +84,51 @@ def execute(
         should_stop: polled between updates.
         command: the command line that asked for this, kept in the manifest.
     """
-    folder = find_unfinished(job, runs_dir, name) if not fresh else None
-    is_new = folder is None
-    if folder is None:
-        folder = create(job, runs_dir, name, command)
-    try:
-        with working_on(folder):
-            remove_unfinished(folder.path)
-            folder.stop.unlink(missing_ok=True)
-            summary = work(
-                "telic.training.worker", job, folder, on_event, should_stop, confined=confined
-            )
-            set_status(folder, summary["status"])
-    except (UsageError, Refused):
-        if is_new and not folder.events.exists():
-            shutil.rmtree(folder.path)  # nothing began: a refused request leaves no trace
-        raise
+    found = find_unfinished(job, runs_dir, name) if not fresh else None
+    folder = found or new_run(runs_dir, name)
+    with working_on(folder, is_new=found is None):
+        if found is None:
+            create(job, folder, command)
+        remove_unfinished(folder.path)
+        folder.stop.unlink(missing_ok=True)
+        entry = "telic.training.worker"
+        summary = work(entry, job, folder, on_event, should_stop, confined=confined)
+        set_status(folder, summary["status"])
     return Run(folder.path, summary)
 
 
 @contextmanager
-def working_on(folder: RunFolder, if_interrupted: str | None = None) -> Generator[None]:
-    """Hold a run's lock, and keep its status, but for the one it ends with."""
+def working_on(
+    folder: RunFolder, *, is_new: bool, if_interrupted: str | None = None
+) -> Generator[None]:
+    """Hold a run's lock, and keep its status, but for the one it ends with.
+
+    The lock comes before the first file: of two jobs of one name at once, one writes and the other
+    is refused.
+    """
     with RunLock(folder.lock, folder.name):
+        if is_new:
+            _require_free_name(folder)
         set_status(folder, "running")
         try:
             yield
         except TelicError as error:
             set_status(folder, "failed", error=str(error))
+            if is_new and isinstance(error, UsageError | Refused) and not folder.events.exists():
+                shutil.rmtree(folder.path)  # nothing began: a refused request leaves no trace
             raise
         except BaseException:
             set_status(folder, "interrupted", error=if_interrupted)
             raise
+
+
+def _require_free_name(folder: RunFolder) -> None:
+    # A folder with a config.json is a run; one without was never begun.
+    if folder.config.exists():
+        raise TelicError(
+            f"A run named {folder.name} exists already and was another job or is finished.",
+            hint="Choose another --name, or leave it out.",
+        )
 
 
 def work(
@@ -223,23 +236,19 @@ def readable_paths(job: TrainJob) -> list[Path]:
     return sorted(folders.union(env_access(job.env, job.env_args).readable))
 
 
-def create(
-    job: TrainJob, runs_dir: Path, name: str | None = None, command: str | None = None
-) -> RunFolder:
-    """Make the folder of a new run with everything known before it starts."""
+def new_run(runs_dir: Path, name: str | None = None) -> RunFolder:
+    """Return the folder of a new run; nothing is made yet."""
     require_free(runs_dir, _DISK_BYTES, "A run")
     stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
-    folder = RunFolder(runs_dir / (name or f"run_{stamp}_{secrets.token_hex(2)}"))
-    if folder.config.exists():
-        raise TelicError(
-            f"A run named {folder.name} exists already and was another job or is finished.",
-            hint="Choose another --name, or leave it out.",
-        )
+    return RunFolder(runs_dir / (name or f"run_{stamp}_{secrets.token_hex(2)}"))
+
+
+def create(job: TrainJob, folder: RunFolder, command: str | None = None) -> None:
+    """Write everything known before a run starts; hold its lock."""
     write_json(folder.manifest, {**manifest(job), "command": command})
     write_member_files(job, folder)
-    # Last: a folder with a config.json is a run; one without was never begun.
+    # Last: what is listed as a run has all of it.
     write_json(folder.config, job)
-    return folder
 
 
 def manifest(job: TrainJob) -> dict[str, Any]:

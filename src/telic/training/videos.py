@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,20 @@ from telic.training.run import best_member, best_step
 _LABELS = ("median", "p10", "p90")
 
 
-def render_run(path: Path, *, which: str = "best", on_event: Listener = ignore) -> list[Path]:
+def render_run(
+    path: Path,
+    *,
+    which: str = "best",
+    on_event: Listener = ignore,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> list[Path]:
     """Render what is recorded and not yet rendered; returns the videos asked for.
 
     Args:
         path: the run folder.
         which: the "best" evaluation of every member, the "last", or "all" of them.
         on_event: told of every finished video, and why there are none if there cannot be any.
+        should_stop: polled; True leaves out what is not drawn yet.
     """
     from telic.rendering import RenderJob, render
 
@@ -35,7 +43,9 @@ def render_run(path: Path, *, which: str = "best", on_event: Listener = ignore) 
                 output = member.video(episode.step, episode.label)
                 jobs.append(RenderJob(trajectory=episode.path, output=output))
     missing = [job for job in jobs if not job.output.exists()]
-    renderings = render(missing, processes=min(os.cpu_count() or 1, 4), listener=on_event)
+    renderings = render(
+        missing, processes=min(os.cpu_count() or 1, 4), listener=on_event, should_stop=should_stop
+    )
     for reason in {rendering.error for rendering in renderings if rendering.error}:
         on_event(LogMessage(message=f"No video: {reason}"))
     return [job.output for job in jobs if job.output.exists()]

@@ -184,7 +184,12 @@ def _resume_run(thing: Thing, request: WorkResumeRequest) -> Run:
     )
     if run.status != "completed" or request.videos == "none":
         return run
-    videos = render_run(run.path, which=request.videos, on_event=request.on_event)
+    videos = render_run(
+        run.path,
+        which=request.videos,
+        on_event=request.on_event,
+        should_stop=request.should_stop,
+    )
     return run._replace(videos=tuple(videos))
 
 

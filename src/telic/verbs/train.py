@@ -54,7 +54,12 @@ def train(request: TrainRequest) -> Run:
         return run
     from telic.training.videos import render_run
 
-    videos = render_run(run.path, which=request.videos, on_event=request.on_event)
+    videos = render_run(
+        run.path,
+        which=request.videos,
+        on_event=request.on_event,
+        should_stop=request.should_stop,
+    )
     return run._replace(videos=tuple(videos))
 
 

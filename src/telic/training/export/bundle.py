@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,8 +15,9 @@ from telic import __version__
 from telic.errors import UsageError
 from telic.report.charts import ChartLine, LineChart, Point
 from telic.report.svg import picture
-from telic.storage.files import read_json, replacing, write_json, write_text
+from telic.storage.files import TEMPORARY_MARK, read_json, replacing, write_json, write_text
 from telic.storage.layout import MemberFolder, RunFolder
+from telic.storage.locks import RunLock
 from telic.storage.scalars import Column, downsample, read_columns, read_rows
 from telic.training.export import run_policy
 from telic.training.export.card import Contents, card, is_own_model
@@ -26,6 +29,7 @@ Json = dict[str, Any]
 
 _LIST = "bundle.json"
 _CARD = "README.md"
+_WORKSHOP = f"{TEMPORARY_MARK}export"
 _CURVE = "learning_curve.svg"
 _CURVE_POINTS = 300
 _VIDEO = "replay.mp4"
@@ -61,25 +65,25 @@ def export_run(
     """
     folder = choose_member(run, member)
     file = find_policy(folder.path, step)
-    bundle = _Bundle(out or run.path / "export")
-    evidence = gather(run, folder, load_policy(file))
-    deviations = _write_policy(evidence, bundle)
-    bundle.copy(file, "policy.pt")
-    bundle.copy(Path(run_policy.__file__), "run_policy.py")
-    bundle.copy(folder.reward_code, "reward_fn.py")
-    bundle.copy(folder.reward_spec, "reward_spec.json")
-    _write_card(evidence, folder, bundle, deviations)
-    bundle.finish(
-        {
-            "schema_version": 1,
-            "telic": __version__,
-            "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "run": run.name,
-            "member": folder.name,
-            "step": evidence.step,
-            "largest_deviation": deviations,
-        }
-    )
+    with _Bundle.filling(out or run.path / "export") as bundle:
+        evidence = gather(run, folder, load_policy(file))
+        deviations = _write_policy(evidence, bundle)
+        bundle.copy(file, "policy.pt")
+        bundle.copy(Path(run_policy.__file__), "run_policy.py")
+        bundle.copy(folder.reward_code, "reward_fn.py")
+        bundle.copy(folder.reward_spec, "reward_spec.json")
+        _write_card(evidence, folder, bundle, deviations)
+        bundle.finish(
+            {
+                "schema_version": 1,
+                "telic": __version__,
+                "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+                "run": run.name,
+                "member": folder.name,
+                "step": evidence.step,
+                "largest_deviation": deviations,
+            }
+        )
     return {
         "folder": str(bundle.path),
         "member": folder.name,
@@ -147,24 +151,44 @@ def _read(path: Path) -> Json:
 
 
 class _Bundle:
-    """A folder being filled; knows which of its files are its own."""
+    """A folder being filled; knows which of its files are its own.
 
-    def __init__(self, path: Path) -> None:
+    It is filled beside its place and moved there when it is whole: who is killed before has
+    changed nothing, and the same command does it again.
+    """
+
+    def __init__(self, path: Path, building: Path) -> None:
         self.path = path
         self.names: list[str] = []
+        self._building = building
+        building.mkdir()
+
+    @classmethod
+    @contextmanager
+    def filling(cls, path: Path) -> Generator[_Bundle]:
+        """Yield a bundle to fill; nobody else fills one for the same place meanwhile."""
         if path.exists() and not path.is_dir():
             raise UsageError(f"{path} is a file.", hint="Give the name of a folder.")
-        self._list = path / _LIST
         # A card is named README.md; so may be a file of the user's.
-        if path.is_dir() and any(path.iterdir()) and not self._list.exists():
+        others = {file.name for file in path.iterdir()} - {_WORKSHOP} if path.is_dir() else set()
+        if others and _LIST not in others:
             raise UsageError(
                 f"{path} is not empty and holds no earlier export.", hint="Choose a new folder."
             )
+        # Inside of a folder that is there: what is around it may be another disk, or closed to us.
+        workshop = path / _WORKSHOP if path.is_dir() else path.with_name(f"{_WORKSHOP}-{path.name}")
+        with RunLock(workshop / "lock", f"The export to {path}"):
+            try:
+                building = workshop / "files"
+                shutil.rmtree(building, ignore_errors=True)  # of one that was killed
+                yield cls(path, building)
+            finally:
+                shutil.rmtree(workshop)
 
     def place(self, name: str) -> Path:
         """Return where a new file goes."""
         self.names.append(name)
-        return self.path / name
+        return self._building / name
 
     def copy(self, source: Path, name: str) -> None:
         """Take in a file of the run, if the run has it."""
@@ -173,12 +197,23 @@ class _Bundle:
                 shutil.copyfile(source, temporary)
 
     def finish(self, facts: dict[str, Any]) -> None:
-        """List the files with their hashes; remove what only an earlier export had."""
-        earlier: dict[str, Any] = read_json(self._list)["files"] if self._list.exists() else {}
-        files = {name: _fingerprint(self.path / name) for name in self.names}
-        write_json(self._list, {**facts, "files": files})
-        for name in earlier.keys() - files.keys():
+        """List the files with their hashes and move all of it to its place."""
+        files = {name: _fingerprint(self._building / name) for name in self.names}
+        write_json(self._building / _LIST, {**facts, "files": files})
+        if self.path.is_dir():
+            self._move_in(files)
+        else:
+            os.rename(self._building, self.path)
+
+    def _move_in(self, files: dict[str, Any]) -> None:
+        """Put the files into a folder that is there, without what only an earlier export had."""
+        earlier = self.path / _LIST
+        known: dict[str, Any] = read_json(earlier)["files"] if earlier.exists() else {}
+        for name in known.keys() - files.keys():
             (self.path / name).unlink(missing_ok=True)
+        # The list first: with it, the folder is one that the next export may fill.
+        for name in (_LIST, *files):
+            os.replace(self._building / name, self.path / name)
 
 
 def _write_policy(evidence: ExportEvidence, bundle: _Bundle) -> dict[str, float]:

@@ -12,7 +12,7 @@ from telic.errors import MissingExtra
 from telic.storage.files import read_json, write_json
 from telic.storage.layout import RunFolder
 from telic.training.job import TrainJob
-from telic.training.run import Run, create, set_status, work, working_on
+from telic.training.run import Run, create, new_run, set_status, work, working_on
 
 
 def execute_sb3(
@@ -53,8 +53,10 @@ def execute_sb3(
         raise MissingExtra("stable-baselines3", "sb3", "The trainer sb3")
     if defaults:
         job = with_defaults(job)
-    folder = _create(job, runs_dir, name, command)
-    with working_on(folder, "A Stable-Baselines3 run cannot be resumed."):
+    folder = new_run(runs_dir, name)
+    lost = "A Stable-Baselines3 run cannot be resumed."
+    with working_on(folder, is_new=True, if_interrupted=lost):
+        _create(job, folder, command)
         summary = work(
             "telic.training.sb3.worker",
             job,
@@ -78,14 +80,13 @@ def with_defaults(job: TrainJob) -> TrainJob:
     return TrainJob.parse({**job.model_dump(), "members": [new.model_dump() for new in members]})
 
 
-def _create(job: TrainJob, runs_dir: Path, name: str | None, command: str | None) -> RunFolder:
-    """Make the run folder; its key is not our trainer's, which would go on with it otherwise."""
+def _create(job: TrainJob, folder: RunFolder, command: str | None) -> None:
+    """Fill the run folder; its key is not our trainer's, which would go on with it otherwise."""
     from importlib.metadata import version
 
-    folder = create(job, runs_dir, name, command)
+    create(job, folder, command)
     facts: dict[str, Any] = read_json(folder.manifest)
     package = "stable-baselines3"
     facts |= {"trainer": "sb3", "key": f"sb3-{facts['key']}"}
     facts["versions"] |= {package: version(package)}
     write_json(folder.manifest, facts)
-    return folder

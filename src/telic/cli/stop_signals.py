@@ -1,0 +1,115 @@
+"""Signals that ask a command to end: Ctrl-C, SIGTERM and a lost terminal are one request to stop.
+
+The first one is polite: work that can be resumed saves, marks what it did and leaves; whatever else
+runs is unwound, so that no temporary file and no process stays behind. A second Ctrl-C or SIGTERM
+ends at once; a terminal that closes says so several times, which is one request.
+
+    Ctrl-C (SIGINT)   exit code 1, as for everything that did not come to its end
+    SIGTERM           exit code 143
+    SIGHUP            exit code 129
+
+A signal that the command was started to ignore (`nohup`) stays ignored, and work that came to its
+end before it looked leaves with its own exit code.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+import typer
+
+from telic.cli.output import errors
+
+_ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_TERMINAL = (0, 1, 2)
+_ECHO_S = 0.2
+"""`timeout` and terminals send a signal to a process and to its group: that is not asking twice"""
+
+
+class StopRequest:
+    """Whether somebody asked this command to end, and what it leaves with then."""
+
+    def __init__(self, *, saves: bool) -> None:
+        self.asked_by: signal.Signals | None = None
+        self._asked_at = 0.0
+        self._saves = saves
+        self._shown = [handle for handle in _TERMINAL if _is_terminal(handle)]
+
+    def __call__(self) -> bool:
+        """Say whether somebody asked; what work polls."""
+        return self.asked_by is not None
+
+    @property
+    def exit_code(self) -> int:
+        """What a command leaves with that did not come to its end because of it."""
+        if self.asked_by in (None, signal.SIGINT):
+            return 1
+        return 128 + self.asked_by
+
+    def hear(self, number: int, frame: FrameType | None) -> None:
+        """Take a signal."""
+        if number == signal.SIGHUP:
+            self._leave_terminal()
+        if self.asked_by is None:
+            self.asked_by, self._asked_at = signal.Signals(number), time.monotonic()
+            if not self._saves:
+                raise KeyboardInterrupt
+            # Not through a buffer: the signal may have come while one was written.
+            with suppress(OSError):
+                os.write(2, b"\nstopping after this update (Ctrl-C again: now) ...\n")
+        elif number != signal.SIGHUP and time.monotonic() - self._asked_at > _ECHO_S:
+            raise KeyboardInterrupt
+
+    def _leave_terminal(self) -> None:
+        """Write into nothing from now on: a terminal that is gone refuses, and work would fail."""
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for handle in self._shown:
+            os.dup2(nothing, handle)
+        os.close(nothing)
+
+
+@contextmanager
+def stoppable(*, saves: bool) -> Generator[StopRequest]:
+    """Turn signals into a request to stop for the block.
+
+    Args:
+        saves: the work polls the request, saves and returns; else it is unwound at once.
+    """
+    request = StopRequest(saves=saves)
+    if threading.current_thread() is not threading.main_thread():
+        yield request  # signals belong to the main thread
+        return
+    previous = {number: signal.getsignal(number) for number in _ASKING if _is_ours(number, saves)}
+    for number in previous:
+        signal.signal(number, request.hear)
+    try:
+        yield request
+    except KeyboardInterrupt:
+        if request.asked_by is None:
+            raise  # Ctrl-C where nothing is saved
+        how = "Run the same command again to go on from the last save." if saves else ""
+        with suppress(OSError):
+            errors.print(f"stopped by {request.asked_by.name}. {how}".rstrip())
+        raise typer.Exit(request.exit_code) from None
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _is_ours(number: signal.Signals, saves: bool) -> bool:
+    if number == signal.SIGINT:  # Python itself unwinds at Ctrl-C
+        return saves
+    return signal.getsignal(number) is not signal.SIG_IGN
+
+
+def _is_terminal(handle: int) -> bool:
+    try:
+        return os.isatty(handle)
+    except OSError:
+        return False

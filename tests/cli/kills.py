@@ -1,0 +1,255 @@
+"""Commands as child processes that are ended at any moment: how they are started and compared."""
+
+import ctypes
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from telic.search.records import list_searches
+from telic.session.records import state_of
+from telic.storage.files import TEMPORARY_MARK, read_json
+from telic.storage.layout import list_runs, list_sessions
+from telic.training.run import status_of
+from tests.session.quick import results
+from tests.training.test_population import numbers
+
+SUBREAPER = 36
+SMALL = ("num_envs=8", "horizon=32", "minibatch_size=64", "hidden=16,16", "epochs=2")
+TRAIN = ("train", "HalfCheetah-v5", "--env-arg", "max_episode_steps=40", "--evaluations", "2")
+TIMES = {"seconds", "training_time_s", "search", "name", "created_at", "updated_at", "run"}
+GENTLE = {0, 1, 128 + signal.SIGTERM, -signal.SIGTERM}
+"""what a command may leave with at SIGTERM: its own end, or the signal's, also while it imports"""
+
+
+@dataclass(frozen=True)
+class KilledCommand:
+    """A command, whether a folder holds all of it, and what it came to."""
+
+    words: tuple[str, ...]
+    is_done: Callable[[Path], bool]
+    outcome: Callable[[Path], Any]
+    given: Path | None = None
+    """a folder of runs that it works on"""
+
+
+@dataclass
+class KillReport:
+    """What became of commands that were killed."""
+
+    kills: Counter[str] = field(default_factory=Counter)
+    finished: int = 0
+    differed: list[str] = field(default_factory=list)
+
+
+def adopt_orphans() -> None:
+    """Let processes whose parent is killed become children of this one, where they are seen."""
+    ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
+
+
+def children() -> set[int]:
+    """Return the processes of which this one is the parent."""
+    tasks = Path("/proc/self/task").glob("*/children")
+    return {int(number) for task in tasks for number in task.read_text().split()}
+
+
+def wait_for_orphans(before: set[int], patience_s: float = 20.0) -> list[str]:
+    """Return the command lines of what a killed command left running."""
+    deadline = time.monotonic() + patience_s
+    while left := children() - before:
+        for pid in left:
+            os.waitpid(pid, os.WNOHANG)
+        if time.monotonic() > deadline:
+            return [Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ") for pid in left]
+        time.sleep(0.02)
+    return []
+
+
+def start(command: KilledCommand, folder: Path) -> subprocess.Popen[str]:
+    """Start a command in its folder."""
+    output = (folder / "said.txt").open("a")
+    with output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "telic", *command.words],
+            cwd=folder,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+
+def prepare(command: KilledCommand, folder: Path) -> Path:
+    """Make the folder that a command works in."""
+    folder.mkdir(parents=True)
+    if command.given is not None:
+        (folder / "runs").symlink_to(command.given)
+    return folder
+
+
+def said(folder: Path) -> str:
+    return (folder / "said.txt").read_text()
+
+
+def whole(command: KilledCommand, folder: Path) -> tuple[Any, float]:
+    """Let a command run undisturbed; return what it came to and the seconds it took."""
+    prepare(command, folder)
+    began = time.monotonic()
+    start(command, folder).wait()
+    assert command.is_done(folder), said(folder)
+    return command.outcome(folder), time.monotonic() - began
+
+
+def kill_again_and_again(
+    command: KilledCommand, folder: Path, wanted: int, chance: random.Random
+) -> KillReport:
+    """End a command so many times, each time going on with it, and compare what it comes to."""
+    adopt_orphans()
+    report = KillReport()
+    expected, seconds = whole(command, folder / "whole")
+    here = prepare(command, folder / "0")
+    while sum(report.kills.values()) < wanted or report.finished == 0:
+        before = children()
+        process = start(command, here)
+        if sum(report.kills.values()) < wanted:
+            _end(process, chance, seconds, report)
+        process.wait()
+        if left := wait_for_orphans(before):
+            report.differed.append(f"{here}: left running: {left}")
+        if "Traceback" in said(here):
+            report.differed.append(f"{here}: {said(here)[-2000:]}")
+            break
+        if command.is_done(here):
+            report.finished += 1
+            _compare(command, here, expected, report)
+            here = prepare(command, folder / str(report.finished))
+    return report
+
+
+def _end(
+    process: subprocess.Popen[str], chance: random.Random, seconds: float, report: KillReport
+) -> None:
+    number = chance.choice((signal.SIGKILL, signal.SIGTERM))
+    try:
+        process.wait(chance.uniform(0.0, seconds))
+    except subprocess.TimeoutExpired:
+        process.send_signal(number)
+        report.kills[number.name] += 1
+        code = process.wait()
+        if number == signal.SIGTERM and code not in GENTLE:
+            report.differed.append(f"exit code {code} at SIGTERM")
+
+
+def _compare(command: KilledCommand, folder: Path, expected: Any, report: KillReport) -> None:
+    found = command.outcome(folder)
+    if found != expected:
+        report.differed.append(f"{folder}: {found} is not {expected}"[:4000])
+    left = [path for path in folder.rglob(f"{TEMPORARY_MARK}*") if path.is_file()]
+    if left:
+        report.differed.append(f"{folder}: half-written files: {left}")
+
+
+# ---------------------------------------------------------------------------- what is compared
+
+
+def _plain(value: Any) -> Any:
+    """Return plain data without times and names made from times."""
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items() if name not in TIMES}
+    return [_plain(each) for each in value] if isinstance(value, list) else value
+
+
+def _arrays(path: Path) -> list[Any]:
+    return torch.load(path, weights_only=True)["flat"].tolist()
+
+
+def train_outcome(folder: Path) -> Any:
+    (run,) = list_runs(folder / "runs")
+    return {
+        member.name: (
+            numbers(member),
+            [(file.step, _arrays(file.path)) for file in member.checkpoints()],
+            [(file.path.name, file.path.read_bytes()) for file in member.trajectories()],
+        )
+        for member in run.members()
+    }
+
+
+def search_outcome(folder: Path) -> Any:
+    (search,) = list_searches(folder / "runs")
+    logs = {path.parent.name: path.read_bytes() for path in search.path.glob("*/iterations.jsonl")}
+    return logs, _plain(read_json(search.summary))
+
+
+def session_outcome(folder: Path) -> Any:
+    (session,) = list_sessions(folder / "runs")
+    return results(session)
+
+
+def export_outcome(folder: Path) -> Any:
+    out = folder / "out"
+    listed = read_json(out / "bundle.json")
+    # TorchScript writes the name of the file it was written as into it.
+    listed["files"].pop("policy.ts")
+    return sorted(path.name for path in out.iterdir()), _plain(listed)
+
+
+def _search_state(folder: Path) -> list[str]:
+    return [
+        read_json(each.summary)["outcome"]
+        for each in list_searches(folder / "runs")
+        if each.summary.exists()
+    ]
+
+
+def commands(trained: Path, *, is_long: bool) -> dict[str, KilledCommand]:
+    """Return the commands that are killed; the long ones do more between two saves.
+
+    Args:
+        trained: a folder with one finished run, for what works on one.
+        is_long: let them take longer.
+    """
+    steps, episodes, seeds = ("8192", "3000", "1,2") if is_long else ("2048", "500", "1")
+    intent = ("run", "run forward", "--seeds", "1", "--episodes", "4", "--steps", "2048")
+    return {
+        "train": KilledCommand(
+            (*TRAIN, "--steps", steps, "--seeds", seeds, "--videos", "none", *SMALL),
+            lambda folder: "completed" in map(status_of, list_runs(folder / "runs")),
+            train_outcome,
+        ),
+        "search": KilledCommand(
+            (
+                "search",
+                "--env=CartPole-v1",
+                "--method=cma",
+                "--runs=4",
+                "--jobs=2",
+                "--episodes",
+                episodes,
+            ),
+            lambda folder: "completed" in _search_state(folder),
+            search_outcome,
+        ),
+        "export": KilledCommand(
+            ("export", "latest", "--out", "out"),
+            lambda folder: (folder / "out" / "bundle.json").exists(),
+            export_outcome,
+            trained / "runs",
+        ),
+        "run": KilledCommand(
+            (*intent, "--iterations", "1"),
+            lambda folder: (
+                {"passed", "not_passed"}
+                & {state_of(each) for each in list_sessions(folder / "runs")}
+            ),
+            session_outcome,
+        ),
+    }

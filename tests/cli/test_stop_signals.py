@@ -1,0 +1,176 @@
+"""SIGTERM, a closed terminal and Ctrl-C are requests to stop: save, mark, leave."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from telic.cli.stop_signals import stoppable
+from telic.search.records import list_searches
+from telic.storage.files import read_json
+from telic.storage.layout import list_runs
+from telic.storage.locks import lock_holder
+from telic.training.run import status_of
+from tests.cli.kills import children, wait_for_orphans
+from tests.cli.test_commands import start_long_run
+
+SEARCH = ("search", "--env=CartPole-v1", "--method=cma", "--runs=2", "--episodes=1000000")
+
+
+def start_search(folder: Path, *words: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "telic", *SEARCH, *words],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    while len(list(folder.glob("runs/*/*/iterations.jsonl"))) < 2:
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.05)
+    return process
+
+
+def test_sigterm_saves_a_run_and_says_how_to_go_on(tmp_path):
+    process = start_long_run(tmp_path)
+    process.terminate()
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM, output
+    assert "telic resume long" in output
+    (run,) = list_runs(tmp_path / "runs")
+    assert status_of(run) == "stopped" and run.state.exists()
+
+
+def test_a_second_sigterm_ends_at_once(tmp_path):
+    process = start_long_run(tmp_path)
+    (worker,) = [
+        int(each)
+        for each in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    ]
+    os.kill(worker, signal.SIGSTOP)  # it will never come to save
+    process.terminate()
+    time.sleep(0.5)
+    assert process.poll() is None
+    process.terminate()
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "stopped by SIGTERM. Run the same command again" in output
+    (run,) = list_runs(tmp_path / "runs")
+    assert read_json(run.status)["status"] == "interrupted"
+    assert not Path(f"/proc/{worker}").exists()
+
+
+def test_a_closed_terminal_stops_a_run_that_saves(tmp_path):
+    master, terminal = pty.openpty()
+    words = ["--steps", "10M", "--name", "long", "--videos", "none", "num_envs=8", "horizon=32"]
+    code = (
+        "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
+        "os.execv(sys.executable, [sys.executable, '-m', 'telic', *sys.argv[1:]])"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "train", "HalfCheetah-v5", *words],
+        cwd=tmp_path,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+    )
+    os.close(terminal)
+    scalars = tmp_path / "runs" / "long" / "default_seed_1" / "metrics" / "scalars.jsonl"
+    os.set_blocking(master, False)
+    while not (scalars.exists() and scalars.stat().st_size > 500):
+        assert process.poll() is None
+        time.sleep(0.1)
+        try:
+            os.read(master, 1 << 16)
+        except BlockingIOError:
+            continue
+    os.close(master)
+    assert process.wait(60) == 128 + signal.SIGHUP
+    (run,) = list_runs(tmp_path / "runs")
+    assert status_of(run) == "stopped"
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_sigterm_stops_a_search_in_one_process_and_in_several(tmp_path, jobs):
+    before = children()
+    process = start_search(tmp_path, f"--jobs={jobs}")
+    process.terminate()
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM, output
+    assert "Traceback" not in output
+    (search,) = list_searches(tmp_path / "runs")
+    assert read_json(search.summary)["outcome"] == "stopped"
+    assert lock_holder(search.lock) is None and not wait_for_orphans(before)
+
+
+def test_processes_of_a_killed_search_die_with_it_and_write_no_more(tmp_path):
+    process = start_search(tmp_path, "--jobs=2")
+    workers = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    process.kill()
+    process.communicate()
+    deadline = time.monotonic() + 10
+    while any(_is_alive(worker) for worker in workers) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not [worker for worker in workers if _is_alive(worker)]
+    (search,) = list_searches(tmp_path / "runs")
+    assert [lock_holder(search.run(number).lock) for number in (1, 2)] == [None, None]
+
+
+def _is_alive(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(
+    "words", [["--transport", "stdio"], ["--transport", "http", "--port", "0"]]
+)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_server_leaves_when_it_is_asked_to(tmp_path, words, number):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "telic", "mcp", "serve", *words],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    caught = 1 << (number - 1)
+    while not _caught_by(process.pid) & caught:
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 128 + number
+    assert b"Traceback" not in errors
+
+
+def _caught_by(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("SigCgt:"):
+            return int(line.split()[1], 16)
+    return 0
+
+
+def test_what_nohup_ignores_stays_ignored():
+    previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stoppable(saves=True) as stopping:
+            signal.raise_signal(signal.SIGHUP)
+            assert not stopping()
+    finally:
+        signal.signal(signal.SIGHUP, previous)
+
+
+def test_a_signal_sent_to_a_process_and_to_its_group_is_one_request():
+    with stoppable(saves=True) as stopping:
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        assert stopping() and stopping.exit_code == 143
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
