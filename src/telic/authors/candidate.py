@@ -6,6 +6,7 @@ The weights of a reward file are read and changed without running it: it may be 
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Iterable
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from pydantic import Field
 from telic.core.config import Record
 from telic.errors import RewardError
 from telic.judges.verdict import Judgement
+from telic.sandbox.source import source_lines
 from telic.storage.files import read_record
 from telic.storage.layout import SessionFolder
 
@@ -160,13 +162,12 @@ def with_weights(source: str, weights: dict[str, float]) -> str:
     declaration = _declaration(source)
     if declaration is None or not weights:
         return source
-    lines = source.splitlines(keepends=True)
-    inside = ", ".join(f'"{name}": {value:g}' for name, value in weights.items())
+    lines = source_lines(source)
+    inside = ", ".join(f"{json.dumps(name)}: {value:g}" for name, value in weights.items())
     indent = " " * declaration.col_offset
     end = declaration.end_lineno or declaration.lineno
-    return "".join(
-        [*lines[: declaration.lineno - 1], f"{indent}weights = {{{inside}}}\n", *lines[end:]]
-    )
+    new = f"{indent}weights = {{{inside}}}"
+    return "\n".join([*lines[: declaration.lineno - 1], new, *lines[end:]])
 
 
 def _declaration(source: str) -> ast.Assign | None:
