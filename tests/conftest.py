@@ -7,12 +7,31 @@ import numpy as np
 import pytest
 import torch
 
+from telic.sandbox import host
+from tests.zygote import Zygote
+
 
 @pytest.fixture(autouse=True)
 def same_random_numbers():
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def zygote():
+    forking = Zygote()
+    yield forking
+    forking.close()
+
+
+@pytest.fixture(autouse=True)
+def quick_workers(request, zygote, monkeypatch):
+    """Fork the workers that a test starts in this process, but for tests of the sandbox itself."""
+    if "tests/sandbox" not in request.node.path.as_posix() and not any(
+        request.node.iter_markers("gpu")
+    ):
+        monkeypatch.setattr(host, "start_interpreter", zygote.start)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -8,6 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+LONG = ("population", "watch_training")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SNIPPET = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 REWARDS = [
@@ -19,7 +20,13 @@ REWARDS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param(path, marks=[pytest.mark.long] * (path.stem in LONG), id=path.stem)
+        for path in EXAMPLES
+    ],
+)
 def test_an_example_runs_and_says_something(example, tmp_path, monkeypatch, capsys):
     assert len(example.read_text().splitlines()) <= 45
     monkeypatch.chdir(tmp_path)

@@ -64,6 +64,7 @@ def test_a_model_writes_is_reviewed_revises_and_sums_up(scripted, tmp_path):
     assert reminded == {"reward_author", "reviser"}
 
 
+@pytest.mark.long
 def test_a_reward_that_pays_for_bad_habits_goes_back_before_training(scripted, tmp_path):
     lazy = SPEED.replace('"speed": 1.0', '"speed": -1.0')
     answers = [{**REWARD, "source": lazy}, REWARD]

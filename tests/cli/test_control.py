@@ -84,6 +84,7 @@ def test_a_session_is_paused_resumed_and_stopped_from_outside(running, tmp_path)
     assert "run forward" in page and "stopped" in page
 
 
+@pytest.mark.long
 def test_a_running_session_is_not_resumed_and_keeps_its_limits(running, tmp_path):
     assert "nothing to resume" in telic("resume", folder=tmp_path, check=2).stderr
     telic("pause", folder=tmp_path)
@@ -185,6 +186,7 @@ def test_what_a_session_takes_and_waits_for_is_said_in_words(session):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_real_session_is_stopped_in_time_and_goes_on_with_more_budget(tmp_path):
     command = [
         sys.executable,

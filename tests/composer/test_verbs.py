@@ -91,7 +91,7 @@ def test_every_posture_style_and_limit_is_asked_for():
 
 
 # The large robots take half a minute, and show what the small ones show.
-LARGE = ("Ant-v5", "Humanoid-v5", "HumanoidStandup-v5")
+LARGE = ("Ant-v5", "Hopper-v5", "Humanoid-v5", "HumanoidStandup-v5", "Walker2d-v5")
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,7 @@ def test_an_outage_before_training_ends_with_a_paragraph_and_goes_on_later(askin
     assert role in asked
 
 
+@pytest.mark.long
 def test_without_a_reviser_what_was_trained_is_kept(asking):
     with pytest.raises(ModelUnavailable):
         asking.run({**FAILING, "reviser": DOWN}, iterations=2)
@@ -110,6 +111,7 @@ def spent_calls(asking) -> int:
     return budget.SessionAccount(asking.folder, budget.Allowance()).spending().calls
 
 
+@pytest.mark.long
 def test_a_garbled_revision_loses_nothing(asking):
     with pytest.raises(ModelAnswerError):
         asking.run({**FAILING, "reviser": Fault(kind="malformed")}, iterations=2)
@@ -161,6 +163,7 @@ def revised(*changes):
     return [{"revision": {**REVISION, "weights": [{"speed": 2.0}], **each}} for each in changes]
 
 
+@pytest.mark.long
 def test_a_revision_that_cannot_run_goes_back_before_it_is_trained(asking):
     broken = REWARD["source"].replace("return ", "{}['nothing']\n        return ")
     good = {"source": REWARD["source"], "steps": 20_000}
@@ -200,6 +203,7 @@ def test_when_nothing_can_be_trained_there_is_a_report_and_no_policy(asking, hom
     assert "reward.py line 3" in session.path.joinpath("report.html").read_text()
 
 
+@pytest.mark.long
 def test_a_variant_that_breaks_off_is_unknown_and_the_others_are_judged(asking, home):
     judge_policies = training.judge_policies
 
@@ -230,6 +234,7 @@ def assert_stopped_with_a_policy(session, why):
     assert why in (session.path / "report.md").read_text()
 
 
+@pytest.mark.long
 def test_when_the_calls_are_used_up_the_best_is_kept_and_more_calls_go_on(asking):
     stopped, asked = asking.run(FAILING, iterations=2, max_calls=4)
     assert sorted(asked) == sorted(WRITERS)
@@ -333,6 +338,7 @@ class Disk:
         self.left -= 1
 
 
+@pytest.mark.long
 def test_a_disk_that_fills_up_again_and_again_loses_nothing(asking, home, tmp_path):
     whole, asked = asking.run(VARYING, iterations=2)
     asking.runs_dir = tmp_path / "other"
@@ -438,6 +444,7 @@ def test_a_judge_whose_worker_is_killed_leaves_scores_unknown(asking, real_judge
     assert_unknown(asking, session, "ended by SIGKILL")
 
 
+@pytest.mark.long
 def test_a_judge_that_never_ends_is_ended_and_leaves_scores_unknown(asking, real_judge):
     hear = host.Worker._hear
 
@@ -452,7 +459,7 @@ def test_a_judge_that_never_ends_is_ended_and_leaves_scores_unknown(asking, real
 
 
 def test_what_is_known_to_be_worth_nothing_beats_what_is_unknown(asking, home):
-    def judge(source, paths, folder):
+    def judge(source, paths, folder, environment):
         if folder.parent.name == "iter_1":
             return [unknown("code", "broke")] * len(paths)
         return [judged([], 0.0)] * len(paths)

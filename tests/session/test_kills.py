@@ -110,7 +110,7 @@ def progress(folder: Path) -> int:
     return events + sum(len(names) for _, _, names in os.walk(folder))
 
 
-@pytest.mark.parametrize("wanted", [10, pytest.param(30, marks=pytest.mark.long)])
+@pytest.mark.parametrize("wanted", [3, pytest.param(30, marks=pytest.mark.long)])
 def test_kills_at_random_moments_change_nothing(start, whole, tmp_path, wanted):
     chance = random.Random(0)
     kills, finished = 0, []
@@ -153,6 +153,7 @@ def test_who_is_killed_during_the_report_gets_it_later(asking, home):
     assert session.path == asking.folder.path and asked == [] and asking.folder.report.exists()
 
 
+@pytest.mark.long
 def test_two_sessions_at_once_take_turns_and_do_not_mix(start, whole, tmp_path):
     both = [start(tmp_path, "run"), start(tmp_path, "run far")]
     for process in both:
@@ -171,6 +172,7 @@ def test_two_sessions_at_once_take_turns_and_do_not_mix(start, whole, tmp_path):
         assert begun["pid"] == ended["pid"]  # nobody else began meanwhile
 
 
+@pytest.mark.long
 def test_the_same_request_twice_at_once_is_refused_or_its_own_session(start, whole, tmp_path):
     both = [start(tmp_path), start(tmp_path)]
     for process in both:

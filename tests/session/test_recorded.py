@@ -20,7 +20,13 @@ RECORDED = sorted((Path(__file__).parent / "recorded").glob("*.json"))
 LOOKING = ("vision_criteria", "vision_judge", "vision_again")
 
 
-@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=[pytest.mark.long] * (path.stem != "backflip"), id=path.stem)
+        for path in RECORDED
+    ],
+)
 def test_what_a_model_wrote_then_is_still_accepted(path, tmp_path, monkeypatch):
     recorded = json.loads(path.read_text())
     script = {}

@@ -53,7 +53,7 @@ def rows_written(folder) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kills", [4, pytest.param(20, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.long)])
 def test_kills_at_random_moments_change_nothing(tmp_path, kills):
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["telic.training.worker", "telic.training.run"])

@@ -1,19 +1,19 @@
 """Work done elsewhere, as studies: sessions and searches are found, read, and written as a study.
 
 To add a kind (a tracker's training, another tool's sweep), write one module with a class like those
-in `from_session` and `from_search`, and name it in `IMPORTERS`.
+in `from_session` and `from_search`, and name it in `importers`.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from telic.errors import UnknownName, UsageError
-from telic.importers.from_search import SearchImporter
-from telic.importers.from_session import SessionImporter
-from telic.importers.records import ImportedStudy
 from telic.storage.layout import LATEST
+
+if TYPE_CHECKING:
+    from telic.importers.records import ImportedStudy
 
 
 class Importer(Protocol):
@@ -39,7 +39,12 @@ class Importer(Protocol):
         ...
 
 
-IMPORTERS: tuple[Importer, ...] = (SessionImporter(), SearchImporter())
+def importers() -> tuple[Importer, ...]:
+    """Return one importer of each kind; loaded when asked for, as they bring numpy with them."""
+    from telic.importers.from_search import SearchImporter
+    from telic.importers.from_session import SessionImporter
+
+    return SessionImporter(), SearchImporter()
 
 
 class FoundWork(NamedTuple):
@@ -64,10 +69,10 @@ def find_source(runs_dir: Path, name: str) -> FoundWork:
     Raises UnknownName with the closest ids, or UsageError when a start fits several.
     """
     for path in (runs_dir / name, Path(name).expanduser()):
-        for importer in IMPORTERS:
+        for importer in importers():
             if importer.is_one(path):
                 return FoundWork(importer, path)
-    works = [FoundWork(each, path) for each in IMPORTERS for path in each.listed(runs_dir)]
+    works = [FoundWork(each, path) for each in importers() for path in each.listed(runs_dir)]
     if not works:
         raise UsageError(
             f'There is no session or search "{name}": {runs_dir} holds none yet.',

@@ -153,7 +153,7 @@ def without_own_imports(text: str) -> str:
             first, last = node.lineno - 1, node.end_lineno - 1
             before, after = lines[first][: node.col_offset], lines[last][node.end_col_offset :]
             lines[first : last + 1] = [before + b"pass" + after, *[b""] * (last - first)]
-    return b"\n".join(lines).decode() + "\n"
+    return b"\n".join(lines).decode().removesuffix("\n") + "\n"
 
 
 def _checked_names() -> dict[str, Any]:

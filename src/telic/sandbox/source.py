@@ -81,7 +81,14 @@ def compile_source(
     tree = guarded(tree, module_names(tree, frozenset(modules_with(provided))))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return compile(tree, filename, "exec", dont_inherit=True)
+        try:
+            return compile(tree, filename, "exec", dont_inherit=True)
+        except SyntaxError as error:  # what only the compiler sees: "nonlocal x" without an outer x
+            raise RefusedCode(
+                f"{filename}, line {error.lineno}: this is not valid Python: {error.msg}.",
+                hint="Correct the line.",
+                line=error.lineno,
+            ) from error
 
 
 def _parse(source: str, filename: str, extra_modules: Provided) -> ast.Module:

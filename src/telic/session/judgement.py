@@ -13,9 +13,9 @@ from typing import Any, Literal, NamedTuple
 
 from telic.authors.candidate import MemberScore, RewardCandidate, Selection, SessionIteration
 from telic.core.seeds import derive
-from telic.errors import TelicError
+from telic.errors import TelicError, WorkerDied
 from telic.judges.code import judge_files, judge_too
-from telic.judges.recorder import PlayOrder, record
+from telic.judges.recorder import PlayOrder, RecordedFile, record
 from telic.judges.verdict import Verdict, together, unknown
 from telic.session.budget import iteration_steps, last_step
 from telic.session.control import SessionWork
@@ -26,6 +26,7 @@ from telic.training.run import Run
 
 Purpose = Literal["judge", "trial"]
 JUDGE: Purpose = "judge"
+_TRIES = 2
 TRIAL: Purpose = "trial"
 """what episodes are for: to decide whether a policy passes, or which variant is trained on"""
 
@@ -143,7 +144,7 @@ def judge_policies(
                 policy, reward, work.config, candidate.env_args, own, purpose
             )
     work.control.check()
-    played = dict(zip(orders, record(list(orders.values()), folder), strict=True)) if orders else {}
+    played, why = _recorded(orders, folder)
     recorded = [file for own in played.values() for file in own]
     paths = [file.path for file in recorded]
     where = (work.config.env, candidate.env_args)
@@ -157,10 +158,27 @@ def judge_policies(
     scores = [
         _score(member, [verdicts[file.path] for file in played[member.name]])
         if member.name in played
-        else _score(member, [_broke_off(member)] * episodes)
+        else _score(member, [why or _broke_off(member)] * episodes)
         for member in members
     ]
     return scores, time.monotonic() - began
+
+
+def _recorded(
+    orders: dict[str, PlayOrder], folder: Path
+) -> tuple[dict[str, list[RecordedFile]], Verdict | None]:
+    """Record the episodes, by member; where the recorder dies twice, nothing, and why.
+
+    A recorder runs no foreign code, but it lives on a machine that may run out of memory.
+    """
+    reason = ""
+    for _ in range(_TRIES if orders else 0):
+        try:
+            files = record(list(orders.values()), folder)
+            return dict(zip(orders, files, strict=True)), None
+        except WorkerDied as error:
+            reason = str(error)
+    return {}, unknown("code", f"no episode could be recorded. {reason}") if reason else None
 
 
 def newest_policy(member: MemberFolder) -> Path | None:
