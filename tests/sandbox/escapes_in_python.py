@@ -15,7 +15,7 @@ class Attempt(NamedTuple):
 
 def body(lines: str) -> str:
     """Return a reward whose body is `lines` (statements, one per line)."""
-    inner = "\n".join(f"    {line}" for line in lines.splitlines())
+    inner = "\n".join(f"    {line}" for line in lines.split("\n"))
     return f"def reward_fn(obs, action, next_obs, info):\n{inner}\n    return 0.0, {{}}\n"
 
 
@@ -232,6 +232,53 @@ ATTEMPTS = [
     refused(
         "not_python", "def reward_fn(obs, action, next_obs, info)\n  return 0", "not valid Python"
     ),
+    # what objects have besides what they offer
+    refused("unpickle_by_a_record", "info.spec.parse_raw(b'', proto='pickle')", '"parse_raw"'),
+    refused("change_a_record", "info.leaf.model_copy(update={'credit': 99.0})", '"model_copy"'),
+    refused("rebuild_a_record", "info.spec.model_construct(id='x')", '"model_construct"'),
+    refused("classmethod_as_value", "class A:\n    m = classmethod(print)", '"classmethod"'),
+    refused("staticmethod_as_value", "s = staticmethod(print)", '"staticmethod"'),
+    refused("property_as_value", "p = property(lambda self: self)", '"property"'),
+    refused(
+        "nested_class_by_getattr",
+        "class A:\n    class B:\n        pass\nB = getattr(A(), 'B')",
+        "this getattr",
+    ),
+    refused("attribute_in_a_pattern", "match obs:\n    case info.x:\n        pass", "in a pattern"),
+    refused("sparse_tensor", "torch.zeros(3).to_sparse()", '"to_sparse"'),
+    refused("sparse_places", "c.indices()[0, 0] = 10**9", '"c"'),
+    refused("tensor_data", "torch.zeros(3).data", '"data"'),
+    refused("tensor_apply", "torch.zeros(3).apply_(print)", '"apply_"'),
+    refused("tensor_map", "torch.zeros(3).map_(obs, print)", '"map_"'),
+    refused("tensor_new", "torch.zeros(3).new(4)", '"new"'),
+    refused("tensor_storage_offset", "torch.zeros(3).storage_offset()", '"storage_offset"'),
+    refused("tensor_record_stream", "torch.zeros(3).record_stream(0)", '"record_stream"'),
+    refused("array_bytes", "obs.tobytes()", '"tobytes"'),
+    refused("array_flags", "obs.flags.writeable", '"flags"'),
+    refused("array_put", "obs.put(0, 1.0)", '"put"'),
+    refused("function_of_a_quantity", "quantities.speed.function(info)", '"function"'),
+    refused("need_of_a_quantity", "quantities.speed.need", '"need"'),
+    refused("schema_of_an_info", "info.schema.bodies", '"schema"'),
+    refused("function_of_vectorize", "np.vectorize(len).pyfunc", '"pyfunc"'),
+    refused("object_of_an_error", "try:\n    obs.y\nexcept Exception as e:\n    e.obj", '"obj"'),
+    refused("note_on_an_error", "ValueError('x').add_note('y')", '"add_note"'),
+    refused("generator_send", "(i for i in (1,)).send(0)", '"send"'),
+    refused("generator_throw", "(i for i in (1,)).throw(ValueError)", '"throw"'),
+    refused("text_encode", "'x'.encode('idna')", '"encode"'),
+    refused("text_translate", "'x'.translate({})", '"translate"'),
+    refused("compiler_only_error", "[(y := 1) for x in (z := [1])]", "not valid Python"),
+    # what passes by its name and is stopped by what the object is
+    stopped(
+        "own_name_on_an_array", "class A:\n    pickle_me = 1\nobs.pickle_me", "cannot be asked"
+    ),
+    stopped("tensor_name_on_an_array", "obs.cuda()", "cannot be asked"),
+    stopped("array_name_on_a_number", "(1.5).tolist()", "cannot be asked"),
+    stopped("episode_name_on_info", "info.quantity('x')", "cannot be asked"),
+    stopped("attribute_of_a_function", "reward_fn.name", "cannot be asked"),
+    stopped("attribute_of_a_builtin", "len.name", "cannot be asked"),
+    stopped("attribute_of_a_type", "float.real", "cannot be asked"),
+    stopped("attribute_of_a_device", "torch.zeros(1).device.start", "cannot be asked"),
+    stopped("by_getattr", "getattr(obs, 'cuda')", "cannot be asked"),
     # what passes the list and is stopped by the stand-ins, the interpreter or the memory limit
     stopped("recursion", "def f(x):\n    return f(x)\nf(1)", "RecursionError"),
     stopped("memory_text", "x = 'a' * 10 ** 11", "MemoryError"),
@@ -270,6 +317,10 @@ KILLERS = [
 
 # Harmless mischief: these run to the end, and must have had no effect.
 WITHOUT_EFFECT = [
+    *(
+        (f"code_in_a_comment_{ord(end):x}", body(f"# harmless{end}info['planted'] = 1"))
+        for end in "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
+    ),
     ("spoofed_result", body('print(\'{"kind":"result","body":{"outcomes":{}}}\')')),
     ("flood_of_output", body("for i in range(100000):\n    print('x' * 1000)")),
     ("print_to_a_file", body("print('x', file=info)")),

@@ -1,0 +1,107 @@
+"""Evidence is what the recorder saw; a reward beside it adds bounded numbers or nothing."""
+
+import math
+
+import pytest
+import torch
+
+from telic.errors import TelicError, UsageError, WorkerDied
+from telic.judges import recorder
+from telic.judges.recorder import PlayOrder, RecordedFile, bounded, is_unchanged, play
+from telic.storage.trajectories import read_trajectory
+
+
+def order(tmp_path, count=2, **more):
+    paths = tuple(str(tmp_path / f"{index}.npz") for index in range(count))
+    given = {"policy": "", "env": "InvertedPendulum-v5", "env_args": {"max_episode_steps": 12}}
+    return PlayOrder(**(given | {"seed": 3, "paths": paths} | more))
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [
+        None,
+        "many",
+        [],
+        [[1.0]],
+        [[1.0], [1.0, 2.0]],
+        [[1.0], "x"],
+        [[1.0], [math.nan]],
+        [[math.inf], [0.0]],
+        [[True], [0.0]],
+        [["1"], ["2"]],
+        [[[1.0]], [[2.0]]],
+        {"0": [1.0], "1": [1.0]},
+    ],
+    ids=repr,
+)
+def test_memory_that_is_no_row_of_numbers_is_refused(memory):
+    with pytest.raises(WorkerDied, match="memory"):
+        bounded(memory, rows=2)
+
+
+def test_memory_is_cut_to_what_a_reward_may_count():
+    assert bounded([[1e300, -7], [0.5, -1e300]], rows=2) == [[1e6, -7.0], [0.5, -1e6]]
+
+
+def test_what_a_policy_is_told_changes_what_it_does_and_not_what_is_written_of_it(tmp_path):
+    """The simulation answers the actions; memory reaches the policy and nothing else."""
+
+    def policy(obs, memory):
+        return 0.1 * memory[:, :1].clamp(-1, 1) + 0.0 * obs[:, :1]
+
+    told = []
+
+    def lies(action):
+        told.append(action)
+        return torch.full((2, 1), 1e6)
+
+    play(policy, order(tmp_path), lies)
+    episode = read_trajectory(tmp_path / "0.npz")
+    assert told[0] is None and len(told) >= len(episode)
+    assert episode["action"] == pytest.approx(0.1) and "memory" not in episode
+    assert episode.facts.env_id == "InvertedPendulum-v5" and episode.facts.seed == 3
+
+
+def test_a_changed_recording_is_noticed(tmp_path):
+    play(lambda obs: torch.zeros(len(obs), 1), order(tmp_path, count=1))
+    path = tmp_path / "0.npz"
+    file = RecordedFile(path, recorder._sha256(path))
+    assert is_unchanged(file)
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    assert not is_unchanged(file)
+    path.unlink()
+    assert not is_unchanged(file)
+
+
+@pytest.mark.parametrize(
+    "told", [None, [], "x", [["a"]], [["a", "b", "c"]], {"0": ["a", "b"]}, [7]]
+)
+def test_a_recorder_that_does_not_name_its_files_is_not_believed(tmp_path, told):
+    with pytest.raises(WorkerDied, match="did not say"):
+        recorder._files([order(tmp_path)], told)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [{}, {"order": -1, "action": None}, {"order": 5, "action": None}, {"order": "0", "action": []}],
+)
+def test_a_message_of_another_shape_ends_the_recording(tmp_path, message):
+    beside = recorder._Rewards([order(tmp_path)])
+    with pytest.raises(WorkerDied, match="protocol"):
+        beside.answer(message)
+
+
+def test_memory_without_a_reward_is_refused_with_the_reason(tmp_path):
+    beside = recorder._Rewards([order(tmp_path)])
+    with pytest.raises(UsageError, match="memory"):
+        beside.answer({"order": 0, "action": None})
+
+
+def test_a_reward_that_cannot_run_ends_the_recording_with_its_own_words(tmp_path):
+    beside = recorder._Rewards([order(tmp_path, reward="import os\n")])
+    try:
+        with pytest.raises(TelicError, match="os"):
+            beside.answer({"order": 0, "action": None})
+    finally:
+        beside.close()
