@@ -20,8 +20,9 @@ from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
+from telic.sandbox.cgroups import WorkerGroup, group_for
 from telic.sandbox.confine import ConfinementReport, clean_environment
-from telic.sandbox.limits import Limits, Watch
+from telic.sandbox.limits import Limits, Watch, too_much_memory
 from telic.sandbox.wire import (
     LOG_FLAGS,
     LineBuffer,
@@ -132,6 +133,7 @@ class Worker:
         self._patience_s = options.get("first_beat_s", 120.0)
         self._doing = "it was starting"
         self._process: subprocess.Popen[bytes] | None = None
+        self._group: WorkerGroup | None = None
 
     def kill(self) -> None:
         """End the worker now, and everything it may have started before it was confined."""
@@ -165,6 +167,8 @@ class Worker:
         finally:
             self.kill()
             conversation.close()
+            if self._group is not None:
+                self._group.remove()
 
     def _launch(self) -> subprocess.Popen[bytes]:
         self._process = take_prewarmed()
@@ -174,6 +178,8 @@ class Worker:
                 self._process = start_interpreter(self._writable[0], stderr=log)
             finally:
                 os.close(log)
+        # It waits for its first message: nothing foreign runs before it is in its group.
+        self._group = group_for(self._process.pid, self._limits)
         return self._process
 
     def _converse(
@@ -197,6 +203,9 @@ class Worker:
                     return last_word
             if conversation.is_over:
                 code = conversation.exit_code()
+                if self._group is not None and self._group.was_out_of_memory:
+                    allowed = self._limits.memory_bytes
+                    raise too_much_memory(self._group.peak_bytes or allowed, allowed)
                 tail = read_tail(self.log, log_start)
                 raise ended(code, self._limits.cpu_s, self.log, tail)
             watch.check()

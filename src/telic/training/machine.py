@@ -71,6 +71,7 @@ def examine() -> list[MachineCheck]:
             (_ok if part.active else _note)(f"confinement: {part.name}", part.message)
             for part in available().parts
         ),
+        _limits(),
         *(_extra(name, modules) for name, modules in _EXTRAS.items()),
     ]
 
@@ -99,6 +100,16 @@ def _disk() -> MachineCheck:
         return _ok("disk", text)
     fix = "Free some space, or use --runs-dir on another disk."
     return MachineCheck(name="disk", state="bad", message=text, fix=fix)
+
+
+def _limits() -> MachineCheck:
+    """Say which limits a worker runs under, and why not under the other."""
+    from telic.sandbox.cgroups import find_home
+
+    home = find_home(may_move=False)
+    if home.path is None:
+        return _note("limits", f"rlimits and a watch from outside; no control groups: {home.why}")
+    return _ok("limits", f"control groups below {home.path} (memory, threads), and rlimits")
 
 
 def _graphics_card() -> MachineCheck:

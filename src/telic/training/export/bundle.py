@@ -170,7 +170,8 @@ class _Bundle:
         if path.exists() and not path.is_dir():
             raise UsageError(f"{path} is a file.", hint="Give the name of a folder.")
         # A card is named README.md; so may be a file of the user's.
-        others = {file.name for file in path.iterdir()} - {_WORKSHOP} if path.is_dir() else set()
+        files = path.iterdir() if path.is_dir() else ()
+        others = {file.name for file in files} - {_WORKSHOP}
         if others and _LIST not in others:
             raise UsageError(
                 f"{path} is not empty and holds no earlier export.", hint="Choose a new folder."
