@@ -184,8 +184,10 @@ def test_what_has_no_model_draws_itself_if_the_same_comes_out_again(tmp_path, mo
     write_trajectory(tmp_path / "pole.npz", Trajectory(classic, poles))
     same, changed, pole = render(
         [
-            RenderJob(trajectory=Path("same.npz"), output=Path("same.mp4"), caption=False),
-            RenderJob(trajectory=Path("other.npz"), output=Path("other.mp4")),
+            RenderJob(
+                trajectory=Path("same.npz"), output=Path("same.mp4"), caption=False, trust=True
+            ),
+            RenderJob(trajectory=Path("other.npz"), output=Path("other.mp4"), env="dot.py:Dot"),
             RenderJob(trajectory=Path("pole.npz"), output=Path("pole.mp4")),
         ],
         backend="rays",

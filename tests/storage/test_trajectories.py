@@ -1,13 +1,19 @@
 """Recorded episodes on disk."""
 
+import io
+import json
+import os
+import zipfile
+
 import numpy as np
 import pytest
 
-from telic.errors import TelicError
+from telic.errors import Refused, TelicError
 from telic.storage.trajectories import (
     Trajectory,
     TrajectoryFacts,
     read_trajectory,
+    require_registered,
     write_trajectory,
 )
 
@@ -121,3 +127,91 @@ def test_what_is_not_numbers_or_not_of_one_length_is_refused(tmp_path):
     empty = Trajectory({"reward": np.zeros(0)}, facts)
     write_trajectory(tmp_path / "e.npz", empty)
     assert len(read_trajectory(tmp_path / "e.npz")) == 0
+
+
+def crafted(path, **arrays: bytes) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        facts = {"env_id": "x", "dt_s": 0.1}
+        arrays = {"facts": npy(np.frombuffer(json.dumps(facts).encode(), np.uint8)), **arrays}
+        for name, content in arrays.items():
+            archive.writestr(f"{name}.npy", content)
+
+
+def npy(array: np.ndarray, *, allow_pickle: bool = False) -> bytes:
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, array, allow_pickle=allow_pickle)
+    return buffer.getvalue()
+
+
+def head(shape: str, kind: str = "<f4") -> bytes:
+    text = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+
+
+HOSTILE = {
+    "rows that are not there": {"qpos": head("(1000000000000, 9)")},
+    "no rows, many columns": {"qpos": head("(0, 1000000000000)"), "obs": head("(1000,)")},
+    "a pickle": {"qpos": npy(np.array([{}], object), allow_pickle=True)},
+    "an object without data": {"qpos": head("(5,)", "|O")},
+    "text": {"qpos": npy(np.array(["a"]))},
+    "a single number": {"qpos": npy(np.array(1.0))},
+    "lengths that differ": {"qpos": npy(np.zeros(3)), "qvel": npy(np.zeros(4))},
+    "an end without a beginning": {"next_obs_last": npy(np.zeros((1, 3)))},
+    "no array": {"qpos": b"import os"},
+    "a negative shape": {"qpos": head("(-1, -4)") + b"0" * 16},
+    "too many columns": {f"c{n}": npy(np.zeros(1)) for n in range(300)},
+    "facts that are none": {"facts": npy(np.zeros(3))},
+    "no clock that ticks": {
+        "facts": npy(np.frombuffer(b'{"env_id": "x", "dt_s": -1.0}', np.uint8))
+    },
+}
+
+
+@pytest.mark.parametrize("arrays", HOSTILE.values(), ids=HOSTILE)
+def test_a_file_that_lies_about_its_size_or_kind_is_refused_in_one_sentence(arrays, tmp_path):
+    crafted(tmp_path / "bad.npz", **arrays)
+    with pytest.raises(TelicError, match=r"bad\.npz is not a trajectory"):
+        read_trajectory(tmp_path / "bad.npz")
+
+
+def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path):
+    path = tmp_path / "bomb.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in "abcde":
+            with archive.open(f"{name}.npy", "w") as file:
+                for _ in range(256):
+                    file.write(bytes(1 << 20))
+    assert path.stat().st_size < 2 << 20
+    with pytest.raises(TelicError, match="are too much"):
+        read_trajectory(path)
+
+
+def test_a_pipe_is_no_trajectory(tmp_path):
+    os.mkfifo(tmp_path / "pipe.npz")
+    with pytest.raises(TelicError, match="no ordinary file"):
+        read_trajectory(tmp_path / "pipe.npz")
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"env_id": "evil.py:Env"},
+        {"env_id": "os:system"},
+        {"env_id": "evil:Env-v0"},
+        {"env_id": "/etc/robot.xml"},
+        {"env_id": "Ant-v5", "env_kwargs": {"xml_file": "/etc/robot.xml"}},
+        {"env_id": "Ant-v5", "env_kwargs": {"xml_file": "../robot.xml"}},
+        {"env_id": "Ant-v5", "model_path": "/etc/robot.xml"},
+        {"env_id": "Ant-v5\nevil:Env"},
+    ],
+)
+def test_a_file_is_not_believed_in_what_to_import_or_open(facts, tmp_path):
+    told = TrajectoryFacts(dt_s=0.1, **facts)
+    path = tmp_path / "told.npz"
+    write_trajectory(path, Trajectory({"qpos": np.zeros((2, 3))}, told))
+    with pytest.raises(Refused, match="is not believed"):
+        require_registered(read_trajectory(path).facts, path)
+    asked = read_trajectory(path, ("Hopper-v5", {"reset_noise_scale": 0.0})).facts
+    assert (asked.env_id, asked.model_path) == ("Hopper-v5", None)
+    assert asked.env_kwargs == {"reset_noise_scale": 0.0}
+    require_registered(asked, path)

@@ -209,8 +209,9 @@ class SessionHistory(NamedTuple):
         path = self.folder.iteration(iteration.number).episode(
             member.member, median_episode(member)
         )
-        trajectory = read_trajectory(path)
-        env = make(trajectory.facts.env_id, num_envs=1, **trajectory.facts.env_kwargs)
+        asked = read_json(self.folder.config)["env"], self.candidates[iteration.number].env_args
+        trajectory = read_trajectory(path, asked)
+        env = make(asked[0], num_envs=1, **asked[1])
         episode = RecordedEpisode(trajectory, env.spec)
         env.close()
         values = episode[quantity]

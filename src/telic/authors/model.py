@@ -128,6 +128,7 @@ class ModelAuthor:
         titles = [criterion.title for criterion in written.criteria]
         folder = episodes[0].parent / _LOOKED
         eyes = VisionJudge(self._models, self._brief.intent, titles, folder)
+        eyes.env = self._brief.env
         return eyes.second_opinion(episodes, verdicts)
 
     def analyse(self, history: list[SessionIteration]) -> None:

@@ -43,7 +43,7 @@ from telic.llm.records import VIDEO, fingerprint
 from telic.rendering import RenderJob, render
 from telic.rendering.jobs import View
 from telic.rendering.replay import model_file
-from telic.storage.trajectories import Trajectory, read_trajectory
+from telic.storage.trajectories import Trajectory, read_evidence
 
 REPEATS = 3
 _AT_ONCE = 4
@@ -76,6 +76,8 @@ class VisionJudge:
         self._intent = intent
         self._titles = list(dict.fromkeys(criteria)) or [intent]
         self._folder = folder
+        self.env: str | None = None
+        """where the episodes were played; None: what they say, for registered ids only"""
 
     def second_opinion(self, episodes: Sequence[Path], code: Sequence[Verdict]) -> list[Verdict]:
         """Return fused verdicts on all episodes of a policy, of which a few are watched.
@@ -116,7 +118,7 @@ class VisionJudge:
         if not fused.disagreements:
             return fused
         try:
-            footage = Footage(episode, self._folder)
+            footage = Footage(episode, self._folder, self.env)
             look_for = self._what_to_see(footage.spec)
             disputes = [_checked(dispute, look_for, footage) for dispute in fused.disagreements]
             again = self._look_again(look_for, disputes, footage)
@@ -128,7 +130,7 @@ class VisionJudge:
 
     def _watch_one(self, episode: Path, repeats: int) -> Verdict:
         try:
-            footage = Footage(episode, self._folder)
+            footage = Footage(episode, self._folder, self.env)
             look_for = self._what_to_see(footage.spec)
             sheets = footage.overview()
             if watches_video(self._models.provider.name):
@@ -260,8 +262,8 @@ class Footage:
     Raises TelicError when the file is missing, damaged or empty.
     """
 
-    def __init__(self, episode: Path, folder: Path) -> None:
-        self.trajectory: Trajectory = read_trajectory(episode)
+    def __init__(self, episode: Path, folder: Path, env: str | None = None) -> None:
+        self.trajectory: Trajectory = read_evidence(episode, env)
         if not len(self.trajectory):
             raise TelicError(f"{episode} holds no steps to look at.")
         self._episode = episode
@@ -356,16 +358,17 @@ class Footage:
     def _draw(self, shots: Sequence[_Shot], suffix: str = ".png") -> list[Sheet]:
         """Draw what is not yet there; raises TelicError when it cannot be drawn."""
         sheets = {self._path(shot).with_suffix(suffix): shot for shot in shots}
+        env, env_args = self.trajectory.facts.environment
         jobs = [shot.job(self._episode, path) for path, shot in sheets.items() if not path.exists()]
-        for drawing in render(jobs):
+        for drawing in render(
+            [job.model_copy(update={"env": env, "env_args": env_args}) for job in jobs]
+        ):
             if drawing.error:
                 raise TelicError(f"The episode cannot be drawn: {drawing.error}")
         return [Sheet(path, shot.words) for path, shot in sheets.items()]
 
     def _path(self, shot: _Shot) -> Path:
-        window = (
-            "all" if shot.window is None else "-".join(f"{moment:.2f}" for moment in shot.window)
-        )
+        window = "-".join(f"{moment:.2f}" for moment in shot.window or ()) or "all"
         return self._base.with_name(f"{self._base.name}_{shot.view or 'usual'}_{window}.png")
 
 

@@ -33,7 +33,7 @@ from telic.judges.criteria import Composition, Motion
 from telic.judges.examples import Examples, bad_habits, good_examples
 from telic.judges.verdict import Verdict
 from telic.storage.files import write_json
-from telic.storage.trajectories import Trajectory, read_trajectory
+from telic.storage.trajectories import Trajectory, read_trajectory, require_registered
 
 _PAIRS = Path(__file__).with_name("pairs.toml")
 GOOD = "good example"
@@ -174,6 +174,7 @@ def _score_pair(pair: Pair, everything: tuple[Pair, ...]) -> Iterator[ScoredExam
 def _score_label(label: Label, folder: Path) -> ScoredExample:
     trajectory = read_trajectory(folder / label.file)
     facts = trajectory.facts
+    require_registered(facts, folder / label.file)
     env = make(facts.env_id, num_envs=1, **facts.env_kwargs)
     env.close()
     first, again = _judges(label.intent, env.spec)

@@ -30,7 +30,7 @@ from telic.judges.episode import RecordedEpisode
 from telic.judges.verdict import Verdict, judged, unknown
 from telic.sandbox.source import compile_source, namespace
 from telic.sandbox.wire import printable
-from telic.storage.trajectories import Trajectory, read_trajectory
+from telic.storage.trajectories import Environment, Trajectory, read_trajectory, require_registered
 
 _JUDGE_S = 60.0
 _TRIES = 2
@@ -44,7 +44,6 @@ OFFERED = {
 """what a judge file may import from telic; the second row for files written earlier"""
 
 
-Environment = tuple[str, dict[str, Any]]
 """id and arguments of the environment that episodes were played in"""
 
 
@@ -128,22 +127,22 @@ def judge_files(
 
 
 def judge_too(
-    name: str, intent: str, paths: Sequence[Path], verdicts: Sequence[Verdict]
+    name: str,
+    intent: str,
+    paths: Sequence[Path],
+    verdicts: Sequence[Verdict],
+    environment: Environment,
 ) -> list[Verdict]:
     """Let a judge that a package brings judge the same episodes; of both scores the lower counts.
 
     A judge that is installed is trusted and runs here. Where either cannot tell, nobody knows.
     """
-    make_judge = find_judge(name)
-    judges: dict[str, Judge] = {}
+    env, arguments = environment
+    spec = _spec_of(env, json.dumps(arguments, sort_keys=True))
+    judge = find_judge(name)(intent, spec)
     out: list[Verdict] = []
     for path, verdict in zip(paths, verdicts, strict=True):
-        trajectory = read_trajectory(path)
-        facts = trajectory.facts
-        spec = _spec_of(facts.env_id, json.dumps(facts.env_kwargs, sort_keys=True))
-        if facts.env_id not in judges:
-            judges[facts.env_id] = make_judge(intent, spec)
-        other = judges[facts.env_id](trajectory, spec)
+        other = judge(read_trajectory(path, environment), spec)
         out.append(_stricter(verdict, other, name))
     return out
 
@@ -186,6 +185,7 @@ def _judge_confined(
 
     if environment is None and paths:
         facts = read_trajectory(paths[0]).facts
+        require_registered(facts, paths[0])
         environment = (facts.env_id, facts.env_kwargs)
     access = env_access(*environment) if environment else EnvAccess([], [])
     result = run_worker(
@@ -225,9 +225,11 @@ def judge_here(
     judge = JudgeCode(source)
     verdicts: list[Verdict] = []
     for path in paths:
-        trajectory = read_trajectory(path)
+        trajectory = read_trajectory(path, environment)
         facts = trajectory.facts
-        env, arguments = environment or (facts.env_id, facts.env_kwargs)
+        if environment is None:
+            require_registered(facts, path)
+        env, arguments = facts.env_id, facts.env_kwargs
         verdicts.append(judge(trajectory, _spec_of(env, json.dumps(arguments, sort_keys=True))))
     return verdicts
 

@@ -39,6 +39,16 @@ class RenderJob(Record):
 
     trajectory: Path = Field(description="recorded episode (.npz)")
     output: Path = Field(description=".mp4 is a video, .png a strip of still frames")
+    env: str | None = Field(
+        default=None,
+        description="environment that was played, as the run's config.json says; None: the file's "
+        "own word, which is taken for registered ids only",
+    )
+    env_args: dict[str, Any] = Field(default={}, description="its constructor arguments")
+    trust: bool = Field(
+        default=False,
+        description="believe the file in what to import and which model to open",
+    )
     width: int | None = Field(
         default=None,
         ge=32,

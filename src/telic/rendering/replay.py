@@ -24,7 +24,12 @@ from telic.rendering.jobs import Rendering, RenderJob
 from telic.rendering.look import load_dressed
 from telic.rendering.media import draw_caption, strip_height, tiled, write_png, write_video
 from telic.rendering.painters import GlPainter, Painter, PainterBroken, RayPainter
-from telic.storage.trajectories import Trajectory, TrajectoryFacts, read_trajectory
+from telic.storage.trajectories import (
+    Trajectory,
+    TrajectoryFacts,
+    read_trajectory,
+    require_registered,
+)
 
 # the models of Gymnasium's tasks; the version decides for two of them
 _ASSETS = {
@@ -66,7 +71,10 @@ def draw(stage: Stage, job: RenderJob, progress: Progress) -> Rendering:
     """Carry out one job and say what became of it; raises PainterBroken when the backend fails."""
     start = time.monotonic()
     try:
-        trajectory = read_trajectory(job.trajectory)
+        given = None if job.env is None else (job.env, job.env_args)
+        trajectory = read_trajectory(job.trajectory, given)
+        if given is None and not job.trust:
+            require_registered(trajectory.facts, job.trajectory)
         if not len(trajectory):
             raise TelicError(f"{job.trajectory} holds no steps to draw.")
         make = _make_video if job.is_video else _make_strip
@@ -347,7 +355,7 @@ def spread(
 def model_file(facts: TrajectoryFacts) -> Path | None:
     """Return the model file that an episode's qpos belongs to, or None when it has none."""
     for name in (facts.model_path, facts.env_kwargs.get("xml_file"), facts.env_id):
-        if name is not None and name.endswith(_MODEL_FILES):
+        if isinstance(name, str) and name.endswith(_MODEL_FILES):
             path = Path(name).expanduser()
             return path if path.is_file() else _assets_dir() / name
     match = re.fullmatch(r"(?:.*/)?(\w+)-v(\d+)", facts.env_id)

@@ -150,7 +150,7 @@ def judge_policies(
     where = (work.config.env, candidate.env_args)
     judged = judge_files(work.folder.judge.read_text(), paths, folder, where)
     if work.config.judge is not None:
-        judged = judge_too(work.config.judge, work.config.intent, paths, judged)
+        judged = judge_too(work.config.judge, work.config.intent, paths, judged, where)
     verdicts = {
         file.path: verdict.model_copy(update={"recording": file.sha256})
         for file, verdict in zip(recorded, judged, strict=True)

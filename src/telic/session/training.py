@@ -45,7 +45,7 @@ from telic.core.events import (
 from telic.core.stats import Interval
 from telic.envs.spec import EnvSpec
 from telic.errors import TelicError
-from telic.judges.code import Environment, judge_files
+from telic.judges.code import judge_files
 from telic.rendering.jobs import choose_backend
 from telic.session.control import SessionControl, SessionStopped, SessionWork, StopCheck
 from telic.session.forecast import need_of
@@ -59,6 +59,7 @@ from telic.session.judgement import (
 from telic.storage.files import JsonLines, once, read_json, read_json_lines
 from telic.storage.layout import IterationFolder, MemberFolder, RunFolder, SessionFolder
 from telic.storage.scalars import read_rows
+from telic.storage.trajectories import Environment
 from telic.training.job import TrainJob
 from telic.training.plan import plan
 from telic.training.run import Run, execute, status_of

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import io
 import json
+import math
+import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -29,14 +31,31 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from telic.core.config import Record
-from telic.errors import TelicError
+from telic.errors import Refused, TelicError
 from telic.storage.files import plain, replacing
 
 _FACTS = "facts"
 _LAST_NEXT_OBS = "next_obs_last"
 # Higher levels of deflate cost several times the time for a few percent of float noise.
 _COMPRESSION = 1
-_DAMAGE = (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile, zlib.error, ValidationError)
+_DAMAGE = (
+    *(ValueError, KeyError, TypeError, EOFError, OSError, NotImplementedError, RuntimeError),
+    *(zipfile.BadZipFile, zlib.error, ValidationError),
+)
+_MOST_COLUMNS = 256
+_MOST_BYTES = 1 << 30
+"""of all columns together; an episode of a thousand steps of a humanoid has a few million"""
+_MOST_FACTS = 1 << 24
+_REGISTERED = re.compile(r"(?:[\w.-]+/)?[\w.-]+-v\d+")
+"""ids that only a registry looks up: no module, no file"""
+
+_HEADS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+
+Environment = tuple[str, dict[str, Any]]
+"""an environment and its constructor arguments, as a job asks for them"""
 
 
 class TrajectoryFacts(Record):
@@ -48,7 +67,7 @@ class TrajectoryFacts(Record):
     model_path: str | None = Field(
         default=None, description="MJCF file that qpos belongs to, where env_id does not say it"
     )
-    dt_s: float | None = Field(description="seconds between two rows; None: no clock")
+    dt_s: float | None = Field(gt=0, le=1e6, description="seconds between two rows; None: no clock")
     seed: int | None = None
     label: str | None = Field(
         default=None, description="which episode of its evaluation: p10, median, p90"
@@ -63,6 +82,11 @@ class TrajectoryFacts(Record):
     joint_names: tuple[str, ...] = ()
     reward_term_names: tuple[str, ...] = ()
     extra: dict[str, Any] = Field(default={}, description="whatever else the recorder knows")
+
+    @property
+    def environment(self) -> Environment:
+        """Return the environment with its arguments, as the file says or the reader asked."""
+        return self.env_id, self.env_kwargs
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,25 +147,102 @@ def write_trajectory(path: Path, trajectory: Trajectory) -> None:
             archive.writestr(entry, buffer.getbuffer(), zipfile.ZIP_DEFLATED, _COMPRESSION)
 
 
-def read_trajectory(path: Path) -> Trajectory:
-    """Return a recorded episode; raises TelicError when the file is missing or damaged."""
+def read_trajectory(path: Path, environment: Environment | None = None) -> Trajectory:
+    """Return a recorded episode; raises TelicError when the file is missing or damaged.
+
+    Args:
+        path: the file, which a confined process may have written: it is believed in nothing but
+            its numbers.
+        environment: where the episode was played, as the job said that asked for it; replaces what
+            the file says. Without it, see `require_registered` before anything is built from it.
+    """
+    if not path.exists():
+        raise TelicError(f"There is no trajectory {path}.")
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            columns = {name: archive[name] for name in archive.files}
+        if not path.is_file():
+            raise ValueError("it is no ordinary file")
+        columns = _read_columns(path)
         facts = TrajectoryFacts.model_validate_json(columns.pop(_FACTS).tobytes())
-    except FileNotFoundError:
-        raise TelicError(f"There is no trajectory {path}.") from None
+        if _LAST_NEXT_OBS in columns:
+            last = columns.pop(_LAST_NEXT_OBS)
+            columns["next_obs"] = np.concatenate((columns["obs"][1:], last))
+        for column in columns.values():
+            column.flags.writeable = False
+        trajectory = Trajectory(columns, facts)
     except _DAMAGE as error:
+        said = (str(error).splitlines() or [type(error).__name__])[0]
         raise TelicError(
-            f"{path} is not a trajectory: {str(error).splitlines()[0]}.",
+            f"{path} is not a trajectory: {said}.",
             hint="Record it again by evaluating the checkpoint.",
         ) from None
-    if _LAST_NEXT_OBS in columns:
-        last = columns.pop(_LAST_NEXT_OBS)
-        columns["next_obs"] = np.concatenate((columns["obs"][1:], last))
-    for column in columns.values():
-        column.flags.writeable = False
-    return Trajectory(columns, facts)
+    if environment is None:
+        return trajectory
+    env, env_args = environment
+    asked = {"env_id": env, "env_kwargs": env_args, "model_path": None}
+    return Trajectory(columns, facts.model_copy(update=asked))
+
+
+def read_evidence(path: Path, env: str | None) -> Trajectory:
+    """Return an episode that a process recorded which never ran foreign code.
+
+    What to import is still the session's to say; without it, only registered ids are taken.
+    """
+    trajectory = read_trajectory(path)
+    facts = trajectory.facts
+    if env is None:
+        require_registered(facts, path)
+        return trajectory
+    return Trajectory(trajectory.columns, facts.model_copy(update={"env_id": env}))
+
+
+def require_registered(facts: TrajectoryFacts, path: Path) -> None:
+    """Refuse to build what a file alone names, unless it is an id that a registry knows.
+
+    Raises:
+        Refused: it names code to import or a model to open.
+    """
+    named = (facts.model_path, facts.env_kwargs.get("xml_file"))
+    if _REGISTERED.fullmatch(facts.env_id) and all(
+        name is None or (isinstance(name, str) and re.fullmatch(r"\w+\.xml", name))
+        for name in named
+    ):
+        return
+    wants = next((str(name) for name in named if name is not None), facts.env_id)
+    raise Refused(
+        f'{path.name} says that it needs "{wants[:200]!a}", code or a model outside the installed '
+        "packages, and a file is not believed in that.",
+        hint="Work with its run, whose config.json says what was played, name the environment "
+        "(env=…, env_args=…), or say that you trust the file (trust=True).",
+    )
+
+
+def _read_columns(path: Path) -> dict[str, np.ndarray]:
+    """Read the arrays of an archive; what is too large is refused before it is unpacked."""
+    with zipfile.ZipFile(path) as archive:
+        entries = archive.infolist()
+        size = sum(entry.file_size for entry in entries)
+        if len(entries) > _MOST_COLUMNS or size > _MOST_BYTES:
+            raise ValueError(f"{len(entries)} columns of {size:,} bytes are too much")
+        return {entry.filename.removesuffix(".npy"): _array(archive, entry) for entry in entries}
+
+
+def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
+    if entry.filename == f"{_FACTS}.npy" and entry.file_size > _MOST_FACTS:
+        raise ValueError(f"{entry.file_size:,} bytes of facts are too much")
+    with archive.open(entry) as file:
+        content = file.read(entry.file_size)
+    stream = io.BytesIO(content)
+    version = np.lib.format.read_magic(stream)
+    if version not in _HEADS:
+        raise ValueError(f"{entry.filename} has the format {version}")
+    shape, fortran, dtype = _HEADS[version](stream)
+    if dtype.kind not in "fiub":
+        raise ValueError(f"{entry.filename} holds {dtype}, not numbers")
+    count = math.prod(shape)
+    if not shape or count * dtype.itemsize != len(content) - stream.tell():
+        raise ValueError(f"{entry.filename} does not hold what its head says")
+    array = np.frombuffer(content, dtype, count, stream.tell())
+    return array.reshape(shape, order="F" if fortran else "C").copy()
 
 
 def _storable(column: Any) -> np.ndarray:

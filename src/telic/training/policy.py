@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
+import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from pydantic import TypeAdapter
 from torch import Tensor
 
+from telic.core.config import Record
+from telic.core.text import is_mapping
 from telic.envs import make
 from telic.errors import TelicError, UnknownName, UsageError
 from telic.storage.files import replacing
 from telic.storage.layout import MemberFolder, RunFolder, is_run
-from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
+from telic.storage.trajectories import Environment, Trajectory, TrajectoryFacts, write_trajectory
 from telic.training.evaluate import RECORDED, UNLIMITED
 from telic.training.networks import Networks, Shape
 from telic.training.population import Actor, Population, Scaling
 from telic.training.run import best_member, best_step
 
 FORMAT = 1
+_MOST_PARTS = 1000
+_MOST_BYTES = 1 << 30
+_MOST_LAYERS = 64
+_MOST_WIDTH = 1 << 20
+_MOST_NUMBERS = 1 << 28
+_SHAPE = TypeAdapter(Shape)
+
+
+class PolicyFacts(Record, extra="allow"):
+    """What a policy file says about itself; nothing is imported or opened because of it."""
+
+    env: str
+    env_args: dict[str, Any]
+    step: int
+    obs_names: list[str]
 
 
 class Policy:
@@ -129,12 +149,47 @@ def load_policy(path: str | Path, step: int | None = None) -> Policy:
     """
     file = find_policy(Path(path), step)
     try:
+        _require_small(file)
         saved = torch.load(file, map_location="cpu", weights_only=True)
+        if not is_mapping(saved):
+            raise ValueError("it holds no policy")
+        if saved.get("format") != FORMAT:
+            raise ValueError(f"format {saved.get('format')}, this version reads {FORMAT}")
+        _require_sound(saved)
+        return Policy(dict(saved))
     except Exception as error:  # torch raises many kinds for a file that is not one of its own
-        raise TelicError(f"{file} is not a telic policy: {error}.") from error
-    if saved.get("format") != FORMAT:
-        raise TelicError(f"{file} has format {saved.get('format')}, this version reads {FORMAT}.")
-    return Policy(saved)
+        said = (str(error).splitlines() or [type(error).__name__])[0]
+        raise TelicError(f"{file} is not a telic policy: {said[:300]}.") from error
+
+
+def _require_small(file: Path) -> None:
+    """Refuse an archive that would unpack to more than any policy."""
+    with zipfile.ZipFile(file) as archive:
+        entries = archive.infolist()
+    size = sum(entry.file_size for entry in entries)
+    if len(entries) > _MOST_PARTS or size > _MOST_BYTES:
+        raise ValueError(f"{len(entries)} parts of {size:,} bytes are too much")
+
+
+def _require_sound(saved: Mapping[str, Any]) -> None:
+    """Check that every number is of its kind, and that there are as many as the networks need."""
+    PolicyFacts.model_validate(saved["facts"])
+    shape = _SHAPE.validate_python({**saved["shape"], "hidden": tuple(saved["shape"]["hidden"])})
+    widths = (shape.actor_inputs, shape.critic_inputs, shape.outputs, *shape.hidden)
+    if len(widths) > _MOST_LAYERS or not all(0 < width <= _MOST_WIDTH for width in widths):
+        raise ValueError(f"networks of widths {widths}"[:200])
+    inputs = max(shape.actor_inputs, shape.critic_inputs)
+    sizes = {"flat": Networks(shape).size, "shift": inputs, "scale": inputs, "mask": inputs}
+    for name in ("flat", "shift", "scale", "mask", "action_low", "action_high"):
+        part = saved[name]
+        if name == "mask" and part is None:
+            continue
+        # A part that repeats one number a million times is not contiguous.
+        is_row = isinstance(part, Tensor) and part.dim() == 1 and part.is_contiguous()
+        if not is_row or part.layout != torch.strided:
+            raise ValueError(f"{name} is no row of numbers")
+        if part.numel() != sizes.get(name, part.numel()) or part.numel() > _MOST_NUMBERS:
+            raise ValueError(f"{name} has {part.numel()} numbers")
 
 
 def find_policy(path: Path, step: int | None = None) -> Path:
@@ -159,7 +214,9 @@ def find_policy(path: Path, step: int | None = None) -> Path:
     return checkpoints[step]
 
 
-def record_episode(folder: MemberFolder, step: int | None, seed: int) -> Path:
+def record_episode(
+    folder: MemberFolder, step: int | None, seed: int, environment: Environment
+) -> Path:
     """Play one episode and keep it beside the recorded ones; returns its file."""
     file = find_policy(folder.path, step)
     policy = load_policy(file)
@@ -168,17 +225,20 @@ def record_episode(folder: MemberFolder, step: int | None, seed: int) -> Path:
             "This policy sees its reward's memory, so it plays only in the run's own evaluations.",
             hint="Leave out --seed to see a recorded episode.",
         )
-    trajectory = play_episode(policy, seed)
+    trajectory = play_episode(policy, seed, environment)
     path = folder.trajectory(policy.facts["step"], f"seed{seed}")
     write_trajectory(path, trajectory)
     return path
 
 
 @torch.no_grad()
-def play_episode(policy: Policy, seed: int) -> Trajectory:
-    """Return one episode with the policy's most likely actions."""
-    facts: dict[str, Any] = policy.facts
-    env = make(facts["env"], num_envs=1, seed=seed, **facts["env_args"])
+def play_episode(policy: Policy, seed: int, environment: Environment) -> Trajectory:
+    """Return one episode with the policy's most likely actions.
+
+    The environment is what the caller says: a policy file is not believed in what to import.
+    """
+    env_id, env_args = environment
+    env = make(env_id, num_envs=1, seed=seed, **env_args)
     try:
         fields = [name for name in RECORDED if name in env.spec.info_keys]
         columns: dict[str, list[torch.Tensor]] = {}
@@ -204,12 +264,12 @@ def play_episode(policy: Policy, seed: int) -> Trajectory:
         return Trajectory(
             stacked,
             TrajectoryFacts(
-                env_id=facts["env"],
-                env_kwargs=facts["env_args"],
+                env_id=env_id,
+                env_kwargs=env_args,
                 dt_s=env.spec.dt_s or 1.0,
                 seed=seed,
                 label=f"seed{seed}",
-                global_step=facts["step"],
+                global_step=policy.facts["step"],
                 total_return=float(stacked["reward"].sum()),
                 obs_names=env.spec.obs_names,
                 action_names=env.spec.action_names,

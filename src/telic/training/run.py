@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from telic.core.events import Listener, ignore
 from telic.envs.access import env_access, import_folders
@@ -25,6 +25,9 @@ from telic.storage.locks import RunLock, lock_holder
 from telic.storage.workspace import Workspace
 from telic.training.job import TrainJob
 from telic.training.machine import device_files, is_gpu, versions
+
+if TYPE_CHECKING:
+    from telic.storage.trajectories import Environment  # brings numpy
 
 _DISK_BYTES = 200_000_000
 _MEMORY_SHARE = 0.75
@@ -346,6 +349,12 @@ def describe(folder: RunFolder) -> dict[str, Any]:
         "updated": max(file.stat().st_mtime for file in folder.path.iterdir()),
         **{name: summary.get(name) for name in names},
     }
+
+
+def environment_of(run: RunFolder) -> Environment:
+    """Return what a run trains on, as it was asked for; never what its worker wrote."""
+    config = read_json(run.config)
+    return config["env"], config["env_args"]
 
 
 def best_member(run: RunFolder) -> MemberFolder | None:

@@ -10,7 +10,7 @@ from typing import Any
 from telic.core.events import Listener, LogMessage, ignore
 from telic.errors import UnknownName, UsageError
 from telic.storage.layout import MemberFolder, RunFolder
-from telic.training.run import best_member, best_step
+from telic.training.run import best_member, best_step, environment_of
 
 _LABELS = ("median", "p10", "p90")
 
@@ -33,6 +33,7 @@ def render_run(
     from telic.rendering import RenderJob, render
 
     jobs: list[RenderJob] = []
+    env, env_args = environment_of(RunFolder(path))
     for member in RunFolder(path).members():
         recorded = member.trajectories()
         chosen = max((episode.step for episode in recorded), default=None)
@@ -41,7 +42,9 @@ def render_run(
         for episode in recorded:
             if episode.label in _LABELS and (which == "all" or episode.step == chosen):
                 output = member.video(episode.step, episode.label)
-                jobs.append(RenderJob(trajectory=episode.path, output=output))
+                jobs.append(
+                    RenderJob(trajectory=episode.path, output=output, env=env, env_args=env_args)
+                )
     missing = [job for job in jobs if not job.output.exists()]
     renderings = render(
         missing, processes=min(os.cpu_count() or 1, 4), listener=on_event, should_stop=should_stop
@@ -67,10 +70,11 @@ def play_run(
 
     folder = choose_member(run, member)
     chosen: dict[str, Any] = {} if size is None else _size(size)
+    env, env_args = environment_of(run)
     if seed is not None:
         from telic.training.policy import record_episode
 
-        trajectory = record_episode(folder, step, seed)
+        trajectory = record_episode(folder, step, seed, (env, env_args))
         label = f"seed{seed}"
     else:
         trajectory = _recorded(folder, step, episode)
@@ -78,7 +82,7 @@ def play_run(
     at = trajectory.stem.split("_")[1]
     suffix = "" if view is None else f"_{view}"
     output = out or folder.videos_dir / f"play_{at}_{label}{suffix}.mp4"
-    rendering = render_one(trajectory, output, view=view, **chosen)
+    rendering = render_one(trajectory, output, env=env, env_args=env_args, view=view, **chosen)
     return {
         "member": folder.name,
         "trajectory": str(trajectory),

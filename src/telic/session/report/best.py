@@ -18,6 +18,7 @@ from telic.report.charts import Bar, ColumnChart
 from telic.report.html import LARGEST_INLINE
 from telic.session.report import words
 from telic.storage.layout import IterationFolder, SessionFolder
+from telic.storage.trajectories import Environment
 
 if TYPE_CHECKING:
     from telic.session.report.facts import SessionReportFacts
@@ -82,17 +83,24 @@ class Pictures(NamedTuple):
 
 
 def draw_pictures(
-    folder: SessionFolder, files: IterationFolder, member: MemberScore, note: Callable[[str], None]
+    folder: SessionFolder,
+    files: IterationFolder,
+    member: MemberScore,
+    environment: Environment,
+    note: Callable[[str], None],
 ) -> Pictures:
     """Draw the chosen episodes; what cannot be drawn is noted and left out."""
     verdicts = member.judgement.verdicts
     chosen = choose_episodes(verdicts)
     episodes = {label: files.episode(member.member, index) for label, index in chosen.items()}
-    video = RenderJob(trajectory=episodes["median"], output=folder.report_dir / "median.mp4")
-    strips = {
-        label: RenderJob(trajectory=episode, output=folder.report_dir / f"strip_{label}.png")
-        for label, episode in episodes.items()
-    }
+    env, env_args = environment
+
+    def job(label: str, name: str) -> RenderJob:
+        output = folder.report_dir / name
+        return RenderJob(trajectory=episodes[label], output=output, env=env, env_args=env_args)
+
+    video = job("median", "median.mp4")
+    strips = {label: job(label, f"strip_{label}.png") for label in episodes}
     drawn = _draw([video, *strips.values()], note)
     small: Path | None = None
     if video.output in drawn and video.output.stat().st_size > LARGEST_INLINE:

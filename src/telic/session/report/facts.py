@@ -167,7 +167,8 @@ def _add_best(
     with troubles.sparing("versions"):
         facts.manifest = read_json(files.run.manifest)
     with troubles.sparing("pictures"):
-        facts.pictures = draw_pictures(facts.folder, files, member, troubles.note)
+        asked = facts.config.env, facts.candidates[best.number].env_args
+        facts.pictures = draw_pictures(facts.folder, files, member, asked, troubles.note)
 
 
 def read_reward(member: Path, step: int) -> TrainedReward:
