@@ -12,6 +12,8 @@
     │   ├── RefusedCode           the code allow-list refused a construct
     │   └── ResourceError         not enough disk, memory, money or time
     │       └── BudgetExceeded    the next model call does not fit into what may still be spent
+    ├── BadFile                   a file cannot be read, or holds something else than it should
+    │   └── MissingFile           there is none
     ├── WorkerDied                the confined process ended without a result
     └── TrainingFailed            training stopped and says why
 
@@ -27,6 +29,10 @@ class TelicError(Exception):
     exit_code = 1
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
+        from telic.core.text import printable
+
+        # A name or a file may hold what a terminal would obey; errors are where names are shown.
+        message, hint = printable(message), None if hint is None else printable(hint)
         super().__init__(message)
         self.message = message
         self.hint = hint
@@ -118,6 +124,14 @@ class ResourceError(Refused):
 
 class BudgetExceeded(ResourceError):
     """The next model call does not fit into what may still be spent; nothing was sent."""
+
+
+class BadFile(TelicError):
+    """A file cannot be read, or holds something else than it should."""
+
+
+class MissingFile(BadFile):
+    """There is no file where one was expected."""
 
 
 class WorkerDied(TelicError):

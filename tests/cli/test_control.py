@@ -126,7 +126,7 @@ REFUSALS = [
     (["note", NAME, "a", "b"], 2, "quotes"),
     (["note", " "], 2, "empty"),
     (["approve"], 2, "nothing to approve"),
-    (["approve", "--criteria", "none.json"], 1, "none.json"),
+    (["approve", "--criteria", "none.json"], 2, "none.json"),
     (["branch", "--iteration", "7"], 2, "it has: 1"),
     (["branch"], 2, "--iteration"),
     (["resume", NAME, "--budget-hours", "-1"], 2, "max_hours"),

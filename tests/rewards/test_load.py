@@ -32,7 +32,7 @@ def test_folders_and_binary_files_are_refused(tmp_path):
     with pytest.raises(RewardError, match="is a folder"):
         load_reward(tmp_path)
     (tmp_path / "reward.py").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(RewardError, match="not a text file"):
+    with pytest.raises(RewardError, match="not UTF-8 text"):
         load_reward(tmp_path / "reward.py")
 
 

@@ -29,7 +29,8 @@ from telic.envs import make
 from telic.errors import TelicError, UsageError
 from telic.judges.episode import RecordedEpisode
 from telic.judges.trial import Trial
-from telic.storage.files import read_json, read_record
+from telic.storage.facts import SessionRequestFacts
+from telic.storage.files import read_facts, read_record
 from telic.storage.layout import MemberFolder, SessionFolder, list_sessions
 from telic.storage.scalars import read_rows
 from telic.storage.trajectories import read_trajectory
@@ -209,7 +210,10 @@ class SessionHistory(NamedTuple):
         path = self.folder.iteration(iteration.number).episode(
             member.member, median_episode(member)
         )
-        asked = read_json(self.folder.config)["env"], self.candidates[iteration.number].env_args
+        asked = (
+            read_facts(self.folder.config, SessionRequestFacts)["env"],
+            self.candidates[iteration.number].env_args,
+        )
         trajectory = read_trajectory(path, asked)
         env = make(asked[0], num_envs=1, **asked[1])
         episode = RecordedEpisode(trajectory, env.spec)
@@ -332,8 +336,8 @@ def recall(folder: SessionFolder, env: str, intent: str) -> Memory:
 
 
 def _lessons_of(folder: SessionFolder, env: str) -> list[RememberedLesson]:
-    request = read_json(folder.config)
-    if request.get("env") != env or not folder.summary.exists():
+    request = read_facts(folder.config, SessionRequestFacts)
+    if request["env"] != env or not folder.summary.exists():
         return []
     files = [folder.iteration(number).candidate for number in folder.iterations()]
     candidates = [read_record(path, RewardCandidate) for path in files if path.exists()]
@@ -346,4 +350,4 @@ def _lessons_of(folder: SessionFolder, env: str) -> list[RememberedLesson]:
 def _likeness(one: str, other: str) -> float:
     """Return the share of words that two intents have in common."""
     first, second = set(one.lower().split()), set(other.lower().split())
-    return len(first & second) / len(first | second)
+    return len(first & second) / max(1, len(first | second))

@@ -52,9 +52,10 @@ from telic.session.budget import steps_taken
 from telic.session.loop import Session
 from telic.session.loop import run as run_a_session
 from telic.session.records import SessionConfig, SessionSummary
+from telic.storage.facts import PaidFacts
 from telic.storage.files import (
     JsonLines,
-    read_json,
+    read_facts,
     read_json_lines,
     read_record,
     write_json,
@@ -308,8 +309,9 @@ def _usd(sessions: Path) -> float | None:
     """Return what models cost in all sessions of a case; None when a part is unknown."""
     # A killed writer may have left an unfinished file; its name starts with a dot.
     paths = [path for path in sessions.glob(f"*/{REPLIES}/*.json") if path.name[0] != "."]
-    prices = [read_json(path)["charge"]["usd"] for path in sorted(paths)]
-    return None if None in prices else float(sum(prices))
+    prices = [read_facts(path, PaidFacts)["charge"]["usd"] for path in sorted(paths)]
+    known = [price for price in prices if price is not None]
+    return float(sum(known)) if len(known) == len(prices) else None
 
 
 def _seen_from(folder: Path, *paths: Path) -> str | None:

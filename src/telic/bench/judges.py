@@ -14,7 +14,6 @@ look-alikes), or because somebody labelled recorded episodes (labels.toml in a f
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -27,12 +26,13 @@ from telic.composer.compose import compose
 from telic.core.config import Config, Record
 from telic.envs import make
 from telic.envs.spec import EnvSpec
-from telic.errors import BadEnvironment, ConfigError, Refused
+from telic.errors import BadEnvironment, BadFile, ConfigError, MissingFile, Refused
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Composition, Motion
 from telic.judges.examples import Examples, bad_habits, good_examples
 from telic.judges.verdict import Verdict
 from telic.storage.files import write_json
+from telic.storage.reading import parse_toml, read_text
 from telic.storage.trajectories import Trajectory, read_trajectory, require_registered
 
 _PAIRS = Path(__file__).with_name("pairs.toml")
@@ -256,8 +256,8 @@ def _agreement(scored: Sequence[ScoredExample]) -> Rate:
 def load_pairs(path: Path = _PAIRS) -> tuple[Pair, ...]:
     """Return the pairs of a TOML file; by default those that come with telic."""
     try:
-        return JudgeSet.parse(tomllib.loads(path.read_text(encoding="utf-8"))).pair
-    except (OSError, tomllib.TOMLDecodeError, ConfigError) as error:
+        return JudgeSet.parse(parse_toml(read_text(path), str(path))).pair
+    except (BadFile, ConfigError) as error:
         raise ConfigError(f"{path} is not a judge set: {error}") from None
 
 
@@ -308,13 +308,13 @@ def read_labels(folder: Path) -> tuple[Label, ...]:
     """Return the labels of a folder; raises ConfigError when one is wrong or a file is missing."""
     path = folder / LABELS
     try:
-        labels = Labels.parse(tomllib.loads(path.read_text(encoding="utf-8"))).episode
-    except FileNotFoundError:
+        labels = Labels.parse(parse_toml(read_text(path), str(path))).episode
+    except MissingFile:
         raise ConfigError(
             f"{folder} has no {LABELS}.",
             hint='Write one: [[episode]] with file = "a.npz", intent = "run forward", does = true.',
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, ConfigError) as error:
+    except (BadFile, ConfigError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from None
     missing = [label.file for label in labels if not (folder / label.file).exists()]
     if missing:

@@ -12,7 +12,6 @@ runs/bench_<suite>_<time>_<hex>/
 from __future__ import annotations
 
 import random
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,10 +23,11 @@ from pydantic import Field, field_validator
 
 from telic.core.config import Config, Record
 from telic.core.stats import wilson
-from telic.errors import ConfigError, UnknownName
+from telic.errors import BadFile, ConfigError, UnknownName
 from telic.session.records import SessionConfig
 from telic.storage.files import read_record, write_json
 from telic.storage.layout import Below, new_name
+from telic.storage.reading import parse_toml, read_text
 
 SUITES = Path(__file__).parent / "suites"
 
@@ -117,9 +117,8 @@ def load_suite(name: str) -> Suite:
             )
         raise UnknownName("suite", name, known)
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-        return Suite.parse(values)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, ConfigError) as error:
+        return Suite.parse(parse_toml(read_text(path), str(path)))
+    except (BadFile, ConfigError) as error:
         raise ConfigError(f"{path} is not a suite: {error}") from None
 
 

@@ -6,8 +6,8 @@ import dataclasses
 import inspect
 import shlex
 import sys
-from collections.abc import Iterator, MutableMapping
-from contextlib import ExitStack
+from collections.abc import Generator, Iterator, MutableMapping
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast, runtime_checkable
@@ -18,7 +18,7 @@ from typer.main import get_command
 
 from telic.cli.output import console, fail, print_json, show
 from telic.cli.stop_signals import StopRequest, stoppable
-from telic.core.text import is_row
+from telic.core.text import is_row, printable
 from telic.core.verb import RequestField, Verb, as_data
 from telic.errors import TelicError
 from telic.verbs import catalogue
@@ -62,8 +62,39 @@ class LazyGroup(TyperGroup):
         return list(self.commands)
 
 
+_USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+@contextmanager
+def shown_plainly() -> Generator[None]:
+    """Let the complaint about a word show the word, and never obey what it holds."""
+    try:
+        yield
+    except _USAGE_ERROR as error:
+        if isinstance(error, SpokenComplaint):
+            error.message = printable(error.message)
+        raise
+
+
+@runtime_checkable
+class SpokenComplaint(Protocol):
+    """What is wrong with the words of a command."""
+
+    message: str
+
+
 class RootGroup(LazyGroup):
     """All commands; nothing of a command is loaded before it is asked for."""
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        """Read the words before the command."""
+        with shown_plainly():
+            return super().make_context(*args, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Read the words of the command, and do it."""
+        with shown_plainly():
+            return super().invoke(ctx)
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)

@@ -4,24 +4,42 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NoReturn
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
+from rich.segment import Segment
 from rich.table import Table
 
-from telic.core.text import number
+from telic.core.text import number, printable
 from telic.errors import TelicError
 
 _PIPED_WIDTH = 120
 _VIEWS: dict[str, Callable[[Any], None]] = {}
 _VIEW_MODULES = ("work_results", "tool_results", "study_views", "study_run_views")
 
-console = Console(highlight=False)
-errors = Console(stderr=True, highlight=False)
+
+class PlainConsole(Console):
+    """A console that shows what a name or a file holds and never obeys it.
+
+    Colours and cursor moves are segments of their own; in text, what a terminal would obey is
+    written out.
+    """
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Yield the segments of something, their text made printable."""
+        for segment in super().render(renderable, options):
+            text = segment.text if segment.control else printable(segment.text)
+            yield segment if text is segment.text else Segment(text, segment.style)
+
+
+console = PlainConsole(highlight=False)
+errors = PlainConsole(stderr=True, highlight=False)
 if not console.is_terminal:  # a file or a pipe has no width; 80 would break names apart
     console.width = _PIPED_WIDTH
 

@@ -118,9 +118,10 @@ class CommandLine(NamedTuple):
 @verb(TerminalShow)
 def command_of(request: TerminalShow) -> CommandLine:
     """Say which command made a run."""
-    from telic.storage.files import read_json
+    from telic.storage.facts import ManifestFacts
+    from telic.storage.files import read_facts
 
-    manifest = read_json(request.find("run").path / "manifest.json")
+    manifest = read_facts(request.find("run").path / "manifest.json", ManifestFacts)
     return CommandLine(manifest.get("command") or "")
 
 

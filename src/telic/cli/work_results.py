@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,7 +110,7 @@ def show_run_page(page: RunPage) -> None:
 @view
 def show_command_line(made: CommandLine) -> None:
     """Print the command that made something, and nothing else."""
-    print(made.command)
+    console.print(made.command, markup=False, soft_wrap=True)
 
 
 @view
@@ -151,7 +152,7 @@ def _print_member(member: dict[str, Any], single: bool) -> None:
     shown = ("p10_return", "median_return", "p90_return", "episode_length")
     evaluations: list[dict[str, Any]] = member["evaluations"]
     rows = [
-        (x["global_step"], x["mean_return"], _interval(x["interval"]), *map(x.get, shown))
+        (x["global_step"], x.get("mean_return"), _interval(x.get("interval")), *map(x.get, shown))
         for x in evaluations
     ]
     columns = ["steps", "return", "95 % interval", "p10", "median", "p90", "length"]
@@ -180,13 +181,14 @@ def _print_comparison(members: list[dict[str, Any]]) -> None:
     print_rows(columns, rows)
 
 
-def _interval(interval: list[float] | None) -> str:
+def _interval(interval: Sequence[float] | None) -> str:
     return f"{number(interval[0])} … {number(interval[1])}" if interval else "–"
 
 
 def _best_facts(path: Path) -> dict[str, Any]:
     """Return what to say about the best member of a run."""
-    from telic.storage.files import read_json
+    from telic.storage.facts import MemberResultFacts
+    from telic.storage.files import read_facts
     from telic.storage.layout import RunFolder
     from telic.training.run import best_member
 
@@ -194,15 +196,16 @@ def _best_facts(path: Path) -> dict[str, Any]:
     folder = best_member(run)
     if folder is None or not folder.summary.exists():
         return {}
-    best = read_json(folder.summary)["best"]
+    best = read_facts(folder.summary, MemberResultFacts).get("best")
     if best is None:
         return {"best": folder.name}
-    spread = _interval(best["interval"])
+    spread = _interval(best.get("interval"))
     return {
         "best": folder.name if len(run.members()) > 1 else None,
-        "return": f"{number(best['mean_return'])} (95 % interval {spread}, {best['episodes']} "
+        "return": f"{number(best.get('mean_return'))} (95 % interval {spread}, "
+        f"{best.get('episodes')} "
         f"fresh episodes, at {best['global_step']:,} steps)",
-        "episode length": number(best["episode_length"]),
+        "episode length": number(best.get("episode_length")),
     }
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, TypeGuard
@@ -17,6 +19,16 @@ from telic.errors import ConfigError
 
 MISSING = "–"
 _BLOCKS = "▁▂▃▄▅▆▇█"
+_LONGEST_NAME = 200
+_MOST_NUMBERS = 10_000
+_LARGEST_COUNT = 10**15
+_WIDEST_BITS = 62
+_DEEPEST = 20
+# Control characters, marks that turn or hide text, halves of characters.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
 
 
 def number(value: float | None, digits: int = 4, missing: str = MISSING) -> str:
@@ -86,8 +98,23 @@ def sparkline(values: Sequence[float | None], width: int = 40) -> str:
     return "".join(_BLOCKS[round((value - low) * scale)] for value in present)
 
 
+def printable(text: str) -> str:
+    """Return text in which everything can be seen: what a terminal would obey is written out."""
+    return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def is_text(text: str) -> bool:
+    """Say whether a text can be a name or be written to a file: no NUL, no half characters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in text
+
+
 def closest(name: str, known: Iterable[str], at_most: int = 3) -> list[str]:
     """Return the known names most like `name`, best first, ignoring case."""
+    name = name[:_LONGEST_NAME]
     by_lower = {other.lower(): other for other in known}
     near = difflib.get_close_matches(name.lower(), list(by_lower), n=at_most, cutoff=0.5)
     # A fragment ("cheetah") is a common way to ask; sequence similarity alone misses it.
@@ -103,8 +130,10 @@ def read_count(text: str, option: str) -> int:
         value = float(cleaned[:-1] if factor > 1 else cleaned) * factor
     except ValueError:
         raise ConfigError(f'{option} "{text}" is not a number.', hint="Try 500k or 2M.") from None
-    if value < 1 or value != int(value):
+    if not math.isfinite(value) or value < 1 or value != int(value):
         raise ConfigError(f"{option} {text} must be a whole number of at least 1.")
+    if value > _LARGEST_COUNT:
+        raise ConfigError(f"{option} {text} is more than any machine can do.")
     return int(value)
 
 
@@ -114,7 +143,15 @@ def integers(text: str, option: str) -> tuple[int, ...]:
     try:
         for part in text.replace(" ", "").split(","):
             first, dash, last = part.partition("-")
-            out += range(int(first), int(last) + 1) if dash else [int(part)]
+            start, end = int(first), int(last if dash else first)
+            if end < start or end.bit_length() > _WIDEST_BITS:
+                raise ValueError(part)
+            if len(out) + end - start >= _MOST_NUMBERS:
+                raise ConfigError(
+                    f"{option} {text} is more than {_MOST_NUMBERS:,} numbers.",
+                    hint="Each of them is work of its own: give a few.",
+                )
+            out += range(start, end + 1)
     except ValueError:
         raise ConfigError(
             f'{option} "{text}" is not a list of whole numbers.',
@@ -145,8 +182,9 @@ def read_value(text: str) -> Any:
     """Read a command-line value: JSON where it is JSON, lists with commas, else the text itself."""
     text = text.strip()
     try:
-        return json.loads(text)
-    except json.JSONDecodeError:
+        if text.count("[") + text.count("{") <= _DEEPEST:
+            return json.loads(text)
+    except ValueError:  # no JSON, or a number of thousands of digits
         pass
     if text.lower() in {"true", "false", "none", "null"}:
         return {"true": True, "false": False}.get(text.lower())
@@ -165,6 +203,8 @@ def crossed(words: Sequence[str], option: str) -> tuple[dict[str, Any], ...]:
     combinations: list[dict[str, Any]] = [{}]
     for name, values in pairs(words, option).items():
         choices = values if is_row(values) else [values]
+        if len(combinations) * len(choices) > _MOST_NUMBERS:
+            raise ConfigError(f"{option} makes more than {_MOST_NUMBERS:,} combinations.")
         combinations = [{**chosen, name: choice} for chosen in combinations for choice in choices]
     return tuple(combinations)
 

@@ -39,6 +39,7 @@ from typing import (
     overload,
 )
 
+from telic.core.bounds import check_folder, check_value
 from telic.core.events import Listener, ignore
 from telic.core.text import is_row
 from telic.errors import UnknownName
@@ -223,7 +224,11 @@ class VerbRequest:
         return f"{type(self).__name__}({fields})"
 
     def __post_init__(self) -> None:
-        """Refuse words that a field does not know."""
+        """Refuse words that a field does not know, and what no field can be."""
+        for each in fields_of(type(self)):
+            if each.help.scope != "inner":
+                bounds = each.help.minimum, each.help.maximum
+                check_value(each.name, getattr(self, each.name), *bounds)
         for field, choices in _choices_of(type(self)):
             value = getattr(self, field.name)
             words = value if is_row(value) else (value,)
@@ -244,6 +249,11 @@ class RunsRequest(VerbRequest):
         "Folder of runs.", "--runs-dir", default=Path("runs"), variable="TELIC_RUNS_DIR"
     )
 
+    def __post_init__(self) -> None:
+        """Refuse a place that can hold no runs."""
+        super().__post_init__()
+        check_folder(Path(self.runs_dir))
+
 
 class WatchedRequest(VerbRequest):
     """A request for work that takes long: somebody listens, and may end it."""
@@ -262,6 +272,7 @@ def _choices_of(request: type[Any]) -> list[tuple[RequestField, tuple[str, ...]]
     return [(field, field.choices) for field in chosen if field.choices]
 
 
+@cache
 def fields_of(request: type[Any]) -> list[RequestField]:
     """Return the fields of a request; where to work comes last."""
     out: list[RequestField] = []

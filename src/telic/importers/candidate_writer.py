@@ -18,6 +18,7 @@ from telic.importers.records import (
     source_audit,
 )
 from telic.storage.files import read_record, write_json, write_text
+from telic.storage.reading import read_text
 from telic.studies.candidates import keep_revision
 from telic.studies.canonical import (
     content_hash,
@@ -76,7 +77,7 @@ class CandidateWriter:
         if candidate.trials:
             path = self.study.folder.candidate(self.name) / TRIALS
             text = _lines(candidate.trials)
-            if not path.is_file() or path.read_text() != text:
+            if not path.is_file() or read_text(path) != text:
                 write_text(path, text)
         if candidate.failure is not None and self._state.status == CandidateStatus.VALIDATED:
             self._move("candidate.debug", CandidateStatus.DEBUG, candidate.failure)

@@ -13,6 +13,7 @@ from telic.core.config import Record
 from telic.importers.candidate_writer import CandidateWriter
 from telic.importers.records import ImportedStudy
 from telic.storage.files import write_text
+from telic.storage.reading import read_text
 from telic.studies.administration import create_study
 from telic.studies.contract import contract_hash
 from telic.studies.documents.adapter import (
@@ -166,7 +167,7 @@ def _agree(study: Study, work: ImportedStudy, actor: StudyActor) -> None:
     version = (state.contract_version or 0) + 1
     contract = _contract(study, work, version)
     write_yaml(folder.contract, contract.written_data())
-    write_text(folder.contract_version(version), folder.contract.read_text())
+    write_text(folder.contract_version(version), read_text(folder.contract))
     contract = folder.read_contract()
     written = contract.written_data()
     facts: dict[str, Any] = {

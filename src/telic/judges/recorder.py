@@ -36,6 +36,7 @@ from telic.rewards.load import load_reward
 from telic.rewards.recording import collect
 from telic.sandbox.host import run_worker
 from telic.sandbox.worker import HostChannel
+from telic.storage.reading import read_bytes
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
 from telic.training.policy import load_policy
 
@@ -121,7 +122,7 @@ def is_unchanged(file: RecordedFile) -> bool:
 
 
 def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return hashlib.sha256(read_bytes(path)).hexdigest()
 
 
 # ------------------------------------------------------------------ rewards beside the recorder

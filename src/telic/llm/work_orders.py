@@ -29,6 +29,7 @@ from telic.llm.budget import Deadline
 from telic.llm.keys import save_json, save_picture, save_text
 from telic.llm.records import ModelUnavailable, RawReply, Request
 from telic.storage.files import read_record
+from telic.storage.reading import read_text
 
 ORDERS = "orders"
 _ANSWER = ".answer.json"
@@ -217,7 +218,7 @@ class Host:
         """Return the answer file's text once it is whole, or None when there is none yet."""
         look = _look(path)
         while look is not None:
-            text = path.read_text(errors="replace") if path.exists() else ""
+            text = read_text(path, errors="replace") if path.exists() else ""
             try:
                 read_json_object(text)
                 return text
@@ -245,7 +246,7 @@ def _line(folder: Path, order: WorkOrder) -> WorkOrderLine:
     if answer_path(folder, order.key).exists():
         state = "answered"
     elif reason_file.exists():
-        state, reason = "rejected", reason_file.read_text().strip()
+        state, reason = "rejected", read_text(reason_file).strip()
     return WorkOrderLine(key=order.key, role=order.role, state=state, reason=reason)
 
 

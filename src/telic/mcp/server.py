@@ -24,6 +24,7 @@ from telic.mcp import verb_tools, work
 from telic.mcp.orders import picture
 from telic.mcp.workplace import Call, Server, Workplace, paragraph, study_of, workplace
 from telic.plugin.package import Page, read_source
+from telic.storage.reading import read_bytes, read_text
 from telic.studies.candidates import read_candidate
 from telic.studies.evidence.measurement import read_run_log, run_state
 from telic.studies.folder import read_registry
@@ -115,7 +116,7 @@ def add_resources(server: Server, place: Workplace) -> None:
 
 def order_picture(call: Call, run: str, name: str) -> bytes:
     """Return a picture that belongs to a work order."""
-    return picture(workplace(call).runs_dir, run, name).read_bytes()
+    return read_bytes(picture(workplace(call).runs_dir, run, name))
 
 
 def state(call: Call, task: str, study: str) -> str:
@@ -125,7 +126,7 @@ def state(call: Call, task: str, study: str) -> str:
 
 def contract(call: Call, task: str, study: str) -> str:
     """What may be tried, and how it is judged."""
-    return study_of(call, task, study).folder.contract.read_text("utf-8")
+    return read_text(study_of(call, task, study).folder.contract)
 
 
 def candidate_document(call: Call, task: str, study: str, candidate: str) -> str:

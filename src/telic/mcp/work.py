@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from telic.core.config import Record
-from telic.errors import UnknownName, UsageError
+from telic.errors import TelicError, UnknownName, UsageError
 from telic.llm.work_orders import ORDERS, list_orders
 from telic.mcp.http import TOKEN_VARIABLE
 from telic.mcp.orders import (
@@ -42,11 +42,13 @@ from telic.mcp.workplace import (
     workplace,
 )
 from telic.session.records import is_running
-from telic.storage.files import read_json
-from telic.storage.layout import list_sessions
-from telic.storage.locks import lock_holder
+from telic.storage.facts import SearchRequestFacts
+from telic.storage.files import read_facts
+from telic.storage.layout import DAMAGED, list_sessions
+from telic.storage.workspace import Thing
 from telic.studies.errors import StudyError
-from telic.verbs.session import session_facts
+from telic.verbs.control import state_of
+from telic.verbs.session import session_line
 
 Limit = Annotated[int, Field(ge=1, le=1000, description="At most so many, the newest.")]
 
@@ -95,7 +97,7 @@ def _sessions(runs_dir: Path) -> list[WorkLine]:
             score=facts.score,
             open_orders=_open_orders(Path(facts.path)),
         )
-        for facts in map(session_facts, list_sessions(runs_dir))
+        for facts in map(session_line, list_sessions(runs_dir))
     ]
 
 
@@ -104,16 +106,20 @@ def _searches(runs_dir: Path) -> list[WorkLine]:
 
     lines: list[WorkLine] = []
     for folder in list_searches(runs_dir):
-        request = read_json(folder.config)
-        ended = read_json(folder.summary) if folder.summary.exists() else None
-        idle = "interrupted" if ended is None else ended["outcome"]
+        what = env = ""
+        try:
+            request = read_facts(folder.config, SearchRequestFacts)
+            what, env = request["method"], request["env"]
+            state = state_of(Thing("search", folder.path))
+        except TelicError as error:  # a damaged one must not hide the others
+            what, state = error.message, DAMAGED
         lines.append(
             WorkLine(
                 id=folder.name,
                 kind="search",
-                what=request["method"],
-                env=request["env"],
-                state=idle if lock_holder(folder.lock) is None else "running",
+                what=what,
+                env=env,
+                state=state,
                 score=None,
                 open_orders=_open_orders(folder.path),
             )
@@ -122,7 +128,10 @@ def _searches(runs_dir: Path) -> list[WorkLine]:
 
 
 def _open_orders(path: Path) -> int:
-    return sum(order.state != "answered" for order in list_orders(path / ORDERS))
+    try:
+        return sum(order.state != "answered" for order in list_orders(path / ORDERS))
+    except TelicError:  # its own page says what is wrong with it
+        return 0
 
 
 # ---------------------------------------------------------------------------- what it asks for

@@ -8,14 +8,17 @@ something looks suspicious: a host waits at every shell command.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, cast
 
+from telic.core.text import is_dict, is_row, is_text
 from telic.errors import TelicError
 from telic.plugin.shell import SHELLS, program, simple_commands
+from telic.storage.reading import parse_json, read_bytes, read_text
 
 _NEEDS_SOMEBODY = ("repair", "stop", "agree", "wait", "ask")
 _LAUNCHES = ("train", "smoke", "resume")
@@ -58,8 +61,8 @@ def answer(name: str, text: str) -> str:
     Raises TelicError, never a usage error: hosts take exit code 2 for a denial.
     """
     try:
-        event = json.loads(text)
-    except ValueError:
+        event = parse_json(text, "The event")
+    except TelicError:
         event = None
     if not isinstance(event, dict):
         raise TelicError("A hook reads one JSON object from standard input.")
@@ -72,11 +75,14 @@ def at_stop(event: dict[str, Any]) -> dict[str, Any] | None:
 
     An agent that was reminded once (`stop_hook_active`) may stop: nobody is held for ever.
     """
-    root = study_root(Path(event.get("cwd") or "."))
+    root = study_root(_folder(event))
     if root is None or event.get("stop_hook_active"):
         return None
     for state in sorted(root.glob(".telic/tasks/*/studies/*/state.json")):
-        if not _may_go_on_alone(json.loads(state.read_bytes())):
+        try:
+            if not _may_go_on_alone(parse_json(read_bytes(state), str(state))):
+                continue
+        except TelicError:  # a damaged study holds nobody
             continue
         reason = _open_work(root, task=state.parts[-4], study=state.parts[-2])
         if reason is not None:
@@ -84,13 +90,22 @@ def at_stop(event: dict[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-def _may_go_on_alone(state: dict[str, Any]) -> bool:
+def _folder(event: dict[str, Any]) -> Path:
+    """Return where the host works; what cannot be a folder is here."""
+    given = event.get("cwd")
+    return Path(given) if isinstance(given, str) and is_text(given) else Path()
+
+
+def _may_go_on_alone(state: object) -> bool:
     """Whether a person approved that the loop of a study goes on by itself, and it may."""
-    approvals: dict[str, Any] = state.get("approvals") or {}
-    automation: dict[str, Any] = state.get("automation") or {}
-    approval: dict[str, Any] = approvals.get("autonomy") or {}
+    if not is_dict(state):
+        return False
+    approvals, automation = state.get("approvals"), state.get("automation")
+    approval = approvals.get("autonomy") if is_dict(approvals) else None
     return (
-        bool(automation.get("autoloop"))
+        is_dict(automation)
+        and is_dict(approval)
+        and bool(automation.get("autoloop"))
         and approval.get("status") == "approved"
         and state.get("study_status") == "open"
         and not state.get("fired_stops")
@@ -116,10 +131,10 @@ def before_shell(event: dict[str, Any]) -> dict[str, Any] | None:
     Args:
         event: what the host writes: tool_input.command (text or words) and cwd.
     """
-    tool: dict[str, Any] = event.get("tool_input") or {}
-    asked: str | list[Any] = tool.get("command") or ""
-    line = asked if isinstance(asked, str) else "\n".join(map(str, asked))
-    reason = refusal(line, Path(event.get("cwd") or "."))
+    tool = event.get("tool_input")
+    asked = tool.get("command") if is_dict(tool) else None
+    line = "\n".join(map(str, asked)) if is_row(asked) else str(asked or "")
+    reason = refusal(line, _folder(event))
     if reason is None:
         return None
     denial = {"hookEventName": "PreToolUse", "permissionDecision": "deny"}
@@ -154,7 +169,7 @@ def refusal(line: str, here: Path) -> str | None:
 def study_root(here: Path) -> Path | None:
     """Return the nearest folder upwards that holds studies."""
     return next(
-        (folder for folder in (here, *here.absolute().parents) if (folder / ".telic").is_dir()),
+        (each for each in (here, *here.absolute().parents) if os.path.isdir(each / ".telic")),
         None,
     )
 
@@ -173,9 +188,10 @@ def _all_commands(line: str, here: Path, depth: int = 0) -> Iterator[list[str]]:
 
 
 def _script(path: Path) -> str:
-    if not path.is_file() or path.stat().st_size > _LARGEST_SCRIPT:
+    try:
+        return read_text(path, _LARGEST_SCRIPT, errors="replace")
+    except TelicError:
         return ""
-    return path.read_text(errors="replace")
 
 
 def _persons_word(words: list[str]) -> str | None:
@@ -189,7 +205,7 @@ def _persons_word(words: list[str]) -> str | None:
 
 def _is_mentioned(commands: list[list[str]], adapter: Path) -> bool:
     """Whether the adapter's file names anything that a command names; cheaper than reading it."""
-    text = adapter.read_text(errors="replace")
+    text = read_text(adapter, errors="replace")
     stems = {
         stem
         for words in commands
@@ -222,14 +238,23 @@ def _commands(adapter: Path) -> dict[str, Any]:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
-    text = adapter.read_text(errors="replace")
+    text = read_text(adapter, errors="replace")
     section = _SECTION.search(text)
     try:
         yaml: Any = YAML(typ="safe", pure=True)
-        data: dict[str, Any] = yaml.load(section[0] if section else text) or {}
-    except YAMLError as error:
+        data: Any = yaml.load(section[0] if section else text) or {}
+    except (YAMLError, ValueError, RecursionError) as error:
         raise TelicError(f"{adapter} cannot be read: {error}") from None
-    return data.get("commands") or {}
+    commands = data.get("commands") if is_dict(data) else None
+    if not is_dict(commands) or not all(map(_is_command, commands.values())):
+        raise TelicError(f"{adapter} cannot be read: its commands are no commands.")
+    return commands
+
+
+def _is_command(spec: object) -> bool:
+    """Say whether a command of an adapter is one, or left out."""
+    argv: object = spec.get("argv") if is_dict(spec) else spec
+    return argv is None or (is_row(argv) and all(isinstance(word, str) for word in argv))
 
 
 def _launch(argv: list[str]) -> Launch | None:

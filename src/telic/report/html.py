@@ -15,6 +15,7 @@ from telic.report import document as doc
 from telic.report.charts import COLOURS, Bar, Chart, Gauge, LineChart, RowChart, Shares, Tree
 from telic.report.markup import Markup, formula, join, tag
 from telic.report.svg import draw
+from telic.storage.reading import read_bytes
 
 LARGEST_INLINE = 1_500_000
 """bytes of a picture or video inside a page; what is larger is linked"""
@@ -307,7 +308,7 @@ def _data_uri(path: Path) -> str | None:
     """Return a file as text that a page can hold; None when it is too large, or gone."""
     if not path.exists() or path.stat().st_size > LARGEST_INLINE:
         return None
-    content = base64.b64encode(path.read_bytes()).decode()
+    content = base64.b64encode(read_bytes(path)).decode()
     return f"data:{_KINDS[path.suffix]};base64,{content}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import os
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,7 +16,7 @@ import torch
 
 from telic import quantities
 from telic.core.text import closest
-from telic.errors import ConfigError, RewardError, TelicError
+from telic.errors import BadFile, ConfigError, MissingFile, RewardError, TelicError
 from telic.rewards.contract import RewardFunction
 from telic.rewards.definition import Definition, ObjectDefinition, SourceDefinition
 from telic.rewards.library import LIBRARY, library_names
@@ -26,6 +27,7 @@ from telic.rewards.vectorise.branches import MATH_NAME, NUMPY_NAME
 from telic.sandbox.allowed import modules_with
 from telic.sandbox.guard import guarded, module_names
 from telic.sandbox.source import check_source, namespace, source_lines
+from telic.storage.reading import read_text
 
 _LONGEST = 200_000
 
@@ -91,26 +93,20 @@ def read_source(source: str | Path) -> tuple[str, str]:
     if isinstance(source, str) and source in library_names():
         path = LIBRARY / f"{source}.py"
     try:
-        return path.read_text(encoding="utf-8"), path.name
-    except FileNotFoundError:
-        near = closest(
-            path.name, [each.name for each in path.parent.glob("*.py")] + library_names()
-        )
+        return read_text(path), path.name
+    except MissingFile:
+        beside = path.parent.glob("*.py") if os.path.isdir(path.parent) else ()
+        near = closest(path.name, [each.name for each in beside] + library_names())
         raise RewardError(
-            f'There is no reward file "{source}".',
+            f'There is no reward file "{str(source)[-200:]}".',
             hint=f"Closest: {', '.join(near)}."
             if near
             else f"Give a path to a Python file, or one of {', '.join(library_names())}.",
         ) from None
-    except IsADirectoryError:
-        raise RewardError(f'"{source}" is a folder.', hint="Give the reward file in it.") from None
-    except UnicodeDecodeError as error:
+    except BadFile as error:
         raise RewardError(
-            f'"{source}" is not a text file (byte {error.start} is not UTF-8).',
-            hint="Give a Python file.",
+            f"This is no reward: {error.message}", hint=error.hint or "Give a Python file."
         ) from None
-    except OSError as error:
-        raise RewardError(f'"{source}" cannot be read: {error.strerror}.') from error
 
 
 def _from_text(text: str, label: str, *, trusted: bool) -> Definition:

@@ -19,6 +19,7 @@ from telic.session.control import add_note, now
 from telic.session.records import SessionConfig
 from telic.storage.files import TEMPORARY_MARK, read_record, require_free, write_json, write_text
 from telic.storage.layout import SessionFolder, new_session
+from telic.storage.reading import read_text
 
 START = 0
 """number of the iteration that a branch was given"""
@@ -93,7 +94,7 @@ def _fill(folder: SessionFolder, origin: SessionFolder, iteration: int) -> None:
     for record in (origin.asked, origin.author, origin.trial):
         if record.exists():
             shutil.copy2(record, folder.path / record.name)
-    write_text(folder.judge, origin.judge.read_text())
+    write_text(folder.judge, read_text(origin.judge))
     changed = {"parent": None, "change": f"from iteration {iteration} of {origin.name}"}
     candidate = read_record(source.candidate, RewardCandidate)
     write_json(start.candidate, candidate.model_copy(update=changed))

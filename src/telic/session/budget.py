@@ -8,7 +8,6 @@ are held by `telic.llm.Budget` before each call is sent; hours and steps are hel
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -22,8 +21,10 @@ from telic.core.events import Listener, SessionSpent, from_facts
 from telic.errors import ResourceError
 from telic.llm.answers import Replies
 from telic.llm.client import REPLIES
-from telic.storage.files import read_json, read_record, write_json
+from telic.storage.facts import RunRequestFacts, RunResultFacts, StepFacts
+from telic.storage.files import as_facts, read_facts, read_record, write_json
 from telic.storage.layout import IterationFolder, RunFolder, SessionFolder, is_run
+from telic.storage.reading import check_file, parse_json
 
 _SAVE_EVERY_S = 5.0
 _HOUR_S = 3600.0
@@ -153,7 +154,7 @@ class SessionAccount:
         nothing.
         """
         if run.config.exists():
-            return read_json(run.config)["steps"]
+            return read_facts(run.config, RunRequestFacts)["steps"]
         left = self.left().steps
         if left is None or steps * members <= left:
             return steps
@@ -202,7 +203,9 @@ def _run_steps(run: RunFolder) -> int:
 
     The summary of a run that was stopped, resumed and killed is older than its metrics.
     """
-    finished = read_json(run.summary)["total_timesteps"] if run.summary.exists() else 0
+    finished = 0
+    if run.summary.exists():
+        finished = read_facts(run.summary, RunResultFacts).get("total_timesteps", 0)
     return max(finished, sum(last_step(each.scalars) for each in run.members()))
 
 
@@ -210,7 +213,10 @@ def last_step(scalars: Path) -> int:
     """Return the step of the last whole row of a metric file."""
     if not scalars.exists():
         return 0
+    size = check_file(scalars)
     with scalars.open("rb") as file:
-        file.seek(max(0, scalars.stat().st_size - _LAST_ROWS_BYTES))
+        file.seek(max(0, size - _LAST_ROWS_BYTES))
         rows = file.read().split(b"\n")[:-1]
-    return int(json.loads(rows[-1])["global_step"]) if rows else 0
+    if not rows:
+        return 0
+    return as_facts(parse_json(rows[-1], str(scalars)), StepFacts, str(scalars))["global_step"]

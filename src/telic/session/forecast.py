@@ -10,20 +10,31 @@ import math
 import os
 import platform
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from telic.authors.candidate import SHORT
 from telic.authors.composer import LONGER, VARIANTS
 from telic.core.config import Record
 from telic.envs.spec import EnvSpec
+from telic.errors import BadFile
 from telic.llm.answers import Replies
 from telic.llm.budget import is_metered, price_usd
 from telic.llm.client import REPLIES
 from telic.session.budget import Allowance
 from telic.session.records import SessionConfig
-from telic.storage.files import read_json
-from telic.storage.layout import RunFolder, SessionFolder, is_run, list_runs, list_sessions
+from telic.storage.facts import ManifestFacts, RunResultFacts, TrainedJobFacts
+from telic.storage.files import read_facts
+from telic.storage.layout import (
+    RunFolder,
+    SessionFolder,
+    changed_at,
+    is_run,
+    list_runs,
+    list_sessions,
+)
 from telic.storage.resources import ResourceNeed, usable_cores
 from telic.training.job import TrainJob
 from telic.training.machine import Sizes, memory_plan
@@ -165,16 +176,32 @@ def measured_rates(runs_dir: Path, env: str, device: str, members: int) -> list[
     """
     rates: list[tuple[float, float, float]] = []
     for run in _runs(runs_dir):
-        config, summary = read_json(run.config), read_json(run.summary)
-        manifest = read_json(run.manifest)
-        is_like = config.get("env") == env and config.get("device") == device
-        is_here = manifest.get("processors") == os.cpu_count()
-        is_here = is_here and manifest.get("platform") == platform.platform()
-        rate = summary.get("steps_per_second")
-        if is_like and is_here and rate and summary["training_time_s"] >= _SHORTEST_S:
-            distance = abs(math.log(len(config["members"]) / members))
-            rates.append((distance, -run.summary.stat().st_mtime, rate))
+        with suppress(BadFile):  # a damaged run says nothing about the next
+            if (found := _rate(run, env, device)) is not None:
+                distance = abs(math.log(found.members / members))
+                rates.append((distance, -changed_at(run.summary), found.rate))
     return [rate for _, _, rate in sorted(rates)[:_USED]]
+
+
+class _Rate(NamedTuple):
+    """How quickly a training went, with how many members."""
+
+    rate: float
+    members: int
+
+
+def _rate(run: RunFolder, env: str, device: str) -> _Rate | None:
+    """Return how quickly a run went; None when it was too short, or is not like the one to come."""
+    job = read_facts(run.config, TrainedJobFacts)
+    summary = read_facts(run.summary, RunResultFacts)
+    manifest = read_facts(run.manifest, ManifestFacts)
+    is_like = job["env"] == env and job.get("device") == device and len(job["members"]) > 0
+    is_here = manifest.get("processors") == os.cpu_count()
+    is_here = is_here and manifest.get("platform") == platform.platform()
+    rate = summary.get("steps_per_second")
+    if not (is_like and is_here and rate and summary.get("training_time_s", 0.0) >= _SHORTEST_S):
+        return None
+    return _Rate(rate, len(job["members"]))
 
 
 def _runs(runs_dir: Path) -> Iterator[RunFolder]:

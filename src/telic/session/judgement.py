@@ -20,8 +20,10 @@ from telic.judges.verdict import Verdict, together, unknown
 from telic.session.budget import iteration_steps, last_step
 from telic.session.control import SessionWork
 from telic.session.records import SessionConfig
-from telic.storage.files import read_json
+from telic.storage.facts import MemberResultFacts
+from telic.storage.files import read_facts
 from telic.storage.layout import IterationFolder, MemberFolder, RunFolder
+from telic.storage.reading import read_text
 from telic.training.run import Run
 
 Purpose = Literal["judge", "trial"]
@@ -139,7 +141,7 @@ def judge_policies(
     for member in members:
         if policy := newest_policy(member):
             own = [folder / member.name / f"episode_{index:02d}.npz" for index in range(episodes)]
-            reward = member.reward_code.read_text()
+            reward = read_text(member.reward_code)
             orders[member.name] = play_order(
                 policy, reward, work.config, candidate.env_args, own, purpose
             )
@@ -148,7 +150,7 @@ def judge_policies(
     recorded = [file for own in played.values() for file in own]
     paths = [file.path for file in recorded]
     where = (work.config.env, candidate.env_args)
-    judged = judge_files(work.folder.judge.read_text(), paths, folder, where)
+    judged = judge_files(read_text(work.folder.judge), paths, folder, where)
     if work.config.judge is not None:
         judged = judge_too(work.config.judge, work.config.intent, paths, judged, where)
     verdicts = {
@@ -202,7 +204,8 @@ def _broke_off(member: MemberFolder) -> Verdict:
     """Return the verdict on a policy that is none: training ended before one was saved."""
     reasons: list[str] = []
     if member.summary.exists():
-        reasons = [finding["message"] for finding in read_json(member.summary)["findings"]]
+        found = read_facts(member.summary, MemberResultFacts).get("findings", [])
+        reasons = [finding["message"] for finding in found]
     return unknown("code", f"there is no policy. {reasons[-1] if reasons else ''}")
 
 

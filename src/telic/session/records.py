@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Literal, TypedDict
+from typing import Literal
 
 from pydantic import Field
+from typing_extensions import TypedDict
 
 from telic.core.config import Config, Record
-from telic.errors import UsageError
+from telic.errors import BadFile, UsageError
 from telic.judges.criteria import Criterion
 from telic.session import EPISODES, ITERATIONS, SEEDS, THRESHOLD
-from telic.storage.files import read_json
+from telic.storage.files import read_facts, read_record
 from telic.storage.layout import SessionFolder, WorkFolder
 from telic.storage.locks import lock_holder
 
@@ -122,6 +123,12 @@ class SessionSummary(Record):
     doubts: tuple[str, ...]
 
 
+class SessionOutcome(TypedDict):
+    """How a session ended, of its summary.json."""
+
+    outcome: Outcome
+
+
 class Waiting(Record):
     """What a running session waits for."""
 
@@ -133,11 +140,11 @@ class Waiting(Record):
 def state_of(folder: SessionFolder) -> State:
     """Return what a session is doing now, or how it ended."""
     if lock_holder(folder.lock) is not None:
-        with suppress(FileNotFoundError):  # it may go on at any moment
-            return _WAITS[Waiting.model_validate_json(folder.waiting.read_bytes()).reason]
+        with suppress(BadFile):  # it may go on at any moment
+            return _WAITS[read_record(folder.waiting, Waiting).reason]
         return "pausing" if folder.pause.exists() else "running"
     if folder.summary.exists():
-        return read_json(folder.summary)["outcome"]
+        return read_facts(folder.summary, SessionOutcome)["outcome"]
     return "interrupted"
 
 

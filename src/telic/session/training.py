@@ -56,8 +56,10 @@ from telic.session.judgement import (
     mean_score,
     newest_policy,
 )
-from telic.storage.files import JsonLines, once, read_json, read_json_lines
+from telic.storage.facts import FinishedRunFacts, ManifestFacts
+from telic.storage.files import JsonLines, once, read_facts, read_json_lines
 from telic.storage.layout import IterationFolder, MemberFolder, RunFolder, SessionFolder
+from telic.storage.reading import read_text
 from telic.storage.scalars import read_rows
 from telic.storage.trajectories import Environment
 from telic.training.job import TrainJob
@@ -202,10 +204,10 @@ def _break(control: SessionControl) -> StopCheck:
 
 def _finished(job: TrainJob, files: RunFolder) -> Run | None:
     """Return the run of exactly this job if it is complete."""
-    if not files.config.exists() or read_json(files.manifest)["key"] != job.key:
+    if not files.config.exists() or read_facts(files.manifest, ManifestFacts)["key"] != job.key:
         return None
     is_done = status_of(files) == "completed"
-    return Run(files.path, read_json(files.summary)) if is_done else None
+    return Run(files.path, dict(read_facts(files.summary, FinishedRunFacts))) if is_done else None
 
 
 def _parents(
@@ -309,7 +311,7 @@ class CheckpointJudge:
         }
         paths = [path for own in episodes.values() for path in own]
         folder = self._files.path / "checkpoints"
-        judged = judge_files(self._judge_code.read_text(), paths, folder, self._environment)
+        judged = judge_files(read_text(self._judge_code), paths, folder, self._environment)
         verdicts = dict(zip(paths, judged, strict=True))
         scores: dict[str, float | None] = {}
         for name, own in episodes.items():

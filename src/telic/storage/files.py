@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import json
 import math
 import os
@@ -16,17 +17,23 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
-from telic.core.text import is_mapping, is_row
-from telic.errors import ResourceError, TelicError, UsageError
+from telic.core.text import is_dict, is_mapping, is_row
+from telic.errors import BadFile, ResourceError, UsageError
+from telic.storage.reading import check_file, parse_json, read_bytes
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel  # heavier than all of this module
+    from pydantic import BaseModel, TypeAdapter, ValidationError  # heavier than all of this module
 
 Record = TypeVar("Record", bound="BaseModel")
+Facts = TypeVar("Facts", bound=Mapping[str, Any])
 
 TEMPORARY_MARK = ".unfinished-"
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
-_NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS}
+_NO_PLACE = {
+    *(errno.EACCES, errno.EPERM, errno.EROFS),
+    *(errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP),
+}
+_SHOWN = 200
 _FREE_HINT = (
     "Free space (in old runs, videos/ and checkpoints/ take the most) or choose another disk with "
     "--runs-dir, then run the same command again: it goes on from what was saved."
@@ -64,7 +71,7 @@ def replacing(path: Path) -> Generator[Path]:
     temporary = path.with_name(f"{TEMPORARY_MARK}{os.getpid()}-{path.name}")
     try:
         with disk_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             yield temporary
             _sync(temporary)
             os.replace(temporary, path)
@@ -92,33 +99,64 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Return the content of a JSON file; raises TelicError that names the file and the place."""
-    try:
-        return json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise TelicError(f"There is no file {path}.") from None
-    except ValueError as error:
-        raise TelicError(f"{path} is not valid JSON: {error}.") from None
+    """Return the content of a JSON file; raises BadFile that names the file and the place."""
+    return parse_json(read_bytes(path), str(path))
 
 
 def read_record(path: Path, record: type[Record]) -> Record:
-    """Return the record in a JSON file; raises TelicError that names the file and the field."""
+    """Return the record in a JSON file; raises BadFile that names the file and the field."""
     from pydantic import ValidationError
 
     try:
         return record.model_validate(read_json(path))
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "the top"
-        raise TelicError(
-            f"{path} is not a {record.__name__}: at {place}, {first['msg']}."
-        ) from None
+        raise _not_a(str(path), record, error) from None
+
+
+def read_facts(path: Path, facts: type[Facts]) -> Facts:
+    """Return a JSON file of which some fields are used: those of `facts`, a TypedDict, are checked.
+
+    What else the file holds is kept as it is. Raises BadFile that names the file and the field.
+    """
+    return as_facts(read_json(path), facts, str(path))
+
+
+def as_facts(value: Any, facts: type[Facts], where: str) -> Facts:
+    """Return plain values of which some fields are used, those of `facts` checked."""
+    from pydantic import ValidationError
+
+    try:
+        _facts_reader(facts).validate_python(value, strict=True)
+        return value
+    except ValidationError as error:
+        raise _not_a(where, facts, error) from None
+
+
+def read_table(path: Path) -> dict[str, Any]:
+    """Return the names and values in a JSON file; raises BadFile when it holds something else."""
+    value = read_json(path)
+    if not is_dict(value):
+        raise BadFile(f"{path} holds no names and values.")
+    return value
+
+
+@functools.cache
+def _facts_reader(facts: type[Facts]) -> TypeAdapter[Facts]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(facts)
+
+
+def _not_a(where: str, kind: type[object], error: ValidationError) -> BadFile:
+    first = error.errors()[0]
+    place = ".".join(map(str, first["loc"])) or "the top"
+    return BadFile(f"{where} is not a {kind.__name__}: at {place}, {first['msg']}.")
 
 
 def once(path: Path, record: type[Record], make: Callable[[], Record]) -> Record:
     """Return the record of a step that was finished before, or take the step and record it."""
     if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         write_json(path, make())
     return read_record(path, record)
 
@@ -152,7 +190,7 @@ class JsonLines:
     def __init__(self, path: Path) -> None:
         self.path = path
         with disk_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
             _cut_torn_line(self._handle)
 
@@ -196,17 +234,21 @@ def read_json_lines(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the rows of a JSON-lines file; a torn last line is left out, no file is no rows."""
     if not path.exists():
         return
+    check_file(path)
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if not line.endswith(b"\n"):
                 return
             try:
-                yield json.loads(line)
-            except ValueError:
-                raise TelicError(
-                    f"{path}, line {number}, is not JSON: the file was damaged from outside.",
+                row = parse_json(line, f"{path}, line {number},")
+                if not is_dict(row):
+                    raise BadFile(f"{path}, line {number}, is no row of names and values.")
+            except BadFile as error:
+                raise BadFile(
+                    f"{error.message} The file was damaged from outside.",
                     hint="Delete that line; the others are intact.",
                 ) from None
+            yield row
 
 
 def _cut_torn_line(handle: int) -> None:
@@ -248,18 +290,32 @@ def require_free(path: Path, needed_bytes: int, purpose: str) -> None:
 
 @contextlib.contextmanager
 def disk_errors(path: Path) -> Generator[None]:
-    """Explain a full disk (ResourceError) and a folder that refuses writing (UsageError)."""
+    """Explain a full disk (ResourceError) and a place that takes nothing (UsageError)."""
     try:
         yield
     except OSError as error:
-        if error.errno in _NOT_ALLOWED:
-            raise UsageError(
-                f"{path} cannot be written: {error.strerror}.",
-                hint="Choose a folder you may write to with --runs-dir.",
-            ) from error
-        if error.errno not in _DISK_FULL:
-            raise
-        raise disk_full(path) from error
+        if error.errno in _DISK_FULL:
+            raise disk_full(path) from error
+        if error.errno in _NO_PLACE:
+            raise _no_place(path, error) from error
+        raise
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it; raises UsageError where there can be none."""
+    with disk_errors(path):
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, FileNotFoundError) as error:  # a file has its name; /proc
+            raise _no_place(path, error) from error
+
+
+def _no_place(path: Path, error: OSError) -> UsageError:
+    shown = str(path) if len(str(path)) < _SHOWN else f"{str(path)[:_SHOWN]}…"
+    return UsageError(
+        f"{shown} cannot be written: {error.strerror}.",
+        hint="Choose a folder you may write to with --runs-dir.",
+    )
 
 
 def disk_full(path: Path) -> ResourceError:

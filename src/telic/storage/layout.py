@@ -49,7 +49,11 @@ from typing import NamedTuple, Protocol
 from telic.errors import UsageError
 
 LATEST = "latest"
-_MEMBER = re.compile(r"(?P<config>.+)_seed_(?P<seed>-?\d+)")
+DAMAGED = "damaged"
+"""what a list says of work whose files cannot be read"""
+_LONGEST_NAME = 120
+_MEMBER = re.compile(r"(?P<config>.+)_seed_(?P<seed>-?[0-9]{1,20})")
+_NUMBER = re.compile("[0-9]{1,9}")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -131,15 +135,15 @@ class MemberFolder:
 
     def videos(self) -> list[Artifact]:
         """Return the finished videos by step, then label."""
-        return _artifacts(self.videos_dir, r"eval_(\d+)_(.+)\.mp4")
+        return _artifacts(self.videos_dir, r"eval_([0-9]{1,18})_(.+)\.mp4")
 
     def checkpoints(self) -> list[Artifact]:
         """Return the saved policies by step."""
-        return _artifacts(self.checkpoints_dir, r"policy_(\d+)()\.pt")
+        return _artifacts(self.checkpoints_dir, r"policy_([0-9]{1,18})()\.pt")
 
     def trajectories(self) -> list[Artifact]:
         """Return the recorded episodes by step, then label."""
-        return _artifacts(self.trajectories_dir, r"trajectory_(\d+)_(.+)\.npz")
+        return _artifacts(self.trajectories_dir, r"trajectory_([0-9]{1,18})_(.+)\.npz")
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +268,7 @@ class SessionFolder(WorkFolder):
     def iterations(self) -> list[int]:
         """Return the numbers of the iterations on disk, in order; 0 is what a branch was given."""
         names = (path.name.removeprefix("iter_") for path in self.path.glob("iter_*"))
-        return sorted(int(name) for name in names if name.isdigit())
+        return sorted(int(name) for name in names if _NUMBER.fullmatch(name))
 
     def iteration(self, number: int) -> IterationFolder:
         """Return the folder of an iteration."""
@@ -275,7 +279,17 @@ def file_name(text: str) -> str:
     """Return `text` as a name every file system accepts."""
     name = _NOT_IN_NAMES.sub("-", text).strip(".-")
     if not name:
-        raise UsageError(f"{text!r} holds no letter or digit to name a folder with.")
+        raise UsageError(f"{text[:60]!r} holds no letter or digit to name a folder with.")
+    return name
+
+
+def check_name(name: str, option: str) -> str:
+    """Return a name that somebody chose for a folder; raises UsageError for one that leads away."""
+    if name != file_name(name) or len(name) > _LONGEST_NAME:
+        raise UsageError(
+            f'{option} "{name[:_LONGEST_NAME]}" cannot be the name of a folder.',
+            hint=f"Use letters, digits, dots, dashes and underscores, at most {_LONGEST_NAME}.",
+        )
     return name
 
 
@@ -313,9 +327,16 @@ def list_sessions(runs_dir: Path) -> list[SessionFolder]:
     return [SessionFolder(path) for path in holders_of("session.json", runs_dir)]
 
 
+def changed_at(path: Path) -> float:
+    """Return when a file was written last; 0 when it is not there, or no longer."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
 def _last_active(run: RunFolder) -> float:
-    file = run.status if run.status.exists() else run.config
-    return file.stat().st_mtime
+    return changed_at(run.status) or changed_at(run.config)
 
 
 def _artifacts(folder: Path, pattern: str) -> list[Artifact]:

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from telic.errors import Refused
-from telic.storage.files import disk_errors
+from telic.storage.files import disk_errors, make_folder
 
 _PATIENCE_S = 0.2
 
@@ -56,7 +56,7 @@ class RunLock:
     def _open(self) -> int:
         with disk_errors(self.path):
             while True:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
+                make_folder(self.path.parent)
                 # Gone again when another process removed the folder between the two.
                 with contextlib.suppress(FileNotFoundError):
                     return os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -84,8 +84,8 @@ class RunLock:
 def lock_holder(path: Path) -> int | None:
     """Return the number of the process that holds the lock at `path`, or None when nobody does."""
     try:
-        handle = os.open(path, os.O_RDWR)
-    except FileNotFoundError:
+        handle = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+    except OSError:  # there is none, or what is there can be held by nobody
         return None
     try:
         return None if _try_lock(handle, fcntl.LOCK_SH) else _written_number(handle)
@@ -110,7 +110,7 @@ def try_hold(path: Path) -> int | None:
 def taking_turns(path: Path) -> Generator[None]:
     """Hold the lock of a file for a moment, waiting for others who do the same."""
     with disk_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -136,5 +136,5 @@ def _is_at(handle: int, path: Path) -> bool:
 
 
 def _written_number(handle: int) -> int | None:
-    number = os.pread(handle, 32, 0).decode().strip()
+    number = os.pread(handle, 32, 0).strip()
     return int(number) if number.isdigit() else None

@@ -25,8 +25,9 @@ from typing import NamedTuple
 
 from telic.core.config import Record
 from telic.core.events import Listener, SessionAdmitted, SessionWaiting, ignore
-from telic.errors import Refused, ResourceError
+from telic.errors import BadFile, Refused, ResourceError
 from telic.storage.locks import try_hold
+from telic.storage.reading import read_bytes, read_text
 
 _POLL_S = 0.2
 _DOOR_POLL_S = 0.01
@@ -148,8 +149,8 @@ class Admission:
             if handle is not None:
                 os.close(handle)
                 continue
-            with suppress(ValueError):  # looked at while being written
-                lease = CoreLease.model_validate_json(self._core(core).read_bytes())
+            with suppress(ValueError, BadFile):  # looked at while being written
+                lease = CoreLease.model_validate_json(read_bytes(self._core(core)))
                 holders[lease.pid, lease.since] = lease
         return list(holders.values())
 
@@ -309,6 +310,6 @@ def _names(leases: list[CoreLease]) -> str:
 
 def _read_name(path: Path) -> str:
     try:
-        return path.read_text() or "somebody"
-    except FileNotFoundError:
+        return read_text(path) or "somebody"
+    except BadFile:
         return "somebody"

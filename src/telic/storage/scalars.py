@@ -17,7 +17,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from telic.storage.files import JsonLines, disk_errors, plain, read_json_lines, write_text
+from telic.errors import BadFile
+from telic.storage.facts import EvaluationFacts
+from telic.storage.files import (
+    JsonLines,
+    as_facts,
+    disk_errors,
+    plain,
+    read_json_lines,
+    write_text,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,6 +34,7 @@ if TYPE_CHECKING:
 Kind = Literal["train", "eval", "all"]
 Row = dict[str, Any]
 Column = list[float | None]
+_MEND = "Delete that line; the others are intact."
 
 
 class ScalarLog:
@@ -42,7 +52,7 @@ class ScalarLog:
 
     def truncate_after(self, global_step: int) -> int:
         """Drop the rows of later steps and return how many were dropped."""
-        rows = list(read_json_lines(self.path))
+        rows = read_rows(self.path)
         kept = [row for row in rows if row["global_step"] <= global_step]
         if len(kept) < len(rows):
             self._lines.close()
@@ -61,10 +71,17 @@ class ScalarLog:
 
 def read_rows(path: Path, kind: Kind = "all") -> list[Row]:
     """Return the rows of a metric file in order, a torn last line left out."""
-    rows = read_json_lines(path)
-    if kind == "all":
-        return list(rows)
-    return [row for row in rows if (row.get("type") == "eval") == (kind == "eval")]
+    rows = [
+        row
+        for row in read_json_lines(path)
+        if kind == "all" or (row.get("type") == "eval") == (kind == "eval")
+    ]
+    for row in rows:
+        if row.get("type") == "eval":
+            as_facts(row, EvaluationFacts, str(path))
+        elif not _is_number(row.get("global_step")):
+            raise BadFile(f"{path} has a row without its step.", hint=_MEND)
+    return rows
 
 
 def read_columns(

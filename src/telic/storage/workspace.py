@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Literal
 
 from telic.errors import Refused, TelicError, UnknownName, UsageError
-from telic.storage.files import read_json
-from telic.storage.layout import LATEST, RunFolder, SessionFolder, is_run
+from telic.storage.facts import WorkOutcome, WorkStatus
+from telic.storage.files import read_facts
+from telic.storage.layout import LATEST, RunFolder, SessionFolder, changed_at, is_run
 from telic.storage.locks import lock_holder
 
 Kind = Literal["run", "session", "search", "study", "policy"]
@@ -31,7 +32,7 @@ WORK: tuple[Kind, ...] = ("session", "run", "search")
 TRASH = ".trash"
 _ENDED = ("completed", "passed", "not_passed")
 _REQUESTS: dict[str, Kind] = {"session.json": "session", "search.json": "search"}
-_POLICY = re.compile(r"policy_\d+\.pt")
+_POLICY = re.compile(r"policy_[0-9]{1,18}\.pt")
 _ACTIVE = (
     "events.jsonl",
     "status.json",
@@ -73,20 +74,27 @@ class Thing:
     def last_active(self) -> float:
         """When something was written last."""
         files = [self.path / name for name in _ACTIVE]
-        return max((file.stat().st_mtime for file in files if file.exists()), default=0.0)
+        return max(map(changed_at, files), default=0.0)
 
     @property
     def has_ended(self) -> bool:
         """Whether it came to its end, so that there is nothing to go on with."""
         if self.kind == "run":
             status = self.path / "status.json"
-            return status.exists() and read_json(status)["status"] in _ENDED
+            return status.exists() and read_facts(status, WorkStatus)["status"] in _ENDED
         summary = self.path / "summary.json"
-        return summary.exists() and read_json(summary)["outcome"] in _ENDED
+        return summary.exists() and read_facts(summary, WorkOutcome)["outcome"] in _ENDED
 
 
 def kind_of(path: Path) -> Kind | None:
     """Return what a path holds; None when it is nothing of ours."""
+    try:
+        return _kind_of(path)
+    except OSError:  # no name that a file can have
+        return None
+
+
+def _kind_of(path: Path) -> Kind | None:
     for name, kind in _REQUESTS.items():
         if (path / name).is_file():
             return kind

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from telic.core.config import Record
-from telic.storage.files import read_json, read_record, write_json
+from telic.storage.files import read_record, write_json
 from telic.studies.candidates import files_of
 from telic.studies.canonical import SigningKey, content_hash, existing_key, signing_key, utc_now
 from telic.studies.chain import LedgerEvent
@@ -25,6 +25,7 @@ from telic.studies.documents.candidate import Candidate
 from telic.studies.documents.contract import (
     Approval,
     ApprovalKey,
+    ApprovalList,
     ApprovalMethod,
     ApprovalStatus,
     Phase,
@@ -224,7 +225,7 @@ def import_approvals(
         raise BrokenIntegrity("E_KEY", f"There is no key {key_path}.")
     key = signing_key(study.root, key_path)
     study.refresh()
-    approvals = [Approval.model_validate(each) for each in read_json(path)["approvals"]]
+    approvals = read_record(path, ApprovalList).approvals
     for approval in approvals:
         if not is_signed(study, approval, key):
             said = f"{path}: the signature of {approval.key} was not made with that key."

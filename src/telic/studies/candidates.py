@@ -12,8 +12,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from telic.errors import UnknownName
+from telic.errors import BadFile, UnknownName
 from telic.storage.files import plain, read_json, write_bytes, write_json
+from telic.storage.reading import read_bytes
 from telic.studies import git_read, lifecycle
 from telic.studies.canonical import candidate_id, next_number, utc_now
 from telic.studies.documents.base import SYSTEM, StudyActor
@@ -352,6 +353,6 @@ def _inside(folder: Path, name: str) -> Path:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InvalidDocument("E_DRAFT", f"{path} cannot be read: {error.strerror}.") from None
+        return read_bytes(path)
+    except BadFile as error:
+        raise InvalidDocument("E_DRAFT", error.message, hint=error.hint) from None

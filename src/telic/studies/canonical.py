@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 import stat
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from typing import Any, cast
 import rfc8785
 
 from telic.storage.files import disk_errors, plain
+from telic.storage.reading import check_file, read_bytes
 from telic.studies.errors import BrokenIntegrity, StudyError
 
 SLUG = r"^[a-z0-9][a-z0-9-]{1,62}$"
@@ -122,6 +124,7 @@ def content_hash(data: Any) -> str:
 
 def file_hash(path: Path) -> str:
     """Return the SHA-256 of a file's bytes."""
+    check_file(path, limit=sys.maxsize)
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -199,7 +202,7 @@ def signing_key(root: Path, path: Path | None = None) -> SigningKey:
         raise BrokenIntegrity(
             "E_KEY", f"Others may read the signing key {path}.", hint=f"Run: chmod 600 {path}"
         )
-    return SigningKey(path.read_bytes())
+    return SigningKey(read_bytes(path))
 
 
 def _make(path: Path) -> None:

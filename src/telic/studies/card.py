@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from telic.storage.files import write_text
+from telic.storage.reading import read_text
 from telic.studies.documents.base import rewrite_yaml, write_yaml
 from telic.studies.folder import StudyFolder
 from telic.studies.scan.audit import draft_adapter, keep_confirmed, matching_presets
@@ -37,7 +38,7 @@ def write_audit(folder: StudyFolder, audit: RepositoryAudit) -> None:
 def write_card(folder: StudyFolder, audit: RepositoryAudit) -> str:
     """Write the task card anew and return it; people's own words in it stay."""
     path = folder.task_card
-    held = path.read_text("utf-8") if path.exists() else ""
+    held = read_text(path) if path.exists() else ""
     text = render_card(folder.task_id, "", audit, held)
     write_text(path, text)
     return text

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple, cast
 from pydantic import Field
 
 from telic.core.config import Record
+from telic.errors import MissingFile
 from telic.storage.files import disk_errors, disk_full, write_bytes
+from telic.storage.reading import check_file, read_bytes
 from telic.studies.canonical import LARGEST_EXACT, NO_HASH, SigningKey, content_hash, spelled
 from telic.studies.documents.base import DocumentPart, Sha, StudyActor
 
@@ -106,7 +108,7 @@ def check_line(line: bytes, before: LedgerHead) -> LedgerEvent:
     """Return the event of a line that follows `before`; raises BadLine."""
     try:
         event = LedgerEvent.model_validate(decode(line))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise BadLine("it cannot be read") from None
     if hashlib.sha256(_without_hash(line)).hexdigest() != event.hash:
         raise BadLine("its hash does not match its content")
@@ -196,10 +198,11 @@ class Torn(NamedTuple):
 def whole_lines(path: Path, start: int) -> list[bytes]:
     """Return the lines from a place on; a last one without its newline is not there yet."""
     try:
+        check_file(path)
         with path.open("rb") as file:
             file.seek(start)
             return [line + b"\n" for line in file.read().split(b"\n")[:-1]]
-    except FileNotFoundError:
+    except (MissingFile, FileNotFoundError):
         return []
 
 
@@ -220,7 +223,7 @@ def commit(path: Path, line: bytes) -> None:
 
 def move_aside(path: Path, torn: Torn) -> dict[str, int | str]:
     """Keep a torn last line in a file of its own, and shorten the ledger to what is whole."""
-    content = path.read_bytes()[torn.start :]
+    content = read_bytes(path)[torn.start :]
     aside = path.with_name(f"ledger.torn-{torn.seq}")
     write_bytes(aside, content)
     os.truncate(path, torn.start)
@@ -243,11 +246,12 @@ def torn_tail(path: Path) -> Torn | None:
     if ends and _read(tail[last:]) is not None:
         return None
     before = _read(tail[tail.rfind(b"\n", 0, max(0, last - 1)) + 1 : last])
-    return Torn((int(before["seq"]) if before else 0) + 1, start + last)
+    seq: Any = before.get("seq") if before else 0
+    return Torn((seq if isinstance(seq, int) else 0) + 1, start + last)
 
 
 def _read(line: bytes) -> dict[str, Any] | None:
     try:
         return decode(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None

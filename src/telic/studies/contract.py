@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from telic.core.config import Record
 from telic.storage.files import write_text
+from telic.storage.reading import read_text
 from telic.studies.canonical import content_hash, file_hash
 from telic.studies.chain import LedgerEvent
 from telic.studies.documents.base import Sha, StudyActor, merged, read_yaml, update_yaml
@@ -136,7 +137,7 @@ def amend(study: Study, actor: StudyActor, reason: str) -> LedgerEvent:
         before = _agreed(study)
         update_yaml(folder.contract, {**fill, "version": (state.contract_version or 0) + 1})
         contract = folder.read_contract()
-        write_text(folder.contract_version(contract.version), folder.contract.read_text())
+        write_text(folder.contract_version(contract.version), read_text(folder.contract))
         return study.append("contract.amended", None, _facts(contract, before, reason), actor)
 
 

@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Any
 
 from telic.errors import TelicError
+from telic.storage.reading import read_bytes
 from telic.studies import git_read
 from telic.studies.canonical import canonical, existing_key, moment, signing_key, utc_now
 from telic.studies.chain import (
@@ -95,7 +96,7 @@ class Ledger:
 
     def verify(self) -> Check:
         """Recompute the whole chain, byte by byte; names the first bad line. Changes nothing."""
-        content = self.path.read_bytes() if self.path.exists() else b""
+        content = read_bytes(self.path) if self.path.exists() else b""
         return check_chain(content, existing_key(self.folder.root), committed_head(self.folder))
 
     def require_intact(self) -> None:

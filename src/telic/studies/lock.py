@@ -19,7 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from telic.storage.files import disk_errors
+from telic.errors import MissingFile
+from telic.storage.facts import LeaseFacts
+from telic.storage.files import disk_errors, read_facts
 from telic.studies.errors import LockTimeout
 
 LIFETIME_S = 60.0
@@ -152,8 +154,8 @@ def _is_dead(owner: dict[str, Any]) -> bool:
 def _owner_of(path: Path) -> dict[str, Any] | None:
     """Return what a lease says; None when it is gone."""
     try:
-        return json.loads(path.read_bytes())
-    except FileNotFoundError:
+        return dict(read_facts(path, LeaseFacts))
+    except MissingFile:
         return None
 
 

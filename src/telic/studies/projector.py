@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import Any
 
-from telic.storage.files import write_json
+from telic.errors import BadFile
+from telic.storage.files import read_table, write_json
 from telic.studies.budget import Account
 from telic.studies.chain import LedgerEvent, LedgerHead
 from telic.studies.documents.base import Sha
@@ -286,8 +286,8 @@ class Projector:
 def committed_head(folder: StudyFolder) -> LedgerHead | None:
     """Return the last event that state.json has seen; None when it has none to tell."""
     try:
-        return LedgerHead.model_validate(json.loads(folder.state.read_bytes())["ledger_head"])
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return LedgerHead.model_validate(read_table(folder.state)["ledger_head"])
+    except (BadFile, ValueError, KeyError):
         return None
 
 
@@ -296,7 +296,7 @@ def save(folder: StudyFolder, state: StudyState) -> None:
     write_json(folder.state, state.as_data())
     for name, candidate in state.candidates.items():
         path = folder.candidate_file(name)
-        data = json.loads(path.read_bytes()) if path.is_file() else None
+        data = read_table(path) if path.is_file() else None
         now = {key: candidate.as_data()[key] for key in _KEPT}
         if data is not None and any(data.get(key) != value for key, value in now.items()):
             write_json(path, {**data, **now})

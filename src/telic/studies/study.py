@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from telic.errors import UnknownName
-from telic.storage.files import read_json, read_record
+from telic.storage.facts import RevisionFacts
+from telic.storage.files import read_facts, read_record
 from telic.studies import approvals, git_read
 from telic.studies.approvals import Standing
 from telic.studies.candidates import read_candidate, revision_folder, show_revision
@@ -248,7 +249,7 @@ class Study:
         """
         revision = self.candidate_state(name).revision
         path = self.folder.candidate_file(name)
-        is_stale = not path.is_file() or read_json(path).get("revision") < revision
+        is_stale = not path.is_file() or read_facts(path, RevisionFacts)["revision"] < revision
         if is_stale and revision_folder(self.folder, name, revision).is_dir():
             with self.locked():
                 show_revision(self, name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import itertools
+import os
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,10 +14,11 @@ from typing import Any
 
 from telic.core.config import Record
 from telic.core.verb import verb
-from telic.errors import ConfigError, RefusedCode, RewardError, UnknownName
+from telic.errors import BadFile, ConfigError, MissingFile, RefusedCode, RewardError, UnknownName
 from telic.rewards.library import LIBRARY, library_names
 from telic.sandbox.source import check_source
 from telic.storage.layout import file_name
+from telic.storage.reading import read_text
 from telic.training.job import (
     MEMBER_FIELDS,
     JobRequest,
@@ -123,17 +125,17 @@ def read_reward(given: Reward, weights: Mapping[str, float] | None, trusted: boo
     if isinstance(given, str) and "\n" in given:
         return _checked("reward", given, chosen, trusted)
     path = Path(given).expanduser()
-    if not path.exists() and str(given) in library_names():
+    if not os.path.exists(path) and str(given) in library_names():
         path = LIBRARY / f"{given}.py"
     try:
-        source = path.read_text()
-    except FileNotFoundError:
+        source = read_text(path)
+    except MissingFile as error:
         raise RewardError(
-            f"There is no reward file {path}.",
+            error.message.replace("no file", "no reward file"),
             hint=f"Give the path of a Python file, or one of {', '.join(library_names())}.",
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise RewardError(f"{path} cannot be read as a reward: {error}.") from None
+    except BadFile as error:
+        raise RewardError(f"This is no reward: {error.message}", hint=error.hint) from None
     return _checked(file_name(path.stem), source, chosen, trusted)
 
 

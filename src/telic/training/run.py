@@ -8,7 +8,7 @@ import os
 import platform
 import secrets
 import shutil
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib import import_module
@@ -19,8 +19,15 @@ from telic.core.events import Listener, ignore
 from telic.envs.access import env_access, import_folders
 from telic.errors import Refused, TelicError, UsageError
 from telic.sandbox.limits import Limits
-from telic.storage.files import read_json, remove_unfinished, require_free, write_json, write_text
-from telic.storage.layout import MemberFolder, RunFolder
+from telic.storage.facts import (
+    ManifestFacts,
+    MemberResultFacts,
+    RunRequestFacts,
+    RunResultFacts,
+    WorkStatus,
+)
+from telic.storage.files import read_facts, remove_unfinished, require_free, write_json, write_text
+from telic.storage.layout import DAMAGED, MemberFolder, RunFolder, changed_at, check_name
 from telic.storage.locks import RunLock, lock_holder
 from telic.storage.workspace import Workspace
 from telic.training.job import TrainJob
@@ -31,6 +38,7 @@ if TYPE_CHECKING:
 
 _DISK_BYTES = 200_000_000
 _MEMORY_SHARE = 0.75
+_RESULTS = ("total_timesteps", "training_time_s", "best_member", "best_return")
 _ARENA_BYTES = 64 << 20
 """more than MuJoCo sets aside for a simulation of any common robot; hardly any of it is used"""
 
@@ -243,7 +251,8 @@ def new_run(runs_dir: Path, name: str | None = None) -> RunFolder:
     """Return the folder of a new run; nothing is made yet."""
     require_free(runs_dir, _DISK_BYTES, "A run")
     stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
-    return RunFolder(runs_dir / (name or f"run_{stamp}_{secrets.token_hex(2)}"))
+    chosen = f"run_{stamp}_{secrets.token_hex(2)}" if name is None else check_name(name, "--name")
+    return RunFolder(runs_dir / chosen)
 
 
 def create(job: TrainJob, folder: RunFolder, command: str | None = None) -> None:
@@ -300,7 +309,7 @@ def find_unfinished(job: TrainJob, runs_dir: Path, name: str | None) -> RunFolde
 
     def is_same(path: Path) -> bool:
         is_named = name is None or path.name == name
-        return is_named and read_json(RunFolder(path).manifest).get("key") == job.key
+        return is_named and read_facts(RunFolder(path).manifest, ManifestFacts)["key"] == job.key
 
     path = Workspace(runs_dir).unfinished("run", is_same)
     return None if path is None else RunFolder(path)
@@ -323,7 +332,7 @@ def status_of(folder: RunFolder) -> str:
     """Return the run's state; a "running" one that nobody holds was interrupted."""
     if not folder.status.exists():
         return "interrupted"
-    status = read_json(folder.status)["status"]
+    status = read_facts(folder.status, WorkStatus)["status"]
     if status == "running" and lock_holder(folder.lock) is None:
         return "interrupted"
     return status
@@ -331,36 +340,53 @@ def status_of(folder: RunFolder) -> str:
 
 def is_resumable(folder: RunFolder) -> bool:
     """Say whether an interrupted run can go on; one of another trainer cannot."""
-    return read_json(folder.manifest).get("trainer") is None
+    return read_facts(folder.manifest, ManifestFacts).get("trainer") is None
 
 
 def describe(folder: RunFolder) -> dict[str, Any]:
     """Return the facts of a run that lists and pages show; what is not known yet is None."""
-    summary: dict[str, Any] = read_json(folder.summary) if folder.summary.exists() else {}
-    status: dict[str, Any] = read_json(folder.status) if folder.status.exists() else {}
-    names = ("total_timesteps", "training_time_s", "best_member", "best_return")
+    summary: Mapping[str, Any] = {}
+    if folder.summary.exists():
+        summary = read_facts(folder.summary, RunResultFacts)
+    status: Mapping[str, Any] = {}
+    if folder.status.exists():
+        status = read_facts(folder.status, WorkStatus)
     return {
         "run": folder.name,
         "path": str(folder.path),
-        "env": read_json(folder.config)["env"],
+        "env": read_facts(folder.config, RunRequestFacts)["env"],
         "status": status_of(folder),
         "error": status.get("error"),
         "members": len(folder.members()),
-        "updated": max(file.stat().st_mtime for file in folder.path.iterdir()),
-        **{name: summary.get(name) for name in names},
+        "updated": max(map(changed_at, folder.path.iterdir())),
+        **{name: summary.get(name) for name in _RESULTS},
+    }
+
+
+def describe_damaged(folder: RunFolder, error: TelicError) -> dict[str, Any]:
+    """Return what a list says of a run whose files cannot be read: that it is there, and why."""
+    known = {"run": folder.name, "path": str(folder.path), "status": DAMAGED}
+    return {
+        **known,
+        "env": None,
+        "error": error.message,
+        "members": None,
+        "updated": changed_at(folder.path),
+        **dict.fromkeys(_RESULTS),
     }
 
 
 def environment_of(run: RunFolder) -> Environment:
     """Return what a run trains on, as it was asked for; never what its worker wrote."""
-    config = read_json(run.config)
-    return config["env"], config["env_args"]
+    config = read_facts(run.config, RunRequestFacts)
+    return config["env"], config.get("env_args", {})
 
 
 def best_member(run: RunFolder) -> MemberFolder | None:
     """Return the member whose best evaluation is highest; the first if none was evaluated."""
     members = run.members()
-    best = read_json(run.summary).get("best_member") if run.summary.exists() else None
+    has_one = run.summary.exists()
+    best = read_facts(run.summary, RunResultFacts).get("best_member") if has_one else None
     return next(
         (member for member in members if member.name == best), members[0] if members else None
     )
@@ -368,4 +394,6 @@ def best_member(run: RunFolder) -> MemberFolder | None:
 
 def best_step(member: MemberFolder) -> int | None:
     """Return the step of a member's best evaluation; None when there is none yet."""
-    return read_json(member.summary).get("best_step") if member.summary.exists() else None
+    if not member.summary.exists():
+        return None
+    return read_facts(member.summary, MemberResultFacts).get("best_step")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from telic.core.events import Listener
-from telic.core.text import read_count
+from telic.core.text import is_dict, read_count
 from telic.core.verb import RunsRequest, WatchedRequest, argument, option, verb
 from telic.errors import TelicError, UsageError
 from telic.storage.workspace import WORK, Thing, Workspace
@@ -99,7 +98,8 @@ def stop(request: WorkStopRequest) -> WorkState:
 def state_of(thing: Thing) -> str:
     """Return what work is doing now, or how it ended."""
     from telic.session.records import state_of as session_state
-    from telic.storage.files import read_json
+    from telic.storage.facts import WorkOutcome
+    from telic.storage.files import read_facts
     from telic.storage.layout import RunFolder, SessionFolder
     from telic.training.run import status_of
 
@@ -110,7 +110,7 @@ def state_of(thing: Thing) -> str:
     if thing.is_running:
         return "running"
     summary = thing.path / "summary.json"
-    return read_json(summary)["outcome"] if summary.exists() else "interrupted"
+    return read_facts(summary, WorkOutcome)["outcome"] if summary.exists() else "interrupted"
 
 
 class WorkResumeRequest(WorkRequest, WatchedRequest):
@@ -252,16 +252,19 @@ def watch(request: WatchRequest) -> WorkState:
 def _tell_from(path: Path, position: int, listener: Listener) -> int:
     """Tell the whole lines after a position of a log; returns where they end."""
     from telic.core.events import read_events
+    from telic.storage.reading import check_file, parse_json
 
     if not path.exists():
         return position
+    check_file(path)
     with path.open("rb") as log:
         log.seek(position)
         for line in log:
             if not line.endswith(b"\n"):
                 break
             position += len(line)
-            for event in read_events([json.loads(line)]):
+            row = parse_json(line, f"{path}, byte {position},")
+            for event in read_events([row] if is_dict(row) else []):
                 listener(event)
     return position
 

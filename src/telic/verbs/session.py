@@ -17,7 +17,7 @@ from telic.core.verb import (
     option,
     verb,
 )
-from telic.errors import UsageError
+from telic.errors import TelicError, UsageError
 from telic.session import ENV, EPISODES, ITERATIONS, SEEDS, THRESHOLD
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ class SessionOptions(VerbRequest):
 def read_criteria(path: str, option: str) -> tuple[Criterion, ...]:
     """Read criteria that a person wrote or edited."""
     from telic.session.control import parse_criteria
-    from telic.storage.files import read_json
+    from telic.storage.reading import given_text, parse_json
 
-    return parse_criteria(read_json(Path(path)))
+    return parse_criteria(parse_json(given_text(path, option), path))
 
 
 class IntentRequest(SessionOptions, RunsRequest, WatchedRequest):
@@ -109,6 +109,10 @@ def _exit_code(session: Session) -> int:
 @verb(IntentRequest, examples=_EXAMPLES, exit_code=_exit_code)
 def run(request: IntentRequest) -> Session:
     """Describe a behaviour; get a trained policy and the evidence that it does what you asked."""
+    if not any(map(str.isalnum, request.intent)):
+        raise UsageError(
+            "What should the robot do?", hint='For example: telic run "run forward fast"'
+        )
     from telic.sandbox.host import prewarmed
     from telic.session import WORKERS
 
@@ -131,7 +135,7 @@ def run(request: IntentRequest) -> Session:
 class SessionsRequest(RunsRequest):
     """Sessions of a folder."""
 
-    limit: int = option("Show this many, newest first.", default=20)
+    limit: int = option("Show this many, newest first.", default=20, minimum=0)
 
 
 class SessionLine(NamedTuple):
@@ -162,18 +166,29 @@ def sessions(request: SessionsRequest) -> SessionList:
 
     runs_dir = Path(request.runs_dir)
     folders = list_sessions(runs_dir)[: request.limit]
-    return SessionList([session_facts(folder) for folder in folders], runs_dir)
+    return SessionList([session_line(folder) for folder in folders], runs_dir)
+
+
+def session_line(folder: SessionFolder) -> SessionLine:
+    """Return what a list says of a session; a damaged one must not hide the others."""
+    from telic.storage.layout import DAMAGED
+
+    try:
+        return session_facts(folder)
+    except TelicError as error:
+        return SessionLine(folder.name, str(folder.path), error.message, "", DAMAGED, 0, None, None)
 
 
 def session_facts(folder: SessionFolder) -> SessionLine:
     """Return what a list says of a session."""
     from telic.session.branch import origin_of
     from telic.session.records import state_of
-    from telic.storage.files import read_json
+    from telic.storage.facts import JudgedFacts, SessionRequestFacts
+    from telic.storage.files import read_facts
 
-    request = read_json(folder.config)
+    request = read_facts(folder.config, SessionRequestFacts)
     files = [folder.iteration(number).judgment for number in folder.iterations()]
-    judged = [read_json(file) for file in files if file.exists()]
+    judged = [read_facts(file, JudgedFacts) for file in files if file.exists()]
     scores = [each["score"] for each in judged if each["score"] is not None]
     origin = origin_of(folder)
     return SessionLine(
@@ -199,6 +214,7 @@ class OrdersRequest(RunsRequest):
     def folder(self) -> Path:
         """The folder of orders that is meant."""
         from telic.llm.work_orders import ORDERS
+        from telic.storage.layout import changed_at
 
         if self.session is not None:
             session = Path(self.session)
@@ -207,7 +223,7 @@ class OrdersRequest(RunsRequest):
                 raise UsageError(f"{session} has no work orders.", hint="See: telic run --help")
             return folder
         folders = Path(self.runs_dir).glob(f"*/{ORDERS}")
-        known = sorted(folders, key=lambda folder: folder.stat().st_mtime)
+        known = sorted(folders, key=changed_at)
         if not known:
             raise UsageError(
                 f"No session in {self.runs_dir} has work orders.", hint="Name one with --session."
@@ -262,10 +278,11 @@ def answer(request: AnswerRequest) -> AnswerTaken:
     import sys
 
     from telic.llm import answer_order
+    from telic.storage.reading import given_text
 
     file = request.file
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = sys.stdin.read() if file == "-" else given_text(file, "The answer")
+    except UnicodeDecodeError as error:
         raise UsageError(f"{file} cannot be read: {error}.") from None
     return AnswerTaken(str(answer_order(request.folder, request.key, text)))

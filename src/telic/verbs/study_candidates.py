@@ -190,11 +190,11 @@ def _marked(key: str | None) -> dict[str, Any]:
 
 def _key_of(study: Study, candidate: str, revision: int) -> str | None:
     """Return the key of the request that wrote a revision."""
-    from telic.storage.files import read_json
+    from telic.storage.files import read_table
     from telic.studies.candidates import revision_folder
 
     path = revision_folder(study.folder, candidate, revision) / "candidate.json"
-    return read_json(path).get(_KEY) if path.is_file() else None
+    return read_table(path).get(_KEY) if path.is_file() else None
 
 
 class WithdrawRequest(StudyRequest):

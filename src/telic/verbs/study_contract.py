@@ -11,6 +11,7 @@ from telic.core.config import Record
 from telic.core.text import pairs, read_value
 from telic.core.verb import Question, Wrapped, argument, option
 from telic.errors import UsageError
+from telic.storage.reading import read_text
 from telic.studies.approvals import Standing
 from telic.studies.chain import LedgerEvent
 from telic.studies.contract import ContractCheck
@@ -260,7 +261,7 @@ def _amend_question(request: AmendRequest) -> Question | None:
     study = request.open()
     if not study.state.approvals:
         return None
-    text = study.folder.contract.read_text("utf-8")
+    text = read_text(study.folder.contract)
     return Question(
         f"{text}\nAmend the contract of {study.name}: {request.because}",
         request.terminal_command("contract", "amend", "--reason", request.because),

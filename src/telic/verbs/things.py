@@ -76,21 +76,26 @@ class PolicyRequest(MemberRequest):
         return PolicyPlace(RunFolder(member.parent), member.name, step, member)
 
     def _judged(self, thing: Thing) -> PolicyPlace:
-        from telic.storage.files import read_json
+        from telic.storage.facts import SessionResultFacts
+        from telic.storage.files import read_facts
         from telic.storage.layout import SessionFolder
 
         folder = SessionFolder(thing.path)
-        summary: dict[str, Any] = read_json(folder.summary) if folder.summary.exists() else {}
-        if summary.get("best_member") is None:
+        summary: SessionResultFacts | None = None
+        if folder.summary.exists():
+            summary = read_facts(folder.summary, SessionResultFacts)
+        member = None if summary is None else summary.get("best_member")
+        iteration = None if summary is None else summary.get("best_iteration")
+        if summary is None or member is None or iteration is None:
             raise UsageError(
                 f"{thing.name} has no judged policy yet.",
                 hint="It has one when it ends or is stopped after its first judgement.",
             )
-        run = folder.iteration(summary["best_iteration"]).run
+        run = folder.iteration(iteration).run
         if self.member is not None:
             return PolicyPlace(run, self.member, self.step, thing.path)
         step = self.step if self.step is not None else summary.get("best_step")
-        return PolicyPlace(run, summary["best_member"], step, thing.path)
+        return PolicyPlace(run, member, step, thing.path)
 
 
 class PolicyPlace(NamedTuple):
@@ -158,15 +163,17 @@ def _policy_page(thing: Thing, member: str | None) -> RunPage:
 
 
 def _member(folder: MemberFolder) -> dict[str, Any]:
-    from telic.storage.files import read_json
+    from telic.storage.facts import MemberResultFacts, RewardFacts
+    from telic.storage.files import read_facts
     from telic.storage.scalars import read_columns, read_rows
 
+    has_result, has_reward = folder.summary.exists(), folder.reward_spec.exists()
     columns = read_columns(folder.scalars, ["episodic_return"], kind="train")
     return {
         "member": folder.name,
         "path": str(folder.path),
-        "summary": read_json(folder.summary) if folder.summary.exists() else None,
-        "reward": read_json(folder.reward_spec) if folder.reward_spec.exists() else None,
+        "summary": read_facts(folder.summary, MemberResultFacts) if has_result else None,
+        "reward": read_facts(folder.reward_spec, RewardFacts) if has_reward else None,
         "evaluations": read_rows(folder.scalars, "eval"),
         "curve": columns["episodic_return"],
         "videos": [str(video.path) for video in folder.videos()],
@@ -175,7 +182,8 @@ def _member(folder: MemberFolder) -> dict[str, Any]:
 
 
 def _session_page(thing: Thing, member: str | None) -> SessionPage:
-    from telic.storage.files import read_json
+    from telic.storage.facts import JudgedFacts
+    from telic.storage.files import read_facts
     from telic.storage.layout import SessionFolder
 
     folder = SessionFolder(thing.path)
@@ -183,7 +191,7 @@ def _session_page(thing: Thing, member: str | None) -> SessionPage:
     shown = ("number", "change", "score", "passed", "best", "tags", "steps", "failure")
     tried = [
         {name: judged.get(name) for name in shown}
-        for judged in (read_json(file) for file in files if file.exists())
+        for judged in (read_facts(file, JudgedFacts) for file in files if file.exists())
     ]
     report = next((path for path in (folder.page, folder.report) if path.exists()), None)
     return SessionPage(session_facts(folder), tried, None if report is None else str(report))

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from telic.core.verb import RunsRequest, VerbRequest, Wrapped, argument, option, verb
+from telic.errors import TelicError
 from telic.training.job import TrainRequest
 
 if TYPE_CHECKING:
+    from telic.storage.layout import RunFolder
     from telic.training.plan import Preset
     from telic.training.run import Run
 
@@ -89,7 +91,7 @@ def presets(request: PresetsRequest) -> PresetTable:
 class RunsListRequest(RunsRequest):
     """Runs of a folder."""
 
-    limit: int = option("Show this many, newest first.", default=20)
+    limit: int = option("Show this many, newest first.", default=20, minimum=0)
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,16 @@ class TrainingRuns(Wrapped):
 def runs(request: RunsListRequest) -> TrainingRuns:
     """List runs with their state and best result."""
     from telic.storage.layout import list_runs
-    from telic.training.run import describe
 
     runs_dir = Path(request.runs_dir)
-    return TrainingRuns([describe(run) for run in list_runs(runs_dir)[: request.limit]], runs_dir)
+    return TrainingRuns([_line(run) for run in list_runs(runs_dir)[: request.limit]], runs_dir)
+
+
+def _line(run: RunFolder) -> dict[str, Any]:
+    """Return what is known of a run; a damaged one must not hide the others."""
+    from telic.training.run import describe, describe_damaged
+
+    try:
+        return describe(run)
+    except TelicError as error:
+        return describe_damaged(run, error)

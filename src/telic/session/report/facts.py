@@ -28,8 +28,10 @@ from telic.session.control import DeliveredNotes
 from telic.session.records import SessionConfig, SessionSummary
 from telic.session.report.best import Pictures, RunnerUp, compare, draw_pictures
 from telic.session.report.costs import Costs, read_costs
-from telic.storage.files import read_json, read_record
+from telic.storage.facts import FindingFacts, ManifestFacts, MemberResultFacts
+from telic.storage.files import read_facts, read_record
 from telic.storage.layout import IterationFolder, MemberFolder, RunFolder, SessionFolder
+from telic.storage.reading import read_text
 from telic.storage.scalars import Kind, read_rows
 
 _CURVE_POINTS = 120
@@ -165,7 +167,7 @@ def _add_best(
     with troubles.sparing("the reward's terms"):
         facts.reward = read_reward(files.run.path / member.member, member.step)
     with troubles.sparing("versions"):
-        facts.manifest = read_json(files.run.manifest)
+        facts.manifest = dict(read_facts(files.run.manifest, ManifestFacts))
     with troubles.sparing("pictures"):
         asked = facts.config.env, facts.candidates[best.number].env_args
         facts.pictures = draw_pictures(facts.folder, files, member, asked, troubles.note)
@@ -175,13 +177,15 @@ def read_reward(member: Path, step: int) -> TrainedReward:
     """Read the reward of a trained policy, and its terms in the evaluation at `step`."""
     files = MemberFolder(member)
     spec = read_record(files.reward_spec, RewardSpec) if files.reward_spec.exists() else None
-    summary: dict[str, Any] = read_json(files.summary) if files.summary.exists() else {}
+    findings: list[FindingFacts] = []
+    if files.summary.exists():
+        findings = read_facts(files.summary, MemberResultFacts).get("findings", [])
     rows = [row for row in read_rows(files.scalars, "eval") if row["global_step"] <= step]
     return TrainedReward(
         latex=spec.latex if spec else "",
-        code=files.reward_code.read_text(),
+        code=read_text(files.reward_code),
         terms=_shares(spec or RewardSpec(), rows[-1].get("reward_terms", {}) if rows else {}),
-        findings=tuple(finding["message"] for finding in summary.get("findings", ())),
+        findings=tuple(finding["message"] for finding in findings),
     )
 
 

@@ -17,7 +17,9 @@ from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import YAMLError
 
 from telic.core.config import Record
+from telic.errors import BadFile, MissingFile
 from telic.storage.files import TEMPORARY_MARK, disk_errors, plain, write_json, write_text
+from telic.storage.reading import is_plain, read_bytes, read_text
 from telic.studies.canonical import content_hash
 from telic.studies.errors import BrokenIntegrity, InvalidDocument, StudyError
 
@@ -140,7 +142,13 @@ Doc = TypeVar("Doc", bound=Document)
 
 def read_yaml(path: Path) -> Any:
     """Return a YAML file as plain values; raises with the place of the fault."""
-    return plain(_load(path, "safe"))
+    try:
+        values = plain(_load(path, "safe"))
+    except (TypeError, RecursionError) as error:  # a set, bytes, something that holds itself
+        raise InvalidDocument("E_YAML", f"{path} holds what is no plain value: {error}.") from None
+    if not is_plain(values):
+        raise InvalidDocument("E_YAML", f"{path} holds numbers or texts that nothing can hold.")
+    return values
 
 
 def read_document(path: Path, kind: type[Doc]) -> Doc:
@@ -186,11 +194,11 @@ def merged(old: Any, changes: Mapping[str, Any]) -> Any:
 
 def _load(path: Path, kind: Literal["rt", "safe"]) -> Any:
     try:
-        text = path.read_text()
-    except FileNotFoundError:
-        raise StudyError("E_NO_FILE", f"There is no file {path}.") from None
-    except UnicodeDecodeError as error:
-        raise InvalidDocument("E_YAML", f"{path} is not UTF-8 text: {error}.") from None
+        text = read_text(path)
+    except MissingFile as error:
+        raise StudyError("E_NO_FILE", error.message) from None
+    except BadFile as error:
+        raise InvalidDocument("E_YAML", error.message, hint=error.hint) from None
     try:
         return _values(text) if kind == "safe" else _yaml("rt").load(text)
     except DuplicateKeyError as error:
@@ -199,6 +207,10 @@ def _load(path: Path, kind: Literal["rt", "safe"]) -> Any:
         raise InvalidDocument(
             "E_YAML", f"{path} is not valid YAML: {_first_line(error)}."
         ) from None
+    except RecursionError:
+        raise InvalidDocument("E_YAML", f"{path} is nested too deeply.") from None
+    except Exception as error:  # the parser stumbles over some faults instead of naming them
+        raise InvalidDocument("E_YAML", f"{path} is not valid YAML: {error!r:.200}.") from None
 
 
 @functools.lru_cache(maxsize=64)
@@ -285,7 +297,7 @@ def write_once(path: Path, value: Any) -> None:
             # A link, unlike a rename, never replaces what is there.
             os.link(fresh, path)
     except FileExistsError:
-        if path.read_bytes() != fresh.read_bytes():
+        if read_bytes(path) != read_bytes(fresh):
             raise BrokenIntegrity(
                 "E_IMMUTABLE",
                 f"{path} was written before with other content.",

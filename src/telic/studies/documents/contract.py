@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import ConfigDict, Field, field_validator
 
 from telic.studies.canonical import SLUG
 from telic.studies.documents.adapter import LauncherKind
@@ -116,6 +116,14 @@ class Approval(DocumentPart):
     """which candidate, for experiment and physical_actuation"""
     note: str = ""
     sig: str | None = None
+
+
+class ApprovalList(DocumentPart):
+    """A file of approvals that another study gave."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    approvals: tuple[Approval, ...]
 
 
 class TaskSection(DocumentPart):

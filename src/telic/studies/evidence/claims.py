@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from telic.storage.files import read_json
+from telic.storage.files import read_table
 from telic.studies.canonical import content_hash, utc_now
 from telic.studies.documents.base import Document, DocumentPart
 from telic.studies.documents.candidate import CheckResult, RunStatus
@@ -383,5 +383,5 @@ def _as_launched(study: Study, run: str) -> tuple[str | None, bool | None]:
     if "G18" in gates:
         return content_hash, bool(gates["G18"])
     path = study.folder.run(run) / "git.json"
-    is_clean = not read_json(path).get("changed", ["unknown"]) if path.is_file() else None
+    is_clean = not read_table(path).get("changed", ["unknown"]) if path.is_file() else None
     return content_hash, is_clean

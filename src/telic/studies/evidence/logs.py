@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeGuard, cast
 
 from telic.errors import TelicError, UnknownName
 from telic.storage.files import read_json, read_json_lines
+from telic.storage.reading import check_file, parse_json, read_bytes, read_text
 from telic.storage.scalars import masked_crc
 from telic.studies.evidence.statistics import Series
 
@@ -126,12 +127,9 @@ def _find(row: Row, names: Iterable[str]) -> str | None:
 
 def _json_lines(path: Path, _: str | None) -> Iterator[Row]:
     """Yield rows; a torn last line is left out, a bad one before it is an error."""
-    lines = path.read_text(errors="replace").split("\n")[:-1]
+    lines = read_text(path, errors="replace").split("\n")[:-1]
     for number, line in enumerate(lines, start=1):
-        try:
-            row = json.loads(line) if line.strip() else None
-        except ValueError:
-            raise TelicError(f"{path}, line {number}, is not JSON.") from None
+        row = parse_json(line, f"{path}, line {number},") if line.strip() else None
         if is_object(row):
             yield flat(row)
 
@@ -151,6 +149,7 @@ def _json(path: Path, _: str | None) -> Iterator[Row]:
 
 
 def _csv(path: Path, _: str | None) -> Iterator[Row]:
+    check_file(path)
     with path.open(newline="", errors="replace") as file:
         for row in csv.DictReader(line for line in file if not line.startswith("#")):
             yield flat({key: value for key, value in row.items() if key and value})
@@ -163,6 +162,7 @@ def _text(path: Path, pattern: str | None) -> Iterator[Row]:
     except re.error as error:
         raise TelicError(f'The pattern "{pattern}" is not a regular expression: {error}.') from None
     row: dict[str, float | str] = {}
+    check_file(path)
     with path.open(errors="replace") as file:
         for match in (match for line in file for match in search.finditer(line)):
             groups = {name: text for name, text in match.groupdict().items() if text is not None}
@@ -200,7 +200,7 @@ def read_event_file(path: Path) -> Iterator[Row]:
 
 
 def _event_records(path: Path) -> Iterator[bytes]:
-    data, place = path.read_bytes(), 0
+    data, place = read_bytes(path), 0
     while place + 12 <= len(data):
         head = data[place : place + 8]
         if masked_crc(head) != data[place + 8 : place + 12]:
@@ -289,7 +289,7 @@ def read_log(path: Path) -> Iterator[Row]:
 
 
 def _history_records(path: Path) -> Iterator[bytes]:
-    data = path.read_bytes()
+    data = read_bytes(path)
     if len(data) < _HEADER_BYTES or data[:4] != b":W&B":
         raise TelicError(f"{path} is not a Weights & Biases log.")
     place, parts = _HEADER_BYTES, b""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import Field
 
 from telic.errors import TelicError
-from telic.storage.files import read_json
+from telic.storage.facts import HardwareFacts
+from telic.storage.files import read_facts
 from telic.studies.canonical import content_hash, file_hash
 from telic.studies.documents.adapter import Adapter, LogSource
 from telic.studies.documents.base import DocumentPart, StudyActor
@@ -281,7 +282,7 @@ def hardware_class(path: Path) -> str | None:
     """Return kind of processor, GPUs and precision settings in one line; None if not recorded."""
     if not path.is_file():
         return None
-    facts = read_json(path)
+    facts = read_facts(path, HardwareFacts)
     gpus = sorted({gpu["name"] for gpu in facts.get("gpus") or ()})
     flags = [f"{name}={value}" for name, value in sorted(facts.get("precision_flags", {}).items())]
     machine = str(facts.get("platform", "")).split(" ")[-1]

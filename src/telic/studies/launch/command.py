@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from telic.storage.reading import read_text
 from telic.studies.canonical import content_hash
 from telic.studies.documents.adapter import Activate, Adapter, CommandSpec
 from telic.studies.errors import InvalidDocument
@@ -322,7 +323,7 @@ def _activation(activate: Activate | None, root: Path) -> dict[str, str]:
 def _assignments(path: Path) -> dict[str, str]:
     """Read a file of plain `export NAME=value` lines; anything that needs a shell is refused."""
     variables: dict[str, str] = {}
-    for number, line in enumerate(path.read_text().splitlines(), start=1):
+    for number, line in enumerate(read_text(path).splitlines(), start=1):
         line = line.strip()
         if not line or line.startswith("#"):
             continue

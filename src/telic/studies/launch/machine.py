@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from telic.core.config import Record
-from telic.storage.files import read_json, write_json
+from telic.storage.files import read_table, write_json
 from telic.studies.canonical import utc_now
 from telic.studies.launch.supervisor import (
     EXIT_FILE,
@@ -178,7 +178,7 @@ _GIVEN_UP = "given_up"
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    return read_json(path) if path.exists() else None
+    return read_table(path) if path.exists() else None
 
 
 def read_pid_record(folder: Path) -> dict[str, Any] | None:

@@ -15,7 +15,8 @@ from typing import Any, Literal
 
 from telic.core.config import Record
 from telic.errors import UnknownName
-from telic.storage.files import read_json, write_json
+from telic.storage.facts import CommandFacts, LaunchedFacts
+from telic.storage.files import read_facts, read_json, write_json
 from telic.studies import lifecycle
 from telic.studies.candidates import read_candidate
 from telic.studies.canonical import moment, utc_now
@@ -107,12 +108,12 @@ def stop_run(study: Study, run: str, by: KilledBy, why: str) -> None:
 
 
 def _kind(folder: Path) -> Any:
-    return read_json(folder / "run.json")["launcher"]
+    return read_facts(folder / "run.json", LaunchedFacts)["launcher"]
 
 
 def _launcher(folder: Path) -> Launcher:
     """Return the launcher with the options that the run was started with."""
-    options = read_json(folder / "cmd.json").get("launcher_options", {})
+    options = read_facts(folder / "cmd.json", CommandFacts).get("launcher_options", {})
     return launcher_of(_kind(folder), options)
 
 

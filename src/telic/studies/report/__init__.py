@@ -12,6 +12,7 @@ from telic.report.charts import Bar, Tone
 from telic.report.html import render_page
 from telic.report.markdown import render_markdown
 from telic.storage.files import write_text
+from telic.storage.reading import read_text
 from telic.studies.folder import StudyFolder
 from telic.studies.next import NextAction
 from telic.studies.report import evidence
@@ -63,7 +64,7 @@ def report_text(study: Study, action: NextAction | None = None) -> str:
 
 def _text(report: doc.Report, folder: StudyFolder) -> str:
     """Return the report as Markdown, with what people wrote between the markers of an older one."""
-    notes = kept_notes(folder.report.read_text("utf-8")) if folder.report.is_file() else None
+    notes = kept_notes(read_text(folder.report)) if folder.report.is_file() else None
     own = _EMPTY_NOTES if notes is None else notes
     text = render_markdown(report, folder.path)
     return f"{text}\n## Notes\n\n{NOTES_START}{own}{NOTES_END}\n"

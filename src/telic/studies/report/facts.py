@@ -7,7 +7,8 @@ from typing import Literal, NamedTuple, TypeVar
 
 from telic.core.text import MISSING
 from telic.errors import TelicError
-from telic.storage.files import read_json, read_record
+from telic.storage.facts import CommandFacts
+from telic.storage.files import read_facts, read_record
 from telic.studies.candidates import read_candidate
 from telic.studies.documents.base import Document, DocumentPart
 from telic.studies.documents.candidate import Candidate, Decision, EvidenceKind
@@ -258,7 +259,7 @@ def _commands(folder: StudyFolder, state: StudyState) -> dict[str, list[str]]:
     runs = state.runs_of(state.incumbent.candidate) if state.incumbent else ()
     files = {run: folder.run(run) / "cmd.json" for run in runs}
     return {
-        run: [str(word) for word in read_json(path).get("argv", ())]
+        run: read_facts(path, CommandFacts).get("argv", [])
         for run, path in files.items()
         if path.is_file()
     }

@@ -7,7 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from telic.errors import TelicError
+from telic.errors import BadFile, TelicError
+from telic.storage.reading import read_text
 from telic.studies.budget import left_by_others
 from telic.studies.candidates import read_candidate
 from telic.studies.canonical import utc_now
@@ -118,8 +119,8 @@ class CandidateCase:
         if path is None or not path.is_file():
             return None
         try:
-            return read_patch(path.read_text())
-        except UnicodeDecodeError:  # V09 says so
+            return read_patch(read_text(path))
+        except BadFile:  # V09 says so
             return None
 
     @cached_property

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from telic.storage.reading import read_bytes
 from telic.studies import git_read
 from telic.studies.canonical import content_hash, file_hash
 from telic.studies.documents.adapter import Adapter
@@ -153,7 +154,7 @@ def is_small(case: CandidateCase) -> RuleFinding:
     for file in case.candidate.change.files:
         path = case.folder / "files" / file.path
         if path.is_file():
-            lines += path.read_bytes().count(b"\n")
+            lines += read_bytes(path).count(b"\n")
     most = case.study.contract.scope.limits.max_diff_lines
     if lines > most:
         return RuleFinding((f"{lines} lines change; scope.limits.max_diff_lines is {most}",), lines)

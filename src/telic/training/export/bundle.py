@@ -15,7 +15,14 @@ from telic import __version__
 from telic.errors import UsageError
 from telic.report.charts import ChartLine, LineChart, Point
 from telic.report.svg import picture
-from telic.storage.files import TEMPORARY_MARK, read_json, replacing, write_json, write_text
+from telic.storage.facts import (
+    ExportListFacts,
+    ManifestFacts,
+    MemberRequestFacts,
+    MemberResultFacts,
+    RewardFacts,
+)
+from telic.storage.files import TEMPORARY_MARK, read_facts, replacing, write_json, write_text
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.storage.locks import RunLock
 from telic.storage.scalars import Column, downsample, read_columns, read_rows
@@ -136,18 +143,21 @@ def gather(run: RunFolder, member: MemberFolder, policy: Policy) -> ExportEviden
         member=member.name,
         step=policy.facts["step"],
         policy=policy,
-        config=read_json(member.config),
-        manifest=_read(run.manifest),
-        reward=_read(member.reward_spec),
-        summary=_read(member.summary),
+        config=_read(member.config, MemberRequestFacts),
+        manifest=_read(run.manifest, ManifestFacts),
+        reward=_read(member.reward_spec, RewardFacts),
+        summary=_read(member.summary, MemberResultFacts),
         curve=read_columns(member.scalars, ["global_step", "episodic_return"]),
         evaluations=read_rows(member.scalars, "eval"),
-        siblings={folder.name: _read(folder.summary).get("best") or {} for folder in others},
+        siblings={
+            folder.name: _read(folder.summary, MemberResultFacts).get("best") or {}
+            for folder in others
+        },
     )
 
 
-def _read(path: Path) -> Json:
-    return read_json(path) if path.exists() else {}
+def _read(path: Path, facts: type[Mapping[str, Any]]) -> Json:
+    return dict(read_facts(path, facts)) if path.exists() else {}
 
 
 class _Bundle:
@@ -209,9 +219,12 @@ class _Bundle:
     def _move_in(self, files: dict[str, Any]) -> None:
         """Put the files into a folder that is there, without what only an earlier export had."""
         earlier = self.path / _LIST
-        known: dict[str, Any] = read_json(earlier)["files"] if earlier.exists() else {}
+        known: dict[str, Any] = {}
+        if earlier.exists():
+            known = read_facts(earlier, ExportListFacts)["files"]
         for name in known.keys() - files.keys():
-            (self.path / name).unlink(missing_ok=True)
+            if name == Path(name).name:  # whatever the list says, nothing outside is removed
+                (self.path / name).unlink(missing_ok=True)
         # The list first: with it, the folder is one that the next export may fill.
         for name in (_LIST, *files):
             os.replace(self._building / name, self.path / name)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from telic.core.events import Listener, ignore
 from telic.errors import MissingExtra
-from telic.storage.files import read_json, write_json
+from telic.storage.files import read_table, write_json
 from telic.storage.layout import RunFolder
 from telic.training.job import TrainJob
 from telic.training.run import Run, create, new_run, set_status, work, working_on
@@ -85,7 +84,7 @@ def _create(job: TrainJob, folder: RunFolder, command: str | None) -> None:
     from importlib.metadata import version
 
     create(job, folder, command)
-    facts: dict[str, Any] = read_json(folder.manifest)
+    facts = read_table(folder.manifest)
     package = "stable-baselines3"
     facts |= {"trainer": "sb3", "key": f"sb3-{facts['key']}"}
     facts["versions"] |= {package: version(package)}

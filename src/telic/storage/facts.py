@@ -1,0 +1,242 @@
+"""What is read of our own files where only some of their fields are used.
+
+Any file may have been damaged or written by another version; `read_facts` checks the fields named
+here and keeps the others as they are. A field that may be missing is `NotRequired`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NotRequired
+
+from annotated_types import Len
+from typing_extensions import TypedDict  # pydantic asks for it before Python 3.12
+
+Numbers = dict[str, float | None]
+
+
+class WorkStatus(TypedDict):
+    """status.json of a run."""
+
+    status: str
+    error: NotRequired[str | None]
+
+
+class WorkOutcome(TypedDict):
+    """summary.json of a session or a search."""
+
+    outcome: str
+
+
+class RunRequestFacts(TypedDict):
+    """config.json of a run."""
+
+    env: str
+    env_args: NotRequired[dict[str, Any]]
+    steps: int
+
+
+class TrainedJobFacts(TypedDict):
+    """config.json of a run, for what it says about another one."""
+
+    env: str
+    device: NotRequired[str]
+    members: list[Any]
+
+
+class MemberRequestFacts(TypedDict):
+    """config.json of a member."""
+
+    env: str
+    env_args: NotRequired[dict[str, Any]]
+    seed: int
+    reward: str
+    weights: NotRequired[Numbers]
+    steps: NotRequired[int]
+    settings: dict[str, Any]
+
+
+class ManifestFacts(TypedDict):
+    """manifest.json of a run."""
+
+    key: str
+    command: NotRequired[str | None]
+    trainer: NotRequired[str | None]
+    created_at: NotRequired[str | None]
+    versions: NotRequired[dict[str, str | None]]
+    rewards: NotRequired[dict[str, str | None]]
+    processors: NotRequired[int | None]
+    platform: NotRequired[str | None]
+    python: NotRequired[str | None]
+
+
+class ExportListFacts(TypedDict):
+    """The list of files in an export."""
+
+    files: dict[str, Any]
+
+
+class CommandFacts(TypedDict):
+    """cmd.json of a study's run."""
+
+    argv: NotRequired[list[str]]
+    launcher_options: NotRequired[dict[str, Any]]
+
+
+class LaunchedFacts(TypedDict):
+    """run.json of a study's run."""
+
+    launcher: str
+
+
+class RevisionFacts(TypedDict):
+    """candidate.json of a study."""
+
+    revision: int
+
+
+class GpuFacts(TypedDict):
+    """A GPU of a machine."""
+
+    name: str
+
+
+class HardwareFacts(TypedDict):
+    """hw.json of a study's run."""
+
+    gpus: NotRequired[list[GpuFacts] | None]
+    precision_flags: NotRequired[dict[str, Any]]
+    platform: NotRequired[str | None]
+
+
+class LeaseFacts(TypedDict):
+    """The lock of a study on a disk that several machines share."""
+
+    host: str
+    pid: int
+    boot_id: str | None
+    start_time: float | None
+    expires: float
+    token: str
+
+
+class RunResultFacts(TypedDict):
+    """summary.json of a run."""
+
+    status: NotRequired[str]
+    total_timesteps: NotRequired[int]
+    training_time_s: NotRequired[float]
+    steps_per_second: NotRequired[float | None]
+    best_member: NotRequired[str | None]
+    best_return: NotRequired[float | None]
+
+
+class FinishedRunFacts(TypedDict):
+    """summary.json of a run that is complete."""
+
+    status: str
+    total_timesteps: int
+    training_time_s: float
+    steps_per_second: float | None
+    best_member: str | None
+    best_return: float | None
+
+
+class EvaluationFacts(TypedDict):
+    """An evaluation of a member: a line of its metrics, or its best one."""
+
+    global_step: int
+    mean_return: NotRequired[float | None]
+    interval: NotRequired[Annotated[list[float], Len(2, 2)] | None]
+    episodes: NotRequired[int]
+    p10_return: NotRequired[float | None]
+    median_return: NotRequired[float | None]
+    p90_return: NotRequired[float | None]
+    env_return: NotRequired[float | None]
+    episode_length: NotRequired[float | None]
+    terminated_share: NotRequired[float | None]
+    reward_terms: NotRequired[Numbers]
+
+
+class FindingFacts(TypedDict):
+    """Something about a training that looks wrong."""
+
+    message: str
+
+
+class MemberResultFacts(TypedDict):
+    """summary.json of a member."""
+
+    best_step: NotRequired[int | None]
+    best: NotRequired[EvaluationFacts | None]
+    last: NotRequired[EvaluationFacts | None]
+    findings: NotRequired[list[FindingFacts]]
+    total_timesteps: NotRequired[int]
+    training_time_s: NotRequired[float]
+
+
+class TermFacts(TypedDict):
+    """A term of a reward."""
+
+    name: str
+    description: NotRequired[str | None]
+
+
+class RewardFacts(TypedDict):
+    """reward_spec.json of a member."""
+
+    latex: NotRequired[str | None]
+    terms: NotRequired[list[TermFacts]]
+
+
+class SessionRequestFacts(TypedDict):
+    """session.json, or search.json without an intent."""
+
+    intent: str
+    env: str
+
+
+class SearchRequestFacts(TypedDict):
+    """search.json."""
+
+    method: str
+    env: str
+
+
+class JudgedFacts(TypedDict):
+    """judgment.json of an iteration."""
+
+    number: NotRequired[int]
+    change: NotRequired[str | None]
+    score: float | None
+    passed: NotRequired[bool | int]
+    best: NotRequired[str | int | None]
+    tags: NotRequired[list[str] | None]
+    steps: NotRequired[int | None]
+    failure: NotRequired[str | None]
+
+
+class StepFacts(TypedDict):
+    """A row of a metric file."""
+
+    global_step: int
+
+
+class ChargeFacts(TypedDict):
+    """What a reply cost."""
+
+    usd: float | None
+
+
+class PaidFacts(TypedDict):
+    """A reply of a model."""
+
+    charge: ChargeFacts
+
+
+class SessionResultFacts(TypedDict):
+    """summary.json of a session."""
+
+    outcome: str
+    best_member: NotRequired[str | None]
+    best_iteration: NotRequired[int | None]
+    best_step: NotRequired[int | None]
