@@ -51,8 +51,7 @@ _FRAMES, _COLUMNS = 24, 6
 _FEW = 12
 # An environment that draws itself chooses the size of its pictures, which is large.
 _OWN_COLUMNS = 3
-_MOST_WINDOWS = 3
-_PLACES = 8
+_MOST_WINDOWS, _PLACES = 3, 8
 _STILL_M = 0.005
 _SYSTEM = (
     "You judge the motion of robots from pictures. You report what the pictures show and nothing "
@@ -360,9 +359,8 @@ class Footage:
         sheets = {self._path(shot).with_suffix(suffix): shot for shot in shots}
         env, env_args = self.trajectory.facts.environment
         jobs = [shot.job(self._episode, path) for path, shot in sheets.items() if not path.exists()]
-        for drawing in render(
-            [job.model_copy(update={"env": env, "env_args": env_args}) for job in jobs]
-        ):
+        asked = {"env": env, "env_args": env_args}
+        for drawing in render([job.model_copy(update=asked) for job in jobs]):
             if drawing.error:
                 raise TelicError(f"The episode cannot be drawn: {drawing.error}")
         return [Sheet(path, shot.words) for path, shot in sheets.items()]

@@ -216,17 +216,18 @@ class _Crew:
         """Yield results and take their places off `waiting`; return why the process ended."""
         places = list(waiting)
         lines: list[str] = []
-        with tempfile.TemporaryFile() as errors:
+        jobs = [self._jobs[i] for i in places]
+        with tempfile.TemporaryFile() as errors, tempfile.TemporaryDirectory() as folder:
             process = subprocess.Popen(
                 command(),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                env=child_environment(backend, self._processes),
+                env=child_environment(backend, Path(folder), self._processes, jobs),
                 start_new_session=True,  # Ctrl-C is ours to handle
             )
             try:
-                _tell(process, order(backend, [self._jobs[i] for i in places], self._nice))
+                _tell(process, order(backend, jobs, Path(folder), self._nice))
                 for line in _lines(process, self._stop):
                     lines.append(line)
                     message: dict[str, Any] = json.loads(line)
@@ -322,15 +323,16 @@ def choose_backend() -> Backend:
 def probe(backend: Backend) -> BackendProbe:
     """Draw a small picture with a backend in a child process and say whether that went well."""
     try:
-        child = subprocess.run(
-            command(),
-            input=order(backend, []),
-            env=child_environment(backend),
-            capture_output=True,
-            text=True,
-            timeout=_PATIENCE_S,
-            check=False,
-        )
+        with tempfile.TemporaryDirectory() as folder:
+            child = subprocess.run(
+                command(),
+                input=order(backend, [], Path(folder)),
+                env=child_environment(backend, Path(folder)),
+                capture_output=True,
+                text=True,
+                timeout=_PATIENCE_S,
+                check=False,
+            )
     except subprocess.TimeoutExpired:
         return BackendProbe(backend, False, f"it did not answer within {_PATIENCE_S} s")
     if child.returncode == 0:
@@ -338,31 +340,29 @@ def probe(backend: Backend) -> BackendProbe:
     return BackendProbe(backend, False, why_it_failed(child.stdout, child.stderr, child.returncode))
 
 
-def order(backend: str, jobs: list[RenderJob], nice: int = 0) -> str:
-    """Return what the render process is told on its stdin."""
+def order(backend: str, jobs: list[RenderJob], folder: Path, nice: int = 0) -> str:
+    """Return what the render process is told on its stdin; `folder` is for its passing files."""
+    from telic.rendering.walls import render_walls
+
     values: list[dict[str, Any]] = plain(jobs)
     for job, told in zip(jobs, values, strict=True):
         told |= {"trajectory": str(job.trajectory.absolute()), "output": str(job.output.absolute())}
-    return json.dumps({"backend": backend, "nice": nice, "jobs": values})
+    walls = render_walls(jobs, folder)
+    return json.dumps({"backend": backend, "nice": nice, "jobs": values, "walls": walls})
 
 
 def command() -> list[str]:
     """Return the command that starts the render process."""
-    return [sys.executable, "-m", "telic.rendering.worker"]
+    return [sys.executable, "-P", "-m", "telic.rendering.worker"]
 
 
-def child_environment(backend: str, processes: int = 1) -> dict[str, str]:
-    """Return the environment of a render process, one of several that share the machine."""
-    threads = max(1, (os.cpu_count() or 1) // processes)
-    return {
-        **os.environ,
-        # "disable": the ray caster must not fail over a missing OpenGL it does not use.
-        "MUJOCO_GL": "disable" if backend == "rays" else backend,
-        "LP_NUM_THREADS": str(threads),  # Mesa's software renderer
-        "SDL_VIDEODRIVER": "dummy",  # Gymnasium's own pictures need no screen
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-    }
+def child_environment(
+    backend: str, folder: Path, processes: int = 1, jobs: Sequence[RenderJob] = ()
+) -> dict[str, str]:
+    """Return the variables of a render process; see `walls.render_environment`."""
+    from telic.rendering.walls import render_environment
+
+    return render_environment(backend, processes, folder, jobs)
 
 
 def why_it_failed(reports: str, errors: str, status: int) -> str:

@@ -152,7 +152,8 @@ def write_video(path: Path, frames: Iterable[np.ndarray], fps: float) -> int:
         try:
             count = _feed(process.stdin, itertools.chain((first,), frames), first.shape)
         except BaseException:
-            process.kill()
+            with contextlib.suppress(PermissionError):  # confined: it ends with its input
+                process.kill()
             raise
         finally:
             status = process.wait()

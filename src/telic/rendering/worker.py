@@ -17,6 +17,7 @@ import sys
 from typing import IO, Any
 
 from telic.rendering.jobs import RenderJob
+from telic.rendering.walls import confine_rendering
 from telic.sandbox import kernel
 from telic.storage.files import plain
 
@@ -31,6 +32,9 @@ def main() -> int:
     kernel.die_with_parent(signal.SIGTERM)
     order = json.load(sys.stdin)
     os.nice(order["nice"])
+    report_walls = confine_rendering(order["walls"])
+    for part in report_walls.missing:  # a kernel that cannot; `telic doctor` says so too
+        sys.stderr.write(f"not confined: {part.name}: {part.message}\n")
     try:
         # With a broken OpenGL library even importing mujoco raises, and anything at that.
         from telic.rendering.painters import PainterBroken

@@ -65,6 +65,8 @@ class Confinement:
     """further files and folders it may read; the interpreter and its packages always are"""
     devices: Sequence[Path] = ()
     """device files it may use, such as a GPU's"""
+    programs: Sequence[Path] = ()
+    """programs it may start, which are confined as it is; without any, no child processes"""
     memory_bytes: int = 4 * GIBIBYTE
     """private memory it may take on top of what it has when it is confined"""
     file_bytes: int = 4 * GIBIBYTE
@@ -147,7 +149,7 @@ def confine(rules: Confinement) -> ConfinementReport:
             hint="Check that the run folder exists and can be read.",
         )
     parts.append(files)
-    parts.append(_attempt("system calls", _filter_calls))
+    parts.append(_attempt("system calls", lambda: _filter_calls(bool(rules.programs))))
     return ConfinementReport(parts=tuple(parts), landlock_abi=version)
 
 
@@ -198,15 +200,19 @@ def _give_up_privileges() -> str:
 def _restrict_files(rules: Confinement, version: int) -> str:
     if version == 0:
         raise NotImplementedError("this kernel has no Landlock (Linux 5.13 or later has it)")
-    kernel.restrict_files(grants(rules.writable, rules.readable, rules.devices), version)
+    allowed = grants(rules.writable, rules.readable, rules.devices)
+    allowed += [(path, kernel.READ | kernel.EXECUTE) for path in rules.programs]
+    kernel.restrict_files(allowed, version)
     network = ", no network" if version >= 4 else ""
     return f"Landlock {version}: writes only to its own folders ({len(rules.writable)}){network}"
 
 
-def _filter_calls() -> str:
+def _filter_calls(children: bool) -> str:
     if not seccomp.supported():
         raise NotImplementedError(f"no filter is written for {sys.platform} on {kernel.MACHINE}")
-    seccomp.install()
+    seccomp.install(children)
+    if children:
+        return "seccomp: no sockets or signals to others; child processes are confined alike"
     return "seccomp: no sockets, programs, child processes or signals to others"
 
 

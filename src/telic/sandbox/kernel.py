@@ -46,10 +46,11 @@ TRUNCATE = 1 << 14  # ABI 3
 DEVICE_IOCTL = 1 << 15  # ABI 5
 
 READ = READ_FILE | READ_DIR
+EXECUTE = 1 << 0
 # No symbolic links, sockets, pipes or devices: a reader outside could be led astray by them.
 WRITE = READ | WRITE_FILE | REMOVE | MAKE_DIR | MAKE_FILE | REFER | TRUNCATE
 DEVICE = READ_FILE | WRITE_FILE | DEVICE_IOCTL
-_OF_A_FILE = READ_FILE | WRITE_FILE | TRUNCATE | DEVICE_IOCTL
+_OF_A_FILE = EXECUTE | READ_FILE | WRITE_FILE | TRUNCATE | DEVICE_IOCTL
 
 # Number of file rights known to each ABI: all that are known are denied unless granted.
 _RIGHTS_OF_ABI = {1: 13, 2: 14, 3: 15, 4: 15}

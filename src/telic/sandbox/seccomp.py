@@ -64,10 +64,14 @@ prctl 157 167, prlimit64 302 261, sched_setaffinity 203 122, tgkill 234 131
 """
 
 
-def numbers(machine: str) -> dict[str, int]:
+_CHILDREN = ", fork 57 -, vfork 58 -, execve 59 221, wait4 61 260, waitid 247 95"
+"""for a process that starts a program of ours, as rendering starts ffmpeg"""
+
+
+def numbers(machine: str, table: str = _TABLE) -> dict[str, int]:
     """Return the number of each call in the table on a machine; calls it lacks are left out."""
     column = {"x86_64": 1, "aarch64": 2}[machine]
-    rows = [row.split() for row in _TABLE.split(",")]
+    rows = [row.split() for row in table.split(",")]
     return {row[0]: int(row[column]) for row in rows if row[column] != "-"}
 
 
@@ -84,6 +88,7 @@ _ERRNO = 0x00050000
 _OFFSET_NUMBER, _OFFSET_ARCHITECTURE, _OFFSET_ARGUMENTS = 0, 4, 16
 
 _CLONE_THREAD = 0x10000
+_CLONE_NAMESPACES = 0x7E020000
 _ANY_BIT = 0xFFFFFFFF
 _TRUNCATE, _ACCESS_MODE = 0o1000, 0o3
 # set/get name, get seccomp, capability and no-new-privileges state, name memory. Not PDEATHSIG.
@@ -105,11 +110,13 @@ class ArgumentRule(NamedTuple):
     allows: bool = True
 
 
-def conditions(pid: int) -> dict[str, ArgumentRule]:
+def conditions(pid: int, children: bool = False) -> dict[str, ArgumentRule]:
     """Return the calls that are allowed only with certain arguments."""
+    threads = ArgumentRule(0, (_CLONE_THREAD,), mask=_CLONE_THREAD)
+    no_namespaces = ArgumentRule(0, (0,), mask=_CLONE_NAMESPACES)
     read_only_truncate = ArgumentRule(1, (_TRUNCATE,), _TRUNCATE | _ACCESS_MODE, allows=False)
     return {
-        "clone": ArgumentRule(0, (_CLONE_THREAD,), mask=_CLONE_THREAD),
+        "clone": no_namespaces if children else threads,
         "fcntl": ArgumentRule(1, _SIGNAL_FCNTLS, allows=False),
         "ioctl": ArgumentRule(1, _TERMINAL_IOCTLS, allows=False),
         "kill": ArgumentRule(0, (pid,)),
@@ -122,8 +129,8 @@ def conditions(pid: int) -> dict[str, ArgumentRule]:
     }
 
 
-def program(machine: str, pid: int) -> list[Instruction]:
-    """Assemble the filter for a machine and a process."""
+def program(machine: str, pid: int, children: bool = False) -> list[Instruction]:
+    """Assemble the filter for a machine and a process, with or without child processes."""
     refuse, unknown = _ERRNO | errno.EPERM, _ERRNO | errno.ENOSYS
     code: list[Instruction] = [
         (_LOAD, 0, 0, _OFFSET_ARCHITECTURE),
@@ -133,10 +140,10 @@ def program(machine: str, pid: int) -> list[Instruction]:
         (_JUMP_GREATER, 0, 1, NEWEST[machine]),
         (_RETURN, 0, 0, unknown),
     ]
-    table = numbers(machine)
+    table = numbers(machine, _TABLE + _CHILDREN if children else _TABLE)
     # Its flags lie in memory, out of reach; told that it is missing, libc falls back to clone.
     code += _when(table.pop("clone3"), [(_RETURN, 0, 0, unknown)])
-    for name, condition in conditions(pid).items():
+    for name, condition in conditions(pid, children).items():
         if name in table:
             code += _when(table.pop(name), _decide(condition, refuse))
     for number in table.values():
@@ -164,13 +171,15 @@ def supported() -> bool:
     return LINUX and MACHINE in AUDIT_ARCHITECTURE
 
 
-def install() -> None:
+def install(children: bool = False) -> None:
     """Put the filter in force in every thread, for good. Needs no-new-privileges.
+
+    With `children`, programs may be started; they inherit the filter and the file rules.
 
     Raises:
         OSError: the kernel has no seccomp filters, or a thread could not be covered.
     """
-    code = b"".join(struct.pack("HBBI", *each) for each in program(MACHINE, os.getpid()))
+    code = b"".join(struct.pack("HBBI", *each) for each in program(MACHINE, os.getpid(), children))
     buffer = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
     holder = ctypes.create_string_buffer(header, len(header))

@@ -1,0 +1,98 @@
+"""A render process is confined: an environment that draws itself cannot use it to get out."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from telic.rendering.jobs import RenderJob, render
+from telic.rendering.walls import render_environment
+from telic.sandbox.confine import available
+from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
+
+ENVIRONMENT = """
+import os, pathlib, socket, subprocess
+import gymnasium, numpy as np
+
+OUTSIDE = pathlib.Path({outside!r})
+
+def attempt(name, act):
+    try:
+        act()
+    except OSError:
+        return []
+    return [name]
+
+done = [
+    *attempt("read", lambda: (OUTSIDE / "secret").read_text()),
+    *attempt("write", lambda: (OUTSIDE / "secret").write_text("x")),
+    *attempt("plant", lambda: (OUTSIDE / "new").write_text("x")),
+    *attempt("socket", lambda: socket.socket()),
+    *attempt("program", lambda: subprocess.run(["/bin/sh", "-c", "true"])),
+    *attempt("signal", lambda: os.kill(os.getppid(), 0)),
+    *(name for name in os.environ if "SECRET" in name),
+]
+pathlib.Path({report!r}).write_text(repr(done))
+
+class Env(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-9, 9, (1,))
+    action_space = gymnasium.spaces.Box(-9, 9, (1,))
+    metadata = {{"render_modes": ["rgb_array"]}}
+    def __init__(self, render_mode=None):
+        self.render_mode = render_mode
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(1, np.float32), {{}}
+    def step(self, action):
+        return np.zeros(1, np.float32), 0.0, False, False, {{}}
+    def render(self):
+        return np.full((40, 60, 3), 200, np.uint8)
+"""
+
+
+@pytest.fixture
+def scene(tmp_path) -> Path:
+    outside, inside = tmp_path / "outside", tmp_path / "inside"
+    outside.mkdir()
+    inside.mkdir()
+    (outside / "secret").write_text("secret")
+    text = ENVIRONMENT.format(outside=str(outside), report=str(inside / "videos" / "report"))
+    (inside / "drawn.py").write_text(text)
+    facts = TrajectoryFacts(env_id="HalfCheetah-v5", dt_s=0.5, seed=1)
+    columns = {"next_obs": np.zeros((3, 1)), "obs": np.zeros((3, 1)), "action": np.ones((3, 1))}
+    write_trajectory(inside / "told.npz", Trajectory(columns, facts))
+    return inside
+
+
+def test_an_environment_that_draws_itself_can_do_nothing_else(scene, monkeypatch):
+    if not available().is_complete:
+        pytest.skip("this kernel cannot confine a process")
+    monkeypatch.setenv("MY_SECRET_KEY", "x")
+    video = scene / "videos" / "own.mp4"
+    env = f"{scene / 'drawn.py'}:Env"
+    (drawn,) = render(
+        [RenderJob(trajectory=scene / "told.npz", output=video, env=env)], backend="rays"
+    )
+    assert drawn.error is None and drawn.frames == 3 and video.stat().st_size > 500
+    assert (scene / "videos" / "report").read_text() == "[]"
+    assert (scene.parent / "outside" / "secret").read_text() == "secret"
+    assert os.listdir(scene.parent / "outside") == ["secret"]
+
+
+def test_a_recording_alone_imports_nothing(scene):
+    facts = TrajectoryFacts(env_id=f"{scene / 'drawn.py'}:Env", dt_s=0.5, seed=1)
+    write_trajectory(scene / "lie.npz", Trajectory({"qpos": np.zeros((3, 9))}, facts))
+    (drawn,) = render(
+        [RenderJob(trajectory=scene / "lie.npz", output=scene / "videos" / "lie.mp4")],
+        backend="rays",
+    )
+    assert "is not believed" in str(drawn.error)
+    assert not (scene / "videos" / "report").exists()
+
+
+def test_a_render_process_gets_variables_of_graphics_and_no_keys(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    monkeypatch.setenv("LIBGL_ALWAYS_SOFTWARE", "1")
+    given = render_environment("egl", 1, tmp_path)
+    assert "OPENAI_API_KEY" not in given
+    assert (given["LIBGL_ALWAYS_SOFTWARE"], given["MUJOCO_GL"]) == ("1", "egl")
