@@ -1,18 +1,25 @@
-"""Serve over HTTP on this machine only: a token for every request, and no other host's pages."""
+"""Serve over HTTP on this machine only: a token for every request, and no other host's pages.
+
+Whoever connects has bounded time to say what it wants, and bounded room to say it in; a connection
+that is slow about it gives way to a new one when there are many.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
 import os
 import secrets
 import socket
 
+import h11
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from telic.errors import UsageError
 from telic.mcp.workplace import Server
@@ -21,6 +28,12 @@ PATH = "/mcp"
 TOKEN_VARIABLE = "TELIC_MCP_TOKEN"
 _LEAST_LENGTH = 16
 _BEARER = "bearer "
+_HEADER_BYTES = 16 << 10
+_BODY_BYTES = 16 << 20
+_CONNECTIONS = 64
+_LEAVING_S = 3
+_PATIENCE_S: dict[object, float] = {h11.IDLE: 10.0, h11.SEND_BODY: 30.0}
+"""how long a client may take for the lines before a request's body, and then for its body"""
 
 
 class Gate:
@@ -49,7 +62,59 @@ class Gate:
             return PlainTextResponse(
                 "A token is needed.", 401, headers={"WWW-Authenticate": "Bearer"}
             )
+        return self._too_much(headers)
+
+    def _too_much(self, headers: Headers) -> PlainTextResponse | None:
+        """Refuse a body that is too large, or does not say how large it is."""
+        if "transfer-encoding" in headers:
+            return PlainTextResponse("Say how long the body is (Content-Length).", 411)
+        if int(headers.get("content-length", "0")) > _BODY_BYTES:
+            return PlainTextResponse(f"More than {_BODY_BYTES >> 20} MiB are not read.", 413)
         return None
+
+
+class BoundedConnection(H11Protocol):
+    """A connection that is closed when a request takes too long to arrive."""
+
+    waits_since: float | None = None
+    """when it began to wait for a request; None while it does not"""
+    _waits_for: object = None
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Take a new connection; among too many, one that is slow to ask gives way."""
+        super().connection_made(transport)
+        if len(self.connections) > _CONNECTIONS:
+            others = (each for each in self.connections if isinstance(each, BoundedConnection))
+            slow = [(each.waits_since, id(each), each) for each in others if each.waits_since]
+            (min(slow)[2] if slow else self).transport.abort()
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what has arrived."""
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget it."""
+        self._end_timer()
+        super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        """Let the clock run from the beginning of each part of a request to its end."""
+        part: object = self.conn.their_state
+        if part is self._waits_for:
+            return
+        self._end_timer()
+        if part in _PATIENCE_S:
+            self._waits_for, self.waits_since = part, self.loop.time()
+            self._timer = self.loop.call_later(_PATIENCE_S[part], self.transport.abort)
+
+    def _end_timer(self) -> None:
+        self._waits_for = self.waits_since = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 def find_token() -> tuple[str, bool]:
@@ -101,7 +166,14 @@ def serve(server: Server, listening: socket.socket, token: str) -> None:
     """Answer requests until the process is stopped."""
     port = listening.getsockname()[1]
     config = uvicorn.Config(
-        application(server, token, port), log_level="warning", lifespan="on", access_log=False
+        application(server, token, port),
+        http=BoundedConnection,
+        ws="none",
+        h11_max_incomplete_event_size=_HEADER_BYTES,
+        timeout_graceful_shutdown=_LEAVING_S,
+        log_level="warning",
+        lifespan="on",
+        access_log=False,
     )
     uvicorn.Server(config).run(sockets=[listening])
 
