@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from telic.rendering.jobs import RenderJob, render
+from telic.rendering.jobs import RenderJob, read_report, render, why_it_failed
 from telic.rendering.walls import render_environment
 from telic.sandbox.confine import available
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
@@ -96,3 +96,14 @@ def test_a_render_process_gets_variables_of_graphics_and_no_keys(tmp_path, monke
     given = render_environment("egl", 1, tmp_path)
     assert "OPENAI_API_KEY" not in given
     assert (given["LIBGL_ALWAYS_SOFTWARE"], given["MUJOCO_GL"]) == ("1", "egl")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["[1]", "null", "{", '{"event": "done"}', '{"event": "done", "job": "x"}', "[" * 5000]
+    + ['{"event": "done", "job": 0, "rendering": {"output": 3}}', '{"event": "progress"}']
+    + ['{"event": "progress", "job": 0, "frame": "x", "frames": 2}'],
+)
+def test_a_line_that_reports_nothing_is_passed_over(line):
+    assert read_report(line) is None
+    assert why_it_failed(line, "\x1b[2Jgone", 1) == "ended with status 1: ?[2Jgone"

@@ -22,6 +22,7 @@ from pydantic import Field, ValidationError, field_validator
 from telic.core.config import Record
 from telic.core.events import Listener, LogMessage, VideoProgress, ignore
 from telic.errors import ConfigError, TelicError, UnknownName
+from telic.sandbox.wire import cleaned, is_record, printable
 from telic.storage.files import plain
 
 View = Literal["side", "front", "top", "three-quarter"]
@@ -31,6 +32,8 @@ BACKENDS: tuple[Backend, ...] = get_args(Backend)
 FORCE = "TELIC_RENDER_BACKEND"
 _PATIENCE_S = 60
 _SILENCE_S = 120.0
+_MOST_VALUES = 1000
+_LONGEST_LINE, _KEPT = 1 << 20, 20
 _POLL_S = 0.2
 
 
@@ -177,6 +180,24 @@ def film_strip(trajectory: Path, output: Path, frames: int = 6, **settings: Any)
     return render_one(trajectory, output.with_suffix(".png"), frames=frames, **settings)
 
 
+class RenderReport(Record):
+    """A line of the render process: how far a job is, or what became of it."""
+
+    event: Literal["progress", "done"]
+    job: int
+    frame: int = 0
+    frames: int = 0
+    rendering: Rendering | None = None
+
+
+def read_report(line: str) -> RenderReport | None:
+    """Return what a line reports; nothing is believed, for environments may run in there."""
+    try:
+        return RenderReport.model_validate(cleaned(json.loads(line), _MOST_VALUES))
+    except (ValueError, RecursionError, AttributeError):
+        return None
+
+
 class _Crew:
     """Render processes, one after the other, that carry out a list of jobs."""
 
@@ -229,19 +250,18 @@ class _Crew:
             try:
                 _tell(process, order(backend, jobs, Path(folder), self._nice))
                 for line in _lines(process, self._stop):
-                    lines.append(line)
-                    message: dict[str, Any] = json.loads(line)
-                    if message["event"] not in ("progress", "done"):
+                    lines = [*lines[-_KEPT:], line]
+                    report = read_report(line)
+                    if report is None or report.job not in range(len(places)):
                         continue
-                    place = places[int(message["job"])]
+                    place = places[report.job]
                     output = self._jobs[place].output
-                    if message["event"] == "progress":
-                        frame, frames = message["frame"], message["frames"]
+                    if report.rendering is None:
+                        frame, frames = report.frame, report.frames
                         self._listener(VideoProgress(path=str(output), frame=frame, frames=frames))
-                    else:
+                    elif place in waiting:
                         waiting.remove(place)
-                        rendering = Rendering.model_validate(message["rendering"])
-                        yield place, rendering.model_copy(update={"output": output})
+                        yield place, report.rendering.model_copy(update={"output": output})
             finally:
                 status = _end(process)
             errors.seek(0)
@@ -285,8 +305,10 @@ def _lines(process: subprocess.Popen[bytes], stop: threading.Event) -> Iterator[
             return
         last_heard = time.monotonic()
         *lines, rest = (rest + chunk).split(b"\n")
+        if len(rest) > _LONGEST_LINE:
+            return
         for line in lines:
-            yield line.decode()
+            yield line.decode(errors="replace")
 
 
 # ---- what can draw on this machine
@@ -368,9 +390,10 @@ def child_environment(
 def why_it_failed(reports: str, errors: str, status: int) -> str:
     """Return the last thing a render process said before it ended without success."""
     for line in reports.splitlines():
-        message = json.loads(line)
-        if message["event"] == "broken":
-            return message["message"]
-    last = errors.strip().splitlines()[-1:] or ["without a word"]
+        with contextlib.suppress(ValueError, RecursionError):
+            message: object = json.loads(line)
+            if is_record(message) and message.get("event") == "broken":
+                return printable(message.get("message"), 500)
+    last = printable(errors[-2000:]).strip().splitlines()[-1:] or ["without a word"]
     ended = f"killed by signal {-status}" if status < 0 else f"ended with status {status}"
     return f"{ended}: {last[0]}"
