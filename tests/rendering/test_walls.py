@@ -100,9 +100,12 @@ def test_a_render_process_gets_variables_of_graphics_and_no_keys(tmp_path, monke
 
 @pytest.mark.parametrize(
     "line",
-    ["[1]", "null", "{", '{"event": "done"}', '{"event": "done", "job": "x"}', "[" * 5000]
-    + ['{"event": "done", "job": 0, "rendering": {"output": 3}}', '{"event": "progress"}']
-    + ['{"event": "progress", "job": 0, "frame": "x", "frames": 2}'],
+    [
+        *("[1]", "null", "{", "[" * 5000, '{"event": "progress"}', '{"event": "done"}'),
+        '{"event": "done", "job": "x"}',
+        '{"event": "done", "job": 0, "rendering": {"output": 3}}',
+        '{"event": "progress", "job": 0, "frame": "x", "frames": 2}',
+    ],
 )
 def test_a_line_that_reports_nothing_is_passed_over(line):
     assert read_report(line) is None

@@ -169,7 +169,8 @@ def _add_best(
     with troubles.sparing("versions"):
         facts.manifest = dict(read_facts(files.run.manifest, ManifestFacts))
     with troubles.sparing("pictures"):
-        asked = facts.config.env, facts.candidates[best.number].env_args
+        candidate = facts.candidates.get(best.number)  # one damaged file costs one section only
+        asked = facts.config.env, candidate.env_args if candidate else {}
         facts.pictures = draw_pictures(facts.folder, files, member, asked, troubles.note)
 
 
