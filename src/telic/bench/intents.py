@@ -55,6 +55,7 @@ from telic.session.records import SessionConfig, SessionSummary
 from telic.storage.facts import PaidFacts
 from telic.storage.files import (
     JsonLines,
+    as_record,
     read_facts,
     read_json_lines,
     read_record,
@@ -124,7 +125,9 @@ def bench_intents(
 
 def results_in(folder: BenchFolder) -> list[CaseResult]:
     """Return the latest result of every case."""
-    rows = (CaseResult.model_validate(row) for row in read_json_lines(folder.attempts))
+    rows = (
+        as_record(row, CaseResult, str(folder.attempts)) for row in read_json_lines(folder.attempts)
+    )
     return list({result.case.id: result for result in rows}.values())
 
 

@@ -23,6 +23,7 @@ _LONGEST_NAME = 200
 _MOST_NUMBERS = 10_000
 _LARGEST_COUNT = 10**15
 _WIDEST_BITS = 62
+_LARGEST_DRAWN = 1e300
 _DEEPEST = 20
 # Control characters, marks that turn or hide text, halves of characters.
 _UNSEEN = re.compile(
@@ -87,7 +88,7 @@ def count(value: int, word: str) -> str:
 
 def sparkline(values: Sequence[float | None], width: int = 40) -> str:
     """Return a series as a row of blocks."""
-    present = [value for value in values if value is not None]
+    present = [value for value in values if value is not None and abs(value) < _LARGEST_DRAWN]
     if not present:
         return ""
     if len(present) > width:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +29,7 @@ def env_access(env: str, env_args: dict[str, Any]) -> EnvAccess:
     """Return what a confined process needs besides its own packages."""
     model = env if env.endswith(_MODELS) else env_args.get("xml_file")
     folders: set[Path] = set()
-    if isinstance(model, str) and Path(model).expanduser().is_file():
+    if isinstance(model, str) and os.path.isfile(Path(model).expanduser()):
         folders = set(_model_folders(Path(model).expanduser().absolute()))
     return EnvAccess(sorted(_outermost(folders)), import_folders(env))
 
@@ -43,7 +44,7 @@ def import_folders(env: str) -> list[Path]:
 
 def is_class(env: str) -> bool:
     """Say whether an environment is given as module:Class."""
-    return ":" in env and not Path(env).exists()
+    return ":" in env and not os.path.exists(env)
 
 
 def _model_folders(model: Path) -> Iterator[Path]:

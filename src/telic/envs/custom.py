@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -84,8 +85,8 @@ def make_mjcf(
 def read_model(path: str) -> tuple[mujoco.MjModel, list[str]]:
     """Compile a model that can be controlled; return it with notes on what was added to it."""
     file = Path(path).expanduser()
-    if not file.is_file():
-        beside = file.parent.glob("*") if file.parent.is_dir() else ()
+    if not os.path.isfile(file):
+        beside = file.parent.glob("*") if os.path.isdir(file.parent) else ()
         models = [near.name for near in beside if near.suffix in (".xml", ".urdf", ".mjb", ".mjcf")]
         raise UnknownName(f"model file in {file.parent}", file.name, models)
     notes: list[str] = []

@@ -72,10 +72,14 @@ def _make_registered(env_id: str) -> Callable[..., gymnasium.Env]:
                 env = gymnasium.make(
                     env_id, max_episode_steps=-1, disable_env_checker=True, **arguments
                 )
-        except (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv) as error:
-            raise UnknownName("environment", env_id, known_ids(), see="telic envs") from error
         except gymnasium.error.DependencyNotInstalled as error:
             raise BadEnvironment(f"{env_id} cannot be made: {error}.") from error
+        except (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv) as error:
+            raise UnknownName("environment", env_id, known_ids(), see="telic envs") from error
+        except gymnasium.error.Error as error:
+            if env_id in gymnasium.registry:
+                raise
+            raise UnknownName("environment", env_id, known_ids(), see="telic envs") from error
         return env.env if isinstance(env, OrderEnforcing) else env
 
     return make
@@ -86,7 +90,7 @@ def _import(name: str) -> Callable[..., Any] | None:
     place, _, attribute = name.rpartition(":")
     try:
         module = _load_file(Path(place)) if place.endswith(".py") else _load_module(place)
-    except (ImportError, OSError) as error:
+    except (ImportError, OSError, ValueError, SyntaxError) as error:
         raise BadEnvironment(
             f'Cannot import "{place}" for the environment "{name}": {error}.',
             hint="Give package.module:Class (importable from here) or path/to/file.py:Class.",

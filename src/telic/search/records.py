@@ -26,7 +26,7 @@ from pydantic import Field
 
 from telic.core.config import Config, Record
 from telic.search.methods import Switches
-from telic.storage.files import read_json_lines
+from telic.storage.files import as_record, read_json_lines
 from telic.storage.layout import Below, WorkFolder, holders_of
 from telic.storage.locks import RunLock
 from telic.storage.workspace import Workspace
@@ -287,7 +287,7 @@ class SearchRunFolder:
     def read(self) -> Iterator[SearchIteration]:
         """Yield the finished iterations."""
         for row in read_json_lines(self.iterations):
-            yield SearchIteration.model_validate(row)
+            yield as_record(row, SearchIteration, str(self.iterations))
 
 
 @dataclass(frozen=True, slots=True)

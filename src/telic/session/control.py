@@ -38,7 +38,7 @@ from telic.core.events import (
 from telic.errors import TelicError, UsageError
 from telic.judges.criteria import Criterion
 from telic.session.records import Reason, SessionConfig, Waiting
-from telic.storage.files import JsonLines, read_json_lines, read_record, write_json
+from telic.storage.files import JsonLines, as_record, read_json_lines, read_record, write_json
 from telic.storage.layout import SessionFolder
 from telic.storage.locks import RunLock, taking_turns
 from telic.storage.resources import Admission, ResourceNeed
@@ -223,7 +223,7 @@ def add_note(folder: SessionFolder, text: str, author: str | None = None) -> Not
 
 def read_notes(folder: SessionFolder) -> list[Note]:
     """Return every note, in the order they were made."""
-    return [Note.model_validate(row) for row in read_json_lines(folder.notes)]
+    return [as_record(row, Note, str(folder.notes)) for row in read_json_lines(folder.notes)]
 
 
 def delivered(folder: SessionFolder) -> dict[str, int]:

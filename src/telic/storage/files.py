@@ -105,12 +105,17 @@ def read_json(path: Path) -> Any:
 
 def read_record(path: Path, record: type[Record]) -> Record:
     """Return the record in a JSON file; raises BadFile that names the file and the field."""
+    return as_record(read_json(path), record, str(path))
+
+
+def as_record(value: Any, record: type[Record], where: str) -> Record:
+    """Return plain values of one of our files as a record; raises BadFile that names the field."""
     from pydantic import ValidationError
 
     try:
-        return record.model_validate(read_json(path))
+        return record.model_validate(value)
     except ValidationError as error:
-        raise _not_a(str(path), record, error) from None
+        raise _not_a(where, record, error) from None
 
 
 def read_facts(path: Path, facts: type[Facts]) -> Facts:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from telic.storage.files import read_table
+from telic.storage.files import as_record, read_table
 from telic.studies.canonical import content_hash, utc_now
 from telic.studies.documents.base import Document, DocumentPart
 from telic.studies.documents.candidate import CheckResult, RunStatus
@@ -357,7 +357,7 @@ def _arm(study: Study, candidate: str, phases: Iterable[Phase]) -> Arm:
 def _arm_run(study: Study, run: str) -> ArmRun | None:
     """Return a finished run as an audit sees it; None while it is not measured."""
     sheet = study.latest("metrics", run=run)
-    measurement = Measurement.model_validate(sheet.payload) if sheet else None
+    measurement = as_record(sheet.payload, Measurement, sheet.id) if sheet else None
     if measurement is None or not measurement.scores:
         return None
     content_hash, is_clean = _as_launched(study, run)

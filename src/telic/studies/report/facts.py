@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, TypeVar
 from telic.core.text import MISSING
 from telic.errors import TelicError
 from telic.storage.facts import CommandFacts
-from telic.storage.files import read_facts, read_record
+from telic.storage.files import as_record, read_facts, read_record
 from telic.studies.candidates import read_candidate
 from telic.studies.documents.base import Document, DocumentPart
 from telic.studies.documents.candidate import Candidate, Decision, EvidenceKind
@@ -209,7 +209,7 @@ def _measurements(study: Study) -> dict[str, Measurement]:
     for name in study.evidence_names("metrics"):
         run, payload = study.state.evidence[name].run, study.sheet(name).payload
         if "scores" in payload and run in study.state.runs:
-            measurements[run] = Measurement.model_validate(payload)
+            measurements[run] = as_record(payload, Measurement, name)
     return measurements
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Literal, NamedTuple
 
+from telic.storage.files import as_record
 from telic.studies.chain import LedgerEvent
 from telic.studies.documents.base import DocumentPart
 from telic.studies.documents.candidate import CandidateStatus, RunStatus
@@ -171,7 +172,7 @@ def run_facts(study: Study, candidate: str, phase: Phase) -> tuple[RunFact, ...]
 def measured(study: Study, run: str) -> Measurement | None:
     """Return what a run was measured to be; None while nobody has."""
     sheet = study.latest("metrics", run=run)
-    return None if sheet is None else Measurement.model_validate(sheet.payload)
+    return None if sheet is None else as_record(sheet.payload, Measurement, sheet.id)
 
 
 def batch_of(events: Iterable[LedgerEvent], candidate: str) -> tuple[str, ...]:

@@ -1,0 +1,142 @@
+"""A damaged file ends in a result or in a sentence: no traceback, no hang, nothing else lost."""
+
+import contextlib
+import os
+import random
+import signal
+import traceback
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from telic.errors import TelicError
+from tests.attacks.files import digest, files_of, mutate, unpack
+
+SEED = int(os.environ.get("TELIC_ATTACK_SEED", "1"))
+LONGEST_S = 20
+
+
+class Hang(BaseException):
+    """A case that did not end."""
+
+
+@contextlib.contextmanager
+def limited():
+    def end(number, frame):
+        raise Hang
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(LONGEST_S)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def readers(path: Path, home: Path):
+    """Return what meets a file: (name, call)."""
+    from telic.storage.scalars import read_columns
+    from telic.storage.trajectories import read_trajectory
+    from telic.training.policy import load_policy
+    from telic.verbs import control, session, study_contract, study_state, things, train
+
+    runs, root = home / "runs", home / "repository"
+    if path.suffix == ".npz":
+        return [("trajectory", lambda: read_trajectory(path))]
+    if path.suffix == ".pt":
+        return [("policy", lambda: load_policy(path))]
+    if path.is_relative_to(root):
+        study = {"root": root}
+        return [
+            ("state", lambda: study_state.state(**study)),
+            ("next", lambda: study_state.next_action(**study)),
+            ("verify", lambda: study_state.verify(**study)),
+            ("check", lambda: study_contract.check(**study)),
+            ("report", lambda: study_state.get_report(**study)),
+        ]
+    name = path.relative_to(runs).parts[0]
+    calls = [
+        ("runs", lambda: train.runs(runs_dir=runs)),
+        ("sessions", lambda: session.sessions(runs_dir=runs)),
+        ("show", lambda: things.show(name, runs_dir=runs)),
+        ("watch", lambda: control.watch(name, runs_dir=runs)),
+    ]
+    if "train" in path.parts:
+        calls.append(("show run", lambda: things.show(str(path.parents[0]), runs_dir=runs)))
+    if path.name == "scalars.jsonl":
+        calls.append(("columns", lambda: read_columns(path)))
+        calls.append(("member", lambda: things.show(str(path.parents[1]), runs_dir=runs)))
+    return calls
+
+
+def attack(home: Path, count: int, seed: int) -> tuple[Counter, list[str]]:
+    from telic.cli.output import show as print_result
+
+    unpack(home)
+    os.environ["TELIC_CONFIG_DIR"] = str(home / "config")
+    paths, rng = files_of(home), random.Random(seed)
+    tally, faults = Counter(), []
+    for number in range(count):
+        path = paths[number % len(paths)]
+        whole = path.read_bytes()
+        bent = mutate(path, rng)
+        path.write_bytes(bent)
+        before = digest(home) if number % 25 == 0 else None
+        for name, call in readers(path, home):
+            try:
+                with (
+                    limited(),
+                    open(os.devnull, "w") as nothing,
+                    contextlib.redirect_stdout(nothing),
+                ):
+                    result = call()
+                    if name in ("runs", "sessions", "show"):
+                        print_result(result)
+                tally["read"] += 1
+            except TelicError as error:
+                tally["refused"] += 1
+                if not error.message.strip() or "\x1b" in str(error):
+                    faults.append(f"{name} {path.name}: no sentence: {error!r}")
+            except Hang:
+                faults.append(f"{name} {path.relative_to(home)} ({number}): hangs")
+            except BaseException:
+                told = traceback.format_exc().strip().splitlines()
+                where = [line.strip() for line in told if "telic/" in line][-1:]
+                faults.append(f"{name} {path.relative_to(home)} ({number}): {told[-1]} {where}")
+        if before is not None and digest(home) != before:
+            faults.append(f"reading {path.name} changed files ({number})")
+        path.write_bytes(whole)
+        tally["files"] += 1
+    return tally, faults
+
+
+def test_a_damaged_file_ends_in_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
+    tally, faults = attack(tmp_path, 150, SEED)
+    assert not faults, "\n".join(faults[:20])
+    assert tally["refused"] and tally["read"], tally
+
+
+@pytest.mark.long
+def test_twenty_thousand_damaged_files_end_in_sentences(tmp_path, monkeypatch):
+    monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
+    tally, faults = attack(tmp_path, 20_000, 1000 + SEED)
+    print(dict(tally))
+    assert not faults, f"{len(faults)} of {dict(tally)}:\n" + "\n".join(faults[:40])
+
+
+def test_one_damaged_run_does_not_hide_the_others(tmp_path):
+    from telic.verbs import session, train
+
+    unpack(tmp_path)
+    for kind, of in (("config.json", "run"), ("session.json", "session")):
+        broken = tmp_path / "runs" / f"{of}_broken"
+        broken.mkdir()
+        (broken / kind).write_text("[1, 2]")
+    runs = {each["run"]: each["status"] for each in train.runs(runs_dir=tmp_path / "runs").runs}
+    assert (runs["halted"], runs["run_broken"]) == ("interrupted", "damaged")
+    found = session.sessions(runs_dir=tmp_path / "runs").sessions
+    states = {each.session: each.state for each in found}
+    assert states["session_broken"] == "damaged" and len(states) == 2
