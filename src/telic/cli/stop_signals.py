@@ -32,6 +32,14 @@ _ECHO_S = 0.2
 """`timeout` and terminals send a signal to a process and to its group: that is not asking twice"""
 
 
+class SignalInterrupt(KeyboardInterrupt):
+    """Unwinds a command, as Ctrl-C does.
+
+    Not KeyboardInterrupt itself: Python notes one that passes a module which compiled code imports,
+    and leaves as if Ctrl-C had ended it, whatever exit code it was given.
+    """
+
+
 class StopRequest:
     """Whether somebody asked this command to end, and what it leaves with then."""
 
@@ -59,12 +67,12 @@ class StopRequest:
         if self.asked_by is None:
             self.asked_by, self._asked_at = signal.Signals(number), time.monotonic()
             if not self._saves:
-                raise KeyboardInterrupt
+                raise SignalInterrupt
             # Not through a buffer: the signal may have come while one was written.
             with suppress(OSError):
                 os.write(2, b"\nstopping after this update (Ctrl-C again: now) ...\n")
         elif number != signal.SIGHUP and time.monotonic() - self._asked_at > _ECHO_S:
-            raise KeyboardInterrupt
+            raise SignalInterrupt
 
     def _leave_terminal(self) -> None:
         """Write into nothing from now on: a terminal that is gone refuses, and work would fail."""
