@@ -17,7 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from telic.cli.output import console, fail, print_json, show
-from telic.cli.stop_signals import StopRequest, stoppable
+from telic.cli.stop_signals import StopSignal, stoppable
 from telic.core.text import is_row, printable
 from telic.core.verb import RequestField, Verb, as_data
 from telic.errors import TelicError
@@ -351,7 +351,7 @@ def _inner(
     values: dict[str, Any],
     as_json: bool,
     stack: ExitStack,
-    stopping: StopRequest,
+    stopping: StopSignal,
 ) -> dict[str, Any]:
     """Return what the command line itself fills in: who listens, who may stop it, who asked."""
     names = {field.name for field in verb.fields if field.help.scope == "inner"}

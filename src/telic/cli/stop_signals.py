@@ -40,7 +40,7 @@ class SignalInterrupt(KeyboardInterrupt):
     """
 
 
-class StopRequest:
+class StopSignal:
     """Whether somebody asked this command to end, and what it leaves with then."""
 
     def __init__(self, *, saves: bool) -> None:
@@ -83,13 +83,13 @@ class StopRequest:
 
 
 @contextmanager
-def stoppable(*, saves: bool) -> Generator[StopRequest]:
+def stoppable(*, saves: bool) -> Generator[StopSignal]:
     """Turn signals into a request to stop for the block.
 
     Args:
         saves: the work polls the request, saves and returns; else it is unwound at once.
     """
-    request = StopRequest(saves=saves)
+    request = StopSignal(saves=saves)
     if threading.current_thread() is not threading.main_thread():
         yield request  # signals belong to the main thread
         return
