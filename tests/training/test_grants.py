@@ -145,7 +145,8 @@ def test_what_nobody_asked_for_is_refused_and_not_written(message, tmp_path):
     from telic.training.run import create
 
     job = small_job(reward=CONTROL)
-    run = create(job, tmp_path, "run")
+    run = RunFolder(tmp_path / "run")
+    create(job, run)
     write_json(run.summary, {"kept": True})
     before = contents(tmp_path)
     with RunKeeper(job, run, lambda event: None) as keeper:
