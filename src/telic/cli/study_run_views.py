@@ -268,7 +268,7 @@ def show_claim(found: ClaimAudit) -> None:
     )
     for check in audit.checks:
         why = f": {escape(check.why)}" if check.why else ""
-        console.print(f"{_MARKS[check.passed]} {check.id} {TITLES[check.id]}{why}")
+        console.print(f"{_MARKS[check.passed]} {check.id} {TITLES.get(check.id, '')}{why}")
     for reason in audit.reasons:
         console.print(f"  {escape(reason)}")
     console.print(f"evidence: {found.evidence.id}")

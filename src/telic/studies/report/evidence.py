@@ -240,7 +240,14 @@ def last_audit(facts: StudyFacts) -> list[doc.Block]:
     checks: list[doc.Words] = []
     for check in audit.checks:
         why = (doc.Soft(f" {check.why}"),) if check.why else ()
-        checks.append((doc.Tick(check.passed), doc.Strong(check.id), f" {TITLES[check.id]}", *why))
+        checks.append(
+            (
+                doc.Tick(check.passed),
+                doc.Strong(check.id),
+                f" {TITLES.get(check.id, check.id)}",
+                *why,
+            )
+        )
     rails = [
         (
             rail.key,
