@@ -12,6 +12,7 @@ import ipaddress
 import os
 import secrets
 import socket
+from typing import Any
 
 import h11
 import uvicorn
@@ -78,7 +79,7 @@ class BoundedConnection(H11Protocol):
 
     waits_since: float | None = None
     """when it began to wait for a request; None while it does not"""
-    _waits_for: object = None
+    _waits_for: type[Any] | None = None
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:
@@ -102,7 +103,7 @@ class BoundedConnection(H11Protocol):
 
     def _watch(self) -> None:
         """Let the clock run from the beginning of each part of a request to its end."""
-        part: object = self.conn.their_state
+        part = self.conn.their_state
         if part is self._waits_for:
             return
         self._end_timer()
