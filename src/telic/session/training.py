@@ -204,7 +204,7 @@ def _break(control: SessionControl) -> StopCheck:
 
 def _finished(job: TrainJob, files: RunFolder) -> Run | None:
     """Return the run of exactly this job if it is complete."""
-    if not files.config.exists() or read_facts(files.manifest, ManifestFacts)["key"] != job.key:
+    if not files.config.exists() or read_facts(files.manifest, ManifestFacts).get("key") != job.key:
         return None
     is_done = status_of(files) == "completed"
     return Run(files.path, dict(read_facts(files.summary, FinishedRunFacts))) if is_done else None

@@ -58,7 +58,7 @@ class MemberRequestFacts(TypedDict):
 class ManifestFacts(TypedDict):
     """manifest.json of a run."""
 
-    key: str
+    key: NotRequired[str]
     command: NotRequired[str | None]
     trainer: NotRequired[str | None]
     created_at: NotRequired[str | None]

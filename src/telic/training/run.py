@@ -309,7 +309,9 @@ def find_unfinished(job: TrainJob, runs_dir: Path, name: str | None) -> RunFolde
 
     def is_same(path: Path) -> bool:
         is_named = name is None or path.name == name
-        return is_named and read_facts(RunFolder(path).manifest, ManifestFacts)["key"] == job.key
+        return (
+            is_named and read_facts(RunFolder(path).manifest, ManifestFacts).get("key") == job.key
+        )
 
     path = Workspace(runs_dir).unfinished("run", is_same)
     return None if path is None else RunFolder(path)
