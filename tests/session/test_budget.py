@@ -122,7 +122,7 @@ def test_an_interrupted_training_keeps_the_length_it_began_with(tmp_path):
     """Its own steps are spent by now; counting them would make it another job."""
     folder = make_session(tmp_path)
     run = add_run(folder.iteration(1).path / "train", steps=90, finished=False)
-    write_json(run.config, {"steps": 100})
+    write_json(run.config, {"env": "HalfCheetah-v5", "steps": 100})
     assert SessionAccount(folder, Allowance(steps=100)).fit(300, 1, run) == 100
     assert SessionAccount(folder, Allowance(steps=10_000)).fit(300, 1, run) == 100
 
