@@ -59,6 +59,7 @@ def attack(home: Path, count: int, seed: int) -> tuple[Counter, list[str]]:
     place = ["--runs-dir", "runs", "--root", "repository"]
     os.environ["TELIC_CONFIG_DIR"] = str(home / "config")
     tally, faults = Counter(), []
+    there = psutil.Process().children(recursive=True)
     before = _kept(home)
     for _ in range(count):
         words = command_line(rng, verbs, odd, place)
@@ -89,7 +90,8 @@ def attack(home: Path, count: int, seed: int) -> tuple[Counter, list[str]]:
             before = now
         else:
             before = _kept(home)
-    left = [each for each in psutil.Process().children(recursive=True) if each.is_running()]
+    here = psutil.Process().children(recursive=True)
+    left = [each for each in here if each not in there and each.is_running()]
     faults += [f"left running: {each}" for each in left if each.status() != psutil.STATUS_ZOMBIE]
     return tally, faults
 
