@@ -69,7 +69,8 @@ def test_a_closed_terminal_stops_a_run_that_saves(tmp_path):
     master, terminal = pty.openpty()
     words = ["--steps", "10M", "--name", "long", "--videos", "none", "num_envs=8", "horizon=32"]
     code = (
-        "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
+        "import fcntl, os, signal, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL);"  # whoever runs the tests may ignore it
         "os.execv(sys.executable, [sys.executable, '-m', 'telic', *sys.argv[1:]])"
     )
     process = subprocess.Popen(
