@@ -22,7 +22,14 @@ def check(command: KilledCommand, folder, wanted: int, seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("verb", ["train", "search", "export"])
+@pytest.mark.parametrize(
+    "verb",
+    [
+        "train",
+        pytest.param("search", marks=pytest.mark.long),
+        pytest.param("export", marks=pytest.mark.long),
+    ],
+)
 def test_a_killed_command_goes_on_as_if_nothing_had_happened(verb, trained, tmp_path):
     check(commands(trained, is_long=False)[verb], tmp_path, wanted=2, seed=1)
 

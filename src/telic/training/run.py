@@ -308,10 +308,9 @@ def find_unfinished(job: TrainJob, runs_dir: Path, name: str | None) -> RunFolde
     """Return the latest interrupted run of exactly this job, so that the same command goes on."""
 
     def is_same(path: Path) -> bool:
-        is_named = name is None or path.name == name
-        return (
-            is_named and read_facts(RunFolder(path).manifest, ManifestFacts).get("key") == job.key
-        )
+        if name is not None and path.name != name:
+            return False
+        return read_facts(RunFolder(path).manifest, ManifestFacts).get("key") == job.key
 
     path = Workspace(runs_dir).unfinished("run", is_same)
     return None if path is None else RunFolder(path)
