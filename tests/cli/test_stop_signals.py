@@ -22,6 +22,14 @@ from tests.cli.test_commands import start_long_run
 SEARCH = ("search", "--env=CartPole-v1", "--method=cma", "--runs=2", "--episodes=1000000")
 
 
+@pytest.fixture(autouse=True)
+def heard():
+    """Whoever runs the tests may ignore SIGHUP, and what they start would inherit that."""
+    previous = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, previous)
+
+
 def start_search(folder: Path, *words: str) -> subprocess.Popen[str]:
     process = subprocess.Popen(
         [sys.executable, "-m", "telic", *SEARCH, *words],
@@ -69,8 +77,7 @@ def test_a_closed_terminal_stops_a_run_that_saves(tmp_path):
     master, terminal = pty.openpty()
     words = ["--steps", "10M", "--name", "long", "--videos", "none", "num_envs=8", "horizon=32"]
     code = (
-        "import fcntl, os, signal, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
-        "signal.signal(signal.SIGHUP, signal.SIG_DFL);"  # whoever runs the tests may ignore it
+        "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
         "os.execv(sys.executable, [sys.executable, '-m', 'telic', *sys.argv[1:]])"
     )
     process = subprocess.Popen(
