@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 from torch import Tensor
 
 from telic.core.config import Record
@@ -37,8 +37,8 @@ class PolicyFacts(Record, extra="allow"):
     """What a policy file says about itself; nothing is imported or opened because of it."""
 
     env: str
-    env_args: dict[str, Any]
-    step: int
+    env_args: dict[str, Any] = Field(default={})
+    step: int = 0
     obs_names: list[str]
 
 
@@ -50,7 +50,7 @@ class Policy:
     """
 
     def __init__(self, saved: dict[str, Any]) -> None:
-        self.facts: dict[str, Any] = saved["facts"]
+        self.facts: dict[str, Any] = {"env_args": {}, "step": 0, **saved["facts"]}
         shape: dict[str, Any] = saved["shape"]
         self.shape = Shape(**shape)._replace(hidden=tuple(shape["hidden"]))
         self.networks = Networks(self.shape)
