@@ -6,7 +6,6 @@ that is slow about it gives way to a new one when there are many.
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import ipaddress
 import os
@@ -80,9 +79,9 @@ class BoundedConnection(H11Protocol):
     waits_since: float | None = None
     """when it began to wait for a request; None while it does not"""
     _waits_for: type[Any] | None = None
-    _timer: asyncio.TimerHandle | None = None
+    _timer: Any = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:
+    def connection_made(self, transport: Any) -> None:
         """Take a new connection; among too many, one that is slow to ask gives way."""
         super().connection_made(transport)
         if len(self.connections) > _CONNECTIONS:
