@@ -95,6 +95,11 @@ class BoundedConnection(H11Protocol):
         super().data_received(data)
         self._watch()
 
+    def on_response_complete(self) -> None:
+        """Go on to the next request, part of which may have arrived meanwhile."""
+        super().on_response_complete()
+        self._watch()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
         self._end_timer()
