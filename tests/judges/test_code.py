@@ -108,3 +108,55 @@ def test_a_worker_that_dies_is_replaced_once(episodes, tmp_path, monkeypatch, de
     verdicts = judge_files(SPEED, episodes, tmp_path)
     assert [each.score for each in verdicts] == [score] * 3 and len(started) == tries
     assert score is not None or str(deaths[0]) in (verdicts[0].reason or "")
+
+
+HALF = make_score("half", 0.5, zero=0.0, goal=1.0)
+UNMEASURED = make_score("unmeasured", float("nan"), zero=0.0, goal=1.0)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"credit": 1.0},
+        {"credit": 1.0, "counted": 1.0, "passed": True},
+        {"counted": 1.0},
+        {"counted": 0.7},
+        {"passed": True},
+        {"value": 0.9},
+        {"goal": 0.4},
+        {"zero": -9.0},
+    ],
+    ids=repr,
+)
+def test_a_leaf_that_claims_more_than_its_value_earns_leaves_the_episode_unknown(
+    episodes, tmp_path, monkeypatch, lie
+):
+    told = judged([HALF], 1.0).model_dump(mode="json")
+    told["leaves"][0] |= lie
+    monkeypatch.setattr(host, "run_worker", lambda *_, **__: {"verdicts": [told] * 3})
+    verdicts = judge_files(SPEED, episodes, tmp_path)
+    assert {verdict.score for verdict in verdicts} == {None}
+
+
+@pytest.mark.parametrize("lie", [{"credit": 1.0, "counted": 1.0}, {"passed": True}], ids=repr)
+def test_what_was_not_measured_earns_nothing(episodes, tmp_path, monkeypatch, lie):
+    told = judged([HALF, UNMEASURED], 1.0).model_dump(mode="json")
+    told["leaves"][1] |= lie
+    monkeypatch.setattr(host, "run_worker", lambda *_, **__: {"verdicts": [told] * 3})
+    assert {each.score for each in judge_files(SPEED, episodes, tmp_path)} == {None}
+
+
+def test_the_score_a_judge_claims_does_not_count(episodes, tmp_path, monkeypatch):
+    told = judged([HALF], 1.0).model_dump(mode="json")
+    monkeypatch.setattr(host, "run_worker", lambda *_, **__: {"verdicts": [told] * 3})
+    assert {each.score for each in judge_files(SPEED, episodes, tmp_path)} == {0.5}
+
+
+def test_weights_that_add_up_to_more_than_a_number_leave_the_score_unknown(episodes):
+    source = SPEED.replace("goal=", "weight=1e308, goal=", 1)
+    double = source.replace("return [", "return 2 * [", 1)
+    assert "2 * [" in double and "1e308" in double
+    trajectory = read_trajectory(episodes[0])
+    env = make("HalfCheetah-v5", num_envs=1)
+    env.close()
+    assert JudgeCode(double)(trajectory, env.spec).score is None

@@ -192,6 +192,8 @@ def total(leaves: Sequence[Leaf]) -> float:
     weights = sum(leaf.weight for leaf in leaves)
     if weights <= 0.0:
         raise UsageError("A judge must return at least one leaf with a weight.")
+    if not math.isfinite(weights):
+        raise UsageError("The weights of a judge's leaves add up to more than a number holds.")
     # sum of w_i * counted_i / sum of w_i, times the credit of everything that is required
     mean = sum(leaf.weight * leaf.counted for leaf in leaves) / weights
     return math.prod((leaf.credit for leaf in leaves if leaf.is_guard), start=mean)
@@ -200,11 +202,11 @@ def total(leaves: Sequence[Leaf]) -> float:
 def is_consistent(leaf: Leaf) -> bool:
     """Say whether a leaf's credit is what its measured value earns; it may come from anywhere."""
     if leaf.value is None:  # not measured earns nothing, but for a guard behind a closed gate
-        return leaf.credit == leaf.counted == float(leaf.is_guard and not leaf.passed) or (
-            leaf.credit == leaf.counted == 0.0
-        )
+        earned = float(leaf.is_guard and leaf.credit == 1.0)
+        return not leaf.passed and leaf.credit == leaf.counted == earned
     earned = _credit(leaf.value, leaf.zero, leaf.goal)
-    return leaf.credit == earned and leaf.counted in (0.0, earned)
+    is_passed_rightly = not leaf.passed or leaf.counted == 1.0
+    return leaf.credit == earned and leaf.counted in (0.0, earned) and is_passed_rightly
 
 
 def _credit(value: float, zero: float, goal: float) -> float:
