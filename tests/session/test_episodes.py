@@ -1,11 +1,15 @@
 """Fresh episodes are played with the policy as it was trained, its reward's memory included."""
 
+import hashlib
+
 import pytest
 import torch
 
 from telic.errors import UsageError
-from telic.judges.recorder import is_unchanged, record
-from telic.session.judgement import JUDGE, TRIAL, play_order
+from telic.judges.criteria import score
+from telic.judges.recorder import RecordedFile, is_unchanged, record
+from telic.judges.verdict import judged
+from telic.session.judgement import JUDGE, TRIAL, of_recordings, play_order
 from telic.session.records import SessionConfig
 from telic.storage.layout import RunFolder
 from telic.storage.trajectories import read_trajectory
@@ -79,3 +83,14 @@ def test_variants_are_chosen_on_other_starts_than_they_are_judged_on(tmp_path):
         return read_trajectory(path)["obs"][0].tolist()
 
     assert first_obs(TRIAL) != first_obs(JUDGE) == first_obs(JUDGE)
+
+
+def test_a_verdict_on_a_changed_recording_is_unknown(tmp_path):
+    paths = [tmp_path / f"{index}.npz" for index in range(2)]
+    record_here(lambda obs: torch.zeros(len(obs), 1), "InvertedPendulum-v5", {}, paths)
+    files = [RecordedFile(path, hashlib.sha256(path.read_bytes()).hexdigest()) for path in paths]
+    paths[1].write_bytes(paths[0].read_bytes())
+    passing = judged([score("x", 1.0, zero=0.0, goal=1.0)], 1.0)
+    kept, changed = of_recordings(files, [passing, passing]).values()
+    assert (kept.score, kept.recording) == (1.0, files[0].sha256)
+    assert changed.score is None and "not what its recorder wrote" in (changed.reason or "")

@@ -460,7 +460,7 @@ def test_a_judge_that_never_ends_is_ended_and_leaves_scores_unknown(asking, real
 
 def test_what_is_known_to_be_worth_nothing_beats_what_is_unknown(asking, home):
     def judge(source, paths, folder, environment):
-        if folder.parent.name == "iter_1":
+        if "iter_1" in folder.parts:
             return [unknown("code", "broke")] * len(paths)
         return [judged([], 0.0)] * len(paths)
 

@@ -85,17 +85,16 @@ def record(orders: Sequence[PlayOrder], folder: Path) -> list[list[RecordedFile]
         UsageError: a policy sees its reward's memory, and the order has no reward.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    access = [env_access(order.env, order.env_args) for order in orders]
+    policies = {Path(order.policy).absolute().parent for order in orders}
     beside = _Rewards(orders)
     try:
         result = run_worker(
             "telic.judges.recorder",
             {"orders": [order.model_dump(mode="json") for order in orders]},
             writable=[folder],
-            readable=sorted({Path(order.policy).absolute().parent for order in orders})
-            + [path for order in orders for path in env_access(order.env, order.env_args).readable],
-            python_path=[
-                path for order in orders for path in env_access(order.env, {}).python_path
-            ],
+            readable=sorted(policies.union(*(each.readable for each in access))),
+            python_path=sorted({path for each in access for path in each.python_path}),
             on_message=beside.answer,
         )
     finally:

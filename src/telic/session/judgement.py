@@ -15,7 +15,7 @@ from telic.authors.candidate import MemberScore, RewardCandidate, Selection, Ses
 from telic.core.seeds import derive
 from telic.errors import TelicError, WorkerDied
 from telic.judges.code import judge_files, judge_too
-from telic.judges.recorder import PlayOrder, RecordedFile, record
+from telic.judges.recorder import PlayOrder, RecordedFile, is_unchanged, record
 from telic.judges.verdict import Verdict, together, unknown
 from telic.session.budget import iteration_steps, last_step
 from telic.session.control import SessionWork
@@ -150,13 +150,11 @@ def judge_policies(
     recorded = [file for own in played.values() for file in own]
     paths = [file.path for file in recorded]
     where = (work.config.env, candidate.env_args)
-    judged = judge_files(read_text(work.folder.judge), paths, folder, where)
+    # In a folder beside the episodes: a judge may write there, and not to what it judges.
+    judged = judge_files(read_text(work.folder.judge), paths, folder / "judge", where)
     if work.config.judge is not None:
         judged = judge_too(work.config.judge, work.config.intent, paths, judged, where)
-    verdicts = {
-        file.path: verdict.model_copy(update={"recording": file.sha256})
-        for file, verdict in zip(recorded, judged, strict=True)
-    }
+    verdicts = of_recordings(recorded, judged)
     scores = [
         _score(member, [verdicts[file.path] for file in played[member.name]])
         if member.name in played
@@ -164,6 +162,18 @@ def judge_policies(
         for member in members
     ]
     return scores, time.monotonic() - began
+
+
+def of_recordings(
+    files: Sequence[RecordedFile], verdicts: Sequence[Verdict]
+) -> dict[Path, Verdict]:
+    """Return the verdicts by episode; unknown for one that is no longer what was recorded."""
+    return {
+        file.path: verdict.model_copy(update={"recording": file.sha256})
+        if is_unchanged(file)
+        else unknown("code", f"{file.path.name} is not what its recorder wrote")
+        for file, verdict in zip(files, verdicts, strict=True)
+    }
 
 
 def _recorded(
