@@ -272,6 +272,8 @@ def _reason(
 ) -> str | None:
     if outcome == "passed":
         return None
+    if outcome in ("unproven", "passed_in_part"):
+        return "; ".join(summary.reasons)
     if outcome == "unconfirmed":
         missed = [title for title, share in checks.items() if share < _HOLDS]
         return f"its own judge passed it, but the suite misses: {', '.join(missed)}"

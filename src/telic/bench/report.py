@@ -10,17 +10,22 @@ from telic.core.text import count, duration, figure, money, percent
 from telic.report import document as doc
 from telic.report.charts import Bar, Gauge, Row, RowChart, Tone
 from telic.report.html import render_page
+from telic.session.outcome import OUTCOMES, outcome_words
 from telic.storage.files import write_text
 
 WORDS = {
-    "passed": "passed",
+    **{outcome: outcome_words(outcome) for outcome in OUTCOMES},
     "unconfirmed": "not confirmed",
-    "not_passed": "did not pass",
     "refused": "refused",
     "error": "error",
-    "stopped": "stopped",
 }
-_TONES: dict[str, Tone] = {"passed": "good", "unconfirmed": "middling", "refused": ""}
+_TONES: dict[str, Tone] = {
+    "passed": "good",
+    "unconfirmed": "middling",
+    "unproven": "middling",
+    "passed_in_part": "middling",
+    "refused": "",
+}
 _FULL_CREDIT = 0.995
 
 

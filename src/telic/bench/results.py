@@ -24,6 +24,8 @@ from pydantic import Field, field_validator
 from telic.core.config import Config, Record
 from telic.core.stats import wilson
 from telic.errors import BadFile, ConfigError, UnknownName
+from telic.session.outcome import ENDED
+from telic.session.outcome import Outcome as SessionEnd
 from telic.session.records import SessionConfig
 from telic.storage.files import read_record, write_json
 from telic.storage.layout import Below, new_name
@@ -33,9 +35,9 @@ SUITES = Path(__file__).parent / "suites"
 
 Difficulty = Literal["easy", "medium", "hard"]
 DIFFICULTIES: tuple[str, ...] = get_args(Difficulty)
-Outcome = Literal["passed", "unconfirmed", "not_passed", "refused", "error", "stopped"]
+Outcome = Literal[SessionEnd, "unconfirmed", "refused", "error"]
 """unconfirmed: its own judge passed it, the suite's checks did not. stopped: not finished"""
-FINAL: tuple[Outcome, ...] = ("passed", "unconfirmed", "not_passed", "refused")
+FINAL: tuple[Outcome, ...] = (*ENDED, "unconfirmed", "refused")
 """outcomes that are not tried again; an error is"""
 
 

@@ -51,6 +51,8 @@ from telic.core.text import duration, number
 
 OUTCOMES = {
     "passed": "[green]✓ passed[/]",
+    "passed_in_part": "[yellow]◐ passed in part[/]",
+    "unproven": "[yellow]? unproven[/]",
     "unconfirmed": "[yellow]? not confirmed[/]",
     "not_passed": "[yellow]✗ did not pass[/]",
     "refused": "[blue]– refused[/]",

@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from telic.cli.output import console, print_facts, print_rows, view
 from telic.core.text import duration, number, sparkline
+from telic.session.outcome import outcome_words
 
 if TYPE_CHECKING:
     from telic.cli.terminal import CommandLine
@@ -209,18 +210,19 @@ def _best_facts(path: Path) -> dict[str, Any]:
     }
 
 
-_VERDICTS = {
-    "passed": "[bold green]passed[/]",
-    "not_passed": "[bold yellow]did not pass[/]",
-    "stopped": "[bold]stopped[/]; the same command goes on",
-}
+_STYLES = {"passed": "bold green", "stopped": "bold"}
 
 
 @view
 def show_session(session: Session) -> None:
     """Print what a session came to, and what can be done with it."""
     summary = session.summary
-    console.print(f"\n{_VERDICTS[summary.outcome]}: {summary.intent} ({summary.env})")
+    verdict = outcome_words(summary.outcome, summary.limits)
+    styled = f"[{_STYLES.get(summary.outcome, 'bold yellow')}]{verdict}[/]"
+    on = "; the same command goes on" if summary.outcome == "stopped" else ""
+    console.print(f"\n{styled}{on}: {escape(summary.intent)} ({summary.env})")
+    for reason in summary.reasons:
+        console.print(f"[yellow]![/] {escape(reason)}")
     if summary.reason:
         console.print(f"[dim]{escape(summary.reason)}[/]")
     if summary.score is not None:

@@ -27,6 +27,7 @@ from telic.importers.records import (
 )
 from telic.llm.client import REPLIES
 from telic.session.branch import origin_of
+from telic.session.outcome import OUTCOMES, outcome_words
 from telic.session.records import SessionConfig, SessionSummary, state_of
 from telic.storage.files import read_json, read_json_lines, read_record
 from telic.storage.layout import (
@@ -148,11 +149,12 @@ class _SessionReader:
 
     def _ended(self) -> str | None:
         state = state_of(self.folder)
-        if state not in ("passed", "not_passed", "stopped"):
+        if state not in OUTCOMES:
             return None
-        reason = read_record(self.folder.summary, SessionSummary).reason
-        words = state.replace("_", " ")
-        return f"{words}, {reason}" if reason else words
+        summary = read_record(self.folder.summary, SessionSummary)
+        words = outcome_words(summary.outcome, summary.limits)
+        reasons = [*summary.reasons, *([summary.reason] if summary.reason else [])]
+        return ", ".join([words, *reasons])
 
     # ------------------------------------------------------------------ an iteration
 

@@ -82,6 +82,8 @@ class Composition(Record):
     """environment steps per policy"""
     doubts: tuple[str, ...]
     not_understood: tuple[str, ...]
+    dropped: tuple[str, ...] = ()
+    """numbers, units and modifiers that no criterion carries"""
     motions: tuple[Motion, ...] = ()
     """how a robot led by hand would do it, to try reward and judge on; empty: unknown"""
     fine: tuple[str, ...] = ()

@@ -34,6 +34,7 @@ from telic.envs import make
 from telic.errors import RewardError, TelicError, TrainingFailed
 from telic.judges.code import find_judge
 from telic.judges.criteria import Composition
+from telic.judges.trial import Trial
 from telic.llm import BudgetExceeded, Cancelled
 from telic.sandbox.host import prewarmed
 from telic.session import ENV, WORKERS
@@ -42,7 +43,8 @@ from telic.session.budget import Allowance, AllowanceUsedUp, SessionAccount
 from telic.session.control import SessionControl, SessionStopped, SessionWork
 from telic.session.forecast import session_forecast
 from telic.session.judgement import judge, untrained
-from telic.session.records import IntentOptions, Outcome, SessionConfig, SessionSummary
+from telic.session.outcome import Ending, ending_of_pass
+from telic.session.records import IntentOptions, SessionConfig, SessionSummary
 from telic.session.report.document import write_report
 from telic.session.training import alarms, train
 from telic.storage.files import JsonLines, once, read_record, write_json, write_text
@@ -195,10 +197,10 @@ def run_loop(work: SessionWork) -> SessionSummary:
             work.tell(from_facts(SessionJudged, iteration.model_dump()))
             control.account.report(work.tell, number)
             if iteration.passed:
-                return _finish(work, written, history, "passed")
-        return _finish(work, written, history, "not_passed")
+                return _finish(work, written, history, _ending(work, written))
+        return _finish(work, written, history, Ending("not_passed"))
     except (SessionStopped, AllowanceUsedUp, BudgetExceeded, Cancelled) as ended:
-        return _finish(work, written, history, "stopped", ended)
+        return _finish(work, written, history, Ending("stopped"), ended)
 
 
 def _write(work: SessionWork, wanted: MeasurableIntent) -> Composition:
@@ -245,11 +247,21 @@ def _attempt(work: SessionWork, number: int, candidate: RewardCandidate) -> Sess
     return iteration.model_copy(update={"alarms": divergences})
 
 
+def _ending(work: SessionWork, written: Composition) -> Ending:
+    """Return what policies that proved the threshold come to, with what they were judged by."""
+    return ending_of_pass(
+        read_record(work.folder.trial, Trial).judge_problems,
+        (*written.not_understood, *written.dropped),
+        len(work.config.seeds),
+        accept_partial=work.config.accept_partial,
+    )
+
+
 def _finish(
     work: SessionWork,
     written: Composition | None,
     history: list[SessionIteration],
-    outcome: Outcome,
+    ending: Ending,
     ended: TelicError | None = None,
 ) -> SessionSummary:
     """Sum up, report, and only then say that the session is over."""
@@ -261,7 +273,7 @@ def _finish(
         session=work.folder.name,
         intent=work.config.intent,
         env=work.config.env,
-        outcome=outcome,
+        outcome=ending.outcome,
         reason=None if ended is None else str(ended),
         out_of_budget=isinstance(ended, AllowanceUsedUp | BudgetExceeded),
         iterations=len(history),
@@ -274,8 +286,10 @@ def _finish(
         seconds=spent.seconds,
         not_understood=written.not_understood if written else (),
         doubts=written.doubts if written else (),
+        reasons=ending.reasons,
+        limits=ending.limits,
     )
-    if outcome != "stopped":
+    if ending.outcome != "stopped":
         work.author.analyse(history)
     write_report(work.folder, work.config, written, history, summary, work.tell)
     # Last: a session with a summary is over, and one that was killed before goes on to its report.

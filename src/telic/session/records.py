@@ -13,11 +13,11 @@ from telic.core.config import Config, Record
 from telic.errors import BadFile, UsageError
 from telic.judges.criteria import Criterion
 from telic.session import EPISODES, ITERATIONS, SEEDS, THRESHOLD
+from telic.session.outcome import ENDED, Outcome, outcome_words
 from telic.storage.files import read_facts, read_record
 from telic.storage.layout import SessionFolder, WorkFolder
 from telic.storage.locks import lock_holder
 
-Outcome = Literal["passed", "not_passed", "stopped"]
 Reason = Literal["pause", "approval", "cores"]
 State = Literal[
     "running",
@@ -25,10 +25,8 @@ State = Literal[
     "paused",
     "waiting for approval",
     "waiting for cores",
-    "passed",
-    "not_passed",
-    "stopped",
     "interrupted",
+    Outcome,
 ]
 _WAITS: dict[Reason, State] = {
     "pause": "paused",
@@ -64,6 +62,9 @@ class SessionConfig(Config):
         default=None, description="what to aim for; None: read from the intent"
     )
     approve: bool = Field(default=False, description="wait until a person agrees to the criteria")
+    accept_partial: bool = Field(
+        default=False, description="words that nothing measures do not stand in the way of a pass"
+    )
     max_calls: int | None = Field(default=None, ge=1, description="model calls at most")
     max_usd: float | None = Field(default=None, gt=0, description="dollars for the model at most")
     max_hours: float | None = Field(default=None, gt=0, description="hours of work at most")
@@ -91,6 +92,7 @@ class IntentOptions(TypedDict, total=False):
     judge: str | None
     criteria: Sequence[Criterion] | None
     approve: bool
+    accept_partial: bool
     max_calls: int | None
     max_usd: float | None
     max_hours: float | None
@@ -121,6 +123,10 @@ class SessionSummary(Record):
     seconds: float
     not_understood: tuple[str, ...]
     doubts: tuple[str, ...]
+    reasons: tuple[str, ...] = ()
+    """why it is unproven, or passed in part only; first on the screen and in the report"""
+    limits: tuple[str, ...] = ()
+    """what narrows a pass: one training seed"""
 
 
 class SessionOutcome(TypedDict):
@@ -156,8 +162,8 @@ def is_running(folder: WorkFolder) -> bool:
 def require_unfinished(folder: SessionFolder) -> None:
     """Raise UsageError if the session came to its end, so that nothing can be asked of it."""
     state = state_of(folder)
-    if state in ("passed", "not_passed"):
+    if state in ENDED:
         raise UsageError(
-            f"{folder.name} came to its end: {state.replace('_', ' ')}.",
+            f"{folder.name} came to its end: {outcome_words(state)}.",
             hint=f"Start from one of its iterations with: telic branch {folder.name} --iteration N",
         )

@@ -30,7 +30,6 @@ Kind = Literal["run", "session", "search", "study", "policy"]
 WORK: tuple[Kind, ...] = ("session", "run", "search")
 """kinds that a folder of runs holds"""
 TRASH = ".trash"
-_ENDED = ("completed", "passed", "not_passed")
 _REQUESTS: dict[str, Kind] = {"session.json": "session", "search.json": "search"}
 _POLICY = re.compile(r"policy_[0-9]{1,18}\.pt")
 _ACTIVE = (
@@ -81,9 +80,9 @@ class Thing:
         """Whether it came to its end, so that there is nothing to go on with."""
         if self.kind == "run":
             status = self.path / "status.json"
-            return status.exists() and read_facts(status, WorkStatus)["status"] in _ENDED
+            return status.exists() and read_facts(status, WorkStatus)["status"] == "completed"
         summary = self.path / "summary.json"
-        return summary.exists() and read_facts(summary, WorkOutcome)["outcome"] in _ENDED
+        return summary.exists() and read_facts(summary, WorkOutcome)["outcome"] != "stopped"
 
 
 def kind_of(path: Path) -> Kind | None:

@@ -142,7 +142,9 @@ class WorkResumeRequest(WorkRequest, WatchedRequest):
 
 def _how_it_ended(result: Any) -> int:
     if hasattr(result, "passed"):
-        return 3 if result.summary.out_of_budget else int(not result.passed)
+        from telic.session.outcome import exit_code
+
+        return exit_code(result.summary.outcome, out_of_budget=result.summary.out_of_budget)
     status = getattr(result, "status", None) or getattr(
         getattr(result, "summary", None), "outcome", None
     )

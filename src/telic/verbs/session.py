@@ -92,6 +92,11 @@ class IntentRequest(SessionOptions, RunsRequest, WatchedRequest):
         "--approve",
         default=False,
     )
+    accept_partial: bool = option(
+        "Let it pass although words that nothing measures are left out.",
+        "--accept-partial",
+        default=False,
+    )
     max_hours: float | None = option("Hours of work at most.", "--budget-hours", default=None)
     max_steps: int | None = option(
         "Environment steps of all policies at most, e.g. 5M.",
@@ -103,12 +108,17 @@ class IntentRequest(SessionOptions, RunsRequest, WatchedRequest):
 
 
 def _exit_code(session: Session) -> int:
-    return 3 if session.summary.out_of_budget else int(not session.passed)
+    from telic.session.outcome import exit_code
+
+    return exit_code(session.summary.outcome, out_of_budget=session.summary.out_of_budget)
 
 
 @verb(IntentRequest, examples=_EXAMPLES, exit_code=_exit_code)
 def run(request: IntentRequest) -> Session:
-    """Describe a behaviour; get a trained policy and the evidence that it does what you asked."""
+    """Describe a behaviour; get a trained policy and the evidence that it does what you asked.
+
+    Exit codes: 0 passed, 1 did not pass or stopped, 3 out of budget, 6 passed in part, 7 unproven.
+    """
     if not any(map(str.isalnum, request.intent)):
         raise UsageError(
             "What should the robot do?", hint='For example: telic run "run forward fast"'

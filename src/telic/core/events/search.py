@@ -158,7 +158,7 @@ class BenchResult(Emitted):
     case: Facts
     """fields of Case: id, env, intent, ..."""
     outcome: str
-    """passed, unconfirmed, not_passed, refused, error or stopped"""
+    """passed, passed_in_part, unproven, unconfirmed, not_passed, refused, error or stopped"""
     reason: str | None = None
     """why it did not pass"""
     tags: tuple[str, ...] = ()

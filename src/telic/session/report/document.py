@@ -59,7 +59,7 @@ def build_report(facts: SessionReportFacts, troubles: Troubles) -> doc.Report:
         facts.config.intent,
         tuple(sections),
         doc.Section("", tuple(header)),
-        tab=f"{words.OUTCOMES[facts.summary.outcome]}: {facts.config.intent}",
+        tab=f"{words.outcome(facts)}: {facts.config.intent}",
         footer=("Made by telic from the records of ", doc.Mono(facts.folder.name)),
     )
 
@@ -76,16 +76,20 @@ def _listed(lines: Sequence[str]) -> list[doc.Block]:
     return [doc.Items(tuple(lines))] if lines else []
 
 
+def _sentences(reasons: Sequence[str]) -> list[str]:
+    return [f"{reason[0].upper()}{reason[1:].rstrip('.')}." for reason in reasons]
+
+
 def _verdict(facts: SessionReportFacts) -> Blocks:
     """Return the outcome, the proof, and what each training seed proves against the threshold."""
     summary, best = facts.summary, facts.best
-    outcome = words.OUTCOMES[summary.outcome]
+    outcome = words.outcome(facts)
     ended = f"{outcome.lower()} after {count(summary.iterations, 'iteration')}"
     took = duration(summary.seconds)
     tone = "good" if summary.outcome == "passed" else "middling"
     blocks: list[doc.Block] = [
         doc.Text(f"{facts.config.env}: {ended} and {took} · {summary.session}", "where"),
-        doc.Callout(outcome, words.proof(facts), tone),
+        doc.Callout(outcome, " ".join([*_sentences(summary.reasons), words.proof(facts)]), tone),
         *_listed([f"Not judged: {reason}" for reason in words.unjudged(facts)]),
     ]
     if best is not None:

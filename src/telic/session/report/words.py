@@ -13,6 +13,7 @@ from telic.core.text import MISSING, figure, percent
 from telic.judges.criteria import Leaf
 from telic.judges.verdict import Judgement
 from telic.report import document as doc
+from telic.session.outcome import outcome_words
 from telic.session.records import SessionConfig
 
 if TYPE_CHECKING:
@@ -20,9 +21,14 @@ if TYPE_CHECKING:
 
 Blocks = Sequence[doc.Block]
 FULL_CREDIT = 0.995
-OUTCOMES = {"passed": "Passed", "not_passed": "Did not pass", "stopped": "Stopped"}
 _OPTIONS = {"max_usd": "budget_usd", "max_hours": "budget_hours", "max_steps": "budget_steps"}
 _NO_OPTIONS = frozenset({"schema_version", "intent", "env", "criteria"})
+
+
+def outcome(facts: SessionReportFacts) -> str:
+    """Return what the outcome is called, as the beginning of a sentence."""
+    words = outcome_words(facts.summary.outcome, facts.summary.limits)
+    return words[0].upper() + words[1:]
 
 
 def score(value: float | None) -> str:
@@ -109,6 +115,17 @@ def next_steps(facts: SessionReportFacts) -> list[tuple[str, str | None]]:
         return [("Go on where it stopped:", command(config, facts.folder.config))]
     if facts.summary.outcome == "passed":
         return []
+    if facts.summary.outcome == "passed_in_part":
+        accepted = config.replace(accept_partial=True)
+        return [
+            ("Say what is left out in words that can be measured, with numbers.", None),
+            ("Or do without it:", command(accepted, facts.folder.config)),
+        ]
+    if facts.summary.outcome == "unproven":
+        return [
+            ("Watch the episodes: nothing else says yet that they are what you meant.", None),
+            ("Say it otherwise, with numbers, so that it can be measured and tried out.", None),
+        ]
     if facts.analysis and facts.analysis.recommendations:
         return [(advice, None) for advice in facts.analysis.recommendations]
     more = config.replace(iterations=2 * config.iterations)

@@ -1,0 +1,60 @@
+"""How a session can end: one module names it, and nothing but a pass is a pass."""
+
+from itertools import product
+from typing import get_args
+
+import pytest
+
+from telic.bench.report import WORDS
+from telic.bench.results import Outcome as CaseOutcome
+from telic.cli.views import OUTCOMES as SHOWN
+from telic.session.outcome import (
+    ENDED,
+    ONE_SEED,
+    OUTCOMES,
+    ending_of_pass,
+    exit_code,
+    outcome_words,
+)
+from telic.session.records import State
+
+
+def test_every_outcome_has_words_and_is_known_wherever_outcomes_are():
+    assert len({outcome_words(outcome) for outcome in OUTCOMES}) == len(OUTCOMES)
+    assert set(OUTCOMES) <= set(get_args(State))
+    assert set(OUTCOMES) <= set(get_args(CaseOutcome)) == set(WORDS) == set(SHOWN)
+    assert set(ENDED) == set(OUTCOMES) - {"stopped"}
+
+
+def test_a_shell_is_told_zero_for_a_pass_alone():
+    codes = {outcome: exit_code(outcome) for outcome in OUTCOMES}
+    assert codes == {
+        "passed": 0,
+        "passed_in_part": 6,
+        "unproven": 7,
+        "not_passed": 1,
+        "stopped": 1,
+    }
+    assert exit_code("stopped", out_of_budget=True) == 3
+
+
+@pytest.mark.parametrize(
+    ("doubts", "left_out", "accept_partial", "seeds"),
+    list(product([(), ("a doubt",)], [(), ("the piano",)], [False, True], [1, 3])),
+)
+def test_only_what_nothing_speaks_against_is_a_pass(doubts, left_out, accept_partial, seeds):
+    ending = ending_of_pass(doubts, left_out, seeds, accept_partial=accept_partial)
+    is_part = bool(left_out) and not accept_partial
+    expected = "unproven" if doubts else "passed_in_part" if is_part else "passed"
+    assert ending.outcome == expected
+    assert bool(ending.reasons) == (expected != "passed")
+    assert ending.limits == ((ONE_SEED,) if seeds == 1 else ())
+    if doubts:
+        assert ending.reasons[0] == "a doubt"
+    if is_part:
+        assert "“the piano”" in ending.reasons[-1]
+
+
+def test_what_narrows_a_pass_is_said_with_it():
+    assert outcome_words("passed", (ONE_SEED,)) == "passed (one training seed)"
+    assert outcome_words("not_passed", (ONE_SEED,)) == "did not pass"
