@@ -3,11 +3,12 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from telic.judges.criteria import require, score, score_near, total
+from telic.judges.fusion import CODE_WEIGHT, MARGIN, extend, fuse, fused_score, resolve
 from telic.judges.verdict import WHOLE, Seen, Verdict, judged, together, unknown
-from telic.judges.vision import CODE_WEIGHT, MARGIN, extend, fuse, resolve
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "judging.md"
 EXAMPLES = re.findall(
@@ -34,6 +35,10 @@ def watched(whole, *, spread=None, tags=(), **scores):
     return Verdict(source="vision", score=whole, seen=tuple(seen), spread=spread, tags=tags)
 
 
+def _guards(count):
+    return [require(f"g{i}", 1.0, zero=0.0, goal=1.0) for i in range(count)]
+
+
 def test_agreement_is_the_weighted_mean_and_keeps_both_scores():
     fused = fuse(measured(runs=0.8), watched(0.6, runs=0.6))
     assert fused.source == "fused" and fused.disagreements == ()
@@ -47,10 +52,12 @@ def test_a_difference_of_just_the_margin_is_agreement():
     assert len(fuse(measured(runs=0.76), watched(0.5)).disagreements) == 1
 
 
-@pytest.mark.parametrize(("code", "vision"), [(1.0, 0.2), (0.2, 1.0)])
-def test_disagreement_on_the_whole_is_the_lower_score_and_says_why(code, vision):
+@pytest.mark.parametrize(
+    ("code", "vision", "score"), [(1.0, 0.2, 0.2 + 0.7 * 0.25), (0.2, 1.0, 0.2 + 0.3 * 0.25)]
+)
+def test_disagreement_on_the_whole_stays_near_the_lower_score_and_says_why(code, vision, score):
     fused = fuse(measured(runs=code), watched(vision))
-    assert fused.score == pytest.approx(0.2)
+    assert fused.score == pytest.approx(score)
     (dispute,) = fused.disagreements
     assert (dispute.criterion, dispute.code, dispute.vision) == (WHOLE, code, vision)
     assert f"runs: {code:g} m/s" in dispute.measured and dispute.seen == WHOLE
@@ -58,31 +65,42 @@ def test_disagreement_on_the_whole_is_the_lower_score_and_says_why(code, vision)
     assert not dispute.resolved and dispute.asked_again is None
 
 
-def test_a_criterion_in_dispute_caps_the_score_at_what_the_criteria_add_up_to():
-    # 0.7 * 1.0 + 0.3 * 0.9 = 0.97 for the whole, but (1.0 + 0.2) / 2 with the disputed one
+def test_a_criterion_in_dispute_counts_what_was_seen_and_the_margin():
+    # (1.0 + 0.2 + 0.25) / 2 = 0.725 by the criteria, then 0.3 of what the whole is above it
     fused = fuse(measured(runs=1.0, lands=1.0), watched(0.9, runs=1.0, lands=0.2))
-    assert fused.score == pytest.approx(0.6)
+    assert fused.score == pytest.approx(0.725 + 0.3 * 0.175)
     assert [each.criterion for each in fused.disagreements] == ["lands"]
-    assert [each.counted for each in fused.leaves] == [1.0, 0.2]
+    assert [each.counted for each in fused.leaves] == [1.0, 0.45]
     assert [each.passed for each in fused.leaves] == [True, False]
     assert fused.tags == ("not_lands",)
 
 
 def test_a_guard_that_vision_doubts_lowers_the_whole_score():
     fused = fuse(measured(runs=1.0, upright=1.0), watched(0.8, runs=0.9, upright=0.1))
-    assert fused.score == pytest.approx(0.1)
+    assert fused.score == pytest.approx(0.35 + 0.3 * 0.25)
 
 
 def test_what_lowers_the_whole_is_not_counted_again_by_its_criteria():
-    fused = fuse(measured(runs=1.0, upright=1.0), watched(0.3, runs=0.3, upright=0.3))
-    assert fused.score == pytest.approx(0.3), "not 0.3 times 0.3"
-    assert len(fused.disagreements) == 3
+    code = judged([*measured(runs=1.0, upright=1.0).leaves, *_guards(4)], 1.0)
+    doubts = dict.fromkeys(("runs", "upright", "g0", "g1", "g2", "g3"), 0.3)
+    fused = fuse(code, watched(0.3, **doubts))
+    assert fused.score == pytest.approx(0.3), "not 0.55 to the sixth"
+    assert len(fused.disagreements) == 7
+
+
+def test_the_whole_does_not_override_criteria_that_all_agree():
+    code = measured(runs=1.0, lands=1.0)
+    agreed = fuse(code, watched(0.2, runs=1.0, lands=0.9))
+    assert agreed.score == pytest.approx(0.65 + 0.7 * 0.25)  # the lowest, 0.9, less the margin
+    assert [each.criterion for each in agreed.disagreements] == [WHOLE]
+    lowered = fuse(code, watched(0.2, runs=1.0, lands=None))
+    assert lowered.score == pytest.approx(0.2 + 0.7 * 0.25), "one criterion was not seen"
 
 
 def test_vision_does_not_raise_a_criterion_in_dispute():
     code = measured(runs=1.0, lands=0.4)
     fused = fuse(code, watched(0.9, runs=1.0, lands=1.0))
-    assert fused.score == pytest.approx(0.7) == code.score
+    assert code.score == pytest.approx(0.7) and fused.score == pytest.approx(0.7 + 0.3 * 0.2)
     assert fused.leaves == code.leaves
 
 
@@ -100,7 +118,7 @@ def test_what_either_did_not_see_or_measure_is_not_a_disagreement():
 
 def test_a_vision_judge_that_contradicts_itself_is_believed_less():
     code = measured(runs=1.0)
-    assert fuse(code, watched(0.5)).score == pytest.approx(0.5)
+    assert fuse(code, watched(0.5)).score == pytest.approx(0.5 + 0.7 * 0.25)
     unsure = fuse(code, watched(0.5, spread=0.6))
     assert unsure.disagreements == () and unsure.score == pytest.approx(0.85)
     assert unsure.spread == 0.6
@@ -131,11 +149,11 @@ def test_a_second_look_that_agrees_resolves_the_dispute_and_keeps_it_on_record()
     assert settled.by_judge == {"code": 1.0, "vision": 0.9}
 
 
-def test_a_second_look_that_still_disagrees_or_cannot_see_leaves_the_lower_score():
+def test_a_second_look_that_still_disagrees_or_cannot_see_lowers_the_score():
     code, vision = measured(runs=1.0), watched(0.3, runs=0.2)
     disputes = fuse(code, vision).disagreements
     firm = resolve(code, vision, watched(0.2, runs=0.1), disputes)
-    assert firm.score == pytest.approx(0.2)
+    assert firm.score == pytest.approx(0.2 + 0.7 * 0.15)  # 0.35 by the criterion, 0.2 the whole
     assert [each.resolved for each in firm.disagreements] == [False, False]
     blind = resolve(code, vision, unknown("vision", "too dark"), disputes)
     assert blind.score == fuse(code, vision).score
@@ -150,24 +168,27 @@ def test_a_second_look_can_open_a_new_dispute():
         ("lands", True),
         (WHOLE, False),
     ]
-    assert settled.score == pytest.approx(0.1)
+    assert settled.score == pytest.approx(0.65 + 0.7 * 0.25), "its criteria agree by then"
 
 
-def test_what_nobody_watched_loses_what_the_nearest_watched_episode_lost():
-    code = [measured(runs=score) for score in (0.2, 0.3, 0.8, 0.9, 1.0)]
+def test_what_nobody_watched_loses_what_the_watched_episodes_beside_it_lost():
+    code = [measured(runs=score) for score in (0.2, 0.3, 0.6, 0.9, 1.0)]
     fused = {0: fuse(code[0], watched(0.2)), 4: fuse(code[4], watched(0.1))}
+    loss = 1.0 - 0.1 - 0.7 * 0.25
     every = extend(code, fused)
-    assert [each.score for each in every] == pytest.approx([0.2, 0.3, 0.0, 0.0, 0.1])
-    assert every[1] is code[1] and every[4] is fused[4]
-    assert "lowered by 0.90" in (every[3].reason or "") and every[3].by_judge["code"] == 0.9
-    summed = together(every)
-    assert summed.score == pytest.approx(0.12)
+    shares = (0.0, 0.125, 0.5, 0.875, 1.0)  # of the way from the first to the last
+    wanted = [own.score - share * loss for own, share in zip(code, shares, strict=True)]
+    assert [each.score for each in every] == pytest.approx(wanted)
+    assert every[0] is fused[0] and every[4] is fused[4]
+    assert f"lowered by {0.875 * loss:.2f}" in (every[3].reason or "")
+    assert every[3].by_judge["code"] == 0.9
+    assert together(every).score == pytest.approx(sum(wanted) / 5)
 
 
-def test_equally_near_episodes_are_averaged_and_nothing_is_gained():
+def test_equal_episodes_are_averaged_and_nothing_is_gained():
     code = [measured(runs=0.8)] * 3
     fused = {0: fuse(code[0], watched(0.2)), 2: fuse(code[2], watched(0.8))}
-    assert extend(code, fused)[1].score == pytest.approx(0.5)
+    assert extend(code, fused)[1].score == pytest.approx((0.2 + 0.7 * 0.25 + 0.8) / 2)
     better = {0: fuse(code[0], watched(1.0))}
     assert extend(code, better)[1] is code[1]
     assert extend(code, {}) == code
@@ -192,3 +213,69 @@ def test_the_documentation_states_weights_and_margin():
     assert len(EXAMPLES) == 4
     assert f"{CODE_WEIGHT:g} code + {1 - CODE_WEIGHT:.1f} vision" in page
     assert f"**margin** is {MARGIN:g}" in page
+
+
+# ------------------------------------------------------- what holds for any two judges
+
+
+def _case(rng):
+    """Return what two judges say of an episode, as numbers that can be nudged one by one."""
+    titles = ["runs", "lands", "upright"][: rng.integers(1, 4)]
+    numbers = {f"code {title}": rng.uniform() for title in titles}
+    numbers |= {f"seen {title}": rng.uniform() for title in titles if rng.uniform() < 0.8}
+    return {**numbers, "whole": rng.uniform()}, rng.choice([None, 0.1, 0.6])
+
+
+def _fused(numbers, spread):
+    def named(kind):
+        return {
+            name.removeprefix(kind): float(value)
+            for name, value in numbers.items()
+            if name.startswith(kind)
+        }
+
+    unseen = dict.fromkeys(named("code "))
+    seen = {**unseen, **named("seen ")}
+    return fuse(measured(**named("code ")), watched(float(numbers["whole"]), spread=spread, **seen))
+
+
+def test_no_input_moves_the_score_by_more_than_itself_nor_the_wrong_way():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        numbers, spread = _case(rng)
+        before = _fused(numbers, spread).score
+        for name, value in numbers.items():
+            step = min(float(rng.choice([1e-6, 0.01, 0.1, 0.5])), 1.0 - value)
+            after = _fused({**numbers, name: value + step}, spread).score
+            assert -1e-9 <= after - before <= step + 1e-9, (name, numbers, spread)
+
+
+def test_the_score_lies_between_the_lowest_and_the_highest_that_anybody_gave():
+    rng = np.random.default_rng(1)
+    for _ in range(500):
+        numbers, spread = _case(rng)
+        fused = _fused(numbers, spread)
+        seen = [value for name, value in numbers.items() if not name.startswith("code ")]
+        assert min([fused.by_judge["code"], *seen]) - 1e-9 <= fused.score
+        assert fused.score <= max(fused.by_judge["code"], numbers["whole"]) + 1e-9
+
+
+def test_a_tenth_on_one_look_moves_no_episode_by_more_than_a_tenth():
+    rng = np.random.default_rng(2)
+    for _ in range(100):
+        code = [measured(runs=float(rng.uniform())) for _ in range(12)]
+        chosen = [0, 5, 9]
+        tenths = {index: int(rng.integers(0, 10)) for index in chosen}
+
+        def every(looked, code=code):
+            fused = {i: fuse(code[i], watched(tenth / 10)) for i, tenth in looked.items()}
+            return [each.score for each in extend(code, fused)]
+
+        moved = np.subtract(every({**tenths, 5: tenths[5] + 1}), every(tenths))
+        assert np.abs(moved).max() <= 0.1 + 1e-9 and moved.min() >= -1e-9
+
+
+def test_within_the_margin_the_rule_is_the_weighted_mean():
+    for code, vision in ((0.9, 0.7), (0.7, 0.9), (0.5, 0.5), (0.5, 0.25)):
+        weighted = CODE_WEIGHT * code + (1 - CODE_WEIGHT) * vision
+        assert fused_score(code, vision, MARGIN) == pytest.approx(weighted)

@@ -25,14 +25,12 @@ from telic.envs import make
 from telic.envs.spec import EnvSpec
 from telic.errors import TelicError
 from telic.judges.episode import measurable, measure_between
+from telic.judges.fusion import extend, fuse, resolve
 from telic.judges.verdict import WHOLE, Disagreement, Verdict, unknown
 from telic.judges.vision import (
     LookFor,
-    extend,
     filled,
-    fuse,
     look_for_form,
-    resolve,
     sighting_form,
     verdict_of,
     worth_watching,

@@ -1,35 +1,22 @@
-"""The vision judge's forms, the verdict they become, and one verdict from two judges.
+"""The vision judge's forms, and the verdict that filled-in forms become.
 
 A model fills in two forms: before it sees anything, what each criterion should look like; then, on
 pictures of one episode, how much of it they show. Every criterion is a field of its own, so that an
-answer that leaves one out is not valid.
-
-Code is exact about what it measures and blind to the rest; vision sees the whole and is imprecise.
-So code weighs more where they agree, and where they do not, nothing passes that either one doubts:
-
-    agree (within the margin)     0.7 code + 0.3 vision
-    disagree                      the lower of the two, and a Disagreement that says why
-    one of them unknown           the other one's
-    both unknown                  unknown
-
-The margin is 0.25, or the spread of vision's own repeated answers where that is larger: a
-difference that vision has with itself is no evidence against the code. The score is the rule
-applied to the whole. Where they agree on the whole but not on a criterion, it is capped at what the
-criteria add up to when that one counts the lower score.
+answer that leaves one out is not valid. How its verdict and the code judge's become one is in
+`telic.judges.fusion`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
-from statistics import fmean, median_low
+from statistics import median_low
 from typing import Any, Literal, Self
 
 from pydantic import Field, create_model, model_validator
 
 from telic.core.config import Record
-from telic.judges.criteria import Leaf, total
-from telic.judges.verdict import WHOLE, Disagreement, Seen, Source, Verdict, unknown
+from telic.judges.verdict import WHOLE, Seen, Verdict, unknown
 
 Tag = Literal[
     "never_moves",
@@ -186,177 +173,4 @@ def _seen(title: str, sightings: Sequence[Sighting]) -> Seen:
         start_s=stands.start_s,
         end_s=stands.end_s,
         evidence=stands.evidence,
-    )
-
-
-CODE_WEIGHT = 0.7
-MARGIN = 0.25
-_ROUNDING = 1e-9
-
-
-def fuse(code: Verdict, vision: Verdict) -> Verdict:
-    """Return the verdict that two judges of the same episode amount to."""
-    if code.score is None or vision.score is None:
-        return _one_alone(code, vision)
-    margin = max(MARGIN, vision.spread or 0.0)
-    disagreements = _disagreements(code, vision, margin)
-    leaves = _lowered(code.leaves, disagreements)
-    score = CODE_WEIGHT * code.score + (1 - CODE_WEIGHT) * vision.score
-    if any(dispute.criterion == WHOLE for dispute in disagreements):
-        score = min(code.score, vision.score)
-    elif disagreements:
-        score = min(score, total(leaves))
-    lowered = [new.tag for new, old in zip(leaves, code.leaves, strict=True) if new != old]
-    return Verdict(
-        source="fused",
-        score=score,
-        leaves=leaves,
-        tags=tuple(dict.fromkeys(tag for tag in (*lowered, *code.tags, *vision.tags) if tag)),
-        seen=vision.seen,
-        spread=vision.spread,
-        by_judge=_by_judge(code, vision),
-        disagreements=disagreements,
-    )
-
-
-def resolve(
-    code: Verdict, vision: Verdict, again: Verdict, disputes: Sequence[Disagreement]
-) -> Verdict:
-    """Return the verdict after vision has looked `again` at what was in dispute.
-
-    What it saw the second time replaces what it saw first; what it could not see does not. The
-    disputes stay on record, resolved or not.
-    """
-    newer = {sight.criterion: sight for sight in again.seen if sight.score is not None}
-    seen = tuple(newer.get(sight.criterion, sight) for sight in vision.seen)
-    score = vision.score if again.score is None else again.score
-    tags = vision.tags if again.score is None else again.tags
-    amended = vision.model_copy(update={"seen": seen, "score": score, "tags": tags})
-    fused = fuse(code, amended)
-    still = {dispute.criterion: dispute for dispute in fused.disagreements}
-    kept = [
-        dispute.model_copy(
-            update={
-                "asked_again": newer[dispute.criterion].score
-                if dispute.criterion in newer
-                else None,
-                "resolved": dispute.criterion not in still,
-            }
-        )
-        for dispute in disputes
-    ]
-    before = {dispute.criterion for dispute in disputes}
-    kept += [dispute for dispute in still.values() if dispute.criterion not in before]
-    return fused.model_copy(update={"disagreements": tuple(kept)})
-
-
-def extend(code: Sequence[Verdict], fused: Mapping[int, Verdict]) -> list[Verdict]:
-    """Return a verdict for every episode of a policy of which only some were watched.
-
-    An episode that was not watched loses what the watched ones nearest to it in code score have
-    lost by fusing, on average; nothing is gained that way. So a policy that only looks right to the
-    code cannot pass on the episodes nobody watched.
-    """
-    losses = [
-        (own.score, own.score - verdict.score)
-        for index, verdict in fused.items()
-        if (own := code[index]).score is not None and verdict.score is not None
-    ]
-    return [fused[i] if i in fused else _less(own, losses) for i, own in enumerate(code)]
-
-
-def _less(own: Verdict, losses: Sequence[tuple[float, float]]) -> Verdict:
-    """Lower an episode that was not watched; `losses` holds code score and loss of the others."""
-    score = own.score
-    if score is None or not losses:
-        return own
-    nearest = min(abs(other - score) for other, _ in losses) + _ROUNDING
-    loss = fmean(loss for other, loss in losses if abs(other - score) <= nearest)
-    if loss <= _ROUNDING:
-        return own
-    return own.model_copy(
-        update={
-            "source": "fused",
-            "score": max(0.0, score - loss),
-            "by_judge": _by_judge(own, None),
-            "reason": f"not watched; lowered by {loss:.2f} as the nearest episodes that were",
-        }
-    )
-
-
-def _one_alone(code: Verdict, vision: Verdict) -> Verdict:
-    if code.score is None and vision.score is None:
-        why = f"code: {code.reason}; vision: {vision.reason}"
-        return unknown("fused", why).model_copy(update={"by_judge": _by_judge(code, vision)})
-    judge, other = (code, vision) if vision.score is None else (vision, code)
-    return judge.model_copy(
-        update={
-            "source": "fused",
-            "seen": vision.seen,
-            "by_judge": _by_judge(code, vision),
-            "reason": f"{judge.source} alone; {other.source} is unknown: {other.reason}",
-        }
-    )
-
-
-def _by_judge(code: Verdict, vision: Verdict | None) -> dict[Source, float | None]:
-    return {"code": code.score, "vision": None if vision is None else vision.score}
-
-
-def _disagreements(code: Verdict, vision: Verdict, margin: float) -> tuple[Disagreement, ...]:
-    disputes: list[Disagreement] = []
-    for seen in vision.seen:
-        leaf = next((part for part in code.leaves if _is_about(part, seen.criterion)), None)
-        own = code.score if seen.criterion == WHOLE else _measured_score(leaf)
-        if own is None or seen.score is None or abs(own - seen.score) <= margin + _ROUNDING:
-            continue
-        disputes.append(
-            Disagreement(
-                criterion=seen.criterion,
-                code=own,
-                vision=seen.score,
-                margin=margin,
-                start_s=seen.start_s,
-                end_s=seen.end_s,
-                measured=_words(leaf, code),
-                seen=seen.evidence,
-            )
-        )
-    return tuple(disputes)
-
-
-def _measured_score(leaf: Leaf | None) -> float | None:
-    return None if leaf is None or leaf.value is None else leaf.counted
-
-
-def _is_about(leaf: Leaf, criterion: str) -> bool:
-    """Say whether a leaf measures a criterion; `score_near` adds its tolerance to the title."""
-    own, title = leaf.title.casefold(), criterion.casefold()
-    return own == title or own.startswith(f"{title} (within ")
-
-
-def _words(leaf: Leaf | None, code: Verdict) -> str:
-    leaves = code.leaves if leaf is None else (leaf,)
-    return "; ".join(
-        f"{part.title}: {'not measured' if part.value is None else f'{part.value:g} {part.unit}'}"
-        f" (nothing at {part.zero:g}, all at {part.goal:g})"
-        for part in leaves
-    )
-
-
-def _lowered(leaves: Sequence[Leaf], disagreements: Sequence[Disagreement]) -> tuple[Leaf, ...]:
-    """Return the leaves with the lower score for those in dispute."""
-    lower = {
-        leaf.title: dispute.vision
-        for dispute in disagreements
-        for leaf in leaves
-        if dispute.vision < dispute.code and _is_about(leaf, dispute.criterion)
-    }
-    return tuple(
-        leaf.model_copy(
-            update={"counted": lower[leaf.title], "credit": lower[leaf.title], "passed": False}
-        )
-        if leaf.title in lower
-        else leaf
-        for leaf in leaves
     )
