@@ -1,41 +1,60 @@
-"""What a confined process must be able to read to make an environment, and nothing else."""
+"""What a confined process must be able to read to make an environment, and nothing else.
+
+A model is read file by file: the model, what it includes, the meshes, textures and height fields
+that it names, wherever they lie. Their folders stay closed, for a model may lie in a home folder.
+"""
 
 from __future__ import annotations
 
 import os
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from telic.core.plugins import plugin_home
 
-_MODELS = (".xml", ".mjcf", ".urdf")
+MODEL_FILES = (".xml", ".mjcf", ".urdf", ".mjb")
+_READABLE_MODELS = (".xml", ".mjcf", ".urdf")
 _FOLDERS = ("meshdir", "texturedir", "assetdir")
-_MAX_FILES = 1000
-"""files of one model; a model that includes itself would never end"""
+_MAX_DOCUMENTS = 1000
+"""XML files of one model; one that includes itself would never end"""
 
 
 class EnvAccess(NamedTuple):
-    """Folders of an environment outside the installed packages."""
+    """Files and folders of an environment outside the installed packages."""
 
     readable: list[Path]
-    """of its model, and of everything that the model includes"""
+    """its model, and everything that the model is made of"""
     python_path: list[Path]
     """to import it from"""
 
 
 def env_access(env: str, env_args: dict[str, Any]) -> EnvAccess:
     """Return what a confined process needs besides its own packages."""
-    model = env if env.endswith(_MODELS) else env_args.get("xml_file")
-    folders: set[Path] = set()
+    model = env if env.endswith(MODEL_FILES) else env_args.get("xml_file")
+    files: list[Path] = []
     if isinstance(model, str) and os.path.isfile(Path(model).expanduser()):
-        folders = set(_model_folders(Path(model).expanduser().absolute()))
-    return EnvAccess(sorted(_outermost(folders)), import_folders(env))
+        files = model_files(Path(model))
+    return EnvAccess(files, import_folders(env))
+
+
+def located(env: str) -> str:
+    """Return an environment's name that means the same in every folder, as workers need it."""
+    file, colon, name = env.rpartition(":")
+    if colon and file.endswith(".py") and os.path.isfile(Path(file).expanduser()):
+        return f"{Path(file).expanduser().absolute()}:{name}"
+    path = Path(env).expanduser()
+    if env.endswith(MODEL_FILES) and os.path.isfile(path):
+        return os.path.normpath(path.absolute())
+    return env
 
 
 def import_folders(env: str) -> list[Path]:
     """Return what a confined process must import an environment from, besides its own packages."""
+    file = _class_file(env)
+    if file is not None:
+        return [file.resolve().parent]
     if is_class(env):
         return [Path.cwd()]
     home = plugin_home("environments", env)
@@ -47,33 +66,76 @@ def is_class(env: str) -> bool:
     return ":" in env and not os.path.exists(env)
 
 
-def _model_folders(model: Path) -> Iterator[Path]:
-    """Yield the folders of a model's own files: the model, what it includes, meshes, textures."""
-    seen: set[Path] = set()
-    waiting = [model]
-    while waiting and len(seen) < _MAX_FILES:
-        path = waiting.pop()
-        if path in seen:
+def _class_file(env: str) -> Path | None:
+    """Return the file of an environment that is given as path/to/file.py:Class."""
+    file = Path(env.rpartition(":")[0]).expanduser()
+    return file if is_class(env) and file.suffix == ".py" and os.path.isfile(file) else None
+
+
+class _Document(NamedTuple):
+    """One XML file of a model."""
+
+    path: Path
+    home: Path
+    """the folder that its names are relative to: that of the model which includes it"""
+    root: ElementTree.Element
+
+
+def model_files(model: Path) -> list[Path]:
+    """Return the model and all files that it is made of, links followed."""
+    model = model.expanduser().absolute()
+    documents = _documents(model)
+    # An included file may name a mesh by the folder that another one sets.
+    folders = [folder for each in documents for folder in _asset_folders(each)]
+    found = {model.resolve(), *(each.path.resolve() for each in documents)}
+    for each in documents:
+        places = [each.home, each.path.parent, *folders]
+        for _, name in _names(each.root):
+            found.update(file.resolve() for file in _existing(name, places))
+    return sorted(found)
+
+
+def _documents(model: Path) -> list[_Document]:
+    """Return the XML files of a model: itself, what it includes, the models that it attaches."""
+    documents: dict[tuple[Path, Path], _Document] = {}
+    waiting = [(model, model.parent)]
+    while waiting and len(documents) < _MAX_DOCUMENTS:
+        path, home = waiting.pop()
+        if (path, home) in documents or path.suffix not in _READABLE_MODELS:
             continue
-        seen.add(path)
-        yield path.parent
         try:
             root = ElementTree.parse(path).getroot()
         except (OSError, ElementTree.ParseError):
             continue  # whoever builds the model says what is wrong with it
-        # MuJoCo reads includes relative to the main model, and assets relative to their folders.
-        waiting += [model.parent / each.get("file", "") for each in root.iter("include")]
-        folders = [model.parent]
-        for compiler in root.iter("compiler"):
-            folders += [model.parent / compiler.get(name, "") for name in _FOLDERS]
-        yield from (folder.resolve() for folder in folders if folder.is_dir())
-        for each in root.iter():
-            file = each.get("file") or each.get("filename")
-            if file and each.tag != "include":
-                names = [folder / file for folder in folders]
-                yield from (name.resolve().parent for name in names if name.is_file())
+        documents[path, home] = _Document(path, home, root)
+        for tag, name in _names(root):
+            # MuJoCo reads what a model includes relative to the model itself, older versions beside
+            # the including file as well; what it attaches is a model of its own.
+            if tag in ("include", "model"):
+                files = list(_existing(name, (home, path.parent)))
+                waiting += [(file, file.parent if tag == "model" else home) for file in files]
+    return list(documents.values())
 
 
-def _outermost(folders: set[Path]) -> set[Path]:
-    """Leave out the folders that lie in another one."""
-    return {path for path in folders if not folders.intersection(path.parents)}
+def _asset_folders(document: _Document) -> list[Path]:
+    named = [each.get(key) for each in document.root.iter("compiler") for key in _FOLDERS]
+    return [home / name for home in (document.home, document.path.parent) for name in named if name]
+
+
+def _names(root: ElementTree.Element) -> Iterator[tuple[str, str]]:
+    """Yield the kind of every element and each of its attributes that is a file's name."""
+    for each in root.iter():
+        for key, value in each.attrib.items():
+            name = value.removeprefix("file://").removeprefix("package://")
+            # What a model has no business with: a mesh is not a hidden file.
+            is_hidden = any(part.startswith(".") for part in Path(name).parts if part != "..")
+            if key.startswith("file") and name and not is_hidden:
+                yield each.tag, name
+
+
+def _existing(name: str, places: Sequence[Path]) -> Iterator[Path]:
+    """Yield the files of a name; of a URDF's mesh, perhaps only the last part counts."""
+    for place in dict.fromkeys(places):
+        for file in (place / name, place / Path(name).name):
+            if os.path.isfile(file):
+                yield file

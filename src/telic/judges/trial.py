@@ -14,6 +14,7 @@ import torch
 from pydantic import Field
 
 from telic.core.config import Record
+from telic.envs.access import env_access
 from telic.errors import ResourceError, TelicError, WorkerDied
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
@@ -89,7 +90,14 @@ def try_out(
         "judge": judge,
         "motions": [motion.model_dump() for motion in motions],
     }
-    result = run_worker("telic.judges.trial", payload, writable=[folder.absolute()])
+    access = env_access(env, env_args)
+    result = run_worker(
+        "telic.judges.trial",
+        payload,
+        writable=[folder.absolute()],
+        readable=access.readable,
+        python_path=access.python_path,
+    )
     examples = tuple(ExampleResult.model_validate(row) for row in result["examples"])
     return Trial(
         examples=examples,

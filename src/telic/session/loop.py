@@ -31,6 +31,7 @@ from telic.core.events import (
     ignore,
 )
 from telic.envs import make
+from telic.envs.access import located
 from telic.errors import RewardError, TelicError, TrainingFailed
 from telic.judges.code import find_judge
 from telic.judges.criteria import Composition
@@ -113,7 +114,7 @@ def run(
     Raises:
         TelicError: with what happened, why, and what to do.
     """
-    config = SessionConfig.parse({"intent": intent, "env": env, **options})
+    config = SessionConfig.parse({"intent": intent, "env": located(env), **options})
     if config.judge is not None:
         find_judge(config.judge)  # before anything is spent
     found = None if fresh else _unfinished(config, Path(runs_dir))

@@ -14,6 +14,7 @@ from typing import Any
 
 from telic.core.config import Record
 from telic.core.verb import verb
+from telic.envs.access import located
 from telic.errors import BadFile, ConfigError, MissingFile, RefusedCode, RewardError, UnknownName
 from telic.rewards.library import LIBRARY, library_names
 from telic.sandbox.source import check_source
@@ -38,9 +39,8 @@ _TAKEN_OVER = ("device", "threads", "evaluations", "eval_episodes", "save_every_
 @verb(JobRequest)
 def plan(request: JobRequest) -> TrainJob:
     """Return the job for a request."""
-    env, device, seeds = request.env, request.device, request.seeds
-    if Path(env).is_file():
-        env = str(Path(env).absolute())  # the worker runs in another folder
+    # The worker runs in another folder.
+    env, device, seeds = located(request.env), request.device, request.seeds
     if device != "cpu":
         from telic.sim.simulation import require_gpu
 
