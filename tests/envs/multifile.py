@@ -4,7 +4,8 @@ import struct
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
+
+from telic.rendering.media import write_png
 
 SECRET = "secret.txt"
 _CORNERS = np.array([(x, y, z) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], dtype=float)
@@ -60,8 +61,9 @@ def write_robot(folder: Path) -> Path:
     write_obj(folder / meshes / "a box.obj")
     write_stl(folder / "elsewhere" / "shin.stl")
     (folder / meshes / "sub" / "shin.stl").symlink_to(folder / "elsewhere" / "shin.stl")
-    Image.fromarray(np.full((8, 8, 3), 120, np.uint8)).save(home / "looks" / "grünes blech.png")
-    Image.fromarray((np.arange(64).reshape(8, 8) % 3).astype(np.uint8)).save(folder / meshes / "hills.png")
+    hills = np.repeat(np.arange(64).reshape(8, 8, 1) % 3, 3, axis=2).astype(np.uint8)
+    write_png(folder / meshes / "hills.png", hills)
+    write_png(home / "looks" / "grünes blech.png", np.full((8, 8, 3), 120, np.uint8))
     for each in (folder, home, folder / meshes, folder / "elsewhere"):
         (each / SECRET).write_text("not the robot's")
     return home / "robot.xml"

@@ -291,6 +291,7 @@ def play(
             dt_s=spec.dt_s,
             seed=order.seed,
             label=f"judge{index}",
+            extra={"row": index},
             obs_names=spec.obs_names,
             action_names=spec.action_names,
             body_names=spec.body_names,

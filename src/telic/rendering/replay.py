@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import mujoco
 import numpy as np
 
+from telic.core.seeds import derive
 from telic.errors import BadEnvironment, TelicError
 from telic.rendering.camera import Camera, place_cameras
 from telic.rendering.jobs import Rendering, RenderJob
@@ -296,7 +297,11 @@ def _played_again(env: Any, trajectory: Trajectory) -> Iterator[int]:
         raise BadEnvironment(f"{facts.env_id} cannot be drawn: the episode's seed is unknown.")
     flatten = observation_codec(env.observation_space, facts.env_id).flatten
     native = action_codec(env.action_space, facts.env_id).native
-    env.reset(seed=facts.seed)
+    # The seed is that of a batch, of which the episode is one row.
+    for seed in (derive(facts.seed, "env", _row(facts)), facts.seed):
+        first = flatten(env.reset(seed=seed)[0])
+        if "obs" not in trajectory or np.allclose(first, trajectory["obs"][0], atol=_TOLERANCE):
+            break
     actions = torch.as_tensor(trajectory["action"].copy())
     for row, action in enumerate(native(actions)):
         obs, *_ = env.step(action)
@@ -307,6 +312,12 @@ def _played_again(env: Any, trajectory: Trajectory) -> Iterator[int]:
                 "recorded actions again did not give the recorded observations."
             )
         yield row
+
+
+def _row(facts: TrajectoryFacts) -> int:
+    """Return the row of its batch that an episode was played in."""
+    row: object = facts.extra.get("row")
+    return row if isinstance(row, int) else 0
 
 
 def _own_picture(env: Any) -> np.ndarray:

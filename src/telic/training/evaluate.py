@@ -76,6 +76,7 @@ class Evaluator:
                 row, length = columns.start + pick, int(lengths[member, pick])
                 total = totals[member, pick].item()
                 facts = self._facts(member, label, global_step, total)
+                facts = facts.model_copy(update={"extra": {"row": pick}})
                 kept[-1][label] = self._trajectory(member, tape, row, length, facts)
         return Evaluation(records, kept)
 
