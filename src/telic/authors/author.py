@@ -15,8 +15,8 @@ chooses among them. Importing this module loads nothing heavy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -72,6 +72,10 @@ class Brief:
     """where policies are trained, which decides how many steps are usual"""
     model: str | None = None
     """who writes: provider:model, or host for work orders; None: the composer"""
+    model_for: Mapping[str, str] = field(default_factory=dict[str, str])
+    """models of single roles, by role (`telic.authors.cast.ROLES`); the others are `model`'s"""
+    effort_for: Mapping[str, str] = field(default_factory=dict[str, str])
+    """how hard to think in single roles"""
     vision: bool = True
     """whether a model shall watch episodes"""
     max_usd: float | None = None
@@ -142,14 +146,7 @@ def author_for(brief: Brief) -> Author:
     make = None if brief.model in _OWN else load_plugin("authors", brief.model, _OWN)
     if make is not None:
         return make(brief)
+    from telic.authors.cast import connect_cast
     from telic.authors.model import ModelAuthor
-    from telic.llm import Budget, connect
 
-    models = connect(
-        brief.model,
-        brief.folder.path,
-        budget=Budget(usd=brief.max_usd, calls=brief.max_calls),
-        on_event=brief.tell,
-        should_stop=brief.should_stop,
-    )
-    return ModelAuthor(models, brief)
+    return ModelAuthor(connect_cast(brief), brief)

@@ -10,6 +10,7 @@ from typing import Any
 from telic.authors.answers import Analysis, Elicited, Revision
 from telic.authors.author import Brief, MeasurableIntent, try_written
 from telic.authors.candidate import RewardCandidate, SessionIteration, Variant, weights_in
+from telic.authors.cast import Players
 from telic.authors.history import Memory, SessionHistory, recall
 from telic.authors.roles import (
     Flaw,
@@ -29,7 +30,6 @@ from telic.errors import RewardError, TelicError
 from telic.judges.criteria import Composition
 from telic.judges.trial import Trial
 from telic.judges.verdict import Verdict
-from telic.llm import Models
 from telic.storage.files import once, read_record
 from telic.training.job import PpoSettings
 from telic.training.plan import for_device, preset
@@ -52,7 +52,7 @@ _LOOKED = "looked"
 class ModelAuthor:
     """Asks a model, or whoever answers work orders, for everything."""
 
-    def __init__(self, models: Models, brief: Brief) -> None:
+    def __init__(self, models: Players, brief: Brief) -> None:
         self._models = models
         self._brief = brief
         self._folder = brief.folder

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from telic.authors.answers import (
@@ -22,7 +21,7 @@ from telic.authors.answers import (
     WrittenJudge,
     WrittenReward,
 )
-from telic.core.config import Record
+from telic.authors.cast import Players, ask
 from telic.envs.catalogue import describe_text
 from telic.envs.spec import EnvSpec
 from telic.errors import RefusedCode, RewardError, TelicError
@@ -30,17 +29,10 @@ from telic.judges.code import OFFERED
 from telic.judges.criteria import Criterion
 from telic.judges.examples import HABITS
 from telic.judges.trial import Trial
-from telic.llm import Image, Models, Request, prompt_hash, render
 from telic.quantities.reference import describe_quantities
 from telic.sandbox.source import check_source, compile_source
 
-Answer = TypeVar("Answer", bound=Record)
 File = TypeVar("File", WrittenReward, WrittenJudge)
-_PROMPTS = Path(__file__).parent / "prompts"
-_SYSTEM = (
-    "You are an expert in reinforcement learning and robotics. You write short, correct code and "
-    "say plainly what you are unsure of."
-)
 ASK_ANEW = (
     "Take a stronger model, or start anew with --fresh: the same command would only read the same "
     "answers again, because they are paid for."
@@ -61,14 +53,14 @@ def scene(intent: str, spec: EnvSpec) -> dict[str, str]:
     }
 
 
-def elicit(models: Models, shown: dict[str, str]) -> Elicited:
+def elicit(models: Players, shown: dict[str, str]) -> Elicited:
     """Make an intent measurable."""
     habits = "\n".join(f"- {name}" for name in HABITS)
     return ask(models, "elicitor", Elicited, {**shown, "habits": habits})
 
 
 def write_both(
-    models: Models,
+    models: Players,
     shown: dict[str, str],
     criteria: Sequence[Criterion],
     bounds: str,
@@ -82,7 +74,7 @@ def write_both(
 
 
 def write_reward(
-    models: Models,
+    models: Players,
     shown: dict[str, str],
     criteria: Sequence[Criterion],
     bounds: str,
@@ -98,7 +90,7 @@ def write_reward(
 
 
 def write_judge(
-    models: Models, shown: dict[str, str], criteria: Sequence[Criterion], problem: str = ""
+    models: Players, shown: dict[str, str], criteria: Sequence[Criterion], problem: str = ""
 ) -> WrittenJudge:
     """Ask for a judge file; `problem` says what was wrong with the last one."""
     values = {**shown, "criteria": listed(criteria)}
@@ -106,7 +98,7 @@ def write_judge(
 
 
 def _write(
-    models: Models,
+    models: Players,
     role: str,
     answer: type[File],
     values: dict[str, str],
@@ -149,7 +141,7 @@ def _parses(source: str) -> None:
 
 
 def review(
-    models: Models,
+    models: Players,
     shown: dict[str, str],
     criteria: Sequence[Criterion],
     reward: str,
@@ -174,7 +166,7 @@ def review(
 
 
 def revise(
-    models: Models,
+    models: Players,
     shown: dict[str, str],
     story: str,
     show: Callable[[Look], str],
@@ -254,7 +246,7 @@ def _shown(show: Callable[[Look], str], look: Look) -> str:
         return f"This cannot be shown: {error}"
 
 
-def analyse(models: Models, shown: dict[str, str], story: str) -> Analysis:
+def analyse(models: Players, shown: dict[str, str], story: str) -> Analysis:
     """Return the analysis that goes into the report."""
     values = {"intent": shown["intent"], "environment": shown["environment"], "story": story}
     return ask(models, "analyst", Analysis, values)
@@ -308,27 +300,3 @@ def _number(value: float | None) -> str:
 def _look_words(look: Look) -> str:
     parts = [look.at, *(str(part) for part in (look.iteration, look.other, look.quantity) if part)]
     return " ".join(parts)
-
-
-def ask(
-    models: Models,
-    role: str,
-    answer: type[Answer],
-    values: dict[str, str],
-    *,
-    system: str = _SYSTEM,
-    images: Sequence[Image] = (),
-    sample: int = 0,
-) -> Answer:
-    """Return the answer to the prompt `<role>.md` filled in with values."""
-    template = (_PROMPTS / f"{role}.md").read_text(encoding="utf-8")
-    request = Request(
-        role=role,
-        prompt=render(template, **values),
-        system=system,
-        images=tuple(images),
-        answer=answer,
-        sample=sample,
-        prompt_hash=prompt_hash(template),
-    )
-    return models.ask(request).answer

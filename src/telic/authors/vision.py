@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from telic.authors.roles import ask
+from telic.authors.cast import Players, ask, player
 from telic.core.config import Record
 from telic.envs import make
 from telic.envs.spec import EnvSpec
@@ -35,7 +35,7 @@ from telic.judges.vision import (
     verdict_of,
     worth_watching,
 )
-from telic.llm import Cancelled, Image, Models
+from telic.llm import Cancelled, Image
 from telic.llm.names import watches_video
 from telic.llm.records import VIDEO, fingerprint
 from telic.rendering import RenderJob, render
@@ -68,7 +68,7 @@ class VisionJudge:
         folder: where the pictures go.
     """
 
-    def __init__(self, models: Models, intent: str, criteria: Sequence[str], folder: Path) -> None:
+    def __init__(self, models: Players, intent: str, criteria: Sequence[str], folder: Path) -> None:
         self._models = models
         self._intent = intent
         self._titles = list(dict.fromkeys(criteria)) or [intent]
@@ -130,7 +130,7 @@ class VisionJudge:
             footage = Footage(episode, self._folder, self.env)
             look_for = self._what_to_see(footage.spec)
             sheets = footage.overview()
-            if watches_video(self._models.provider.name):
+            if watches_video(player(self._models, "vision_judge").provider.name):
                 sheets = [footage.film(), *sheets]
             values = self._shown(look_for, footage, sheets)
         except Cancelled:

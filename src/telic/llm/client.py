@@ -18,6 +18,7 @@ from typing import Any
 
 from telic.core.events import (
     Listener,
+    LogMessage,
     ModelEvent,
     ModelFailed,
     ModelRejected,
@@ -64,6 +65,11 @@ from telic.llm.stand_ins import Replay
 from telic.llm.work_orders import HOST_DEADLINE_S, ORDERS, Host
 
 REPLIES = "replies"
+_HOW_TO_ANSWER = (
+    "You are the model. What waits for an answer: telic orders list --session {folder}. Read one: "
+    "telic orders show KEY --session {folder}. Answer it: telic orders answer KEY FILE.json "
+    "--session {folder}."
+)
 
 _POLL_S = 0.05
 _GRACE_S = 0.5
@@ -110,6 +116,8 @@ def connect(
     if limits is None and name == HOST:
         limits = CallLimits(deadline_s=HOST_DEADLINE_S, attempt_s=HOST_DEADLINE_S)
     provider = choose(name, folder)
+    if name == HOST:
+        on_event(LogMessage(message=_HOW_TO_ANSWER.format(folder=folder)))
     return Models(
         provider, folder, budget=budget, limits=limits, on_event=on_event, should_stop=should_stop
     )

@@ -105,7 +105,7 @@ def session_forecast(
         env=config.env,
         members=len(config.seeds),
         device=config.device,
-        model=config.model,
+        model=_dearest([config.model, *config.model_for.values()]),
         calls=calls,
     )
 
@@ -220,6 +220,13 @@ def _runs(runs_dir: Path) -> Iterator[RunFolder]:
             yield run
         if looked_at >= _LOOKED_AT:
             return
+
+
+def _dearest(models: Sequence[str | None]) -> str | None:
+    """Return the model whose calls cost most; one of unknown price before all."""
+    paid = [model for model in models if model is not None and is_metered(model)]
+    prices = {model: price_usd(model, *_TYPICAL_TOKENS) for model in paid}
+    return max(paid, key=lambda model: prices[model] or math.inf, default=models[0])
 
 
 def _price(runs_dir: Path, model: str | None, calls: int) -> float | None:

@@ -313,6 +313,8 @@ def _brief(
         threshold=config.threshold,
         device=config.device,
         model=config.model,
+        model_for=config.model_for,
+        effort_for=config.effort_for,
         vision=config.vision,
         max_usd=config.max_usd,
         max_calls=config.max_calls,

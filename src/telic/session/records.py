@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 from typing_extensions import TypedDict
 
 from telic.core.config import Config, Record
@@ -53,6 +53,12 @@ class SessionConfig(Config):
         default=None,
         description="who writes: provider:model, host for work orders; None: the composer",
     )
+    model_for: dict[str, str] = Field(
+        default={}, description="models of single roles, by role; `model` plays the others"
+    )
+    effort_for: dict[str, str] = Field(
+        default={}, description="how hard to think, by role; else the model decides"
+    )
     vision: bool = Field(default=True, description="let the model watch the episodes too")
     judge: str | None = Field(
         default=None,
@@ -72,6 +78,28 @@ class SessionConfig(Config):
         default=None, ge=1, description="environment steps of all policies at most"
     )
 
+    @field_validator("model_for", "effort_for", mode="before")
+    @classmethod
+    def _check_roles(cls, value: Any, info: ValidationInfo) -> Any:
+        given: dict[str, Any] = dict(value or {})
+        if given:
+            from telic.authors.cast import check_effort, check_role
+
+            for role, word in given.items():
+                check_role(role)
+                if info.field_name == "effort_for":
+                    check_effort(word)
+        return given
+
+    @model_validator(mode="after")
+    def _has_a_model_to_vary(self) -> Self:
+        if self.model is None and (self.model_for or self.effort_for):
+            raise ValueError(
+                "models and efforts of single roles need a model for the others: without one the "
+                "composer writes, which asks nobody; name one with --model"
+            )
+        return self
+
     @property
     def needed(self) -> int:
         """Training seeds that must pass: two of three."""
@@ -88,6 +116,8 @@ class IntentOptions(TypedDict, total=False):
     steps: int | None
     device: str
     model: str | None
+    model_for: Mapping[str, str] | None
+    effort_for: Mapping[str, str] | None
     vision: bool
     judge: str | None
     criteria: Sequence[Criterion] | None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from telic.core.text import integers, read_count
+from telic.core.text import integers, read_count, texts
 from telic.core.verb import (
     RunsRequest,
     VerbRequest,
@@ -80,6 +80,21 @@ class IntentRequest(SessionOptions, RunsRequest, WatchedRequest):
     intent: str = argument("What the robot should do, in words.")
     env: str = option("Environment id or path of an MJCF file.", default=ENV)
     vision: bool = option("Let the model watch episodes too.", "--vision/--no-vision", default=True)
+    model_for: Mapping[str, str] | None = option(
+        "Another model for one role, e.g. vision=google:gemini-2.5-pro. Roles: reader, reward, "
+        "judge, reviewer, reviser, vision, analyst.",
+        default=None,
+        many=True,
+        read=texts,
+        metavar="ROLE=MODEL",
+    )
+    effort_for: Mapping[str, str] | None = option(
+        "How hard to think in one role, e.g. reward=high: minimal, low, medium, high, xhigh, max.",
+        default=None,
+        many=True,
+        read=texts,
+        metavar="ROLE=EFFORT",
+    )
     judge: str | None = option(
         "A further judge that an installed package brings; of two scores the lower counts.",
         default=None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from telic.authors.candidate import MemberScore, SessionIteration, Variant
 from telic.core.stats import Interval, bootstrap
-from telic.core.text import MISSING, figure, percent
+from telic.core.text import MISSING, figure, is_dict, percent
 from telic.judges.criteria import Leaf
 from telic.judges.verdict import Judgement
 from telic.report import document as doc
@@ -176,7 +176,10 @@ def lessons(facts: SessionReportFacts) -> list[str]:
 
 def author(config: SessionConfig) -> str:
     """Say who wrote criteria, reward and judge."""
-    return "the composer, without a model" if config.model is None else config.model
+    if config.model is None:
+        return "the composer, without a model"
+    others = ", ".join(f"{role}: {model}" for role, model in config.model_for.items())
+    return f"{config.model} ({others})" if others else config.model
 
 
 def command(config: SessionConfig, request: Path) -> str:
@@ -191,6 +194,10 @@ def command(config: SessionConfig, request: Path) -> str:
         option = "--" + _OPTIONS.get(name, name).replace("_", "-")
         if isinstance(value, bool):
             words.append(option if value else option.replace("--", "--no-", 1))
+            continue
+        if is_dict(value):
+            for role, word in value.items():
+                words += [option, f"{role}={word}"]
             continue
         many = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
         written = ",".join(map(str, many))

@@ -1,0 +1,128 @@
+"""A model and a thinking effort for each role, from one budget."""
+
+from pathlib import Path
+
+import pytest
+
+from telic import llm
+from telic.authors import cast
+from telic.authors.author import Brief
+from telic.authors.cast import Cast, connect_cast, player
+from telic.authors.roles import elicit, scene, write_both
+from telic.core.text import texts
+from telic.envs import make
+from telic.errors import ConfigError, UnknownName
+from telic.llm import Budget, BudgetExceeded, Models, Scripted
+from telic.session.records import SessionConfig
+from telic.session.report.words import author, command
+from telic.storage.layout import SessionFolder
+from tests.authors.scripts import SCRIPT
+from tests.heard import Heard
+
+PROMPTS = sorted(path.stem for path in (Path(cast.__file__).parent / "prompts").glob("*.md"))
+
+
+@pytest.fixture(scope="module")
+def spec():
+    return make("HalfCheetah-v5", num_envs=1).spec
+
+
+def config(**options):
+    return SessionConfig.parse({"intent": "run", "env": "HalfCheetah-v5", **options})
+
+
+def test_every_prompt_has_a_role_and_every_role_a_prompt(tmp_path):
+    usual = Models(Scripted({}), tmp_path)
+    assert {prompt: player(Cast(usual), prompt) for prompt in PROMPTS} == dict.fromkeys(
+        PROMPTS, usual
+    )
+    for role in cast.ROLES:
+        own = Models(Scripted({}), tmp_path)
+        played = Cast(usual, {role: own}, {role: "high"})
+        prompts = [prompt for prompt in PROMPTS if played.player(prompt) is own]
+        assert prompts and [prompt for prompt in PROMPTS if played.effort(prompt)] == prompts
+
+
+def test_each_role_is_asked_of_its_model_with_its_effort(tmp_path, spec):
+    usual, other = Scripted(SCRIPT, name="one"), Scripted(SCRIPT, name="two")
+    players = Cast(Models(usual, tmp_path), {"judge": Models(other, tmp_path)}, {"reward": "high"})
+    shown = scene("run", spec)
+    write_both(players, shown, elicit(players, shown).criteria, "")
+    asked = {request.role: request.effort for request in usual.requests}
+    assert asked == {"elicitor": None, "reward_author": "high"}
+    assert [request.role for request in other.requests] == ["judge_author"]
+
+
+def test_all_models_spend_from_one_budget(tmp_path, spec):
+    budget = Budget(calls=1)
+    one, two = (Scripted(SCRIPT, name=name) for name in ("one", "two"))
+    players = Cast(
+        Models(one, tmp_path, budget=budget), {"judge": Models(two, tmp_path, budget=budget)}
+    )
+    shown = scene("run", spec)
+    criteria = elicit(players, shown).criteria
+    with pytest.raises(BudgetExceeded):
+        write_both(players, shown, criteria, "")
+    assert not two.requests
+
+
+def test_a_model_that_plays_several_roles_is_connected_once(tmp_path, spec, monkeypatch):
+    asked = []
+
+    def connect(name, folder, **more):
+        asked.append((name, id(more["budget"])))
+        return Models(Scripted(SCRIPT, name=name), folder, **more)
+
+    monkeypatch.setattr(llm, "connect", connect)
+    roles = {"vision": "b", "reviewer": "a", "judge": "b"}
+    brief = Brief(
+        "run", "HalfCheetah-v5", spec, SessionFolder(tmp_path), model="a", model_for=roles
+    )
+    players = connect_cast(brief)
+    assert [name for name, _ in asked] == ["a", "b"] and len({budget for _, budget in asked}) == 1
+    assert player(players, "vision_again").provider.name == "b"
+    assert player(players, "reviser").provider.name == "a"
+
+
+def test_a_session_keeps_models_and_efforts_by_role():
+    asked = config(
+        model="host",
+        model_for=texts(["vision=google:x"], "--model-for"),
+        effort_for={"reward": "low"},
+    )
+    again = SessionConfig.model_validate_json(asked.model_dump_json())
+    assert again == asked and again.model_for == {"vision": "google:x"}
+    assert config(model_for=None, effort_for=None) == config()
+    told = command(asked, Path("session.json"))
+    assert "--model-for vision=google:x" in told and "--effort-for reward=low" in told
+    assert author(asked) == "host (vision: google:x)"
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"model": "host", "model_for": {"visoin": "host"}}, UnknownName, "vision"),
+        ({"model": "host", "effort_for": {"reward": "hgih"}}, UnknownName, "high"),
+        ({"model_for": {"vision": "host"}}, ConfigError, "--model"),
+        ({"effort_for": {"vision": "low"}}, ConfigError, "--model"),
+    ],
+)
+def test_a_role_or_effort_that_is_none_is_refused_with_the_nearest(options, error, words):
+    with pytest.raises(error, match=words):
+        config(**options)
+
+
+def test_who_plays_the_model_is_told_at_once_how_to_answer(tmp_path):
+    told = Heard()
+    llm.connect("host", tmp_path, on_event=told)
+    (line,) = [event["message"] for event in told if event["event"] == "log"]
+    for word in ("telic orders list", "telic orders show", "telic orders answer", str(tmp_path)):
+        assert word in line
+
+
+def test_without_an_effort_the_question_is_the_one_that_was_paid_for_before(tmp_path, spec):
+    script = Scripted(SCRIPT, name="one")
+    shown = scene("run", spec)
+    elicit(Models(script, tmp_path), shown)
+    elicit(Cast(Models(script, tmp_path)), shown)
+    assert len(script.requests) == 1, "answered from disk"
