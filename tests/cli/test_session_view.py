@@ -1,11 +1,34 @@
 """What a session prints is worth a person's time."""
 
-from telic.cli.views import SessionView
-from telic.core.events import ProbeDone, ProbeFinding, TrainFinding
+import pytest
+
+from telic.cli.views import BenchView, SessionView, TrainingView
+from telic.core.events import (
+    BenchEvent,
+    ProbeDone,
+    ProbeFinding,
+    SessionForecast,
+    TrainFinding,
+    TrainProgress,
+    TrainStart,
+)
+from telic.session.budget import Allowance
+from telic.session.forecast import MeasuredForecast
 
 
-def finding(name):
-    return TrainFinding(member="reward_seed_1", name=name, message=name)
+def finding(name, member="reward_seed_1"):
+    return TrainFinding(member=member, name=name, message=name)
+
+
+def progress(seconds, rate=1000.0):
+    return TrainProgress(
+        step=int(seconds * rate),
+        total_steps=10**6,
+        seconds=seconds,
+        steps_per_second=rate,
+        seconds_left=None,
+        returns={},
+    )
 
 
 def test_terms_that_stay_zero_are_left_to_the_records_and_the_rest_is_said(capsys):
@@ -20,3 +43,70 @@ def test_terms_that_stay_zero_are_left_to_the_records_and_the_rest_is_said(capsy
     said = capsys.readouterr().out
     assert "dead_term" not in said and "was 0" not in said
     assert "plateau" in said and "96 %" in said and "probed reward" in said
+
+
+@pytest.mark.parametrize("view", [TrainingView(), SessionView(), BenchView(False, False)])
+def test_a_finding_of_many_members_is_one_line_with_a_count(view, capsys):
+    def tell(event):
+        view(BenchEvent(case="x", told=event) if isinstance(view, BenchView) else event)
+
+    with view:
+        for member in range(40):
+            tell(finding("plateau", f"reward_seed_{member}"))
+        tell(finding("kl_blow_up"))
+        tell(progress(1.0))
+        for member in range(40, 48):
+            tell(finding("plateau", f"reward_seed_{member}"))
+            tell(progress(2.0))
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("!")]
+    assert lines == [
+        "! 40 members, such as reward_seed_0: plateau",
+        "! reward_seed_1: kl_blow_up",
+        "! 8 members more had the same as reward_seed_0 later: plateau",
+    ]
+
+
+def test_what_several_rewards_were_probed_to_have_is_said_once_and_anew_in_the_next_training(
+    capsys,
+):
+    view = TrainingView()
+    same = (ProbeFinding(name="dominant", message="96 %"),)
+    start = TrainStart(run="r", members=("a",), step=0, total_steps=1, device="cpu", resumed=False)
+    for event in (*_probes(same, 5), start, *_probes(same, 5)):
+        view(event)
+    assert capsys.readouterr().out.count("96 %") == 2
+
+
+def _probes(findings, number):
+    return [
+        ProbeDone(reward=f"r{n}", mode="batched", microseconds_per_step=1.0, findings=findings)
+        for n in range(number)
+    ]
+
+
+def test_a_session_on_a_new_machine_knows_its_time_after_ten_seconds_of_training(capsys):
+    heard = []
+    tell = MeasuredForecast(heard.append, Allowance(hours=1.0))
+    unknown = SessionForecast(
+        iterations=4,
+        first_steps=30_000,
+        most_steps=9_000_000,
+        steps_per_second=None,
+        measured_runs=0,
+        first_seconds=None,
+        most_seconds=None,
+        calls=0,
+        usd=0.0,
+        short=(),
+    )
+    for event in (unknown, *map(progress, (1.0, 9.9, 10.0, 11.0, 20.0))):
+        tell(event)
+    told = [event for event in heard if isinstance(event, SessionForecast)]
+    assert [event.first_seconds for event in told] == [None, 30.0]
+    assert told[1].most_seconds == 9000.0 and told[1].short == ("hours",)
+    view = SessionView()
+    for event in told:
+        view(event)
+    said = capsys.readouterr().out
+    assert "ten seconds of training will tell" in said
+    assert "about 30.0 s if the first try passes, at most 2 h 30 min" in said

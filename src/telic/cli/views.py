@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +13,7 @@ import typer
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
+from telic.cli.findings import FindingLines
 from telic.cli.output import console
 from telic.core.events import (
     BenchCase,
@@ -42,6 +44,7 @@ from telic.core.events import (
     SessionStart,
     SessionTried,
     SessionWaiting,
+    TrainEnd,
     TrainFinding,
     TrainProgress,
     TrainStart,
@@ -84,6 +87,7 @@ class TrainingView:
         )
         self._task: TaskID | None = None
         self._last_line = 0.0
+        self._findings = FindingLines()
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -96,12 +100,23 @@ class TrainingView:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._complain(self._findings.rest())
         self._bar.stop()
 
     def __call__(self, event: Event) -> None:
         """Take in one event."""
-        if not self.quiet:
-            self.show(event)
+        if self.quiet:
+            return
+        happened = event.told if isinstance(event, BenchEvent) else event
+        if isinstance(happened, TrainStart | TrainEnd):
+            self._complain(self._findings.rest())
+        elif not isinstance(happened, TrainFinding):
+            self._complain(self._findings.new())
+        self.show(event)
+
+    def _complain(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.say(f"[yellow]![/] {escape(line)}")
 
     def show(self, event: Event) -> None:
         """Print what an event says, if a person wants to know it."""
@@ -116,7 +131,7 @@ class TrainingView:
             case TrainProgress():
                 self._progress(event)
             case TrainFinding():
-                self.say(f"[yellow]![/] {escape(event.member)}: {escape(event.message)}")
+                self._findings.add(event)
             case EvalDone():
                 self._evaluated(event)
             case VideoProgress():
@@ -141,7 +156,7 @@ class TrainingView:
     def _probed(self, event: ProbeDone) -> None:
         cost = number(event.microseconds_per_step, 3)
         self.say(f"probed [bold]{escape(event.reward)}[/]: {event.mode}, {cost} µs per step")
-        for finding in event.findings:
+        for finding in self._findings.unheard(event.findings):
             self.say(f"  [yellow]•[/] {escape(finding.message)}")
 
     def _progress(self, event: TrainProgress) -> None:
@@ -222,17 +237,25 @@ class SessionView(TrainingView):
                 for problem in problems:
                     self.say(f"[yellow]![/] {escape(problem)}")
             case SessionForecast():
-                first = _amount(event.first_steps, event.first_seconds)
-                most = _amount(event.most_steps, event.most_seconds)
-                self.say(f"forecast: {first} if the first try passes, at most {most}")
-                if event.steps_per_second is None:
-                    why = "this was never trained on this machine"
-                    self.say(f"  [dim]how long is unknown: {why}[/]")
+                self._forecast(event)
                 if event.calls:
                     price = "at an unknown price" if event.usd is None else _dollars(event.usd)
                     self.say(f"  at most about {event.calls} model calls, {price}")
                 for limit in event.short:
                     self.say(f"  [yellow]the limit on {limit} may end it before[/]")
+
+    def _forecast(self, event: SessionForecast) -> None:
+        if event.steps_per_second is not None and not event.measured_runs:
+            first, most = duration(event.first_seconds), duration(event.most_seconds)
+            rate = f"{number(event.steps_per_second)} steps/s as measured now"
+            self.say(f"forecast: about {first} if the first try passes, at most {most} ({rate})")
+            return
+        first = _amount(event.first_steps, event.first_seconds)
+        most = _amount(event.most_steps, event.most_seconds)
+        self.say(f"forecast: {first} if the first try passes, at most {most}")
+        if event.steps_per_second is None:
+            why = "this was never trained on this machine; ten seconds of training will tell"
+            self.say(f"  [dim]how long is unknown yet: {why}[/]")
 
     def _during(self, event: SessionIterationStart | SessionSelected | SessionCheckpoint) -> None:
         match event:

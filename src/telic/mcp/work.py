@@ -44,8 +44,8 @@ from telic.mcp.workplace import (
 from telic.session.records import is_running
 from telic.storage.facts import SearchRequestFacts
 from telic.storage.files import read_facts
-from telic.storage.layout import DAMAGED, list_sessions
-from telic.storage.workspace import Thing
+from telic.storage.layout import DAMAGED, SessionFolder, list_sessions
+from telic.storage.workspace import Thing, has_begun
 from telic.studies.errors import StudyError
 from telic.verbs.control import state_of
 from telic.verbs.session import session_line
@@ -97,8 +97,12 @@ def _sessions(runs_dir: Path) -> list[WorkLine]:
             score=facts.score,
             open_orders=_open_orders(Path(facts.path)),
         )
-        for facts in map(session_line, list_sessions(runs_dir))
+        for facts in map(session_line, filter(_has_begun, list_sessions(runs_dir)))
     ]
+
+
+def _has_begun(session: SessionFolder) -> bool:
+    return has_begun(session.path)
 
 
 def _searches(runs_dir: Path) -> list[WorkLine]:

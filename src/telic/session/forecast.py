@@ -11,6 +11,7 @@ import os
 import platform
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from typing import NamedTuple
 from telic.authors.candidate import SHORT
 from telic.authors.composer import LONGER, VARIANTS
 from telic.core.config import Record
+from telic.core.events import Event, Listener, SessionForecast, TrainProgress
 from telic.envs.spec import EnvSpec
 from telic.errors import BadFile
 from telic.llm.answers import Replies
@@ -43,6 +45,8 @@ _LOOKED_AT = 200
 _USED = 5
 _SHORTEST_S = 2.0
 """shorter trainings are mostly start-up and say nothing about speed"""
+_MEASURED_S = 10.0
+"""training after which its own rate says how long the session takes"""
 _TYPICAL_TOKENS = (6_000, 3_000)
 """read and written per call, while no reply of this folder says better"""
 _HOUR_S = 3600.0
@@ -148,6 +152,41 @@ def forecast(
         calls=calls,
         usd=usd,
         short=_short(allowance, sum(steps), most_seconds, usd, calls),
+    )
+
+
+class MeasuredForecast:
+    """Tells events on, and makes a forecast without a time one with it, once there is a rate.
+
+    A machine that never trained this environment knows how long it takes after some seconds.
+    """
+
+    def __init__(self, tell: Listener, allowance: Allowance) -> None:
+        self._tell = tell
+        self._allowance = allowance
+        self._unknown: SessionForecast | None = None
+
+    def __call__(self, event: Event) -> None:
+        """Tell an event on; after it, what can be forecast now and could not before."""
+        self._tell(event)
+        if isinstance(event, SessionForecast):
+            self._unknown = event if event.steps_per_second is None else None
+        elif isinstance(event, TrainProgress) and event.seconds >= _MEASURED_S:
+            told, rate = self._unknown, event.steps_per_second
+            if told is not None and rate:
+                self._unknown = None
+                self._tell(at_rate(told, rate, self._allowance))
+
+
+def at_rate(told: SessionForecast, rate: float, allowance: Allowance) -> SessionForecast:
+    """Return a forecast with the time that it takes at this many steps per second."""
+    seconds = told.most_steps / rate
+    return replace(
+        told,
+        steps_per_second=rate,
+        first_seconds=told.first_steps / rate,
+        most_seconds=seconds,
+        short=_short(allowance, told.most_steps, seconds, told.usd, told.calls),
     )
 
 

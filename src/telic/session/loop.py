@@ -6,6 +6,7 @@ finished record first, so resuming is running again.
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable
 from functools import partial
@@ -42,7 +43,7 @@ from telic.session import ENV, WORKERS
 from telic.session.branch import inherited
 from telic.session.budget import Allowance, AllowanceUsedUp, SessionAccount
 from telic.session.control import SessionControl, SessionStopped, SessionWork
-from telic.session.forecast import session_forecast
+from telic.session.forecast import MeasuredForecast, session_forecast
 from telic.session.judgement import judge, untrained
 from telic.session.outcome import Ending, ending_of_pass
 from telic.session.records import IntentOptions, SessionConfig, SessionSummary
@@ -51,7 +52,7 @@ from telic.session.training import alarms, train
 from telic.storage.files import JsonLines, once, read_record, write_json, write_text
 from telic.storage.layout import SessionFolder, new_session
 from telic.storage.locks import RunLock
-from telic.storage.workspace import Workspace
+from telic.storage.workspace import Workspace, has_begun
 from telic.training.machine import compiling_ahead
 from telic.training.policy import Policy
 
@@ -119,7 +120,13 @@ def run(
         find_judge(config.judge)  # before anything is spent
     found = None if fresh else _unfinished(config, Path(runs_dir))
     folder = found or new_session(Path(runs_dir))
-    return carry_on(folder, config, on_event=on_event, should_stop=should_stop)
+    try:
+        return carry_on(folder, config, on_event=on_event, should_stop=should_stop)
+    except TelicError:
+        # Refused before anything was made: a typo is no session to go on with.
+        if found is None and not has_begun(folder.path):
+            shutil.rmtree(folder.path, ignore_errors=True)
+        raise
 
 
 def carry_on(
@@ -140,11 +147,21 @@ def carry_on(
         folder.stop.unlink(missing_ok=True)
         with JsonLines(folder.events) as log:
 
-            def tell(event: Event) -> None:
+            def keep(event: Event) -> None:
                 if not isinstance(event, TrainProgress | VideoProgress):
                     log.append(encode(event))
                 on_event(event)
 
+            most = Allowance(
+                hours=config.max_hours,
+                steps=config.max_steps,
+                usd=config.max_usd,
+                calls=config.max_calls,
+            )
+            tell = MeasuredForecast(keep, most)
+            account = SessionAccount(folder, most)
+            control = SessionControl(folder, tell, should_stop, account)
+            brief = _brief(config, folder, control, tell)  # before it is said that it starts
             tell(
                 SessionStart(
                     session=folder.name,
@@ -154,15 +171,6 @@ def carry_on(
                     resumed=folder.asked.exists(),
                 )
             )
-            most = Allowance(
-                hours=config.max_hours,
-                steps=config.max_steps,
-                usd=config.max_usd,
-                calls=config.max_calls,
-            )
-            account = SessionAccount(folder, most)
-            control = SessionControl(folder, tell, should_stop, account)
-            brief = _brief(config, folder, control, tell)
             with compiling_ahead(config.env, {}, config.device), prewarmed(WORKERS):
                 summary = run_loop(SessionWork(config, brief, author_for(brief), control))
             account.save()

@@ -39,7 +39,7 @@ class SessionConfig(Config):
     """An intent and how much to spend on it."""
 
     schema_version: Literal[1] = 1
-    intent: str = Field(min_length=1, description="what the robot should do, in words")
+    intent: str = Field(description="what the robot should do, in words")
     env: str = Field(description="environment id or path of an MJCF file")
     iterations: int = Field(default=ITERATIONS, ge=1, description="rewards to try at most")
     seeds: tuple[int, ...] = Field(default=SEEDS, description="training seeds per reward")
@@ -99,6 +99,29 @@ class SessionConfig(Config):
                 "composer writes, which asks nobody; name one with --model"
             )
         return self
+
+    @field_validator("intent")
+    @classmethod
+    def _says_something(cls, intent: str) -> str:
+        if not any(map(str.isalnum, intent)):
+            raise ValueError('What should the robot do? For example: "run forward fast".')
+        return intent
+
+    @field_validator("seeds")
+    @classmethod
+    def _seeds_differ(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        if not seeds or len(set(seeds)) < len(seeds):
+            raise ValueError("seeds must be one number or several that differ, such as 1-3.")
+        return seeds
+
+    @field_validator("criteria")
+    @classmethod
+    def _criteria_are_some(
+        cls, criteria: tuple[Criterion, ...] | None
+    ) -> tuple[Criterion, ...] | None:
+        if criteria is not None and not criteria:
+            raise ValueError("There are no criteria; leave them out to have the intent read.")
+        return criteria
 
     @property
     def needed(self) -> int:

@@ -31,6 +31,8 @@ WORK: tuple[Kind, ...] = ("session", "run", "search")
 """kinds that a folder of runs holds"""
 TRASH = ".trash"
 _REQUESTS: dict[str, Kind] = {"session.json": "session", "search.json": "search"}
+_REQUESTED = {"session.json", "events.jsonl", "lock", "clock.json"}
+"""files of a session that was asked for and did nothing yet"""
 _POLICY = re.compile(r"policy_[0-9]{1,18}\.pt")
 _ACTIVE = (
     "events.jsonl",
@@ -103,6 +105,19 @@ def _kind_of(path: Path) -> Kind | None:
         return "study"
     is_member = (path / "config.json").is_file() or (path / "checkpoints").is_dir()
     return "policy" if is_member or (_POLICY.fullmatch(path.name) and path.is_file()) else None
+
+
+def has_begun(session: Path) -> bool:
+    """Say whether a session is worth listing: somebody works on it, or it has come to something.
+
+    One that was ended before it had read its intent holds its request and nothing to go on with.
+    """
+    try:
+        made = {path.name for path in session.iterdir()} - _REQUESTED
+    except OSError:  # gone, or not ours to read: whoever opens it says so
+        return session.exists()
+    lock = session / "lock"
+    return bool(made) or not lock.exists() or lock_holder(lock) is not None
 
 
 class Workspace:
@@ -197,16 +212,17 @@ class Workspace:
     def _in(self, folder: Path) -> Iterable[Thing]:
         for path in folder.iterdir() if folder.is_dir() else ():
             kind = kind_of(path)
-            if kind in WORK:
+            if kind in WORK and (kind != "session" or has_begun(path)):
                 yield Thing(kind, path)
 
 
 def _choose(name: str, known: list[Thing], kinds: tuple[Kind, ...], where: Path) -> Thing:
     """Return the first for "latest", else the only one whose id starts with `name`."""
-    words = " or ".join(kinds)
+    words = " or ".join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))
     if not known:
+        named = "" if name == LATEST else f' "{name}"'
         raise UsageError(
-            f'There is no {words} "{name}": {where} holds none yet.',
+            f"There is no {words}{named}: {where} holds none yet.",
             hint=f"Start one with: {_START[kinds[0]]}",
         )
     if name == LATEST:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from telic.core.config import Record
-from telic.errors import ResourceError
+from telic.errors import ResourceError, TelicError
 from telic.storage.locks import taking_turns
 from telic.training.job import PpoSettings, TrainJob
 
@@ -32,6 +32,8 @@ _PACKAGES = ("telic", "torch", "mujoco", "gymnasium", "numpy", "pydantic")
 _EXTRAS = {
     "gpu": ("mujoco_warp", "warp"),
     "export": ("onnx", "onnxruntime"),
+    "llm": ("pydantic_ai", "anthropic", "openai"),
+    "mcp": ("mcp",),
     "sb3": ("stable_baselines3",),
 }
 
@@ -67,6 +69,7 @@ def examine() -> list[MachineCheck]:
         _disk(),
         _graphics_card(),
         _note("rendering", rays, nicer) if backend == "rays" else _ok("rendering", backend),
+        _ffmpeg(),
         *(
             (_ok if part.active else _note)(f"confinement: {part.name}", part.message)
             for part in available().parts
@@ -100,6 +103,20 @@ def _disk() -> MachineCheck:
         return _ok("disk", text)
     fix = "Free some space, or use --runs-dir on another disk."
     return MachineCheck(name="disk", state="bad", message=text, fix=fix)
+
+
+def _ffmpeg() -> MachineCheck:
+    """Say which ffmpeg encodes videos, or that none does."""
+    from telic.rendering.media import ffmpeg_path
+
+    try:
+        path = ffmpeg_path()
+        said = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=30)
+        words = said.stdout.split()
+    except (TelicError, OSError, subprocess.TimeoutExpired) as error:
+        fix = "pip install imageio-ffmpeg, or name one in IMAGEIO_FFMPEG_EXE."
+        return MachineCheck(name="ffmpeg", state="bad", message=f"no videos: {error}", fix=fix)
+    return _ok("ffmpeg", f"{words[2] if len(words) > 2 else 'of an unknown version'}, {path}")
 
 
 def _limits() -> MachineCheck:

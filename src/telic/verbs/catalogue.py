@@ -133,13 +133,13 @@ VERBS: dict[str, str | VerbGroup] = {
     "run": "session:run",
     "train": "train:train",
     "search": _SEARCH,
-    "orders": _ORDERS,
     "pause": "control:pause",
     "stop": "control:stop",
     "resume": "control:resume",
     "note": "control:note",
     "approve": "control:approve",
     "branch": "control:branch",
+    "orders": _ORDERS,
     "sessions": "session:sessions",
     "runs": "train:runs",
     "show": "things:show",
@@ -159,6 +159,7 @@ VERBS: dict[str, str | VerbGroup] = {
 }
 PANELS: dict[str, str] = {
     "run": "Make a policy",
+    "pause": "Steer it",
     "sessions": "Look at what was made",
     "export": "Share it",
     "study": "Studies",

@@ -188,9 +188,11 @@ class SessionList(Wrapped):
 def sessions(request: SessionsRequest) -> SessionList:
     """List sessions: what was asked, what they are doing, how well they did."""
     from telic.storage.layout import list_sessions
+    from telic.storage.workspace import has_begun
 
     runs_dir = Path(request.runs_dir)
-    folders = list_sessions(runs_dir)[: request.limit]
+    begun = [folder for folder in list_sessions(runs_dir) if has_begun(folder.path)]
+    folders = begun[: request.limit]
     return SessionList([session_line(folder) for folder in folders], runs_dir)
 
 

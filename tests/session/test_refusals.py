@@ -1,0 +1,57 @@
+"""What is refused leaves nothing behind: no folder, nothing to list, nothing to go on with."""
+
+import pytest
+
+import telic
+from telic.errors import TelicError, UsageError
+from telic.session.loop import run
+from telic.storage.files import write_json
+from telic.storage.layout import new_session
+from telic.storage.locks import RunLock
+from telic.storage.workspace import Workspace
+from telic.verbs.control import note, resume
+from telic.verbs.session import sessions
+
+REQUEST = {"intent": "run", "env": "HalfCheetah-v5"}
+REFUSED = {
+    "no such environment": ("run forward", {"env": "Nope-v3"}),
+    "no such file": ("run forward", {"env": "missing.xml"}),
+    "nothing the robot can do": ("play chess", {}),
+    "no such provider": ("run forward", {"model": "nobody:nothing"}),
+    "no such judge": ("run forward", {"judge": "nobody"}),
+    "nothing": ("", {}),
+    "blanks": (" \t\n", {}),
+    "no word": ("?!", {}),
+    "no criteria": ("run forward", {"criteria": ()}),
+    "no seeds": ("run forward", {"seeds": ()}),
+    "a seed twice": ("run forward", {"seeds": (1, 1)}),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_refused_request_leaves_no_folder(name, tmp_path):
+    intent, options = REFUSED[name]
+    with pytest.raises(TelicError) as refused:
+        run(intent, runs_dir=tmp_path, **options)
+    assert list(tmp_path.iterdir()) == []
+    assert "Error" not in refused.value.message and "validation" not in refused.value.message
+
+
+def test_an_empty_intent_is_answered_with_a_question_everywhere(tmp_path):
+    for ask in (telic.run, run):
+        with pytest.raises(UsageError, match="What should the robot do"):
+            ask("  ", runs_dir=tmp_path)
+
+
+def test_a_session_that_was_killed_before_it_read_its_intent_is_nobodys_latest(tmp_path):
+    folder = new_session(tmp_path)
+    write_json(folder.config, REQUEST)
+    folder.events.touch()
+    folder.lock.touch()
+    assert sessions(runs_dir=tmp_path).sessions == []
+    for ask in (lambda: resume(runs_dir=tmp_path), lambda: note("slower", runs_dir=tmp_path)):
+        with pytest.raises(UsageError, match="holds none yet"):
+            ask()
+    with RunLock(folder.lock):  # while it is about to, people can stop it
+        assert [line.session for line in sessions(runs_dir=tmp_path).sessions] == [folder.name]
+        assert Workspace(tmp_path).session().path == folder.path
