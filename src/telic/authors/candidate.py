@@ -113,6 +113,10 @@ class SessionIteration(Record):
     """why the candidate could not be trained"""
     alarms: tuple[str, ...] = ()
     """policies whose return rose while their score fell"""
+    unjudged: tuple[str, ...] = ()
+    """why episodes of its policies have no score, each reason once with a count"""
+    judge_doubted: str | None = None
+    """on what the pictures contradict the judge's code, also after a closer look; None: nothing"""
 
     @property
     def best_member(self) -> MemberScore | None:

@@ -124,7 +124,9 @@ class SessionHistory(NamedTuple):
             facts.insert(2, outcome)
         if iteration.failure:
             facts.append(f"could not be trained: {iteration.failure}")
-        return "; ".join((*facts, *iteration.alarms))
+        if iteration.judge_doubted:
+            facts.append(f"the judge is in doubt: {iteration.judge_doubted}")
+        return "; ".join((*facts, *iteration.alarms, *iteration.unjudged))
 
     # ---- closer looks
 

@@ -267,6 +267,8 @@ class SessionView(TrainingView):
             case SessionCheckpoint():
                 scores = ", ".join(number(score, 2) for score in event.scores.values())
                 self.say(f"the judge at {event.step:,} steps: {scores}")
+                for reason in event.unjudged:
+                    self.say(f"[yellow]![/] {escape(reason)}")
 
     def _after(self, event: SessionJudged | SessionSpent) -> None:
         match event:
@@ -275,8 +277,10 @@ class SessionView(TrainingView):
                 verdict = "[green]passes[/]" if event.passed else "does not pass yet"
                 lacks = f"; lacking: {', '.join(event.tags)}" if event.tags else ""
                 self.say(f"judged: score [bold]{score}[/], {verdict}{lacks}")
-                for alarm in event.alarms:
+                for alarm in (*event.alarms, *event.unjudged):
                     self.say(f"[yellow]![/] {escape(alarm)}")
+                if event.judge_doubted:
+                    self.say(f"[yellow]![/] {escape(event.judge_doubted)}")
             case SessionSpent():
                 parts = [duration(event.seconds), f"{event.steps:,} steps"]
                 if event.calls:

@@ -24,7 +24,7 @@ from telic.judges.criteria import Motion
 from telic.judges.puppet import Poses, lead
 from telic.quantities import QUANTITIES
 from telic.rewards.recording import Transition, TransitionRecording, keep
-from telic.storage.trajectories import Trajectory, TrajectoryFacts
+from telic.storage.trajectories import RECORDED, Trajectory, TrajectoryFacts
 
 GOOD = "good"
 HABITS = (
@@ -38,7 +38,6 @@ HABITS = (
     "topples over",
 )
 """every bad habit; the last two only of robots that can turn over"""
-_COLUMNS = ("qpos", "qvel", "xpos", "xquat", "cvel", "cfrc_ext", "subtree_com")
 _MOST_STEPS = 3000
 _AT_ONCE = 64
 _SOON_S = 0.3
@@ -72,7 +71,7 @@ class Examples:
             "truncated": [torch.zeros_like(moment.ended[row]) for moment in moments],
             **{
                 field: [moment.info[field][row] for moment in moments]
-                for field in _COLUMNS
+                for field in RECORDED
                 if field in self.spec.info_keys
             },
         }

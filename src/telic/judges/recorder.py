@@ -37,10 +37,9 @@ from telic.rewards.recording import collect
 from telic.sandbox.host import run_worker
 from telic.sandbox.worker import HostChannel
 from telic.storage.reading import read_bytes
-from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
+from telic.storage.trajectories import RECORDED, Trajectory, TrajectoryFacts, write_trajectory
 from telic.training.policy import load_policy
 
-_COLUMNS = ("qpos", "qvel", "xpos", "xquat", "cvel", "cfrc_ext", "subtree_com")
 _UNLIMITED = 1000
 """steps after which an episode without a time limit is cut"""
 _PLAYING_S = 300.0
@@ -306,7 +305,7 @@ def _tape(
     policy: Act, env: VecEnv, memory: Callable[[Tensor | None], Tensor] | None
 ) -> tuple[dict[str, np.ndarray[Any, Any]], list[int]]:
     """Return every step of all environments at once, and the length of each one's episode."""
-    fields = [name for name in _COLUMNS if name in env.spec.info_keys]
+    fields = [name for name in RECORDED if name in env.spec.info_keys]
     obs = env.reset()
     live = torch.ones(env.num_envs, dtype=torch.bool)
     lengths = torch.zeros(env.num_envs, dtype=torch.long)

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from telic.authors.candidate import MemberScore, RewardCandidate, Selection, SessionIteration
+from telic.authors.history import median_episode
 from telic.core.seeds import derive
 from telic.errors import TelicError, WorkerDied
 from telic.judges.code import judge_files, judge_too
+from telic.judges.doubt import judge_doubted, unjudged
 from telic.judges.recorder import PlayOrder, RecordedFile, is_unchanged, record
 from telic.judges.verdict import Verdict, together, unknown
 from telic.session.budget import iteration_steps, last_step
@@ -50,9 +52,14 @@ def judge(work: SessionWork, number: int, trained: TrainedCandidate) -> SessionI
     scores = [score.model_copy(update={"variant": trained.variant}) for score in scores]
     began = time.monotonic()
     scores = [_watched(work, files, score) for score in scores]
+    scores = _failure_watched(work, files, scores)
     seconds += time.monotonic() - began
     training_s = run.summary["training_time_s"]
     iteration = decide(config, number, candidate, scores, training_s, seconds)
+    verdicts = [verdict for score in scores for verdict in score.judgement.verdicts]
+    iteration = iteration.model_copy(
+        update={"unjudged": unjudged(verdicts), "judge_doubted": judge_doubted(verdicts)}
+    )
     return _with_trials(iteration, trained.selection) if trained.selection else iteration
 
 
@@ -227,6 +234,26 @@ def _watched(work: SessionWork, files: IterationFolder, score: MemberScore) -> M
     paths = [files.episode(score.member, index) for index in range(len(verdicts))]
     watched = work.author.watch(paths, verdicts)
     return score.model_copy(update={"judgement": together(watched)})
+
+
+def _failure_watched(
+    work: SessionWork, files: IterationFolder, scores: list[MemberScore]
+) -> list[MemberScore]:
+    """Let the author's eyes look at one failure, where nothing passes by code.
+
+    It is the middle episode of the best policy. Its score stays: a pass needs the code. Where the
+    pictures contradict it, that is on record, and the judge can be doubted.
+    """
+    best = max(scores, key=lambda score: score.low, default=None)
+    if best is None or best.judgement.score is None or best.low >= work.config.threshold:
+        return scores
+    verdicts, middle = list(best.judgement.verdicts), median_episode(best)
+    own = verdicts[middle]
+    (seen,) = work.author.watch([files.episode(best.member, middle)], [own])
+    kept = {name: getattr(seen, name) for name in ("seen", "spread", "by_judge", "disagreements")}
+    verdicts[middle] = own.model_copy(update=kept)
+    watched = best.model_copy(update={"judgement": together(verdicts)})
+    return [watched if score is best else score for score in scores]
 
 
 def play_order(

@@ -46,6 +46,7 @@ from telic.core.stats import Interval
 from telic.envs.spec import EnvSpec
 from telic.errors import TelicError
 from telic.judges.code import judge_files
+from telic.judges.doubt import unjudged
 from telic.rendering.jobs import choose_backend
 from telic.session.control import SessionControl, SessionStopped, SessionWork, StopCheck
 from telic.session.forecast import need_of
@@ -237,6 +238,8 @@ class Checkpoint(Record):
     step: int
     scores: dict[str, float | None]
     """mean score of a policy's three episodes, by its name; None: could not be judged"""
+    unjudged: tuple[str, ...] = ()
+    """why episodes have no score, each reason once with a count"""
 
 
 class CheckpointJudge:
@@ -301,8 +304,8 @@ class CheckpointJudge:
     def _record(self, checkpoint: Checkpoint) -> None:
         with JsonLines(self._files.checkpoints) as log:
             log.append(checkpoint.model_dump(mode="json"))
-        step, scores = checkpoint.step, checkpoint.scores
-        self._tell(SessionCheckpoint(number=self._number, step=step, scores=scores))
+        facts = checkpoint.model_dump()
+        self._tell(SessionCheckpoint(number=self._number, **facts))
 
     def _judge(self, step: int) -> Checkpoint:
         episodes = {
@@ -317,7 +320,7 @@ class CheckpointJudge:
         for name, own in episodes.items():
             known = [score for path in own if (score := verdicts[path].score) is not None]
             scores[name] = statistics.fmean(known) if known else None
-        return Checkpoint(step=step, scores=scores)
+        return Checkpoint(step=step, scores=scores, unjudged=unjudged(judged))
 
 
 class Moment(NamedTuple):

@@ -12,6 +12,7 @@ Usual columns, with T rows:
     reward_terms                                  (T, terms), named by facts.reward_term_names
     qpos qvel                                     (T, nq), (T, nv)
     xpos xquat cvel cfrc_ext                      (T, bodies, 3 | 4 wxyz | 6 angular-linear | 6)
+    subtree_com                                   (T, bodies, 3), centre of mass with all below
 """
 
 from __future__ import annotations
@@ -53,6 +54,9 @@ _HEADS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
+
+RECORDED = ("qpos", "qvel", "xpos", "xquat", "cvel", "cfrc_ext", "subtree_com")
+"""infos of an environment that every recorder keeps: all that a quantity may be measured from"""
 
 Environment = tuple[str, dict[str, Any]]
 """an environment and its constructor arguments, as a job asks for them"""

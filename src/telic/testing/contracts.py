@@ -23,10 +23,9 @@ from telic.search.records import PolicyCandidate, SearchConfig, SearchIteration
 from telic.search.rollouts import BatchRecording, PolicyTrial
 from telic.search.run import tried_of
 from telic.search.task import SearchTask, rollout_seeds
-from telic.storage.trajectories import Trajectory, TrajectoryFacts
+from telic.storage.trajectories import RECORDED, Trajectory, TrajectoryFacts
 
 _STEPS = 25
-_RECORDED = ("qpos", "qvel", "xpos", "xquat", "cvel", "cfrc_ext", "subtree_com")
 
 
 class EnvironmentContract:
@@ -260,7 +259,7 @@ class _ProposerTrial:
 def recorded_episode(env_id: str, steps: int) -> tuple[EnvSpec, Trajectory]:
     """Return an environment's spec and an episode of it under actions drawn at random."""
     env = make(env_id, num_envs=1)
-    fields = [name for name in _RECORDED if name in env.spec.info_keys]
+    fields = [name for name in RECORDED if name in env.spec.info_keys]
     rows: dict[str, list[np.ndarray]] = {}
     obs = env.reset()
     for number in range(max(steps, 1)):

@@ -13,7 +13,7 @@ from telic.core.stats import bootstrap
 from telic.core.tensors import numbers
 from telic.envs.vector import VecEnv
 from telic.sim.cuda_graph import GraphedCallable
-from telic.storage.trajectories import Trajectory, TrajectoryFacts
+from telic.storage.trajectories import RECORDED, Trajectory, TrajectoryFacts
 from telic.training.job import TrainJob
 from telic.training.networks import Networks
 from telic.training.population import Actor
@@ -21,7 +21,6 @@ from telic.training.results import EvaluationRecord
 from telic.training.rollout import ActionMap
 from telic.training.scoring import Scoring
 
-RECORDED = ("qpos", "qvel", "xpos", "xquat", "cvel", "cfrc_ext")
 LABELS = {"p10": 0.1, "median": 0.5, "p90": 0.9}
 _PIECE = 20
 """steps of an evaluation between two looks at whether anybody still plays"""

@@ -18,8 +18,14 @@ from telic.envs import make
 from telic.errors import TelicError, UnknownName, UsageError
 from telic.storage.files import replacing
 from telic.storage.layout import MemberFolder, RunFolder, is_run
-from telic.storage.trajectories import Environment, Trajectory, TrajectoryFacts, write_trajectory
-from telic.training.evaluate import RECORDED, UNLIMITED
+from telic.storage.trajectories import (
+    RECORDED,
+    Environment,
+    Trajectory,
+    TrajectoryFacts,
+    write_trajectory,
+)
+from telic.training.evaluate import UNLIMITED
 from telic.training.networks import Networks, Shape
 from telic.training.population import Actor, Population, Scaling
 from telic.training.run import best_member, best_step

@@ -107,6 +107,8 @@ class SessionCheckpoint(Emitted):
     """environment steps per member"""
     scores: dict[str, float | None]
     """mean score by member; None: could not be judged"""
+    unjudged: tuple[str, ...] = ()
+    """why episodes have no score, each reason once with a count"""
 
 
 @event("session.judged")
@@ -141,6 +143,10 @@ class SessionJudged(Emitted):
     """why it could not be trained"""
     alarms: tuple[str, ...] = ()
     """policies whose return rose while their score fell"""
+    unjudged: tuple[str, ...] = ()
+    """why episodes have no score, each reason once with a count"""
+    judge_doubted: str | None = None
+    """on what the pictures contradict the judge's code, also after a closer look"""
 
 
 @record

@@ -153,6 +153,8 @@ def change(facts: SessionReportFacts, iteration: SessionIteration) -> list[str]:
     if iteration.failure:
         lines.append(f"Could not be trained: {iteration.failure}")
     lines += [f"Alarm: {alarm}" for alarm in iteration.alarms]
+    lines += [f"Not judged: {reason}" for reason in iteration.unjudged]
+    lines += [f"Judge in doubt: {iteration.judge_doubted}"] if iteration.judge_doubted else []
     if candidate and candidate.diagnosis:
         lines.append(f"Why: {candidate.diagnosis}")
     if candidate and len(candidate.variants) > 1:

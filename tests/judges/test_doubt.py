@@ -1,0 +1,74 @@
+"""Why a score is unknown, and whether the pictures contradict the code, said once with a count."""
+
+import numpy as np
+import pytest
+import torch
+
+from telic.envs import make
+from telic.envs.tasks import TASKS
+from telic.judges.doubt import judge_doubted, unjudged
+from telic.judges.episode import RecordedEpisode
+from telic.judges.fusion import fuse, resolve
+from telic.judges.verdict import unknown
+from telic.quantities import QUANTITIES
+from telic.storage.trajectories import RECORDED, Trajectory, TrajectoryFacts
+from tests.judges.test_fusion import measured, watched
+
+
+def test_every_reason_is_said_once_with_a_count():
+    verdicts = [
+        measured(runs=1.0),
+        unknown("code", "a"),
+        unknown("code", "b"),
+        unknown("code", "b"),
+    ]
+    assert unjudged(verdicts) == (
+        "2 of 4 episodes could not be judged: b",
+        "1 of 4 episodes could not be judged: a",
+    )
+    assert unjudged([measured(runs=0.0)]) == () == unjudged([])
+    (line,) = unjudged([unknown("code", "x" * 1000)])
+    assert len(line) < 400
+
+
+def disputed(code, first, again):
+    judge, vision = measured(runs=code), watched(first, runs=first)
+    return resolve(judge, vision, watched(again, runs=again), fuse(judge, vision).disagreements)
+
+
+def test_a_judge_that_most_pictures_contradict_is_doubted():
+    told = judge_doubted([disputed(1.0, 0.1, 0.2)] * 2 + [disputed(1.0, 1.0, 1.0)])
+    assert told is not None
+    assert '"runs" in 2 of 3 watched episodes' in told
+    assert "code 1.00" in told and "seen 0.20" in told and "runs: 1 m/s" in told
+
+
+def test_a_failure_that_looks_right_casts_doubt_too():
+    assert "code 0.00" in (judge_doubted([disputed(0.0, 0.9, 0.9)]) or "")
+
+
+def test_what_a_closer_look_resolved_or_nobody_watched_is_no_doubt():
+    assert judge_doubted([disputed(1.0, 0.1, 0.9)] * 3) is None
+    assert judge_doubted([measured(runs=1.0)] * 3) is None
+    one_of_three = [disputed(1.0, 0.1, 0.2), *[disputed(1.0, 1.0, 1.0)] * 2]
+    assert judge_doubted(one_of_three) is None
+    assert judge_doubted([]) is None
+
+
+@pytest.mark.parametrize("name", sorted(TASKS))
+def test_every_quantity_of_a_task_can_be_measured_from_what_is_recorded(name):
+    env = make(name, num_envs=1)
+    env.reset()
+    fields = [field for field in RECORDED if field in env.spec.info_keys]
+    rows = []
+    for _ in range(3):
+        info = env.step(torch.zeros(1, env.spec.act_dim)).info
+        rows.append({field: info[field][0].numpy().copy() for field in fields})
+    columns = {field: np.stack([row[field] for row in rows]) for field in fields}
+    columns["action"] = np.zeros((3, env.spec.act_dim), np.float32)
+    facts = TrajectoryFacts(env_id=name, dt_s=env.spec.dt_s)
+    env.close()
+    episode = RecordedEpisode(Trajectory(columns, facts), env.spec)
+    for quantity in QUANTITIES.values():
+        if quantity.available(env.spec) and not quantity.arguments:
+            assert len(episode[quantity.name]) == 3
