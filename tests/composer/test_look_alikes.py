@@ -49,7 +49,7 @@ def test_flailing_is_not_swimming():
 
 
 def test_shaking_is_not_walking_slowly():
-    assert led(CHEETAH, "walk slowly", go(8, 1.0)) >= 0.8
+    assert led(CHEETAH, "walk slowly", go(8, 0.4)) >= 0.8
     assert habit(CHEETAH, "walk slowly", "shakes") < 0.1
 
 
@@ -108,7 +108,7 @@ def test_there_and_back_is_no_circle():
         (
             ANT,
             "walk forward for three seconds, then walk backward for three seconds",
-            [go(3, 0.9), go(3, -0.9), STILL],
+            [go(3, 1.2), go(3, -1.2), STILL],
         ),
     ],
 )

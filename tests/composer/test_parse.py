@@ -446,7 +446,7 @@ Ant: turn clockwise twice, then walk forward for 2 s
     0) turn clockwise x2
     1) go walk forward 2.0s
 Humanoid: jog at a steady pace of 2 m/s
-    0) go run 2m/s/speed steady
+    0) go jog 2m/s/speed steady
 """
 
 

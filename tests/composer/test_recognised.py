@@ -43,7 +43,7 @@ GOOD = [
     (ANT, "turn 180 degrees left", [Motion(seconds=3, turn_rps=1.0472), STILL]),
     (ANT, "spin twice", [Motion(seconds=10, turn_rps=1.2566), STILL]),
     (ANT, "spin clockwise", [Motion(seconds=10, turn_rps=-1.1)]),
-    (ANT, "run forward without turning or jumping", [go(8, 1.0, stride_hz=3)]),
+    (ANT, "run forward without turning or jumping", [go(8, 2.0, stride_hz=3)]),
 ]
 # What looks like it in some way, and is not: half of it, the wrong way, without the guard.
 ALIKE = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from telic.composer.draft import GENTLE, QUICK, Draft, Scene
+from telic.composer.draft import Draft, Scene
 from telic.composer.frames import Act, Direction, Frame
 from telic.composer.manners import (
     allow_height,
@@ -14,6 +14,7 @@ from telic.composer.manners import (
     rest_after,
     stay_on_feet,
 )
+from telic.composer.sizes import GENTLE, QUICK, Goal, jump_height, leap_length, told
 from telic.composer.travel import AHEAD
 
 _FULL = 2.0 * math.pi
@@ -23,15 +24,14 @@ _QUARTER = 0.25
 def jump(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Get the torso high above its standing height, so often or so far as asked for."""
     scene.require("height", "jump")
-    amount = frame.amount
     is_far = frame.dimension == "distance" or frame.direction in AHEAD
-    is_high = amount is not None and amount.unit == "m" and frame.dimension != "distance"
-    target = amount.value if amount and is_high else float(scene.known["jump"])
-    if frame.degree in GENTLE:
-        target *= 0.5
-    if is_far and not is_high:
-        target *= 0.7  # a leap forward need not be as high
-    _rise(scene, draft, target, frame.count)
+    goal = jump_height(frame, scene)
+    if goal.source != "as said":
+        if is_far:  # a leap forward need not be as high
+            goal = goal._replace(value=0.7 * goal.value)
+        draft.doubt(told(f'"{frame.word}"', goal, "m above standing"))
+    target = goal.value
+    _rise(scene, draft, goal, frame.count)
     if is_far:
         _leap(frame, scene, draft)
     allow_height(scene, draft, scene.stands + 2.0 * target + 0.5)
@@ -39,8 +39,9 @@ def jump(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.seconds = 5.0 if frame.count is None else max(3.0, 1.5 * frame.count + 1.5)
 
 
-def _rise(scene: Scene, draft: Draft, target: float, count: int | None) -> None:
+def _rise(scene: Scene, draft: Draft, goal: Goal, count: int | None) -> None:
     """Reward and judge getting up, and coming down again if jumps are counted."""
+    target = goal.value
     low = 0.3 * target
     draft.remember("is_up")
     draft.remember("jumps")
@@ -60,7 +61,8 @@ def _rise(scene: Scene, draft: Draft, target: float, count: int | None) -> None:
         draft.add(
             "land", f"5.0 * down * {left}", 1.0, "once per jump: down again", r"[\text{land}]"
         )
-    code = f"{left} * (leap / {target:.4g}).clamp(0.0, 2.0)"
+    most = "" if goal.is_open else ", 2.0"
+    code = f"{left} * (leap / {target:.4g}).clamp(0.0{most})"
     meaning = f"height above standing, in parts of {target:.2g} m"
     draft.add("height", code, 1.0, meaning, r"\max(h, 0) / h^*")
     draft.add("rise", f"{left} * rising.clamp(0.0, 3.0)", 0.3, "upward velocity", r"\max(v_z, 0)")
@@ -71,7 +73,17 @@ def _rise(scene: Scene, draft: Draft, target: float, count: int | None) -> None:
     title = f"gets {target:.2g} m above standing"
     meaning = "highest point of the torso"
     value = "float(np.max(leap))"
-    draft.total(title, meaning, value, 0.15 * target, target, weight=3.0, unit="m", tag="too_low")
+    draft.total(
+        title,
+        meaning,
+        value,
+        0.15 * target,
+        target,
+        weight=3.0,
+        unit="m",
+        tag="too_low",
+        source=goal.source,
+    )
     if scene.has("air_time"):
         title = "leaves the ground"
         meaning = "longest time without a foot on the ground"
@@ -97,16 +109,16 @@ def _leap(frame: Frame, scene: Scene, draft: Draft) -> None:
     scene.require("air_time", "jump a distance")
     sign = "-" if is_back else ""
     way = (frame.direction or Direction.FORWARD).value
-    amount = frame.amount
-    is_said = amount is not None and amount.unit == "m" and frame.dimension == "distance"
-    target = amount.value if amount and is_said else 0.5 * float(scene.known["top_speed"])
-    if not is_said:
-        draft.doubt(f'"{frame.word}" {way} is taken as {target:.2g} m in the air')
+    goal = leap_length(frame, scene)
+    target = goal.value
+    if goal.source != "as said":
+        draft.doubt(told(f'"{frame.word}" {way}', goal, "m in the air"))
     draft.need(
         f"along = {sign}{scene.velocity(quantity)}",
         "airborne = (quantities.feet_in_contact(info) == 0).float()",
     )
-    code = f"airborne * (along / {max(target / 0.4, 0.2):.4g}).clamp(-1.0, 2.0)"
+    most = "" if goal.is_open else ", 2.0"
+    code = f"airborne * (along / {max(target / 0.4, 0.2):.4g}).clamp(-1.0{most})"
     draft.add("leap", code, 1.0, f"speed {way} in the air", r"[\text{air}] v")
     draft.measure(
         f'place = {sign}episode["{axis}_position"]',

@@ -23,6 +23,7 @@ from telic.composer.limbs import kick, lift, reach, swing
 from telic.composer.manners import be_quiet, respect
 from telic.composer.parse import parse
 from telic.composer.postures import balance, do_it, hold, lie, sit, stand, stand_up
+from telic.composer.sizes import jump_height
 from telic.composer.travel import circle, go, hop, speed_meant
 from telic.composer.write import (
     ORDINALS,
@@ -342,7 +343,7 @@ def _motion(frame: Frame, scene: Scene, seconds: float) -> dict[str, Any] | None
     if frame.verb is Act.GO:
         return _going(frame, scene)
     if frame.verb is Act.CIRCLE:
-        speed = speed_meant(frame, scene, Draft())[0]
+        speed = speed_meant(frame, scene, Draft()).value
         return {
             "forward_mps": 1.05 * speed,
             "turn_rps": _side(frame) * _CIRCLE_RPS,
@@ -352,8 +353,7 @@ def _motion(frame: Frame, scene: Scene, seconds: float) -> dict[str, Any] | None
     if frame.verb is Act.TURN and frame.amount is None and frame.count is None:
         return {"turn_rps": _side(frame) * _TURN_RPS, "stride_hz": _STRIDE_HZ}
     if frame.verb is Act.JUMP and frame.dimension != "distance" and frame.direction is None:
-        asked = frame.amount.value if frame.amount and frame.amount.unit == "m" else None
-        height = 1.3 * (asked or float(scene.known["jump"])) + 0.1
+        height = 1.3 * jump_height(frame, scene).value + 0.1
         return {"jumps": frame.count or 1, "height_m": height, "seconds_each": 1.5}
     if frame.verb is Act.FLIP:
         count = float(frame.count or 1)
@@ -374,8 +374,8 @@ def _motion(frame: Frame, scene: Scene, seconds: float) -> dict[str, Any] | None
 def _going(frame: Frame, scene: Scene) -> dict[str, Any] | None:
     if frame.direction is Direction.IN_PLACE or (frame.amount and frame.amount.unit == "m"):
         return None
-    speed, is_exact = speed_meant(frame, scene, Draft())
-    speed *= 1.0 if is_exact else 1.1
+    goal = speed_meant(frame, scene, Draft())
+    speed = goal.value * (1.0 if goal.is_exact else 1.1)
     match frame.direction:
         case Direction.LEFT | Direction.SIDEWAYS:
             return {"left_mps": speed, "stride_hz": _STRIDE_HZ}

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict, Unpack
 
-from telic.composer.frames import Degree
 from telic.composer.parts import bodies_of
 from telic.envs.spec import EnvSpec
 from telic.errors import BadEnvironment, UnknownName, UsageError
@@ -35,6 +34,7 @@ class Credit(TypedDict, total=False):
     weight: float
     tag: str | None
     kind: Kind
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,8 @@ class JudgePart:
     is_about: bool = False
     is_gate: bool = False
     """whether what follows waits for it"""
+    source: str = ""
+    """where its numbers come from"""
 
     def criterion(self) -> Criterion:
         """Return it as people read it."""
@@ -72,6 +74,7 @@ class JudgePart:
             weight=self.weight,
             is_guard=self.is_guard,
             tag=self.tag,
+            source=self.source,
         )
 
     def edited(self, by: Criterion) -> JudgePart:
@@ -242,8 +245,10 @@ def _short(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-_UNKNOWN = {"top_speed": 1.0, "jump": 0.2, "learns": 400_000}
-"""for robots without a calibration of their own"""
+_LEARNS = 400_000
+"""steps to learn to go, for robots without a calibration of their own"""
+_NO_LEGS_MPS = 1.0
+"""top speed of what has no legs and was not measured"""
 _LIES = 0.35
 """share of the standing height at which a robot lies, where it was not measured"""
 
@@ -266,7 +271,7 @@ class Scene(NamedTuple):
     @classmethod
     def of(cls, spec: EnvSpec, may_fall: bool = False) -> Scene:
         """Return the scene of an environment."""
-        return cls(spec, {**_UNKNOWN, **calibrations().get(spec.id, {})}, may_fall)
+        return cls(spec, {"learns": _LEARNS, **calibrations().get(spec.id, {})}, may_fall)
 
     def has(self, *quantities: str) -> bool:
         """Say whether the environment has all of these quantities."""
@@ -296,6 +301,30 @@ class Scene(NamedTuple):
     def lies(self) -> float:
         """Height of the torso of the robot lying on the ground, metres."""
         return float(self.known.get("lies", _LIES * self.stands))
+
+    @property
+    def leg(self) -> float | None:
+        """Length of its legs, metres: height of the hips of the robot that stands."""
+        legs = self.spec.robot.legs if self.spec.robot else ()
+        if not legs:
+            return None
+        if "stands" not in self.known:
+            return sum(leg.length_m for leg in legs) / len(legs)
+        low, high = legs[0].stretched_m / 2.0, legs[0].stretched_m
+        return min(max(self.stands + legs[0].hip_m, low), high)
+
+    @property
+    def gravity(self) -> float:
+        """What pulls it down, m/s^2."""
+        robot = self.spec.robot
+        return 100.0 * robot.contact_threshold / robot.mass if robot and robot.mass else 9.81
+
+    @property
+    def top_speed(self) -> float:
+        """Speed it is known to reach; of a robot with legs nobody measured, Froude number 1."""
+        if self.leg is None:
+            return float(self.known.get("top_speed", _NO_LEGS_MPS))
+        return float(self.known.get("top_speed", (self.gravity * self.leg) ** 0.5))
 
     @property
     def is_tall(self) -> bool:
@@ -365,19 +394,3 @@ class Scene(NamedTuple):
     def foot_places(self, bodies: tuple[str, ...]) -> list[int]:
         """Return the places of these feet in `foot_contact`."""
         return [index for index, foot in enumerate(self.spec.feet) if foot in bodies]
-
-
-SHARE_OF_TOP = {
-    Degree.VERY_SLOW: 0.08,
-    Degree.SLOW: 0.2,
-    Degree.LITTLE: 0.2,
-    Degree.MODERATE: 0.4,
-    Degree.MUCH: 0.6,
-    Degree.FAST: 0.6,
-    Degree.VERY_FAST: 0.8,
-    Degree.MOST: 0.8,
-}
-"""speed as a share of the top speed"""
-GAIT = {"walk": Degree.MODERATE, "crawl": Degree.SLOW, "sprint": Degree.VERY_FAST}
-QUICK = (Degree.FAST, Degree.VERY_FAST, Degree.MOST, Degree.MUCH)
-GENTLE = (Degree.VERY_SLOW, Degree.SLOW, Degree.LITTLE)

@@ -338,7 +338,8 @@ class _Slots:
 def _combined(values: list[str]) -> Degree | None:
     """Return one degree for all that was said: "very fast", "a little faster"."""
     if Degree.MOST in values:
-        return Degree.MOST
+        # "as slowly as possible" is no goal to run for
+        return Degree.VERY_SLOW if Degree.SLOW in values else Degree.MOST
     degrees = [Degree(value) for value in values if value != "intensify"]
     if not degrees:
         return None

@@ -374,7 +374,7 @@ def _steady(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 def _explosive(scene: Scene, draft: Draft) -> None:
     scene.require("speed", "be explosive")
-    fast = max(0.5 * float(scene.known["top_speed"]), 0.2)
+    fast = max(0.5 * scene.top_speed, 0.2)
     draft.need("burst = quantities.speed(info)")
     code = f"(burst / {fast:.4g}).clamp(0.0, 2.0)"
     draft.add("burst", code, 0.3, "fast, whatever the direction", "v")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from telic.composer.draft import GAIT, GENTLE, SHARE_OF_TOP, Draft, Scene
+from telic.composer.draft import Draft, Scene
 from telic.composer.frames import Degree, Direction, Frame
 from telic.composer.manners import (
     allow_height,
@@ -13,6 +13,7 @@ from telic.composer.manners import (
     stay_on_feet,
     stay_straight,
 )
+from telic.composer.sizes import Goal, jump_height, practice, speed, told
 
 _FLIGHT_S, _RISE_M = 0.11, 0.05
 """a flight shorter or lower than this is a foot that trembles"""
@@ -54,7 +55,8 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
         return
     if frame.count and frame.gait == "step":
         draft.doubt(f'the steps of "{frame.word}" are not counted')
-    target, is_exact = speed_meant(frame, scene, draft)
+    goal = speed_meant(frame, scene, draft)
+    target = goal.value
     reward, judge = f"{sign}{scene.velocity(quantity)}", f'{sign}episode["{PLACE[quantity]}"]'
     name = direction.value
     if aside is not None:
@@ -66,14 +68,14 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
         name = f"{name} and {second.value}"
     draft.need(f"along = {reward}")
     judge_travel(draft, judge)
-    be_fast(draft, name, target, is_exact)
+    be_fast(draft, name, goal)
     meaning = f"share of the time faster than {0.3 * target:.2g} m/s, over half seconds"
     value = f"episode.share(along > {0.3 * target:.4g})"
     draft.leaf("keeps going", meaning, value, 0.3, 0.75, tag="stops")
     if aside is None:
         stay_straight(scene, draft, quantity)
     stay_on_feet(scene, draft)
-    within = f" & (along < {1.4 * target:.4g})" if is_exact else ""
+    within = f" & (along < {1.4 * target:.4g})" if goal.is_exact else ""
     held = f"(along > {0.7 * target:.4g}){within}"
     draft.ends_when(held, held, _SETTLED * (frame.duration_s or _SEQUEL_S))
     if frame.duration_s:
@@ -87,10 +89,11 @@ def _direction(frame: Frame, scene: Scene) -> Direction:
     return direction if direction in _ALONG else Direction.FORWARD
 
 
-def be_fast(draft: Draft, name: str, target: float, is_exact: bool) -> None:
+def be_fast(draft: Draft, name: str, goal: Goal) -> None:
     """Add the term and the leaf of a speed `along`."""
+    target = goal.value
     title, words = f"moves {name} at {target:.2g} m/s", f"way made {name} in the full time"
-    if is_exact:
+    if goal.is_exact:
         code = (
             f"torch.exp(-((along - {target:.4g}) / {0.5 * target:.4g}) ** 2)"
             f" + 0.3 * (along / {target:.4g}).clamp(-1.0, 1.0)"
@@ -106,29 +109,39 @@ def be_fast(draft: Draft, name: str, target: float, is_exact: bool) -> None:
             weight=3.0,
             unit="m/s",
             tag="wrong_speed",
+            source=goal.source,
         )
-    else:
-        code = f"(along / {target:.4g}).clamp(-1.0, 1.5)"
-        meaning = f"speed {name}, in parts of {target:.2g} m/s"
-        draft.add("speed", code, 1.0, meaning, r"\min(v / v^*, 1.5)")
-        draft.leaf(
-            title, words, "travelled", 0.1 * target, target, weight=3.0, unit="m/s", tag="too_slow"
-        )
+        return
+    most, latex = ("", "v / v^*") if goal.is_open else (", 1.5", r"\min(v / v^*, 1.5)")
+    code = f"(along / {target:.4g}).clamp(-1.0{most})"
+    meaning = f"speed {name}, in parts of {target:.2g} m/s"
+    draft.add("speed", code, 1.0, meaning, latex)
+    draft.leaf(
+        title,
+        words,
+        "travelled",
+        0.1 * target,
+        target,
+        weight=3.0,
+        unit="m/s",
+        tag="too_slow",
+        source=goal.source,
+    )
 
 
-def speed_meant(frame: Frame, scene: Scene, draft: Draft) -> tuple[float, bool]:
-    """Return the speed that is meant, and whether more would be wrong."""
-    amount, top = frame.amount, float(scene.known["top_speed"])
-    if amount and amount.unit in ("m/s", "share") and amount.value > 0.0:
-        value = amount.value * (top if amount.unit == "share" else 1.0)
-        return value, amount.rule != "at_least"
-    usual = GAIT.get(frame.gait or "", Degree.MODERATE)
-    degree = frame.degree if frame.degree and frame.dimension in (None, "speed") else usual
-    if frame.dimension == "distance" and frame.degree is Degree.MOST:
-        degree = Degree.MOST  # the farthest in a given time is the fastest
-    target = SHARE_OF_TOP[degree] * top
-    draft.doubt(f'"{frame.word}" is taken as {target:.2g} m/s for this robot')
-    return target, degree in GENTLE
+def speed_meant(frame: Frame, scene: Scene, draft: Draft) -> Goal:
+    """Return the speed that is meant; say so before training, and practise long enough for it."""
+    goal = speed(frame, scene)
+    if goal.source != "as said":
+        draft.doubt(told(f'"{frame.word}"', goal))
+    draft.practice = max(draft.practice, practice(scene, goal.value))
+    known = scene.known.get("top_speed")
+    if known is not None and goal.value > known:
+        draft.doubt(
+            f"plain training of this robot for two to four minutes reached {known:g} m/s: "
+            f"{goal.value:.2g} m/s may need more steps, or a GPU"
+        )
+    return goal
 
 
 def travel(frame: Frame, scene: Scene, draft: Draft, direction: Direction) -> None:
@@ -179,7 +192,7 @@ def travel(frame: Frame, scene: Scene, draft: Draft, direction: Direction) -> No
     stay_on_feet(scene, draft)
     there = f"made > {0.88 * target:.4g}"
     draft.ends_when(there, there)
-    usual = SHARE_OF_TOP[Degree.MODERATE] * float(scene.known["top_speed"])
+    usual = speed(frame.model_copy(update={"amount": None}), scene).value
     draft.seconds = min(max(1.5 * target / usual + 2.0, 4.0), 20.0)
 
 
@@ -216,7 +229,7 @@ def step_in_place(frame: Frame, scene: Scene, draft: Draft) -> None:
 def circle(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Go round in a circle: forward along the heading while the heading turns."""
     scene.require("heading_velocity", "go in a circle")
-    target, _ = speed_meant(frame, scene, draft)
+    target = speed_meant(frame, scene, draft).value
     is_right = frame.direction in (Direction.RIGHT, Direction.CLOCKWISE)
     sign, which = ("-", "right") if is_right else ("", "left")
     amount = frame.amount
@@ -338,7 +351,13 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
         )
         draft.seconds = max(2.0, frame.count / _HOPS_PER_S)
     _where(frame, scene, draft)
-    allow_height(scene, draft, scene.stands + 2.0 * float(scene.known["jump"]) + 0.5)
+    allow_height(
+        scene,
+        draft,
+        scene.stands
+        + 2.0 * jump_height(frame.model_copy(update={"amount": None}), scene).value
+        + 0.5,
+    )
     stay_on_feet(scene, draft)
     done = f"{(frame.count or max(2, round(frame.duration_s or 2.0))) - 0.5:g}"
     draft.ends_when(f'self.memory["hops"] > {done}', f"hops > {done}")
@@ -361,7 +380,7 @@ def _where(frame: Frame, scene: Scene, draft: Draft) -> None:
         quantity = "lateral_velocity" if is_aside else "forward_velocity"
         scene.require(quantity, f"hop {direction.value}")
         sign = "-" if direction in (Direction.BACKWARD, Direction.RIGHT) else ""
-        target, is_exact = speed_meant(frame, scene, draft)
+        goal = speed_meant(frame, scene, draft)
         draft.need(f"along = {sign}{scene.velocity(quantity)}")
         judge_travel(draft, f'{sign}episode["{PLACE[quantity]}"]')
-        be_fast(draft, direction.value, target, is_exact)
+        be_fast(draft, direction.value, goal)

@@ -11,6 +11,7 @@ import math
 import mujoco
 import numpy as np
 
+from telic.envs.legs import legs_of
 from telic.envs.spec import (
     Axis,
     Coordinate,
@@ -101,6 +102,7 @@ def robot_of(
         body_centre=tuple(map(_vector, model.body_ipos)),
         mass=mass,
         contact_threshold=0.01 * mass * (float(np.linalg.norm(model.opt.gravity)) or 9.81),
+        legs=legs_of(model, data, torso, feet),
     )
 
 

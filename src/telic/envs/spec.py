@@ -90,6 +90,23 @@ class Motor:
 
 
 @dataclass(frozen=True, slots=True)
+class Leg:
+    """What a foot hangs on, from the first joint that is not shared with another leg."""
+
+    __offered__: ClassVar[str] = "a robot"
+    place: tuple[float, float]
+    """end of the foot seen from the torso in the resting pose, metres forward and to the left"""
+    hip_m: float
+    """height of the first joint above the torso's origin, in the resting pose"""
+    length_m: float
+    """height of the hip above the ground of a robot that stands, metres"""
+    stretched_m: float
+    """from joint to joint to the end of the foot"""
+    qpos: tuple[int, ...]
+    """columns of its joints"""
+
+
+@dataclass(frozen=True, slots=True)
 class Robot:
     """What measured quantities need to know; bodies are rows of the by-body info values."""
 
@@ -125,6 +142,8 @@ class Robot:
     """of the robot, without loose objects, kilograms"""
     contact_threshold: float
     """newtons above which a body counts as touching: 1 % of the robot's weight"""
+    legs: tuple[Leg, ...] = ()
+    """one per foot"""
 
     def __hash__(self) -> int:
         # The generated hash would walk every number at each look-up of a cached table.

@@ -44,6 +44,7 @@ class Criterion(Record):
     tag: str | None = Field(
         default=None, description="what went wrong when it is missed, in a word"
     )
+    source: str = Field(default="", description="where its numbers come from, where it is known")
 
 
 class Motion(Record):

@@ -48,6 +48,13 @@ from telic.quantities.episode import (
     yaw_rotation,
     yaw_turns,
 )
+from telic.quantities.gait import (
+    double_support_share,
+    flight_share,
+    foot_phase,
+    foot_phase_lock,
+    stride_frequency,
+)
 from telic.quantities.motion import (
     angular_speed,
     forward_velocity,
@@ -100,11 +107,15 @@ __all__ = [
     "distance_to_point",
     "distance_to_target",
     "distance_travelled",
+    "double_support_share",
     "duty_factor",
     "energy",
     "feet_in_contact",
+    "flight_share",
     "foot_contact",
     "foot_duty_factor",
+    "foot_phase",
+    "foot_phase_lock",
     "forward_velocity",
     "heading",
     "heading_rate",
@@ -134,6 +145,7 @@ __all__ = [
     "roll_turns",
     "speed",
     "stride_alternation",
+    "stride_frequency",
     "tip_height",
     "uprightness",
     "vertical_velocity",

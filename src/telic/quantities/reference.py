@@ -64,7 +64,7 @@ def describe(quantity: Quantity) -> QuantityDescription:
 _PER = {"axis": "3", "foot": "feet", "pole": "poles"}
 
 
-_ORDER = ("motion", "bodies", "poles", "episode")
+_ORDER = ("motion", "bodies", "poles", "episode", "gait")
 
 
 def ordered() -> list[Quantity]:

@@ -1,0 +1,92 @@
+"""Measure the legs of a robot off its model: how long they are, where they stand, what moves them.
+
+What is fast or high for a robot follows from its legs: speeds go with the root of their length
+(Froude number), jumps with the length itself. The length used is the height of the hip when the
+robot stands on its feet.
+"""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+
+from telic.envs.spec import Leg
+
+_LEAST_BENT = 0.5
+"""share of its stretched length that a leg stands at, where the resting pose shows less"""
+
+
+def legs_of(
+    model: mujoco.MjModel, data: mujoco.MjData, torso: int | None, feet: tuple[int, ...]
+) -> tuple[Leg, ...]:
+    """Return a leg for each foot, of a robot in its resting pose.
+
+    Args:
+        model: the compiled model.
+        data: its resting pose, with positions computed.
+        torso: body the legs hang on.
+        feet: last body of each leg.
+    """
+    if torso is None:
+        return ()
+    chains = [_chain(model, foot, torso) for foot in feet]
+    return tuple(
+        _leg(model, data, torso, [body for body in chain if _owners(chains, body) == 1])
+        for chain in chains
+    )
+
+
+def _chain(model: mujoco.MjModel, foot: int, torso: int) -> list[int]:
+    """Return the bodies from the torso, left out, down to a foot."""
+    chain: list[int] = []
+    while foot not in (torso, 0):
+        chain.insert(0, foot)
+        foot = int(model.body_parentid[foot])
+    return chain
+
+
+def _owners(chains: list[list[int]], body: int) -> int:
+    return sum(body in chain for chain in chains)
+
+
+def _leg(model: mujoco.MjModel, data: mujoco.MjData, torso: int, chain: list[int]) -> Leg:
+    """Return the leg made of bodies that belong to it alone, from the hip down."""
+    joints = [
+        joint
+        for body in chain
+        for joint in range(
+            model.body_jntadr[body], model.body_jntadr[body] + model.body_jntnum[body]
+        )
+    ]
+    centre = data.xpos[torso]
+    # Joints of one body share their place: a hip with three axes is one point.
+    points = [data.xanchor[joint] for joint in joints] or [data.xpos[chain[0]]]
+    low, tip = _sole(model, data, chain[-1], points[-1])
+    stretched = float(np.linalg.norm(np.diff([*points, tip], axis=0), axis=-1).sum())
+    hip = points[0]
+    height = float(np.clip(hip[2] - low, _LEAST_BENT * stretched, stretched))
+    return Leg(
+        place=(float(tip[0] - centre[0]), float(tip[1] - centre[1])),
+        hip_m=float(hip[2] - centre[2]),
+        length_m=height,
+        stretched_m=stretched,
+        qpos=tuple(int(model.jnt_qposadr[joint]) for joint in joints),
+    )
+
+
+def _sole(
+    model: mujoco.MjModel, data: mujoco.MjData, foot: int, joint: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """Return the lowest height of a foot, and its end farthest from its joint."""
+    low, tip, away = float(data.xpos[foot][2]), data.xpos[foot], -1.0
+    first = int(model.body_geomadr[foot])
+    for geom in range(first, first + int(model.body_geomnum[foot])):
+        axes = data.geom_xmat[geom].reshape(3, 3)
+        middle = data.geom_xpos[geom] + axes @ model.geom_aabb[geom, :3]
+        half = model.geom_aabb[geom, 3:]
+        low = min(low, float(middle[2] - np.abs(axes[2]) @ half))
+        ends = np.concatenate((middle + axes.T * half[:, None], middle - axes.T * half[:, None]))
+        distances = np.linalg.norm(ends - joint, axis=-1)
+        if distances.max() > away:
+            tip, away = ends[int(distances.argmax())], float(distances.max())
+    return low, tip

@@ -1,0 +1,137 @@
+"""Quantities of gaits: how feet share the ground and in which order they land.
+
+A gait is what its feet do in time. The *duty factor* of a foot is the share of time it is on the
+ground, a *flight* is time without any foot there, and the *phase* of a foot is when it lands in the
+cycle of the first foot: 0 together with it, 0.5 half a cycle later. Phases are angles, so they are
+averaged as directions; the length of the mean direction says how regular the gait is.
+
+A foot that loses the ground for less than 0.03 s only trembles: it does not land anew.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from telic.envs.spec import EnvSpec
+from telic.quantities.bodies import foot_contact
+from telic.quantities.quantity import FEET, Fields, Need, accumulated, time_step
+
+_SWING_S = 0.03
+_TURN = 2.0 * math.pi
+TWO_FEET = Need(
+    "two feet or more", lambda spec: spec.robot is not None and len(spec.robot.feet) > 1
+)
+Update = tuple[Tensor, Tensor]
+
+
+@accumulated(
+    unit="1", latex=r"\frac{1}{t}\sum_{s \le t} [\textstyle\sum_i c_i = 0]", need=FEET, width=2
+)
+def flight_share(state: Tensor, info: Fields) -> Update:
+    """Share of the episode so far in which no foot was on the ground."""
+    return _share(state, foot_contact.function(info).amax(-1) == 0)
+
+
+@accumulated(
+    unit="1",
+    latex=r"\frac{1}{t}\sum_{s \le t} [\textstyle\sum_i c_i \ge 2]",
+    need=TWO_FEET,
+    width=2,
+)
+def double_support_share(state: Tensor, info: Fields) -> Update:
+    """Share of the episode so far in which two feet or more were on the ground."""
+    return _share(state, foot_contact.function(info).sum(-1) >= 2)
+
+
+def _share(state: Tensor, holds: Tensor) -> Update:
+    """Count steps in which something held; memory: steps, steps that held."""
+    steps, held = state[..., 0] + 1.0, state[..., 1] + holds.to(state.dtype)
+    return torch.stack((steps, held), -1), held / steps
+
+
+def _feet(spec: EnvSpec) -> int:
+    return len(spec.robot.feet) if spec.robot else 0
+
+
+def _landing(off: Tensor, contact: Tensor, dt: float) -> tuple[Tensor, Tensor]:
+    """Return who lands in this step, and how long each foot has been off the ground, (..., F)."""
+    lands = (contact > 0) & (off > _SWING_S - 0.5 * dt)
+    return lands, (off + dt) * (contact == 0).to(off.dtype)
+
+
+@accumulated(
+    unit="1/s",
+    latex=r"\frac{1}{n\,t}\sum_i \#\{\text{touchdowns of foot } i\}",
+    need=FEET,
+    width=lambda spec: 2 + _feet(spec),
+)
+def stride_frequency(state: Tensor, info: Fields) -> Update:
+    """Touchdowns of a foot per second over the episode so far, averaged over the feet."""
+    # memory: seconds, touchdowns, time off the ground per foot
+    dt = time_step(info)
+    contact = foot_contact.function(info)
+    lands, off = _landing(state[..., 2:], contact, dt)
+    seconds = state[..., 0] + dt
+    landed = state[..., 1] + lands.to(state.dtype).mean(-1)
+    return torch.cat((torch.stack((seconds, landed), -1), off), -1), landed / seconds
+
+
+def _phase_width(spec: EnvSpec) -> int:
+    return 3 + 4 * _feet(spec)
+
+
+def _cycles(state: Tensor, info: Fields) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Note the phase of every foot that lands; return the memory, sums of directions and counts.
+
+    Memory: of the first foot whether it ever landed, the time since, and its last period; per foot
+    time off the ground, sums of cosine and sine, and the number of landings.
+    """
+    dt = time_step(info)
+    known, since, period = state[..., :1], state[..., 1:2] + dt, state[..., 2:3]
+    off, cosine, sine, count = state[..., 3:].chunk(4, -1)
+    lands, off = _landing(off, foot_contact.function(info), dt)
+    first = lands[..., :1]
+    period = torch.where(first & (known > 0), since, period)
+    since = since.masked_fill(first, 0.0)
+    known = torch.maximum(known, first.to(state.dtype))
+    # At which part of a cycle as long as the last one does it land?
+    angle = _TURN * since / period.clamp_min(dt)
+    counts = (lands & (period > 0)).to(state.dtype)
+    cosine, sine = cosine + counts * angle.cos(), sine + counts * angle.sin()
+    count = count + counts
+    return torch.cat((known, since, period, off, cosine, sine, count), -1), cosine, sine, count
+
+
+@accumulated(
+    unit="turns",
+    latex=r"\frac{1}{2\pi}\arg \sum_k e^{2\pi i (t_{i,k} - t_{1,k}) / T_k}",
+    need=TWO_FEET,
+    width=_phase_width,
+    per="foot",
+)
+def foot_phase(state: Tensor, info: Fields) -> Update:
+    """When each foot lands in the cycle of the first foot: 0 with it, 0.5 half a cycle later.
+
+    The circular mean over all cycles so far, in [0, 1); 0 before the first cycle is over.
+    """
+    memory, cosine, sine, _ = _cycles(state, info)
+    return memory, (torch.atan2(sine, cosine) / _TURN).remainder(1.0)
+
+
+@accumulated(
+    unit="1",
+    latex=r"\frac{1}{K}\left|\sum_k e^{2\pi i (t_{i,k} - t_{1,k}) / T_k}\right|",
+    need=TWO_FEET,
+    width=_phase_width,
+    per="foot",
+)
+def foot_phase_lock(state: Tensor, info: Fields) -> Update:
+    """How regularly each foot lands in the cycle of the first: 1 always at the same phase.
+
+    The length of the mean direction of its phases; 0 before the first cycle is over.
+    """
+    memory, cosine, sine, count = _cycles(state, info)
+    return memory, torch.hypot(cosine, sine) / count.clamp_min(1.0)

@@ -1,0 +1,126 @@
+"""Goals of a human size: what fast, high and far are follows from the robot's body."""
+
+from functools import lru_cache
+
+import mujoco
+import pytest
+
+from telic.composer.compose import compose
+from telic.composer.draft import Scene, calibrations
+from telic.composer.parse import parse
+from telic.composer.sizes import FROUDE, jump_height, leap_length, speed
+from telic.envs import make
+from telic.envs.anatomy import robot_of
+
+ROBOTS = ("HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "Ant-v5", "Humanoid-v5", "Swimmer-v5")
+LEGGED = ROBOTS[:-1]
+
+
+@lru_cache
+def spec_of(env):
+    made = make(env, num_envs=1)
+    made.close()
+    return made.spec
+
+
+def meant(words, spec, measure=speed):
+    return measure(parse(words, spec).frames[0], Scene.of(spec))
+
+
+def quadruped(scale, gravity=9.81):
+    """Describe a plain quadruped with straight legs, every length times a scale."""
+    leg = """<body pos='{x} {y} 0'><joint axis='0 1 0'/>
+      <geom type='capsule' fromto='0 0 0 0 0 {low}' size='{thin}'/>
+      <body pos='0 0 {low}'><joint axis='0 1 0'/>
+        <geom type='capsule' fromto='0 0 0 0 0 {low}' size='{thin}'/></body></body>"""
+    places = [(x, y) for x in (0.2, -0.2) for y in (0.1, -0.1)]
+    legs = "".join(
+        leg.format(x=x * scale, y=y * scale, low=-0.15 * scale, thin=0.02 * scale)
+        for x, y in places
+    )
+    model = mujoco.MjModel.from_xml_string(
+        f"""<mujoco><option gravity='0 0 {-gravity}'/><worldbody>
+        <geom type='plane' size='5 5 .1'/><body pos='0 0 {0.32 * scale}'><freejoint/>
+        <geom type='box' size='{0.2 * scale} {0.1 * scale} {0.04 * scale}'/>{legs}</body>
+        </worldbody></mujoco>"""
+    )
+    return spec_of("Ant-v5").model_copy(update={"id": "Quadruped", "robot": robot_of(model)})
+
+
+@pytest.mark.parametrize("env", ROBOTS)
+def test_faster_words_ask_for_faster_robots(env):
+    ways = ("crawl", "walk", "jog", "run", "sprint")
+    speeds = [meant(way, spec_of(env)).value for way in ways]
+    assert speeds == sorted(speeds) and len(set(speeds)) == len(speeds)
+    for way in ("walk", "run", "go"):
+        manners = ("very slowly", "slowly", "", "fast", "very fast")
+        speeds = [meant(f"{way} {how}", spec_of(env)).value for how in manners]
+        assert speeds == sorted(speeds), (way, speeds)
+    assert meant("walk as slowly as possible", spec_of(env)).is_open is False
+
+
+@pytest.mark.parametrize("env", LEGGED)
+def test_running_is_running_by_the_froude_number(env):
+    spec = spec_of(env)
+    scene = Scene.of(spec)
+    for way in ("crawl", "walk", "trot", "jog", "run", "gallop", "sprint"):
+        froude = meant(way, spec).value ** 2 / (scene.gravity * scene.leg)
+        assert froude >= FROUDE[way] - 1e-6
+    assert meant("walk very fast", spec).value < meant("jog", spec).value
+
+
+@pytest.mark.parametrize("scale", [0.25, 4.0])
+def test_speeds_go_with_the_root_of_the_size_and_jumps_with_the_size(scale):
+    one, other = quadruped(1.0), quadruped(scale)
+    for way in ("crawl", "walk", "run fast", "sprint", "go as fast as possible"):
+        assert meant(way, other).value == pytest.approx(scale**0.5 * meant(way, one).value)
+    for words, measure in (("jump", jump_height), ("jump far", leap_length)):
+        ratio = meant(words, other, measure).value / meant(words, one, measure).value
+        assert ratio == pytest.approx(scale)
+
+
+def test_on_the_moon_one_walks_slower():
+    assert meant("walk", quadruped(1.0, 1.62)).value == pytest.approx(
+        meant("walk", quadruped(1.0)).value * (1.62 / 9.81) ** 0.5
+    )
+
+
+def test_a_leg_is_as_high_as_its_hip_and_stands_at_its_corner():
+    legs = quadruped(1.0).robot.legs
+    assert [leg.length_m for leg in legs] == pytest.approx([0.32] * 4)
+    assert [tuple(1 if each > 0 else -1 for each in leg.place) for leg in legs] == [
+        (1, 1),
+        (1, -1),
+        (-1, 1),
+        (-1, -1),
+    ]
+    assert all(len(leg.qpos) == 2 for leg in legs)
+    humanoid = spec_of("Humanoid-v5").robot
+    assert all(0.75 < leg.length_m < 0.95 and len(leg.qpos) == 4 for leg in humanoid.legs)
+
+
+@pytest.mark.parametrize("env", LEGGED)
+def test_high_is_higher_than_a_jump_and_a_small_one_lower(env):
+    spec = spec_of(env)
+    ways = ("jump a little", "jump", "jump high")
+    heights = [meant(words, spec, jump_height).value for words in ways]
+    assert heights == sorted(heights) and heights[0] < heights[1] < heights[2]
+
+
+def test_a_goal_says_where_it_comes_from_before_training():
+    made = compose("run forward", spec_of("Humanoid-v5"))
+    assert '"run": at least 2 m/s (Froude 0.5 with legs of 0.83 m)' in made.doubts
+    assert any("reached 0.6 m/s" in doubt for doubt in made.doubts)
+    assert "Froude 0.5" in made.criteria[0].source
+    said = compose("run at 3 m/s", spec_of("Humanoid-v5"))
+    assert said.criteria[0].source == "as said"
+    assert made.steps > calibrations()["Humanoid-v5"]["learns"]
+
+
+def test_as_fast_as_possible_has_no_upper_limit():
+    spec = spec_of("HalfCheetah-v5")
+    for words in ("run as fast as possible", "jump as high as possible", "jump as far as possible"):
+        open_ended = compose(words, spec)
+        assert any("as much more as it can" in doubt for doubt in open_ended.doubts), words
+    assert ".clamp(-1.0)" in compose("run as fast as possible", spec).reward
+    assert ".clamp(-1.0, 1.5)" in compose("run fast", spec).reward

@@ -1,0 +1,102 @@
+"""Quantities of gaits on contact patterns made by hand, where the right numbers are known."""
+
+import pytest
+import torch
+
+from telic import quantities as q
+
+DT = 0.05  # of the recordings below
+FEET = (4, 7, 10, 13)  # Ant's
+PERIOD = 20  # steps a cycle
+
+
+def pattern(phases, duty, cycles=8, period=PERIOD):
+    """Return who is on the ground, (T, F): foot i lands at phases[i] and stays for its duty."""
+    landed = torch.tensor([round(phase * period) for phase in phases])
+    time = torch.arange(cycles * period).unsqueeze(-1)
+    return ((time - landed).remainder(period) < round(duty * period)).float()
+
+
+def walking(recording, contact, robot="Ant", feet=FEET):
+    contacts = torch.zeros(len(contact), 14)
+    contacts[:, list(feet)] = 1000.0 * contact
+    return recording(robot, contacts=contacts, qpos=torch.zeros(len(contact), 15))
+
+
+def last(quantity, recorded):
+    return quantity.over(recorded)[-1]
+
+
+PHASES = [
+    (0.0, 0.5, 0.0, 0.5),
+    (0.0, 0.25, 0.5, 0.75),
+    (0.0, 0.0, 0.0, 0.0),
+    (0.0, 0.15, 0.5, 0.65),
+]
+
+
+@pytest.mark.parametrize("phases", PHASES)
+@pytest.mark.parametrize("duty", [0.35, 0.7])
+def test_phases_are_when_feet_land_in_the_cycle_of_the_first(recording, phases, duty):
+    gait = walking(recording, pattern(phases, duty))
+    assert last(q.foot_phase, gait).tolist() == pytest.approx(phases, abs=1e-5)
+    assert last(q.foot_phase_lock, gait).tolist() == pytest.approx([1.0] * 4, abs=1e-5)
+
+
+def test_a_foot_a_little_early_and_a_little_late_lands_on_average_in_time(recording):
+    contact = pattern((0.0, 0.0, 0.0, 0.0), 0.5)
+    for cycle in range(7):
+        shift = 2 if cycle % 2 else -2
+        rows = slice(cycle * PERIOD + 5, (cycle + 1) * PERIOD + 5)
+        contact[rows, 1] = contact[rows, 1].roll(shift)
+    phase, lock = (
+        last(q.foot_phase, walking(recording, contact)),
+        last(q.foot_phase_lock, walking(recording, contact)),
+    )
+    away = min(phase[1].item(), 1.0 - phase[1].item())
+    assert away < 0.03 and 0.6 < lock[1].item() < 0.95
+
+
+def test_feet_that_keep_no_time_have_no_lock(recording):
+    contact = pattern((0.0, 0.5, 0.0, 0.0), 0.5, cycles=40)
+    contact[:, 1] = pattern((0.0,), 0.5, cycles=62, period=13)[: len(contact), 0]
+    assert last(q.foot_phase_lock, walking(recording, contact))[1].item() < 0.3
+
+
+def test_trembling_is_not_landing(recording):
+    contact = pattern((0.0, 0.5), 0.5)
+    feet = (4, 7)
+    shaken = contact.repeat_interleave(8, 0)  # at 0.00625 s a step
+    shaken[3::16] = 0.0
+    fine = walking(recording, contact, "Walker2d", feet)
+    fields = {"contacts": torch.zeros(len(shaken), 8), "qpos": torch.zeros(len(shaken), 9)}
+    fields["contacts"][:, [4, 7]] = 1000.0 * shaken
+    spec = fine.spec.model_copy(update={"dt_s": DT / 8})
+    frequency = last(q.stride_frequency, q.Recording(fields, spec)).item()
+    assert frequency == pytest.approx(1.0 / (PERIOD * DT), rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("duty", "flight", "double"), [(0.6, 0.0, 0.2), (0.5, 0, 0), (0.3, 0.4, 0)]
+)
+def test_a_biped_walks_with_double_support_and_runs_with_flight(recording, duty, flight, double):
+    gait = walking(recording, pattern((0.0, 0.5), duty), "Walker2d", (4, 7))
+    assert last(q.flight_share, gait).item() == pytest.approx(flight, abs=1e-6)
+    assert last(q.double_support_share, gait).item() == pytest.approx(double, abs=1e-6)
+    assert last(q.foot_duty_factor, gait).tolist() == pytest.approx([duty, duty])
+
+
+def test_strides_are_counted_per_foot_and_second(recording):
+    gait = walking(recording, pattern((0.0, 0.5, 0.0, 0.5), 0.5))
+    assert last(q.stride_frequency, gait).item() == pytest.approx(1.0 / (PERIOD * DT), rel=0.1)
+
+
+def test_many_episodes_at_once_are_measured_like_one(recording):
+    rows = [pattern(phases, 0.5) for phases in PHASES]
+    contacts = torch.zeros(len(rows[0]), len(rows), 14)
+    contacts[..., list(FEET)] = 1000.0 * torch.stack(rows, 1)
+    qpos = torch.zeros(len(rows[0]), len(rows), 15)
+    together = q.foot_phase.over(recording("Ant", contacts=contacts, qpos=qpos))[-1]
+    assert together.flatten().tolist() == pytest.approx(
+        [x for row in PHASES for x in row], abs=1e-5
+    )
