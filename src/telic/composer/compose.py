@@ -21,6 +21,7 @@ from telic.composer.draft import Draft, Scene, edit
 from telic.composer.frames import Act, Direction, Frame, Limit, LimitKind, ParsedIntent, Posture
 from telic.composer.limbs import kick, lift, reach, swing
 from telic.composer.manners import be_quiet, respect
+from telic.composer.observed import compose_observed, is_observed
 from telic.composer.parse import parse
 from telic.composer.postures import balance, do_it, hold, lie, sit, stand, stand_up
 from telic.composer.sizes import jump_height
@@ -109,6 +110,8 @@ def compose(intent: str, spec: EnvSpec, criteria: Sequence[Criterion] | None = N
         Refused: nothing of the intent was understood, or it needs what is not composed yet.
         BadEnvironment: the robot cannot do it.
     """
+    if is_observed(intent, spec):
+        return compose_observed(intent, spec, criteria)
     parsed = parse(intent, spec)
     phases = arrange(parsed)
     frames = [frame for phase in phases for frame in phase]

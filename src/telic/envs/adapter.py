@@ -129,7 +129,7 @@ class GymnasiumEnv:
         if self.max_episode_steps is not None:
             truncated |= self._clock >= self.max_episode_steps
         self._held: dict[int, dict[str, Any]] = {}  # rows whose environment has moved on
-        now = (self._serial, self._clock.copy(), self._fresh, action, infos)
+        now = (self._serial, self._clock.copy(), self._fresh, action, reward, infos)
         info = Info(partial(self._value, *now), self._schema)
         final = obs
         done = terminated | truncated
@@ -266,12 +266,15 @@ class GymnasiumEnv:
         clock: np.ndarray,
         fresh: np.ndarray,
         action: Tensor,
+        reward: np.ndarray,
         infos: list[dict[str, Any]],
         name: str,
     ) -> Tensor:
         """Compute an info value of the latest transition."""
         if name == "action":
             return action.detach().clone()
+        if name == "env_reward":
+            return from_numpy(reward.copy()).to(self.device)
         if name == "episode_start":
             return from_numpy(fresh.copy()).to(self.device)
         if name == "dt":

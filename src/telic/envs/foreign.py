@@ -156,8 +156,8 @@ def examine(
     readers = _readers(core, model)
     problem = resume_problem(build)
     dt = _seconds_per_step(core)
+    registered = gymnasium.registry.get(env_id)
     if max_episode_steps == "registered":
-        registered = gymnasium.registry.get(env_id)
         max_episode_steps = registered.max_episode_steps if registered else None
     classic = CLASSIC.get(env_id.rpartition("-v")[0])
     notes: list[str] = []
@@ -182,6 +182,7 @@ def examine(
         dt_s=dt,
         max_episode_steps=max_episode_steps,
         info_keys=_meanings(own_keys, readers, dt),
+        solved_return=registered.reward_threshold if registered else None,
         notes=tuple(notes),
         arguments=dict(arguments),
         **(_anatomy(env_id, core, model) if model is not None else {}),
@@ -246,6 +247,7 @@ def _meanings(
         meanings["dt"] = "simulated seconds per step (N,)"
         meanings.setdefault("time", "simulated time since the episode began (N,), s")
     meanings["action"] = "action as given"
+    meanings["env_reward"] = "the environment's own reward (N,)"
     meanings["episode_start"] = "whether this was the first step of its episode (N,)"
     return meanings
 

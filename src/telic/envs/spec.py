@@ -194,6 +194,9 @@ class EnvSpec(Record):
     robot: Robot | None = Field(
         default=None, description="facts measured quantities need; see robot_of"
     )
+    solved_return: float | None = Field(
+        default=None, description="return from which its makers call it solved; None: not said"
+    )
     notes: tuple[str, ...] = Field((), description="guesses made and limits a user should know of")
     arguments: dict[str, object] = Field(default_factory=dict, description="constructor arguments")
 

@@ -1,13 +1,13 @@
 """Draw a recorded episode inside the render process, by putting the model into each recorded state.
 
 Nothing is simulated again: what is seen is what was recorded. What has no MuJoCo model is drawn by
-the environment's own picture (`rgb_array`). Classic-control tasks are put into each recorded state.
-Other environments can only be played again from the recorded seed and actions; the observations
-must then come out as recorded, or there is no video rather than a video of something else.
+the environment's own picture (`rgb_array`): it is played again from the recorded seed and actions.
+If other observations come out, or it cannot draw itself, its recorded observations are drawn.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import re
 import time
@@ -25,6 +25,7 @@ from telic.rendering.jobs import Rendering, RenderJob
 from telic.rendering.look import load_dressed
 from telic.rendering.media import draw_caption, strip_height, tiled, write_png, write_video
 from telic.rendering.painters import GlPainter, Painter, PainterBroken, RayPainter
+from telic.rendering.sketch import DRAWINGS, Sketcher
 from telic.storage.trajectories import (
     Trajectory,
     TrajectoryFacts,
@@ -49,16 +50,6 @@ _ASSETS = {
 _OWN_V5 = {"Pusher": "pusher_v5.xml", "Walker2d": "walker2d_v5.xml"}
 _MODEL_FILES = (".xml", ".mjcf", ".urdf", ".mjb")
 _TOLERANCE = 1e-4
-# observation -> internal state
-_STATES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "CartPole": lambda obs: obs,
-    "MountainCar": lambda obs: obs,
-    "MountainCarContinuous": lambda obs: obs,
-    "Pendulum": lambda obs: np.array([np.arctan2(obs[1], obs[0]), obs[2]]),
-    "Acrobot": lambda obs: np.array(
-        [np.arctan2(obs[1], obs[0]), np.arctan2(obs[3], obs[2]), obs[4], obs[5]]
-    ),
-}
 Progress = Callable[[int, int], None]
 _WIDTH = {"rays": 320}  # else the usual one
 _USUAL_WIDTH = 480
@@ -79,7 +70,14 @@ def draw(stage: Stage, job: RenderJob, progress: Progress) -> Rendering:
         if not len(trajectory):
             raise TelicError(f"{job.trajectory} holds no steps to draw.")
         make = _make_video if job.is_video else _make_strip
-        rendering = make(stage, job, trajectory, progress)
+        try:
+            rendering = make(stage, job, trajectory, progress)
+        except BadEnvironment:
+            if stage.charts or model_file(trajectory.facts) is not None:
+                raise
+            # It cannot draw itself, or not what was recorded: then what was recorded, as a chart.
+            with stage.charting():
+                rendering = make(stage, job, trajectory, progress)
     except PainterBroken:
         raise
     except Exception as error:  # the job boundary: the next job may well be fine
@@ -130,6 +128,8 @@ def _frames(
 ) -> tuple[str, Iterator[np.ndarray]]:
     """Return who draws the frames, and the frames."""
     if model_file(trajectory.facts) is None:
+        if stage.charts or trajectory.facts.env_id.rpartition("-v")[0] in DRAWINGS:
+            return "sketch", sketched_frames(trajectory, rows, job)
         return "gymnasium", own_frames(trajectory, rows, job)
     return stage.backend, stage.frames(trajectory, rows, frame_s, job, width)
 
@@ -139,6 +139,8 @@ class Stage:
 
     def __init__(self, backend: str) -> None:
         self.backend = backend
+        self.charts = False
+        """whether to draw the observations of what has no model, not the environment's picture"""
         self._key: tuple[object, ...] | None = None
         self._model: mujoco.MjModel | None = None
         self._painter: Painter | None = None
@@ -170,6 +172,15 @@ class Stage:
             if job.caption:
                 draw_caption(picture, caption(trajectory, row, job.caption == "time"))
             yield picture
+
+    @contextlib.contextmanager
+    def charting(self) -> Iterator[None]:
+        """Draw observations meanwhile."""
+        self.charts = True
+        try:
+            yield
+        finally:
+            self.charts = False
 
     def try_out(self) -> None:
         """Draw something small; raises PainterBroken if that does not work."""
@@ -247,6 +258,24 @@ def _update(model: mujoco.MjModel, data: mujoco.MjData) -> None:
     mujoco.mj_tendon(model, data)
 
 
+def sketched_frames(
+    trajectory: Trajectory, rows: np.ndarray, job: RenderJob
+) -> Iterator[np.ndarray]:
+    """Yield a simple drawing of each of `rows`; see `telic.rendering.sketch`."""
+    sketcher = Sketcher(trajectory)
+    for row in rows:
+        yield _captioned(sketcher.paint(int(row)), trajectory, int(row), job)
+
+
+def _captioned(picture: np.ndarray, trajectory: Trajectory, row: int, job: RenderJob) -> np.ndarray:
+    """Return a picture with its caption below: what matters may be anywhere in it."""
+    if not job.caption:
+        return picture
+    picture = np.pad(picture, ((0, strip_height(len(picture))), (0, 0), (0, 0)))
+    draw_caption(picture, caption(trajectory, row, job.caption == "time"))
+    return picture
+
+
 def own_frames(trajectory: Trajectory, rows: np.ndarray, job: RenderJob) -> Iterator[np.ndarray]:
     """Yield the environment's own picture of each of `rows`.
 
@@ -257,33 +286,16 @@ def own_frames(trajectory: Trajectory, rows: np.ndarray, job: RenderJob) -> Iter
 
     facts = trajectory.facts
     env: Any = builder(facts.env_id, {**facts.env_kwargs, "render_mode": "rgb_array"})()
-    is_classic = facts.env_id.partition("-v")[0] in _STATES
     repeats = np.bincount(rows, minlength=len(trajectory))
     try:
-        for row in _placed(env, trajectory) if is_classic else _played_again(env, trajectory):
+        for row in _played_again(env, trajectory):
             if not repeats[row]:
                 continue
-            picture = _own_picture(env)
-            if job.caption:
-                # Below the picture: what matters may be anywhere in it.
-                picture = np.pad(picture, ((0, strip_height(len(picture))), (0, 0), (0, 0)))
-                draw_caption(picture, caption(trajectory, row, job.caption == "time"))
+            picture = _captioned(_own_picture(env), trajectory, row, job)
             for _ in range(repeats[row]):
                 yield picture
     finally:
         env.close()
-
-
-def _placed(env: Any, trajectory: Trajectory) -> Iterator[int]:
-    """Put a classic-control task into the recorded states, one after the other."""
-    state_of = _STATES[trajectory.facts.env_id.partition("-v")[0]]
-    env.reset(seed=0)
-    core = env.unwrapped
-    for row in range(len(trajectory)):
-        core.state = state_of(trajectory["next_obs"][row].astype(np.float64))
-        if hasattr(core, "last_u"):  # the torque that Pendulum draws as an arrow
-            core.last_u = float(trajectory["action"][row].ravel()[0])
-        yield row
 
 
 def _played_again(env: Any, trajectory: Trajectory) -> Iterator[int]:
@@ -321,11 +333,9 @@ def _row(facts: TrajectoryFacts) -> int:
 
 
 def _own_picture(env: Any) -> np.ndarray:
-    import gymnasium
-
     try:
         picture = env.render()
-    except (gymnasium.error.DependencyNotInstalled, NotImplementedError, ImportError) as error:
+    except Exception as error:  # the boundary to an environment we did not write
         raise BadEnvironment(f"The environment cannot draw itself: {error}") from None
     if picture is None:
         raise BadEnvironment("The environment does not draw itself (no rgb_array rendering).")

@@ -1,0 +1,257 @@
+"""What can be measured where there is no robot: the observation, by documented name or by number.
+
+Gymnasium's classic control tasks have names, units and phrases of their own; environments with
+goals have the distance to them; any other has its columns, `obs[0]`, and its own return.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Literal, NamedTuple
+
+from telic.envs.spec import EnvSpec
+
+WantKind = Literal["near", "above", "below", "reach", "return"]
+
+
+class Observable(NamedTuple):
+    """Something that follows from one observation."""
+
+    name: str
+    code: str
+    """of `o` (N, n), with {atan2} and {sin}, which torch and numpy write differently"""
+    unit: str = ""
+    near: float = 0.1
+    """what counts as near a value, where no tolerance is said"""
+    span: float = 1.0
+    """how far off it may be at first"""
+    words: tuple[str, ...] = ()
+    """other names of it"""
+    is_far: bool = False
+    """whether it takes a part of the episode to get to where it should be"""
+    starts_at_0: bool = False
+    """whether it begins at 0, so that only other values are far"""
+
+    def reward(self) -> str:
+        """Return its code in a reward, of `o`."""
+        return self.code.format(atan2="torch.atan2", sin="torch.sin")
+
+    def judge(self) -> str:
+        """Return its code in a judge, of `o`."""
+        return self.code.format(atan2="np.arctan2", sin="np.sin")
+
+
+class Want(NamedTuple):
+    """What shall be true of an observable, or of the return (an observable without a name)."""
+
+    kind: WantKind
+    what: str
+    value: float
+    tolerance: float | None = None
+    title: str = ""
+    helped_by: tuple[str, float, float] | None = None
+    """another observable that leads to it, with its value at the start and at the goal"""
+
+
+class Phrase(NamedTuple):
+    """Words that mean something in one family of environments."""
+
+    pattern: str
+    wants: tuple[Want, ...]
+    example: str
+
+
+class Family(NamedTuple):
+    """What is known of environments of one kind."""
+
+    observables: tuple[Observable, ...] = ()
+    phrases: tuple[Phrase, ...] = ()
+    learns: int = 400_000
+    """steps that it takes to learn"""
+
+
+_UP = r"(?: (?:up|upright|balanced|vertical|standing|steady|still|in balance))"
+_THERE = rf"(?: and (?:then )?(?:keep|hold|balance|stay)(?: it)?(?: there)?{_UP}?(?: there)?)?"
+
+
+def _upright(noun: str, want: Want) -> tuple[Phrase, ...]:
+    """Return the ways to ask that something is kept up."""
+    it = rf"(?:(?:the|its|a|your) )?(?:{noun})"
+    return (
+        Phrase(
+            rf"(?:keep|hold)(?:ing)? {it}{_UP}+|balanc(?:e|ing) {it}(?: on the cart)?{_UP}*|"
+            rf"balance|(?:stay|stand) upright|"
+            rf"(?:keep|prevent)(?:ing)? {it} from (?:falling|tipping)(?: over| down)?|"
+            rf"(?:do not|don't|never|not) (?:let|letting) {it} (?:fall|tip|drop)(?: over| down)?|"
+            rf"without (?:dropping|letting) {it}(?: (?:fall|drop)(?: over)?)?",
+            (want,),
+            f"keep the {noun.partition('|')[0]} upright",
+        ),
+    )
+
+
+_POLE = Want("near", "pole angle", 0.0, 0.1, "keeps the pole upright")
+_FLAG = Want("reach", "position", 0.45, None, "reaches the flag", ("energy", -0.000833, 0.000813))
+_VALLEY = (
+    Observable("position", "o[:, 0]", "m", 0.05, 1.0, ("place", "car position")),
+    Observable("velocity", "o[:, 1]", "m/step", 0.01, 0.07, ("speed", "car velocity")),
+    # Of a car that gravity accelerates by -0.0025 cos(3 x) a step: v^2 / 2 + 0.0025 sin(3 x) / 3.
+    Observable("energy", "(0.5 * o[:, 1] ** 2 + {sin}(3.0 * o[:, 0]) * 0.0025 / 3.0)"),
+)
+_CLIMB = Phrase(
+    r"(?:reach|get to|get up|climb|climb up|drive up|go up|arrive at|touch|drive to|go to|get)"
+    r"(?: to)? (?:the |up the )?(?:flag|goal|top|hill|mountain|summit|hilltop)"
+    r"(?: of the (?:hill|mountain))?",
+    (_FLAG,),
+    "reach the flag",
+)
+_END = r"(?:(?:the|its) (?:tip|end|arm|links?|lower link|foot|free end|acrobot)|it)"
+_LINE = r"(?:above|over|to|past) the (?:line|bar)"
+
+FAMILIES: dict[str, Family] = {
+    "CartPole": Family(
+        (
+            Observable(
+                "cart position",
+                "o[:, 0]",
+                "m",
+                0.5,
+                2.4,
+                ("cart", "position of the cart"),
+                is_far=True,
+                starts_at_0=True,
+            ),
+            Observable("cart velocity", "o[:, 1]", "m/s", 0.3, 2.0, ("speed of the cart",)),
+            Observable("pole angle", "o[:, 2]", "rad", 0.1, 0.2, ("angle", "angle of the pole")),
+            Observable("pole angular velocity", "o[:, 3]", "rad/s", 0.5, 2.0),
+        ),
+        (
+            *_upright("pole|stick|rod|beam|it", _POLE),
+            Phrase(
+                r"(?:keep|hold)(?:ing)? the cart (?:in|near|at|close to) the "
+                r"(?:middle|cent(?:er|re))|keep(?:ing)? the cart cent(?:ered|red)",
+                (Want("near", "cart position", 0.0, 0.5, "keeps the cart in the middle"),),
+                "keep the cart in the middle",
+            ),
+            Phrase(
+                r"(?:move|drive|push|go|bring)(?:ing)?(?: the cart)?(?: to the)? left",
+                (_POLE, Want("below", "cart position", -0.5, None, "is on the left")),
+                "move the cart to the left",
+            ),
+            Phrase(
+                r"(?:move|drive|push|go|bring)(?:ing)?(?: the cart)?(?: to the)? right",
+                (_POLE, Want("above", "cart position", 0.5, None, "is on the right")),
+                "move the cart to the right",
+            ),
+        ),
+        100_000,
+    ),
+    "Pendulum": Family(
+        (
+            Observable("angle", "{atan2}(o[:, 1], o[:, 0])", "rad", 0.3, math.pi, is_far=True),
+            Observable("height", "o[:, 0]", "m", 0.1, 2.0, ("height of the tip",)),
+            Observable("angular velocity", "o[:, 2]", "rad/s", 0.5, 8.0, ("speed", "velocity")),
+        ),
+        (
+            *_upright("pendulum|pole|rod|it", Want("near", "angle", 0.0, 0.3, "is upright")),
+            Phrase(
+                r"swing(?:ing)?(?: up)?(?: the (?:pendulum|pole|rod)| it)?(?: up(?:right)?)?"
+                rf"{_THERE}",
+                (Want("near", "angle", 0.0, 0.3, "is upright"),),
+                "swing up the pendulum",
+            ),
+            Phrase(
+                r"(?:let it |let the pendulum )?hang(?: down)?(?: still)?|"
+                r"(?:keep|hold) (?:it|the pendulum) (?:down|hanging|at rest|still)",
+                (
+                    Want("below", "height", -0.9, None, "hangs down"),
+                    Want("near", "angular velocity", 0.0, 0.5, "is at rest"),
+                ),
+                "let the pendulum hang still",
+            ),
+        ),
+        400_000,
+    ),
+    "Acrobot": Family(
+        (
+            Observable(
+                "tip height",
+                "(-o[:, 0] - (o[:, 0] * o[:, 2] - o[:, 1] * o[:, 3]))",
+                "m",
+                0.2,
+                3.0,
+                ("height", "height of the tip", "end height"),
+            ),
+            Observable("first velocity", "o[:, 4]", "rad/s", 0.5, 4.0),
+            Observable("second velocity", "o[:, 5]", "rad/s", 0.5, 9.0),
+        ),
+        (
+            Phrase(
+                rf"swing(?:ing)?(?: {_END})?(?: up)?(?: {_LINE})?|"
+                rf"(?:bring|get|lift|raise|move)(?:ing)? {_END}(?: up(?: {_LINE})?| {_LINE})|"
+                r"(?:reach|touch)(?: above)? the line",
+                (Want("reach", "tip height", 1.0, None, "swings its end above the line"),),
+                "swing the tip above the line",
+            ),
+        ),
+        400_000,
+    ),
+    "MountainCar": Family(_VALLEY, (_CLIMB,), 500_000),
+    "MountainCarContinuous": Family(_VALLEY, (_CLIMB,), 300_000),
+}
+GOAL_DISTANCE = "distance to the goal"
+_GOAL = Phrase(
+    r"(?:reach|touch|hit)(?:ing)?(?: for| out for)? (?:the |its |a )?"
+    r"(?:goal|target|point|position|desired goal)s?|"
+    r"(?:go|get|move|come)(?:ing)? to (?:the |its )?(?:goal|target|point|position)|"
+    r"(?:push|slide|move|bring|put|carry|lift|take|pick|place|get)(?:ing)?(?: up)?"
+    r"(?: (?:the|its) (?:block|puck|object|cube|box|gripper|hand|arm|fingertips?|end effector)| it)"
+    r"(?: up)?(?: to| onto| into| on| at)(?: the)? (?:goal|target|position)",
+    (Want("near", GOAL_DISTANCE, 0.0, 0.05, "is at its goal"),),
+    "reach the goal",
+)
+
+
+def family_of(spec: EnvSpec) -> Family:
+    """Return what is known of an environment besides its columns."""
+    known = FAMILIES.get(spec.id.rpartition("-v")[0], Family())
+    distance = _goal_distance(spec)
+    if distance is None:
+        return known
+    return known._replace(
+        observables=(distance, *known.observables), phrases=(_GOAL, *known.phrases)
+    )
+
+
+def observables(spec: EnvSpec) -> tuple[Observable, ...]:
+    """Return everything that an observation tells: by documented name, then column by column."""
+    columns = tuple(
+        Observable(
+            re.sub(r"[_\W]+", " ", name).strip() or f"obs {index}",
+            f"o[:, {index}]",
+            words=(name.lower(), f"obs {index}", f"obs[{index}]", f"observation {index}"),
+        )
+        for index, name in enumerate(spec.obs_names)
+    )
+    return (*family_of(spec).observables, *columns)
+
+
+def has_goal(spec: EnvSpec) -> bool:
+    """Say whether an environment observes a goal and what of it is achieved."""
+    return _goal_distance(spec) is not None
+
+
+def _goal_distance(spec: EnvSpec) -> Observable | None:
+    """Return the distance to the goal of an environment that observes both."""
+    places: list[list[int]] = [
+        [i for i, name in enumerate(spec.obs_names) if re.fullmatch(rf"{stem}(_\d+)?", name)]
+        for stem in ("achieved_goal", "desired_goal")
+    ]
+    achieved, desired = places
+    if not achieved or len(achieved) != len(desired):
+        return None
+    apart = f"(o[:, {achieved[0]}:{achieved[-1] + 1}] - o[:, {desired[0]}:{desired[-1] + 1}])"
+    words = ("distance to the target", "goal distance", "distance")
+    code = f"({apart} ** 2).sum(-1) ** 0.5"
+    return Observable(GOAL_DISTANCE, code, "m", 0.05, 0.3, words, is_far=True)

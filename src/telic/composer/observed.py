@@ -1,0 +1,335 @@
+"""Intents for environments without a robot: about what is observed, and about their own return.
+
+    keep the pole upright · swing up the pendulum · reach the flag · reach the goal
+    keep cart position near 0.5 within 0.2 · keep obs 2 below 1 · keep obs[0] between -1 and 1
+    get a return of at least 200 · get a high return
+
+Every word is accounted for: what no criterion came from is listed as not understood.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from telic.composer.draft import Draft, edit
+from telic.composer.observables import (
+    Observable,
+    Want,
+    family_of,
+    has_goal,
+    observables,
+)
+from telic.composer.words import ignored_words
+from telic.composer.write import judge_file, reward_file
+from telic.envs.spec import EnvSpec
+from telic.errors import Refused
+from telic.judges.criteria import Composition, Criterion
+
+RETURN = "return"
+_SHARE, _SHARE_OF_THE_WAY = 0.85, 0.6
+"""of the episode that it should hold; less where it must get there first"""
+_NOT = r"(?:not|never|don't|doesn't|without|no|avoid)"
+_UNLIMITED_STEPS = 500
+"""length of an episode where the environment has no time limit"""
+_NUMBER = r"[-+]?(?:\d+(?:\.\d+)?|\.\d+)"
+_UNITS: dict[str, tuple[str, float]] = {
+    "rad": ("rad", 1.0),
+    "radians": ("rad", 1.0),
+    "degrees": ("rad", math.pi / 180.0),
+    "deg": ("rad", math.pi / 180.0),
+    "m": ("m", 1.0),
+    "metres": ("m", 1.0),
+    "meters": ("m", 1.0),
+    "cm": ("m", 0.01),
+    "m/s": ("m/s", 1.0),
+    "rad/s": ("rad/s", 1.0),
+}
+_UNIT = "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True))
+_AMOUNT = rf"({_NUMBER})(?: ?({_UNIT})\b)?"
+_KEEP = (
+    r"(?:(?:try to )?(?:keep|keeping|hold|holding|bring|bringing|get|make|let|leave|drive|move)"
+    r"(?: the| its| your)? )?"
+)
+_IS = r"(?: value)?(?: stays?| staying| is| be| to stay| to be)?"
+_MORE = r"(?:above|over|greater than|more than|larger than|higher than|at least|>=|>)"
+_LESS = r"(?:below|under|less than|smaller than|lower than|at most|within|<=|<)"
+_NEAR = r"(?:near|around|close to|about|at|to|equal to|=|==)"
+_WITHIN = r"(?: (?:to )?(?:within|±|\+-|\+/-|give or take) {amount})?"
+_LASTING = (
+    r"(?:all the time|at all times|always|throughout|the whole time|the whole episode|"
+    r"(?:for )?as long as possible|for the whole episode|until the end|forever)"
+)
+_RETURN_OF = (
+    r"(?:get|getting|reach|achieve|earn|collect|score|make)?(?: a| an| its own)?"
+    r"(?: total| mean| average)? ?(?:return|reward|score)(?: of)?"
+    rf"(?: at least| more than| over| above)? ({_NUMBER})|(?:get|earn|collect|score|reach) "
+    rf"(?:at least |more than )?({_NUMBER}) points"
+)
+_RETURN_HIGH = (
+    r"(?:get|achieve|earn|collect|reach)(?: a| an| the| as)?"
+    r"(?: high(?:est)?| good| large| best| maximum| maximal| much)(?: possible)?(?: total)?"
+    r" (?:return|reward|score)(?: as possible| possible)?|"
+    r"maximi[sz](?:e|ing) (?:the |its )?(?:own )?(?:total )?(?:return|reward|score)|"
+    r"solve (?:it|the (?:task|environment|problem|game))|do (?:its|the|your) own task|play well"
+)
+
+
+def is_observed(intent: str, spec: EnvSpec) -> bool:
+    """Say whether an intent is about what is observed: no robot, a goal, a column, the return."""
+    if spec.robot is None:
+        return True
+    text = _plain(intent)
+    goal = has_goal(spec) and _matches(family_of(spec).phrases[0].pattern, text)
+    column = re.search(r"\bobs(?:ervation)? ?\[?\d", text) is not None
+    return goal or column or ("env_reward" in spec.info_keys and _matches(_RETURN_HIGH, text))
+
+
+def compose_observed(
+    intent: str, spec: EnvSpec, criteria: Sequence[Criterion] | None = None
+) -> Composition:
+    """Write criteria, reward and judge for an intent about observations; see `compose`.
+
+    Raises:
+        Refused: nothing of the intent was understood; says what can be asked here.
+    """
+    reading = _Reading(_plain(intent), spec)
+    if not reading.wants:
+        raise Refused(
+            f'Nothing in "{intent}" can be measured in {spec.id}.', hint=what_can_be_said(spec)
+        )
+    draft = Draft(doubts=reading.doubts)
+    for want in reading.wants:
+        _ask(want, reading.known, spec, draft)
+    if all(want.kind in ("near", "above", "below") for want in reading.wants):
+        draft.add("alive", "torch.ones_like(o[:, 0])", 1.0, "the episode goes on", "1")
+    draft.lines.insert(0, "o = next_obs")
+    draft.judge_lines.insert(0, 'o = episode["next_obs"]')
+    if criteria is not None:
+        edit([draft], criteria)
+    steps = spec.max_episode_steps
+    if steps is None:
+        draft.doubt(f"episodes have no time limit here: {_UNLIMITED_STEPS} steps are taken")
+    return Composition(
+        intent=intent,
+        env=spec.id,
+        criteria=tuple(part.criterion() for part in draft.parts),
+        reward=reward_file(intent, spec.id, draft),
+        judge=judge_file(intent, spec.id, draft),
+        env_args={} if steps else {"max_episode_steps": _UNLIMITED_STEPS},
+        settings=draft.settings,
+        steps=family_of(spec).learns,
+        doubts=tuple(draft.doubts),
+        not_understood=reading.not_understood,
+    )
+
+
+def what_can_be_said(spec: EnvSpec) -> str:
+    """Return what can be asked of an environment, by example."""
+    known = family_of(spec)
+    names = [each.name for each in observables(spec)]
+    examples = [f'"{phrase.example}"' for phrase in known.phrases]
+    examples += [f'"keep {names[0]} near 0 within 0.1"', f'"keep obs {len(spec.obs_names) - 1} ']
+    examples[-1] += 'below 1"'
+    examples.append(
+        '"get a high return"'
+        if spec.solved_return is not None
+        else '"get a return of at least 100"'
+    )
+    listed = ", ".join(dict.fromkeys(names[:12])) + (", ..." if len(names) > 12 else "")
+    return f"Ask for example: {', '.join(examples)}. Observed are: {listed}."
+
+
+def _plain(intent: str) -> str:
+    """Return an intent in small letters, single spaces, and without marks that end sentences."""
+    text = re.sub(r"[\s_]+", " ", intent.lower().replace("’", "'"))
+    text = re.sub(r"(?<!\d)[.](?!\d)|[.](?=\s|$)|[!?;:,\"]", " ", text)
+    return " ".join(text.split())
+
+
+def _matches(pattern: str, text: str) -> bool:
+    return re.search(rf"(?<![\w]){_grouped(pattern)}(?![\w])", text) is not None
+
+
+def _grouped(pattern: str) -> str:
+    return f"(?:{pattern})"
+
+
+class _Reading:
+    """What an intent wants, and which of its words were used for it."""
+
+    def __init__(self, text: str, spec: EnvSpec) -> None:
+        self._text = text
+        self._spec = spec
+        self.wants: list[Want] = []
+        self.doubts: list[str] = []
+        self.known: dict[str, Observable] = {}
+        for each in observables(spec):
+            for name in (each.name, *each.words):
+                self.known.setdefault(_plain(name), each)
+        for phrase in family_of(spec).phrases:
+            while self._take(phrase.pattern):
+                self._want(*phrase.wants)
+        self._returns()
+        self._columns()
+        self._take(_LASTING)
+        if re.search(rf"(?<!\w){_NOT}(?: \w+)? ·", self._text):
+            self.wants = []  # the opposite was asked, which is not what was read
+        ignored = ignored_words() | {*re.findall(r"[a-z]+", spec.id.lower()), "and", "while"}
+        self.not_understood = tuple(
+            word for word in self._text.split() if word not in ignored and word != "·"
+        )
+
+    def _want(self, *wants: Want) -> None:
+        self.wants += [want for want in wants if want not in self.wants]
+
+    def _take(self, pattern: str) -> re.Match[str] | None:
+        """Match words that nothing has used yet, and use them."""
+        found = re.search(rf"(?<![\w.·]){_grouped(pattern)}(?![\w]|\.\d)", self._text)
+        if found is not None and found.group().strip():
+            rest = f"{self._text[: found.start()]} · {self._text[found.end() :]}"
+            self._text = " ".join(rest.split())
+            return found
+        return None
+
+    def _returns(self) -> None:
+        if "env_reward" not in self._spec.info_keys:
+            return
+        while found := self._take(_RETURN_OF):
+            value = float(found[1] or found[2])
+            self._want(Want("return", RETURN, value, None, f"earns a return of {value:g}"))
+        solved = self._spec.solved_return
+        if solved is not None and self._take(_RETURN_HIGH):
+            self.doubts.append(f"a high return is taken as {solved:g}, where it counts as solved")
+            self._want(Want("return", RETURN, solved, None, f"earns a return of {solved:g}"))
+
+    def _columns(self) -> None:
+        names = "|".join(sorted(map(re.escape, self.known), key=len, reverse=True))
+        head = rf"{_KEEP}(?:(?:the|its) )?({names}){_IS}"
+        within = _WITHIN.format(amount=_AMOUNT)
+        patterns = (
+            (rf"{head} between {_AMOUNT} and {_AMOUNT}", self._between),
+            (rf"{head} {_NEAR} {_AMOUNT}{within}", self._near),
+            (rf"{head} {_MORE} {_AMOUNT}", self._above),
+            (rf"{head} {_LESS} {_AMOUNT}", self._below),
+        )
+        for pattern, read in patterns:
+            while found := self._take(pattern):
+                if not read(self.known[found[1]], found.groups()[1:]):
+                    self._text += f" {found.group()}"  # a unit that does not fit: not understood
+                    break
+
+    def _near(self, what: Observable, said: Sequence[str | None]) -> bool:
+        value = _amount(said[0], said[1] or said[3], what)
+        tolerance = _amount(said[2], said[3] or said[1], what)
+        if value is None or (said[2] is not None and tolerance is None):
+            return False
+        if tolerance is None:
+            tolerance = what.near
+            self.doubts.append(f"near is taken as within {tolerance:g} of {value:g}")
+        self._want(Want("near", what.name, value, abs(tolerance) or what.near))
+        return True
+
+    def _between(self, what: Observable, said: Sequence[str | None]) -> bool:
+        low = _amount(said[0], said[1] or said[3], what)
+        high = _amount(said[2], said[3] or said[1], what)
+        if low is None or high is None or low == high:
+            return False
+        self._want(Want("near", what.name, 0.5 * (low + high), 0.5 * abs(high - low)))
+        return True
+
+    def _above(self, what: Observable, said: Sequence[str | None]) -> bool:
+        return self._side("above", what, said)
+
+    def _below(self, what: Observable, said: Sequence[str | None]) -> bool:
+        return self._side("below", what, said)
+
+    def _side(self, kind: str, what: Observable, said: Sequence[str | None]) -> bool:
+        value = _amount(said[0], said[1], what)
+        if value is None:
+            return False
+        self._want(Want("above" if kind == "above" else "below", what.name, value))
+        return True
+
+
+def _amount(number: str | None, unit: str | None, what: Observable) -> float | None:
+    """Return a number in the observable's unit; None: there is none, or of another unit."""
+    if number is None:
+        return None
+    if unit is None:
+        return float(number)
+    kind, factor = _UNITS[unit]
+    return float(number) * factor if what.unit in ("", kind) else None
+
+
+# ------------------------------------------------------------------------- criteria of the wants
+
+
+def _ask(want: Want, known: dict[str, Observable], spec: EnvSpec, draft: Draft) -> None:
+    """Write the terms and the leaf of one want."""
+    number = sum(term.name.startswith(("near", "there", "earned")) for term in draft.terms) + 1
+    if want.kind == "return":
+        draft.add(f"earned_{number}", 'info["env_reward"]', 1.0, "its own reward", "r")
+        draft.measure('earned = float(np.sum(episode["env_reward"]))')
+        zero = want.value - max(abs(want.value), 1.0)
+        _once(want.title, "earned", "return of the episode", zero, want.value, "", draft)
+        return
+    what = known[want.what]
+    x = f"x{number}"
+    draft.need(f"{x} = {what.reward()}")
+    draft.measure(f"{x} = {what.judge()}")
+    if want.kind == "reach":
+        _reach(want, what, known, number, draft)
+        return
+    unit = f" {what.unit}" if what.unit else ""
+    if want.kind == "near":
+        tolerance = want.tolerance or what.near
+        off = f"({x} - {want.value:g}).abs()"
+        code = f"1.0 / (1.0 + ({off} / {tolerance:g}) ** 2)"
+        draft.add(f"near_{number}", code, 1.0, f"{what.name} near {want.value:g}", "k(x)")
+        code = f"-({off} / {max(what.span, tolerance):g}).clamp(max=1.0)"
+        draft.add(f"way_{number}", code, 0.5, f"{what.name}: way to {want.value:g}", "-|x - x^*|")
+        holds = f"np.abs({x} - {want.value:g}) < {tolerance:g}"
+        title = want.title or f"keeps {what.name} within {tolerance:g}{unit} of {want.value:g}"
+        meaning = f"share of the time with {what.name} within {tolerance:g} of {want.value:g}"
+    else:
+        sign, compare = ("", ">") if want.kind == "above" else ("-", "<")
+        code = f"torch.sigmoid({sign}({x} - {want.value:g}) / {what.near:g})"
+        meaning = f"{what.name} {want.kind} {want.value:g}"
+        draft.add(f"there_{number}", code, 1.0, meaning, r"\sigma(x - x^*)")
+        holds = f"{x} {compare} {want.value:g}"
+        title = want.title or f"keeps {what.name} {want.kind} {want.value:g}{unit}"
+        meaning = f"share of the time with {meaning}"
+    goal = _SHARE_OF_THE_WAY if what.is_far and (want.value or not what.starts_at_0) else _SHARE
+    value = f"episode.share({holds})"
+    draft.leaf(title, meaning, value, 0.2 * goal, goal, weight=2.0, tag="too_far")
+
+
+def _reach(
+    want: Want, what: Observable, known: dict[str, Observable], number: int, draft: Draft
+) -> None:
+    """Get there once: every step costs until then, for many environments end there."""
+    x, start = f"x{number}", want.value - what.span
+    led, low, high = f"{x}", start, want.value
+    if want.helped_by is not None:
+        helper, low, high = known[want.helped_by[0]], *want.helped_by[1:]
+        led = f"led{number}"
+        draft.need(f"{led} = {helper.reward()}")
+    code = f"(({led} - {high:g}) / {high - low:.4g}).clamp(-1.0, 0.0)"
+    draft.add(f"way_{number}", code, 1.0, f"{what.name}: what is missing", r"x / x^* - 1")
+    there = f"({x} >= {want.value:g}).float()"
+    draft.add(f"there_{number}", there, 20.0, f"{what.name} from {want.value:g} on", "[x > x^*]")
+    title = want.title or f"gets {what.name} to {want.value:g}"
+    value, meaning = f"float(np.max({x}))", f"highest {what.name}"
+    _once(title, value, meaning, start, want.value, what.unit, draft)
+
+
+def _once(
+    title: str, value: str, meaning: str, zero: float, goal: float, unit: str, draft: Draft
+) -> None:
+    """Judge what is done or not: how near it came earns a little, and never enough to pass."""
+    done = f"float({value} >= {goal:g})"
+    words = f"1 if {meaning} is {goal:g} or more"
+    draft.total(title, words, done, 0.0, 1.0, weight=3.0, tag="too_low")
+    draft.total(f"{title}, nearly", meaning, value, zero, goal, unit=unit, tag="too_low")
