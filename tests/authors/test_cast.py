@@ -8,7 +8,8 @@ from telic import llm
 from telic.authors import cast
 from telic.authors.author import Brief
 from telic.authors.cast import Cast, connect_cast, player
-from telic.authors.roles import elicit, scene, write_both
+from telic.authors.roles import elicit, write_both
+from telic.authors.scene import scene
 from telic.core.text import texts
 from telic.envs import make
 from telic.errors import ConfigError, UnknownName

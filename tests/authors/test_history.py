@@ -4,8 +4,11 @@ import random
 
 import pytest
 
-from telic.authors.candidate import RewardCandidate
+from telic.authors.candidate import MemberScore, RewardCandidate
 from telic.authors.history import SessionHistory
+from telic.judges.criteria import require
+from telic.judges.criteria import score as leaf_score
+from telic.judges.verdict import judged, together
 from tests.session.sessions import make_session
 from tests.session.test_report import iteration, score
 
@@ -39,3 +42,21 @@ def test_what_was_not_judged_is_told_with_its_reason_and_not_as_a_failure(tmp_pa
     told = SessionHistory(make_session(tmp_path), [made], candidates).text(0.8)
     assert "score unknown" in told and "-1.00" not in told
     assert "says nothing about the reward: 4 of 4 episodes (judge_fn.py: KeyError" in told
+
+
+def test_a_reviser_is_told_zero_goal_value_and_credit_and_the_tries_left(tmp_path):
+    leaves = (
+        leaf_score("runs", 1.5, zero=0.5, goal=2.5, weight=3.0, unit="m/s"),
+        require("stays up", 0.9, zero=0.3, goal=0.8),
+    )
+    judgement = together([judged(leaves, 0.5)] * 4)
+    member = MemberScore(member="reward1_seed_1", variant=0, seed=1, step=1, judgement=judgement)
+    made = iteration(1, member).model_copy(update={"judge_doubted": "it slides"})
+    candidates = {1: RewardCandidate(reward="", env_args={}, steps=1)}
+    past = SessionHistory(make_session(tmp_path), [made], candidates)
+    told = past.text(0.8, most=4)
+    assert "| runs | weight 3 | 0.5 m/s | 2.5 m/s | 1.5 | 50% |" in told
+    assert "| stays up | multiplies all | 0.3  | 0.8  | 0.9 | 100% |" in told
+    assert "3 more rewards may be tried" in told and "the judge is in doubt: it slides" in told
+    assert "the last one that will be tried" in past.text(0.8, most=2)
+    assert "tried" not in past.text(0.8).partition("Best so far")[2].partition("\n")[0]

@@ -3,7 +3,8 @@
 import pytest
 
 from telic.authors.answers import Look, Turn
-from telic.authors.roles import Flaw, elicit, listed, review, revise, scene, write_both
+from telic.authors.roles import Flaw, elicit, listed, review, revise, table, write_both
+from telic.authors.scene import scene
 from telic.envs import make
 from telic.errors import RewardError
 from telic.judges.trial import ExampleResult, Trial
@@ -126,3 +127,21 @@ def test_criteria_are_listed_with_their_numbers():
         "- runs (sustained, weight 1): forward_velocity; at least, nothing at 0.3 m/s, "
         "full credit at 3 m/s"
     )
+
+
+@pytest.mark.parametrize(
+    ("is_good", "score", "words"),
+    [
+        (False, 0.787, "fails by a hair only (0.013)"),
+        (False, 0.8, "which passes"),
+        (False, 0.3, "| 0.3 |"),
+        (True, 0.787, "which would not pass: 0.013 too little"),
+        (True, 0.81, "passes by a hair (0.010)"),
+        (True, 1.0, "| 1 |"),
+    ],
+)
+def test_an_example_just_beside_the_threshold_is_said_to_be(is_good, score, words):
+    trial = Trial(examples=(ExampleResult(name="it", is_good=is_good, score=score, pay=1.0),))
+    told = table(trial, 0.8)
+    assert "A score of 0.8 passes." in told and words in told
+    assert "hair" not in table(trial)

@@ -68,6 +68,8 @@ class Brief:
     """what to aim for; None: read it from the intent"""
     threshold: float = 0.8
     """score that a policy must prove"""
+    iterations: int | None = None
+    """rewards to try at most; None: nobody said"""
     device: str = "cpu"
     """where policies are trained, which decides how many steps are usual"""
     model: str | None = None

@@ -64,13 +64,13 @@ class SessionHistory(NamedTuple):
         """The iteration with the highest score, the first of equals."""
         return max(self.history, key=worth)
 
-    def text(self, threshold: float, notes: Sequence[str] = ()) -> str:
-        """Return the whole story."""
+    def text(self, threshold: float, notes: Sequence[str] = (), most: int | None = None) -> str:
+        """Return the whole story; `most` is how many iterations there may be."""
         latest = self.history[-1]
         parts = [
             "### Iterations\n\n" + "\n".join(self._line(iteration) for iteration in self.history),
             f"A policy passes when it proves {threshold:g}. Best so far: iteration "
-            f"{self.best.number}.",
+            f"{self.best.number}.{_tries_left(latest.number, most)}",
             f"### What iteration {latest.number} earned\n\n{judgement_text(latest)}",
         ]
         if self.best.number != latest.number:
@@ -238,7 +238,8 @@ def judgement_text(iteration: SessionIteration) -> str:
     if best is None:
         return f"There is no policy to judge: {iteration.failure}"
     rows = [
-        f"| {title} | {'–' if value is None else f'{value:.3g}'} | {credit:.0%} |"
+        f"| {title} | {_ends(best, title)} | {'–' if value is None else f'{value:.3g}'} | "
+        f"{credit:.0%} |"
         for title, (credit, value) in best.judgement.leaves.items()
     ]
     scores = ", ".join(
@@ -251,10 +252,28 @@ def judgement_text(iteration: SessionIteration) -> str:
     ]
     told = f"\n\nWhere the judges disagree: {'; '.join(disputes[:3])}" if disputes else ""
     return (
-        "| criterion | measured (median) | credit |\n|---|---|---|\n"
+        "| criterion | counts | nothing at | all at | measured (median) | credit |\n"
+        "|---|---|---|---|---|---|\n"
         + "\n".join(rows)
         + f"\n\nBy policy: {scores}.{told}{_unjudged(best)}"
     )
+
+
+def _ends(member: MemberScore, title: str) -> str:
+    """Return how a criterion counts, and where its credit begins and is full, as cells."""
+    leaves = (leaf for verdict in member.judgement.verdicts for leaf in verdict.leaves)
+    leaf = next(leaf for leaf in leaves if leaf.title == title)
+    counts = "multiplies all" if leaf.is_guard else f"weight {leaf.weight:g}"
+    return f"{counts} | {leaf.zero:g} {leaf.unit} | {leaf.goal:g} {leaf.unit}"
+
+
+def _tries_left(done: int, most: int | None) -> str:
+    if most is None:
+        return ""
+    left = most - done
+    if left <= 1:
+        return " This revision is the last one that will be tried: take what is surest."
+    return f" {left} more rewards may be tried, this one included."
 
 
 def _unjudged(member: MemberScore) -> str:

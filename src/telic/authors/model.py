@@ -19,11 +19,11 @@ from telic.authors.roles import (
     problem_text,
     review,
     revise,
-    scene,
     write_both,
     write_judge,
     write_reward,
 )
+from telic.authors.scene import own_scene, scene
 from telic.authors.vision import VisionJudge
 from telic.core.events import LogMessage
 from telic.errors import RewardError, TelicError
@@ -57,8 +57,11 @@ class ModelAuthor:
         self._brief = brief
         self._folder = brief.folder
         self._spec = brief.spec
-        self._shown = scene(brief.intent, brief.spec)
         self._preset = preset(for_device("default", brief.device), brief.env).settings
+
+    def _shown(self, env_args: dict[str, Any]) -> dict[str, str]:
+        """Return what prompts show of the environment as it is made with these arguments."""
+        return own_scene(self._brief.intent, self._brief.env, env_args)
 
     def read(self) -> MeasurableIntent:
         """Let the model make the intent measurable."""
@@ -68,10 +71,10 @@ class ModelAuthor:
 
     def write(self, wanted: MeasurableIntent) -> Composition:
         """Let two authors who do not see one another write reward and judge."""
-        reward, judge = write_both(
-            self._models, self._shown, wanted.criteria, bounds_text(self._preset), self._lessons()
-        )
         elicited = self._elicited()
+        env_args = self._env_args(elicited)
+        shown, bounds = self._shown(env_args), bounds_text(self._preset)
+        reward, judge = write_both(self._models, shown, wanted.criteria, bounds, self._lessons())
         settings, told = within(reward.settings, self._preset)
         return Composition(
             intent=self._brief.intent,
@@ -79,7 +82,7 @@ class ModelAuthor:
             criteria=wanted.criteria,
             reward=reward.source,
             judge=judge.source,
-            env_args=self._env_args(elicited),
+            env_args=env_args,
             settings=settings,
             steps=reward.steps,
             doubts=(*wanted.doubts, *told),
@@ -90,16 +93,23 @@ class ModelAuthor:
 
     def review(self, written: Composition, trial: Trial) -> Composition | None:
         """Let a reviewer look for bugs and exploits, and the authors mend what it finds."""
+        shown, criteria = self._shown(written.env_args), written.criteria
         problems = review(
-            self._models, self._shown, written.criteria, written.reward, written.judge, trial
+            self._models,
+            shown,
+            criteria,
+            written.reward,
+            written.judge,
+            trial,
+            self._brief.threshold,
         )
         changes: dict[str, object] = {}
         if problems.reward_problems:
             problem = problem_text(problems.reward_problems, written.reward)
             reward = write_reward(
                 self._models,
-                self._shown,
-                written.criteria,
+                shown,
+                criteria,
                 bounds_text(self._preset),
                 self._lessons(),
                 problem,
@@ -108,16 +118,18 @@ class ModelAuthor:
             changes |= {"reward": reward.source, "steps": reward.steps, "settings": settings}
         if problems.judge_problems:
             problem = problem_text(problems.judge_problems, written.judge)
-            judge = write_judge(self._models, self._shown, written.criteria, problem)
+            judge = write_judge(self._models, shown, criteria, problem)
             changes["judge"] = judge.source
         return written.model_copy(update=changes) if changes else None
 
     def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
         """Let the model look around and decide what to try next."""
         past = SessionHistory.of(self._folder, history)
-        story = f"{past.text(self._brief.threshold, notes)}\n\n{self._lessons()}".rstrip()
+        told = past.text(self._brief.threshold, notes, self._brief.iterations)
+        story = f"{told}\n\n{self._lessons()}".rstrip()
+        shown = self._shown(past.candidates[past.best.number].env_args)
         flaw = partial(self._flaw, past)
-        revision = revise(self._models, self._shown, story, past.show, past.candidates, flaw)
+        revision = revise(self._models, shown, story, past.show, past.candidates, flaw)
         return self._candidate(revision, past)
 
     def watch(self, episodes: list[Path], verdicts: list[Verdict]) -> list[Verdict]:
@@ -135,9 +147,11 @@ class ModelAuthor:
         """Let the model sum up; a report can do without."""
         if not history:
             return
-        story = SessionHistory.of(self._folder, history).text(self._brief.threshold)
+        past = SessionHistory.of(self._folder, history)
+        story = past.text(self._brief.threshold)
+        shown = self._shown(past.candidates[past.best.number].env_args)
         try:
-            once(self._folder.analysis, Analysis, lambda: analyse(self._models, self._shown, story))
+            once(self._folder.analysis, Analysis, lambda: analyse(self._models, shown, story))
         except TelicError as error:
             self._brief.tell(LogMessage(message=f"no analysis was written: {error}"))
 
@@ -148,7 +162,7 @@ class ModelAuthor:
 
     def _elicited(self) -> Elicited:
         """Return the model's reading of the intent; asked once, then read from its reply."""
-        return elicit(self._models, self._shown)
+        return elicit(self._models, scene(self._brief.intent, self._spec))
 
     def _env_args(self, elicited: Elicited) -> dict[str, object]:
         arguments: dict[str, object] = {"max_episode_steps": self._steps(elicited.seconds)}

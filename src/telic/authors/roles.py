@@ -22,14 +22,11 @@ from telic.authors.answers import (
     WrittenReward,
 )
 from telic.authors.cast import Players, ask
-from telic.envs.catalogue import describe_text
-from telic.envs.spec import EnvSpec
 from telic.errors import RefusedCode, RewardError, TelicError
 from telic.judges.code import OFFERED
 from telic.judges.criteria import Criterion
 from telic.judges.examples import HABITS
-from telic.judges.trial import Trial
-from telic.quantities.reference import describe_quantities
+from telic.judges.trial import ExampleResult, Trial
 from telic.sandbox.source import check_source, compile_source
 
 File = TypeVar("File", WrittenReward, WrittenJudge)
@@ -39,18 +36,8 @@ ASK_ANEW = (
 )
 _TRIES = 3
 _LOOKS = 6
-
-
-def scene(intent: str, spec: EnvSpec) -> dict[str, str]:
-    """Return what every prompt may show: the intent, the robot, what can be measured on it."""
-    return {
-        "intent": intent,
-        "environment": describe_text(spec),
-        "quantities": "\n".join(
-            f"- `{row.name}` [{row.unit}], {row.kind}, `{row.usage}`: {row.formula}"
-            for row in describe_quantities(spec)
-        ),
-    }
+_A_HAIR = 0.1
+"""distance from the score that passes within which an example is said to be near it"""
 
 
 def elicit(models: Players, shown: dict[str, str]) -> Elicited:
@@ -147,14 +134,18 @@ def review(
     reward: str,
     judge: str,
     trial: Trial,
+    threshold: float | None = None,
 ) -> Review:
-    """Return what is wrong with a reward and a judge; what the examples showed counts as found."""
+    """Return what is wrong with a reward and a judge; what the examples showed counts as found.
+
+    `threshold` is the score that passes; what lies just beside it is said so.
+    """
     values = {
         **shown,
         "criteria": listed(criteria),
         "reward": reward,
         "judge": judge,
-        "examples": table(trial),
+        "examples": table(trial, threshold),
     }
     reviewed = ask(models, "reviewer", Review, values)
     return reviewed.model_copy(
@@ -274,15 +265,15 @@ def _criterion_words(criterion: Criterion) -> str:
     return f"{criterion.title} ({kind}): {criterion.quantity}{how}"
 
 
-def table(trial: Trial) -> str:
-    """Return how the examples did as a table for a prompt."""
+def table(trial: Trial, threshold: float | None = None) -> str:
+    """Return how the examples did as a table for a prompt; `threshold` is the score that passes."""
     if not trial.examples:
         return "They could not be run: " + "; ".join(
             (*trial.reward_problems, *trial.judge_problems)
         )
     rows = [
-        f"| {example.name}{' (good)' if example.is_good else ''} | {_number(example.score)} | "
-        f"{_number(example.pay)} | "
+        f"| {example.name}{' (good)' if example.is_good else ''} | {_number(example.score)}"
+        f"{_beside(example, threshold)} | {_number(example.pay)} | "
         + ", ".join(f"{name} {value:.3g}" for name, value in example.terms.items())
         + f" | {example.reason or ''} |"
         for example in trial.examples
@@ -290,7 +281,22 @@ def table(trial: Trial) -> str:
     head = (
         "| episode | judge | reward in sum | by term | what earned little |\n|---|---|---|---|---|"
     )
-    return "\n".join([head, *rows])
+    passes = [] if threshold is None else [f"A score of {threshold:g} passes.", ""]
+    return "\n".join([*passes, head, *rows])
+
+
+def _beside(example: ExampleResult, threshold: float | None) -> str:
+    """Say in words what a score just beside the threshold means."""
+    if threshold is None or example.score is None:
+        return ""
+    by = example.score - threshold
+    if example.is_good:
+        if by < 0:
+            return f", **which would not pass: {-by:.3f} too little**"
+        return f", passes by a hair ({by:.3f})" if by < _A_HAIR else ""
+    if by >= 0:
+        return ", **which passes**"
+    return f", **fails by a hair only ({-by:.3f})**" if -by < _A_HAIR else ""
 
 
 def _number(value: float | None) -> str:

@@ -319,6 +319,7 @@ def _brief(
         folder=folder,
         criteria=config.criteria,
         threshold=config.threshold,
+        iterations=config.iterations,
         device=config.device,
         model=config.model,
         model_for=config.model_for,

@@ -1,0 +1,144 @@
+"""The scene that every prompt shows: the intent, and the session's own environment.
+
+Authors of reward and judge, reviewer and reviser are told the same facts, of the environment as it
+is configured here and not as it is by default: how long an episode is, how it ends, how often an
+action is chosen, what the policy does not see, which angles are not wrapped, what is recorded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from telic.envs import make
+from telic.envs.catalogue import RULES, describe_text
+from telic.envs.spec import EnvSpec, JointSpec, Robot
+from telic.quantities.reference import describe_quantities
+from telic.storage.trajectories import RECORDED
+
+_ALWAYS_RECORDED = ("obs", "next_obs", "action", "terminated", "truncated")
+_ENDS = "terminate_when_unhealthy"
+_TURN = 2 * math.pi
+_ABOUT = {"x": "roll to the right", "y": "front flip", "z": "turn to the left"}
+
+
+def scene(intent: str, spec: EnvSpec) -> dict[str, str]:
+    """Return what every prompt may show: the intent, the robot, what can be measured on it."""
+    return {
+        "intent": intent,
+        "environment": f"{describe_text(spec)}\n{own_facts(spec)}",
+        "quantities": "\n".join(
+            f"- `{row.name}` [{row.unit}], {row.kind}, `{row.usage}`: {row.formula}"
+            for row in describe_quantities(spec)
+        ),
+    }
+
+
+def own_scene(intent: str, env: str, env_args: dict[str, Any]) -> dict[str, str]:
+    """Return the scene of an environment as it is made with these arguments."""
+    made = make(env, num_envs=1, **env_args)
+    made.close()
+    return scene(intent, made.spec)
+
+
+def own_facts(spec: EnvSpec) -> str:
+    """Return what is true of the environment as it is configured, as a section of a prompt."""
+    facts = [_length(spec), _end(spec), *_unseen(spec), *_unwrapped(spec), *_recorded(spec)]
+    return "\n".join(["## As it is configured here", "", *(f"- {fact}" for fact in facts)])
+
+
+def _length(spec: EnvSpec) -> str:
+    limit = spec.max_episode_steps
+    if spec.dt_s is None:
+        pace = "There is no clock: times are counted in steps."
+    else:
+        pace = f"An action is chosen every {spec.dt_s:g} s ({1 / spec.dt_s:.4g} times a second)."
+    if limit is None:
+        return f"{pace} An episode has no time limit; recordings are cut."
+    seconds = "" if spec.dt_s is None else f", {limit * spec.dt_s:g} s"
+    return f"{pace} An episode has at most {limit} steps{seconds}."
+
+
+def _end(spec: EnvSpec) -> str:
+    ends = spec.arguments.get(_ENDS)
+    rules = RULES.get(spec.id)
+    if ends is False or (rules is not None and rules.ends == "never"):
+        return "An episode never ends early, whatever the robot does: falling costs no time."
+    if rules is None and ends is None:
+        return "When an episode ends early, the environment itself decides."
+    why = "when it is unhealthy" if rules is None else rules.ends.rpartition("=False: ")[2]
+    ranges = [
+        f"{name} = {value}"
+        for name, value in spec.arguments.items()
+        if name.startswith("healthy_") and name.endswith("_range")
+    ]
+    here = f" (here {', '.join(ranges)})" if ranges else ""
+    return f"An episode ends early: {why}{here}. What is not lived through cannot be earned."
+
+
+def _unseen(spec: EnvSpec) -> Iterator[str]:
+    """Say where the robot is that its policy cannot know."""
+    if spec.robot is None or not any(name in spec.obs_names for name in spec.joint_names):
+        return  # nobody knows what the columns of this observation are
+    places = [
+        f"{slide.axis} (`qpos[{slide.qpos}]`)"
+        for slide in spec.robot.root.slides
+        if _observed_as(spec, slide.qpos) not in spec.obs_names
+    ]
+    if places:
+        yield (
+            f"The policy does not observe {' and '.join(places)}: it cannot know where it is along "
+            "there, only how fast it moves. Reward and judge can measure it."
+        )
+
+
+def _observed_as(spec: EnvSpec, qpos: int) -> str:
+    """Return the name that a coordinate of the root has among the observations."""
+    joint = max(
+        (joint for joint in spec.joints if joint.qpos_address <= qpos),
+        key=lambda joint: joint.qpos_address,
+    )
+    return (
+        joint.name if joint.kind != "free" else f"{joint.name}_{'xyz'[qpos - joint.qpos_address]}"
+    )
+
+
+def _unwrapped(spec: EnvSpec) -> Iterator[str]:
+    """Say which angles go on counting beyond a turn."""
+    robot = spec.robot
+    hinges = [joint for joint in spec.joints if joint.kind == "hinge" and joint.low is None]
+    for joint in hinges:
+        yield (
+            f"`{joint.name}` (`qpos[{joint.qpos_address}]`) is an angle that is not wrapped: it "
+            f"goes on beyond ±{math.pi:.2f}{_turn_of(joint, robot)}."
+        )
+    if robot is not None and robot.root.quaternion is not None:
+        yield (
+            "The torso's orientation is a quaternion, w first; `q` and `-q` are the same "
+            "orientation. `roll`, `pitch` and `yaw` are wrapped; what ends in `_rotation` or "
+            "`_turns` adds up over the episode and is not."
+        )
+
+
+def _turn_of(joint: JointSpec, robot: Robot | None) -> str:
+    hinge = None if robot is None else robot.root.hinge
+    if hinge is None or hinge.qpos != joint.qpos_address:
+        return ""
+    return f", by {hinge.sign * _TURN:+.2f} for every {_ABOUT[hinge.axis]}"
+
+
+def _recorded(spec: EnvSpec) -> Iterator[str]:
+    kept = [name for name in RECORDED if name in spec.info_keys]
+    columns = " ".join((*kept, *_ALWAYS_RECORDED))
+    known = {*kept, *_ALWAYS_RECORDED, "dt", "episode_start"}
+    known |= {row.name for row in describe_quantities(spec)}
+    known |= {"contacts"} if "cfrc_ext" in kept else set()
+    others = sorted(set(spec.info_keys) - known)
+    yield (
+        f"Recorded for the judge, after every step: `{columns}`, and with them every quantity in "
+        "the list."
+    )
+    if others:
+        words = " ".join(others)
+        yield f"Seen by a reward and not recorded, so that a judge cannot use it: `{words}`."
