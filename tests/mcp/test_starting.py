@@ -6,10 +6,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from telic.session.labels import read_vetoes
 from telic.storage.locks import RunLock
 from tests.mcp.host import Refusal
 from tests.mcp.story import set_up
 from tests.mcp.toy import Person
+from tests.session.test_labels import passed
 
 pytestmark = pytest.mark.anyio
 
@@ -62,3 +64,15 @@ async def test_only_work_that_runs_can_be_stopped(host, repository):
         with RunLock(repository / "runs" / "session_1" / "lock"):
             await call("stop_work", work="session_1")
     assert (repository / "runs" / "session_1" / "stop").exists()
+
+
+async def test_an_agents_word_on_a_verdict_is_kept_as_an_agents(host, repository):
+    session = passed(repository / "runs")
+    async with host() as call:
+        label = await call("label_episode", session=session.name, answer="no", why="it slides")
+        assert label["disagrees"] and label["label"]["by"] == "agent"
+        with pytest.raises(Refusal, match="No session named"):
+            await call("veto_session", session=f"../runs/{session.name}", why="no")
+        veto = await call("veto_session", session=session.name, why="it slides")
+        assert "the agent" in str(read_vetoes(session)[0].words) and veto["veto"]["by"] == "agent"
+        assert (await call("list_work"))["work"][0]["state"] == "unproven"

@@ -19,7 +19,7 @@ from telic.errors import TelicError
 
 _PIPED_WIDTH = 120
 _VIEWS: dict[str, Callable[[Any], None]] = {}
-_VIEW_MODULES = ("work_results", "tool_results", "study_views", "study_run_views")
+_VIEW_MODULES = ("work_results", "label_results", "tool_results", "study_views", "study_run_views")
 
 
 class PlainConsole(Console):

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from telic.core.verb import Verb, argument, option, verb
 from telic.errors import UsageError
 from telic.training.job import TrainRequest
 from telic.verbs.control import SessionNoteRequest, note
+from telic.verbs.labels import LabelRequest, label
 from telic.verbs.search import SearchRequest, search
 from telic.verbs.session import IntentRequest, run
 from telic.verbs.things import ThingShowRequest, show
@@ -97,6 +98,31 @@ class TerminalNote(SessionNoteRequest):
         return note, replace(self, text=text, session=session[0] if session else "latest")
 
 
+class TerminalLabel(LabelRequest):
+    """The session first, if it is not the latest; then yes or no."""
+
+    answer: Literal["yes", "no"] | None = option("", default=None, hidden=True)
+    session: str = option("", default="latest", hidden=True)
+    words: Sequence[str] = argument(
+        "The latest session if left out; without yes or no, the labels so far.",
+        default=(),
+        many=True,
+        metavar="[SESSION] [yes|no]",
+    )
+
+    def meaning(self) -> Meaning:
+        """Tell the session from the answer."""
+        words = list(self.words)
+        answer = words.pop().lower() if words and words[-1].lower() in ("yes", "no") else None
+        if len(words) > 1:
+            raise UsageError(
+                f'"{words[-1]}" is neither yes nor no.',
+                hint='For example: telic label no --why "it slides"',
+            )
+        session = words[0] if words else self.session
+        return label, replace(self, answer=answer, session=session, words=())
+
+
 class TerminalShow(ThingShowRequest):
     """A run, or the command that made it."""
 
@@ -130,6 +156,7 @@ ON_TERMINAL: dict[str, Verb[..., Any, Any]] = {
     "session:run": run.asked_with(TerminalRun),
     "search:search": search.asked_with(TerminalSearch),
     "control:note": note.asked_with(TerminalNote),
+    "labels:label": label.asked_with(TerminalLabel),
     "things:show": show.asked_with(TerminalShow),
 }
 """verbs that the command line has in a form of its own"""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from telic.training.job import TrainJob
     from telic.training.run import Run
     from telic.verbs.control import BranchMade, CriteriaAgreed, NoteTaken, WorkState
-    from telic.verbs.session import AnswerTaken, OrderList, SessionList
+    from telic.verbs.session import AnswerTaken, OrderList, SessionLine, SessionList
     from telic.verbs.things import (
         EpisodeVideo,
         ExportedPolicy,
@@ -244,12 +244,27 @@ def show_sessions(found: SessionList) -> None:
         start = 'telic run "run forward fast"'
         console.print(f"No sessions in {found.runs_dir}. Start one with: {start}")
         return
-    columns = ["session", "intent", "environment", "state", "iterations", "score"]
+    columns = ["session", "intent", "environment", "state", "iterations", "score", "people"]
     rows = [
-        (x.session, x.intent, x.env, x.state, x.iterations, number(x.score, 2))
+        (
+            x.session,
+            x.intent,
+            x.env,
+            x.state.replace("_", " "),
+            x.iterations,
+            number(x.score, 2),
+            _people(x) or "",
+        )
         for x in found.sessions
     ]
+    if not any(line.labels for line in found.sessions):
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
     print_rows(columns, rows)
+
+
+def _people(line: SessionLine) -> str | None:
+    """Say how many labels of people agree with the judge; None where there are none."""
+    return f"{line.labels - line.disputed} of {line.labels} agree" if line.labels else None
 
 
 @view
@@ -261,8 +276,9 @@ def show_session_page(page: SessionPage) -> None:
             "session": facts.path,
             "intent": facts.intent,
             "environment": facts.env,
-            "state": facts.state,
+            "state": facts.state.replace("_", " "),
             "score": None if facts.score is None else number(facts.score, 2),
+            "labels": _people(facts),
             "report": page.report,
         }
     )

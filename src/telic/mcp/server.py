@@ -20,7 +20,7 @@ from telic import __version__
 from telic.core.text import is_mapping, is_row
 from telic.errors import TelicError, UnknownName
 from telic.llm.keys import redact
-from telic.mcp import verb_tools, work
+from telic.mcp import opinions, verb_tools, work
 from telic.mcp.orders import picture
 from telic.mcp.workplace import Call, Server, Workplace, paragraph, study_of, workplace
 from telic.plugin.package import Page, read_source
@@ -67,6 +67,7 @@ def make_server(place: Workplace) -> Server:
     work.register_orders(server)
     verb_tools.register(server, verb_tools.REQUESTS)
     work.register(server)
+    opinions.register(server)
     if place.allow_launch:
         verb_tools.register(server, verb_tools.LAUNCHES)
         work.register_starting(server)

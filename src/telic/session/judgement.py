@@ -15,12 +15,14 @@ from telic.authors.candidate import MemberScore, RewardCandidate, Selection, Ses
 from telic.authors.history import median_episode
 from telic.core.seeds import derive
 from telic.errors import TelicError, WorkerDied
+from telic.judges.calibration import PersonCalibration, lowered
 from telic.judges.code import judge_files, judge_too
 from telic.judges.doubt import judge_doubted, unjudged
 from telic.judges.recorder import PlayOrder, RecordedFile, is_unchanged, record
 from telic.judges.verdict import Verdict, together, unknown
 from telic.session.budget import iteration_steps, last_step
 from telic.session.control import SessionWork
+from telic.session.labels import calibration_of
 from telic.session.records import SessionConfig
 from telic.storage.facts import MemberResultFacts
 from telic.storage.files import read_facts
@@ -53,6 +55,8 @@ def judge(work: SessionWork, number: int, trained: TrainedCandidate) -> SessionI
     began = time.monotonic()
     scores = [_watched(work, files, score) for score in scores]
     scores = _failure_watched(work, files, scores)
+    people = calibration_of(work.folder, config.threshold)
+    scores = [_as_people_ask(score, people) for score in scores]
     seconds += time.monotonic() - began
     training_s = run.summary["training_time_s"]
     iteration = decide(config, number, candidate, scores, training_s, seconds)
@@ -254,6 +258,14 @@ def _failure_watched(
     verdicts[middle] = own.model_copy(update=kept)
     watched = best.model_copy(update={"judgement": together(verdicts)})
     return [watched if score is best else score for score in scores]
+
+
+def _as_people_ask(score: MemberScore, people: PersonCalibration) -> MemberScore:
+    """Lower the scores of a judge whose bar lies too low by people's labels."""
+    if not people.shift:
+        return score
+    verdicts = lowered(score.judgement.verdicts, people)
+    return score.model_copy(update={"judgement": together(verdicts)})
 
 
 def play_order(

@@ -26,6 +26,7 @@ runs/session_<time>_<hex>/
     pause                        exists while the session shall wait
     waiting.json                 what it waits for now; true only while it runs
     notes.jsonl                  what people said about it
+    labels.jsonl vetoes.jsonl    what people say of its episodes and verdicts
     criteria.json approval.json  what was offered to a person, and what was agreed
     clock.json                   seconds of work so far
     origin.json                  the session and iteration it was branched from
@@ -256,6 +257,10 @@ class SessionFolder(WorkFolder):
     """what the session waits for"""
     notes = Below("notes.jsonl")
     """what people said"""
+    labels = Below("labels.jsonl")
+    """what people say of its episodes"""
+    vetoes = Below("vetoes.jsonl")
+    """verdicts that do not stand"""
     criteria = Below("criteria.json")
     """the criteria that a person is asked about"""
     approval = Below("approval.json")

@@ -139,6 +139,8 @@ VERBS: dict[str, str | VerbGroup] = {
     "note": "control:note",
     "approve": "control:approve",
     "branch": "control:branch",
+    "label": "labels:label",
+    "veto": "labels:veto",
     "orders": _ORDERS,
     "sessions": "session:sessions",
     "runs": "train:runs",

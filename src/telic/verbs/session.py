@@ -174,6 +174,10 @@ class SessionLine(NamedTuple):
     iterations: int
     score: float | None
     origin: dict[str, Any] | None
+    labels: int = 0
+    """episodes that people labelled"""
+    disputed: int = 0
+    """those on which judge and person differ"""
 
 
 @dataclass(frozen=True)
@@ -209,6 +213,7 @@ def session_line(folder: SessionFolder) -> SessionLine:
 def session_facts(folder: SessionFolder) -> SessionLine:
     """Return what a list says of a session."""
     from telic.session.branch import origin_of
+    from telic.session.labels import read_labels, standing
     from telic.session.records import state_of
     from telic.storage.facts import JudgedFacts, SessionRequestFacts
     from telic.storage.files import read_facts
@@ -217,7 +222,7 @@ def session_facts(folder: SessionFolder) -> SessionLine:
     files = [folder.iteration(number).judgment for number in folder.iterations()]
     judged = [read_facts(file, JudgedFacts) for file in files if file.exists()]
     scores = [each["score"] for each in judged if each["score"] is not None]
-    origin = origin_of(folder)
+    origin, labels = origin_of(folder), standing(read_labels(folder))
     return SessionLine(
         session=folder.name,
         path=str(folder.path),
@@ -227,6 +232,8 @@ def session_facts(folder: SessionFolder) -> SessionLine:
         iterations=len(judged),
         score=max(scores, default=None),
         origin=origin.model_dump() if origin else None,
+        labels=len(labels),
+        disputed=sum(label.disagrees for label in labels),
     )
 
 

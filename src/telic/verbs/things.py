@@ -323,7 +323,7 @@ def _session_report(thing: Thing) -> ReportPlace:
 
     folder = SessionFolder(thing.path)
     if folder.summary.exists():
-        _write_session_report(folder)
+        rewrite_report(folder)
     elif not folder.report.exists():
         raise UsageError(
             f"{thing.name} has no report yet.", hint="It is written when it ends or is stopped."
@@ -331,7 +331,8 @@ def _session_report(thing: Thing) -> ReportPlace:
     return ReportPlace(str(folder.report), str(folder.page) if folder.page.exists() else None)
 
 
-def _write_session_report(folder: SessionFolder) -> None:
+def rewrite_report(folder: SessionFolder) -> None:
+    """Write the report of a session that has ended anew, from its records."""
     from telic.authors.candidate import SessionIteration
     from telic.judges.criteria import Composition
     from telic.session.records import SessionConfig, SessionSummary

@@ -19,6 +19,7 @@ from telic.session.report import words
 from telic.session.report.best import credit_bar, looks, why_best
 from telic.session.report.costs import what_it_took
 from telic.session.report.facts import SessionReportFacts, Troubles, gather
+from telic.session.report.people import said_by_people
 from telic.session.report.words import Blocks
 from telic.storage.files import write_text
 from telic.storage.layout import SessionFolder
@@ -351,6 +352,7 @@ _SECTIONS: dict[str, Callable[[SessionReportFacts], Blocks]] = {
     "What it looks like": looks,
     "Criteria": _criteria,
     "What was seen": _seen,
+    "What people say": said_by_people,
     "How the words were read": _reading,
     "What was tried": _tried,
     "Why this one is the best": why_best,

@@ -217,6 +217,9 @@ def commands(facts: SessionReportFacts) -> dict[str, str]:
     return {
         "watch it": shlex.join(["telic", "play", *judged]),
         "export it (ONNX, TorchScript)": shlex.join(["telic", "export", *judged]),
+        "say whether it is what you meant": shlex.join(
+            ["telic", "label", facts.folder.name, "yes"]
+        ),
         "see its training": shlex.join(["telic", "show", *chosen]),
     }
 

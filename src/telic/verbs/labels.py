@@ -1,0 +1,184 @@
+"""What people say of a verdict: this episode is (not) what I meant, this pass does not stand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from telic.core.verb import RunsRequest, argument, inner, option, verb
+from telic.errors import UsageError
+from telic.storage.workspace import Workspace
+
+if TYPE_CHECKING:
+    from telic.session.labels import Speaker
+
+EXAMPLES = """
+telic label no --why "it slides on its knees"       the episode that the report shows
+
+telic label SESSION yes --episode p90
+
+telic label                                         what was said so far
+
+telic label --export judged.jsonl                   every label, as a data set of judges
+
+telic veto --why "it only looks like a flip"        a pass that does not stand
+"""
+
+
+class LabelRequest(RunsRequest):
+    """An episode, and whether it is what was meant."""
+
+    answer: Literal["yes", "no"] | None = argument(
+        "Whether it is what you meant; left out: list the labels.", default=None, what="answer"
+    )
+    session: str = option("The latest if left out.", default="latest")
+    episode: str | None = option(
+        "Number from 1, or p10, median or p90; the median, which the report shows, if left out.",
+        default=None,
+    )
+    member: str | None = option("Policy; the best one if left out.", "--member", "-m", default=None)
+    iteration: int | None = option("Iteration; that of the best policy if left out.", default=None)
+    why: str | None = option("What is right or wrong with it.", default=None)
+    author: str | None = option("Who says so; you if left out.", default=None)
+    export: Path | None = option(
+        "Write the labels as JSON lines instead: of the session, or of all if none is named.",
+        default=None,
+    )
+    by: Speaker = inner("Whether a person or an agent says so.", default="person")
+
+
+class LabelTaken(NamedTuple):
+    """A label, and what the labels of this judge come to."""
+
+    session: str
+    label: Any
+    standing: Any
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the label with its session, and what the judge is worth by labels."""
+        return {
+            "session": self.session,
+            **self.label.model_dump(mode="json"),
+            "disagrees": self.label.disagrees,
+            "calibration": self.standing.model_dump(mode="json"),
+        }
+
+
+class LabelList(NamedTuple):
+    """What people said of a session's episodes."""
+
+    session: str
+    labels: list[Any]
+    vetoes: list[Any]
+    standing: Any
+
+    def as_data(self) -> dict[str, Any]:
+        """Return labels, vetoes, and what the judge is worth by labels."""
+        return {
+            "session": self.session,
+            "labels": [
+                {**label.model_dump(mode="json"), "disagrees": label.disagrees}
+                for label in self.labels
+            ],
+            "vetoes": [veto.model_dump(mode="json") for veto in self.vetoes],
+            "calibration": self.standing.model_dump(mode="json"),
+        }
+
+
+class LabelsExported(NamedTuple):
+    """Where a data set of labels is."""
+
+    file: str
+    labels: int
+    sessions: int
+
+
+@verb(LabelRequest, examples=EXAMPLES)
+def label(request: LabelRequest) -> LabelTaken | LabelList | LabelsExported:
+    """Say whether an episode is what you meant; labels correct the judge, and are a data set."""
+    if request.export is not None:
+        return _export(request, request.export)
+    from telic.session.labels import add_label, calibration_of, read_labels, read_vetoes
+    from telic.session.records import SessionConfig
+    from telic.storage.files import read_record
+
+    folder = Workspace(request.runs_dir).session(request.session)
+    threshold = read_record(folder.config, SessionConfig).threshold
+    if request.answer is None:
+        if not folder.judge.exists():
+            raise UsageError(f"{folder.name} has no judge yet, so there is nothing to label.")
+        standing = calibration_of(folder, threshold)
+        return LabelList(folder.name, read_labels(folder), read_vetoes(folder), standing)
+    made = add_label(
+        folder,
+        request.answer == "yes",
+        iteration=request.iteration,
+        member=request.member,
+        episode=request.episode,
+        why=request.why,
+        author=request.author,
+        by=request.by,
+    )
+    return LabelTaken(folder.name, made, calibration_of(folder, threshold))
+
+
+def _export(request: LabelRequest, file: Path) -> LabelsExported:
+    import json
+
+    from telic.session.labels import label_rows
+    from telic.storage.files import write_text
+    from telic.storage.layout import list_sessions
+
+    if request.answer is not None:
+        raise UsageError("--export writes the labels that there are; it takes no yes or no.")
+    workspace = Workspace(request.runs_dir)
+    named = request.session != "latest"
+    folders = (
+        [workspace.session(request.session)] if named else list_sessions(workspace.runs_dir)[::-1]
+    )
+    rows = list(label_rows(folders))
+    if not rows:
+        raise UsageError(
+            "There are no labels to export.", hint="Label an episode with: telic label yes"
+        )
+    write_text(file, "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows))
+    return LabelsExported(str(file), len(rows), len({row["session"] for row in rows}))
+
+
+class VetoRequest(RunsRequest):
+    """A pass that does not stand."""
+
+    session: str = argument(
+        "Its id, the start of one, a path, or 'latest'.", default="latest", metavar="SESSION"
+    )
+    why: str = option("Why it does not stand.")
+    author: str | None = option("Who says so; you if left out.", default=None)
+    by: Speaker = inner("Whether a person or an agent says so.", default="person")
+
+
+class VetoTaken(NamedTuple):
+    """A veto, and the session whose pass it took."""
+
+    session: str
+    veto: Any
+    best: int | None
+    """iteration to branch from"""
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the veto with its session."""
+        return {"session": self.session, **self.veto.model_dump(mode="json")}
+
+
+@verb(VetoRequest, examples=EXAMPLES)
+def veto(request: VetoRequest) -> VetoTaken:
+    """Say that a pass does not stand: the session becomes unproven, on record and for good."""
+    from telic.session.labels import add_veto
+    from telic.session.records import SessionSummary
+    from telic.storage.files import read_record
+    from telic.verbs.things import rewrite_report
+
+    folder = Workspace(request.runs_dir).session(request.session)
+    made = add_veto(folder, request.why, request.author, request.by)
+    rewrite_report(folder)
+    best = read_record(folder.summary, SessionSummary).best_iteration
+    return VetoTaken(folder.name, made, best)

@@ -1,0 +1,210 @@
+"""People's labels are kept, told and exported; a veto takes a pass away for good."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from telic.authors.candidate import MemberScore
+from telic.cli.main import app
+from telic.errors import TelicError, UsageError
+from telic.judges.verdict import Verdict, together
+from telic.session.judgement import _as_people_ask
+from telic.session.labels import (
+    add_label,
+    add_veto,
+    calibration_of,
+    read_labels,
+    read_vetoes,
+    standing,
+)
+from telic.session.records import SessionSummary, state_of
+from telic.storage.files import read_json, read_record, write_json, write_text
+from telic.verbs.labels import label, veto
+from telic.verbs.session import sessions
+from tests.session.sessions import JUDGE, add_iteration, make_session
+
+
+def member(name, *scores):
+    verdicts = [
+        Verdict(
+            source="fused",
+            score=score,
+            recording=f"{name}-{number}",
+            by_judge={"code": score, "vision": 0.5},
+        )
+        for number, score in enumerate(scores)
+    ]
+    seed = int(name[-1])
+    return MemberScore(member=name, variant=0, seed=seed, step=1, judgement=together(verdicts))
+
+
+@pytest.fixture
+def session(tmp_path):
+    """A session that passed, judged on four episodes of two policies."""
+    return passed(tmp_path)
+
+
+def passed(runs, name="session_20260102_030405_abcd1234"):
+    folder = make_session(runs, name)
+    members = member("reward_seed_1", 0.2, 0.9, 0.95, 1.0), member("reward_seed_2", *[0.4] * 4)
+    add_iteration(folder, 1, score=0.6, passed=True, members=members)
+    summary = SessionSummary(
+        session=folder.name,
+        intent="run forward",
+        env="HalfCheetah-v5",
+        outcome="passed",
+        iterations=1,
+        best_iteration=1,
+        best_member="reward_seed_1",
+        score=0.8,
+        low=0.8,
+        seconds=1.0,
+        not_understood=(),
+        doubts=(),
+    )
+    write_json(folder.summary, summary)
+    return folder
+
+
+def test_a_label_keeps_what_the_judges_had_said_and_whether_they_differ(session):
+    no = add_label(session, False, why=" it slides ", author="ada")
+    assert (no.iteration, no.member, no.episode, no.score) == (1, "reward_seed_1", 3, 0.95)
+    assert no.disagrees and no.why == "it slides" and no.recording == "reward_seed_1-2"
+    assert (no.code, no.vision) == (0.95, 0.5)
+    yes = add_label(session, True, member="reward_seed_2", episode="2")
+    assert yes.disagrees and yes.recording == "reward_seed_2-1"
+    assert not add_label(session, False, episode="p10").disagrees
+    assert [each.id for each in read_labels(session)][:2] == [no.id, yes.id]
+
+
+def test_who_says_something_else_later_means_that_and_both_are_kept(session):
+    add_label(session, True, author="ada")
+    add_label(session, False, author="ada")
+    add_label(session, True, author="bob")
+    assert len(read_labels(session)) == 3
+    assert [(each.author, each.is_wanted) for each in standing(read_labels(session))] == [
+        ("ada", False),
+        ("bob", True),
+    ]
+
+
+def test_labels_of_one_judge_count_in_every_session_that_has_it(session, tmp_path):
+    for number in "234":
+        for author in ("ada", "bob"):
+            add_label(session, False, episode=number, author=author)
+    other = passed(tmp_path, "session_20260103_030405_abcd1234")
+    found = calibration_of(other, 0.8)
+    assert found.labels == 6 and found.shift > 0.2
+    refused = _as_people_ask(member("reward_seed_1", 1.0, 1.0), found)
+    assert refused.judgement.score < 0.8
+    write_text(other.judge, JUDGE + "# another\n")
+    assert calibration_of(other, 0.8).labels == 0
+
+
+def test_an_agents_label_is_kept_and_changes_no_score(session):
+    for number in range(8):
+        add_label(session, False, author=f"agent{number}", by="agent")
+    assert len(read_labels(session)) == 8 and calibration_of(session, 0.8).labels == 0
+
+
+def test_a_damaged_file_of_labels_does_not_end_another_session(session, tmp_path):
+    other = passed(tmp_path, "session_20260103_030405_abcd1234")
+    other.labels.write_text('{"no": "label"}\n')
+    assert calibration_of(session, 0.8).labels == 0
+    with pytest.raises(TelicError, match=r"labels\.jsonl"):
+        read_labels(other)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"iteration": 7}, "it has: 1"),
+        ({"member": "reward_seed_9"}, "reward_seed_1"),
+        ({"episode": "5"}, "1 to 4"),
+        ({"episode": "0"}, "1 to 4"),
+        ({"episode": "best"}, "p10, median and p90"),
+    ],
+)
+def test_an_episode_that_is_not_there_cannot_be_labelled(session, options, says):
+    with pytest.raises(UsageError) as refused:
+        add_label(session, True, **options)
+    assert says in str(refused.value) and not session.labels.exists()
+
+
+def test_a_veto_takes_the_pass_away_on_record_and_for_good(session, monkeypatch):
+    monkeypatch.setattr("telic.verbs.things.rewrite_report", lambda folder: None)
+    made = veto(runs_dir=session.path.parent, why="it slides", author="ada").veto
+    assert state_of(session) == "unproven" and made.outcome == "passed"
+    summary = read_record(session.summary, SessionSummary)
+    assert (
+        summary.reasons[0].startswith("vetoed by ada on 20") and "it slides" in summary.reasons[0]
+    )
+    again = add_veto(session, "and it limps", "bob")
+    assert [each.id for each in read_vetoes(session)] == [made.id, again.id]
+    assert len(read_record(session.summary, SessionSummary).reasons) == 2
+
+
+@pytest.mark.parametrize("outcome", ["not_passed", "stopped", None])
+def test_what_did_not_pass_cannot_be_vetoed(session, outcome):
+    if outcome is None:
+        session.summary.unlink()
+    else:
+        write_json(session.summary, {**read_json(session.summary), "outcome": outcome})
+    with pytest.raises(UsageError, match=r"telic (note|label)"):
+        add_veto(session, "no")
+    assert not session.vetoes.exists()
+
+
+def test_the_report_says_what_people_say(session):
+    from telic.session.records import SessionConfig
+    from telic.session.report.document import _SECTIONS
+    from telic.session.report.facts import SessionReportFacts
+
+    add_label(session, False, why="it slides", author="ada")
+    add_veto(session, "a look-alike", "bob")
+    config, summary = (
+        read_record(session.config, SessionConfig),
+        read_record(session.summary, SessionSummary),
+    )
+    facts = SessionReportFacts(session, config, None, [], summary)
+    said = str(_SECTIONS["What people say"](facts))
+    for words in ("vetoed by bob", "it slides", "differ", "below 6 labels change no score"):
+        assert words in said
+
+
+def telic(*words, code=0):
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def test_a_label_is_given_listed_and_exported_at_a_terminal(session, tmp_path):
+    runs = ("--runs-dir", session.path.parent)
+    said = telic("label", "no", "--why", "it slides", *runs)
+    assert "not wanted" in said and "disagrees" in said and "telic veto" in said
+    telic("label", session.name, "yes", "--episode", "1", *runs)
+    assert "it slides" in telic("label", *runs)
+    assert "0 of 2 agree" in telic("sessions", *runs)
+    assert "0 of 2 agree" in telic("show", session.name, *runs)
+    telic("label", "--export", tmp_path / "set.jsonl", *runs)
+    rows = [json.loads(line) for line in (tmp_path / "set.jsonl").read_text().splitlines()]
+    assert [row["label"] for row in rows] == ["no", "yes"]
+    first = rows[0]
+    assert first["intent"] == "run forward" and first["criteria"][0]["title"] == "runs forward"
+    assert (first["code_score"], first["vision_score"]) == (0.95, 0.5)
+    assert first["episode_sha256"] == "reward_seed_1-2" and first["disagrees"]
+    for words in (("label", "maybe", "perhaps"), ("label", "yes", "--export", "x.jsonl")):
+        telic(*words, *runs, code=2)
+    telic("veto", session.name, *runs, code=2)
+
+
+def test_the_list_and_python_know_labels_too(session):
+    runs = session.path.parent
+    taken = label("no", runs_dir=runs)
+    assert taken.as_data()["disagrees"]
+    (line,) = sessions(runs_dir=runs).sessions
+    assert (line.labels, line.disputed) == (1, 1)
+    assert label(runs_dir=runs).as_data()["labels"][0]["score"] == 0.95
+    with pytest.raises(UsageError, match="no labels to export"):
+        label(runs_dir=runs / "nowhere", export=runs / "x.jsonl")
