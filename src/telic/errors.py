@@ -5,6 +5,7 @@
     │   ├── ConfigError           a setting has an impossible value
     │   ├── UnknownName           no environment, run, preset, … of that name
     │   ├── BadEnvironment        an environment cannot be built from what was given
+    │   ├── NotUnderstood         an intent whose verb nobody knows
     │   ├── RewardError           a reward file is wrong: names the line, the term and the fix
     │   ├── PluginError           a part that another package brings cannot be used
     │   └── MissingExtra          an optional package is not installed
@@ -72,6 +73,10 @@ class UnknownName(UsageError):
 
 class BadEnvironment(UsageError):
     """An environment cannot be built from what was given."""
+
+
+class NotUnderstood(UsageError):
+    """An intent says what to do in words that nothing can be made of; nothing was started."""
 
 
 class RewardError(UsageError):

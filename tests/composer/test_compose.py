@@ -7,7 +7,7 @@ from telic.composer.compose import BEHAVIOURS, compose
 from telic.composer.draft import calibrations
 from telic.envs import make
 from telic.envs.tasks import TASKS
-from telic.errors import BadEnvironment, Refused
+from telic.errors import BadEnvironment, NotUnderstood
 from telic.judges.code import judge_here
 from telic.judges.verdict import together
 from telic.rewards.load import load_reward
@@ -81,8 +81,8 @@ def test_standing_still_is_recognised(tmp_path):
     ("env", "intent", "error", "text"),
     [
         ("Hopper-v5", "go to the left", BadEnvironment, "moves along y"),
-        ("HalfCheetah-v5", "blorp the fnord", Refused, "Nothing in"),
-        ("Reacher-v5", "blorp the fnord", Refused, "Reacher-v5 can: reach the target"),
+        ("HalfCheetah-v5", "blorp the fnord", NotUnderstood, "Nothing in"),
+        ("Reacher-v5", "blorp the fnord", NotUnderstood, "Reacher-v5 can: reach the target"),
     ],
 )
 def test_what_cannot_be_done_is_refused_with_the_reason(env, intent, error, text):

@@ -81,7 +81,7 @@ Ant: walk sideways
 Humanoid: strafe right
     0) go walk right
 Humanoid: moonwalk
-    0) go walk backward
+    0) go moonwalk backward
 Humanoid: sprint!!!
     0) go sprint very_fast/speed
 HalfCheetah: gallop like a real animal
@@ -433,7 +433,7 @@ Humanoid: I'd like the humanoid to run
     0) go run
 Humanoid: move like a snake
     0) go
-    ? like
+    ? like snake
 Humanoid: never stop running
     0) go run until_end
 Walker2d: skip forward

@@ -6,8 +6,9 @@ from functools import lru_cache
 import pytest
 import torch
 
-from telic.composer.compose import arrange, compose
+from telic.composer.compose import compose
 from telic.composer.parse import parse
+from telic.composer.phases import arrange
 from telic.envs import make
 from telic.errors import Refused
 from telic.judges.code import JudgeCode

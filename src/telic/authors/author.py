@@ -25,7 +25,7 @@ from telic.core.config import Record
 from telic.core.events import Listener, ignore
 from telic.core.plugins import load_plugin
 from telic.errors import TelicError
-from telic.judges.criteria import Composition, Criterion
+from telic.judges.criteria import Composition, Covered, Criterion
 from telic.judges.verdict import Verdict
 from telic.storage.layout import SessionFolder
 
@@ -42,6 +42,11 @@ class MeasurableIntent(Record):
     doubts: tuple[str, ...] = ()
     """what the words left open, and how it was taken"""
     not_understood: tuple[str, ...] = ()
+    """words of the intent that nothing was made of"""
+    dropped: tuple[str, ...] = ()
+    """numbers and modifiers that were read and that no criterion carries"""
+    covered: tuple[Covered, ...] = ()
+    """which criteria carry which words; empty: its author does not say"""
 
 
 _OWN = ("composer", "host", "model")

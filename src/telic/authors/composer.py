@@ -79,6 +79,8 @@ class ComposerAuthor:
             criteria=composed.criteria,
             doubts=composed.doubts,
             not_understood=composed.not_understood,
+            dropped=composed.dropped,
+            covered=composed.covered,
         )
 
     def write(self, wanted: MeasurableIntent) -> Composition:

@@ -86,7 +86,9 @@ class ModelAuthor:
             settings=settings,
             steps=reward.steps,
             doubts=(*wanted.doubts, *told),
-            not_understood=(),
+            not_understood=wanted.not_understood,
+            dropped=wanted.dropped,
+            covered=wanted.covered,
             motions=elicited.puppet,
             fine=elicited.fine,
         )

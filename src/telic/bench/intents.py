@@ -45,7 +45,7 @@ from telic.core.events import (
     from_facts,
     ignore,
 )
-from telic.errors import BadEnvironment, Refused, TelicError
+from telic.errors import BadEnvironment, NotUnderstood, Refused, TelicError
 from telic.judges.code import judge_files
 from telic.llm.client import REPLIES
 from telic.session.budget import steps_taken
@@ -177,7 +177,7 @@ def _attempt(
             **options,
         )
         return judged(case, session, folder, time.monotonic() - started, should_stop())
-    except (Refused, BadEnvironment) as error:
+    except (Refused, NotUnderstood, BadEnvironment) as error:
         # The author says no before anything is written; later, the same errors are failures.
         is_refused = not any(sessions.glob("session_*/author.json"))
         seconds = time.monotonic() - started

@@ -26,7 +26,7 @@ from telic.composer.compose import compose
 from telic.core.config import Config, Record
 from telic.envs import make
 from telic.envs.spec import EnvSpec
-from telic.errors import BadEnvironment, BadFile, ConfigError, MissingFile, Refused
+from telic.errors import BadEnvironment, BadFile, ConfigError, MissingFile, NotUnderstood, Refused
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Composition, Motion
 from telic.judges.examples import Examples, bad_habits, good_examples
@@ -150,14 +150,14 @@ def bench_judges(
         on_pair(pair.id)
         try:
             scored += _score_pair(pair, tuple(everything))
-        except (Refused, BadEnvironment) as error:
+        except (Refused, NotUnderstood, BadEnvironment) as error:
             refused[pair.id] = str(error)
     if labelled is not None:
         for label in read_labels(labelled):
             on_pair(label.file)
             try:
                 scored.append(_score_label(label, labelled))
-            except (Refused, BadEnvironment) as error:
+            except (Refused, NotUnderstood, BadEnvironment) as error:
                 refused[label.file] = str(error)
     report = _report(scored, refused)
     if output is not None:

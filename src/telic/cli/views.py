@@ -51,6 +51,7 @@ from telic.core.events import (
     VideoProgress,
 )
 from telic.core.text import duration, number
+from telic.judges.criteria import scope_words
 
 OUTCOMES = {
     "passed": "[green]✓ passed[/]",
@@ -227,9 +228,11 @@ class SessionView(TrainingView):
                     self.say(f"  • {escape(criterion['title'])}")
                 for doubt in event.doubts:
                     self.say(f"  [dim]{escape(doubt)}[/]")
-                if event.not_understood:
-                    words = escape(", ".join(event.not_understood))
-                    self.say(f"  [yellow]not understood: {words}[/]")
+                left = (*event.not_understood, *event.dropped)
+                scope = scope_words([each["words"] for each in event.covered], left)
+                if scope:
+                    style = "yellow" if left else "dim"
+                    self.say(f"  [{style}]{escape(scope)}[/]")
             case SessionTried():
                 problems = [*event.judge_problems, *event.reward_problems]
                 if not problems:

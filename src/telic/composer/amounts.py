@@ -11,6 +11,7 @@ from telic.composer.frames import Amount, Rule, Unit
 from telic.composer.words import Token, determiners, number_rules, table, units
 
 _BEFORE = ("at", "for", "by", "of", "in", "from")
+_EVERY = ("every", "each")
 _BETWEEN_NUMBERS = ("and", "to", "or")
 
 
@@ -22,6 +23,8 @@ class Reading:
     amount: Amount | None = None
     count: int | None = None
     duration_s: float | None = None
+    period_s: float | None = None
+    """once in so many seconds"""
     bare: float | None = None
     rule: Rule | None = None
     """how it was said to be meant; None: it was not said"""
@@ -39,16 +42,27 @@ class Numbers:
     amount: Amount | None = None
     count: int | None = None
     duration_s: float | None = None
+    period_s: float | None = None
 
-    def take(self, amount: Amount | None, count: int | None, duration_s: float | None) -> bool:
+    def take(
+        self,
+        amount: Amount | None,
+        count: int | None,
+        duration_s: float | None,
+        period_s: float | None = None,
+    ) -> bool:
         """Take what is new; return whether everything was."""
-        news = [(self.amount, amount), (self.count, count), (self.duration_s, duration_s)]
-        said = [(old, new) for old, new in news if new is not None]
-        if not said or any(old is not None for old, _ in said):
+        news = {
+            "amount": amount,
+            "count": count,
+            "duration_s": duration_s,
+            "period_s": period_s,
+        }
+        said = {name: new for name, new in news.items() if new is not None}
+        if not said or any(getattr(self, name) is not None for name in said):
             return False
-        self.amount = amount or self.amount
-        self.count = count or self.count
-        self.duration_s = duration_s if duration_s is not None else self.duration_s
+        for name, new in said.items():
+            setattr(self, name, new)
         return True
 
 
@@ -56,7 +70,9 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
     """Return the number that begins at a place, with all that belongs to it."""
     counts = table("numbers")["counts"]
     if start < len(tokens) and tokens[start].word in counts:
-        return Reading((start,), count=counts[tokens[start].word])
+        return _read_rate(tokens, start, counts[tokens[start].word])
+    if start < len(tokens) and tokens[start].word in _EVERY:
+        return _read_period(tokens, start)
     before, place, rule = _read_rule(tokens, start)
     numbered = _read_range(tokens, place) or _read_article(tokens, start, place)
     if numbered is None:
@@ -68,6 +84,29 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
     at = (*range(start, place), *unit.at)
     value = round(value * unit.senses[0].says["factor"], 9)
     return _with_unit(at, value, cast("Unit", unit.senses[0].value), rule, before)
+
+
+def _read_rate(tokens: Sequence[Token], start: int, count: int) -> Reading:
+    """Read "twice", and "twice per second" as once in half a second."""
+    place = start + 1
+    per = place < len(tokens) and tokens[place].word in ("per", "a", "every", "each")
+    unit = units().find(tokens, place + 1) if per else None
+    if unit is None or unit.senses[0].value != "s":
+        return Reading((start,), count=count)
+    seconds = unit.senses[0].says["factor"]
+    return Reading((start, place, *unit.at), period_s=round(seconds / count, 6))
+
+
+def _read_period(tokens: Sequence[Token], start: int) -> Reading | None:
+    """Read "every 3 seconds" and "every second"."""
+    place = start + 1
+    numbered = _read_number(tokens, place)
+    value, place = numbered or (1.0, place)
+    unit = units().find(tokens, place)
+    if unit is None or unit.senses[0].value != "s" or value <= 0.0:
+        return None
+    seconds = round(value * unit.senses[0].says["factor"], 9)
+    return Reading((*range(start, place), *unit.at), period_s=seconds)
 
 
 def _with_unit(

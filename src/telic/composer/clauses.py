@@ -12,7 +12,15 @@ from typing import Any
 from telic.composer.amounts import Reading, read_amount
 from telic.composer.frames import Act, Amount, LimitKind
 from telic.composer.parts import BodyPart, find_part
-from telic.composer.words import Match, Sense, Token, forbidden, ignored_words, phrases
+from telic.composer.words import (
+    Match,
+    Sense,
+    Token,
+    forbidden,
+    ignored_phrases,
+    ignored_words,
+    phrases,
+)
 from telic.envs.spec import EnvSpec
 
 # Limits a distance, height or angle can be given for.
@@ -64,6 +72,10 @@ def scan(tokens: Sequence[Token], names: Sequence[BodyPart | None]) -> list[Mark
     place = 0
     while place < len(tokens):
         found = _at(tokens, place, names)
+        idle = ignored_phrases().find(tokens, place)
+        if idle is not None and (not found or idle.end > found[-1].end):
+            place = idle.end  # "in one direction" is no number
+            continue
         marks += found
         place = found[-1].end if found else place + 1
     return [_with_first_as(tokens, mark) for mark in marks]

@@ -14,16 +14,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from telic.composer.acrobatics import flip, jump, roll, turn
 from telic.composer.draft import Draft, Scene, edit
-from telic.composer.frames import Act, Direction, Frame, Limit, LimitKind, ParsedIntent, Posture
+from telic.composer.frames import Act, Direction, Frame, ParsedIntent
 from telic.composer.limbs import kick, lift, reach, swing
 from telic.composer.manners import be_quiet, respect
+from telic.composer.nearest import not_understood
 from telic.composer.observed import compose_observed, is_observed
 from telic.composer.parse import parse
+from telic.composer.phases import arrange, goes_low
 from telic.composer.postures import balance, do_it, hold, lie, sit, stand, stand_up
+from telic.composer.scope import audit, lost_gaits, still_covered
 from telic.composer.sizes import jump_height
 from telic.composer.travel import circle, go, hop, speed_meant
 from telic.composer.write import (
@@ -38,18 +42,6 @@ from telic.envs.spec import EnvSpec
 from telic.errors import BadEnvironment, Refused
 from telic.judges.criteria import Composition, Criterion, Motion
 
-_REST = (Act.STAND, Act.STOP, Act.SIT, Act.LIE)
-_LANDS = (Act.FLIP, Act.ROLL, Act.JUMP, Act.HOP)
-_KEEPS = (Act.REACH, Act.STAND_UP, Act.LIFT, Act.STAND, Act.BALANCE)
-_LIMBS = (Act.LIFT, Act.KICK, Act.SWING)
-_LOW_VERBS = {Act.SIT, Act.LIE, Act.ROLL, Act.FLIP, Act.STAND_UP}
-_LOW_POSES = {
-    Posture.LOW,
-    Posture.LYING,
-    Posture.UPSIDE_DOWN,
-    Posture.REAR_LEGS,
-    Posture.FRONT_LEGS,
-}
 _AT_REST = (Act.STAND, Act.STOP, Act.BALANCE)
 _PHASE_S = 3.0
 _TURN_RPS = 1.5
@@ -113,9 +105,15 @@ def compose(intent: str, spec: EnvSpec, criteria: Sequence[Criterion] | None = N
     if is_observed(intent, spec):
         return compose_observed(intent, spec, criteria)
     parsed = parse(intent, spec)
+    return _scoped(parsed, _compose(parsed, spec), spec, criteria)
+
+
+def _compose(
+    parsed: ParsedIntent, spec: EnvSpec, criteria: Sequence[Criterion] | None = None
+) -> Composition:
+    """Compose what was read, whatever words of it carry nothing."""
     phases = arrange(parsed)
-    frames = [frame for phase in phases for frame in phase]
-    scene = Scene.of(spec, may_fall=goes_low(frames, parsed.limits))
+    scene = _scene(parsed, spec)
     _refuse(parsed, phases, scene)
     try:
         drafts = [_phase(phase, scene) for phase in phases]
@@ -136,6 +134,28 @@ def compose(intent: str, spec: EnvSpec, criteria: Sequence[Criterion] | None = N
     return made.model_copy(
         update={"motions": ideal(phases, scene, seconds), "fine": right_habits(phases)}
     )
+
+
+def _scene(parsed: ParsedIntent, spec: EnvSpec) -> Scene:
+    frames = [frame for phase in arrange(parsed) for frame in phase]
+    return Scene.of(spec, may_fall=goes_low(frames, parsed.limits))
+
+
+def _scoped(
+    parsed: ParsedIntent,
+    made: Composition,
+    spec: EnvSpec,
+    criteria: Sequence[Criterion] | None,
+) -> Composition:
+    """Say what of the words is judged; refuse what lost its verb."""
+    build, scene = partial(_compose, spec=spec), _scene(parsed, spec)
+    lost = [*parsed.lost, *lost_gaits(parsed, scene, made, build)]
+    if lost:
+        raise not_understood(parsed, lost, spec, able(scene))
+    made = audit(parsed, scene, made, build)
+    if criteria is None:
+        return made
+    return still_covered(made, _compose(parsed, spec, criteria))
 
 
 def able(scene: Scene) -> list[str]:
@@ -202,15 +222,13 @@ def _composition(
         settings=settings,
         steps=int(scene.known["learns"] * sum(each.practice for each in drafts)),
         doubts=tuple(doubts),
-        not_understood=parsed.not_understood,
+        not_understood=parsed.unread,
     )
 
 
 def _refuse(parsed: ParsedIntent, phases: Sequence[Sequence[Frame]], scene: Scene) -> None:
     if not phases:
-        raise Refused(
-            f'Nothing in "{parsed.intent}" is a movement the composer knows.', hint=_can(scene)
-        )
+        raise not_understood(parsed, (), scene.spec, able(scene))
     if len(phases) > len(ORDINALS):
         raise Refused(
             f"The composer cannot teach {len(phases)} movements one after another.",
@@ -221,91 +239,6 @@ def _refuse(parsed: ParsedIntent, phases: Sequence[Sequence[Frame]], scene: Scen
 def _can(scene: Scene) -> str:
     found = able(scene)
     return f"{scene.spec.id} can: {', '.join(found)}." if found else "Try another environment."
-
-
-def arrange(parsed: ParsedIntent) -> list[list[Frame]]:
-    """Return the phases in their order, each the frames that are done together."""
-    phases: list[list[Frame]] = []
-    for number in sorted({frame.phase for frame in parsed.frames}):
-        now: list[Frame] = []
-        for frame in (each for each in parsed.frames if each.phase == number):
-            before = now or (phases[-1] if phases else [])
-            if _is_done_anyway(frame, before):
-                _prolong(frame, now or phases[-1])
-            elif now and not _goes_with(frame, now):
-                phases.append(now)
-                now = [frame]
-            elif not _joined(frame, now):
-                now.append(frame)
-        if now:
-            phases.append(now)
-    return [
-        [frame.model_copy(update={"phase": index}) for frame in phase]
-        for index, phase in enumerate(phases)
-    ]
-
-
-def goes_low(frames: list[Frame], limits: tuple[Limit, ...]) -> bool:
-    """Say whether it asks for poses in which an environment takes the robot for fallen."""
-    return (
-        any(frame.verb in _LOW_VERBS or _LOW_POSES & set(frame.postures) for frame in frames)
-        or any(frame.verb is Act.SWING and frame.direction is Direction.UP for frame in frames)
-        or any(limit.kind is LimitKind.LOW_HEIGHT for limit in limits)
-    )
-
-
-def _is_done_anyway(frame: Frame, before: list[Frame]) -> bool:
-    """Say whether it is part of what comes before: a flip lands, a reaching hand stays."""
-    verbs = {each.verb for each in before}
-    if frame.verb is Act.BALANCE:
-        return Act.SWING in verbs
-    if frame.verb not in (Act.STAND, Act.STOP):
-        return False
-    if verbs & {Act.FLIP, Act.ROLL, Act.REACH}:
-        return frame.duration_s is None
-    is_landing = not frame.until_end and frame.duration_s is None and frame.verb is Act.STAND
-    return bool(
-        verbs & {Act.STAND_UP} or (is_landing and verbs & {*_LANDS, *_KEEPS}) or frame in before
-    )
-
-
-def _prolong(frame: Frame, before: list[Frame]) -> None:
-    """Give a duration to what already includes the rest."""
-    if frame.duration_s is not None:
-        before[-1] = before[-1].model_copy(update={"duration_s": frame.duration_s})
-
-
-def _goes_with(frame: Frame, now: list[Frame]) -> bool:
-    """Say whether it can be done at the same time; what cannot comes afterwards."""
-    verbs = {each.verb for each in now}
-    if frame.verb in _REST or verbs & {*_REST, Act.STAND_UP}:
-        return False
-    if frame.verb in verbs:
-        return frame.verb in _LIMBS or (frame.verb is Act.GO and _crosses(frame, now))
-    # "turn around and walk back"
-    return not (frame.verb is Act.GO and any(_is_amount(each) for each in now))
-
-
-def _is_amount(frame: Frame) -> bool:
-    said = frame.amount is not None and frame.amount.unit in ("turns", "rad")
-    return frame.verb is Act.TURN and (said or frame.count is not None)
-
-
-def _crosses(frame: Frame, now: list[Frame]) -> bool:
-    ahead = {Direction.FORWARD, Direction.BACKWARD}
-    others = [each for each in now if each.verb is Act.GO]
-    return len(others) == 1 and (frame.direction in ahead) != (others[0].direction in ahead)
-
-
-def _joined(frame: Frame, now: list[Frame]) -> bool:
-    """Join limbs that do the same: "lift the left arm and the right arm"."""
-    for index, other in enumerate(now):
-        if other.verb is frame.verb and frame.verb in _LIMBS:
-            bodies = tuple(dict.fromkeys((*other.bodies, *frame.bodies)))
-            part = " and ".join(each for each in (other.part, frame.part) if each) or None
-            now[index] = other.model_copy(update={"bodies": bodies, "part": part})
-            return True
-    return False
 
 
 def ideal(phases: Sequence[Sequence[Frame]], scene: Scene, seconds: float) -> tuple[Motion, ...]:

@@ -118,6 +118,8 @@ class Draft:
     """steps it takes, in parts of what this robot needs to learn to go"""
     doubts: list[str] = field(default_factory=list[str])
     """what the words left open, and what was taken"""
+    granted: list[str] = field(default_factory=list[str])
+    """what holds by itself on this robot, so that nothing needs to judge it"""
     words: list[str] = field(default_factory=list[str])
     """the verbs of the intent it was made from"""
 
@@ -198,10 +200,11 @@ class Draft:
         """Say when this is done, for what comes after it."""
         self.reached.append(PhaseEnd(reward, judge, seconds))
 
-    def doubt(self, text: str) -> None:
-        """Say what the words left open, once."""
+    def doubt(self, text: str, holds: bool = False) -> None:
+        """Say once what the words left open, or what `holds` by itself on this robot."""
         if text not in self.doubts:
             self.doubts.append(text)
+        self.granted += [text] if holds else []
 
 
 def edit(drafts: Sequence[Draft], criteria: Sequence[Criterion]) -> None:

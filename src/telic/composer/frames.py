@@ -133,6 +133,7 @@ class Frame(Record):
     amount: Amount | None = None
     count: int | None = None
     duration_s: float | None = None
+    period_s: float | None = Field(default=None, description="to be done once in so many seconds")
     until_end: bool = Field(default=False, description="to be kept up until the episode ends")
     part: str | None = Field(default=None, description='everyday name: "torso", "front legs"')
     bodies: tuple[str, ...] = Field(
@@ -151,6 +152,17 @@ class Limit(Record):
     words: str = Field(description="the words of the intent it was read from")
 
 
+class WordClaim(Record):
+    """Words that fill a slot of a frame or make a limit: what some criterion has to carry."""
+
+    words: str
+    at: tuple[int, ...] = Field(description="places of the words among the tokens")
+    slot: str = Field(description="verb, direction, degree, amount, ..., or limit")
+    value: str = Field(default="", description="what the words mean in that slot")
+    dimension: str | None = Field(default=None, description="what a degree is about, if it says so")
+    index: int = Field(default=0, description="which frame, or which limit")
+
+
 class ParsedIntent(Record):
     """An intent as understood; every word is in exactly one of used, ignored, not_understood."""
 
@@ -160,3 +172,10 @@ class ParsedIntent(Record):
     used: tuple[str, ...]
     ignored: tuple[str, ...] = Field(description="left out on purpose: articles, politeness")
     not_understood: tuple[str, ...]
+    claims: tuple[WordClaim, ...] = Field(default=(), description="which words fill which slot")
+    unread: tuple[str, ...] = Field(
+        default=(), description="what was not understood, as one would quote it"
+    )
+    lost: tuple[str, ...] = Field(
+        default=(), description="words where a verb should be, of which nothing was made"
+    )

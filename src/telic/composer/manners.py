@@ -252,7 +252,9 @@ def respect(limit: Limit, scene: Scene, draft: Draft) -> None:
             be_quieter(scene, draft)
             change_slowly(scene, draft)
         case _:
-            draft.doubt(f'"{limit.words}" asks for nothing: this robot cannot do otherwise')
+            draft.doubt(
+                f'"{limit.words}" asks for nothing: this robot cannot do otherwise', holds=True
+            )
 
 
 def _stay(limit: Limit, scene: Scene, draft: Draft) -> None:
@@ -344,7 +346,7 @@ def _keep_height(limit: Limit, scene: Scene, draft: Draft) -> None:
 def _no_hands(scene: Scene, draft: Draft) -> None:
     hands = bodies_of(frozenset({"hand"}), "hand", scene.spec) or scene.feet("front")
     if not hands or scene.spec.robot is None:
-        draft.doubt("this robot has no hands to keep off the ground")
+        draft.doubt("this robot has no hands to keep off the ground", holds=True)
         return
     rewarded, judged = on_hands(hands, scene.spec.robot.contact_threshold)
     draft.need(f"handed = {rewarded}")

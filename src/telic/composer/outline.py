@@ -37,6 +37,8 @@ class Sketch:
     phase: int
     says: dict[str, Any] = field(default_factory=dict[str, Any])
     marks: list[Mark] = field(default_factory=list[Mark])
+    at: tuple[int, ...] = ()
+    """places of the words of its verb; none of a verb that was not said again"""
 
     def directions(self) -> list[Direction]:
         """Return the directions its marks name."""
@@ -56,6 +58,10 @@ class Outline:
     ) -> None:
         self.sketches: list[Sketch] = []
         self.limits: list[Limit] = []
+        self.limit_places: list[tuple[int, ...]] = []
+        """for each way a limit was said, its words"""
+        self.limit_claims: list[int] = []
+        """for each of these, which limit it is"""
         self.used: set[int] = set(joints)
         self._tokens = tokens
         self._ignored = ignored
@@ -78,8 +84,12 @@ class Outline:
         self.used.update(at)
         span = self._tokens[min(at) : max(at) + 1]
         words = " ".join(token.text for token in span if not token.silent)
-        if all((limit.kind, limit.amount) != (kind, amount) for limit in self.limits):
+        known = [(limit.kind, limit.amount) for limit in self.limits]
+        if (kind, amount) not in known:
+            known.append((kind, amount))
             self.limits.append(Limit(kind=kind, amount=amount, words=words))
+        self.limit_places.append(tuple(at))
+        self.limit_claims.append(known.index((kind, amount)))
 
     def _read_clause(self, clause: Clause, acts: bool) -> None:
         rest = self._without_limits(clause.marks)
@@ -141,7 +151,8 @@ class Outline:
         word = " ".join(self._tokens[place].word for place in mark.at)
         verb, says = Act(sense.value), dict(sense.says)
         self.used.update(mark.at)
-        self.sketches.append(Sketch(verb, word, self._phase, says, [*self._pending, *marks]))
+        loose = [*self._pending, *marks]
+        self.sketches.append(Sketch(verb, word, self._phase, says, loose, mark.at))
         self._pending = []
 
     # Clauses without a verb

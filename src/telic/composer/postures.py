@@ -17,7 +17,7 @@ from telic.composer.manners import (
 from telic.composer.parts import bodies_of
 
 _WEIGHT = 2.0
-_OWN = {
+OWN = {
     Act.SIT: {Posture.LOW, Posture.UPRIGHT},
     Act.LIE: {Posture.LYING, Posture.LOW},
     Act.STAND_UP: {Posture.UPRIGHT},
@@ -165,7 +165,7 @@ def stand_up(frame: Frame, scene: Scene, draft: Draft) -> None:
 
 def hold(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:
     """Reward and judge one posture; refuse it where the robot cannot take it."""
-    if posture in _OWN.get(frame.verb, ()) or (
+    if posture in OWN.get(frame.verb, ()) or (
         posture is Posture.UPRIGHT and scene.has("pole_angle")
     ):
         return
@@ -244,7 +244,8 @@ def _height(scene: Scene, draft: Draft, posture: Posture) -> None:
 
 def _straight(scene: Scene, draft: Draft) -> None:
     if not scene.has("y_position"):
-        return  # in a plane every way is straight
+        draft.doubt("in a plane every way is straight", holds=True)
+        return
     draft.need("aside = quantities.lateral_velocity(info)")
     draft.add("straight", "-aside.abs().clamp(max=2.0)", 0.4, "not going aside", r"-|v_y|")
     draft.measure('y = episode["y_position"]')

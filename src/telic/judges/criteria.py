@@ -69,6 +69,22 @@ class Motion(Record):
 _GATE = 0.5
 
 
+class Covered(Record):
+    """Words of an intent, and the criteria that carry them."""
+
+    words: str
+    criteria: tuple[str, ...] = Field(
+        default=(), description="titles; none: it holds by itself on this robot"
+    )
+
+
+def scope_words(covered: Sequence[str], left_out: Sequence[str]) -> str:
+    """Say what of an intent is judged and what is not: "judged: run; not judged: “skip”"."""
+    judged = f"judged: {', '.join(dict.fromkeys(covered))}" if covered else ""
+    left = ", ".join(f"“{words}”" for words in dict.fromkeys(left_out))
+    return "; ".join(filter(None, (judged, f"not judged: {left}" if left else "")))
+
+
 class Composition(Record):
     """What an author made of an intent: criteria, a reward, a judge, and what belongs to them."""
 
@@ -85,6 +101,8 @@ class Composition(Record):
     not_understood: tuple[str, ...]
     dropped: tuple[str, ...] = ()
     """numbers, units and modifiers that no criterion carries"""
+    covered: tuple[Covered, ...] = ()
+    """which words each criterion stands for; empty: its author does not say"""
     motions: tuple[Motion, ...] = ()
     """how a robot led by hand would do it, to try reward and judge on; empty: unknown"""
     fine: tuple[str, ...] = ()

@@ -35,6 +35,10 @@ class SessionAsked(Emitted):
     """what the author is not sure about"""
     not_understood: tuple[str, ...] = ()
     """words of the intent that nothing was made of"""
+    dropped: tuple[str, ...] = ()
+    """numbers and modifiers that were read and that no criterion carries"""
+    covered: tuple[Facts, ...] = ()
+    """fields of Covered each: words of the intent, and the criteria that carry them"""
 
 
 @event("session.tried")

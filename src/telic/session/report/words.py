@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from telic.authors.candidate import MemberScore, SessionIteration, Variant
 from telic.core.stats import Interval, bootstrap
 from telic.core.text import MISSING, figure, is_dict, percent
-from telic.judges.criteria import Leaf
+from telic.judges.criteria import Leaf, scope_words
 from telic.judges.verdict import Judgement
 from telic.report import document as doc
 from telic.session.outcome import outcome_words
@@ -141,9 +141,11 @@ def next_steps(facts: SessionReportFacts) -> list[tuple[str, str | None]]:
 def reading(facts: SessionReportFacts) -> list[str]:
     """Say how doubtful words were taken, and which were left out."""
     lines = list(facts.summary.doubts)
-    if facts.summary.not_understood:
-        lines.append(f"not understood: {', '.join(facts.summary.not_understood)}")
-    return lines
+    if facts.author is None:
+        return lines
+    left = (*facts.author.not_understood, *facts.author.dropped)
+    scope = scope_words([each.words for each in facts.author.covered], left)
+    return [scope, *lines] if scope else lines
 
 
 def change(facts: SessionReportFacts, iteration: SessionIteration) -> list[str]:

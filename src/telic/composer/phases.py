@@ -1,0 +1,103 @@
+"""Put the frames of an intent in order: what is done together, and what comes after it."""
+
+from __future__ import annotations
+
+from telic.composer.frames import Act, Direction, Frame, Limit, LimitKind, ParsedIntent, Posture
+
+_REST = (Act.STAND, Act.STOP, Act.SIT, Act.LIE)
+_LANDS = (Act.FLIP, Act.ROLL, Act.JUMP, Act.HOP)
+_KEEPS = (Act.REACH, Act.STAND_UP, Act.LIFT, Act.STAND, Act.BALANCE)
+_LIMBS = (Act.LIFT, Act.KICK, Act.SWING)
+_LOW_VERBS = {Act.SIT, Act.LIE, Act.ROLL, Act.FLIP, Act.STAND_UP}
+_LOW_POSES = {
+    Posture.LOW,
+    Posture.LYING,
+    Posture.UPSIDE_DOWN,
+    Posture.REAR_LEGS,
+    Posture.FRONT_LEGS,
+}
+
+
+def arrange(parsed: ParsedIntent) -> list[list[Frame]]:
+    """Return the phases in their order, each the frames that are done together."""
+    phases: list[list[Frame]] = []
+    for number in sorted({frame.phase for frame in parsed.frames}):
+        now: list[Frame] = []
+        for frame in (each for each in parsed.frames if each.phase == number):
+            before = now or (phases[-1] if phases else [])
+            if _is_done_anyway(frame, before):
+                _prolong(frame, now or phases[-1])
+            elif now and not _goes_with(frame, now):
+                phases.append(now)
+                now = [frame]
+            elif not _joined(frame, now):
+                now.append(frame)
+        if now:
+            phases.append(now)
+    return [
+        [frame.model_copy(update={"phase": index}) for frame in phase]
+        for index, phase in enumerate(phases)
+    ]
+
+
+def goes_low(frames: list[Frame], limits: tuple[Limit, ...]) -> bool:
+    """Say whether it asks for poses in which an environment takes the robot for fallen."""
+    return (
+        any(frame.verb in _LOW_VERBS or _LOW_POSES & set(frame.postures) for frame in frames)
+        or any(frame.verb is Act.SWING and frame.direction is Direction.UP for frame in frames)
+        or any(limit.kind is LimitKind.LOW_HEIGHT for limit in limits)
+    )
+
+
+def _is_done_anyway(frame: Frame, before: list[Frame]) -> bool:
+    """Say whether it is part of what comes before: a flip lands, a reaching hand stays."""
+    verbs = {each.verb for each in before}
+    if frame.verb is Act.BALANCE:
+        return Act.SWING in verbs
+    if frame.verb not in (Act.STAND, Act.STOP):
+        return False
+    if verbs & {Act.FLIP, Act.ROLL, Act.REACH}:
+        return frame.duration_s is None
+    is_landing = not frame.until_end and frame.duration_s is None and frame.verb is Act.STAND
+    return bool(
+        verbs & {Act.STAND_UP} or (is_landing and verbs & {*_LANDS, *_KEEPS}) or frame in before
+    )
+
+
+def _prolong(frame: Frame, before: list[Frame]) -> None:
+    """Give a duration to what already includes the rest."""
+    if frame.duration_s is not None:
+        before[-1] = before[-1].model_copy(update={"duration_s": frame.duration_s})
+
+
+def _goes_with(frame: Frame, now: list[Frame]) -> bool:
+    """Say whether it can be done at the same time; what cannot comes afterwards."""
+    verbs = {each.verb for each in now}
+    if frame.verb in _REST or verbs & {*_REST, Act.STAND_UP}:
+        return False
+    if frame.verb in verbs:
+        return frame.verb in _LIMBS or (frame.verb is Act.GO and _crosses(frame, now))
+    # "turn around and walk back"
+    return not (frame.verb is Act.GO and any(_is_amount(each) for each in now))
+
+
+def _is_amount(frame: Frame) -> bool:
+    said = frame.amount is not None and frame.amount.unit in ("turns", "rad")
+    return frame.verb is Act.TURN and (said or frame.count is not None)
+
+
+def _crosses(frame: Frame, now: list[Frame]) -> bool:
+    ahead = {Direction.FORWARD, Direction.BACKWARD}
+    others = [each for each in now if each.verb is Act.GO]
+    return len(others) == 1 and (frame.direction in ahead) != (others[0].direction in ahead)
+
+
+def _joined(frame: Frame, now: list[Frame]) -> bool:
+    """Join limbs that do the same: "lift the left arm and the right arm"."""
+    for index, other in enumerate(now):
+        if other.verb is frame.verb and frame.verb in _LIMBS:
+            bodies = tuple(dict.fromkeys((*other.bodies, *frame.bodies)))
+            part = " and ".join(each for each in (other.part, frame.part) if each) or None
+            now[index] = other.model_copy(update={"bodies": bodies, "part": part})
+            return True
+    return False

@@ -1,0 +1,308 @@
+"""What of an intent its criteria carry: every phrase that was read is put to the test.
+
+A phrase fills a slot of a frame or makes a limit. Whether anything is judged by it is not asked of
+the behaviours, which could forget to say; it is tried: the same intent is composed once more with
+that slot empty or with another number in it. A phrase whose loss changes nothing that is judged is
+dropped, unless the verb means just that by itself ("jump up") or the robot cannot do otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from telic.composer.draft import Draft, Scene
+from telic.composer.frames import (
+    Act,
+    Degree,
+    Direction,
+    Frame,
+    ParsedIntent,
+    Posture,
+    Style,
+    WordClaim,
+)
+from telic.composer.manners import respect
+from telic.composer.postures import OWN, do_it, hold
+from telic.errors import TelicError
+from telic.judges.criteria import Composition, Covered
+
+Build = Callable[[ParsedIntent], Composition]
+
+_UP = {Act.JUMP, Act.HOP, Act.FLIP, Act.LIFT, Act.KICK, Act.SWING, Act.STAND_UP, Act.STAND}
+_STILL = {Act.STAND, Act.STOP, Act.BALANCE, Act.SIT, Act.LIE, Act.REACH, Act.LIFT}
+_MEANT: dict[Direction, set[Act]] = {
+    Direction.FORWARD: {Act.GO, Act.CIRCLE},
+    Direction.UP: {*_UP, Act.BALANCE, Act.REACH, Act.SIT},
+    Direction.DOWN: {Act.SIT, Act.LIE},
+    Direction.IN_PLACE: {*_STILL, Act.TURN},
+    Direction.LEFT: {Act.TURN, Act.CIRCLE},
+    Direction.COUNTERCLOCKWISE: {Act.TURN, Act.CIRCLE},
+    Direction.SIDEWAYS: {Act.ROLL},
+}
+"""directions that a verb has by itself"""
+_LASTS = {Act.GO, Act.CIRCLE, Act.HOP, Act.TURN, Act.SWING, Act.LIFT, *_STILL, Act.STAND_UP}
+"""verbs that are judged over the whole time anyway"""
+_USUAL = {Act.GO: {Degree.MODERATE}, Act.JUMP: {Degree.MUCH, Degree.MOST}}
+"""degrees that a verb has by itself: a jump is as high as the robot is known to get"""
+_ENDS = {
+    Act.BALANCE: {"pole", "poles", "tip", "upper pole", "lower pole"},
+    Act.SWING: {"pole", "poles", "tip"},
+    Act.REACH: {"tip", "hand"},
+    Act.GO: {"cart", "torso"},
+    Act.STAND: {"torso"},
+}
+"""what a verb is about by itself"""
+_SIDES = (Direction.LEFT, Direction.RIGHT)
+_ON_REAR = {"front legs", "front feet", "front leg", "front foot"}
+PLAIN_GAITS = {None, "run", "walk"}
+"""ways of going that are told apart by their speed alone"""
+_OTHER = 1.37
+"""what a number is multiplied by to see whether anything depends on it"""
+
+
+def audit(parsed: ParsedIntent, scene: Scene, made: Composition, build: Build) -> Composition:
+    """Return a composition that says which criteria carry which words, and which words none does.
+
+    Args:
+        parsed: the intent.
+        scene: the robot.
+        made: what was composed of it.
+        build: composes a changed intent in the same way.
+    """
+    covered: list[Covered] = []
+    left: list[WordClaim] = []
+    for claim in parsed.claims:
+        titles = _carriers(claim, parsed, scene, made, build)
+        if titles is None:
+            left.append(claim)
+        else:
+            covered.append(Covered(words=claim.words, criteria=titles))
+    # Of "far" and "as far as you can" the longer says it all.
+    dropped = [claim.words for claim in left if not any(_is_inside(claim, other) for other in left)]
+    return made.model_copy(update={"covered": tuple(covered), "dropped": tuple(dropped)})
+
+
+def _is_inside(claim: WordClaim, other: WordClaim) -> bool:
+    begins, ends = other.at[0] <= claim.at[0], claim.at[-1] <= other.at[-1]
+    return begins and ends and len(claim.words) < len(other.words)
+
+
+def still_covered(made: Composition, edited: Composition) -> Composition:
+    """Return a composition by edited criteria, with the words that are not judged any more."""
+    judged = {each.title for each in edited.criteria if each.weight > 0.0 or each.is_guard}
+    covered: list[Covered] = []
+    dropped = [*made.dropped]
+    for each in made.covered:
+        titles = tuple(title for title in each.criteria if title in judged)
+        if each.criteria and not titles:
+            dropped.append(each.words)
+        else:
+            covered.append(Covered(words=each.words, criteria=titles))
+    return edited.model_copy(update={"covered": tuple(covered), "dropped": tuple(dropped)})
+
+
+def lost_gaits(parsed: ParsedIntent, scene: Scene, made: Composition, build: Build) -> list[str]:
+    """Return the verbs whose manner of going changes nothing that is judged: "moonwalk"."""
+    lost: list[str] = []
+    for claim in parsed.claims:
+        if claim.slot != "verb":
+            continue
+        frame = parsed.frames[claim.index]
+        if frame.gait in PLAIN_GAITS or (frame.gait == "swim" and not scene.spec.feet):
+            continue
+        # A word may say how fast, too: to sprint is to run very fast.
+        change: dict[str, Any] = {"gait": None}
+        if not any(c.slot == "degree" and c.index == claim.index for c in parsed.claims):
+            change |= {"degree": None, "dimension": None}
+        if _differs(made, parsed, build, claim.index, change) is None:
+            lost.append(claim.words)
+    return lost
+
+
+def _carriers(
+    claim: WordClaim, parsed: ParsedIntent, scene: Scene, made: Composition, build: Build
+) -> tuple[str, ...] | None:
+    """Return the titles of the criteria that carry a phrase; None: it is dropped."""
+    if claim.slot == "limit":
+        return _alone(made, lambda draft: respect(parsed.limits[claim.index], scene, draft))
+    frame = parsed.frames[claim.index]
+    match claim.slot:
+        case "verb" | "target":
+            return _differs(made, parsed, build, claim.index, None) or _titles(made)
+        case "posture":
+            return _posture(claim, frame, scene, made) or _landing(claim, parsed, made, build)
+        case "style":
+            style = Style(claim.value)
+            return _landing(claim, parsed, made, build) or _alone(
+                made, lambda draft: do_it(style, frame, scene, draft)
+            )
+        case _:
+            return _slot(claim, frame, parsed, scene, made, build)
+
+
+def _slot(
+    claim: WordClaim,
+    frame: Frame,
+    parsed: ParsedIntent,
+    scene: Scene,
+    made: Composition,
+    build: Build,
+) -> tuple[str, ...] | None:
+    is_other = False
+    match claim.slot:
+        case "until_end" if frame.verb in _LASTS:
+            return _titles(made)
+        case "part" if _is_own_part(frame, scene):
+            return _titles(made)
+        case "direction":
+            if _is_own_direction(Direction(claim.value), frame, scene):
+                return _titles(made)
+            is_side = claim.value == Direction.SIDEWAYS and frame.direction in _SIDES
+            is_other = claim.value != frame.direction and not is_side
+        case "degree":
+            if frame.degree is None and claim.value in ("", "intensify"):
+                return () if frame.amount is not None or claim.value else None
+            is_other = not _says_degree(claim, frame)
+            if not is_other and frame.degree in _USUAL.get(frame.verb, ()):
+                return _titles(made)
+            if not is_other and frame.amount is not None and frame.amount.unit in ("m/s", "share"):
+                number = claim.model_copy(update={"slot": "number"})
+                return _slot(number, frame, parsed, scene, made, build)
+        case _:
+            pass
+    if is_other:
+        return None
+    for change in _changes(claim.slot, frame):
+        titles = _differs(made, parsed, build, claim.index, change)
+        if titles is not None:
+            return titles
+    return None
+
+
+def _is_own_direction(value: Direction, frame: Frame, scene: Scene) -> bool:
+    """Return whether a verb goes there by itself, so that saying it changes nothing."""
+    if value is Direction.RIGHT and scene.on_rail:
+        return frame.verb is Act.GO
+    if value is Direction.DOWN and {Posture.LOW, Posture.LYING} & {*frame.postures}:
+        return True
+    if value is Direction.UP:
+        return frame.verb in _MEANT[value] or Posture.REAR_LEGS in frame.postures
+    return frame.verb in _MEANT.get(value, ()) and frame.direction in (value, None)
+
+
+def _is_own_part(frame: Frame, scene: Scene) -> bool:
+    """Return whether a verb or a posture is about that part by itself: to balance, the pole."""
+    if frame.part in _ENDS.get(frame.verb, ()):
+        return frame.part != "torso" or bool(frame.postures)
+    if Posture.REAR_LEGS in frame.postures and frame.part in _ON_REAR:
+        return True
+    return bool(frame.postures) and frame.bodies == (scene.torso,)
+
+
+def _landing(
+    claim: WordClaim, parsed: ParsedIntent, made: Composition, build: Build
+) -> tuple[str, ...] | None:
+    """Return what carries "land on your feet, stably" after a flip, which lands by itself."""
+    frame = parsed.frames[claim.index]
+    own = claim.value in (Posture.UPRIGHT, Style.STEADY)
+    if not own or frame.verb is not Act.STAND or frame.until_end:
+        return None
+    absorbed = _differs(made, parsed, build, claim.index, None) is None
+    return _titles(made) if absorbed and len(parsed.frames) > 1 else None
+
+
+def _says_degree(claim: WordClaim, frame: Frame) -> bool:
+    """Return whether a word has a part in the degree that was read: not so in "fast, slowly"."""
+    about = {frame.dimension, "speed" if frame.dimension == "turning" else frame.dimension}
+    if claim.dimension is not None and claim.dimension not in about and frame.amount is None:
+        return False
+    if claim.value in ("", "intensify", "most", frame.degree) or frame.degree is None:
+        return True
+    strong = {Degree.MUCH, Degree.LITTLE, Degree.FAST, Degree.SLOW}
+    fits = {
+        Degree.VERY_FAST: {Degree.FAST, Degree.MUCH},
+        Degree.VERY_SLOW: {Degree.SLOW, Degree.MUCH},
+        Degree.MOST: {Degree.FAST, Degree.MUCH, Degree.VERY_FAST},
+        Degree.LITTLE: strong,
+    }
+    return claim.value in fits.get(frame.degree, ())
+
+
+def _changes(slot: str, frame: Frame) -> Iterator[dict[str, Any]]:
+    """Yield changes of a frame that show whether anything depends on a slot."""
+    match slot:
+        case "direction":
+            yield {"direction": None}
+        case "degree":
+            yield {"degree": None, "dimension": None}
+        case "part":
+            yield {"part": None, "bodies": ()}
+        case "until_end":
+            yield {"until_end": False}
+        case _:
+            if frame.amount is not None:
+                other = frame.amount.model_copy(update={"value": _OTHER * frame.amount.value})
+                yield {"amount": other}
+            if frame.count is not None:
+                yield {"count": frame.count + 1}
+            if frame.duration_s is not None:
+                yield {"duration_s": _OTHER * frame.duration_s}
+            if frame.period_s is not None:
+                yield {"period_s": _OTHER * frame.period_s}
+
+
+def _posture(
+    claim: WordClaim, frame: Frame, scene: Scene, made: Composition
+) -> tuple[str, ...] | None:
+    posture = Posture(claim.value)
+    if posture in OWN.get(frame.verb, ()) or (
+        posture is Posture.UPRIGHT and scene.has("pole_angle")
+    ):
+        return _titles(made)
+    return _alone(made, lambda draft: hold(posture, frame, scene, draft))
+
+
+def _alone(made: Composition, add: Callable[[Draft], None]) -> tuple[str, ...] | None:
+    """Return the criteria that something adds by itself, as far as they are judged."""
+    draft = Draft()
+    add(draft)
+    wanted = {part.title for part in draft.parts}
+    titles = tuple(
+        each for each in _titles(made) if each.partition(": ")[2] in wanted or each in wanted
+    )
+    if titles or draft.granted:
+        return titles
+    return None
+
+
+def _differs(
+    made: Composition,
+    parsed: ParsedIntent,
+    build: Build,
+    index: int,
+    change: dict[str, Any] | None,
+) -> tuple[str, ...] | None:
+    """Return what is judged otherwise with a frame changed, or left out; None: nothing is."""
+    frames = [*parsed.frames]
+    if change is None:
+        del frames[index]
+    else:
+        frames[index] = frames[index].model_copy(update=change)
+    try:
+        other = build(parsed.model_copy(update={"frames": tuple(frames)}))
+    except TelicError:
+        return _titles(made)
+    if _judged(other) == _judged(made):
+        return None
+    kept = set(other.criteria)
+    changed = tuple(each.title for each in made.criteria if each not in kept)
+    return changed or _titles(made)
+
+
+def _judged(made: Composition) -> tuple[object, ...]:
+    return made.criteria, made.judge, made.env_args
+
+
+def _titles(made: Composition) -> tuple[str, ...]:
+    return tuple(each.title for each in made.criteria)

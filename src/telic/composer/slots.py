@@ -1,0 +1,270 @@
+"""Fill the slots of one frame from its marks, and say which words filled which."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from telic.composer.amounts import Numbers
+from telic.composer.clauses import Mark
+from telic.composer.frames import (
+    Act,
+    Amount,
+    Degree,
+    Direction,
+    Frame,
+    Posture,
+    Style,
+    Unit,
+)
+from telic.composer.outline import Sketch
+from telic.composer.parts import BodyPart
+from telic.composer.words import Sense, table
+
+# What "as much as possible" is about when only the verb says it.
+_VERBS_ABOUT = {
+    "speed": (Act.GO, Act.CIRCLE, Act.STAND_UP, Act.STOP),
+    "height": (Act.JUMP, Act.HOP, Act.SWING, Act.LIFT, Act.KICK),
+    "turning": (Act.FLIP, Act.ROLL, Act.TURN),
+    "distance": (Act.REACH,),
+    "duration": (Act.STAND, Act.SIT, Act.LIE, Act.BALANCE),
+}
+_ABOUT = {verb: dimension for dimension, verbs in _VERBS_ABOUT.items() for verb in verbs}
+_TURNING = {Act.TURN, Act.FLIP, Act.ROLL}
+_HIGH = {Act.JUMP, Act.HOP, Act.LIFT, Act.KICK, Act.SWING, Act.STAND, Act.STAND_UP}
+_LIMB_VERBS = {Act.KICK, Act.LIFT, Act.SWING}
+_COUNTED = {Act.JUMP, Act.HOP, Act.CIRCLE, Act.SIT, Act.STAND_UP, *_TURNING, *_LIMB_VERBS}
+_STRONGER = {Degree.FAST: Degree.VERY_FAST, Degree.SLOW: Degree.VERY_SLOW}
+_DIMENSION_OF = {"m/s": "speed", "rad/s": "turning", "rad": "turning", "turns": "turning"}
+_UNIT_OF: dict[str, Unit] = {"speed": "m/s", "height": "m", "distance": "m", "turning": "rad/s"}
+_LIMBS = ("leg", "foot", "feet", "arm", "hand", "thigh", "shin", "tail", "link")
+_ONE_LEG = {"left leg", "right leg", "left foot", "right foot"}
+_LEVEL = {Direction.FORWARD, Direction.BACKWARD, Direction.LEFT, Direction.RIGHT}
+
+
+class Slots:
+    """The marks of one sketch, taken slot by slot."""
+
+    def __init__(self, sketch: Sketch) -> None:
+        self.sketch = sketch
+        self.claims: list[tuple[str, Mark, Sense | None]] = []
+        """slots that were filled, each with the words and their meaning"""
+        self.in_place: list[Mark] = []
+        """marks that say not to leave the place"""
+        self.part, self.has_target = self._part()
+        self.verb = self._verb()
+
+    def frame(self) -> Frame:
+        """Return what the sketch asks for."""
+        says = self.sketch.says
+        direction = self._direction()
+        degree, dimension = self._degree()
+        number = self._number(dimension)
+        count = number.count
+        amount = number.amount or self._said_turns(count)
+        if amount is None and degree is None and dimension is not None:
+            dimension = None
+        if amount is not None and amount.value < 0:
+            # "at -2 m/s" is two metres per second backward.
+            amount = amount.model_copy(update={"value": -amount.value})
+            direction = direction or Direction.BACKWARD
+        if amount is not None and amount.unit == "share" and degree == Degree.MOST:
+            degree = None  # "80 % of top speed"
+        return Frame(
+            verb=self.verb,
+            word=self.sketch.word,
+            gait=says.get("gait"),
+            direction=direction,
+            degree=degree,
+            dimension=self._dimension(degree, dimension, amount, direction),
+            amount=amount,
+            count=count,
+            duration_s=number.duration_s,
+            period_s=number.period_s,
+            until_end=self._until_end(timed=number.duration_s is not None),
+            part=self.part.name if self.part else None,
+            bodies=self.part.bodies if self.part else (),
+            postures=self._postures(),
+            styles=self._styles(),
+            phase=self.sketch.phase,
+        )
+
+    def _senses(self, slot: str) -> Iterator[tuple[Mark, Sense]]:
+        for mark in self.sketch.marks:
+            sense = mark.sense(self.verb)
+            if sense is not None and sense.slot == slot and mark.slot != "until_end":
+                yield mark, sense
+
+    def _use(self, slot: str, mark: Mark, sense: Sense | None = None) -> None:
+        self.claims.append((slot, mark, sense))
+
+    def _part(self) -> tuple[BodyPart | None, bool]:
+        """Return the part it is about; a target is what is reached, not a part."""
+        parts = [mark for mark in self.sketch.marks if mark.part is not None]
+        targets = [mark for mark in parts if mark.part and mark.part.name == "target"]
+        others = [mark for mark in parts if mark not in targets]
+        for mark in targets:
+            self._use("target", mark)
+        for mark in others[:1]:
+            self._use("part", mark)
+        return (others[0].part if others else None), bool(targets)
+
+    def _verb(self) -> Act:
+        """Return what is meant: moving to a target is reaching, moving an arm is swinging it."""
+        verb, weak = self.sketch.verb, self.sketch.says.get("weak")
+        if verb == Act.GO and self.has_target:
+            return Act.REACH
+        if verb == Act.LIFT and self.part is not None and self.part.name == "torso":
+            return Act.STAND  # tall: see _postures
+        limb = self.part is not None and any(word in self.part.name for word in _LIMBS)
+        return Act.SWING if verb == Act.GO and weak and limb else verb
+
+    def _direction(self) -> Direction | None:
+        found = [(mark, sense) for mark, sense in self._senses("direction")]
+        values = [Direction(sense.value) for _, sense in found]
+        said = self.sketch.says.get("direction")
+        exact = [each for each in values if each not in (Direction.UP, Direction.IN_PLACE)]
+        if any(each in (Direction.LEFT, Direction.RIGHT) for each in exact):
+            exact = [each for each in exact if each != Direction.SIDEWAYS]
+        if not exact and not said:
+            for mark, sense in found:
+                self._use("direction", mark, sense)
+            named = values[0] if values else None
+            return None if self.verb in _TURNING and named == Direction.UP else named
+        for (mark, sense), value in zip(found, values, strict=True):
+            if value == Direction.IN_PLACE and said != Direction.IN_PLACE:
+                self.in_place.append(mark)
+            elif value in (Direction.UP, Direction.IN_PLACE) or value not in exact[1:]:
+                self._use("direction", mark, sense)
+        return exact[0] if exact else Direction(said) if said else None
+
+    def _degree(self) -> tuple[Degree | None, str | None]:
+        """Return the degree in words and what it is about, where words say so."""
+        says = self.sketch.says
+        nouns = list(self._senses("dimension"))
+        marks = list(self._senses("degree"))
+        for mark, sense in (*marks, *nouns):
+            self._use("degree", mark, sense)
+        named = [s.says["dimension"] for _, s in marks if "dimension" in s.says]
+        dimension = next(iter((*named, *(s.value for _, s in nouns))), None)
+        marks = [each for each in marks if not self._follows_number(each[0])]
+        if any(sense.value == "most" and self._is_about_manner(mark) for mark, sense in marks):
+            return None, dimension
+        degree = _combined([sense.value for _, sense in marks])
+        if degree is None and not dimension and says.get("degree"):
+            return Degree(says["degree"]), says.get("dimension", _ABOUT[self.verb])
+        if degree == Degree.MOST and dimension is None and self._has_height_posture():
+            dimension = "height"
+        return degree, dimension or (says.get("dimension") if degree else None)
+
+    def _follows_number(self, mark: Mark) -> bool:
+        """Return whether it only says what a number measures: "1 m high"."""
+        numbers = [each for each in self.sketch.marks if each.reading and each.reading.amount]
+        return any(number.end == mark.at[0] for number in numbers)
+
+    def _is_about_manner(self, most: Mark) -> bool:
+        """Return whether "as possible" belongs to a manner: "as smoothly as possible"."""
+        for mark in self.sketch.marks:
+            sense = mark.sense(self.verb)
+            if sense is None or len(most.at) < 2 or mark.end != most.at[1]:
+                continue
+            posed = sense.slot == "posture" and sense.value not in (Posture.LOW, Posture.HIGH)
+            return sense.slot == "style" or posed
+        return False
+
+    def _has_height_posture(self) -> bool:
+        return any(s.value in (Posture.LOW, Posture.HIGH) for _, s in self._senses("posture"))
+
+    def _number(self, dimension: str | None) -> Numbers:
+        """Return the amount, count and duration; a second one of a kind stays unused."""
+        found = Numbers()
+        for mark in self.sketch.marks:
+            reading = mark.reading
+            if reading is None:
+                continue
+            amount, count = reading.amount, reading.count
+            if reading.bare is not None:
+                amount, count = self._bare(reading.bare, dimension)
+                if amount is not None and reading.rule is not None:
+                    amount = amount.model_copy(update={"rule": reading.rule})
+            if found.take(amount, count, reading.duration_s, reading.period_s):
+                self._use("number", mark)
+        return found
+
+    def _bare(self, value: float, dimension: str | None) -> tuple[Amount | None, int | None]:
+        """Return what a number without a unit means beside this verb."""
+        if self.verb in _TURNING and value in table("numbers")["angles"]["bare_degrees"]:
+            return Amount(value=math.radians(value), unit="rad", rule="about"), None
+        if dimension in _UNIT_OF:
+            unit = "share" if 0 < value < 1 else _UNIT_OF[dimension]
+            return Amount(value=value, unit=unit, rule="about"), None
+        counted = self.verb in _COUNTED or self.sketch.says.get("gait") == "step"
+        whole = counted and value >= 1 and value == int(value)
+        return None, int(value) if whole else None
+
+    def _said_turns(self, count: int | None) -> Amount | None:
+        turns = self.sketch.says.get("turns")
+        if turns is None or count is not None:
+            return None
+        return Amount(value=turns, unit="turns", rule="about")
+
+    def _dimension(
+        self,
+        degree: Degree | None,
+        dimension: str | None,
+        amount: Amount | None,
+        direction: Direction | None,
+    ) -> str | None:
+        if dimension == "speed" and self.verb in _TURNING:
+            return "turning"
+        if dimension is None and amount is not None:
+            if amount.unit == "m":
+                high = self.verb in _HIGH and direction not in _LEVEL
+                return "height" if high else "distance"
+            return _DIMENSION_OF.get(amount.unit)
+        if dimension is None and degree in (Degree.LITTLE, Degree.MUCH):
+            return "distance" if self.verb in (Act.GO, Act.CIRCLE) else _ABOUT[self.verb]
+        return dimension or (_ABOUT[self.verb] if degree else None)
+
+    def _until_end(self, timed: bool) -> bool:
+        """Return whether it goes on to the end; "stay for 3 seconds" says how long instead."""
+        marks = [mark for mark in self.sketch.marks if mark.slot == "until_end"]
+        for mark in marks:
+            self._use("until_end", mark)
+        return bool(marks or (self.sketch.says.get("until_end") and not timed))
+
+    def _postures(self) -> tuple[Posture, ...]:
+        found = {Posture(each) for each in self.sketch.says.get("postures", ())}
+        one = self.part is not None and self.part.name in _ONE_LEG
+        if one and self.verb in (Act.STAND, Act.BALANCE, Act.HOP):
+            found.add(Posture.ONE_LEG)
+        if self.sketch.verb == Act.LIFT and self.verb == Act.STAND:
+            found.add(Posture.HIGH)
+        for mark, sense in self._senses("posture"):
+            self._use("posture", mark, sense)
+            found |= {Posture(sense.value), *map(Posture, sense.says.get("postures", ()))}
+        return tuple(each for each in Posture if each in found)
+
+    def _styles(self) -> tuple[Style, ...]:
+        styles: set[Style] = set()
+        for mark, sense in self._senses("style"):
+            self._use("style", mark, sense)
+            styles.add(Style(sense.value))
+        return tuple(style for style in Style if style in styles)
+
+
+def _combined(values: list[str]) -> Degree | None:
+    """Return one degree for all that was said: "very fast", "a little faster"."""
+    if Degree.MOST in values:  # "as slowly as possible", "as little as possible"
+        least = {Degree.SLOW: Degree.VERY_SLOW, Degree.LITTLE: Degree.LITTLE}
+        return next((least[Degree(v)] for v in values if v in least), Degree.MOST)
+    degrees = [Degree(value) for value in values if value != "intensify"]
+    if not degrees:
+        return None
+    stronger = len(values) > len(degrees) or Degree.MUCH in degrees
+    speeds = [degree for degree in degrees if degree not in (Degree.MUCH, Degree.LITTLE)]
+    if Degree.LITTLE in degrees:
+        return Degree.LITTLE
+    if speeds:
+        return _STRONGER.get(speeds[0], speeds[0]) if stronger else speeds[0]
+    return degrees[0]
