@@ -16,6 +16,11 @@ from telic.sandbox.limits import MEBIBYTE, Limits, Watch, disk_usage
 HERE = Path(__file__).parent
 
 
+@pytest.fixture(autouse=True)
+def alone(no_nursery):
+    """Workers here are new interpreters; forks are `test_nursery`'s."""
+
+
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "outside").write_text("read before confinement")

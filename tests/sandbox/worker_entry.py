@@ -26,7 +26,14 @@ def echo(state, payload, channel):
     print("a stray line")
     os.write(1, b'{"kind":"result","body":{"fake":true}}\n')
     Path("made_here").write_text("x")
-    return {**state, "data": payload["data"], "environment": dict(os.environ), "cwd": os.getcwd()}
+    return {
+        **state,
+        "data": payload["data"],
+        "environment": dict(os.environ),
+        "cwd": os.getcwd(),
+        "parent": os.getppid(),
+        "descriptors": sorted(os.listdir("/proc/self/fd")),
+    }
 
 
 def read_outside(state, payload, channel):

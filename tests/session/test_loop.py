@@ -9,8 +9,6 @@ from telic.authors.composer import search_weights
 from telic.errors import ConfigError, RewardError
 from telic.judges.criteria import Composition, Criterion, leaf
 from telic.judges.verdict import judged, together, unknown
-from telic.sandbox.host import prewarmed
-from telic.session import loop
 from telic.session.judgement import decide as decide_on
 from telic.session.loop import run
 from telic.session.records import SessionConfig
@@ -59,7 +57,6 @@ def author(monkeypatch):
 
 
 def test_a_session_passes_and_leaves_a_report(author, tmp_path, monkeypatch):
-    monkeypatch.setattr(loop, "prewarmed", prewarmed)
     author(goal=1.0)
     events = Heard()
     session = run("move", runs_dir=tmp_path, on_event=events, **SMALL)

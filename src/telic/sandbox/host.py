@@ -1,9 +1,7 @@
 """Start a worker, listen to it, watch it, and end it for certain.
 
-Importing takes longer than most of what a worker does. While `prewarmed` is in force, each worker
-of this thread begins in a process that has imported already, and who takes the last one leaves the
-next importing behind it. A spare runs nothing foreign: it becomes a worker by the same first
-message, confines itself in the same way and serves once.
+A worker is a fork of a process that has imported already where there is one (`nursery`), and a new
+interpreter elsewhere.
 """
 
 from __future__ import annotations
@@ -14,15 +12,15 @@ import selectors
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from telic.sandbox.cgroups import WorkerGroup, group_for
 from telic.sandbox.confine import ConfinementReport, clean_environment
 from telic.sandbox.limits import Limits, Watch, too_much_memory
+from telic.sandbox.nursery import OPTIONS, PACKAGE, WorkerProcess, fork_worker
 from telic.sandbox.wire import (
     LOG_FLAGS,
     LineBuffer,
@@ -84,7 +82,8 @@ def run_worker(
 class Worker:
     """One confined process, from start to end.
 
-    Start and wait in the same thread: the kernel ends the worker with the thread that started it.
+    Start and wait in the same thread: the kernel ends a new interpreter with the thread that
+    started it.
     """
 
     def __init__(
@@ -132,7 +131,7 @@ class Worker:
         )
         self._patience_s = options.get("first_beat_s", 120.0)
         self._doing = "it was starting"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: WorkerProcess | None = None
         self._group: WorkerGroup | None = None
 
     def kill(self) -> None:
@@ -170,14 +169,14 @@ class Worker:
             if self._group is not None:
                 self._group.remove()
 
-    def _launch(self) -> subprocess.Popen[bytes]:
-        self._process = take_prewarmed()
-        if self._process is None:
-            log = os.open(self.log, LOG_FLAGS, 0o644)
-            try:
-                self._process = start_interpreter(self._writable[0], stderr=log)
-            finally:
-                os.close(log)
+    def _launch(self) -> WorkerProcess:
+        log = os.open(self.log, LOG_FLAGS, 0o644)
+        try:
+            folder = self._writable[0]
+            forked = fork_worker(folder, stderr=log)
+            self._process = forked or start_interpreter(folder, stderr=log)
+        finally:
+            os.close(log)
         # It waits for its first message: nothing foreign runs before it is in its group.
         self._group = group_for(self._process.pid, self._limits)
         return self._process
@@ -229,7 +228,6 @@ class Worker:
             ):
                 self.report = ConfinementReport.from_dict(report)
                 self._doing = "it was running"
-                prewarm()
             case {"kind": "result", "body": body} if is_record(body):
                 return body
             case {"kind": "error", "error": error} if is_record(error):
@@ -245,7 +243,7 @@ class Worker:
 class Conversation:
     """The two pipes of a worker: lines out, messages in, never blocking."""
 
-    def __init__(self, process: subprocess.Popen[bytes], first: bytes) -> None:
+    def __init__(self, process: WorkerProcess, first: bytes) -> None:
         assert process.stdin is not None and process.stdout is not None
         self.process = process
         self.is_over = False
@@ -312,85 +310,14 @@ class Conversation:
             raise garbled(error) from error
 
 
-_PACKAGE = Path(__file__).parents[2]
-_OPTIONS = ("-P", "-u", "-X", "faulthandler")
-"""no working folder on the import path, unbuffered log, a trace of hard crashes"""
-
-
 def start_interpreter(folder: Path | None, *, stderr: int) -> subprocess.Popen[bytes]:
-    """Start a process that waits for its first message."""
+    """Start a process that imports for itself and waits for its first message."""
     return subprocess.Popen(
-        [sys.executable, *_OPTIONS, "-m", "telic.sandbox.worker", str(os.getpid())],
+        [sys.executable, *OPTIONS, "-m", "telic.sandbox.worker", str(os.getpid())],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=stderr,
         cwd=folder,
-        env=clean_environment(folder or Path("/"), python_path=(_PACKAGE,)),
+        env=clean_environment(folder or Path("/"), python_path=(PACKAGE,)),
         start_new_session=True,
     )
-
-
-class _Mine(threading.local):
-    """Of this thread only: the kernel ends a worker with the thread that started it."""
-
-    modules: tuple[str, ...] = ()
-    ready: tuple[subprocess.Popen[bytes], ...] = ()
-
-
-_mine = _Mine()
-
-
-@contextlib.contextmanager
-def prewarmed(modules: Sequence[str]) -> Generator[None]:
-    """Have a process ready that has imported these modules; ends it after the outermost block."""
-    if _mine.modules:
-        yield
-        return
-    _mine.modules = tuple(modules)
-    try:
-        prewarm()
-        yield
-    finally:
-        _mine.modules = ()
-        for process in _mine.ready:
-            end_interpreter(process)
-        _mine.ready = ()
-
-
-def prewarm() -> None:
-    """Let the next two processes import, if any are kept and none is left.
-
-    Two, because much that is short comes in pairs: who took the last one is likely to be long.
-    """
-    if _mine.modules and not _mine.ready:
-        _mine.ready = tuple(_importing() for _ in range(2))
-
-
-def _importing() -> subprocess.Popen[bytes]:
-    process = start_interpreter(None, stderr=subprocess.DEVNULL)
-    assert process.stdin is not None
-    process.stdin.write(encode({"kind": "import", "modules": list(_mine.modules)}))
-    process.stdin.flush()
-    return process
-
-
-def take_prewarmed() -> subprocess.Popen[bytes] | None:
-    """Return a process that is ready, or is getting ready; None if there is none."""
-    while _mine.ready:
-        process, *rest = _mine.ready
-        _mine.ready = tuple(rest)
-        if process.poll() is None:
-            return process
-        end_interpreter(process)
-    return None
-
-
-def end_interpreter(process: subprocess.Popen[bytes]) -> None:
-    """End a process that nobody needs any more."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            with contextlib.suppress(BrokenPipeError):
-                pipe.close()

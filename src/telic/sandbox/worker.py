@@ -27,6 +27,10 @@ from telic.sandbox.confine import Confinement, confine
 from telic.sandbox.wire import LOG_FLAGS, LineBuffer, Message, decode, encode, is_record, pack_error
 
 
+_NO_MEMORY = ("can't allocate memory", "not enough memory")
+"""how torch says it, by which of its allocators"""
+
+
 class HostChannel:
     """What a running entry talks to the host with."""
 
@@ -95,10 +99,6 @@ def main(parent: int) -> int:
         return 1
     channel = _take_over_pipes()
     start = channel.next()
-    if start["kind"] == "import":  # a spare: see `host.prewarmed`
-        for module in start["modules"]:
-            importlib.import_module(module)
-        start = channel.next()
     if start["kind"] != "start":
         return 1
     try:
@@ -154,7 +154,7 @@ def _log_traceback() -> None:
 
 def _kind(error: BaseException) -> str:
     """Name the class of an error; libraries have several for a lack of memory."""
-    no_memory = isinstance(error, MemoryError) or "can't allocate memory" in str(error)
+    no_memory = isinstance(error, MemoryError) or any(words in str(error) for words in _NO_MEMORY)
     return "MemoryError" if no_memory else type(error).__name__
 
 

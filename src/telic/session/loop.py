@@ -38,7 +38,7 @@ from telic.judges.code import find_judge
 from telic.judges.criteria import Composition
 from telic.judges.trial import Trial
 from telic.llm import BudgetExceeded, Cancelled
-from telic.sandbox.host import prewarmed
+from telic.sandbox.nursery import prewarmed
 from telic.session import ENV, WORKERS
 from telic.session.branch import inherited
 from telic.session.budget import Allowance, AllowanceUsedUp, SessionAccount

@@ -138,7 +138,7 @@ def run(request: IntentRequest) -> Session:
         raise UsageError(
             "What should the robot do?", hint='For example: telic run "run forward fast"'
         )
-    from telic.sandbox.host import prewarmed
+    from telic.sandbox.nursery import prewarmed
     from telic.session import WORKERS
 
     with prewarmed(WORKERS):

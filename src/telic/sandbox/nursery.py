@@ -1,0 +1,251 @@
+"""A process that has imported everything and runs nothing: workers are forks of it.
+
+Importing takes longer than most of what a worker does. While `prewarmed` is in force a nursery
+imports once, next to whatever else goes on, and every worker begins as a fork of it. It never sees
+a request: a fork reads its first message from a pipe of its own, as a worker that was started anew
+does, and from there on it is the same worker, confined in the same way, serving once.
+
+The nursery ends when its socket closes, so with its host however that dies, and the kernel ends its
+forks with it. It has one thread, so that forking is safe.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import IO, Any, Protocol
+
+from telic.sandbox import kernel
+from telic.sandbox.confine import clean_environment
+
+PACKAGE = Path(__file__).parents[2]
+OPTIONS = ("-P", "-u", "-X", "faulthandler")
+"""no working folder on the import path, unbuffered log, a trace of hard crashes"""
+_ORDER_BYTES = 1 << 16
+
+
+class WorkerProcess(Protocol):
+    """What a host needs of a worker's process; `subprocess.Popen` has it."""
+
+    pid: int
+    stdin: IO[bytes] | None
+    stdout: IO[bytes] | None
+    returncode: int | Any
+
+    def poll(self) -> int | None:
+        """Return the exit code if it has ended."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait until it has ended, and return the exit code."""
+        ...
+
+
+class ForkedProcess:
+    """A worker that is a child of the nursery, which tells its exit code through a pipe."""
+
+    def __init__(self, pid: int, stdin: int, stdout: int, status: int) -> None:
+        self.pid = pid
+        self.stdin: IO[bytes] | None = os.fdopen(stdin, "wb", buffering=0)
+        self.stdout: IO[bytes] | None = os.fdopen(stdout, "rb", buffering=0)
+        self.returncode: int | None = None
+        self._status = os.fdopen(status, "rb", buffering=0)
+
+    def poll(self) -> int | None:
+        """Return the exit code if it has ended."""
+        return self._look(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait until it has ended, and return the exit code."""
+        code = self._look(timeout)
+        if code is None:
+            raise subprocess.TimeoutExpired("worker", timeout or 0.0)
+        return code
+
+    def _look(self, timeout: float | None) -> int | None:
+        if self.returncode is None and select.select([self._status], [], [], timeout)[0]:
+            # Nothing but the end of the pipe: the nursery was killed, and its forks with it.
+            self.returncode = int(self._status.read() or -signal.SIGKILL)
+            self._status.close()
+        return self.returncode
+
+
+class Nursery:
+    """The process that forks, as its host sees it."""
+
+    def __init__(self, modules: Sequence[str]) -> None:
+        self._lock = threading.Lock()
+        here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket = here
+        self._process = subprocess.Popen(
+            [sys.executable, *OPTIONS, "-m", __name__, str(there.fileno()), *modules],
+            env=clean_environment(Path("/"), python_path=(PACKAGE,)),
+            pass_fds=[there.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is the host's to handle
+        )
+        there.close()
+
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        return self._process.pid
+
+    def fork(self, folder: Path | None, *, stderr: int) -> ForkedProcess | None:
+        """Start a worker that waits for its first message; None if the nursery is no more."""
+        stdin, to_worker = os.pipe()
+        from_worker, stdout = os.pipe()
+        status, told = os.pipe()
+        environment = clean_environment(folder or Path("/"), python_path=(PACKAGE,))
+        order = {"folder": str(folder) if folder else None, "environment": environment}
+        try:
+            with self._lock:
+                handles = [stdin, stdout, stderr, told]
+                socket.send_fds(self._socket, [json.dumps(order).encode()], handles)
+                answer = self._socket.recv(64)
+        except OSError:  # it could not import, or was killed
+            answer = b""
+        for handle in (stdin, stdout, told):
+            os.close(handle)
+        if not answer:
+            for handle in (to_worker, from_worker, status):
+                os.close(handle)
+            return None
+        return ForkedProcess(int(answer), to_worker, from_worker, status)
+
+    def close(self) -> None:
+        """End it, and the forks that are left."""
+        self._socket.close()
+        self._process.kill()
+        self._process.wait()
+
+
+class _Shared:
+    """The nursery of this process, and how many blocks rely on it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.nursery: Nursery | None = None
+        self.users = 0
+
+
+_shared = _Shared()
+
+
+@contextlib.contextmanager
+def prewarmed(modules: Sequence[str]) -> Generator[None]:
+    """Fork workers from a process that has imported these modules; it ends with the last block.
+
+    The modules of the block that began first count: a worker imports what it lacks by itself.
+    """
+    with _shared.lock:
+        if _shared.nursery is None and kernel.LINUX:
+            _shared.nursery = Nursery(modules)
+        _shared.users += 1
+    try:
+        yield
+    finally:
+        with _shared.lock:
+            _shared.users -= 1
+            if _shared.users == 0 and _shared.nursery is not None:
+                _shared.nursery.close()
+                _shared.nursery = None
+
+
+def fork_worker(folder: Path | None, *, stderr: int) -> ForkedProcess | None:
+    """Fork a worker where there is a nursery; None: start one anew."""
+    nursery = _shared.nursery
+    return None if nursery is None else nursery.fork(folder, stderr=stderr)
+
+
+# ------------------------------------------------------------------------ the process that forks
+
+
+def serve(connection: socket.socket) -> None:
+    """Fork a worker for each order until nobody is left to order."""
+    children: dict[int, int] = {}
+    waker, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.set_wakeup_fd(wake)
+    signal.signal(signal.SIGCHLD, _wake)
+    while True:
+        ready = select.select([connection, waker], [], [])[0]
+        if waker in ready:
+            os.read(waker, 1024)
+            _reap(children)
+        if connection in ready:
+            data, handles, _, _ = socket.recv_fds(connection, _ORDER_BYTES, 4)
+            if not data:
+                return
+            pid = os.fork()
+            if pid == 0:
+                _become_worker(json.loads(data), handles)
+            children[pid] = handles[3]
+            for handle in handles[:3]:
+                os.close(handle)
+            connection.send(str(pid).encode())
+
+
+def _wake(number: int, frame: FrameType | None) -> None:
+    """Do nothing: a signal without a handler would not wake the loop."""
+
+
+def _reap(children: dict[int, int]) -> None:
+    """Tell the exit code of every child that has ended."""
+    for pid in list(children):
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            told = children.pop(pid)
+            with contextlib.suppress(BrokenPipeError):  # nobody wants to know any more
+                os.write(told, str(os.waitstatus_to_exitcode(status)).encode())
+            os.close(told)
+
+
+def _become_worker(order: dict[str, Any], handles: list[int]) -> None:
+    """Be what `python -m telic.sandbox.worker` is after its imports."""
+    from telic.sandbox import worker
+
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.setsid()
+    for number, handle in enumerate(handles[:3]):
+        os.dup2(handle, number)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    if order["folder"]:
+        os.chdir(order["folder"])
+    os.environ.clear()
+    os.environ.update(order["environment"])
+    faulthandler.enable()  # to the descriptor that is the log now
+    code = 1
+    try:
+        code = worker.main(os.getppid())
+    finally:
+        os._exit(code)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Import the modules named after the socket's number, then serve."""
+    number, *modules = arguments
+    connection = socket.socket(fileno=int(number))
+    for module in modules:
+        importlib.import_module(module)
+    importlib.import_module("telic.sandbox.worker")
+    serve(connection)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
