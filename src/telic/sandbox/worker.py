@@ -26,7 +26,6 @@ from telic.sandbox import kernel
 from telic.sandbox.confine import Confinement, confine
 from telic.sandbox.wire import LOG_FLAGS, LineBuffer, Message, decode, encode, is_record, pack_error
 
-
 _NO_MEMORY = ("can't allocate memory", "not enough memory")
 """how torch says it, by which of its allocators"""
 
