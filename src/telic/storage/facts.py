@@ -61,6 +61,7 @@ class ManifestFacts(TypedDict):
     key: NotRequired[str]
     command: NotRequired[str | None]
     trainer: NotRequired[str | None]
+    processes: NotRequired[list[list[str]]]
     created_at: NotRequired[str | None]
     versions: NotRequired[dict[str, str | None]]
     rewards: NotRequired[dict[str, str | None]]

@@ -3,6 +3,7 @@
 runs/<run>/                        one call of the trainer
     config.json manifest.json summary.json status.json events.jsonl worker.log
     state/state.pt                 the whole population, enough to resume exactly
+    state/<n>/state.pt <n>.json    instead, for each process, where rewards are trained apart
     stop                           exists when somebody asked the run to end
     lock                           held by the process that writes here
     report.md report/              for people
@@ -188,6 +189,14 @@ class RunFolder(WorkFolder):
     """the resumable state of the whole population"""
     earlier_state = Below("state.pt")
     """where earlier versions kept that"""
+
+    def cell_state(self, number: int) -> Path:
+        """Return the resumable state of one process of several, from 1."""
+        return self.state.parent / str(number) / self.state.name
+
+    def cell_result(self, number: int) -> Path:
+        """Return the result of one process of several; the process itself cannot write there."""
+        return self.state.parent / f"{number}.json"
 
     def member(self, config: str, seed: int) -> MemberFolder:
         """Return the folder of the member trained with `config` and `seed`."""

@@ -68,6 +68,9 @@ class JobRequest(VerbRequest):
     trusted: bool = option(
         "The reward is yours: skip the code allow-list.", "--trust", default=False
     )
+    ours: bool = inner(
+        "The rewards are telic's own templates: they may share a process.", default=False
+    )
     tensorboard: bool = option("Also write TensorBoard files.", default=False)
     save_every_s: float = inner("Seconds between resumable saves.", default=10.0)
     starts: Mapping[tuple[int, int], Path] | None = inner(
@@ -192,6 +195,9 @@ class RewardSource(Record):
     trusted: bool = Field(
         default=False, description="written by the user: skip the code allow-list"
     )
+    ours: bool = Field(
+        default=False, description="written by telic itself: may share a process with others of it"
+    )
 
 
 class Member(Record):
@@ -262,7 +268,9 @@ class TrainJob(Config):
             member.model_copy(update={"start": _place(member.start)}) for member in self.members
         )
         moved = self.model_copy(update={"members": members})
-        text = moved.model_dump_json(exclude={"save_every_s", "tensorboard", "threads"})
+        decides_nothing: Any = dict.fromkeys(("save_every_s", "tensorboard", "threads"), True)
+        decides_nothing["rewards"] = {"__all__": {"ours"}}
+        text = moved.model_dump_json(exclude=decides_nothing)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def evaluation_iterations(self) -> list[int]:

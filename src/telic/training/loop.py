@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 from torch import Tensor
@@ -28,15 +29,22 @@ from telic.training.setup import Progress, Setup
 
 
 def train(
-    setup: Setup, evaluator: Evaluator, recorder: Recorder, should_stop: Callable[[], bool]
+    setup: Setup,
+    evaluator: Evaluator,
+    recorder: Recorder,
+    state: Path,
+    should_stop: Callable[[], bool],
 ) -> bool:
-    """Train to the end or until asked to stop; returns whether it got to the end."""
-    progress = checkpoint.restore(recorder.run.state, setup)
+    """Train to the end or until asked to stop; returns whether it got to the end.
+
+    What it goes on from is kept in the file `state`.
+    """
+    progress = checkpoint.restore(state, setup)
     if progress is None:
         setup.collector.start(stagger=setup.job.settings.stagger)
         progress = Progress(0, 0.0, None)
     recorder.begin(progress)
-    training = TrainingLoop(setup, evaluator, recorder, should_stop, progress)
+    training = TrainingLoop(setup, evaluator, recorder, state, should_stop, progress)
     batch = progress.pending or training.collect()
     if setup.job.settings.overlap:
         return collect_ahead(training, batch)
@@ -113,12 +121,14 @@ class TrainingLoop:
         setup: Setup,
         evaluator: Evaluator,
         recorder: Recorder,
+        state: Path,
         should_stop: Callable[[], bool],
         progress: Progress,
     ) -> None:
         self.setup = setup
         self.evaluator = evaluator
         self.recorder = recorder
+        self.state = state
         self.should_stop = should_stop
         self.iteration = progress.iteration
         """batches learned from"""
@@ -172,7 +182,7 @@ class TrainingLoop:
     def save(self, pending: Batch | None) -> None:
         """Save all that going on depends on, with the batch that is yet to be learned from."""
         progress = Progress(self.iteration, self._seconds(), pending)
-        checkpoint.save(self.recorder.run.state, self.setup, progress)
+        checkpoint.save(self.state, self.setup, progress)
         self.recorder.saved()
 
     def _seconds(self) -> float:

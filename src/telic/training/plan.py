@@ -50,6 +50,8 @@ def plan(request: JobRequest) -> TrainJob:
     sources = _distinct(
         [read_reward(reward, request.weights, request.trusted) for reward in request.rewards]
     )
+    if request.ours:
+        sources = [source.model_copy(update={"ours": True}) for source in sources]
     named = for_device(request.preset, device)
     chosen = preset(named, env)
     base = chosen.settings
@@ -125,7 +127,8 @@ def read_reward(given: Reward, weights: Mapping[str, float] | None, trusted: boo
     if isinstance(given, str) and "\n" in given:
         return _checked("reward", given, chosen, trusted)
     path = Path(given).expanduser()
-    if not os.path.exists(path) and str(given) in library_names():
+    is_ours = not os.path.exists(path) and str(given) in library_names()
+    if is_ours:
         path = LIBRARY / f"{given}.py"
     try:
         source = read_text(path)
@@ -136,7 +139,8 @@ def read_reward(given: Reward, weights: Mapping[str, float] | None, trusted: boo
         ) from None
     except BadFile as error:
         raise RewardError(f"This is no reward: {error.message}", hint=error.hint) from None
-    return _checked(file_name(path.stem), source, chosen, trusted)
+    checked = _checked(file_name(path.stem), source, chosen, trusted)
+    return checked.model_copy(update={"ours": is_ours})
 
 
 def _checked(name: str, source: str, weights: dict[str, float], trusted: bool) -> RewardSource:

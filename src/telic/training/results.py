@@ -9,13 +9,23 @@ written here.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn, Self
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from telic.core.config import Record
-from telic.core.events import Listener, TrainingEvent, TrainProgress, TrainStart, decode, encode
+from telic.core.events import (
+    Event,
+    Listener,
+    TrainingEvent,
+    TrainProgress,
+    TrainStart,
+    decode,
+    encode,
+)
 from telic.errors import WorkerDied
 from telic.rewards.contract import RewardSpec
 from telic.sandbox.wire import cleaned, printable
@@ -124,13 +134,60 @@ def member_folders(job: TrainJob, run: RunFolder) -> list[MemberFolder]:
     return [run.member(member.config, member.seed) for member in job.members]
 
 
+def combined(
+    job: TrainJob,
+    run: RunFolder,
+    parts: list[RunSummary],
+    status: Literal["completed", "stopped", "failed"],
+) -> RunSummary:
+    """Return the summary of a run whose members were trained one after another."""
+    evaluated = [part for part in parts if part.best_return is not None]
+    best = max(evaluated, key=lambda part: part.best_return or 0.0, default=None)
+    steps = sum(part.total_timesteps for part in parts)
+    seconds = sum(part.training_time_s for part in parts)
+    return RunSummary(
+        run=run.name,
+        env=job.env,
+        status=status,
+        total_timesteps=steps,
+        training_time_s=seconds,
+        steps_per_second=steps / seconds if seconds > 0 else None,
+        best_member=best.best_member if best else None,
+        best_return=best.best_return if best else None,
+        members=[name for part in parts for name in part.members],
+    )
+
+
+def _as_it_is(event: Event) -> Event | None:
+    return event
+
+
 class RunKeeper:
     """The host's side of a training: hears the worker, believes nothing, writes the run's files."""
 
-    def __init__(self, job: TrainJob, run: RunFolder, listener: Listener) -> None:
+    def __init__(
+        self,
+        job: TrainJob,
+        run: RunFolder,
+        listener: Listener,
+        *,
+        result: Path | None = None,
+        retell: Callable[[Event], Event | None] = _as_it_is,
+    ) -> None:
+        """Keep what a worker says.
+
+        Args:
+            job: what the worker was asked for.
+            run: whose files are written.
+            listener: called with every event.
+            result: where the summary goes; None: it is the run's.
+            retell: makes of an event what is told of it; None: nothing.
+        """
         self._job = job
         self._run = run
         self._listener = listener
+        self._result = result or run.summary
+        self._retell = retell
         self._folders = member_folders(job, run)
         self._names = [member.name for member in job.members]
         self._log: JsonLines | None = None
@@ -165,8 +222,18 @@ class RunKeeper:
             _refuse("it ended without a result")
         return self._summary
 
+    def tell(self, event: Event) -> None:
+        """Tell of something that this process knows itself."""
+        if self._log is None and self._run.events.exists():
+            self._log = JsonLines(self._run.events)
+        self._keep(event)
+
     def _tell(self, message: dict[str, Any]) -> None:
-        event = decode(message, TrainingEvent)
+        event = self._retell(decode(message, TrainingEvent))
+        if event is not None:
+            self._keep(event)
+
+    def _keep(self, event: Event) -> None:
         if self._log is None and isinstance(event, TrainStart):
             self._log = JsonLines(self._run.events)
         if self._log is not None and not isinstance(event, TrainProgress):
@@ -198,7 +265,7 @@ class RunKeeper:
             raise ValueError(f"a result of {summary.run} on {summary.env}")
         if not {*summary.members, summary.best_member or self._names[0]} <= set(self._names):
             raise ValueError("a result of members that nobody asked for")
-        write_json(self._run.summary, summary)
+        write_json(self._result, summary)
         self._summary = summary
 
 

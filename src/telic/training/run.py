@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import platform
 import secrets
@@ -11,14 +10,11 @@ import shutil
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from telic.core.events import Listener, ignore
-from telic.envs.access import env_access, import_folders
 from telic.errors import Refused, TelicError, UsageError
-from telic.sandbox.limits import Limits
 from telic.storage.facts import (
     ManifestFacts,
     MemberResultFacts,
@@ -31,16 +27,13 @@ from telic.storage.layout import DAMAGED, MemberFolder, RunFolder, changed_at, c
 from telic.storage.locks import RunLock, lock_holder
 from telic.storage.workspace import Workspace
 from telic.training.job import TrainJob
-from telic.training.machine import device_files, is_gpu, versions
+from telic.training.machine import versions
 
 if TYPE_CHECKING:
     from telic.storage.trajectories import Environment  # brings numpy
 
 _DISK_BYTES = 200_000_000
-_MEMORY_SHARE = 0.75
 _RESULTS = ("total_timesteps", "training_time_s", "best_member", "best_return")
-_ARENA_BYTES = 64 << 20
-"""more than MuJoCo sets aside for a simulation of any common robot; hardly any of it is used"""
 
 
 class Run(NamedTuple):
@@ -95,11 +88,13 @@ def execute(
         should_stop: polled between updates.
         command: the command line that asked for this, kept in the manifest.
     """
+    from telic.training.work import work
+
     found = find_unfinished(job, runs_dir, name) if not fresh else None
     folder = found or new_run(runs_dir, name)
     with working_on(folder, is_new=found is None):
         if found is None:
-            create(job, folder, command)
+            create(job, folder, command, confined=confined)
         remove_unfinished(folder.path)
         folder.stop.unlink(missing_ok=True)
         entry = "telic.training.worker"
@@ -142,111 +137,6 @@ def _require_free_name(folder: RunFolder) -> None:
         )
 
 
-def work(
-    entry: str,
-    job: TrainJob,
-    folder: RunFolder,
-    on_event: Listener,
-    should_stop: Callable[[], bool],
-    *,
-    confined: bool,
-    **more: Any,
-) -> dict[str, Any]:
-    """Do a job in the worker whose module is `entry`; return the run's summary.
-
-    The worker may write to the folders made here and nowhere else: what says what was asked for,
-    and what came of it, is written by this process.
-    """
-    from telic.training.results import RunKeeper
-
-    folders = prepare_folders(job, folder)
-    payload: dict[str, Any] = {"run": str(folder.path.absolute()), **more}
-    with RunKeeper(job, folder, on_event) as keeper:
-        if confined:
-            _work_confined(entry, job, folder, folders, payload, keeper.hear, should_stop)
-        else:
-            module = import_module(entry)
-            channel = LocalChannel(keeper.hear, should_stop)
-            payload["job"] = job.model_dump(mode="json")
-            module.run(module.prepare(payload, channel), payload, channel)
-        return keeper.summary().model_dump()
-
-
-def _work_confined(
-    entry: str,
-    job: TrainJob,
-    folder: RunFolder,
-    folders: list[Path],
-    payload: dict[str, Any],
-    hear: Callable[[dict[str, Any]], None],
-    should_stop: Callable[[], bool],
-) -> None:
-    from telic.sandbox.host import run_worker
-
-    run_worker(
-        entry,
-        {"job": job.model_dump(mode="json"), **payload},
-        writable=folders,
-        log=folder.worker_log,
-        readable=readable_paths(job),
-        devices=device_files() if is_gpu(job) else (),
-        python_path=import_folders(job.env),
-        limits=worker_limits(job),
-        on_message=hear,
-        should_stop=should_stop,
-    )
-
-
-def prepare_folders(job: TrainJob, run: RunFolder) -> list[Path]:
-    """Make the folders that the worker fills, and return them; the first is its working folder."""
-    from telic.training.results import member_folders
-
-    members = member_folders(job, run)
-    folders = [run.state.parent, *(folder for member in members for folder in member.filled())]
-    for folder in folders:
-        folder.mkdir(parents=True, exist_ok=True)
-    if run.earlier_state.exists():
-        os.replace(run.earlier_state, run.state)
-    return [folder.absolute() for folder in folders]
-
-
-def worker_limits(job: TrainJob) -> Limits:
-    """Return what training may use: most of the memory, and room for every simulation's arena."""
-    installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    simulations = (job.settings.num_envs + job.eval_episodes) * len(job.members)
-    return Limits(
-        memory_bytes=max(Limits().memory_bytes, int(_MEMORY_SHARE * installed)),
-        reserved_bytes=simulations * _ARENA_BYTES,
-    )
-
-
-class LocalChannel:
-    """Stands in for the worker's connection when training happens in this process."""
-
-    def __init__(
-        self, hear: Callable[[dict[str, Any]], None], should_stop: Callable[[], bool]
-    ) -> None:
-        self._hear = hear
-        self._should_stop = should_stop
-
-    def send(self, message: dict[str, Any]) -> None:
-        """Pass a message on as a pipe does: what JSON makes of it."""
-        self._hear(json.loads(json.dumps(message)))
-
-    def should_stop(self) -> bool:
-        """Ask the caller."""
-        return self._should_stop()
-
-    def heartbeat(self, seconds: float, doing: str = "") -> None:
-        """Nobody watches a process from inside."""
-
-
-def readable_paths(job: TrainJob) -> list[Path]:
-    """Return folders that the worker must read: that of a model file, of policies to go on from."""
-    folders = {Path(member.start).absolute().parent for member in job.members if member.start}
-    return sorted(folders.union(env_access(job.env, job.env_args).readable))
-
-
 def new_run(runs_dir: Path, name: str | None = None) -> RunFolder:
     """Return the folder of a new run; nothing is made yet."""
     require_free(runs_dir, _DISK_BYTES, "A run")
@@ -255,9 +145,15 @@ def new_run(runs_dir: Path, name: str | None = None) -> RunFolder:
     return RunFolder(runs_dir / chosen)
 
 
-def create(job: TrainJob, folder: RunFolder, command: str | None = None) -> None:
+def create(
+    job: TrainJob, folder: RunFolder, command: str | None = None, *, confined: bool = True
+) -> None:
     """Write everything known before a run starts; hold its lock."""
-    write_json(folder.manifest, {**manifest(job), "command": command})
+    from telic.training.cells import is_shared, processes
+
+    together = processes(job, confined=confined)
+    how = {"processes": together, "shared_process": is_shared(job, together)}
+    write_json(folder.manifest, {**manifest(job), **how, "command": command})
     write_member_files(job, folder)
     # Last: what is listed as a run has all of it.
     write_json(folder.config, job)

@@ -76,8 +76,8 @@ def prepare(payload: dict[str, Any], channel: Channel) -> Prepared:
 
 def run(prepared: Prepared, payload: dict[str, Any], channel: Channel) -> dict[str, Any]:
     """Probe, train, summarise; called confined."""
-    job, envs = prepared
-    return train_job(job, RunFolder(Path(payload["run"])), channel, envs).model_dump()
+    folder, state = RunFolder(Path(payload["run"])), Path(payload["state"])
+    return train_job(prepared.job, folder, state, channel, prepared.envs).model_dump()
 
 
 def open_gpu(job: TrainJob, channel: Channel) -> Environments:
@@ -98,11 +98,15 @@ def open_gpu(job: TrainJob, channel: Channel) -> Environments:
 
 
 def train_job(
-    job: TrainJob, folder: RunFolder, channel: Channel, envs: Environments | None = None
+    job: TrainJob,
+    folder: RunFolder,
+    state: Path,
+    channel: Channel,
+    envs: Environments | None = None,
 ) -> RunSummary:
     """Do the whole job in this process."""
     try:
-        return _train_job(job, folder, channel, envs)
+        return _train_job(job, folder, state, channel, envs)
     except RuntimeError as error:  # torch's and Warp's, out of memory or worse
         if not is_gpu(job):
             raise
@@ -122,7 +126,7 @@ def train_job(
 
 
 def _train_job(
-    job: TrainJob, folder: RunFolder, channel: Channel, envs: Environments | None
+    job: TrainJob, folder: RunFolder, state: Path, channel: Channel, envs: Environments | None
 ) -> RunSummary:
     if envs is None:
         channel.heartbeat(START_S)
@@ -163,7 +167,7 @@ def _train_job(
         return channel.should_stop() or folder.stop.exists()
 
     try:
-        finished = loop.train(setup, evaluator, recorder, should_stop)
+        finished = loop.train(setup, evaluator, recorder, state, should_stop)
         seal.check()
         summary, members = summarise(setup, recorder, finished, recorder.seconds, probes)
         for index, result in enumerate(members):

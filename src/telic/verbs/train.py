@@ -34,7 +34,7 @@ def _failed(run: Run) -> int:
 
 @verb(TrainRequest, examples=_EXAMPLES, exit_code=_failed)
 def train(request: TrainRequest) -> Run:
-    """Train a policy for every reward, variant and seed, all together in one process."""
+    """Train a policy for every reward, variant and seed, all of a reward together."""
     from telic.training.plan import plan
 
     job = plan.do(request)

@@ -11,7 +11,7 @@ from telic.errors import MissingExtra
 from telic.storage.files import read_table, write_json
 from telic.storage.layout import RunFolder
 from telic.training.job import TrainJob
-from telic.training.run import Run, create, new_run, set_status, work, working_on
+from telic.training.run import Run, create, new_run, set_status, working_on
 
 
 def execute_sb3(
@@ -50,12 +50,14 @@ def execute_sb3(
     """
     if find_spec("stable_baselines3") is None:
         raise MissingExtra("stable-baselines3", "sb3", "The trainer sb3")
+    from telic.training.work import work
+
     if defaults:
         job = with_defaults(job)
     folder = new_run(runs_dir, name)
     lost = "A Stable-Baselines3 run cannot be resumed."
     with working_on(folder, is_new=True, if_interrupted=lost):
-        _create(job, folder, command)
+        _create(job, folder, command, confined=confined)
         summary = work(
             "telic.training.sb3.worker",
             job,
@@ -79,11 +81,11 @@ def with_defaults(job: TrainJob) -> TrainJob:
     return TrainJob.parse({**job.model_dump(), "members": [new.model_dump() for new in members]})
 
 
-def _create(job: TrainJob, folder: RunFolder, command: str | None) -> None:
+def _create(job: TrainJob, folder: RunFolder, command: str | None, *, confined: bool) -> None:
     """Fill the run folder; its key is not our trainer's, which would go on with it otherwise."""
     from importlib.metadata import version
 
-    create(job, folder, command)
+    create(job, folder, command, confined=confined)
     facts = read_table(folder.manifest)
     package = "stable-baselines3"
     facts |= {"trainer": "sb3", "key": f"sb3-{facts['key']}"}

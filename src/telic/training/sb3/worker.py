@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import stable_baselines3
 from stable_baselines3 import PPO
@@ -18,7 +18,7 @@ from telic.training.evaluate import Evaluator
 from telic.training.health import Finding
 from telic.training.job import TrainJob
 from telic.training.recorder import PROGRESS_EVERY_S, Recorder, summarise
-from telic.training.results import MemberReport, RewardReport, RunReport, RunSummary
+from telic.training.results import MemberReport, RewardReport, RunReport, RunSummary, combined
 from telic.training.sb3.conversion import (
     BatchedEnv,
     NotFiniteError,
@@ -80,12 +80,18 @@ def train_members(
         finally:
             setup.env.close()
             evaluation_env.close()
-        channel.send(plain(RunReport(summary=combine(job, folder, parts))))
+        summary = combined(job, folder, parts, _status(job, parts))
+        channel.send(plain(RunReport(summary=summary)))
         if parts[-1].status == "stopped":
             break
-    summary = combine(job, folder, parts)
+    summary = combined(job, folder, parts, _status(job, parts))
     channel.send(encode(from_facts(TrainEnd, summary.model_dump())))
     return summary
+
+
+def _status(job: TrainJob, parts: list[RunSummary]) -> Literal["completed", "stopped"]:
+    is_whole = len(parts) == len(job.members) and all(part.status == "completed" for part in parts)
+    return "completed" if is_whole else "stopped"
 
 
 def _solo(job: TrainJob, index: int) -> TrainJob:
@@ -219,26 +225,6 @@ class _Hooks(BaseCallback):
     def _on_training_end(self) -> None:
         if not self._trainer.stopped:
             self._trainer.after_update()
-
-
-def combine(job: TrainJob, folder: RunFolder, parts: list[RunSummary]) -> RunSummary:
-    """Return the summary of a run whose members were trained one after another."""
-    evaluated = [part for part in parts if part.best_return is not None]
-    best = max(evaluated, key=lambda part: part.best_return or 0.0, default=None)
-    steps = sum(part.total_timesteps for part in parts)
-    seconds = sum(part.training_time_s for part in parts)
-    whole = len(parts) == len(job.members) and all(part.status == "completed" for part in parts)
-    return RunSummary(
-        run=folder.name,
-        env=job.env,
-        status="completed" if whole else "stopped",
-        total_timesteps=steps,
-        training_time_s=seconds,
-        steps_per_second=steps / seconds if seconds > 0 else None,
-        best_member=best.best_member if best else None,
-        best_return=best.best_return if best else None,
-        members=[name for part in parts for name in part.members],
-    )
 
 
 class Sb3Recorder(Recorder):
