@@ -1,5 +1,6 @@
 """A vision model watches real recorded episodes; the model is scripted, the pictures are drawn."""
 
+import json
 import struct
 import threading
 
@@ -387,3 +388,23 @@ def test_several_threads_may_watch_policies_at_once(episodes, tmp_path, pictures
         each.join()
     assert [each.score for each in found] == [0.7] * 3
     assert [each.role for each in provider.requests].count("vision_criteria") == 1
+
+
+def test_what_the_session_played_is_drawn_whatever_the_recording_says(tmp_path, monkeypatch):
+    path = tmp_path / "pole.npz"
+    columns = {"next_obs": np.zeros((30, 4), dtype=np.float32), "action": np.zeros(30, np.int64)}
+    says = TrajectoryFacts(
+        env_id="evil.py:Env", env_kwargs={"xml_file": "/etc/passwd"}, model_path="/x.xml", dt_s=0.02
+    )
+    write_trajectory(path, Trajectory(columns, says))
+    asked = ("CartPole-v1", {"max_episode_steps": 30})
+    jobs = []
+    monkeypatch.setattr("telic.authors.vision.render", lambda given: jobs.extend(given) or [])
+    footage = Footage(path, tmp_path, asked)
+    footage.overview()
+    assert footage.spec.id == "CartPole-v1"
+    assert {(job.env, json.dumps(job.env_args)) for job in jobs} == {
+        (asked[0], json.dumps(asked[1]))
+    }
+    with pytest.raises(TelicError, match="is not believed"):
+        Footage(path, tmp_path)

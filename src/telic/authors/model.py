@@ -31,6 +31,8 @@ from telic.judges.criteria import Composition
 from telic.judges.trial import Trial
 from telic.judges.verdict import Verdict
 from telic.storage.files import once, read_record
+from telic.storage.layout import IterationFolder
+from telic.storage.trajectories import Environment
 from telic.training.job import PpoSettings
 from telic.training.plan import for_device, preset
 
@@ -142,8 +144,13 @@ class ModelAuthor:
         titles = [criterion.title for criterion in written.criteria]
         folder = episodes[0].parent / _LOOKED
         eyes = VisionJudge(self._models, self._brief.intent, titles, folder)
-        eyes.env = self._brief.env
+        eyes.environment = self._environment(episodes[0])
         return eyes.second_opinion(episodes, verdicts)
+
+    def _environment(self, episode: Path) -> Environment:
+        """Return where a judged episode was played, as its iteration asked for it."""
+        candidate = read_record(IterationFolder(episode.parents[2]).candidate, RewardCandidate)
+        return self._brief.env, candidate.env_args
 
     def analyse(self, history: list[SessionIteration]) -> None:
         """Let the model sum up; a report can do without."""

@@ -41,7 +41,12 @@ from telic.llm.records import VIDEO, fingerprint
 from telic.rendering import RenderJob, render
 from telic.rendering.jobs import View
 from telic.rendering.replay import model_file
-from telic.storage.trajectories import Trajectory, read_evidence
+from telic.storage.trajectories import (
+    Environment,
+    Trajectory,
+    read_trajectory,
+    require_registered,
+)
 
 REPEATS = 3
 _AT_ONCE = 4
@@ -73,7 +78,7 @@ class VisionJudge:
         self._intent = intent
         self._titles = list(dict.fromkeys(criteria)) or [intent]
         self._folder = folder
-        self.env: str | None = None
+        self.environment: Environment | None = None
         """where the episodes were played; None: what they say, for registered ids only"""
 
     def second_opinion(self, episodes: Sequence[Path], code: Sequence[Verdict]) -> list[Verdict]:
@@ -115,7 +120,7 @@ class VisionJudge:
         if not fused.disagreements:
             return fused
         try:
-            footage = Footage(episode, self._folder, self.env)
+            footage = Footage(episode, self._folder, self.environment)
             look_for = self._what_to_see(footage.spec)
             disputes = [_checked(dispute, look_for, footage) for dispute in fused.disagreements]
             again = self._look_again(look_for, disputes, footage)
@@ -127,7 +132,7 @@ class VisionJudge:
 
     def _watch_one(self, episode: Path, repeats: int) -> Verdict:
         try:
-            footage = Footage(episode, self._folder, self.env)
+            footage = Footage(episode, self._folder, self.environment)
             look_for = self._what_to_see(footage.spec)
             sheets = footage.overview()
             if watches_video(player(self._models, "vision_judge").provider.name):
@@ -259,8 +264,10 @@ class Footage:
     Raises TelicError when the file is missing, damaged or empty.
     """
 
-    def __init__(self, episode: Path, folder: Path, env: str | None = None) -> None:
-        self.trajectory: Trajectory = read_evidence(episode, env)
+    def __init__(self, episode: Path, folder: Path, environment: Environment | None = None) -> None:
+        self.trajectory: Trajectory = read_trajectory(episode, environment)
+        if environment is None:
+            require_registered(self.trajectory.facts, episode)
         if not len(self.trajectory):
             raise TelicError(f"{episode} holds no steps to look at.")
         self._episode = episode

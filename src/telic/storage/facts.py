@@ -19,6 +19,7 @@ class WorkStatus(TypedDict):
 
     status: str
     error: NotRequired[str | None]
+    videos: NotRequired[str | None]
 
 
 class WorkOutcome(TypedDict):

@@ -186,19 +186,6 @@ def read_trajectory(path: Path, environment: Environment | None = None) -> Traje
     return Trajectory(columns, facts.model_copy(update=asked))
 
 
-def read_evidence(path: Path, env: str | None) -> Trajectory:
-    """Return an episode that a process recorded which never ran foreign code.
-
-    What to import is still the session's to say; without it, only registered ids are taken.
-    """
-    trajectory = read_trajectory(path)
-    facts = trajectory.facts
-    if env is None:
-        require_registered(facts, path)
-        return trajectory
-    return Trajectory(trajectory.columns, facts.model_copy(update={"env_id": env}))
-
-
 def require_registered(facts: TrajectoryFacts, path: Path) -> None:
     """Refuse to build what a file alone names, unless it is an id that a registry knows.
 

@@ -75,6 +75,7 @@ def execute(
     on_event: Listener = ignore,
     should_stop: Callable[[], bool] = lambda: False,
     command: str | None = None,
+    videos: str | None = None,
 ) -> Run:
     """Do a job, or go on with the same job where it was interrupted.
 
@@ -87,6 +88,7 @@ def execute(
         on_event: called with every event.
         should_stop: polled between updates.
         command: the command line that asked for this, kept in the manifest.
+        videos: those that are drawn afterwards; until they are, the run's status says so.
     """
     from telic.training.work import work
 
@@ -99,7 +101,7 @@ def execute(
         folder.stop.unlink(missing_ok=True)
         entry = "telic.training.worker"
         summary = work(entry, job, folder, on_event, should_stop, confined=confined)
-        set_status(folder, summary["status"])
+        set_status(folder, summary["status"], videos=videos)
     return Run(folder.path, summary)
 
 
@@ -212,14 +214,17 @@ def find_unfinished(job: TrainJob, runs_dir: Path, name: str | None) -> RunFolde
     return None if path is None else RunFolder(path)
 
 
-def set_status(folder: RunFolder, status: str, error: str | None = None) -> None:
-    """Write status.json."""
+def set_status(
+    folder: RunFolder, status: str, error: str | None = None, videos: str | None = None
+) -> None:
+    """Write status.json; `videos` are those that are yet to be drawn of a run that is complete."""
     write_json(
         folder.status,
         {
             "status": status,
             "updated_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "error": error,
+            "videos": videos if status == "completed" else None,
             "pid": os.getpid(),
         },
     )

@@ -2,17 +2,59 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from telic.core.events import Listener, LogMessage, ignore
-from telic.errors import UnknownName, UsageError
-from telic.storage.layout import MemberFolder, RunFolder
-from telic.training.run import best_member, best_step, environment_of
+from telic.errors import TelicError, UnknownName, UsageError
+from telic.storage.facts import FinishedRunFacts, ManifestFacts, WorkStatus
+from telic.storage.files import read_facts
+from telic.storage.layout import MemberFolder, RunFolder, list_runs
+from telic.training.run import (
+    Run,
+    best_member,
+    best_step,
+    environment_of,
+    set_status,
+    status_of,
+)
 
 _LABELS = ("median", "p10", "p90")
+
+
+def owed(run: RunFolder) -> str | None:
+    """Return which videos of a complete run were asked for and are not drawn yet; None: none."""
+    return read_facts(run.status, WorkStatus).get("videos") if run.status.exists() else None
+
+
+def find_undrawn(key: str, runs_dir: Path, name: str | None) -> RunFolder | None:
+    """Return the complete run of this very job whose videos were interrupted."""
+    for run in list_runs(runs_dir):
+        with contextlib.suppress(TelicError):  # a damaged folder is nothing to go on with
+            is_meant = name in (None, run.name) and status_of(run) == "completed"
+            if not is_meant or owed(run) is None:
+                continue
+            if read_facts(run.manifest, ManifestFacts).get("key") == key:
+                return run
+    return None
+
+
+def draw_run(run: Run, which: str, on_event: Listener, should_stop: Callable[[], bool]) -> Run:
+    """Draw the videos of a complete run; once nothing stopped it, none are owed any more."""
+    if run.status != "completed" or which == "none":
+        return run
+    videos = render_run(run.path, which=which, on_event=on_event, should_stop=should_stop)
+    if not should_stop():
+        set_status(RunFolder(run.path), "completed")
+    return run._replace(videos=tuple(videos))
+
+
+def finished_run(folder: RunFolder) -> Run:
+    """Return a run that is complete."""
+    return Run(folder.path, dict(read_facts(folder.summary, FinishedRunFacts)))
 
 
 def render_run(

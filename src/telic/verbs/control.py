@@ -167,9 +167,12 @@ def _resume_run(thing: Thing, request: WorkResumeRequest) -> Run:
     from telic.storage.layout import RunFolder
     from telic.training.job import TrainJob
     from telic.training.run import execute, is_resumable
-    from telic.training.videos import render_run
+    from telic.training.videos import draw_run, finished_run, owed
 
     folder = RunFolder(thing.path)
+    if thing.has_ended and (wanted := owed(folder)):  # it was ended while they were drawn
+        run = finished_run(folder)
+        return draw_run(run, wanted, request.on_event, request.should_stop)
     if thing.has_ended:
         raise UsageError(f"{folder.name} is complete; there is nothing to go on with.")
     if not is_resumable(folder):
@@ -183,16 +186,9 @@ def _resume_run(thing: Thing, request: WorkResumeRequest) -> Run:
         name=folder.name,
         on_event=request.on_event,
         should_stop=request.should_stop,
+        videos=None if request.videos == "none" else request.videos,
     )
-    if run.status != "completed" or request.videos == "none":
-        return run
-    videos = render_run(
-        run.path,
-        which=request.videos,
-        on_event=request.on_event,
-        should_stop=request.should_stop,
-    )
-    return run._replace(videos=tuple(videos))
+    return draw_run(run, request.videos, request.on_event, request.should_stop)
 
 
 def _resume_session(thing: Thing, request: WorkResumeRequest) -> Session | WorkState:

@@ -36,33 +36,31 @@ def _failed(run: Run) -> int:
 def train(request: TrainRequest) -> Run:
     """Train a policy for every reward, variant and seed, all of a reward together."""
     from telic.training.plan import plan
+    from telic.training.videos import draw_run, find_undrawn, finished_run
 
     job = plan.do(request)
+    runs_dir, name = Path(request.runs_dir), request.name
+    wanted = None if request.videos == "none" else request.videos
+    key = f"sb3-{job.key}" if request.trainer == "sb3" else job.key
+    if wanted and not request.fresh and (undrawn := find_undrawn(key, runs_dir, name)):
+        run = finished_run(undrawn)
+        return draw_run(run, wanted, request.on_event, request.should_stop)
     if request.trainer == "sb3":
         from telic.training.sb3 import execute_sb3 as execute
     else:
         from telic.training.run import execute
     run = execute(
         job,
-        Path(request.runs_dir),
-        name=request.name,
+        runs_dir,
+        name=name,
         fresh=request.fresh,
         confined=request.confined,
         on_event=request.on_event,
         should_stop=request.should_stop,
         command=request.command,
+        videos=wanted,
     )
-    if run.status != "completed" or request.videos == "none":
-        return run
-    from telic.training.videos import render_run
-
-    videos = render_run(
-        run.path,
-        which=request.videos,
-        on_event=request.on_event,
-        should_stop=request.should_stop,
-    )
-    return run._replace(videos=tuple(videos))
+    return draw_run(run, request.videos, request.on_event, request.should_stop)
 
 
 class PresetsRequest(VerbRequest):

@@ -8,6 +8,7 @@ import sys
 import gymnasium
 import numpy as np
 import pytest
+import torch
 
 import telic
 from telic.errors import UnknownName, UsageError
@@ -105,6 +106,21 @@ def test_a_member_and_a_checkpoint_can_be_chosen(run):
     made = export_run(run, member="reward_seed_2", step=256)
     assert (made["member"], made["step"]) == ("reward_seed_2", 256)
     assert telic.load_policy(run.path / "export" / "policy.pt").facts["seed"] == 2
+
+
+def test_the_bundle_names_what_was_asked_for_whatever_the_policy_file_says(run):
+    for member in run.members():
+        for checkpoint in member.checkpoints():
+            saved = torch.load(checkpoint.path, weights_only=True)
+            saved["facts"] |= {"env": "evil:Env-v0", "env_args": {"xml_file": "/etc/passwd"}}
+            torch.save(saved, checkpoint.path)
+    export_run(run)
+    with np.load(run.path / "export" / "policy.npz") as file:
+        told = json.loads(str(file["facts"]))
+    asked = json.loads(run.config.read_text())
+    assert (told["env"], told["env_args"]) == (asked["env"], asked["env_args"])
+    for path in (run.path / "export").glob("*.md"):
+        assert "evil" not in path.read_text()
 
 
 def test_unknown_members_and_checkpoints_get_the_closest_names(run):

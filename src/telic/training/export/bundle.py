@@ -30,6 +30,7 @@ from telic.training.export import run_policy
 from telic.training.export.card import Contents, card, is_own_model
 from telic.training.export.files import export_checked
 from telic.training.policy import Policy, find_policy, load_policy
+from telic.training.run import environment_of
 from telic.training.videos import choose_member
 
 Json = dict[str, Any]
@@ -73,7 +74,10 @@ def export_run(
     folder = choose_member(run, member)
     file = find_policy(folder.path, step)
     with _Bundle.filling(out or run.path / "export") as bundle:
-        evidence = gather(run, folder, load_policy(file))
+        policy = load_policy(file)
+        # The trainer's worker wrote the file; what others will open is what was asked for.
+        policy.facts |= dict(zip(("env", "env_args"), environment_of(run), strict=True))
+        evidence = gather(run, folder, policy)
         deviations = _write_policy(evidence, bundle)
         bundle.copy(file, "policy.pt")
         bundle.copy(Path(run_policy.__file__), "run_policy.py")

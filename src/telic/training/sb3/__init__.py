@@ -25,6 +25,7 @@ def execute_sb3(
     on_event: Listener = ignore,
     should_stop: Callable[[], bool] = lambda: False,
     command: str | None = None,
+    videos: str | None = None,
 ) -> Run:
     """Train the members one after another with Stable-Baselines3's PPO, into the usual run folder.
 
@@ -44,6 +45,7 @@ def execute_sb3(
         on_event: called with every event.
         should_stop: polled between updates.
         command: the command line that asked for this, kept in the manifest.
+        videos: those that are drawn afterwards; until they are, the run's status says so.
 
     Raises:
         MissingExtra: stable-baselines3 is not installed.
@@ -69,7 +71,7 @@ def execute_sb3(
         )
         is_whole = summary["status"] == "completed"
         note = "Stopped on request; a Stable-Baselines3 run cannot be resumed."
-        set_status(folder, summary["status"], error=None if is_whole else note)
+        set_status(folder, summary["status"], None if is_whole else note, videos)
     return Run(folder.path, summary)
 
 

@@ -1,0 +1,79 @@
+"""Videos that were interrupted are drawn by whoever goes on, and the training is not done again."""
+
+import pytest
+
+from telic import rendering
+from telic.errors import UsageError
+from telic.rendering import Rendering
+from telic.storage.files import read_json
+from telic.storage.layout import RunFolder, list_runs
+from telic.training.videos import owed
+from telic.verbs.control import resume
+from telic.verbs.train import train
+from tests.training.small import SETTINGS
+
+SMALL = {
+    "steps": 256,
+    "settings": SETTINGS,
+    "evaluations": 1,
+    "eval_episodes": 2,
+    "env_args": {"max_episode_steps": 20},
+    "confined": False,
+}
+
+
+def drawn(jobs, **_):
+    for job in jobs:
+        job.output.parent.mkdir(parents=True, exist_ok=True)
+        job.output.write_bytes(b"film")
+    return [Rendering(output=job.output, backend="rays") for job in jobs]
+
+
+def killed(jobs, **_):
+    drawn(jobs[:1])
+    raise KeyboardInterrupt
+
+
+@pytest.fixture
+def interrupted(tmp_path, monkeypatch) -> RunFolder:
+    """A complete run whose videos were interrupted."""
+    monkeypatch.setattr(rendering, "render", killed)
+    with pytest.raises(KeyboardInterrupt):
+        train("HalfCheetah-v5", runs_dir=tmp_path, **SMALL)
+    monkeypatch.setattr(rendering, "render", drawn)
+    (run,) = list_runs(tmp_path)
+    assert read_json(run.status)["status"] == "completed" and owed(run) == "best"
+    return run
+
+
+def test_the_same_command_draws_what_was_interrupted_and_trains_nothing(interrupted, tmp_path):
+    before = interrupted.events.read_bytes()
+    again = train("HalfCheetah-v5", runs_dir=tmp_path, **SMALL)
+    assert again.path == interrupted.path and len(again.videos) == 3
+    assert again.status == "completed" and interrupted.events.read_bytes() == before
+    assert owed(interrupted) is None
+    assert train("HalfCheetah-v5", runs_dir=tmp_path, **SMALL).path != interrupted.path
+
+
+def test_resume_draws_what_was_interrupted(interrupted, tmp_path):
+    again = resume(interrupted.name, runs_dir=tmp_path)
+    assert len(again.videos) == 3 and owed(interrupted) is None
+    with pytest.raises(UsageError, match="is complete"):
+        resume(interrupted.name, runs_dir=tmp_path)
+
+
+def test_what_cannot_be_drawn_is_not_owed_for_ever(interrupted, tmp_path, monkeypatch):
+    def broken(jobs, **_):
+        return [Rendering(output=job.output, backend="rays", error="no ffmpeg") for job in jobs]
+
+    monkeypatch.setattr(rendering, "render", broken)
+    resume(interrupted.name, runs_dir=tmp_path)
+    assert owed(interrupted) is None
+
+
+def test_other_jobs_and_those_without_videos_do_not_take_it_up(interrupted, tmp_path):
+    other = train("HalfCheetah-v5", runs_dir=tmp_path, **{**SMALL, "seeds": (2,)})
+    none = train("HalfCheetah-v5", runs_dir=tmp_path, **SMALL, videos="none")
+    fresh = train("HalfCheetah-v5", runs_dir=tmp_path, **SMALL, fresh=True)
+    assert len({interrupted.path, other.path, none.path, fresh.path}) == 4
+    assert owed(interrupted) == "best" and owed(RunFolder(none.path)) is None
