@@ -41,12 +41,7 @@ from telic.llm.records import VIDEO, fingerprint
 from telic.rendering import RenderJob, render
 from telic.rendering.jobs import View
 from telic.rendering.replay import model_file
-from telic.storage.trajectories import (
-    Environment,
-    Trajectory,
-    read_trajectory,
-    require_registered,
-)
+from telic.storage.trajectories import Environment, Trajectory, read_evidence
 
 REPEATS = 3
 _AT_ONCE = 4
@@ -265,9 +260,7 @@ class Footage:
     """
 
     def __init__(self, episode: Path, folder: Path, environment: Environment | None = None) -> None:
-        self.trajectory: Trajectory = read_trajectory(episode, environment)
-        if environment is None:
-            require_registered(self.trajectory.facts, episode)
+        self.trajectory: Trajectory = read_evidence(episode, environment)
         if not len(self.trajectory):
             raise TelicError(f"{episode} holds no steps to look at.")
         self._episode = episode

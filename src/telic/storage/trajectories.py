@@ -186,6 +186,14 @@ def read_trajectory(path: Path, environment: Environment | None = None) -> Traje
     return Trajectory(columns, facts.model_copy(update=asked))
 
 
+def read_evidence(path: Path, environment: Environment | None) -> Trajectory:
+    """Return an episode played where the caller says; without that, only registered ids do."""
+    trajectory = read_trajectory(path, environment)
+    if environment is None:
+        require_registered(trajectory.facts, path)
+    return trajectory
+
+
 def require_registered(facts: TrajectoryFacts, path: Path) -> None:
     """Refuse to build what a file alone names, unless it is an id that a registry knows.
 
