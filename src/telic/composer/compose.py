@@ -200,7 +200,7 @@ def _composition(
     if "terminate_when_unhealthy" in spec.arguments:
         env_args["terminate_when_unhealthy"] = scene.ends_fallen
     settings: dict[str, Any] = {}
-    doubts: list[str] = []
+    doubts = [*parsed.corrected]
     for draft in everything:
         env_args |= draft.env_args
         settings |= draft.settings

@@ -176,6 +176,9 @@ class ParsedIntent(Record):
     unread: tuple[str, ...] = Field(
         default=(), description="what was not understood, as one would quote it"
     )
+    corrected: tuple[str, ...] = Field(
+        default=(), description="typing errors that were undone, in words"
+    )
     lost: tuple[str, ...] = Field(
         default=(), description="words where a verb should be, of which nothing was made"
     )

@@ -17,6 +17,7 @@ from telic.composer.outline import Outline
 from telic.composer.slots import Slots
 from telic.composer.words import (
     Token,
+    correct,
     corrected,
     determiners,
     ignored_phrases,
@@ -133,6 +134,11 @@ class _Account:
             not_understood=tuple(text for place, text in words if place in unknown),
             claims=tuple(self._claims) if frames else (),
             lost=_lost_verbs(self._tokens, marks, unknown, used, left_out),
+            corrected=tuple(
+                f'"{token.text}" is read as "{token.word}"'
+                for place, token in enumerate(self._tokens)
+                if place in used and correct(token.text.lower()) != token.text.lower()
+            ),
             unread=_phrases(self._tokens, unknown, left_out),
         )
 

@@ -39,6 +39,10 @@ SLOTS = {
 }
 SHORTEST_TYPO = 5
 
+_KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
+_SOUNDS = ("cs", "ck", "sz", "iy", "ie", "ea")
+_CONFUSED = (*_SOUNDS, *(row[k : k + 2] for row in _KEYS for k in range(len(row) - 1)))
+"""letters that are taken for one another"""
 _LAST_VERBS = {"flip", "somersault", "roll", "jump", "walk", "tuck", "wheel", "step", "turn"}
 
 
@@ -276,12 +280,37 @@ def corrected(tokens: Iterable[Token], names: Iterable[str]) -> list[Token]:
 
 @lru_cache(maxsize=4096)
 def correct(word: str) -> str:
-    """Return the one known word a single typing error away, else the word itself."""
+    """Return the one known word that a slip of a finger makes this one, else the word itself.
+
+    Words left out on purpose are not guessed: what they might have been carries no meaning, and
+    what was typed may.
+    """
     known = vocabulary()
     if word in known or len(word) < SHORTEST_TYPO or word in table("ignored")["not_typos"]:
         return word
-    near = [each for each in known if len(each) >= SHORTEST_TYPO and is_one_edit(word, each)]
+    near = [
+        each
+        for each in known - ignored_words()
+        if len(each) >= SHORTEST_TYPO and is_one_edit(word, each) and _is_slip(word, each)
+    ]
     return near[0] if len(near) == 1 else word
+
+
+def _is_slip(typed: str, meant: str) -> bool:
+    """Return whether fingers slip like that; most other words one letter away are words, too.
+
+    The first letter is right. Letters are swapped, doubled or left out inside the word, or taken
+    for one beside it on the keyboard or of the same sound.
+    """
+    if typed[0] != meant[0]:
+        return False
+    if len(typed) == len(meant):
+        pairs = [{a, b} for a, b in zip(typed, meant, strict=True) if a != b]
+        return len(pairs) == 2 or any(pairs[0] <= set(group) for group in _CONFUSED)
+    longer, shorter = sorted((typed, meant), key=len, reverse=True)
+    place = next((k for k, letter in enumerate(shorter) if letter != longer[k]), len(shorter))
+    is_double = longer[place] == longer[place - 1]
+    return is_double or (len(typed) < len(meant) and place < len(shorter))
 
 
 def _places(tokens: Sequence[Token], start: int, words: tuple[str, ...]) -> tuple[int, ...] | None:
