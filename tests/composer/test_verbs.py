@@ -50,6 +50,7 @@ HalfCheetah: run while keeping the torso below 0.5 m
 HalfCheetah: run on the hind legs
 Humanoid: walk upright without using your hands
 Humanoid: walk without leaning over
+Humanoid: stand without touching the ground with your left hand
 Humanoid: walk forward with the torso 1.2 m high
 Humanoid: stand on one leg
 Humanoid: do a headstand

@@ -78,7 +78,17 @@ def scan(tokens: Sequence[Token], names: Sequence[BodyPart | None]) -> list[Mark
             continue
         marks += found
         place = found[-1].end if found else place + 1
+    read = {place for mark in marks for place in mark.at}
+    marks = [mark for mark in marks if not _is_of_unknown(tokens, mark, read)]
     return [_with_first_as(tokens, mark) for mark in marks]
+
+
+def _is_of_unknown(tokens: Sequence[Token], mark: Mark, read: set[int]) -> bool:
+    """Return whether a number measures what nobody knows: "a stride of 30 cm"."""
+    before = mark.at[0] - 1
+    if mark.slot != "number" or before < 0 or tokens[mark.at[0]].word != "of":
+        return False
+    return before not in read and tokens[before].word not in ignored_words()
 
 
 def parts_at(tokens: Sequence[Token], spec: EnvSpec) -> list[BodyPart | None]:
@@ -323,6 +333,8 @@ def _with_object(
     while place < len(tokens) and tokens[place].word in ("the", "its", "your"):
         place += 1
     part = names[place] if place < len(names) else None
+    if limit.limit == LimitKind.NO_TOUCH:
+        return replace(limit, at=(*limit.at, *part.at), part=part) if part else None
     if part is not None and limit.limit == LimitKind.NO_DRIFT:
         if part.name not in _WHOLE:
             return None  # one limb held still is not the robot held in place

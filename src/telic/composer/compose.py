@@ -17,6 +17,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from pydantic import ValidationError
+
 from telic.composer.acrobatics import flip, jump, roll, turn
 from telic.composer.draft import Draft, Scene, edit
 from telic.composer.frames import Act, Direction, Frame, ParsedIntent
@@ -25,7 +27,7 @@ from telic.composer.manners import be_quiet, respect
 from telic.composer.nearest import not_understood
 from telic.composer.observed import compose_observed, is_observed
 from telic.composer.parse import parse
-from telic.composer.phases import arrange, goes_low
+from telic.composer.phases import arrange, goes_low, limits_of
 from telic.composer.postures import balance, do_it, hold, lie, sit, stand, stand_up
 from telic.composer.scope import audit, lost_gaits, still_covered
 from telic.composer.sizes import jump_height
@@ -118,7 +120,7 @@ def _compose(
     try:
         drafts = [_phase(phase, scene) for phase in phases]
         always = drafts[0] if len(drafts) == 1 else Draft()
-        for limit in parsed.limits:
+        for limit in limits_of(parsed):
             respect(limit, scene, always)
         be_quiet(always)
     except BadEnvironment as error:
@@ -256,7 +258,10 @@ def ideal(phases: Sequence[Sequence[Frame]], scene: Scene, seconds: float) -> tu
         each = values.pop("seconds_each", None)
         if each is not None:
             values["seconds"] = each * values["jumps"]
-        found.append(Motion.model_validate(values))
+        try:
+            found.append(Motion.model_validate(values))
+        except ValidationError:
+            return ()  # more than a hand can lead it through: 12 m up
         if each is not None:
             found.append(Motion(seconds=1.0))  # stands after its last landing
     return tuple(found)

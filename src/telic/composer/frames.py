@@ -106,6 +106,7 @@ class LimitKind(StrEnum):
     LOW_HEIGHT = "low_height"
     KEEP_HEIGHT = "keep_height"
     NO_HANDS = "no_hands"
+    NO_TOUCH = "no_touch"
     QUIET = "quiet"
 
 
@@ -150,6 +151,8 @@ class Limit(Record):
     kind: LimitKind
     amount: Amount | None = Field(default=None, description="how far is too far, where it was said")
     words: str = Field(description="the words of the intent it was read from")
+    part: str | None = Field(default=None, description="what it is about, where it is a part")
+    bodies: tuple[str, ...] = Field(default=(), description="bodies of this environment that it is")
 
 
 class WordClaim(Record):

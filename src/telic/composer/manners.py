@@ -245,7 +245,10 @@ def respect(limit: Limit, scene: Scene, draft: Draft) -> None:
         case LimitKind.LOW_HEIGHT | LimitKind.KEEP_HEIGHT if scene.has("height"):
             _keep_height(limit, scene, draft)
         case LimitKind.NO_HANDS:
-            _no_hands(scene, draft)
+            hands = bodies_of(frozenset({"hand"}), "hand", scene.spec) or scene.feet("front")
+            _keep_off(hands, "hands", scene, draft)
+        case LimitKind.NO_TOUCH:
+            _keep_off(limit.bodies, limit.part or "body", scene, draft)
         case LimitKind.LOW_ENERGY:
             be_quieter(scene, draft)
         case LimitKind.SMOOTH | LimitKind.QUIET:
@@ -343,17 +346,19 @@ def _keep_height(limit: Limit, scene: Scene, draft: Draft) -> None:
     draft.guard(title, "share of the time", f"episode.share({holds})", 0.2, 0.75, tag=tag)
 
 
-def _no_hands(scene: Scene, draft: Draft) -> None:
-    hands = bodies_of(frozenset({"hand"}), "hand", scene.spec) or scene.feet("front")
-    if not hands or scene.spec.robot is None:
-        draft.doubt("this robot has no hands to keep off the ground", holds=True)
+def _keep_off(bodies: Sequence[str], name: str, scene: Scene, draft: Draft) -> None:
+    """Keep some bodies off the ground; what the robot does not have is off it anyway."""
+    if not bodies or scene.spec.robot is None:
+        draft.doubt(f"this robot has no {name} to keep off the ground", holds=True)
         return
-    rewarded, judged = on_hands(hands, scene.spec.robot.contact_threshold)
+    if set(scene.spec.feet) <= set(bodies):
+        raise scene.cannot(f"keep its {name} off the ground", "it has no other foot to stand on")
+    rewarded, judged = on_hands(bodies, scene.spec.robot.contact_threshold)
     draft.need(f"handed = {rewarded}")
-    draft.add("handed", "-handed", 0.5, "hands on the ground, as a cost", r"-[\text{hands}]")
-    meaning = "share of the time with a hand on the ground"
+    draft.add("handed", "-handed", 0.5, f"{name} on the ground, as a cost", r"-[\text{touch}]")
+    meaning = f"share of the time with weight on its {name}"
     value = f"float(np.mean({judged}))"
-    draft.guard("keeps its hands off the ground", meaning, value, 0.4, 0.05, tag="falls")
+    draft.guard(f"keeps its {name} off the ground", meaning, value, 0.4, 0.05, tag="falls")
 
 
 def on_hands(hands: Sequence[str], least: float) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from telic.composer.words import ignored_words, table
 from telic.envs.spec import EnvSpec
 from telic.errors import NotUnderstood
 
-_CLOSE = 0.75
+_CLOSE = 0.85
 _PLAIN = {"go": ["run", "walk"], "jump": ["jump"]}
 _LATER = re.compile(r",?\s*\b(?:and then|then|after that|afterwards|before|finally|next)\b")
 

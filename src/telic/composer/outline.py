@@ -8,6 +8,7 @@ from typing import Any
 
 from telic.composer.clauses import Clause, Mark, as_verb, is_acting, merge
 from telic.composer.frames import Act, Amount, Direction, Limit, LimitKind, Posture
+from telic.composer.parts import BodyPart
 from telic.composer.words import Token
 
 _HELD = {
@@ -79,17 +80,27 @@ class Outline:
                 self._read_clause(clause, acts)
         self._infer()
 
-    def add_limit(self, kind: LimitKind, at: Sequence[int], amount: Amount | None = None) -> None:
+    def add_limit(
+        self,
+        kind: LimitKind,
+        at: Sequence[int],
+        amount: Amount | None = None,
+        part: BodyPart | None = None,
+    ) -> None:
         """Add a limit read from the words at these places."""
         self.used.update(at)
         span = self._tokens[min(at) : max(at) + 1]
         words = " ".join(token.text for token in span if not token.silent)
-        known = [(limit.kind, limit.amount) for limit in self.limits]
-        if (kind, amount) not in known:
-            known.append((kind, amount))
-            self.limits.append(Limit(kind=kind, amount=amount, words=words))
+        limit = Limit(kind=kind, amount=amount, words=words)
+        if part is not None:
+            limit = limit.model_copy(update={"part": part.name, "bodies": part.bodies})
+        known = [(each.kind, each.amount, each.part) for each in self.limits]
+        same = (limit.kind, limit.amount, limit.part)
+        if same not in known:
+            known.append(same)
+            self.limits.append(limit)
         self.limit_places.append(tuple(at))
-        self.limit_claims.append(known.index((kind, amount)))
+        self.limit_claims.append(known.index(same))
 
     def _read_clause(self, clause: Clause, acts: bool) -> None:
         rest = self._without_limits(clause.marks)
@@ -108,7 +119,7 @@ class Outline:
         end = None
         for mark in marks:
             if mark.limit is not None:
-                self.add_limit(mark.limit, mark.at, mark.amount)
+                self.add_limit(mark.limit, mark.at, mark.amount, mark.part)
                 end = mark.end
             elif mark.slot == "degree" and len(mark.at) > 1 and end == mark.at[1]:
                 self.used.update(mark.at)  # "as little energy as possible"
@@ -229,7 +240,7 @@ class Outline:
         taken: list[Mark] = []
         for mark in marks:
             kind, amount = held_kind(mark, name, acts)
-            after = bool(taken) and mark.slot == "degree" and taken[-1].end in mark.at
+            after = bool(taken) and _completes(mark, taken[-1])
             if kind is None and not after:
                 continue
             taken.append(mark)
@@ -259,6 +270,13 @@ class Outline:
         read = self.used | {place for mark in marks for place in mark.at}
         words = [t for place, t in enumerate(self._tokens) if place not in read and not t.silent]
         return all(token.word in self._ignored for token in words)
+
+
+def _completes(mark: Mark, before: Mark) -> bool:
+    """Return whether a degree only completes what is kept: "as upright as possible", "1 m high"."""
+    if mark.slot != "degree" or before.end not in mark.at:
+        return False
+    return before.reading is not None or any(sense.value == "most" for sense in mark.senses)
 
 
 def says_how_long(mark: Mark) -> bool:

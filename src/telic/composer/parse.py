@@ -28,6 +28,8 @@ from telic.composer.words import (
 )
 from telic.envs.spec import EnvSpec
 
+_SLOTS = ("direction", "degree", "posture", "style", "part")
+_JOINTS = (",", ".", "and", "then")
 _LATER = ("then", "after", "before")
 _PLACING = {
     "to",
@@ -106,21 +108,20 @@ class _Account:
         self, slot: str, at: Sequence[int], index: int, value: str, dimension: str | None = None
     ) -> None:
         places = tuple(sorted(set(at)))
-        text = self._text(places[0], places[-1] + 1)
+        text = _text(self._tokens[places[0] : places[-1] + 1])
         claim = WordClaim(
             words=text, at=places, slot=slot, value=value, dimension=dimension, index=index
         )
         self._claims.append(claim)
-
-    def _text(self, start: int, end: int) -> str:
-        return " ".join(token.text for token in self._tokens[start:end] if not token.silent)
 
     def told(
         self, intent: str, frames: tuple[Frame, ...], outline: Outline, marks: Sequence[Mark]
     ) -> ParsedIntent:
         """Sort every word into used, ignored or not understood; without a frame nothing was."""
         used = outline.used if frames else set[int]()
-        left_out = self._left_out - used if frames else set[int]()
+        # Words of a phrase with a meaning, "perfectly still", are not left out one by one.
+        phrases = {k for mark in marks if len(mark.at) > 1 and mark.slot in _SLOTS for k in mark.at}
+        left_out = self._left_out - used - phrases if frames else set[int]()
         words = [(place, token.text) for place, token in enumerate(self._tokens)]
         words = [(place, text) for place, text in words if not self._tokens[place].silent]
         known = used | left_out
@@ -186,11 +187,17 @@ def _phrases(tokens: Sequence[Token], unknown: set[int], left_out: set[int]) -> 
     found: list[list[int]] = []
     for place in sorted(unknown):
         between = range(found[-1][-1] + 1, place) if found else ()
-        if found and all(each in left_out for each in between):
+        if found and all(each in left_out or tokens[each].text == "/" for each in between):
             found[-1] += [*between, place]
         else:
             found.append([place])
-    return tuple(" ".join(tokens[place].text for place in places) for places in found)
+    return tuple(_text([tokens[place] for place in places]) for places in found)
+
+
+def _text(tokens: Sequence[Token]) -> str:
+    """Return words as they were typed: "2 m/s"."""
+    words = [token.text for token in tokens if not token.silent or token.text == "/"]
+    return re.sub(r" ?/ ?", "/", " ".join(words))
 
 
 def _left_out(tokens: Sequence[Token], names: frozenset[str]) -> set[int]:
@@ -211,9 +218,10 @@ def _left_out(tokens: Sequence[Token], names: frozenset[str]) -> set[int]:
         if token.word in robots and placed and before not in together:
             places.discard(place)
             places.discard(before)
-        if token.word == "again" and joined:
+        is_first = place == 0 or tokens[place - 1].word in _JOINTS
+        if token.word == "again" and joined and not is_first:
             places.add(place)
-        joined = joined or token.word in (",", ".", "and", "then")
+        joined = joined or token.word in _JOINTS
     return places | together
 
 

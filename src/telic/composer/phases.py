@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from telic.composer.frames import Act, Direction, Frame, Limit, LimitKind, ParsedIntent, Posture
 
 _REST = (Act.STAND, Act.STOP, Act.SIT, Act.LIE)
 _LANDS = (Act.FLIP, Act.ROLL, Act.JUMP, Act.HOP)
 _KEEPS = (Act.REACH, Act.STAND_UP, Act.LIFT, Act.STAND, Act.BALANCE)
 _LIMBS = (Act.LIFT, Act.KICK, Act.SWING)
+_ANYWHERE = {Act.JUMP, Act.FLIP, Act.ROLL, Act.KICK, Act.SWING, Act.SIT, Act.BALANCE, Act.TURN}
+"""what could wander off while it is done"""
+_TRAVELS = {Act.GO, Act.HOP, Act.CIRCLE}
+_BACK = {
+    Direction.FORWARD: Direction.BACKWARD,
+    Direction.BACKWARD: Direction.FORWARD,
+    Direction.LEFT: Direction.RIGHT,
+    Direction.RIGHT: Direction.LEFT,
+}
 _LOW_VERBS = {Act.SIT, Act.LIE, Act.ROLL, Act.FLIP, Act.STAND_UP}
 _LOW_POSES = {
     Posture.LOW,
@@ -21,9 +32,10 @@ _LOW_POSES = {
 def arrange(parsed: ParsedIntent) -> list[list[Frame]]:
     """Return the phases in their order, each the frames that are done together."""
     phases: list[list[Frame]] = []
-    for number in sorted({frame.phase for frame in parsed.frames}):
+    frames = _with_ways(parsed.frames)
+    for number in sorted({frame.phase for frame in frames}):
         now: list[Frame] = []
-        for frame in (each for each in parsed.frames if each.phase == number):
+        for frame in (each for each in frames if each.phase == number):
             before = now or (phases[-1] if phases else [])
             if _is_done_anyway(frame, before):
                 _prolong(frame, now or phases[-1])
@@ -40,6 +52,50 @@ def arrange(parsed: ParsedIntent) -> list[list[Frame]]:
     ]
 
 
+def _with_ways(frames: Sequence[Frame]) -> list[Frame]:
+    """Give ways to go where they were said elsewhere: "run and stop at 5 m", "and come back"."""
+    found: list[Frame] = []
+    for frame in frames:
+        last = next((k for k in range(len(found))[::-1] if found[k].verb is Act.GO), None)
+        way = found[last] if last is not None else None
+        if frame.verb is Act.STOP and _is_way(frame):
+            said = {"amount": frame.amount, "dimension": "distance"}
+            if last is None or way is None:
+                found.append(frame.model_copy(update={"verb": Act.GO, **said}))
+            elif not _is_way(way):
+                found[last] = way.model_copy(update=said)
+            frame = frame.model_copy(update={"amount": None, "dimension": None})
+        elif frame.gait == "return" and way is not None and _is_way(way):
+            back = _BACK.get(way.direction or Direction.FORWARD)
+            said = {"amount": way.amount, "dimension": "distance", "direction": back}
+            frame = frame.model_copy(update={**said, "phase": max(frame.phase, way.phase + 1)})
+        found.append(frame)
+    return found
+
+
+def _stops(frame: Frame) -> bool:
+    return frame.verb is Act.GO and _is_way(frame)
+
+
+def _is_way(frame: Frame) -> bool:
+    return frame.amount is not None and frame.amount.unit == "m" and frame.dimension != "height"
+
+
+def limits_of(parsed: ParsedIntent) -> tuple[Limit, ...]:
+    """Return the limits, and for what is done in place that it stays there."""
+    stays = [
+        Limit(kind=LimitKind.NO_DRIFT, words=f"{frame.word} in place")
+        for frame in parsed.frames
+        if frame.direction is Direction.IN_PLACE and frame.verb in _ANYWHERE
+    ]
+    travels = any(frame.verb in _TRAVELS for frame in parsed.frames)
+    if not stays or (travels and len(arrange(parsed)) > 1):
+        return parsed.limits
+    if any(limit.kind is LimitKind.NO_DRIFT for limit in parsed.limits):
+        return parsed.limits
+    return (*parsed.limits, stays[0])
+
+
 def goes_low(frames: list[Frame], limits: tuple[Limit, ...]) -> bool:
     """Say whether it asks for poses in which an environment takes the robot for fallen."""
     return (
@@ -52,10 +108,14 @@ def goes_low(frames: list[Frame], limits: tuple[Limit, ...]) -> bool:
 def _is_done_anyway(frame: Frame, before: list[Frame]) -> bool:
     """Say whether it is part of what comes before: a flip lands, a reaching hand stays."""
     verbs = {each.verb for each in before}
+    if {*frame.postures} - {Posture.UPRIGHT}:
+        return False  # "and rear up" is not how a flip lands
     if frame.verb is Act.BALANCE:
         return Act.SWING in verbs
     if frame.verb not in (Act.STAND, Act.STOP):
         return False
+    if frame.verb is Act.STOP and frame.duration_s is None and any(map(_stops, before)):
+        return True  # where a way ends, it stops
     if verbs & {Act.FLIP, Act.ROLL, Act.REACH}:
         return frame.duration_s is None
     is_landing = not frame.until_end and frame.duration_s is None and frame.verb is Act.STAND

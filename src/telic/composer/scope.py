@@ -33,9 +33,9 @@ _UP = {Act.JUMP, Act.HOP, Act.FLIP, Act.LIFT, Act.KICK, Act.SWING, Act.STAND_UP,
 _STILL = {Act.STAND, Act.STOP, Act.BALANCE, Act.SIT, Act.LIE, Act.REACH, Act.LIFT}
 _MEANT: dict[Direction, set[Act]] = {
     Direction.FORWARD: {Act.GO, Act.CIRCLE},
-    Direction.UP: {*_UP, Act.BALANCE, Act.REACH, Act.SIT},
+    Direction.UP: _UP,
     Direction.DOWN: {Act.SIT, Act.LIE},
-    Direction.IN_PLACE: {*_STILL, Act.TURN},
+    Direction.IN_PLACE: {Act.STAND, Act.STOP, Act.LIE, Act.LIFT},
     Direction.LEFT: {Act.TURN, Act.CIRCLE},
     Direction.COUNTERCLOCKWISE: {Act.TURN, Act.CIRCLE},
     Direction.SIDEWAYS: {Act.ROLL},
@@ -57,7 +57,7 @@ _SIDES = (Direction.LEFT, Direction.RIGHT)
 _ON_REAR = {"front legs", "front feet", "front leg", "front foot"}
 PLAIN_GAITS = {None, "run", "walk"}
 """ways of going that are told apart by their speed alone"""
-_OTHER = 1.37
+_OTHER, _MUCH = 1.37, 11.0
 """what a number is multiplied by to see whether anything depends on it"""
 
 
@@ -70,17 +70,33 @@ def audit(parsed: ParsedIntent, scene: Scene, made: Composition, build: Build) -
         made: what was composed of it.
         build: composes a changed intent in the same way.
     """
+    trial = _Ablation(parsed, scene, made, build)
     covered: list[Covered] = []
     left: list[WordClaim] = []
     for claim in parsed.claims:
-        titles = _carriers(claim, parsed, scene, made, build)
+        titles = trial.carriers(claim)
         if titles is None:
             left.append(claim)
         else:
             covered.append(Covered(words=claim.words, criteria=titles))
     # Of "far" and "as far as you can" the longer says it all.
     dropped = [claim.words for claim in left if not any(_is_inside(claim, other) for other in left)]
-    return made.model_copy(update={"covered": tuple(covered), "dropped": tuple(dropped)})
+    return made.model_copy(
+        update={
+            "covered": tuple(covered),
+            "dropped": tuple(dropped),
+            "doubts": (*made.doubts, *_said_twice(parsed)),
+        }
+    )
+
+
+def _said_twice(parsed: ParsedIntent) -> Iterator[str]:
+    """Say which words of a speed gave way to the number beside them."""
+    for claim in parsed.claims:
+        if claim.slot == "degree" and claim.value and claim.dimension == "speed":
+            frame = parsed.frames[claim.index]
+            if frame.amount is not None and frame.amount.unit == "m/s":
+                yield f'"{claim.words}" is taken as {frame.amount.value:g} m/s, the number said'
 
 
 def _is_inside(claim: WordClaim, other: WordClaim) -> bool:
@@ -104,80 +120,129 @@ def still_covered(made: Composition, edited: Composition) -> Composition:
 
 def lost_gaits(parsed: ParsedIntent, scene: Scene, made: Composition, build: Build) -> list[str]:
     """Return the verbs whose manner of going changes nothing that is judged: "moonwalk"."""
+    trial = _Ablation(parsed, scene, made, build)
     lost: list[str] = []
     for claim in parsed.claims:
         if claim.slot != "verb":
             continue
         frame = parsed.frames[claim.index]
-        if frame.gait in PLAIN_GAITS or (frame.gait == "swim" and not scene.spec.feet):
+        if frame.gait in (*PLAIN_GAITS, "return") or (frame.gait == "swim" and not scene.spec.feet):
             continue
         # A word may say how fast, too: to sprint is to run very fast.
         change: dict[str, Any] = {"gait": None}
         if not any(c.slot == "degree" and c.index == claim.index for c in parsed.claims):
             change |= {"degree": None, "dimension": None}
-        if _differs(made, parsed, build, claim.index, change) is None:
+        if trial.without(claim.index, change) is None:
             lost.append(claim.words)
     return lost
 
 
-def _carriers(
-    claim: WordClaim, parsed: ParsedIntent, scene: Scene, made: Composition, build: Build
-) -> tuple[str, ...] | None:
-    """Return the titles of the criteria that carry a phrase; None: it is dropped."""
-    if claim.slot == "limit":
-        return _alone(made, lambda draft: respect(parsed.limits[claim.index], scene, draft))
-    frame = parsed.frames[claim.index]
-    match claim.slot:
-        case "verb" | "target":
-            return _differs(made, parsed, build, claim.index, None) or _titles(made)
-        case "posture":
-            return _posture(claim, frame, scene, made) or _landing(claim, parsed, made, build)
-        case "style":
-            style = Style(claim.value)
-            return _landing(claim, parsed, made, build) or _alone(
-                made, lambda draft: do_it(style, frame, scene, draft)
-            )
-        case _:
-            return _slot(claim, frame, parsed, scene, made, build)
+class _Ablation:
+    """An intent composed again and again, each time without one of its phrases."""
 
+    def __init__(self, parsed: ParsedIntent, scene: Scene, made: Composition, build: Build) -> None:
+        self._parsed = parsed
+        self._scene = scene
+        self._made = made
+        self._build = build
+        self._all = tuple(each.title for each in made.criteria)
 
-def _slot(
-    claim: WordClaim,
-    frame: Frame,
-    parsed: ParsedIntent,
-    scene: Scene,
-    made: Composition,
-    build: Build,
-) -> tuple[str, ...] | None:
-    is_other = False
-    match claim.slot:
-        case "until_end" if frame.verb in _LASTS:
-            return _titles(made)
-        case "part" if _is_own_part(frame, scene):
-            return _titles(made)
-        case "direction":
-            if _is_own_direction(Direction(claim.value), frame, scene):
-                return _titles(made)
-            is_side = claim.value == Direction.SIDEWAYS and frame.direction in _SIDES
-            is_other = claim.value != frame.direction and not is_side
-        case "degree":
-            if frame.degree is None and claim.value in ("", "intensify"):
-                return () if frame.amount is not None or claim.value else None
-            is_other = not _says_degree(claim, frame)
-            if not is_other and frame.degree in _USUAL.get(frame.verb, ()):
-                return _titles(made)
-            if not is_other and frame.amount is not None and frame.amount.unit in ("m/s", "share"):
-                number = claim.model_copy(update={"slot": "number"})
-                return _slot(number, frame, parsed, scene, made, build)
-        case _:
-            pass
-    if is_other:
+    def carriers(self, claim: WordClaim) -> tuple[str, ...] | None:
+        """Return the titles of the criteria that carry a phrase; None: it is dropped."""
+        scene = self._scene
+        if claim.slot == "limit":
+            limit = self._parsed.limits[claim.index]
+            return self._alone(lambda draft: respect(limit, scene, draft))
+        frame = self._parsed.frames[claim.index]
+        whole = self.without(claim.index, None)
+        match claim.slot:
+            case "verb" if frame.gait == "return":
+                return self.without(claim.index, {"gait": None})  # to where it began, or just back
+            case "verb":
+                return whole or self._all
+            case "target":
+                return (whole or self._all) if frame.verb is Act.REACH else None
+            case _ if whole is None and len(self._parsed.frames) > 1:
+                return self._absorbed(claim, frame)
+            case "posture":
+                return self._posture(Posture(claim.value), frame)
+            case "style":
+                style = Style(claim.value)
+                return self._alone(lambda draft: do_it(style, frame, scene, draft))
+            case "degree":
+                return self._degree(claim, frame)
+            case _:
+                return self._slot(claim, frame)
+
+    def without(self, index: int, change: dict[str, Any] | None) -> tuple[str, ...] | None:
+        """Return what is judged otherwise with a frame changed, or left out; None: nothing is."""
+        frames = [*self._parsed.frames]
+        if change is None:
+            del frames[index]
+        else:
+            frames[index] = frames[index].model_copy(update=change)
+        try:
+            other = self._build(self._parsed.model_copy(update={"frames": tuple(frames)}))
+        except TelicError:
+            return self._all
+        if _judged(other) == _judged(self._made):
+            return None
+        kept = set(other.criteria)
+        return tuple(e.title for e in self._made.criteria if e not in kept) or self._all
+
+    def _absorbed(self, claim: WordClaim, frame: Frame) -> tuple[str, ...] | None:
+        """Return what carries "land on your feet, stably" after a flip, which lands by itself."""
+        own = claim.value in (Posture.UPRIGHT, Style.STEADY) or claim.slot == "until_end"
+        return self._all if own and frame.verb in (Act.STAND, Act.BALANCE) else None
+
+    def _slot(self, claim: WordClaim, frame: Frame) -> tuple[str, ...] | None:
+        match claim.slot:
+            case "until_end" if frame.verb in _LASTS:
+                return self._all
+            case "part" if _is_own_part(frame, self._scene):
+                return self._all
+            case "direction":
+                if _is_own_direction(Direction(claim.value), frame, self._scene):
+                    return self._all
+                is_side = claim.value == Direction.SIDEWAYS and frame.direction in _SIDES
+                if claim.value != frame.direction and not is_side:
+                    return None
+            case _:
+                pass
+        return self._tried(claim.slot, claim.index)
+
+    def _degree(self, claim: WordClaim, frame: Frame) -> tuple[str, ...] | None:
+        if frame.degree is None and claim.value in ("", "intensify", "most"):
+            return () if frame.amount is not None or claim.value == "most" else None
+        if not _says_degree(claim, frame):
+            return None
+        if frame.degree in _USUAL.get(frame.verb, ()):
+            return self._all
+        # "slowly, at 1 m/s": what the number is called
+        is_speed = claim.dimension == frame.dimension == "speed" and frame.amount is not None
+        return self._tried("amount" if is_speed else "degree", claim.index)
+
+    def _tried(self, slot: str, index: int) -> tuple[str, ...] | None:
+        for change in _changes(slot, self._parsed.frames[index]):
+            titles = self.without(index, change)
+            if titles is not None:
+                return titles
         return None
-    for change in _changes(claim.slot, frame):
-        titles = _differs(made, parsed, build, claim.index, change)
-        if titles is not None:
-            return titles
-    return None
+
+    def _posture(self, posture: Posture, frame: Frame) -> tuple[str, ...] | None:
+        is_pole = posture is Posture.UPRIGHT and self._scene.has("pole_angle")
+        if is_pole or posture in OWN.get(frame.verb, ()):
+            return self._all
+        return self._alone(lambda draft: hold(posture, frame, self._scene, draft))
+
+    def _alone(self, add: Callable[[Draft], None]) -> tuple[str, ...] | None:
+        """Return the criteria that something adds by itself, as far as they are judged."""
+        draft = Draft()
+        add(draft)
+        wanted = {part.title for part in draft.parts}
+        judged = {title: title.rpartition(": ")[2] for title in self._all}
+        titles = tuple(each for each, own in judged.items() if {each, own} & wanted)
+        return titles if titles or draft.granted else None
 
 
 def _is_own_direction(value: Direction, frame: Frame, scene: Scene) -> bool:
@@ -200,22 +265,10 @@ def _is_own_part(frame: Frame, scene: Scene) -> bool:
     return bool(frame.postures) and frame.bodies == (scene.torso,)
 
 
-def _landing(
-    claim: WordClaim, parsed: ParsedIntent, made: Composition, build: Build
-) -> tuple[str, ...] | None:
-    """Return what carries "land on your feet, stably" after a flip, which lands by itself."""
-    frame = parsed.frames[claim.index]
-    own = claim.value in (Posture.UPRIGHT, Style.STEADY)
-    if not own or frame.verb is not Act.STAND or frame.until_end:
-        return None
-    absorbed = _differs(made, parsed, build, claim.index, None) is None
-    return _titles(made) if absorbed and len(parsed.frames) > 1 else None
-
-
 def _says_degree(claim: WordClaim, frame: Frame) -> bool:
     """Return whether a word has a part in the degree that was read: not so in "fast, slowly"."""
     about = {frame.dimension, "speed" if frame.dimension == "turning" else frame.dimension}
-    if claim.dimension is not None and claim.dimension not in about and frame.amount is None:
+    if claim.dimension is not None and claim.dimension not in about:
         return False
     if claim.value in ("", "intensify", "most", frame.degree) or frame.degree is None:
         return True
@@ -240,69 +293,19 @@ def _changes(slot: str, frame: Frame) -> Iterator[dict[str, Any]]:
             yield {"part": None, "bodies": ()}
         case "until_end":
             yield {"until_end": False}
+        case "count" if frame.count is not None:
+            yield {"count": frame.count + 1}
+        case "duration" if frame.duration_s is not None:
+            yield {"duration_s": _OTHER * frame.duration_s}
+            yield {"duration_s": _MUCH * frame.duration_s}
+        case "period" if frame.period_s is not None:
+            yield {"period_s": _OTHER * frame.period_s}
+        case "amount" if frame.amount is not None:
+            other = frame.amount.model_copy(update={"value": _OTHER * frame.amount.value})
+            yield {"amount": other}
         case _:
-            if frame.amount is not None:
-                other = frame.amount.model_copy(update={"value": _OTHER * frame.amount.value})
-                yield {"amount": other}
-            if frame.count is not None:
-                yield {"count": frame.count + 1}
-            if frame.duration_s is not None:
-                yield {"duration_s": _OTHER * frame.duration_s}
-            if frame.period_s is not None:
-                yield {"period_s": _OTHER * frame.period_s}
-
-
-def _posture(
-    claim: WordClaim, frame: Frame, scene: Scene, made: Composition
-) -> tuple[str, ...] | None:
-    posture = Posture(claim.value)
-    if posture in OWN.get(frame.verb, ()) or (
-        posture is Posture.UPRIGHT and scene.has("pole_angle")
-    ):
-        return _titles(made)
-    return _alone(made, lambda draft: hold(posture, frame, scene, draft))
-
-
-def _alone(made: Composition, add: Callable[[Draft], None]) -> tuple[str, ...] | None:
-    """Return the criteria that something adds by itself, as far as they are judged."""
-    draft = Draft()
-    add(draft)
-    wanted = {part.title for part in draft.parts}
-    titles = tuple(
-        each for each in _titles(made) if each.partition(": ")[2] in wanted or each in wanted
-    )
-    if titles or draft.granted:
-        return titles
-    return None
-
-
-def _differs(
-    made: Composition,
-    parsed: ParsedIntent,
-    build: Build,
-    index: int,
-    change: dict[str, Any] | None,
-) -> tuple[str, ...] | None:
-    """Return what is judged otherwise with a frame changed, or left out; None: nothing is."""
-    frames = [*parsed.frames]
-    if change is None:
-        del frames[index]
-    else:
-        frames[index] = frames[index].model_copy(update=change)
-    try:
-        other = build(parsed.model_copy(update={"frames": tuple(frames)}))
-    except TelicError:
-        return _titles(made)
-    if _judged(other) == _judged(made):
-        return None
-    kept = set(other.criteria)
-    changed = tuple(each.title for each in made.criteria if each not in kept)
-    return changed or _titles(made)
+            return
 
 
 def _judged(made: Composition) -> tuple[object, ...]:
     return made.criteria, made.judge, made.env_args
-
-
-def _titles(made: Composition) -> tuple[str, ...]:
-    return tuple(each.title for each in made.criteria)

@@ -180,15 +180,17 @@ class Slots:
         found = Numbers()
         for mark in self.sketch.marks:
             reading = mark.reading
-            if reading is None:
-                continue
+            if reading is None or dimension == "energy":
+                continue  # no share of the power is measured
             amount, count = reading.amount, reading.count
             if reading.bare is not None:
                 amount, count = self._bare(reading.bare, dimension)
                 if amount is not None and reading.rule is not None:
                     amount = amount.model_copy(update={"rule": reading.rule})
             if found.take(amount, count, reading.duration_s, reading.period_s):
-                self._use("number", mark)
+                said = (("period", reading.period_s), ("duration", reading.duration_s))
+                said = (*said, ("count", count), ("amount", amount))
+                self._use(next(slot for slot, new in said if new is not None), mark)
         return found
 
     def _bare(self, value: float, dimension: str | None) -> tuple[Amount | None, int | None]:

@@ -290,10 +290,16 @@ def correct(word: str) -> str:
         return word
     near = [
         each
-        for each in known - ignored_words()
+        for each in _begin_with(word[0])
         if len(each) >= SHORTEST_TYPO and is_one_edit(word, each) and _is_slip(word, each)
     ]
     return near[0] if len(near) == 1 else word
+
+
+@lru_cache(maxsize=64)
+def _begin_with(letter: str) -> frozenset[str]:
+    """Return the words with a meaning that begin with a letter."""
+    return frozenset(word for word in vocabulary() - ignored_words() if word[0] == letter)
 
 
 def _is_slip(typed: str, meant: str) -> bool:

@@ -1,0 +1,284 @@
+"""Every word counts: carried by a criterion, plain grammar, or named as left out. Never silent."""
+
+import random
+import re
+from functools import lru_cache
+from pydoc_data.topics import topics
+
+import pytest
+
+from telic.composer.compose import compose
+from telic.composer.parse import parse
+from telic.composer.words import table, vocabulary
+from telic.envs import make
+from telic.errors import NotUnderstood, TelicError, UsageError
+from telic.judges.criteria import scope_words
+
+# A robot, an intent, and what must be named as left out; "refused" where the verb itself is lost.
+LEFT_OUT = """
+HalfCheetah: jump every 3 seconds | every 3 seconds
+HalfCheetah: jump twice per second | twice per second
+HalfCheetah: jump at 2 Hz | Hz
+HalfCheetah: run uphill | uphill
+HalfCheetah: run forward if it rains | if it rains
+HalfCheetah: run until you are tired | until you are tired
+HalfCheetah: run 5 m at 2 m/s | 2 m/s
+HalfCheetah: run at 2 m/s, then at 4 m/s, within 3 seconds | within 3 seconds
+HalfCheetah: run with a stride of 30 cm | stride of 30 cm
+HalfCheetah: run at 2 m/s with a tolerance of 5 percent | tolerance of 5 percent
+HalfCheetah: run forward with 80 percent of the power | 80 percent
+HalfCheetah: backflip over the moon | over the moon
+HalfCheetah: run forward happily | happily
+HalfCheetah: run forward and again | again
+HalfCheetah: run perfectly still | perfectly still
+HalfCheetah: run forward with purple shoes | purple shoes
+HalfCheetah: hop forward like a kangaroo | like a kangaroo
+HalfCheetah: run faster than an ant | than an ant
+HalfCheetah: blorp the fnord | refused
+HalfCheetah: run forward, then blorp | refused
+Ant: walk in a square | square
+Ant: walk in a figure eight | figure eight
+Ant: walk in a zigzag | zigzag
+Ant: walk forward three times | three times
+Ant: walk to the kitchen | kitchen
+Ant: walk around the chair | around the chair
+Ant: walk towards the person | towards the person
+Ant: jump over the dog | over the dog
+Ant: run through the door | through the door
+Ant: walk forward when the light is green | when the light is green
+Ant: turn 90 degrees left every 5 seconds | every 5 seconds
+Ant: walk forward but only with the front legs | only
+Ant: walk forward using three legs | three
+Ant: raise every leg | every
+Ant: walk forward and come back | come back
+Ant: stand still for 3 seconds every minute | every minute
+Ant: moonwalk to the left | refused
+Ant: shuffle left | refused
+InvertedPendulum: keep the pole upright and play the piano with it | play the piano
+InvertedPendulum: play the piano | refused
+InvertedPendulum: keep the pole happy | happy
+InvertedDoublePendulum: balance both poles, one of them twice | twice
+Humanoid: walk while juggling | juggling
+Humanoid: walk forward with style | style
+Humanoid: walk like a zombie | like a zombie
+Humanoid: move like a snake | like a snake
+Humanoid: walk with your hands on your hips | hips
+Humanoid: walk with crossed arms | crossed
+Humanoid: run 100 m in 10 seconds | 10 seconds
+Humanoid: kick the ball into the goal | goal
+Humanoid: stand on one leg with closed eyes | closed eyes
+Humanoid: walk forward instead of backward | instead
+Humanoid: walk without moving the arms | without moving
+Humanoid: dance | refused
+Humanoid: run forward, then dance | refused
+Humanoid: dance, then run forward | refused
+Humanoid: moonwalk | refused
+Humanoid: limp | refused
+Humanoid: do ten push-ups | refused
+Humanoid: hold a plank | refused
+Humanoid: throw the ball | refused
+Humanoid: climb the stairs without falling | refused
+Humanoid: lean forward | refused
+Humanoid: jab with your left hand while your feet stay planted | refused
+Hopper: hop to the rhythm | rhythm
+Hopper: hop forward in big jumps | big
+Hopper: hop forward quietly like a cat | like a cat
+Walker2d: walk forward backwards | backwards
+Walker2d: walk fast slowly | slowly
+Walker2d: walk forward, accelerating from 1 to 3 m/s | accelerating
+Walker2d: walk with long strides | strides
+Swimmer: swim to the island | island
+Swimmer: swim butterfly | butterfly
+Reacher: reach the target three times | three times
+Reacher: touch the target gently for 2 seconds, avoiding the obstacle | avoiding the obstacle
+""".strip().splitlines()
+# Ordinary ways to say what is judged as a whole.
+WHOLE = """
+HalfCheetah: please run forward for me, thank you very much
+HalfCheetah: I would like you to make the cheetah run forward as fast as it can!
+HalfCheetah: could you teach the robot to do a backflip and land on its feet?
+HalfCheetah: run forward and stop at 5 m
+HalfCheetah: walk 3 m forward, then come back
+HalfCheetah: just run forward if possible
+HalfCheetah: first jump, then stand still again
+Humanoid: squat and come back up
+Humanoid: stand without touching the ground with your left hand
+Humanoid: try to stay upright all the time
+Ant: the ant should walk forward slowly without falling at all
+Ant: walk across the floor in a straight line
+Ant: walk without using the front left leg
+InvertedPendulum: keep the pole upright and the cart in the middle of the rail
+Reacher: reach for the target and stay there
+""".strip().splitlines()
+PLAIN = [
+    ("HalfCheetah", "run forward fast"),
+    ("Ant", "walk slowly to the left without falling"),
+    ("Humanoid", "stand still"),
+    ("Hopper", "jump as high as possible"),
+    ("HalfCheetah", "do a backflip and land on your feet"),
+    ("Ant", "turn 90 degrees left, then walk forward"),
+    ("Walker2d", "walk forward at 1 m/s while keeping the torso upright"),
+    ("InvertedPendulum", "keep the pole upright"),
+    ("Reacher", "reach the target"),
+    ("Ant", "walk in a circle"),
+    ("Humanoid", "squat three times"),
+    ("Ant", "lift the front left leg for 2 seconds"),
+]
+REAL = sorted({word for text in topics.values() for word in re.findall(r"\b[a-z]{3,12}\b", text)})
+UNITS = ("m", "cm", "m/s", "km/h", "degrees", "s", "times", "turns", "percent", "rad", "Hz", "kg")
+
+
+@lru_cache
+def spec_of(robot):
+    env = make(f"{robot}-v5", num_envs=1)
+    env.close()
+    return env.spec
+
+
+def left_out(robot, intent):
+    made = compose(intent, spec_of(robot))
+    return (*made.not_understood, *made.dropped)
+
+
+def test_there_are_enough_intents():
+    assert len(LEFT_OUT) >= 60
+
+
+@pytest.mark.parametrize("line", LEFT_OUT)
+def test_what_no_criterion_carries_is_named(line):
+    robot, _, rest = line.partition(": ")
+    intent, _, named = rest.partition(" | ")
+    if named == "refused":
+        with pytest.raises(NotUnderstood, match="can: "):
+            compose(intent, spec_of(robot))
+    else:
+        assert any(named in words for words in left_out(robot, intent))
+
+
+@pytest.mark.parametrize("line", WHOLE)
+def test_ordinary_words_leave_nothing_out(line):
+    robot, _, intent = line.partition(": ")
+    assert left_out(robot, intent) == ()
+
+
+def inserted(dice, intent, words):
+    tokens = intent.split()
+    place = dice.randint(0, len(tokens))
+    return " ".join((*tokens[:place], words, *tokens[place:]))
+
+
+def nonword(dice):
+    syllables = [dice.choice("bdfgklmnprstvz") + dice.choice("aeiou") for _ in range(3)]
+    return "".join(syllables)
+
+
+def test_no_word_from_outside_the_tables_is_lost():
+    """Thousands of words, real and invented, anywhere in intents that are understood."""
+    dice = random.Random(13)
+    for number in range(2000):
+        robot, intent = dice.choice(PLAIN)
+        word = dice.choice(REAL) if number % 2 else nonword(dice)
+        if word in vocabulary():
+            continue
+        parsed = parse(inserted(dice, intent, word), spec_of(robot))
+        told = (*parsed.not_understood, *(each.split('"')[1] for each in parsed.corrected))
+        assert word in told, parsed.intent
+
+
+def judged(made):
+    return made.criteria, made.judge.partition('"""\n')[2], made.env_args
+
+
+def told(made):
+    return " ".join((*made.not_understood, *made.dropped, *made.doubts))
+
+
+@lru_cache
+def plain(robot, intent):
+    return compose(intent, spec_of(robot))
+
+
+def test_no_number_is_lost():
+    """A number with a unit changes what is judged, or is named, or is refused."""
+    dice = random.Random(13)
+    lost = []
+    for _ in range(250):
+        robot, intent = dice.choice(PLAIN)
+        before = dice.choice(("", "at", "for", "at least", "every", "within", "by"))
+        said = f"{dice.choice(('2', '0.5', '7', '12', '1.25', 'three'))} {dice.choice(UNITS)}"
+        text = inserted(dice, intent, f"{before} {said}".strip())
+        try:
+            made = compose(text, spec_of(robot))
+        except TelicError:
+            continue
+        if judged(made) == judged(plain(robot, intent)) and not all(
+            word in told(made) for word in said.split()
+        ):
+            # What lasts 8 s is judged for at least the seconds that were said.
+            lost += [] if said.endswith(" s") else [text]
+    assert lost == []
+
+
+def meanings(name):
+    return [(value, w) for value, rows in table(name).items() for row in rows for w in row["words"]]
+
+
+def test_no_modifier_is_lost():
+    """A word of the tables changes what is judged, is named, or the intent says the same anyway."""
+    dice = random.Random(13)
+    options = [each for name in ("degrees", "postures", "styles") for each in meanings(name)]
+    lost = []
+    for _ in range(250):
+        robot, intent = dice.choice(PLAIN)
+        value, words = dice.choice(options)
+        text = inserted(dice, intent, words)
+        try:
+            made = compose(text, spec_of(robot))
+        except TelicError:
+            continue
+        if judged(made) != judged(plain(robot, intent)):
+            continue
+        carried = any(words in each.words for each in made.covered)
+        named = any(word in told(made) for word in words.split())
+        if not carried and not named and value != "most":
+            lost.append(text)
+    assert lost == []
+
+
+def test_the_scope_says_which_criteria_carry_which_words():
+    made = compose("run forward fast with style", spec_of("HalfCheetah"))
+    carriers = {each.words: each.criteria for each in made.covered}
+    assert set(carriers) == {"run", "forward", "fast"}
+    assert any(title.startswith("moves forward") for title in carriers["fast"])
+    assert set(carriers["fast"]) <= {each.title for each in made.criteria}
+    words = scope_words([each.words for each in made.covered], made.not_understood)
+    assert words == "judged: run, forward, fast; not judged: “style”"
+
+
+def test_words_whose_criterion_a_person_left_out_are_not_judged_any_more():
+    made = compose("run forward smoothly", spec_of("HalfCheetah"))
+    kept = [
+        each for each in made.criteria if "smooth" not in each.title and "gentle" not in each.title
+    ]
+    edited = compose("run forward smoothly", spec_of("HalfCheetah"), criteria=kept)
+    assert made.dropped == () and edited.dropped == ("smoothly",)
+
+
+def test_what_a_robot_cannot_do_otherwise_is_not_left_out():
+    made = compose("run forward in a straight line", spec_of("HalfCheetah"))
+    assert made.dropped == ()
+    assert "in a plane every way is straight" in made.doubts
+
+
+def test_a_refusal_says_the_nearest_intent_that_is_understood():
+    with pytest.raises(NotUnderstood, match='Nearest: "run forward"') as caught:
+        compose("run forward, then dance", spec_of("Humanoid"))
+    assert isinstance(caught.value, UsageError) and caught.value.exit_code == 2
+    with pytest.raises(NotUnderstood, match='Nearest: "run"'):
+        compose("moonwalk", spec_of("HalfCheetah"))
+
+
+def test_a_typing_error_is_told_and_ordinary_words_are_not_taken_for_one():
+    made = compose("run foward", spec_of("HalfCheetah"))
+    assert made.not_understood == () and '"foward" is read as "forward"' in made.doubts
+    assert compose("run forward quote", spec_of("HalfCheetah")).not_understood == ("quote",)
