@@ -11,7 +11,7 @@ import contextlib
 import importlib.util
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -174,7 +174,7 @@ class Stage:
             yield picture
 
     @contextlib.contextmanager
-    def charting(self) -> Iterator[None]:
+    def charting(self) -> Generator[None]:
         """Draw observations meanwhile."""
         self.charts = True
         try:
