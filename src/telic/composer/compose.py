@@ -122,7 +122,8 @@ def _compose(
         always = drafts[0] if len(drafts) == 1 else Draft()
         for limit in limits_of(parsed):
             respect(limit, scene, always)
-        be_quiet(always)
+        if scene.has("effort"):
+            be_quiet(always)
     except BadEnvironment as error:
         raise BadEnvironment(error.message, hint=_can(scene)) from None
     everything = drafts

@@ -97,8 +97,7 @@ def _keep_off_ground(scene: Scene, draft: Draft) -> None:
 
 def _do_not_shake(scene: Scene, draft: Draft) -> None:
     """Guard against full force back and forth at every step, which is 2 here."""
-    most = strongest(scene)
-    draft.measure(f'pushed = np.clip(episode["action"], {-most:.4g}, {most:.4g}) / {most:.4g}')
+    draft.measure('pushed = np.clip(episode["action_strength"], -1.0, 1.0)')
     meaning = "mean change of the action from step to step, of its strength"
     value = "float(np.mean(np.abs(np.diff(pushed, axis=0)))) if len(pushed) > 1 else 0.0"
     draft.guard("does not just shake", meaning, value, 1.8, 1.4, tag="jitters")
@@ -158,33 +157,26 @@ def hold_still(scene: Scene, draft: Draft, weight: float = 1.0) -> None:
         draft.leaf("does not shake", meaning, value, 0.3, 0.8, weight=1.5 * weight, tag="jitters")
 
 
-def cost_of_change(scene: Scene, draft: Draft, weight: float) -> float:
-    """Make changes of the action cost; return the squared strength that they are measured in."""
-    square = strongest(scene) ** 2
+def cost_of_change(scene: Scene, draft: Draft, weight: float) -> None:
+    """Make changes of the action cost."""
     draft.remember("last", 1 + scene.spec.act_dim)
     draft.need(
         'self.memory["last"], jerk = quantities.action_change.update(self.memory["last"], info)'
     )
-    code = f"-(jerk / {square:.4g}).clamp(max=4.0)"
+    code = "-jerk.clamp(max=4.0)"
     draft.add("smooth", code, weight, "change of the action, as a cost", r"-\Delta a^2")
-    return square
 
 
 def do_it_on_purpose(scene: Scene, draft: Draft) -> None:
     """Guard against thrashing about until it happens by chance."""
     if not scene.has("action_change"):
         return
-    square = cost_of_change(scene, draft, 0.2)
-    # Actions drawn at random change by 2/3 of the squared strength on average.
+    cost_of_change(scene, draft, 0.2)
+    # Actions drawn at random from [-1, 1] change by 2/3 on average, squared.
     title = "does not thrash about"
     meaning = "mean squared change of the action"
     value = 'float(np.mean(episode["action_change"]))'
-    draft.guard(title, meaning, value, 0.66 * square, 0.45 * square, tag="jitters")
-
-
-def strongest(scene: Scene) -> float:
-    """Return the largest action there is, 10 at most."""
-    return min(max((abs(each) for each in scene.spec.action_high), default=1.0), 10.0)
+    draft.guard(title, meaning, value, 0.66, 0.45, tag="jitters")
 
 
 def rest_after(scene: Scene, draft: Draft, done: str) -> None:
@@ -203,30 +195,29 @@ def allow_height(scene: Scene, draft: Draft, top: float) -> None:
 
 def be_quiet(draft: Draft, weight: float = 0.1) -> None:
     """Add the small penalty that keeps learning healthy."""
-    draft.need("effort = action.square().mean(-1)")
+    draft.need("effort = quantities.effort(info)")
     draft.add("control", "-effort", weight, "mean squared action, as a cost", r"-\overline{a^2}")
 
 
 def be_quieter(scene: Scene, draft: Draft) -> None:
     """Use the motors gently, and be judged on it."""
     be_quiet(draft, 0.4)
-    square = strongest(scene) ** 2
-    draft.measure('effort = (episode["action"] ** 2).mean(-1)')
+    draft.measure('effort = episode["effort"]')
     title = "is gentle on its motors"
     meaning = "mean squared action"
     value = "float(np.mean(effort))"
-    draft.leaf(title, meaning, value, 0.9 * square, 0.45 * square, weight=0.5, tag="jitters")
+    draft.leaf(title, meaning, value, 0.9, 0.45, weight=0.5, tag="jitters")
 
 
 def change_slowly(scene: Scene, draft: Draft) -> None:
     """Change the action little from step to step."""
     if not scene.has("action_change"):
         return
-    square = cost_of_change(scene, draft, 0.3)
+    cost_of_change(scene, draft, 0.3)
     title = "moves smoothly"
     meaning = "mean squared change of the action"
     value = 'float(np.mean(episode["action_change"]))'
-    draft.leaf(title, meaning, value, 0.6 * square, 0.2 * square, weight=0.5, tag="jitters")
+    draft.leaf(title, meaning, value, 0.6, 0.2, weight=0.5, tag="jitters")
 
 
 def respect(limit: Limit, scene: Scene, draft: Draft) -> None:

@@ -201,6 +201,7 @@ FAMILIES: dict[str, Family] = {
     "MountainCarContinuous": Family(_VALLEY, (_CLIMB,), 300_000),
 }
 GOAL_DISTANCE = "distance to the goal"
+_GOAL_STEPS = 100_000
 _GOAL = Phrase(
     r"(?:reach|touch|hit)(?:ing)?(?: for| out for)? (?:the |its |a )?"
     r"(?:goal|target|point|position|desired goal)s?|"
@@ -220,7 +221,9 @@ def family_of(spec: EnvSpec) -> Family:
     if distance is None:
         return known
     return known._replace(
-        observables=(distance, *known.observables), phrases=(_GOAL, *known.phrases)
+        observables=(distance, *known.observables),
+        phrases=(_GOAL, *known.phrases),
+        learns=_GOAL_STEPS,
     )
 
 

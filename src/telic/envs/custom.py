@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -16,13 +15,13 @@ from torch import Tensor
 
 from telic.core.seeds import uniform
 from telic.core.tensors import norm
-from telic.envs.anatomy import action_names, body_names, position_names, robot_of, velocity_names
+from telic.envs.anatomy import body_names, position_names, robot_of, velocity_names
+from telic.envs.models import action_limits, read_model
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.spec import Robot
 from telic.envs.task import Outcome, Task, TaskArguments, between
-from telic.errors import BadEnvironment, ConfigError, UnknownName
-from telic.sim import Simulation, load_model, simulate
-from telic.sim.cpu import library
+from telic.errors import ConfigError, UnknownName
+from telic.sim import Simulation, simulate
 
 _CONTROL_STEP_S = 0.02  # least time between decisions; walking robots use 0.02 to 0.05
 
@@ -82,70 +81,6 @@ def make_mjcf(
     return MujocoEnv(sim, task, seed=seed)
 
 
-def read_model(path: str) -> tuple[mujoco.MjModel, list[str]]:
-    """Compile a model that can be controlled; return it with notes on what was added to it."""
-    file = Path(path).expanduser()
-    if not os.path.isfile(file):
-        beside = file.parent.glob("*") if os.path.isdir(file.parent) else ()
-        models = [near.name for near in beside if near.suffix in (".xml", ".urdf", ".mjb", ".mjcf")]
-        raise UnknownName(f"model file in {file.parent}", file.name, models)
-    notes: list[str] = []
-    if file.suffix == ".urdf":
-        model = _read_urdf(file, notes)
-    elif file.suffix == ".mjb":
-        model = _read_compiled(file)
-    else:  # an absolute path, for a bare name could also mean one of Gymnasium's own models
-        model = load_model(str(file.resolve()))
-    if model.nu == 0:
-        raise BadEnvironment(
-            f'"{path}" has no actuators, so there is nothing a policy could do.',
-            hint='Add e.g. <actuator><motor joint="knee" gear="50" ctrlrange="-1 1"/></actuator>.',
-        )
-    names = action_names(model)
-    unlimited = [i for i in range(model.nu) if not model.actuator_ctrllimited[i]]
-    for i in unlimited:
-        model.actuator_ctrlrange[i] = (-1.0, 1.0)
-        model.actuator_ctrllimited[i] = 1
-    if unlimited:
-        notes.append(
-            f"No ctrlrange in the model for {', '.join(names[i] for i in unlimited)}: "
-            "controls are limited to [-1, 1]."
-        )
-    return model, notes
-
-
-def _read_urdf(file: Path, notes: list[str]) -> mujoco.MjModel:
-    """Compile a URDF, which has no actuators of its own, with a motor on every joint."""
-    library()
-    try:
-        spec = mujoco.MjSpec.from_file(str(file))
-        for joint in spec.joints:
-            effort = float(joint.actfrcrange[1])
-            motor = spec.add_actuator(name=joint.name, target=joint.name)
-            motor.trntype = mujoco.mjtTrn.mjTRN_JOINT
-            motor.gear[0] = effort if effort > 0 else 1.0
-            motor.ctrlrange = (-1.0, 1.0)
-            motor.ctrllimited = 1
-        model = spec.compile()
-    except ValueError as error:
-        raise BadEnvironment(f'MuJoCo cannot read "{file.name}": {error}') from error
-    notes.append(
-        "URDF: each joint got a motor with its effort limit; the base is fixed to the world."
-    )
-    return model
-
-
-def _read_compiled(file: Path) -> mujoco.MjModel:
-    library()  # keeps MuJoCo's remarks out of the terminal and of the folder
-    try:
-        return mujoco.MjModel.from_binary_path(str(file))
-    except (ValueError, mujoco.FatalError) as error:
-        raise BadEnvironment(
-            f'MuJoCo cannot read "{file.name}": {error}',
-            hint="A compiled model fits one version of MuJoCo only; give the XML file.",
-        ) from error
-
-
 class CustomTask(Task[CustomArguments]):
     """What follows from a model alone: observation and start. Reward is zero; never terminates."""
 
@@ -161,6 +96,7 @@ class CustomTask(Task[CustomArguments]):
         qpos, qvel = start_pose(model, arguments.keyframe)
         self.qpos0, self.qvel0 = self.qpos.new_tensor(qpos), self.qvel.new_tensor(qvel)
         self.robot = robot_of(model, qpos)
+        self.action_limits = action_limits(model, qpos)
         hidden = _global_columns(self.robot)
         shown = [column for column in range(model.nq) if column not in hidden]
         names = position_names(model)
@@ -222,8 +158,8 @@ class TravelTask(CustomTask):
                 f"healthy_z_range={arguments.healthy_z_range} means nothing for {self.id}: "
                 "its torso cannot move up and down."
             )
-        largest = np.abs(sim.model.actuator_ctrlrange).max(1)
-        self._scale = self.qpos.new_tensor(largest)
+        low, high = self.qpos.new_tensor(self.action_limits).T
+        self._middle, self._half = (high + low) / 2.0, ((high - low) / 2.0).clamp_min(1e-9)
 
     def reward_note(self) -> str:
         """Say what the default reward is."""
@@ -241,7 +177,8 @@ class TravelTask(CustomTask):
         """Reward speed and standing, charge effort."""
         velocity = self._forward.sign * moved[:, 0] / self.dt
         forward = self.arguments.forward_reward_weight * velocity
-        control = -self.arguments.ctrl_cost_weight * (action / self._scale).square().mean(1)
+        effort = ((action - self._middle) / self._half).square().mean(1)
+        control = -self.arguments.ctrl_cost_weight * effort
         survive, terminated = self._health()
         values = {
             "x_velocity": velocity,

@@ -28,6 +28,7 @@ from telic.envs.anatomy import (
     velocity_names,
 )
 from telic.envs.catalogue import known_ids
+from telic.envs.packages import register_package
 from telic.envs.spaces import CLASSIC, action_codec, observation_codec, resume_problem
 from telic.envs.spec import EnvSpec
 from telic.envs.task import FIELDS
@@ -65,6 +66,7 @@ def builder(env_id: str, arguments: Mapping[str, Any]) -> Build:
 def _make_registered(env_id: str) -> Callable[..., gymnasium.Env]:
     def make(**arguments: Any) -> gymnasium.Env:
         library()  # keeps MuJoCo's remarks on old models out of the terminal and of the folder
+        register_package(env_id)
         try:
             with warnings.catch_warnings():
                 # Asking for an older version is the user's choice, not a mistake to point out.

@@ -250,8 +250,9 @@ class MujocoEnv:
         names = body_names(model)
         # An actuator without limits takes any number; ±1 is where learning may start from.
         limited = model.actuator_ctrllimited[:, None].astype(bool)
-        limits = np.where(limited, model.actuator_ctrlrange, (-1.0, 1.0)).astype(np.float32)
-        low, high = limits.T.tolist()
+        limits = np.where(limited, model.actuator_ctrlrange, (-1.0, 1.0))
+        limits = limits if task.action_limits is None else task.action_limits
+        low, high = limits.astype(np.float32).T.tolist()
         return EnvSpec(
             id=task.id,
             description=task.description,

@@ -127,6 +127,10 @@ def _names(space: AnySpace, stem: str) -> tuple[str, ...]:
     return (stem,) if size == 1 else tuple(f"{stem}_{k}" for k in range(size))
 
 
+_LARGEST = 1e6
+"""an action range wider than this is none"""
+
+
 class Action(NamedTuple):
     """How an action of the contract becomes the environment's own."""
 
@@ -160,8 +164,9 @@ def action_codec(space: AnySpace, env_id: str) -> Action:
         return list(rows.reshape(len(rows), *shape))
 
     low, high = _limits(space)
-    unbounded = not (np.isfinite(low).all() and np.isfinite(high).all())
-    low, high = np.where(np.isfinite(low), low, -1.0), np.where(np.isfinite(high), high, 1.0)
+    is_open = (low < -_LARGEST) | (high > _LARGEST)
+    unbounded = bool(is_open.any())
+    low, high = np.where(is_open, -1.0, low), np.where(is_open, 1.0, high)
     names = _names(cast("AnySpace", space), "action")
     return Action(names, tuple(low.tolist()), tuple(high.tolist()), None, unbounded, hand_over)
 

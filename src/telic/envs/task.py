@@ -10,6 +10,7 @@ from functools import partial
 from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import mujoco
+import numpy as np
 import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor
@@ -81,6 +82,8 @@ class Task(Generic[ArgumentsT]):
     """whether episodes start with normal velocities, not uniform ones"""
     notes: tuple[str, ...] = ()
     """guesses made and limits a user should know of"""
+    action_limits: np.ndarray | None = None
+    """(nu, 2) that a policy chooses from; None: the controls' own range"""
     obs_names: tuple[str, ...]
     readers: Mapping[str, Callable[[Read], Tensor]]
     """the info values of the task that are computed only when asked for"""

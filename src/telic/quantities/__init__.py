@@ -10,6 +10,7 @@
 """
 
 from telic.quantities.bodies import (
+    action_strength,
     body_height,
     body_position,
     body_velocity,
@@ -20,6 +21,7 @@ from telic.quantities.bodies import (
     control_effort,
     distance_to_point,
     distance_to_target,
+    effort,
     feet_in_contact,
     foot_contact,
     joint_limit_closeness,
@@ -93,6 +95,7 @@ from telic.quantities.reference import describe_quantities as describe_quantitie
 __all__ = [
     "action_change",
     "action_smoothness",
+    "action_strength",
     "air_time",
     "angular_speed",
     "body_height",
@@ -109,6 +112,7 @@ __all__ = [
     "distance_travelled",
     "double_support_share",
     "duty_factor",
+    "effort",
     "energy",
     "feet_in_contact",
     "flight_share",

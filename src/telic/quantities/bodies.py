@@ -114,6 +114,22 @@ def limits(robot: Robot, device: torch.device, dtype: torch.dtype) -> tuple[Tens
 
 
 @lru_cache(maxsize=64)
+def _action_range(
+    low: tuple[float, ...], high: tuple[float, ...], device: torch.device, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """Return the middle of the action range and half its width, (A,) each."""
+    least, most = (torch.tensor(each, device=device, dtype=dtype) for each in (low, high))
+    return (most + least) / 2.0, ((most - least) / 2.0).clamp_min(1e-9)
+
+
+def scaled_action(info: Fields) -> Tensor:
+    """Return the action with each of its columns scaled to [-1, 1] by its range, (..., A)."""
+    spec, action = spec_in(info), info["action"]
+    middle, half = _action_range(spec.action_low, spec.action_high, action.device, action.dtype)
+    return (action - middle) / half
+
+
+@lru_cache(maxsize=64)
 def _limb_rates(robot: Robot) -> tuple[int, ...]:
     """Return the qvel columns of the robot's joints, those of its root left out."""
     return tuple(each.dof for each in robot.limbs)
@@ -242,8 +258,20 @@ def power(info: Fields) -> Tensor:
 
 @instant(unit="1", latex=r"\sum_i a_i^2", need=CONTINUOUS)
 def control_effort(info: Fields) -> Tensor:
-    """Sum of the squared actions."""
-    return info["action"].square().sum(-1)
+    """Sum of the squared actions, each scaled to [-1, 1] by its range."""
+    return scaled_action(info).square().sum(-1)
+
+
+@instant(unit="1", latex=r"\overline{a_i^2}", need=CONTINUOUS)
+def effort(info: Fields) -> Tensor:
+    """Mean of the squared actions, each scaled to [-1, 1] by its range: 1 is full force."""
+    return scaled_action(info).square().mean(-1)
+
+
+@instant(unit="1", latex=r"a_i", need=CONTINUOUS, per="actuator")
+def action_strength(info: Fields) -> Tensor:
+    """Each action scaled to [-1, 1] by its range, whatever force or angle that is."""
+    return scaled_action(info)
 
 
 @instant(unit="m", latex=r"\|p_\text{pointer} - p_\text{target}\|", need=TARGET)

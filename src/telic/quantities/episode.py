@@ -11,7 +11,15 @@ import torch
 from torch import Tensor
 
 from telic.envs.spec import EnvSpec
-from telic.quantities.bodies import LIMITS, MOTORS, foot_contact, limits, places, power
+from telic.quantities.bodies import (
+    LIMITS,
+    MOTORS,
+    foot_contact,
+    limits,
+    places,
+    power,
+    scaled_action,
+)
 from telic.quantities.motion import coordinate, orientation, position
 from telic.quantities.quantity import (
     CONTINUOUS,
@@ -208,7 +216,7 @@ def energy(state: Tensor, info: Fields) -> Update:
 
 def _action_change(state: Tensor, info: Fields) -> Tensor:
     """Return the mean squared change of the action; memory: seen, last action, ..."""
-    action = info["action"]
+    action = scaled_action(info)
     return state[..., 0] * (action - state[..., 1 : 1 + action.shape[-1]]).square().mean(-1)
 
 
@@ -219,10 +227,10 @@ def _action_change(state: Tensor, info: Fields) -> Tensor:
     width=lambda spec: 1 + spec.act_dim,
 )
 def action_change(state: Tensor, info: Fields) -> Update:
-    """Mean squared change of the action since the last step; 0 at the first."""
+    """Mean squared change of the action, scaled to [-1, 1], since the last step; 0 at the first."""
     # memory: seen, last action
     change = _action_change(state, info)
-    return torch.cat((torch.ones_like(change).unsqueeze(-1), info["action"]), -1), change
+    return torch.cat((torch.ones_like(change).unsqueeze(-1), scaled_action(info)), -1), change
 
 
 @accumulated(
@@ -232,12 +240,13 @@ def action_change(state: Tensor, info: Fields) -> Update:
     width=lambda spec: 3 + spec.act_dim,
 )
 def action_smoothness(state: Tensor, info: Fields) -> Update:
-    """Mean squared change of the action over the episode so far; 0 is perfectly smooth."""
+    """Mean squared change of the action, scaled to [-1, 1], over the episode so far."""
     # memory: seen, last action, changes, sum
     changes = state[..., -2] + state[..., 0]
     total = state[..., -1] + _action_change(state, info)
     seen = torch.ones_like(total)
-    memory = torch.cat((seen.unsqueeze(-1), info["action"], torch.stack((changes, total), -1)), -1)
+    last, sums = scaled_action(info), torch.stack((changes, total), -1)
+    memory = torch.cat((seen.unsqueeze(-1), last, sums), -1)
     return memory, total / changes.clamp_min(1.0)
 
 

@@ -61,7 +61,7 @@ def describe(quantity: Quantity) -> QuantityDescription:
     )
 
 
-_PER = {"axis": "3", "foot": "feet", "pole": "poles"}
+_PER = {"actuator": "actions", "axis": "3", "foot": "feet", "pole": "poles"}
 
 
 _ORDER = ("motion", "bodies", "poles", "episode", "gait")

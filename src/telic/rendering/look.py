@@ -128,7 +128,12 @@ def _lay_floor(spec: mujoco.MjSpec, plain: mujoco.MjModel) -> None:
     material.textures = textures
     planes = [g for g in spec.worldbody.geoms if g.type == mujoco.mjtGeom.mjGEOM_PLANE]
     if not planes:
-        below = float(first_box(plain)[0, 2] - 1.5 * radius_m(plain))
+        # Imported here: drawing a model that has a floor needs no torch.
+        from telic.envs.models import missing_floor
+
+        # A walking robot without a floor was given one to stand on; others are shown in the air.
+        added = missing_floor(plain)
+        below = float(first_box(plain)[0, 2] - 1.5 * radius_m(plain)) if added is None else added
         planes = [spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, pos=(0, 0, below))]
     for plane in planes:
         plane.material = "telic_floor"

@@ -143,8 +143,7 @@ def _action(env: VecEnv, seed: int, counter: int) -> Tensor:
     draw = uniform(place + seed * 7919, torch.full_like(place, counter), env.act_dim).float()
     if env.num_actions is not None:
         return (draw[:, 0] * env.num_actions).long()
-    low, high = env.action_low.clamp(min=-10.0), env.action_high.clamp(max=10.0)
-    return low + (high - low) * draw
+    return env.action_low + (env.action_high - env.action_low) * draw
 
 
 def _beginning(moment: Transition) -> Transition:

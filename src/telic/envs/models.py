@@ -1,0 +1,233 @@
+"""Models of the user's own: read from a file, and completed where a policy could not use them.
+
+A robot that would fall for ever gets a floor, an actuator without limits gets sensible ones, and a
+robot driven by positions is driven around the pose it starts in. Each of these is a note.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import mujoco
+import numpy as np
+
+from telic.envs.anatomy import action_names
+from telic.errors import BadEnvironment, UnknownName
+from telic.sim import load_model
+from telic.sim.cpu import library
+
+_FREE, _HINGE, _SLIDE = (
+    int(getattr(mujoco.mjtJoint, f"mjJNT_{name}")) for name in ("FREE", "HINGE", "SLIDE")
+)
+_MOVING_JOINTS = (_HINGE, _SLIDE)
+_ON_JOINT = int(mujoco.mjtTrn.mjTRN_JOINT)
+_MOST_SWING_RAD = 1.25
+"""how far a walking robot's joint is driven off its resting pose; more is flailing"""
+_WIDE_RAD, _WIDE_M = np.pi / 2, 0.5
+"""how far a position goes from rest where neither actuator nor joint has a range"""
+_NEAR_ZERO_M = 0.1
+
+
+def read_model(path: str) -> tuple[mujoco.MjModel, list[str]]:
+    """Compile a model that can be controlled; return it with notes on what was added to it."""
+    file = Path(path).expanduser()
+    if not os.path.isfile(file):
+        beside = file.parent.glob("*") if os.path.isdir(file.parent) else ()
+        models = [near.name for near in beside if near.suffix in (".xml", ".urdf", ".mjb", ".mjcf")]
+        raise UnknownName(f"model file in {file.parent}", file.name, models)
+    notes: list[str] = []
+    if file.suffix == ".urdf":
+        model = _read_urdf(file, notes)
+    elif file.suffix == ".mjb":
+        model = _read_compiled(file)
+    else:  # an absolute path, for a bare name could also mean one of Gymnasium's own models
+        model = load_model(os.path.abspath(file))
+    if model.nu == 0:
+        raise BadEnvironment(
+            f'"{path}" has no actuators, so there is nothing a policy could do.',
+            hint=f"Write one that has, with a position actuator on every joint and gains from its "
+            f"inertia: python -m telic.envs.actuators {file.name} {file.stem}_driven.xml",
+        )
+    height = missing_floor(model)
+    if height is not None and file.suffix != ".mjb":
+        model = _with_floor(file, model, height, notes)
+    _limit(model, notes)
+    return model, notes
+
+
+def _read_urdf(file: Path, notes: list[str]) -> mujoco.MjModel:
+    """Compile a URDF, which has no actuators of its own, with a motor on every joint."""
+    library()
+    try:
+        spec = mujoco.MjSpec.from_file(str(file))
+        for joint in spec.joints:
+            effort = float(joint.actfrcrange[1])
+            motor = spec.add_actuator(name=joint.name, target=joint.name)
+            motor.trntype = mujoco.mjtTrn.mjTRN_JOINT
+            motor.gear[0] = effort if effort > 0 else 1.0
+            motor.ctrlrange = (-1.0, 1.0)
+            motor.ctrllimited = 1
+        model = spec.compile()
+    except ValueError as error:
+        raise BadEnvironment(f'MuJoCo cannot read "{file.name}": {error}') from error
+    notes.append(
+        "URDF: each joint got a motor with its effort limit; the base is fixed to the world."
+    )
+    return model
+
+
+def _read_compiled(file: Path) -> mujoco.MjModel:
+    library()  # keeps MuJoCo's remarks out of the terminal and of the folder
+    try:
+        return mujoco.MjModel.from_binary_path(str(file))
+    except (ValueError, mujoco.FatalError) as error:
+        raise BadEnvironment(
+            f'MuJoCo cannot read "{file.name}": {error}',
+            hint="A compiled model fits one version of MuJoCo only; give the XML file.",
+        ) from error
+
+
+# ---- a floor
+
+
+def missing_floor(model: mujoco.MjModel) -> float | None:
+    """Return the height of the floor that a falling robot lacks; None: it lacks none."""
+    if _FREE not in model.jnt_type or not np.linalg.norm(model.opt.gravity):
+        return None
+    touches = (model.geom_contype > 0) | (model.geom_conaffinity > 0)
+    fixed = model.body_weldid[model.geom_bodyid] == 0
+    if (touches & fixed).any():
+        return None
+    solid = np.flatnonzero(touches)
+    if not len(solid):
+        return None
+    data = mujoco.MjData(model)
+    if model.nkey:
+        data.qpos[:] = model.key_qpos[0]
+    mujoco.mj_kinematics(model, data)
+    upward = data.geom_xmat[solid].reshape(-1, 3, 3)[:, 2]  # (n, 3)
+    box = model.geom_aabb[solid]
+    middle = data.geom_xpos[solid, 2] + (upward * box[:, :3]).sum(1)
+    lowest = float((middle - (np.abs(upward) * box[:, 3:]).sum(1)).min())
+    # Robots are drawn standing on the zero level, or about it, or anywhere in space.
+    return 0.0 if abs(lowest) < _NEAR_ZERO_M else lowest
+
+
+def _with_floor(
+    file: Path, model: mujoco.MjModel, height: float, notes: list[str]
+) -> mujoco.MjModel:
+    if file.suffix == ".urdf":
+        return model  # its base is fixed to the world
+    spec = mujoco.MjSpec.from_file(os.path.abspath(file))
+    plane = mujoco.mjtGeom.mjGEOM_PLANE
+    spec.worldbody.add_geom(name="telic_ground", type=plane, size=(0, 0, 0.05), pos=(0, 0, height))
+    notes.append(
+        f"The model has no floor to stand on: one was added at a height of {height:.3g} m."
+    )
+    return spec.compile()
+
+
+# ---- ranges of controls
+
+
+def _limit(model: mujoco.MjModel, notes: list[str]) -> None:
+    """Limit the controls that have no limits, by what follows from the model."""
+    names = action_names(model)
+    told: dict[str, list[str]] = {}
+    for i in np.flatnonzero(model.actuator_ctrllimited == 0):
+        low, high, why = _sensible_range(model, int(i))
+        model.actuator_ctrlrange[i] = (low, high)
+        model.actuator_ctrllimited[i] = 1
+        told.setdefault(f"[{low:.3g}, {high:.3g}] ({why})", []).append(names[i])
+    for limits, which in told.items():
+        notes.append(
+            f"No ctrlrange in the model for {', '.join(which)}: controls are limited to {limits}."
+        )
+
+
+def _sensible_range(model: mujoco.MjModel, i: int) -> tuple[float, float, str]:
+    """Return what an actuator without limits may be told, and why."""
+    gain = float(abs(model.actuator_gainprm[i, 0])) or 1.0
+    gear = float(abs(model.actuator_gear[i, 0])) or 1.0
+    joint = int(model.actuator_trnid[i, 0])
+    on_joint = model.actuator_trntype[i] == _ON_JOINT and model.jnt_type[joint] in _MOVING_JOINTS
+    if on_joint and is_position(model, i):
+        if model.jnt_limited[joint]:
+            low, high = (float(each) * gear for each in model.jnt_range[joint])
+            return low, high, "the joint's range"
+        rest = float(model.qpos0[model.jnt_qposadr[joint]])
+        wide = (_WIDE_RAD if model.jnt_type[joint] == _HINGE else _WIDE_M) * gear
+        return rest * gear - wide, rest * gear + wide, "around the default pose"
+    if model.actuator_forcelimited[i]:
+        most = float(np.abs(model.actuator_forcerange[i]).max()) / gain
+        return -most, most, "its force range"
+    if on_joint and model.jnt_actfrclimited[joint]:
+        most = float(np.abs(model.jnt_actfrcrange[joint]).max()) / (gain * gear)
+        return -most, most, "the joint's force range"
+    if not on_joint or gear != 1.0 or gain != 1.0 or model.actuator_biastype[i] != 0:
+        return -1.0, 1.0, "its gear scales it"
+    most = holding_force(model, joint)
+    return -most, most, "twice what holds the robot against gravity"
+
+
+def is_position(model: mujoco.MjModel, i: int) -> bool:
+    """Say whether an actuator is told a position: its force pulls back to it."""
+    affine = model.actuator_biastype[i] == int(mujoco.mjtBias.mjBIAS_AFFINE)
+    fixed = model.actuator_gaintype[i] == int(mujoco.mjtGain.mjGAIN_FIXED)
+    pulls = model.actuator_biasprm[i, 1] < 0.0 < model.actuator_gainprm[i, 0]
+    return bool(affine and fixed and pulls)
+
+
+def holding_force(model: mujoco.MjModel, joint: int) -> float:
+    """Return twice the force or torque of a joint that holds what it carries against gravity.
+
+    On a base that is free, a leg carries its share of the whole robot; else what hangs on it.
+    """
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    mujoco.mj_comPos(model, data)
+    body = int(model.jnt_bodyid[joint])
+    root = int(model.body_rootid[body])
+    below = [b for b in range(body, model.nbody) if _hangs_on(model, b, body)]
+    members = [b for b in range(1, model.nbody) if model.body_rootid[b] == root]
+    leaves = [b for b in members if b not in set(model.body_parentid[members].tolist())]
+    is_free = model.body_jntnum[root] and model.jnt_type[model.body_jntadr[root]] == _FREE
+    weight = float(np.linalg.norm(model.opt.gravity)) or 9.81
+    mass = float(model.body_mass[below].sum())
+    if is_free:
+        mass = max(mass, float(model.body_mass[members].sum()) / max(len(leaves), 1))
+    if model.jnt_type[joint] == _SLIDE:
+        return 2.0 * weight * mass or 1.0
+    away = data.xipos[below] - data.xanchor[joint]
+    reach = float(np.linalg.norm(away, axis=1).max()) if below else 0.0
+    return 2.0 * weight * mass * reach or 1.0
+
+
+def _hangs_on(model: mujoco.MjModel, body: int, ancestor: int) -> bool:
+    while body > ancestor:
+        body = int(model.body_parentid[body])
+    return body == ancestor
+
+
+def action_limits(model: mujoco.MjModel, rest_qpos: np.ndarray) -> np.ndarray:
+    """Return the actions that a policy chooses from, (nu, 2).
+
+    Those of positions are as wide as their range and have the resting pose in their middle, so that
+    a policy that knows nothing yet holds it; MuJoCo cuts off what the range does not allow.
+    """
+    limits = np.array(model.actuator_ctrlrange, dtype=float)
+    walks = _FREE in model.jnt_type
+    for i in range(model.nu):
+        joint = int(model.actuator_trnid[i, 0])
+        on_joint = model.actuator_trntype[i] == _ON_JOINT
+        if not on_joint or model.jnt_type[joint] not in _MOVING_JOINTS or not is_position(model, i):
+            continue
+        bias, gain = model.actuator_biasprm[i], float(model.actuator_gainprm[i, 0])
+        length = float(rest_qpos[model.jnt_qposadr[joint]] * model.actuator_gear[i, 0])
+        rest = float(np.clip(-(bias[0] + bias[1] * length) / gain, *limits[i]))
+        half = float(limits[i, 1] - limits[i, 0]) / 2.0
+        if walks and model.jnt_type[joint] == _HINGE:
+            half = min(half, _MOST_SWING_RAD * float(abs(model.actuator_gear[i, 0])))
+        limits[i] = rest - half, rest + half
+    return limits

@@ -1,0 +1,180 @@
+import warnings
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import pytest
+import torch
+
+from telic import quantities as q
+from telic.composer.compose import compose
+from telic.envs import make
+from telic.envs.actuators import main, write_driven
+from telic.envs.models import missing_floor, read_model
+from telic.errors import BadEnvironment, Refused, UsageError
+from telic.rendering.camera import place_cameras
+from telic.rendering.look import load_dressed
+from telic.rewards.load import load_reward
+from telic.rewards.recording import collect
+from tests.envs.generated import RandomRobot
+
+QUADRUPED = Path(__file__).parent / "robots" / "quadruped.xml"
+ARM = """<mujoco><option timestep="0.005"/><worldbody><body pos="0 0 1">
+  <joint name="j" axis="0 1 0" {joint}/><geom type="capsule" fromto="0 0 0 0.5 0 0" size="0.02"/>
+</body></worldbody><actuator>{actuator}</actuator></mujoco>"""
+
+
+def written(folder: Path, text: str, name: str = "robot.xml") -> str:
+    (folder / name).write_text(text, encoding="utf-8")
+    return str(folder / name)
+
+
+@pytest.mark.parametrize(
+    ("actuator", "joint", "expected"),
+    [
+        ('<motor joint="j" forcerange="-7 7"/>', "", (-7.0, 7.0)),
+        ('<motor joint="j"/>', 'actuatorfrcrange="-9 9"', (-9.0, 9.0)),
+        ('<motor joint="j" gear="30"/>', "", (-1.0, 1.0)),
+        ('<position joint="j" kp="5"/>', 'range="-30 60"', (-np.pi / 4, np.pi / 4)),
+        ('<position joint="j" kp="5"/>', "", (-np.pi / 2, np.pi / 2)),
+        ('<motor joint="j" ctrlrange="-35 35"/>', "", (-35.0, 35.0)),
+    ],
+)
+def test_actions_have_the_range_that_the_model_means(tmp_path, actuator, joint, expected):
+    env = make(written(tmp_path, ARM.format(actuator=actuator, joint=joint)), num_envs=1)
+    low, high = env.action_low.item(), env.action_high.item()
+    assert (low, high) == pytest.approx(expected)
+
+
+def test_a_bare_motor_without_limits_is_strong_enough_for_its_arm(tmp_path):
+    path = written(tmp_path, ARM.format(actuator='<motor joint="j"/>', joint=""))
+    env = make(path, num_envs=1)
+    holding = 9.81 * env.robot.mass * 0.25
+    assert holding < env.action_high.item() < 4.0 * holding
+    assert any("against gravity" in note for note in env.spec.notes)
+
+
+def test_effort_is_a_share_of_full_force_whatever_the_motors(tmp_path):
+    for limit in (0.4, 1.0, 35.0):
+        motor = f'<motor joint="j" ctrlrange="-{limit} {limit}"/>'
+        path = written(tmp_path, ARM.format(actuator=motor, joint=""), f"arm{limit}.xml")
+        env = make(path, num_envs=2)
+        env.reset()
+        info = env.step(torch.tensor([[limit], [-0.5 * limit]])).info
+        assert q.effort(info).tolist() == pytest.approx([1.0, 0.25])
+        assert q.control_effort(info).tolist() == pytest.approx([1.0, 0.25])
+        assert q.action_strength(info)[:, 0].tolist() == pytest.approx([1.0, -0.5])
+
+
+def test_strong_motors_do_not_drown_a_reward_in_their_cost(tmp_path):
+    text = QUADRUPED.read_text().replace("</mujoco>", "")
+    model = mujoco.MjModel.from_xml_string(QUADRUPED.read_text())
+    motors = "".join(
+        f'<motor joint="{model.joint(j).name}" ctrlrange="-35 35"/>' for j in range(1, model.njnt)
+    )
+    start = text.index("<actuator>")
+    end = text.index("</actuator>")
+    path = written(tmp_path, f"{text[:start]}<actuator>{motors}{text[end:]}</mujoco>")
+    env = make(path, num_envs=4)
+    composed = compose("run forward fast", env.spec)
+    moments = collect(env, 24)
+    reward = load_reward(composed.reward, label="reward_fn.py")
+    reward.decide(moments)
+    reward.start(len(moments.transitions[0].obs), "cpu")
+    for moment in moments.transitions:
+        step = reward(moment.obs, moment.action, moment.next_obs, moment.info, moment.env_reward)
+        assert (step.terms["control"].abs() <= 0.1 + 1e-6).all()
+
+
+def test_a_robot_driven_by_positions_holds_its_keyframe_by_doing_nothing(tmp_path):
+    arm = ARM.format(actuator='<position joint="j" kp="90" kv="9" ctrlrange="-2 2"/>', joint="")
+    arm = arm.replace("</mujoco>", '<keyframe><key qpos="-1.0"/></keyframe></mujoco>')
+    env = make(written(tmp_path, arm), num_envs=1, reset_noise_scale=0.0)
+    env.reset()
+    middle = (env.action_low + env.action_high) / 2.0
+    assert middle.tolist() == pytest.approx([-1.0])
+    for _ in range(50):
+        info = env.step(middle[None]).info
+    assert info["qpos"].item() == pytest.approx(-1.0, abs=0.15)
+    assert q.effort(info).item() == pytest.approx(0.0)
+
+
+def undriven(folder: Path) -> str:
+    text = QUADRUPED.read_text()
+    start, end = text.index("<actuator>"), text.index("</actuator>") + len("</actuator>")
+    return written(folder, text[:start] + text[end:])
+
+
+def test_a_robot_without_actuators_is_told_how_to_get_some(tmp_path, capsys):
+    path = undriven(tmp_path)
+    with pytest.raises(BadEnvironment) as refused:
+        make(path, num_envs=1)
+    command = str(refused.value).rpartition("python -m telic.envs.actuators ")[2].split()
+    target = tmp_path / command[1].rstrip(".")
+    assert main([path, str(target)]) == 0
+    assert "position actuators" in capsys.readouterr().out
+    env = make(str(target), num_envs=4)
+    env.reset()
+    middle = ((env.action_low + env.action_high) / 2.0).expand(4, -1)
+    for _ in range(100):
+        info = env.step(middle).info
+    assert (q.uprightness(info) > 0.9).all()
+    assert (q.height(info) > 0.5 * env.robot.rest_height).all()
+
+
+def test_a_driven_model_overwrites_nothing_and_stays_with_its_meshes(tmp_path):
+    path = Path(undriven(tmp_path))
+    (tmp_path / "elsewhere").mkdir()
+    with pytest.raises(UsageError, match="exists"):
+        write_driven(path, path)
+    with pytest.raises(UsageError, match="another folder"):
+        write_driven(path, tmp_path / "elsewhere" / "new.xml")
+
+
+def test_a_robot_without_a_floor_gets_one_and_the_picture_shows_it(tmp_path):
+    text = QUADRUPED.read_text()
+    bare = "\n".join(line for line in text.splitlines() if 'type="plane"' not in line)
+    path = written(tmp_path, bare)
+    assert missing_floor(mujoco.MjModel.from_xml_string(text)) is None
+    env = make(path, num_envs=1)
+    assert any("no floor" in note for note in env.spec.notes)
+    env.reset()
+    for _ in range(100):
+        info = env.step(torch.zeros(1, env.act_dim)).info
+    assert q.height(info).item() > 0.0
+    floor = env.model.geom("telic_ground").pos[2]
+    shown = load_dressed(Path(path))
+    planes = np.flatnonzero(shown.geom_type == mujoco.mjtGeom.mjGEOM_PLANE)
+    assert shown.geom_pos[planes, 2].tolist() == pytest.approx([floor])
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_robot_that_nobody_has_seen_goes_all_the_way_or_is_refused_in_words(tmp_path, seed):
+    path = written(tmp_path, RandomRobot(seed).text())
+    try:
+        model, notes = read_model(path)
+    except BadEnvironment as refused:
+        assert len(str(refused)) > 40
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        env = make(path, num_envs=3)
+    assert (env.action_low < env.action_high).all() and torch.isfinite(env.action_high).all()
+    obs = env.reset()
+    for _ in range(4):
+        step = env.step((env.action_low + env.action_high).expand(3, -1) / 2.0)
+    assert obs.shape == (3, env.spec.obs_dim) and len(step.info["qpos"]) == 3
+    for intent in ("move forward", "stand still", "jump"):
+        try:
+            composed = compose(intent, env.spec)
+        except (Refused, BadEnvironment) as refused:
+            assert "can" in str(refused)
+            continue
+        moments = collect(env, 8)
+        reward = load_reward(composed.reward, label="reward_fn.py")
+        reward.decide(moments)
+    poses = np.asarray(step.info["qpos"], dtype=float)
+    cameras = place_cameras(load_dressed(Path(path)), poses, 0.1)
+    assert all(np.isfinite(camera.distance_m) for camera in cameras)
+    assert model.nu == env.act_dim and isinstance(notes, list)
+    env.close()
