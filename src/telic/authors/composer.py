@@ -54,6 +54,7 @@ _EDITS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "drags": (("step", "legs", "off", "hop"), ("speed",)),
     "ends_early": (("upright", "alive"), ("speed", "rise")),
     "jitters": (_CALM, ()),
+    "wrong_gait": (("rhythm", "flight", "alternate"), ("speed",)),
 }
 _UP, _DOWN = 2.0, 0.5
 _SPREAD = 0.5

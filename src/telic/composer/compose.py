@@ -22,6 +22,7 @@ from pydantic import ValidationError
 from telic.composer.acrobatics import flip, jump, roll, turn
 from telic.composer.draft import Draft, Scene, edit
 from telic.composer.frames import Act, Direction, Frame, ParsedIntent
+from telic.composer.gaits import gait_meant
 from telic.composer.limbs import kick, lift, reach, swing
 from telic.composer.manners import be_quiet, respect
 from telic.composer.nearest import not_understood
@@ -318,15 +319,19 @@ def _going(frame: Frame, scene: Scene) -> dict[str, Any] | None:
         return None
     goal = speed_meant(frame, scene, Draft())
     speed = goal.value * (1.0 if goal.is_exact else 1.1)
+    gait = gait_meant(frame, scene)
+    steps: dict[str, Any] = {"stride_hz": _STRIDE_HZ}
+    if gait is not None:
+        steps = {"stride_hz": gait.hertz, "feet": gait.landings, "duty": gait.duty}
     match frame.direction:
         case Direction.LEFT | Direction.SIDEWAYS:
-            return {"left_mps": speed, "stride_hz": _STRIDE_HZ}
+            return {"left_mps": speed, **steps}
         case Direction.RIGHT:
-            return {"left_mps": -speed, "stride_hz": _STRIDE_HZ}
+            return {"left_mps": -speed, **steps}
         case Direction.BACKWARD:
-            return {"forward_mps": -speed, "stride_hz": _STRIDE_HZ}
+            return {"forward_mps": -speed, **steps}
         case _:
-            return {"forward_mps": speed, "stride_hz": _STRIDE_HZ}
+            return {"forward_mps": speed, **steps}
 
 
 def _side(frame: Frame) -> float:

@@ -106,6 +106,8 @@ class Draft:
     """statements of the reward before the terms"""
     memory: dict[str, int | None] = field(default_factory=dict[str, int | None])
     """by name, its width; None: one number. All memory starts at 0"""
+    is_seen: bool = False
+    """whether the policy must see the memory, too: a clock to step by"""
     parts: list[JudgePart] = field(default_factory=list[JudgePart])
     judge_lines: list[str] = field(default_factory=list[str])
     reached: list[PhaseEnd] = field(default_factory=list[PhaseEnd])
@@ -309,10 +311,8 @@ class Scene(NamedTuple):
     def leg(self) -> float | None:
         """Length of its legs, metres: height of the hips of the robot that stands."""
         legs = self.spec.robot.legs if self.spec.robot else ()
-        if not legs:
-            return None
-        if "stands" not in self.known:
-            return sum(leg.length_m for leg in legs) / len(legs)
+        if not legs or "stands" not in self.known:
+            return sum(leg.length_m for leg in legs) / len(legs) if legs else None
         low, high = legs[0].stretched_m / 2.0, legs[0].stretched_m
         return min(max(self.stands + legs[0].hip_m, low), high)
 

@@ -6,6 +6,7 @@ import math
 
 from telic.composer.draft import Draft, Scene
 from telic.composer.frames import Degree, Direction, Frame
+from telic.composer.gaits import gait_meant, land_together, step_in
 from telic.composer.manners import (
     allow_height,
     follow_heading,
@@ -50,6 +51,7 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
     quantity, sign = _ALONG[direction]
     scene.require(quantity, f"go {direction.value}")
     amount = frame.amount
+    gait = gait_meant(frame, scene)
     if scene.on_rail or (amount and amount.unit == "m" and frame.dimension != "height"):
         travel(frame, scene, draft, direction)
         return
@@ -74,6 +76,8 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
     draft.leaf("keeps going", meaning, value, 0.3, 0.75, tag="stops")
     if aside is None:
         stay_straight(scene, draft, quantity)
+    if gait is not None:
+        step_in(gait, frame, scene, draft)
     stay_on_feet(scene, draft)
     within = f" & (along < {1.4 * target:.4g})" if goal.is_exact else ""
     held = f"(along > {0.7 * target:.4g}){within}"
@@ -350,14 +354,10 @@ def hop(frame: Frame, scene: Scene, draft: Draft) -> None:
             tag="drags",
         )
         draft.seconds = max(2.0, frame.count / _HOPS_PER_S)
+    land_together(scene, draft)
     _where(frame, scene, draft)
-    allow_height(
-        scene,
-        draft,
-        scene.stands
-        + 2.0 * jump_height(frame.model_copy(update={"amount": None}), scene).value
-        + 0.5,
-    )
+    jump = jump_height(Frame(verb=frame.verb, word=frame.word, degree=Degree.MUCH), scene)
+    allow_height(scene, draft, scene.stands + 2.0 * jump.value + 0.5)
     stay_on_feet(scene, draft)
     done = f"{(frame.count or max(2, round(frame.duration_s or 2.0))) - 0.5:g}"
     draft.ends_when(f'self.memory["hops"] > {done}', f"hops > {done}")

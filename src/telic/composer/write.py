@@ -61,7 +61,8 @@ def _weigh_alike(drafts: Sequence[Draft]) -> None:
 def reward_file(intent: str, env: str, draft: Draft) -> str:
     """Return the text of a reward for one behaviour."""
     body = [*draft.lines, *_term_lines(draft.terms), "return sum(terms.values()), terms"]
-    return _reward(intent, env, draft.terms, draft.memory, "critic", _method(_COMPUTE, None, body))
+    seen_by = "actor" if draft.is_seen else "critic"
+    return _reward(intent, env, draft.terms, draft.memory, seen_by, _method(_COMPUTE, None, body))
 
 
 def judge_file(intent: str, env: str, draft: Draft) -> str:

@@ -64,6 +64,14 @@ class Motion(Record):
     )
     roll_turns: float = Field(default=0.0, description="turns sideways, to the right positive")
     stride_hz: float = Field(default=0.0, ge=0, description="legs swing this often")
+    feet: tuple[tuple[float, ...], ...] = Field(
+        default=(),
+        description="a gait: for each foot when it lands in a stride, 0 to 1; a trot of four feet "
+        "is ((0,), (0.5,), (0.5,), (0,)). Empty: feet hover and legs only swing",
+    )
+    duty: float = Field(
+        default=0.6, gt=0, lt=1, description="share of a stride a foot stays down at each landing"
+    )
 
 
 _GATE = 0.5

@@ -18,7 +18,7 @@ from torch import Tensor
 from telic.core.seeds import derive
 from telic.envs import make
 from telic.envs.mujoco import MujocoEnv
-from telic.envs.spec import EnvSpec
+from telic.envs.spec import EnvSpec, Robot
 from telic.envs.vector import Info
 from telic.judges.criteria import Motion
 from telic.judges.puppet import Poses, lead
@@ -121,16 +121,37 @@ def good_examples(
     return _examples(env_id, env_args, env, tuple(motions), moments)
 
 
-def _step_from(env: MujocoEnv, qpos: Tensor, qvel: Tensor) -> Transition:
-    """Make one step from each of some poses; fewer than the environment has are filled up."""
+def _step_from(env: MujocoEnv, qpos: Tensor, qvel: Tensor, feet: Tensor) -> Transition:
+    """Make one step from each of some poses; fewer than the environment has are filled up.
+
+    The feet of a gait are led by hand, too: they carry its weight exactly when they should.
+    """
     count = len(qpos)
     rows = torch.arange(env.num_envs).clamp(max=count - 1)
     obs = env.place(qpos[rows], qvel[rows])
     action = torch.zeros(env.num_envs, env.act_dim)
     step = env.step(action)
-    info = _with_start(keep(step.info), is_start=False)
+    info = _with_start(_on_feet(keep(step.info), env.robot, feet[rows]), is_start=False)
     whole = Transition(obs, action, step.final_obs, info, step.terminated, step.reward)
     return whole.map(lambda x: x[:count].clone())
+
+
+def _on_feet(info: Info, robot: Robot, feet: Tensor) -> Info:
+    """Return an info whose feet touch the ground where they are led, (N, F), not NaN."""
+    if not robot.feet or bool(feet.isnan().all()):
+        return info
+    own, values = list(robot.feet), {name: info.exact(name) for name in info}
+    # A foot on the ground carries its share of the weight, upward.
+    each = 100.0 * robot.contact_threshold * feet / feet.sum(-1, keepdim=True).clamp_min(1.0)
+    if "cfrc_ext" in values:
+        force = values["cfrc_ext"]
+        led = torch.zeros_like(force[:, own])
+        led[..., 5] = each.to(force.dtype)
+        force[:, own] = torch.where(feet.isnan().unsqueeze(-1), force[:, own], led)
+    if "contacts" in values:
+        force = values["contacts"]
+        force[:, own] = torch.where(feet.isnan(), force[:, own], each.to(force.dtype))
+    return Info.of(values, info.schema)
 
 
 def _joined(pieces: list[Transition]) -> Transition:

@@ -16,10 +16,13 @@ import numpy as np
 
 from telic.envs.spec import Robot, Root
 from telic.judges.criteria import Motion
+from telic.judges.strides import foot_times, step
 
 _GRAVITY = 9.81
 _HOVER_M, _MOVING = 0.012, 0.1
 """feet that would be dragged along faster than this, m/s or rad/s, hover a little instead"""
+_FLY_M = 0.03
+"""height of the lowest foot of a gait in flight"""
 _STRIDE_RAD = 0.25
 _PLANE, _SPHERE, _CAPSULE = (
     int(getattr(mujoco.mjtGeom, f"mjGEOM_{name}")) for name in ("PLANE", "SPHERE", "CAPSULE")
@@ -27,10 +30,12 @@ _PLANE, _SPHERE, _CAPSULE = (
 
 
 class Poses(NamedTuple):
-    """States along a path: qpos (T, nq) and qvel (T, nv)."""
+    """States along a path: qpos (T, nq), qvel (T, nv), and what the feet do after each, (T, F)."""
 
     qpos: np.ndarray
     qvel: np.ndarray
+    feet: np.ndarray
+    """1 on the ground, 0 in the air, NaN: as physics has it"""
 
 
 class _Path(NamedTuple):
@@ -44,6 +49,8 @@ class _Path(NamedTuple):
     roll: np.ndarray
     stride: np.ndarray
     """phase of the legs, radians; NaN where they rest"""
+    motion: np.ndarray
+    """which of the motions it is"""
 
 
 def lead(
@@ -69,24 +76,36 @@ def lead(
     path = _path(motions, dt, steps + 1)
     start = np.asarray(robot.rest_qpos) if rest is None else rest
     poses = np.tile(start, (steps + 1, 1))
+    feet = np.full((steps + 1, len(robot.feet)), np.nan)
     _swing(poses, robot, path)
+    for index, motion in enumerate(motions):
+        during = path.motion == index
+        if motion.feet and during.any():
+            legs = np.tile(start, (int(during.sum()), 1))
+            phase = np.nan_to_num(path.stride[during]) / (2.0 * np.pi)
+            step(legs, model, robot, motion, phase)
+            poses[during] = legs
+            feet[during, : len(motion.feet)] = foot_times(motion, phase).is_down
     _move(poses, robot.root, path)
     _put_on_ground(model, robot.root, poses, path.lift)
     qvel = np.zeros((steps, model.nv))
     for t in range(steps):
         mujoco.mj_differentiatePos(model, qvel[t], dt, poses[t], poses[t + 1])
-    return Poses(poses[:-1], qvel)
+    return Poses(poses[:-1], qvel, feet[1:])
 
 
 def _path(motions: Sequence[Motion], dt: float, length: int) -> _Path:
     """Return the path of the torso; the last motion goes on to the end."""
     rows: list[np.ndarray] = []
-    at = np.zeros(7)
+    at = np.zeros(8)
     for index, motion in enumerate(motions):
         is_last = index == len(motions) - 1
         steps = length - len(rows) if is_last else round(motion.seconds / dt)
         base, clock = at.copy(), np.arange(1, steps + 1) * dt
         flown, lift = _flights(motion, np.minimum(clock, motion.seconds))
+        if motion.feet and not motion.jumps:
+            times = foot_times(motion, motion.stride_hz * clock)
+            lift = np.where(times.is_down.any(1), 0.0, _FLY_M)
         heading = base[3] + motion.turn_rps * clock
         along = heading if motion.circle else np.zeros(steps)
         ahead, aside = motion.forward_mps * dt, motion.left_mps * dt
@@ -101,13 +120,14 @@ def _path(motions: Sequence[Motion], dt: float, length: int) -> _Path:
                 2 * np.pi * motion.stride_hz * clock
                 if motion.stride_hz
                 else np.full(steps, np.nan),
+                np.full(steps, index),
             ],
             axis=1,
         )
         rows += list(part[: length - len(rows)])
         if len(rows):
             at = rows[-1]
-    start = np.array([0, 0, 0, 0, 0, 0, np.nan])
+    start = np.array([0, 0, 0, 0, 0, 0, np.nan, 0])
     return _Path(*np.array([start, *rows])[:length].T)
 
 

@@ -1,0 +1,169 @@
+"""Gaits are told apart by what the feet do: made patterns pass for themselves, and for no other."""
+
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+from telic.composer.compose import compose
+from telic.composer.draft import Scene
+from telic.composer.gaits import corners_of, gait_meant
+from telic.composer.parse import parse
+from telic.envs import make
+from telic.errors import BadEnvironment
+from telic.judges.code import JudgeCode
+from telic.judges.criteria import Motion
+from telic.judges.examples import puppet
+from telic.judges.strides import foot_times
+from telic.rewards.load import load_reward
+from telic.rewards.probe import probe
+
+CHEETAH, WALKER, ANT, HOPPER = "HalfCheetah-v5", "Walker2d-v5", "Ant-v5", "Hopper-v5"
+SECONDS = 6.0
+COARSE = {WALKER: {"frame_skip": 12}}  # fewer steps to measure
+
+
+@lru_cache
+def spec_of(env, **args):
+    made = make(env, num_envs=1, **COARSE.get(env, {}), **args)
+    made.close()
+    return made.spec
+
+
+@lru_cache
+def still(env):
+    """Return an episode of standing, to be led by hand."""
+    steps = round(SECONDS / spec_of(env).dt_s)
+    args = {"max_episode_steps": steps, **COARSE.get(env, {})}
+    return puppet(env, args, [Motion(seconds=SECONDS)])
+
+
+def gait_of(env, word):
+    spec = spec_of(env)
+    return gait_meant(parse(f"{word} forward", spec).frames[0], Scene.of(spec))
+
+
+def led(env, landings, duty, hertz, speed):
+    """Return an episode with feet that touch the ground in a pattern, at a speed."""
+    trajectory, spec = still(env), spec_of(env)
+    columns = {name: column.copy() for name, column in trajectory.columns.items()}
+    clock = np.arange(1, len(trajectory) + 1) * spec.dt_s
+    motion = Motion(seconds=SECONDS, feet=landings, duty=duty, stride_hz=hertz)
+    down = foot_times(motion, hertz * clock).is_down
+    columns["qpos"][:, spec.robot.root.slide("x").qpos] = speed * clock
+    columns["cfrc_ext"][:] = 0.0
+    columns["cfrc_ext"][:, list(spec.robot.feet), 5] = 1000.0 * down
+    height = spec.robot.root.slide("z").qpos
+    columns["qpos"][:, height] += 0.1 * ~down.any(1)
+    return trajectory.__class__(columns, trajectory.facts)
+
+
+def leaves(env, word, trajectory):
+    made = compose(f"{word} forward", spec_of(env))
+    steps = round(SECONDS / spec_of(env).dt_s)
+    verdict = JudgeCode(made.judge)(trajectory, spec_of(env, max_episode_steps=steps))
+    assert verdict.score is not None, verdict.reason
+    return {leaf.title: leaf for leaf in verdict.leaves}, verdict.score
+
+
+TWO, FOUR = ("walk", "run", "skip", "gallop", "hop"), ("walk", "trot", "bound", "gallop", "pronk")
+IN_PLANE = ("walk", "bound", "hop")
+HOP = {CHEETAH: ((0.0,), (0.0,)), WALKER: ((0.0,), (0.0,))}
+
+
+def patterned(env, word, speed):
+    if word == "hop":
+        return led(env, HOP[env], 0.6, 1.5, speed)
+    gait = gait_of(env, word)
+    return led(env, gait.landings, gait.duty, gait.hertz, speed)
+
+
+@pytest.mark.parametrize(("env", "words"), [(WALKER, TWO), (ANT, FOUR), (CHEETAH, IN_PLANE)])
+def test_each_gait_passes_for_itself_and_for_no_other(env, words):
+    for asked in words:
+        made = compose(f"{asked} forward", spec_of(env))
+        goal = next(each.goal for each in made.criteria if each.title.startswith("moves forward"))
+        scores = {
+            shown: leaves(env, asked, patterned(env, shown, 1.05 * goal))[1] for shown in words
+        }
+        passing = {shown for shown, score in scores.items() if score >= 0.8}
+        assert passing == {asked}, (asked, scores)
+
+
+def test_a_pace_is_no_trot_and_a_crawl_is_slow():
+    trot = gait_of(ANT, "trot")
+    corners = corners_of(None, Scene.of(spec_of(ANT)))
+    times = {"front left": 0.0, "hind left": 0.0, "front right": 0.5, "hind right": 0.5}
+    pace = [()] * 4
+    for corner, foot in corners.items():
+        pace[foot] = (times[corner],)
+    assert leaves(ANT, "trot", led(ANT, tuple(pace), trot.duty, trot.hertz, 1.2))[1] < 0.6
+    crawl = gait_of(ANT, "crawl")
+    shown = led(ANT, crawl.landings, crawl.duty, crawl.hertz, 0.35)
+    assert leaves(ANT, "crawl", shown)[1] >= 0.8
+    assert not leaves(ANT, "walk", shown)[0]["moves forward at 0.61 m/s"].passed
+
+
+def test_corners_are_seen_in_the_direction_of_travel():
+    scene = Scene.of(spec_of(ANT))
+    ahead, back = (
+        corners_of(parse(f"trot {way}", scene.spec).frames[0].direction, scene)
+        for way in ("forward", "backward")
+    )
+    assert ahead["front left"] == back["hind right"] and ahead["hind left"] == back["front right"]
+    places = [scene.spec.robot.legs[ahead[name]].place for name in ("front left", "hind right")]
+    assert places[0][0] > 0 < places[0][1] and places[1][0] < 0 > places[1][1]
+
+
+@pytest.mark.parametrize(
+    ("env", "word", "reason"),
+    [
+        (WALKER, "trot", "four feet at the corners of the body, and it has two"),
+        (CHEETAH, "skip", "one before the other"),
+        (HOPPER, "walk", "one foot"),
+        (ANT, "skip", "two feet, and it has four"),
+        ("Swimmer-v5", "gallop", "no feet"),
+    ],
+)
+def test_a_gait_that_takes_other_feet_is_refused_before_training(env, word, reason):
+    with pytest.raises(BadEnvironment, match=reason):
+        compose(f"{word} forward", spec_of(env))
+
+
+def test_a_clock_teaches_the_pattern_and_the_policy_sees_it():
+    made = compose("trot forward", spec_of(ANT))
+    assert 'memory_to = "actor"' in made.reward and "rhythm" in made.reward
+    env = make(ANT, num_envs=4, **made.env_args)
+    assert probe(load_reward(made.reward), env, transitions=32).mode == "batched"
+    env.close()
+    assert 'memory_to = "actor"' not in compose("run forward", spec_of(CHEETAH)).reward
+
+
+QUICK = [(CHEETAH, "walk"), (ANT, "trot"), (ANT, "gallop"), ("tests/envs/robots/walker.xml", "run")]
+REST = [
+    (env, word)
+    for env in (CHEETAH, WALKER, ANT, HOPPER, "Humanoid-v5", "tests/envs/robots/quadruped.xml")
+    for word in ("walk", "run", "trot", "bound", "gallop", "pronk", "skip", "crawl")
+]
+
+
+def recognised(env, word):
+    try:
+        made = compose(f"{word} forward", spec_of(env))
+    except BadEnvironment:
+        return True
+    args = {**made.env_args, **COARSE.get(env, {})}
+    opened = make(env, num_envs=1, **args)
+    opened.close()
+    score = JudgeCode(made.judge)(puppet(env, args, made.motions), opened.spec).score
+    return score is not None and score >= 0.9
+
+
+@pytest.mark.parametrize(("env", "word"), QUICK)
+def test_a_robot_led_through_a_gait_is_recognised(env, word):
+    assert recognised(env, word)
+
+
+@pytest.mark.long
+def test_every_robot_led_through_every_gait_it_can_do_is_recognised():
+    assert [each for each in REST if not recognised(*each)] == []
