@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from telic.authors.vision import Footage, VisionJudge
+from telic.authors import footage as footage_module
+from telic.authors.footage import Footage
+from telic.authors.vision import VisionJudge
 from telic.errors import TelicError
 from telic.judges.criteria import score, total
 from telic.judges.verdict import WHOLE, judged
 from telic.llm import Budget, CallLimits, Cancelled, Fault, Models, Scripted
 from telic.llm.records import VIDEO
+from telic.rendering.jobs import Rendering
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
 from tests.judges.playing import record
 
@@ -35,10 +38,33 @@ def episodes(tmp_path_factory):
     return record(swing, "HalfCheetah-v5", {"max_episode_steps": 40}, paths)
 
 
-@pytest.fixture(scope="module")
-def pictures(tmp_path_factory):
-    """One folder for all tests: the same sheet is drawn once."""
-    return tmp_path_factory.mktemp("pictures")
+@pytest.fixture
+def pictures(tmp_path):
+    """A folder for pictures."""
+    return tmp_path / "pictures"
+
+
+@pytest.fixture
+def really():
+    """Ask for pictures that are really drawn; elsewhere each is a file that says what it shows."""
+
+
+@pytest.fixture(autouse=True)
+def drawings(request, monkeypatch):
+    """Say which pictures were asked for; unless a test asks otherwise, none is drawn."""
+    asked = []
+
+    def draw(jobs):
+        asked.extend(jobs)
+        for job in jobs:
+            job.output.parent.mkdir(parents=True, exist_ok=True)
+            job.output.write_text(job.model_dump_json(exclude={"output"}))
+        strange = [job.output for job in jobs if job.trajectory.stem == "strange"]
+        return [Rendering(output=path, backend="rays", error="4 positions") for path in strange]
+
+    if "really" not in request.fixturenames:
+        monkeypatch.setattr(footage_module, "render", draw)
+    return asked
 
 
 def look_for(measure="forward_velocity"):
@@ -84,6 +110,8 @@ def test_each_episode_is_seen_once_and_the_middle_one_repeatedly(watching, episo
     roles = [each.role for each in provider.requests]
     assert roles.count("vision_criteria") == 1 and roles.count("vision_judge") == 5
     assert sorted(each.sample for each in provider.requests[1:]) == [0, 0, 0, 1, 2]
+    shown = {tuple(image.data for image in each.images[:2]) for each in provider.requests[1:]}
+    assert len(shown) == 5, "no look at the same pictures twice"
 
 
 def test_what_to_see_is_settled_before_anything_is_seen(watching, episodes):
@@ -93,14 +121,14 @@ def test_what_to_see_is_settled_before_anything_is_seen(watching, episodes):
     assert first.role == "vision_criteria" and first.images == ()
     assert "forward_velocity" in first.prompt and "2. stays upright" in first.prompt
     assert "legs alternate" in second.prompt and "sliding" in second.prompt
-    assert len(second.images) == 3 and "3. its middle, every step" in second.prompt
+    assert len(second.images) == 3 and "3. its fastest motion, every step from" in second.prompt
 
 
 def test_a_model_that_watches_videos_gets_one_beside_the_sheets(watching, episodes):
     provider = Scripted(script(sightings(8, 10, 7)), name="google:gemini-unheard-of")
     assert watching(provider, episodes[:1])[0].score == 0.7
     film, *sheets = provider.requests[1].images
-    assert film.media_type == VIDEO and film.data[4:8] == b"ftyp" and len(sheets) == 3
+    assert film.media_type == VIDEO and len(sheets) == 3
     assert "1. a video of the whole episode in real time" in provider.requests[1].prompt
 
 
@@ -240,9 +268,16 @@ def test_a_dispute_is_looked_at_closer_with_a_measurement_and_resolved(settling,
     assert runs.check is not None and runs.check.quantity == "forward_velocity"
     assert (runs.check.start_s, runs.check.end_s) == pytest.approx((0.5, 1.0))
     assert runs.check.lowest <= runs.check.mean <= runs.check.highest
-    request = provider.requests[-1]
-    assert request.role == "vision_again" and len(request.images) >= 2
+    first = [each for each in provider.requests if each.role == "vision_judge"]
+    looks = [each for each in provider.requests if each.role == "vision_again"]
+    assert len(looks) == 3, "what decides is repeated"
+    old = {image.data for each in first for image in each.images}
+    pictures = [image.data for each in looks for image in each.images]
+    assert len(set(pictures)) == len(pictures) and not set(pictures) & old, "all are new"
+    request = looks[0]
+    assert "- **runs forward**, from 0.50 s to 1.00 s" in request.prompt
     assert "`forward_velocity` [m/s] from 0.50 s to 1.00 s: mean" in request.prompt
+    assert "`height` [m] from" in request.prompt
     assert "stays upright" not in request.prompt, "it is not in dispute"
 
 
@@ -296,58 +331,118 @@ def test_without_criteria_the_intent_is_the_criterion(episodes, tmp_path, pictur
     assert [each.criterion for each in verdict.seen] == [INTENT, WHOLE]
 
 
-def test_sheets_are_drawn_once_and_hold_all_their_pictures(episodes, pictures):
-    sheets = Footage(episodes[0], pictures).overview()
-    usual, oblique, middle = (each.image.data for each in sheets)
+def test_a_doubt_about_the_whole_asks_for_every_criterion_again(settling, episodes):
+    provider = Scripted(script(sightings(9, 9, 2), sightings(9, 9, 9)))
+    settled = settling(provider, episodes[0], code(1.0))
+    assert settled.score == pytest.approx(0.97)
+    request = next(each for each in provider.requests if each.role == "vision_again")
+    assert "- **The intent as a whole**, from 0.50 s to 1.00 s" in request.prompt
+    for words in ("runs forward", "stays upright", "legs alternate", "`forward_velocity`"):
+        assert words in request.prompt
+    assert "Nothing." not in request.prompt
+
+
+def test_the_median_of_the_deciding_looks_counts(settling, episodes):
+    provider = Scripted(script(sightings(2, 10, 3), [again(9, 9), again(1, 1), again(8, 8)]))
+    settled = settling(provider, episodes[0], code(1.0))
+    assert settled.score == pytest.approx(0.7 + 0.3 * 0.8)
+    runs = next(each for each in settled.seen if each.criterion == "runs forward")
+    assert runs.score == 0.8 and sorted(runs.answers) == [0.1, 0.8, 0.9]
+
+
+def test_a_host_is_never_asked_the_same_question_twice(episodes, tmp_path, monkeypatch):
+    provider = Scripted(script(sightings(8, 10, 7), again(8, 8)), name="host")
+    eyes = VisionJudge(Models(provider, tmp_path, limits=FAST), INTENT, CRITERIA, tmp_path)
+    eyes.second_opinion(list(episodes), [code(0.0)] * 3)
+    keys = [each.key("host") for each in provider.requests]
+    assert len(keys) == len(set(keys)) and {each.sample for each in provider.requests} == {0}
+    same = Scripted(script(sightings(8, 10, 7)), name="host")
+    monkeypatch.setattr(Footage, "_overview", lambda footage, look: footage._close_up([None], 0))
+    eyes = VisionJudge(Models(same, tmp_path / "b", limits=FAST), INTENT, CRITERIA, tmp_path)
+    (verdict,) = eyes.watch(episodes[:1])
+    assert len(same.requests) == 2 and len(verdict.seen[0].answers) == 1 and verdict.spread is None
+
+
+def test_a_single_episode_is_looked_at_once_unless_something_is_in_doubt(episodes, tmp_path):
+    provider = Scripted(script(sightings(8, 10, 9)))
+    eyes = VisionJudge(Models(provider, tmp_path, limits=FAST), INTENT, CRITERIA, tmp_path)
+    eyes.second_opinion(episodes[:1], [code(1.0)])
+    assert [each.role for each in provider.requests] == ["vision_criteria", "vision_judge"]
+
+
+def test_sheets_are_drawn_once_and_hold_all_their_pictures(episodes, pictures, really):
+    (sheets,) = Footage(episodes[0], pictures).overviews()
+    usual, oblique, fastest = (each.image.data for each in sheets)
     assert size_of(usual) == (6 * 242 - 2, 4 * 182 - 2)
-    assert size_of(oblique) == size_of(middle) == (6 * 242 - 2, 2 * 182 - 2)
+    assert size_of(oblique) == size_of(fastest) == (6 * 242 - 2, 2 * 182 - 2)
     written = {each.path: each.path.stat().st_mtime_ns for each in sheets}
-    again = Footage(episodes[0], pictures).overview()
+    (again,) = Footage(episodes[0], pictures).overviews()
     assert {each.path: each.path.stat().st_mtime_ns for each in again} == written
 
 
-def test_an_episode_recorded_anew_under_the_same_name_is_drawn_anew(
-    episodes, tmp_path, monkeypatch
-):
-    monkeypatch.setattr("telic.authors.vision.render", lambda jobs: [])
+def test_an_episode_recorded_anew_under_the_same_name_is_drawn_anew(episodes, tmp_path):
     path = tmp_path / "episode.npz"
     path.write_bytes(episodes[0].read_bytes())
-    first = Footage(path, tmp_path).overview()[0].path
+    first = Footage(path, tmp_path).overviews()[0][0].path
     facts = TrajectoryFacts(env_id="HalfCheetah-v5", dt_s=0.05)
     write_trajectory(path, Trajectory({"qpos": np.zeros((5, 9))}, facts))
-    assert Footage(path, tmp_path).overview()[0].path != first
+    assert Footage(path, tmp_path).overviews()[0][0].path != first
 
 
-def test_close_ups_are_denser_and_stay_inside_the_episode(episodes, pictures):
+def test_close_ups_are_nearer_denser_from_another_side_and_inside_the_episode(
+    episodes, pictures, drawings
+):
     footage = Footage(episodes[0], pictures)
-    (one,) = footage.close_ups([(1.9, 2.5)])
-    assert one.words == "from 0.85 s to 2.00 s", "24 steps at the end"
-    assert size_of(one.image.data) == (6 * 242 - 2, 4 * 182 - 2)
-    halves = footage.close_ups([None])
-    assert [each.words for each in halves] == ["from 0.00 s to 1.00 s", "from 1.00 s to 2.00 s"]
+    ((near, side),) = footage.close_ups([(1.9, 2.5)])
+    assert near.words == "closely, from 0.85 s to 2.00 s", "24 steps at the end"
+    assert side.words == "from another side, from 0.85 s to 2.00 s"
+    assert [job.near for job in drawings] == [True, False] and drawings[1].view == "front"
+    assert all(job.ruler and job.caption == "time" for job in drawings)
+    ((*halves, _),) = footage.close_ups([None])
+    assert [each.words for each in halves] == [
+        "closely, from 0.00 s to 1.00 s",
+        "closely, from 1.00 s to 2.00 s",
+    ]
+
+
+def test_every_look_shows_other_moments(episodes, pictures, drawings):
+    Footage(episodes[0], pictures).overviews(3)
+    whole = [job for job in drawings if job.between_s is None]
+    assert [job.shift for job in whole] == pytest.approx([0, 0, 1 / 3, 1 / 3, 2 / 3, 2 / 3])
+    assert len(drawings) == 7, "the fastest motion is drawn once"
+
+
+def test_the_fastest_motion_is_shown_step_by_step(tmp_path):
+    places = np.zeros((100, 8, 3))
+    places[:, :, 0] = np.linspace(0, 50, 100)[:, None]  # travelling fast is no fast motion
+    places[70:80, 3, 2] = np.sin(np.arange(10))
+    path = tmp_path / "kick.npz"
+    facts = TrajectoryFacts(env_id="HalfCheetah-v5", dt_s=0.05)
+    write_trajectory(path, Trajectory({"qpos": np.zeros((100, 9)), "xpos": places}, facts))
+    assert Footage(path, tmp_path).fastest_s == pytest.approx(75 * 0.05, abs=0.15)
 
 
 def test_the_way_of_the_robot_is_told_in_numbers(episodes, tmp_path):
     footage = Footage(episodes[0], tmp_path)
     lines = footage.places().splitlines()
-    assert "camera follows" in lines[0] and len(lines) == 10
-    assert lines[2] == "- 0.05 s: 0.00 m forward, 0.00 m left"
-    moved = footage.trajectory["xpos"][-1, 1, 0] - footage.trajectory["xpos"][0, 1, 0]
-    assert f"{abs(moved):.2f} m {'forward' if moved >= 0 else 'back'}" in lines[-1]
+    assert "camera follows" in lines[0] and len(lines) == 12
+    track = footage.trajectory["xpos"][:, 1]
+    assert lines[2] == f"- 0.05 s: 0.00 m forward, 0.00 m left, {track[0, 2]:.2f} m high"
+    moved = track[-1, 0] - track[0, 0]
+    assert f"{abs(moved):.2f} m {'forward' if moved >= 0 else 'back'}" in lines[-3]
+    assert f"({track[:, 2].max():.2f} m) and lowest" in lines[-1]
 
 
-def test_an_environment_that_draws_itself_is_asked_for_fewer_larger_pictures(tmp_path, monkeypatch):
+def test_an_environment_that_draws_itself_is_asked_for_fewer_larger_pictures(tmp_path, drawings):
     path = tmp_path / "pole.npz"
     states = np.zeros((30, 4), dtype=np.float32)
     columns = {"next_obs": states, "action": np.zeros(30, dtype=np.int64)}
     write_trajectory(path, Trajectory(columns, TrajectoryFacts(env_id="CartPole-v1", dt_s=0.02)))
-    jobs = []
-    monkeypatch.setattr("telic.authors.vision.render", lambda given: jobs.extend(given) or [])
     footage = Footage(path, tmp_path)
-    words = [each.words for each in footage.overview()]
+    words = [each.words for each in footage.overviews()[0]]
     assert words == ["from 0.00 s to 0.30 s", "from 0.30 s to 0.60 s"]
-    assert [(each.frames, each.columns, each.view) for each in jobs] == [(12, 3, None)] * 2
-    assert [each.caption for each in jobs] == ["time"] * 2
+    assert [(each.frames, each.columns, each.view) for each in drawings] == [(12, 3, None)] * 2
+    assert [each.caption for each in drawings] == ["time"] * 2
     assert footage.places() == ""
 
 
@@ -359,7 +454,7 @@ def test_a_robot_that_stays_is_said_to_stay_and_a_short_episode_has_two_views(tm
     write_trajectory(path, Trajectory(columns, facts))
     footage = Footage(path, tmp_path)
     assert footage.places() == "The robot's torso did not leave its place."
-    assert [each.words for each in footage.overview()] == [
+    assert [each.words for each in footage.overviews()[0]] == [
         "the whole episode",
         "the whole episode, seen obliquely",
     ]
@@ -390,7 +485,7 @@ def test_several_threads_may_watch_policies_at_once(episodes, tmp_path, pictures
     assert [each.role for each in provider.requests].count("vision_criteria") == 1
 
 
-def test_what_the_session_played_is_drawn_whatever_the_recording_says(tmp_path, monkeypatch):
+def test_what_the_session_played_is_drawn_whatever_the_recording_says(tmp_path, drawings):
     path = tmp_path / "pole.npz"
     columns = {"next_obs": np.zeros((30, 4), dtype=np.float32), "action": np.zeros(30, np.int64)}
     says = TrajectoryFacts(
@@ -398,12 +493,10 @@ def test_what_the_session_played_is_drawn_whatever_the_recording_says(tmp_path, 
     )
     write_trajectory(path, Trajectory(columns, says))
     asked = ("CartPole-v1", {"max_episode_steps": 30})
-    jobs = []
-    monkeypatch.setattr("telic.authors.vision.render", lambda given: jobs.extend(given) or [])
     footage = Footage(path, tmp_path, asked)
-    footage.overview()
+    footage.overviews()
     assert footage.spec.id == "CartPole-v1"
-    assert {(job.env, json.dumps(job.env_args)) for job in jobs} == {
+    assert {(job.env, json.dumps(job.env_args)) for job in drawings} == {
         (asked[0], json.dumps(asked[1]))
     }
     with pytest.raises(TelicError, match="is not believed"):

@@ -19,8 +19,14 @@ _DIRECTIONS: dict[View, tuple[float, float]] = {
 }
 # A sphere of radius R fills the height at R / sin(fov / 2) = 2.6 R; the rest is air around it.
 _DISTANCE_PER_RADIUS = 3.2
+_AIR, _LITTLE_AIR = 1.3, 1.12  # around what stands in one place, and around what travels
+_NEAR_PER_RADIUS = 2.7
 _SMOOTH_ACROSS_S = 0.35
-_SMOOTH_HEIGHT_S = 1.0  # slower, so that a hop is seen as a hop
+_SMOOTH_HEIGHT_S = 1.0
+_MOST_RISE = 8.0  # in radii of the robot: what rises or falls further is followed up and down
+_BELOW = 0.15  # share of what is seen that stays free below, where the caption is
+_MARKS_M = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+_MOST_MARKS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,25 +54,74 @@ def place_cameras(
     frame_s: float,
     view: View | None = None,
     aspect: float = 4 / 3,
+    *,
+    near: bool = False,
 ) -> list[Camera]:
     """Return a camera for each of `poses` (frames, nq), which are `frame_s` seconds apart.
 
-    A model that can travel is followed; one that cannot is seen whole from a fixed place. Without
+    A model that can travel is followed across the floor, not up and down: a jump is seen as one,
+    with the floor below it, and the whole robot stays in the picture. With `near` it is followed
+    closely in every direction. One that cannot travel is seen whole from a fixed place. Without
     `view`, what moves in a horizontal plane is seen from the top, all else from the side.
     """
     if view is None:
         view = "top" if _moves_flat(model) else "side"
     boxes = _boxes(model, poses)  # (frames, 2, 3)
     if _travels(model):
-        distance = _DISTANCE_PER_RADIUS * radius_m(model)
-        centres = boxes.mean(1)
-        across = _smooth(centres[:, :2], _SMOOTH_ACROSS_S / frame_s)
-        look_at = np.column_stack((across, _smooth(centres[:, 2:], _SMOOTH_HEIGHT_S / frame_s)))
+        look_at, distance = _followed(model, boxes, frame_s, view, aspect, near)
     else:
         box = np.array((boxes[:, 0].min(0), boxes[:, 1].max(0)))
-        distance = _distance_to_see(box, view, aspect)
+        distance = _distance_to_see(np.ptp(box, axis=0) / 2, view, aspect, _AIR)
         look_at = np.broadcast_to(box.mean(0), (len(poses), 3))
     return [Camera(point, max(distance, 1e-3), *_DIRECTIONS[view]) for point in look_at]
+
+
+def _followed(
+    model: mujoco.MjModel,
+    boxes: np.ndarray,
+    frame_s: float,
+    view: View,
+    aspect: float,
+    near: bool,
+) -> tuple[np.ndarray, float]:
+    """Return where to look in each frame, (frames, 3), and from how far, to see `boxes` whole."""
+    centres, radius = boxes.mean(1), radius_m(model)
+    across = _smooth(centres[:, :2], 0.0 if near else _SMOOTH_ACROSS_S / frame_s)
+    floor = floor_height(model)
+    low, high = boxes[:, 0, 2].min(), boxes[:, 1, 2].max()
+    low = low if floor is None else min(low, floor)
+    if near or high - low > _MOST_RISE * radius:
+        usual = _NEAR_PER_RADIUS if near else _DISTANCE_PER_RADIUS
+        height = _smooth(centres[:, 2:], 0.0 if near else _SMOOTH_HEIGHT_S / frame_s)
+    else:
+        usual = _DISTANCE_PER_RADIUS
+        height = np.full((len(boxes), 1), ((1 + _BELOW) * low + (1 - _BELOW) * high) / 2)
+    look_at = np.column_stack((across, height))
+    away = np.abs(boxes - look_at[:, None]).max((0, 1))  # (3,), of what is furthest from it
+    seen = _distance_to_see(away, view, aspect, _LITTLE_AIR)
+    return look_at, max(seen, 0.0 if near else usual * radius)
+
+
+def height_marks(camera: Camera, model: mujoco.MjModel, pixels: int) -> list[tuple[float, int]]:
+    """Return round heights above the floor and the line of a picture where each one is seen.
+
+    They hold at the distance of what is looked at. Empty without a level floor, from above, and for
+    what cannot travel: its floor may be one that we laid below it.
+    """
+    floor = floor_height(model)
+    if floor is None or camera.elevation_deg < -45.0 or not _travels(model):
+        return []
+    scale = pixels / (2 * np.tan(np.radians(FOV_DEG / 2)))
+    position, forward, _, up = camera.axes()
+
+    def line(height: float) -> float:
+        offset = np.array([*camera.look_at[:2], floor + height]) - position
+        return pixels / 2 - scale * float(offset @ up) / float(offset @ forward)
+
+    seen_m = 2 * camera.distance_m * np.tan(np.radians(FOV_DEG / 2))
+    step = next((mark for mark in _MARKS_M if seen_m / mark <= _MOST_MARKS), _MARKS_M[-1])
+    marks = [(n * step, round(line(n * step))) for n in range(2 * _MOST_MARKS)]
+    return [(height, row) for height, row in marks if 0 <= row < pixels]
 
 
 def radius_m(model: mujoco.MjModel) -> float:
@@ -79,12 +134,11 @@ def first_box(model: mujoco.MjModel) -> np.ndarray:
     return _boxes(model, model.qpos0[None])[0]
 
 
-def _distance_to_see(box: np.ndarray, view: View, aspect: float) -> float:
-    """Return how far the camera must be to see a whole box (2, 3) with some air around it."""
+def _distance_to_see(half: np.ndarray, view: View, aspect: float, air: float) -> float:
+    """Return how far the camera must be to see a box, by its half sides (3,), with air around."""
     _, forward, right, up = Camera(np.zeros(3), 1.0, *_DIRECTIONS[view]).axes()
-    half = np.ptp(box, axis=0) / 2
     deep, wide, high = (float(np.abs(axis) @ half) for axis in (forward, right, up))
-    return deep + 1.3 * max(high, wide / aspect) / np.tan(np.radians(FOV_DEG / 2))
+    return deep + air * max(high, wide / aspect) / np.tan(np.radians(FOV_DEG / 2))
 
 
 def _boxes(model: mujoco.MjModel, poses: np.ndarray) -> np.ndarray:

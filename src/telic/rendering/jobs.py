@@ -79,6 +79,18 @@ class RenderJob(Record):
     columns: int | None = Field(
         default=None, ge=1, description="still frames in a line; by default all in one"
     )
+    near: bool = Field(
+        default=False, description="follow the robot closely, also up and down, filling the frame"
+    )
+    ruler: bool = Field(
+        default=False, description="mark heights above the floor at the left of every frame"
+    )
+    shift: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="how much later than usual still frames are, in distances between two of them",
+    )
     between_s: tuple[float, float] | None = Field(
         default=None, description="part of the episode a strip shows, in seconds; by default all"
     )

@@ -23,6 +23,7 @@ _FIRST = 32
 _INK = 235.0
 _STRIP_SHADE = 0.42  # what is left of the picture under the strip
 _MARGIN = 8
+_DOTS = 4  # pixels from one dot of a ruler's line to the next
 _NO_SPACE = "No space left on device"
 
 
@@ -64,6 +65,22 @@ def draw_caption(picture: np.ndarray, words: list[str]) -> None:
     for word in rendered:
         stamp(band, word, left, 2)
         left += word.shape[1] + max(gap, _MARGIN)
+
+
+def draw_ruler(picture: np.ndarray, marks: Sequence[tuple[float, int]]) -> None:
+    """Write heights in metres at the left of a picture, with a dotted line across at each.
+
+    Args:
+        picture: (H, W, 3) uint8.
+        marks: each height, and the line of the picture where it is.
+    """
+    for height, row in marks:
+        picture[row, ::_DOTS] = picture[row, ::_DOTS] // 2
+        word = _word(f"{height:g}", font_size(len(picture)))
+        top = min(max(row - word.shape[0] // 2, 0), len(picture) - word.shape[0])
+        label = picture[top : top + word.shape[0], : word.shape[1] + 4]
+        label[:] = (label * np.float32(_STRIP_SHADE)).astype(np.uint8)
+        stamp(label, word, 2, 0)
 
 
 def strip_height(height: int) -> int:

@@ -20,10 +20,17 @@ import numpy as np
 
 from telic.core.seeds import derive
 from telic.errors import BadEnvironment, TelicError
-from telic.rendering.camera import Camera, place_cameras
+from telic.rendering.camera import Camera, height_marks, place_cameras
 from telic.rendering.jobs import Rendering, RenderJob
 from telic.rendering.look import load_dressed
-from telic.rendering.media import draw_caption, strip_height, tiled, write_png, write_video
+from telic.rendering.media import (
+    draw_caption,
+    draw_ruler,
+    strip_height,
+    tiled,
+    write_png,
+    write_video,
+)
 from telic.rendering.painters import GlPainter, Painter, PainterBroken, RayPainter
 from telic.rendering.sketch import DRAWINGS, Sketcher
 from telic.storage.trajectories import (
@@ -109,7 +116,7 @@ def _make_video(
 def _make_strip(
     stage: Stage, job: RenderJob, trajectory: Trajectory, progress: Progress
 ) -> Rendering:
-    rows = spread(len(trajectory), job.frames, trajectory.facts.dt_s, job.between_s)
+    rows = spread(len(trajectory), job.frames, trajectory.facts.dt_s, job.between_s, job.shift)
     # Still pictures are far apart in time: nothing to smooth between them.
     drawn_by, frames = _frames(stage, job, trajectory, rows, 1e3, _STRIP_WIDTH)
     pictures = list(frames)
@@ -160,7 +167,7 @@ class Stage:
         height = job.height or width * 3 // 4
         model, painter = self._prepare(path, width, height, job.fine)
         poses = _finite(_checked_poses(trajectory, model, path)[rows])
-        cameras = place_cameras(model, poses, frame_s, job.view, width / height)
+        cameras = place_cameras(model, poses, frame_s, job.view, width / height, near=job.near)
         data = mujoco.MjData(model)
         for row, pose, camera in zip(rows, poses, cameras, strict=False):
             data.qpos[:] = pose
@@ -169,6 +176,8 @@ class Stage:
                     getattr(data, name)[:] = trajectory[name][row]
             _update(model, data)
             picture = painter.paint(data, camera)
+            if job.ruler:
+                draw_ruler(picture, height_marks(camera, model, height))
             if job.caption:
                 draw_caption(picture, caption(trajectory, row, job.caption == "time"))
             yield picture
@@ -361,16 +370,20 @@ def spread(
     frames: int,
     dt_s: float | None = None,
     between_s: tuple[float, float] | None = None,
+    shift: float = 0.0,
 ) -> np.ndarray:
     """Return the rows of `frames` still pictures, evenly from the first to the last.
 
     Of `length` rows that are `dt_s` apart, those `between_s`; all of them where there is no clock.
+    With a `shift` each one is that share of their distance later, the last one stays.
     """
     first, last = 0, length - 1
     if between_s is not None and dt_s is not None:
         # Row n is the state after its step, at (n + 1) dt_s.
         first, last = (min(max(round(at / dt_s) - 1, 0), last) for at in between_s)
-    return np.unique(np.linspace(first, last, frames).round().astype(int))
+    later = shift * (last - first) / max(frames - 1, 1)
+    rows = np.minimum(np.linspace(first, last, frames) + later, last)
+    return np.unique(rows.round().astype(int))
 
 
 def model_file(facts: TrajectoryFacts) -> Path | None:
