@@ -16,7 +16,7 @@ from telic.judges.criteria import score, total
 from telic.judges.verdict import WHOLE, judged
 from telic.llm import Budget, CallLimits, Cancelled, Fault, Models, Scripted
 from telic.llm.records import VIDEO
-from telic.rendering.jobs import Rendering
+from telic.rendering.job import Rendering
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory
 from tests.judges.playing import record
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from telic.errors import BadEnvironment
-from telic.rendering.jobs import RenderJob
-from telic.rendering.replay import Stage, caption, model_file, pace, spread
+from telic.rendering.job import RenderJob
+from telic.rendering.moments import pace, spread
+from telic.rendering.replay import Stage, caption, model_file
 from telic.storage.trajectories import Trajectory, TrajectoryFacts
 
 
@@ -106,3 +107,10 @@ def test_a_caption_says_time_step_and_return_as_far_as_they_are_known(cheetah):
     assert caption(cheetah, 19, only_time=True) == ["1.00 s"]
     bare = Trajectory({"qpos": cheetah["qpos"]}, TrajectoryFacts(env_id="x", dt_s=None))
     assert caption(bare, 19) == ["step 20"]
+
+
+def test_shifted_stills_lie_between_the_usual_ones():
+    usual, later = spread(100, 10), spread(100, 10, shift=1 / 3)
+    assert np.all(usual[:-1] < later[:-1]) and np.all(later[:-1] < usual[1:])
+    assert later[-1] == usual[-1] == 99
+    assert spread(3, 12, shift=0.5).tolist() == [0, 1, 2]

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from telic.rendering.jobs import RenderJob, read_report, render, why_it_failed
+from telic.rendering.job import RenderJob
+from telic.rendering.jobs import read_report, render, why_it_failed
 from telic.rendering.walls import render_environment
 from telic.sandbox.confine import available
 from telic.storage.trajectories import Trajectory, TrajectoryFacts, write_trajectory

@@ -8,7 +8,7 @@ import pytest
 
 from telic import llm
 from telic.llm import CallLimits, Models, Request, Scripted
-from telic.rendering.jobs import Rendering
+from telic.rendering.job import Rendering
 from telic.sandbox import host
 from telic.session.loop import Session, run
 from telic.session.report import best

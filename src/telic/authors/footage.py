@@ -20,7 +20,7 @@ from telic.errors import TelicError
 from telic.llm import Image
 from telic.llm.records import VIDEO, fingerprint
 from telic.rendering import RenderJob, render
-from telic.rendering.jobs import View
+from telic.rendering.job import View
 from telic.rendering.replay import model_file
 from telic.storage.trajectories import Environment, Trajectory, read_evidence
 

@@ -1,8 +1,7 @@
 """Pictures and videos of recorded episodes, drawn in a process of their own."""
 
+from telic.rendering.job import Rendering, RenderJob
 from telic.rendering.jobs import (
-    Rendering,
-    RenderJob,
     choose_backend,
     film_strip,
     render,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 
-from telic.rendering.jobs import View
+from telic.rendering.job import View
 
 FOV_DEG = 45.0  # vertical; MuJoCo's default
 # azimuth and elevation of the viewing direction, in degrees; +x is to the right in all but "front"

@@ -16,7 +16,7 @@ from typing import Any
 
 from telic.envs.access import env_access
 from telic.errors import TelicError
-from telic.rendering.jobs import RenderJob
+from telic.rendering.job import RenderJob
 from telic.rendering.media import ffmpeg_path
 from telic.sandbox.confine import Confinement, ConfinementReport, clean_environment, confine
 from telic.storage.trajectories import read_trajectory

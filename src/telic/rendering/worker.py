@@ -16,7 +16,7 @@ import signal
 import sys
 from typing import IO, Any
 
-from telic.rendering.jobs import RenderJob
+from telic.rendering.job import RenderJob
 from telic.rendering.walls import confine_rendering
 from telic.sandbox import kernel
 from telic.storage.files import plain
