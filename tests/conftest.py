@@ -37,5 +37,5 @@ def own_processors(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
         # Work ahead of need pays when processors idle, which they do not while tests run.
-        patch.setattr("telic.session.training.choose_backend", lambda: None)
+        patch.setattr("telic.session.looks.choose_backend", lambda: None)
         yield

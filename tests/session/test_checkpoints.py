@@ -1,41 +1,98 @@
-"""Judging while training goes on: told and recorded, and never in the way."""
+"""Judging while training goes on: told and recorded, and its end once policies pass."""
 
 import pytest
 
-from telic.session import training
-from telic.storage.files import read_json_lines
-from tests.session.quick import PASSING, Asking, at_home
+from telic.core.events import EvalDone, TrainStart
+from telic.session import looks, training
+from telic.session.judgement import Proof
+from telic.session.looks import CheckpointJudge
+from telic.storage.files import read_json, read_json_lines, read_record
+from telic.training.run import status_of
+from tests.session.quick import FAILING, PASSING, Asking, at_home
+
+STEPS = 8192
+"""four batches: three looks, and the end"""
 
 
 @pytest.fixture
 def asking(tmp_path):
     with at_home() as patch:
-        patch.setattr(training, "_LONG_S", 0.0)
+        patch.setattr(looks, "_LONG_S", 0.0)
         yield Asking(patch, tmp_path)
 
 
-def test_checkpoints_are_judged_before_training_ends_and_the_last_one_afterwards(asking):
-    asking.run(PASSING, steps=4096)
+@pytest.fixture
+def at_once(monkeypatch):
+    """Let training wait for every look, so that a test does not depend on time."""
+
+    def hear(self, event):
+        self._work.tell(event)
+        if isinstance(event, TrainStart):
+            self._end = event.total_steps
+        elif isinstance(event, EvalDone) and event.step < self._end:
+            if not self._files.proof.exists():
+                self._look(event.step)
+
+    monkeypatch.setattr(CheckpointJudge, "__call__", hear)
+
+
+def test_checkpoints_are_judged_before_training_ends_and_the_last_one_afterwards(asking, at_once):
+    asking.run(FAILING, steps=STEPS)
     told = asking.told("session.checkpoint")
-    assert len(told) == 1 and told[0]["number"] == 1
-    assert 0 < told[0]["step"] < asking.told("eval.done")[-1]["step"]
-    assert len(told[0]["scores"]) == 2
-    assert all(0.0 <= each <= 1.0 for each in told[0]["scores"].values())
-    (row,) = read_json_lines(asking.folder.iteration(1).checkpoints)
-    assert row == {"step": told[0]["step"], "scores": told[0]["scores"]}
+    files = asking.folder.iteration(1)
+    assert len(told) == 3 and {each["number"] for each in told} == {1}
+    assert 0 < told[0]["step"] < told[-1]["step"] < asking.told("eval.done")[-1]["step"]
+    assert all(0.0 <= score <= 1.0 for each in told for score in each["scores"].values())
+    rows = list(read_json_lines(files.checkpoints))
+    assert [(each["step"], each["scores"]) for each in told] == [
+        (row["step"], row["scores"]) for row in rows
+    ]
+    assert not files.proof.exists() and not (files.path / "chosen").exists()
+    for member in read_json(files.judgment)["members"]:  # the best checkpoint is handed over
+        scores = {row["step"]: row["scores"][member["member"]] for row in rows}
+        assert member["choosing"] >= max(scores.values())
+
+
+def test_training_ends_as_soon_as_its_policies_pass(asking, at_once):
+    asking.run(PASSING, steps=STEPS)
+    files = asking.folder.iteration(1)
+    proof, judged = read_record(files.proof, Proof), read_json(files.judgment)
+    assert proof.step < STEPS / 2 and judged["passed"]
+    assert {each["step"] for each in judged["members"]} == {proof.step}
+    assert all(each["judgement"]["alpha"] < 0.005 for each in judged["members"])
+    assert read_json(asking.folder.summary)["best_step"] == proof.step
+    assert status_of(files.run) == "completed"
+    assert proof.step * 2 <= judged["steps"] < STEPS * 2  # what was really trained, of both
+
+
+def test_whoever_is_killed_between_proof_and_end_trains_no_further(asking, at_once, monkeypatch):
+    def die(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "set_status", die)
+        with pytest.raises(KeyboardInterrupt):
+            asking.run(PASSING, steps=STEPS)
+    files = asking.folder.iteration(1)
+    proof = read_record(files.proof, Proof)
+    asking.run(PASSING, steps=STEPS)
+    assert read_record(files.proof, Proof) == proof and read_json(files.judgment)["passed"]
+    assert not asking.told("session.checkpoint")
 
 
 def test_a_checkpoint_that_cannot_be_judged_costs_nothing_else(asking, monkeypatch):
     def full(path):
-        raise training.TelicError("no room on the disk")
+        raise looks.TelicError("no room on the disk")
 
-    monkeypatch.setattr(training, "JsonLines", full)
-    session, _ = asking.run(PASSING, steps=4096)
-    assert session.passed and not asking.told("session.checkpoint")
+    monkeypatch.setattr(looks, "JsonLines", full)
+    asking.run(PASSING, steps=STEPS)
+    assert read_json(asking.folder.iteration(1).judgment)["passed"]
+    assert not asking.told("session.checkpoint")
     assert any("no room on the disk" in each["message"] for each in asking.told("log"))
 
 
 def test_what_is_over_in_a_moment_is_judged_only_then(asking, monkeypatch):
-    monkeypatch.setattr(training, "_LONG_S", 1e9)
-    session, _ = asking.run(PASSING, steps=4096)
-    assert session.passed and not asking.told("session.checkpoint")
+    monkeypatch.setattr(looks, "_LONG_S", 1e9)
+    asking.run(PASSING, steps=STEPS)
+    assert read_json(asking.folder.iteration(1).judgment)["passed"]
+    assert not asking.told("session.checkpoint")

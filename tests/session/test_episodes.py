@@ -1,22 +1,27 @@
 """Fresh episodes are played with the policy as it was trained, its reward's memory included."""
 
 import hashlib
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+from telic.authors.candidate import RewardCandidate
 from telic.errors import UsageError
 from telic.judges.criteria import score
 from telic.judges.recorder import RecordedFile, is_unchanged, record
 from telic.judges.verdict import judged
-from telic.session.judgement import JUDGE, TRIAL, of_recordings, play_order
+from telic.session import fresh
+from telic.session.fresh import CHOOSE, CONFIRM, TRIAL, Starts, of_recordings, play_order
 from telic.session.records import SessionConfig
+from telic.storage.files import read_record, write_text
 from telic.storage.layout import RunFolder
 from telic.storage.trajectories import read_trajectory
 from telic.training.plan import plan
 from telic.training.policy import load_policy
 from telic.training.run import execute
 from tests.judges.playing import record as record_here
+from tests.session.sessions import add_iteration, make_session
 
 PHASES = """
 import torch
@@ -74,15 +79,38 @@ def test_without_its_reward_it_is_refused(checkpoint, tmp_path):
         record([order.model_copy(update={"reward": None})], tmp_path)
 
 
-def test_variants_are_chosen_on_other_starts_than_they_are_judged_on(tmp_path):
-    def first_obs(purpose):
-        path = tmp_path / f"{purpose}.npz"
-        record_here(
-            lambda obs: torch.zeros(len(obs), 1), "InvertedPendulum-v5", {}, [path], purpose
-        )
-        return read_trajectory(path)["obs"][0].tolist()
+def test_every_session_iteration_purpose_and_look_has_starts_of_its_own(monkeypatch, tmp_path):
+    seeds = []
 
-    assert first_obs(TRIAL) != first_obs(JUDGE) == first_obs(JUDGE)
+    def noted(orders, folder):
+        seeds.append({order.seed for order in orders.values()})
+        return {}, None
+
+    monkeypatch.setattr(fresh, "_recorded", noted)
+    monkeypatch.setattr(fresh, "judge_files", lambda *_: [])
+    candidate = RewardCandidate(reward=PHASES, env_args=ARGS, steps=1)
+
+    def seed(name, number, starts, **config):
+        folder = make_session(tmp_path / str(len(seeds)), name, **config)
+        add_iteration(folder, number)
+        work = SimpleNamespace(config=read_record(folder.config, SessionConfig), folder=folder)
+        write_text(folder.iteration(number).run.members()[0].reward_code, PHASES)
+        fresh.play(work, number, candidate, fresh.newest(folder.iteration(number).run), starts)
+        return seeds[-1].pop()
+
+    once = [
+        seed("session_a", 1, Starts(CONFIRM, 4)),
+        seed("session_b", 1, Starts(CONFIRM, 4)),
+        seed("session_a", 2, Starts(CONFIRM, 4)),
+        seed("session_a", 1, Starts(CHOOSE, 4)),
+        seed("session_a", 1, Starts(TRIAL, 4)),
+        seed("session_a", 1, Starts(CONFIRM, 4, moment=(1, 0))),
+        seed("session_a", 1, Starts(CONFIRM, 4, moment=(1, 4))),
+    ]
+    assert len(set(once)) == len(once)
+    assert seed("session_a", 1, Starts(CONFIRM, 4)) == once[0]  # a rerun is the same
+    asked = [seed(name, 1, Starts(CONFIRM, 4), start_seed=3) for name in ("session_a", "session_b")]
+    assert asked[0] == asked[1] != once[0]
 
 
 def test_a_verdict_on_a_changed_recording_is_unknown(tmp_path):

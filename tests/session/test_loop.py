@@ -113,7 +113,7 @@ def test_the_same_request_goes_on_and_asks_nobody_twice(author, tmp_path):
     assert other.path != again.path  # another request
 
 
-def score(variant, seed, *scores):
+def score(variant, seed, *scores, times=16):
     verdicts = [
         unknown("code", "no")
         if each is None
@@ -125,7 +125,7 @@ def score(variant, seed, *scores):
         variant=variant,
         seed=seed,
         step=1,
-        judgement=together(verdicts),
+        judgement=together(verdicts * times),
     )
 
 
@@ -158,9 +158,23 @@ def test_what_could_not_be_judged_is_unknown():
 def test_episodes_that_nobody_could_judge_prove_nothing():
     """Else a judge that fails on bad episodes alone would let every policy pass."""
     few = decide(*[score(0, seed, 1, 1, *[None] * 10) for seed in (1, 2, 3)])
-    assert not few.passed and few.score == 1.0
-    assert few.members[0].judgement.low == pytest.approx(2 / 12)
+    assert not few.passed and few.score == 1.0 and few.members[0].low < 2 / 12
     assert decide(*[score(0, seed, *[1] * 11, None) for seed in (1, 2, 3)]).passed
+
+
+def test_a_dozen_perfect_episodes_prove_less_than_many():
+    few, many = (score(0, 1, 1, times=times).judgement for times in (12, 64))
+    assert few.score == many.score == 1.0 and few.low < 0.75 < 0.94 < many.low < 1.0
+
+
+def test_the_best_policy_is_chosen_on_other_episodes_than_it_is_judged_on():
+    lucky, better = score(0, 1, 1.0, times=64), score(0, 2, 0.98, times=64)
+    chosen = [
+        lucky.model_copy(update={"choosing": 0.9}),
+        better.model_copy(update={"choosing": 0.95}),
+        score(0, 3, 0.2).model_copy(update={"choosing": 1.0}),  # does not pass
+    ]
+    assert decide(*chosen).best == "m0_seed_2"
 
 
 WEIGHTS = {"speed": 1.0, "control": 0.1}

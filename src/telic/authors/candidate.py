@@ -69,10 +69,12 @@ class MemberScore(Record):
     seed: int
     step: int
     judgement: Judgement
+    choosing: float | None = None
+    """mean score on the episodes on which it was chosen; None: nothing was chosen"""
 
     @property
     def low(self) -> float:
-        """Score it proves: the lower end of the interval; -1 when it could not be judged."""
+        """Score it proves; -1 when it could not be judged."""
         return -1.0 if self.judgement.low is None else self.judgement.low
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from telic.cli.terminal import CommandLine
     from telic.llm.work_orders import WorkOrder
     from telic.session.loop import Session
+    from telic.session.records import SessionSummary
     from telic.training.job import TrainJob
     from telic.training.run import Run
     from telic.verbs.control import BranchMade, CriteriaAgreed, NoteTaken, WorkState
@@ -213,6 +214,11 @@ def _best_facts(path: Path) -> dict[str, Any]:
 _STYLES = {"passed": "bold green", "stopped": "bold"}
 
 
+def counted_episodes(summary: SessionSummary) -> str:
+    """Say how many of its fresh episodes the best policy passes."""
+    return f" ({summary.passing} of {summary.episodes} fresh episodes pass)"
+
+
 @view
 def show_session(session: Session) -> None:
     """Print what a session came to, and what can be done with it."""
@@ -227,7 +233,9 @@ def show_session(session: Session) -> None:
         console.print(f"[dim]{escape(summary.reason)}[/]")
     if summary.score is not None:
         low = number(summary.low, 2)
-        console.print(f"score {number(summary.score, 2)}, at least {low} with 95 % confidence")
+        counted = "" if summary.passing is None else counted_episodes(summary)
+        said = f"score {number(summary.score, 2)}, at least {low} with 95 % confidence{counted}"
+        console.print(said)
     page = session.path / "report.html"
     console.print(f"report  {page if page.exists() else session.path / 'report.md'}")
     video = session.path / "report" / "median.mp4"

@@ -8,8 +8,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from telic.core.confidence import ALPHA, proven_mean
 from telic.core.config import Record
-from telic.core.stats import bootstrap
 from telic.judges.criteria import Leaf
 
 WHOLE = "the whole intent"
@@ -99,7 +99,11 @@ class Judgement(Record):
     score: float | None
     """mean over the episodes; None when no episode could be judged"""
     low: float | None
-    """score it proves: the lower end of the 95 % interval, with nothing for unknown episodes"""
+    """what the mean is proven to be at least, with nothing for unknown episodes"""
+    alpha: float | None = None
+    """chance that `low` is wrong, its share of what a session may be wrong; None: not known"""
+    passing: int | None = None
+    """episodes whose score reaches the threshold; None: not counted"""
     episodes: int
     unknown: int
     """episodes without a score"""
@@ -124,19 +128,29 @@ def unknown(source: Source, reason: str) -> Verdict:
     return Verdict(source=source, score=None, reason=reason)
 
 
-def together(verdicts: Sequence[Verdict]) -> Judgement:
-    """Sum up the verdicts on a policy's episodes; those without a score do not count as 0.
+def together(
+    verdicts: Sequence[Verdict], *, alpha: float = ALPHA, threshold: float | None = None
+) -> Judgement:
+    """Sum up the verdicts on a policy's episodes.
 
-    What is proven must hold whatever they were worth, though: a judge that fails on bad episodes
-    alone would prove anything. So `low` is the lower end for the known ones times their share.
+    Those without a score do not count in the mean. What is proven must hold whatever they were
+    worth, though, so they count as 0 there: a judge that fails on bad episodes alone would prove
+    anything.
+
+    Args:
+        verdicts: one per episode.
+        alpha: chance that what is proven is wrong.
+        threshold: score that an episode must reach to be counted as passing.
     """
     scores = [verdict.score for verdict in verdicts if verdict.score is not None]
-    interval = bootstrap(scores) if scores else None
     tags = Counter(tag for verdict in verdicts for tag in verdict.tags)
     scored = [verdict for verdict in verdicts if verdict.score is not None]
+    nothing = [0.0] * (len(verdicts) - len(scores))
     return Judgement(
         score=sum(scores) / len(scores) if scores else None,
-        low=interval.low * len(scores) / len(verdicts) if interval else None,
+        low=proven_mean([*scores, *nothing], alpha) if scores else None,
+        alpha=alpha,
+        passing=None if threshold is None else sum(score >= threshold for score in scores),
         episodes=len(verdicts),
         unknown=len(verdicts) - len(scores),
         tags=tuple(tag for tag, _ in tags.most_common()),

@@ -1,40 +1,50 @@
-"""Judge trained policies on fresh episodes, by code, and by eye where a model can see; and decide.
+"""Choose among trained policies, confirm the choice on other episodes, and decide.
 
-Episodes begin where training and its own evaluations never did, and are recorded by a process that
-has never run the candidate's code (`telic.judges.recorder`).
+The best checkpoint of every policy, and the best policy, are chosen on one set of fresh episodes.
+Whether a policy passes is confirmed on another set, which nothing was chosen on: by code, and by
+eye where a model can see. What it proves holds together with everything else the session claims
+(`telic.core.confidence`). Policies that are neither proven nor disproven play more episodes.
 """
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
 from telic.authors.candidate import MemberScore, RewardCandidate, Selection, SessionIteration
 from telic.authors.history import median_episode
-from telic.core.seeds import derive
-from telic.errors import TelicError, WorkerDied
+from telic.core.confidence import ALPHA, fewest_scores, proves, spending
+from telic.core.config import Record
+from telic.errors import TelicError
 from telic.judges.calibration import PersonCalibration, lowered
-from telic.judges.code import judge_files, judge_too
 from telic.judges.doubt import judge_doubted, unjudged
-from telic.judges.recorder import PlayOrder, RecordedFile, is_unchanged, record
-from telic.judges.verdict import Verdict, together, unknown
-from telic.session.budget import iteration_steps, last_step
+from telic.judges.verdict import Verdict, together
+from telic.session.budget import iteration_steps
 from telic.session.control import SessionWork
+from telic.session.fresh import CHOOSE, CONFIRM, PolicyAt, Starts, newest, play, score_of
 from telic.session.labels import calibration_of
 from telic.session.records import SessionConfig
-from telic.storage.facts import MemberResultFacts
-from telic.storage.files import read_facts
-from telic.storage.layout import IterationFolder, MemberFolder, RunFolder
-from telic.storage.reading import read_text
+from telic.storage.files import read_json_lines
+from telic.storage.layout import IterationFolder, RunFolder
 from telic.training.run import Run
 
-Purpose = Literal["judge", "trial"]
-JUDGE: Purpose = "judge"
-_TRIES = 2
-TRIAL: Purpose = "trial"
-"""what episodes are for: to decide whether a policy passes, or which variant is trained on"""
+CHOOSING = 16
+"""fresh episodes on which checkpoints and policies are compared"""
+LOOKS = 7
+"""at policies before their training ends, at most"""
+LONGEST = 4
+"""how many times the usual number of episodes a policy plays that may yet prove itself"""
+
+
+class Proof(Record):
+    """Policies that passed before their training came to its end."""
+
+    schema_version: int = 1
+    step: int
+    members: tuple[MemberScore, ...]
+    judging_s: float
 
 
 class TrainedCandidate(NamedTuple):
@@ -44,25 +54,34 @@ class TrainedCandidate(NamedTuple):
     variant: int
     run: Run
     selection: Selection | None
+    proof: Proof | None = None
 
 
 def judge(work: SessionWork, number: int, trained: TrainedCandidate) -> SessionIteration:
     """Judge a candidate's policies and say whether they pass."""
     config, candidate, run = work.config, trained.candidate, trained.run
     files = work.folder.iteration(number)
-    scores, seconds = judge_policies(work, number, candidate, run, config.episodes, JUDGE)
+    work.control.check()
+    if trained.proof is not None:
+        scores, seconds = list(trained.proof.members), trained.proof.judging_s
+    else:
+        scores, seconds = _judge_at_end(work, number, candidate, RunFolder(run.path))
     scores = [score.model_copy(update={"variant": trained.variant}) for score in scores]
     began = time.monotonic()
     scores = [_watched(work, files, score) for score in scores]
     scores = _failure_watched(work, files, scores)
     people = calibration_of(work.folder, config.threshold)
-    scores = [_as_people_ask(score, people) for score in scores]
+    if trained.proof is None:  # a proof heeds them already
+        scores = [as_people_ask(work, score, people) for score in scores]
     seconds += time.monotonic() - began
-    training_s = run.summary["training_time_s"]
-    iteration = decide(config, number, candidate, scores, training_s, seconds)
+    iteration = decide(config, number, candidate, scores, run.summary["training_time_s"], seconds)
     verdicts = [verdict for score in scores for verdict in score.judgement.verdicts]
     iteration = iteration.model_copy(
-        update={"unjudged": unjudged(verdicts), "judge_doubted": judge_doubted(verdicts)}
+        update={
+            "steps": iteration_steps(files),
+            "unjudged": unjudged(verdicts),
+            "judge_doubted": judge_doubted(verdicts),
+        }
     )
     return _with_trials(iteration, trained.selection) if trained.selection else iteration
 
@@ -77,7 +96,7 @@ def decide(
 ) -> SessionIteration:
     """Return what a candidate's policies prove together."""
     proving = sum(score.low >= config.threshold for score in scores)
-    best = max(scores, key=lambda score: score.low)
+    best = max(scores, key=lambda score: _standing(score, config.threshold))
     return SessionIteration(
         number=number,
         parent=candidate.parent,
@@ -92,6 +111,12 @@ def decide(
         training_s=training_s,
         judging_s=judging_s,
     )
+
+
+def _standing(score: MemberScore, threshold: float) -> tuple[bool, float, float]:
+    """Return what orders policies: those that pass first, then by the episodes for choosing."""
+    chosen = score.low if score.choosing is None else score.choosing
+    return score.low >= threshold, chosen, score.low
 
 
 def mean_score(scores: Sequence[MemberScore]) -> float | None:
@@ -126,108 +151,134 @@ def _with_trials(iteration: SessionIteration, selection: Selection) -> SessionIt
     return iteration.model_copy(
         update={
             "trials": selection.members,
-            "steps": iteration.steps + sum(score.step for score in selection.members),
             "training_s": iteration.training_s + selection.training_s,
             "judging_s": iteration.judging_s + selection.judging_s,
         }
     )
 
 
-def judge_policies(
+# ------------------------------------------------------------------------------ choose and confirm
+
+
+def _judge_at_end(
+    work: SessionWork, number: int, candidate: RewardCandidate, run: RunFolder
+) -> tuple[list[MemberScore], float]:
+    """Choose the best checkpoint of every policy, and judge it; returns the seconds as well."""
+    began = time.monotonic()
+    last = newest(run)
+    scores = choose(work, number, candidate, last)
+    seen = _seen_before(work.folder.iteration(number))
+    chosen: list[PolicyAt] = []
+    worths: list[float | None] = []
+    for policy, score in zip(last, scores, strict=True):
+        step, worth = score.step, score.judgement.score
+        for earlier, other in seen.get(score.member, {}).items():
+            if other is not None and (worth is None or other > worth):
+                step, worth = earlier, other
+        saved = [each for each in policy.member.checkpoints() if each.step == step]
+        chosen.append(PolicyAt(policy.member, saved[0]) if saved else policy)
+        worths.append(worth)
+    alpha = spending(number, len(chosen), LOOKS, is_last=True)
+    confirmed = confirm(work, number, candidate, chosen, alpha)
+    out = [
+        score.model_copy(update={"choosing": worth})
+        for score, worth in zip(confirmed, worths, strict=True)
+    ]
+    return out, time.monotonic() - began
+
+
+def _seen_before(files: IterationFolder) -> dict[str, dict[int, float | None]]:
+    """Return the scores of earlier checkpoints on the episodes for choosing, by member and step."""
+    seen: dict[str, dict[int, float | None]] = {}
+    for row in read_json_lines(files.checkpoints):
+        for member, score in row["scores"].items():
+            seen.setdefault(member, {})[row["step"]] = score
+    return seen
+
+
+def choose(
+    work: SessionWork, number: int, candidate: RewardCandidate, policies: Sequence[PolicyAt]
+) -> list[MemberScore]:
+    """Score policies on the episodes for choosing: the same for every checkpoint of a training."""
+    verdicts = play(work, number, candidate, policies, Starts(CHOOSE, CHOOSING))
+    shutil.rmtree(work.folder.iteration(number).path / "chosen", ignore_errors=True)
+    return [score_of(policy, own) for policy, own in zip(policies, verdicts, strict=True)]
+
+
+def may_pass(config: SessionConfig, scores: Sequence[MemberScore], alpha: float) -> bool:
+    """Say whether enough policies would prove themselves on more episodes of the same kind."""
+    times = -(-judged_episodes(config, alpha) // CHOOSING)
+    promising = sum(
+        proves(_values(score.judgement.verdicts) * times, config.threshold, alpha)
+        for score in scores
+    )
+    return promising >= config.needed
+
+
+def confirm(
     work: SessionWork,
     number: int,
     candidate: RewardCandidate,
-    run: Run,
-    episodes: int,
-    purpose: Purpose,
-) -> tuple[list[MemberScore], float]:
-    """Play fresh episodes with every policy of a run, let the judge's code score them.
+    policies: Sequence[PolicyAt],
+    alpha: float,
+    look: int = 0,
+) -> list[MemberScore]:
+    """Judge policies on episodes that nothing was chosen on.
 
-    Returns the scores and the seconds it took. Each purpose has starts and a folder of its own.
+    Whoever may yet prove the threshold plays more of them. The bound allows for that.
+
+    Args:
+        work: the session.
+        number: of the iteration.
+        candidate: what was trained.
+        policies: whom to judge.
+        alpha: the chance that a claim about one of them is wrong.
+        look: which look it is, from 1; 0: the one at the end. Each has starts of its own.
     """
-    began = time.monotonic()
-    files, members = work.folder.iteration(number), RunFolder(run.path).members()
-    folder = files.judged_dir if purpose == JUDGE else files.path / "trial_judged"
-    orders: dict[str, PlayOrder] = {}
-    for member in members:
-        if policy := newest_policy(member):
-            own = [folder / member.name / f"episode_{index:02d}.npz" for index in range(episodes)]
-            reward = read_text(member.reward_code)
-            orders[member.name] = play_order(
-                policy, reward, work.config, candidate.env_args, own, purpose
-            )
-    work.control.check()
-    played, why = _recorded(orders, folder)
-    recorded = [file for own in played.values() for file in own]
-    paths = [file.path for file in recorded]
-    where = (work.config.env, candidate.env_args)
-    # In a folder beside the episodes: a judge may write there, and not to what it judges.
-    judged = judge_files(read_text(work.folder.judge), paths, folder / "judge", where)
-    if work.config.judge is not None:
-        judged = judge_too(work.config.judge, work.config.intent, paths, judged, where)
-    verdicts = of_recordings(recorded, judged)
-    scores = [
-        _score(member, [verdicts[file.path] for file in played[member.name]])
-        if member.name in played
-        else _score(member, [why or _broke_off(member)] * episodes)
-        for member in members
+    config = work.config
+    usual = judged_episodes(config, alpha)
+    verdicts: list[list[Verdict]] = [[] for _ in policies]
+    going_on = list(range(len(policies)))
+    while True:
+        played = len(verdicts[going_on[0]])
+        starts = Starts(CONFIRM, usual, (look, played), first=played)
+        own = [policies[place] for place in going_on]
+        for place, more in zip(going_on, play(work, number, candidate, own, starts), strict=True):
+            verdicts[place].extend(more)
+        scores = [
+            score_of(policy, own, alpha=alpha, threshold=config.threshold)
+            for policy, own in zip(policies, verdicts, strict=True)
+        ]
+        going_on = _undecided(config, scores, going_on)
+        if not going_on or played + 2 * usual > LONGEST * usual:
+            return scores
+
+
+def _undecided(
+    config: SessionConfig, scores: Sequence[MemberScore], places: Sequence[int]
+) -> list[int]:
+    """Return who may yet prove the threshold, while that would make a difference."""
+    proven = sum(score.low >= config.threshold for score in scores)
+    open_ = [
+        place
+        for place in places
+        if scores[place].low < config.threshold <= _mean(scores[place].judgement.verdicts)
     ]
-    return scores, time.monotonic() - began
+    return open_ if proven < config.needed <= proven + len(open_) else []
 
 
-def of_recordings(
-    files: Sequence[RecordedFile], verdicts: Sequence[Verdict]
-) -> dict[Path, Verdict]:
-    """Return the verdicts by episode; unknown for one that is no longer what was recorded."""
-    return {
-        file.path: verdict.model_copy(update={"recording": file.sha256})
-        if is_unchanged(file)
-        else unknown("code", f"{file.path.name} is not what its recorder wrote")
-        for file, verdict in zip(files, verdicts, strict=True)
-    }
+def judged_episodes(config: SessionConfig, alpha: float) -> int:
+    """Return on how many episodes a policy is judged: as asked, and enough to prove anything."""
+    return max(config.episodes, fewest_scores(config.threshold, alpha))
 
 
-def _recorded(
-    orders: dict[str, PlayOrder], folder: Path
-) -> tuple[dict[str, list[RecordedFile]], Verdict | None]:
-    """Record the episodes, by member; where the recorder dies twice, nothing, and why.
-
-    A recorder runs no foreign code, but it lives on a machine that may run out of memory.
-    """
-    reason = ""
-    for _ in range(_TRIES if orders else 0):
-        try:
-            files = record(list(orders.values()), folder)
-            return dict(zip(orders, files, strict=True)), None
-        except WorkerDied as error:
-            reason = str(error)
-    return {}, unknown("code", f"no episode could be recorded. {reason}") if reason else None
+def _values(verdicts: Sequence[Verdict]) -> list[float]:
+    return [verdict.score or 0.0 for verdict in verdicts]
 
 
-def newest_policy(member: MemberFolder) -> Path | None:
-    """Return the latest policy; None when training broke off before there was one."""
-    checkpoints = member.checkpoints()
-    return checkpoints[-1].path if checkpoints else None
-
-
-def _score(member: MemberFolder, verdicts: list[Verdict]) -> MemberScore:
-    config, _, seed = member.name.rpartition("_seed_")
-    digits = config.removeprefix("reward")
-    variant = int(digits) - 1 if digits.isdigit() else 0
-    checkpoints = member.checkpoints()
-    step = checkpoints[-1].step if checkpoints else last_step(member.scalars)
-    return MemberScore(
-        member=member.name, variant=variant, seed=int(seed), step=step, judgement=together(verdicts)
-    )
-
-
-def _broke_off(member: MemberFolder) -> Verdict:
-    """Return the verdict on a policy that is none: training ended before one was saved."""
-    reasons: list[str] = []
-    if member.summary.exists():
-        found = read_facts(member.summary, MemberResultFacts).get("findings", [])
-        reasons = [finding["message"] for finding in found]
-    return unknown("code", f"there is no policy. {reasons[-1] if reasons else ''}")
+def _mean(verdicts: Sequence[Verdict]) -> float:
+    """Return the mean score, with nothing for episodes that nobody could judge."""
+    return sum(_values(verdicts)) / len(verdicts)
 
 
 def _watched(work: SessionWork, files: IterationFolder, score: MemberScore) -> MemberScore:
@@ -236,8 +287,7 @@ def _watched(work: SessionWork, files: IterationFolder, score: MemberScore) -> M
         return score  # it fails anyway: looking would cost and change nothing
     verdicts = list(score.judgement.verdicts)
     paths = [files.episode(score.member, index) for index in range(len(verdicts))]
-    watched = work.author.watch(paths, verdicts)
-    return score.model_copy(update={"judgement": together(watched)})
+    return _with_verdicts(work, score, work.author.watch(paths, verdicts))
 
 
 def _failure_watched(
@@ -256,32 +306,21 @@ def _failure_watched(
     (seen,) = work.author.watch([files.episode(best.member, middle)], [own])
     kept = {name: getattr(seen, name) for name in ("seen", "spread", "by_judge", "disagreements")}
     verdicts[middle] = own.model_copy(update=kept)
-    watched = best.model_copy(update={"judgement": together(verdicts)})
+    watched = _with_verdicts(work, best, verdicts)
     return [watched if score is best else score for score in scores]
 
 
-def _as_people_ask(score: MemberScore, people: PersonCalibration) -> MemberScore:
+def as_people_ask(work: SessionWork, score: MemberScore, people: PersonCalibration) -> MemberScore:
     """Lower the scores of a judge whose bar lies too low by people's labels."""
     if not people.shift:
         return score
-    verdicts = lowered(score.judgement.verdicts, people)
-    return score.model_copy(update={"judgement": together(verdicts)})
+    return _with_verdicts(work, score, lowered(score.judgement.verdicts, people))
 
 
-def play_order(
-    policy: Path,
-    reward: str,
-    config: SessionConfig,
-    env_args: dict[str, Any],
-    paths: Sequence[Path],
-    purpose: Purpose = JUDGE,
-) -> PlayOrder:
-    """Order fresh episodes of a policy, one per path; each purpose has starts of its own."""
-    return PlayOrder(
-        policy=str(policy.absolute()),
-        env=config.env,
-        env_args=env_args,
-        seed=derive(purpose, config.env),
-        paths=tuple(str(path.absolute()) for path in paths),
-        reward=reward,
-    )
+def _with_verdicts(
+    work: SessionWork, score: MemberScore, verdicts: Sequence[Verdict]
+) -> MemberScore:
+    """Return a policy's score with other verdicts on the same episodes, as sure as before."""
+    alpha = ALPHA if score.judgement.alpha is None else score.judgement.alpha
+    judgement = together(verdicts, alpha=alpha, threshold=work.config.threshold)
+    return score.model_copy(update={"judgement": judgement})

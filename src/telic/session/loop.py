@@ -44,6 +44,7 @@ from telic.session.branch import inherited
 from telic.session.budget import Allowance, AllowanceUsedUp, SessionAccount
 from telic.session.control import SessionControl, SessionStopped, SessionWork
 from telic.session.forecast import MeasuredForecast, session_forecast
+from telic.session.fresh import start_seed
 from telic.session.judgement import judge, untrained
 from telic.session.outcome import Ending, ending_of_pass
 from telic.session.records import IntentOptions, SessionConfig, SessionSummary
@@ -291,6 +292,9 @@ def _finish(
         best_step=member.step if member else None,
         score=member.judgement.score if member else None,
         low=member.judgement.low if member else None,
+        passing=member.judgement.passing if member else None,
+        episodes=member.judgement.episodes if member else None,
+        start_seed=start_seed(work),
         steps=spent.steps,
         seconds=spent.seconds,
         not_understood=written.not_understood if written else (),

@@ -47,6 +47,10 @@ class SessionConfig(Config):
     episodes: int = Field(
         default=EPISODES, ge=4, description="fresh episodes each policy is judged on"
     )
+    start_seed: int | None = Field(
+        default=None,
+        description="where judged episodes start; None: drawn anew for every session",
+    )
     steps: int | None = Field(default=None, description="steps per policy; None: the author's")
     device: str = Field(default="cpu", description="cpu or cuda")
     model: str | None = Field(
@@ -136,6 +140,7 @@ class IntentOptions(TypedDict, total=False):
     seeds: Sequence[int]
     threshold: float
     episodes: int
+    start_seed: int | None
     steps: int | None
     device: str
     model: str | None
@@ -171,6 +176,13 @@ class SessionSummary(Record):
     """its checkpoint that was judged, which need not be the one with the highest return"""
     score: float | None
     low: float | None
+    """what the mean score is proven to be at least"""
+    passing: int | None = None
+    """episodes of the best policy whose score reaches the threshold; None: not counted"""
+    episodes: int | None = None
+    """episodes that it was judged on"""
+    start_seed: int | None = None
+    """where judged episodes started is drawn from it; None: as in every session before"""
     steps: int = 0
     """environment steps of all policies"""
     seconds: float

@@ -34,6 +34,7 @@ class RunRequestFacts(TypedDict):
     env: str
     env_args: NotRequired[dict[str, Any]]
     steps: int
+    evaluations: NotRequired[int]
 
 
 class TrainedJobFacts(TypedDict):

@@ -35,6 +35,8 @@ runs/session_<time>_<hex>/
         notes.json               the notes this iteration answers
         candidate.json reward_fn.py judgment.json
         trial/ selection.json    short trainings of several variants, and which one was kept
+        checkpoints.jsonl        what the judge said while training went on
+        proof.json               policies that passed before their training ended
         train/                   the run of the trainer
         judged/                  the fresh episodes that were judged
 """
@@ -227,6 +229,8 @@ class IterationFolder:
     """how the short trials went"""
     checkpoints = Below("checkpoints.jsonl")
     """what the judge said while training went on"""
+    proof = Below("proof.json")
+    """policies that passed before their training ended"""
     judged_dir = Below("judged")
     """the folder of the judged episodes"""
 

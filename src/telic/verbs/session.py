@@ -49,7 +49,10 @@ class SessionOptions(VerbRequest):
     threshold: float = option(
         "Score a policy must prove.", default=THRESHOLD, minimum=0.0, maximum=1.0
     )
-    episodes: int = option("Fresh episodes to judge.", default=EPISODES, minimum=4)
+    episodes: int = option("Fresh episodes to judge a policy on.", default=EPISODES, minimum=4)
+    start_seed: int | None = option(
+        "Where judged episodes start; default: drawn anew for every session.", default=None
+    )
     steps: int | None = option("Steps per policy, e.g. 300k.", default=None, read=read_count)
     device: str = option("cpu or cuda.", default="cpu")
     model: str | None = option(

@@ -123,6 +123,7 @@ def _at_a_glance(facts: SessionReportFacts) -> list[tuple[str, str]]:
     rows = [
         ("score", words.score(summary.score)),
         ("proven (95 %)", words.score(summary.low)),
+        *([("episodes that pass", words.passing_share(summary))] if summary.episodes else []),
         ("needed", f"{config.threshold:.2f}"),
         ("iterations", f"{summary.iterations} of {config.iterations}"),
         ("steps", words.steps(summary.steps)),

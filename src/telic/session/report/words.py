@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from telic.authors.candidate import MemberScore, SessionIteration, Variant
+from telic.core.confidence import proven_mean
 from telic.core.stats import Interval, bootstrap
 from telic.core.text import MISSING, figure, is_dict, percent
 from telic.judges.criteria import Leaf, scope_words
 from telic.judges.verdict import Judgement
 from telic.report import document as doc
 from telic.session.outcome import outcome_words
-from telic.session.records import SessionConfig
+from telic.session.records import SessionConfig, SessionSummary
 
 if TYPE_CHECKING:
     from telic.session.report.facts import SessionReportFacts
@@ -64,9 +65,21 @@ def proof(facts: SessionReportFacts) -> str:
     )
     return (
         f"The best policy scores {member.judgement.score:.2f} on {member.judgement.episodes} fresh "
-        f"episodes, {proven}. To pass, {config.needed} of {len(config.seeds)} training seeds must "
-        f"prove {config.threshold:g}; {proving} of {len(lows)} did.{why}"
+        f"episodes{passing_episodes(member)}, {proven}. To pass, {config.needed} of "
+        f"{len(config.seeds)} training seeds must prove {config.threshold:g}; "
+        f"{proving} of {len(lows)} did.{why}"
     )
+
+
+def passing_episodes(member: MemberScore) -> str:
+    """Say how many episodes of a policy reach the threshold; nothing where nobody counted."""
+    passing = member.judgement.passing
+    return "" if passing is None else f" ({passing} of {member.judgement.episodes} pass)"
+
+
+def passing_share(summary: SessionSummary) -> str:
+    """Return how many of the best policy's episodes pass: 60 of 64."""
+    return MISSING if summary.passing is None else f"{summary.passing} of {summary.episodes}"
 
 
 def unjudged(facts: SessionReportFacts) -> list[str]:
@@ -237,9 +250,14 @@ def steps(value: int | None) -> str:
 
 
 def spread(judgement: Judgement) -> Interval | None:
-    """Return the 95 % interval of a policy's score; None when fewer than two episodes have one."""
+    """Return the interval of a policy's score, as sure as what it proves; None: not known."""
     scores = [verdict.score for verdict in judgement.verdicts]
-    return bootstrap([score for score in scores if score is not None])
+    known = [score for score in scores if score is not None]
+    if judgement.alpha is None or judgement.low is None:  # of an earlier version
+        return bootstrap(known)
+    # Unknown episodes may be worth anything: nothing below, everything above.
+    missing = [*(1.0 - score for score in known), *[0.0] * judgement.unknown]
+    return Interval(judgement.low, 1.0 - proven_mean(missing, judgement.alpha))
 
 
 def parts(judgement: Judgement) -> dict[str, Leaf]:

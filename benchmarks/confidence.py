@@ -1,0 +1,268 @@
+"""Is the stated confidence kept? Sessions are simulated on policies whose true worth is known.
+
+    python benchmarks/confidence.py            both tables of docs/explanation/judging.md
+    python benchmarks/confidence.py --sessions 200
+
+The first table compares lower bounds of a mean: how much 64 episodes prove, and how often that is
+wrong. The second one plays whole sessions as `telic.session` does them: several iterations, three
+policies each, a look at every checkpoint, the best chosen on some episodes and confirmed on others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from telic.core.confidence import ALPHA, fewest_scores, proven_mean, proves, spending
+from telic.session import EPISODES, ITERATIONS, THRESHOLD
+from telic.session.judgement import CHOOSING, LONGEST, LOOKS
+
+POLICIES, NEEDED = 3, 2
+Draw = Callable[[np.random.Generator, int], np.ndarray]
+
+
+class Worth(NamedTuple):
+    """A policy of known worth."""
+
+    name: str
+    mean: float
+    draw: Draw
+
+
+def bernoulli(mean: float) -> Worth:
+    """All or nothing."""
+    return Worth(
+        f"all or nothing, {mean:g}", mean, lambda chance, n: (chance.random(n) < mean).astype(float)
+    )
+
+
+def beta(mean: float, sharpness: float) -> Worth:
+    """Smooth."""
+    one, other = mean * sharpness, (1.0 - mean) * sharpness
+    return Worth(f"smooth, {mean:g}", mean, lambda chance, n: chance.beta(one, other, n))
+
+
+def two_points(mean: float, failing: float) -> Worth:
+    """The same score but for a few that are worth nothing, which a small sample misses."""
+    usual = mean / (1.0 - failing)
+    return Worth(
+        f"{failing:.0%} worth nothing, {mean:g}",
+        mean,
+        lambda chance, n: np.where(chance.random(n) < failing, 0.0, usual),
+    )
+
+
+def saturated(mean: float) -> Worth:
+    """Mostly full marks, the rest spread evenly."""
+    short = 2.0 * (1.0 - mean)
+
+    def draw(chance: np.random.Generator, n: int) -> np.ndarray:
+        return np.where(chance.random(n) < short, chance.random(n), 1.0)
+
+    return Worth(f"mostly full marks, {mean:g}", mean, draw)
+
+
+def constant(mean: float) -> Worth:
+    """Always the same."""
+    return Worth(f"always {mean:g}", mean, lambda chance, n: np.full(n, mean))
+
+
+# ------------------------------------------------------------------------------------ other bounds
+
+
+def bootstrap(scores: np.ndarray, alpha: float) -> float:
+    """Percentiles of resampled means."""
+    draws = np.random.default_rng(0).integers(0, len(scores), (1000, len(scores)))
+    return float(np.quantile(scores[draws].mean(1), alpha))
+
+
+def hoeffding(scores: np.ndarray, alpha: float) -> float:
+    """Hoeffding (1963)."""
+    return float(scores.mean() - math.sqrt(math.log(1.0 / alpha) / (2.0 * len(scores))))
+
+
+def bernstein(scores: np.ndarray, alpha: float) -> float:
+    """Maurer and Pontil (2009), from the empirical variance."""
+    n, term = len(scores), math.log(2.0 / alpha)
+    return float(
+        scores.mean()
+        - math.sqrt(2.0 * scores.var(ddof=1) * term / n)
+        - 7.0 * term / (3.0 * (n - 1))
+    )
+
+
+def anderson(scores: np.ndarray, alpha: float) -> float:
+    """Anderson (1969): the mean of the lowest distribution that the sample allows (DKW)."""
+    n = len(scores)
+    above = np.minimum(1.0, np.arange(n + 1) / n + math.sqrt(math.log(1.0 / alpha) / (2.0 * n)))
+    return float(((1.0 - above) * np.diff(np.concatenate(([0.0], np.sort(scores), [1.0])))).sum())
+
+
+_ORDERS = np.sort(np.random.default_rng(1).random((4000, EPISODES)), axis=1)
+
+
+def gaffke(scores: np.ndarray, alpha: float) -> float:
+    """Gaffke (2005); Learned-Miller and Thomas (2019). That it always holds is not proven."""
+    gaps = np.diff(np.concatenate((np.sort(1.0 - scores), [1.0])))
+    return float(1.0 - np.quantile(1.0 - _ORDERS @ gaps, 1.0 - alpha))
+
+
+BOUNDS: dict[str, Callable[[np.ndarray, float], float]] = {
+    "bootstrap": bootstrap,
+    "Hoeffding": hoeffding,
+    "empirical Bernstein": bernstein,
+    "Anderson": anderson,
+    "Gaffke": gaffke,
+    "betting": lambda scores, alpha: proven_mean(list(scores), alpha),
+}
+
+
+def compare_bounds(sessions: int) -> list[str]:
+    """Return the first table: mean bound of 64 episodes, and the share of bounds that hold."""
+    worths = [
+        constant(0.85),
+        beta(0.9, 8.0),
+        bernoulli(0.95),
+        saturated(0.95),
+        two_points(0.9, 0.05),
+        bernoulli(0.99),
+        two_points(0.8, 0.01),
+    ]
+    lines = [f"| scores | {' | '.join(BOUNDS)} |", f"|---|{'---|' * len(BOUNDS)}"]
+    for worth in worths:
+        chance = np.random.default_rng(0)
+        samples = [worth.draw(chance, EPISODES) for _ in range(sessions)]
+        cells: list[str] = []
+        for bound in BOUNDS.values():
+            lows = np.array([bound(sample, ALPHA) for sample in samples])
+            cells.append(f"{lows.mean():.2f} ({(lows <= worth.mean + 1e-9).mean():.1%})")
+        lines.append(f"| {worth.name} | {' | '.join(cells)} |")
+    return lines
+
+
+# ---------------------------------------------------------------------------------- whole sessions
+
+
+class Claim(NamedTuple):
+    """What a session says of the policy it hands over."""
+
+    passed: bool
+    low: float
+    truth: float
+
+
+def session(worths: list[Worth], chance: np.random.Generator, iterations: int) -> Claim:
+    """Return what a session says whose policies at every checkpoint are drawn from `worths`."""
+    last: Claim | None = None
+    for number in range(1, iterations + 1):
+        seen: list[tuple[float, Worth]] = [(-1.0, worths[0])] * POLICIES
+        for look in range(1, LOOKS + 2):
+            policies = [worths[chance.integers(len(worths))] for _ in range(POLICIES)]
+            alpha = spending(number, POLICIES, LOOKS, is_last=look > LOOKS)
+            choosing = [policy.draw(chance, CHOOSING) for policy in policies]
+            scored = [
+                (float(own.mean()), policy) for own, policy in zip(choosing, policies, strict=True)
+            ]
+            seen = [max(pair, key=lambda each: each[0]) for pair in zip(seen, scored, strict=True)]
+            if look <= LOOKS:
+                times = -(-_usual(alpha) // CHOOSING)
+                promising = sum(proves(np.tile(own, times), THRESHOLD, alpha) for own in choosing)
+                if promising < NEEDED:
+                    continue
+            else:
+                scored = seen
+            claim = _confirmed(scored, alpha, chance)
+            if claim.passed:
+                return claim
+            last = claim
+    assert last is not None
+    return last
+
+
+def _usual(alpha: float) -> int:
+    return max(EPISODES, fewest_scores(THRESHOLD, alpha))
+
+
+def _confirmed(
+    chosen: list[tuple[float, Worth]], alpha: float, chance: np.random.Generator
+) -> Claim:
+    usual = _usual(alpha)
+    scores = [policy.draw(chance, usual) for _, policy in chosen]
+    while True:
+        proven = [proves(own, THRESHOLD, alpha) for own in scores]
+        going_on = [
+            place
+            for place, own in enumerate(scores)
+            if not proven[place] and own.mean() >= THRESHOLD and len(own) < LONGEST * usual
+        ]
+        if sum(proven) >= NEEDED or sum(proven) + len(going_on) < NEEDED:
+            break
+        for place in going_on:
+            more = chosen[place][1].draw(chance, usual)
+            scores[place] = np.concatenate((scores[place], more))
+    best = max(range(len(chosen)), key=lambda place: (proven[place], chosen[place][0]))
+    low = proven_mean(list(scores[best]), alpha)
+    return Claim(sum(proven) >= NEEDED, low, chosen[best][1].mean)
+
+
+SCENARIOS: dict[str, list[Worth]] = {
+    "all or nothing, just below": [bernoulli(THRESHOLD - 0.01)],
+    "smooth, just below": [beta(THRESHOLD - 0.01, 8.0)],
+    "always the same, just below": [constant(THRESHOLD - 0.001)],
+    "1 % worth nothing, just below": [two_points(THRESHOLD - 0.001, 0.01)],
+    "mostly full marks, just below": [saturated(THRESHOLD - 0.01)],
+    "a mixture around the threshold": [
+        bernoulli(0.75),
+        beta(0.78, 8.0),
+        saturated(0.82),
+        two_points(0.79, 0.02),
+    ],
+    "learning, and mostly poor": [beta(0.3, 4.0), beta(0.6, 4.0), bernoulli(0.79)],
+    "good: always 0.9": [constant(0.9)],
+    "good: smooth, 0.9": [beta(0.9, 8.0)],
+    "good: all or nothing, 0.95": [bernoulli(0.95)],
+    "barely good: smooth, 0.83": [beta(0.83, 8.0)],
+}
+
+
+class Calibration(NamedTuple):
+    """How sessions of one kind went, as shares."""
+
+    held: float
+    """what was claimed of the policy handed over is true"""
+    passed: float
+    passed_wrongly: float
+    """although the policy is worth less than the threshold"""
+
+
+def calibrate(name: str, sessions: int, iterations: int = ITERATIONS, seed: int = 0) -> Calibration:
+    """Simulate sessions of one scenario."""
+    chance = np.random.default_rng(seed)
+    claims = [session(SCENARIOS[name], chance, iterations) for _ in range(sessions)]
+    wrong = [claim.passed and claim.truth < THRESHOLD for claim in claims]
+    return Calibration(
+        held=float(np.mean([claim.low <= claim.truth + 1e-9 for claim in claims])),
+        passed=float(np.mean([claim.passed for claim in claims])),
+        passed_wrongly=float(np.mean(wrong)),
+    )
+
+
+def main() -> None:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sessions", type=int, default=1000)
+    sessions = parser.parse_args().sessions
+    print("\n".join(compare_bounds(sessions)), end="\n\n")
+    print("| policies | sessions whose claim holds | passed | passed wrongly |")
+    print("|---|---|---|---|")
+    for name in SCENARIOS:
+        found = calibrate(name, sessions)
+        print(f"| {name} | {found.held:.1%} | {found.passed:.1%} | {found.passed_wrongly:.1%} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""Look at policies while they learn, and end their training as soon as they pass.
+
+Every evaluation of a training saves its policies. A thread judges them as they come, on the fresh
+episodes for choosing, and training does not wait for it. Policies that promise to pass are judged
+on more episodes, which nothing was chosen on. Once that proves enough of them, `proof.json` is
+written, and training has nothing more to do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+from telic.authors.candidate import RewardCandidate
+from telic.core.confidence import spending
+from telic.core.config import Record
+from telic.core.events import EvalDone, Event, LogMessage, SessionCheckpoint, TrainStart
+from telic.errors import TelicError
+from telic.judges.doubt import unjudged
+from telic.rendering.jobs import choose_backend
+from telic.session.control import SessionWork
+from telic.session.fresh import PolicyAt
+from telic.session.judgement import LOOKS, Proof, as_people_ask, choose, confirm, may_pass
+from telic.session.labels import calibration_of
+from telic.storage.files import JsonLines, write_json
+
+_LONG_S = 4.0
+"""seconds of training before the first look; what ends sooner is judged at its end"""
+
+
+class Checkpoint(Record):
+    """What the judge says of all policies of a training at one moment."""
+
+    step: int
+    scores: dict[str, float | None]
+    """mean score on the episodes for choosing, by member; None: could not be judged"""
+    unjudged: tuple[str, ...] = ()
+    """why episodes have no score, each reason once with a count"""
+
+
+class CheckpointJudge:
+    """Hears the events of a training, and passes them on; ends it once its policies pass.
+
+    Example:
+        with CheckpointJudge(work, number, candidate) as judge:
+            execute(job, folder, on_event=judge)
+    """
+
+    def __init__(self, work: SessionWork, number: int, candidate: RewardCandidate) -> None:
+        self._work = work
+        self._files = work.folder.iteration(number)
+        self._number = number
+        self._candidate = candidate
+        self._end = 0
+        self._since = time.monotonic()
+        self._steps: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+
+    def __call__(self, event: Event) -> None:
+        """Pass an event on, and note a checkpoint; the last one is judged anyway."""
+        self._work.tell(event)
+        if isinstance(event, TrainStart):
+            self._end, self._since = event.total_steps, time.monotonic()
+        elif isinstance(event, EvalDone) and event.step < self._end and self._is_long():
+            self._steps.put(event.step)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._steps.put(None)
+        if kind is None:  # an interrupted training does not wait for what it no longer needs
+            self._thread.join()
+
+    def _is_long(self) -> bool:
+        return time.monotonic() - self._since > _LONG_S
+
+    def _serve(self) -> None:
+        # Which library draws is found out by drawing; the report then need not wait for that.
+        with contextlib.suppress(TelicError):  # what is wrong with it, the report says itself
+            choose_backend()
+        while (step := self._steps.get()) is not None:
+            if self._files.proof.exists() or not self._steps.empty():
+                continue  # enough is known, or something newer
+            # A checkpoint that cannot be judged is told, and costs nothing else.
+            try:
+                self._look(step)
+            except TelicError as error:
+                with contextlib.suppress(TelicError):  # where not even the log can be written
+                    message = f"the policies at {step:,} steps were not judged: {error}"
+                    self._work.tell(LogMessage(message=message))
+
+    def _look(self, step: int) -> None:
+        """Judge the policies of one checkpoint, and once more if they promise to pass."""
+        began = time.monotonic()
+        work, number, candidate = self._work, self._number, self._candidate
+        policies = [
+            PolicyAt(member, next((x for x in member.checkpoints() if x.step == step), None))
+            for member in self._files.run.members()
+        ]
+        scores = choose(work, number, candidate, policies)
+        known = {score.member: score.judgement.score for score in scores}
+        reasons = unjudged([each for score in scores for each in score.judgement.verdicts])
+        self._record(Checkpoint(step=step, scores=known, unjudged=reasons))
+        alpha = spending(number, len(policies), LOOKS, is_last=False)
+        if not may_pass(work.config, scores, alpha):
+            return
+        place = max(1, round((LOOKS + 1) * step / self._end))
+        people = calibration_of(work.folder, work.config.threshold)
+        confirmed = [
+            as_people_ask(work, score, people)
+            for score in confirm(work, number, candidate, policies, alpha, place)
+        ]
+        if sum(score.low >= work.config.threshold for score in confirmed) < work.config.needed:
+            return
+        members = tuple(
+            score.model_copy(update={"choosing": known[score.member]}) for score in confirmed
+        )
+        seconds = time.monotonic() - began
+        write_json(self._files.proof, Proof(step=step, members=members, judging_s=seconds))
+
+    def _record(self, checkpoint: Checkpoint) -> None:
+        with JsonLines(self._files.checkpoints) as log:
+            log.append(checkpoint.model_dump(mode="json"))
+        self._work.tell(
+            SessionCheckpoint(
+                number=self._number,
+                step=checkpoint.step,
+                scores=checkpoint.scores,
+                unjudged=checkpoint.unjudged,
+            )
+        )
