@@ -29,9 +29,10 @@ def at_once(monkeypatch):
         self._work.tell(event)
         if isinstance(event, TrainStart):
             self._end = event.total_steps
-        elif isinstance(event, EvalDone) and event.step < self._end:
-            if not self._files.proof.exists():
-                self._look(event.step)
+            return
+        is_wanted = isinstance(event, EvalDone) and not self._files.proof.exists()
+        if is_wanted and event.step < self._end:
+            self._look(event.step)
 
     monkeypatch.setattr(CheckpointJudge, "__call__", hear)
 

@@ -12,7 +12,7 @@ from telic.judges.criteria import score
 from telic.judges.recorder import RecordedFile, is_unchanged, record
 from telic.judges.verdict import judged
 from telic.session import fresh
-from telic.session.fresh import CHOOSE, CONFIRM, TRIAL, Starts, of_recordings, play_order
+from telic.session.fresh import CHOOSE, CONFIRM, TRIAL, FreshStarts, of_recordings, play_order
 from telic.session.records import SessionConfig
 from telic.storage.files import read_record, write_text
 from telic.storage.layout import RunFolder
@@ -99,17 +99,19 @@ def test_every_session_iteration_purpose_and_look_has_starts_of_its_own(monkeypa
         return seeds[-1].pop()
 
     once = [
-        seed("session_a", 1, Starts(CONFIRM, 4)),
-        seed("session_b", 1, Starts(CONFIRM, 4)),
-        seed("session_a", 2, Starts(CONFIRM, 4)),
-        seed("session_a", 1, Starts(CHOOSE, 4)),
-        seed("session_a", 1, Starts(TRIAL, 4)),
-        seed("session_a", 1, Starts(CONFIRM, 4, moment=(1, 0))),
-        seed("session_a", 1, Starts(CONFIRM, 4, moment=(1, 4))),
+        seed("session_a", 1, FreshStarts(CONFIRM, 4)),
+        seed("session_b", 1, FreshStarts(CONFIRM, 4)),
+        seed("session_a", 2, FreshStarts(CONFIRM, 4)),
+        seed("session_a", 1, FreshStarts(CHOOSE, 4)),
+        seed("session_a", 1, FreshStarts(TRIAL, 4)),
+        seed("session_a", 1, FreshStarts(CONFIRM, 4, moment=(1, 0))),
+        seed("session_a", 1, FreshStarts(CONFIRM, 4, moment=(1, 4))),
     ]
     assert len(set(once)) == len(once)
-    assert seed("session_a", 1, Starts(CONFIRM, 4)) == once[0]  # a rerun is the same
-    asked = [seed(name, 1, Starts(CONFIRM, 4), start_seed=3) for name in ("session_a", "session_b")]
+    assert seed("session_a", 1, FreshStarts(CONFIRM, 4)) == once[0]  # a rerun is the same
+    asked = [
+        seed(name, 1, FreshStarts(CONFIRM, 4), start_seed=3) for name in ("session_a", "session_b")
+    ]
     assert asked[0] == asked[1] != once[0]
 
 

@@ -9,7 +9,7 @@ from telic.authors.candidate import MemberScore
 from telic.cli.main import app
 from telic.errors import TelicError, UsageError
 from telic.judges.verdict import Verdict, together
-from telic.session.judgement import _as_people_ask
+from telic.session.judgement import as_people_ask
 from telic.session.labels import (
     add_label,
     add_veto,
@@ -96,7 +96,7 @@ def test_labels_of_one_judge_count_in_every_session_that_has_it(session, tmp_pat
     other = passed(tmp_path, "session_20260103_030405_abcd1234")
     found = calibration_of(other, 0.8)
     assert found.labels == 6 and found.shift > 0.2
-    refused = _as_people_ask(member("reward_seed_1", 1.0, 1.0), found)
+    refused = as_people_ask(member("reward_seed_1", 1.0, 1.0), found)
     assert refused.judgement.score < 0.8
     write_text(other.judge, JUDGE + "# another\n")
     assert calibration_of(other, 0.8).labels == 0

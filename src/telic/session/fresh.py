@@ -46,7 +46,7 @@ class PolicyAt(NamedTuple):
     """None: training broke off before there was one"""
 
 
-class Starts(NamedTuple):
+class FreshStarts(NamedTuple):
     """Which episodes to play."""
 
     purpose: Purpose
@@ -88,7 +88,7 @@ def judge_policies(
     """Judge the newest policies of a run; returns the scores and the seconds it took."""
     began = time.monotonic()
     policies = newest(RunFolder(run.path))
-    verdicts = play(work, number, candidate, policies, Starts(purpose, episodes))
+    verdicts = play(work, number, candidate, policies, FreshStarts(purpose, episodes))
     scores = [score_of(policy, own) for policy, own in zip(policies, verdicts, strict=True)]
     return scores, time.monotonic() - began
 
@@ -98,7 +98,7 @@ def play(
     number: int,
     candidate: RewardCandidate,
     policies: Sequence[PolicyAt],
-    starts: Starts,
+    starts: FreshStarts,
 ) -> list[list[Verdict]]:
     """Play fresh episodes with policies, and return what the judge's code says of each."""
     folder = work.folder.iteration(number).path / _FOLDERS[starts.purpose]

@@ -23,7 +23,7 @@ from telic.judges.doubt import judge_doubted, unjudged
 from telic.judges.verdict import Verdict, together
 from telic.session.budget import iteration_steps
 from telic.session.control import SessionWork
-from telic.session.fresh import CHOOSE, CONFIRM, PolicyAt, Starts, newest, play, score_of
+from telic.session.fresh import CHOOSE, CONFIRM, FreshStarts, PolicyAt, newest, play, score_of
 from telic.session.labels import calibration_of
 from telic.session.records import SessionConfig
 from telic.storage.files import read_json_lines
@@ -72,7 +72,7 @@ def judge(work: SessionWork, number: int, trained: TrainedCandidate) -> SessionI
     scores = _failure_watched(work, files, scores)
     people = calibration_of(work.folder, config.threshold)
     if trained.proof is None:  # a proof heeds them already
-        scores = [as_people_ask(work, score, people) for score in scores]
+        scores = [as_people_ask(score, people) for score in scores]
     seconds += time.monotonic() - began
     iteration = decide(config, number, candidate, scores, run.summary["training_time_s"], seconds)
     verdicts = [verdict for score in scores for verdict in score.judgement.verdicts]
@@ -200,7 +200,7 @@ def choose(
     work: SessionWork, number: int, candidate: RewardCandidate, policies: Sequence[PolicyAt]
 ) -> list[MemberScore]:
     """Score policies on the episodes for choosing: the same for every checkpoint of a training."""
-    verdicts = play(work, number, candidate, policies, Starts(CHOOSE, CHOOSING))
+    verdicts = play(work, number, candidate, policies, FreshStarts(CHOOSE, CHOOSING))
     shutil.rmtree(work.folder.iteration(number).path / "chosen", ignore_errors=True)
     return [score_of(policy, own) for policy, own in zip(policies, verdicts, strict=True)]
 
@@ -241,7 +241,7 @@ def confirm(
     going_on = list(range(len(policies)))
     while True:
         played = len(verdicts[going_on[0]])
-        starts = Starts(CONFIRM, usual, (look, played), first=played)
+        starts = FreshStarts(CONFIRM, usual, (look, played), first=played)
         own = [policies[place] for place in going_on]
         for place, more in zip(going_on, play(work, number, candidate, own, starts), strict=True):
             verdicts[place].extend(more)
@@ -287,7 +287,7 @@ def _watched(work: SessionWork, files: IterationFolder, score: MemberScore) -> M
         return score  # it fails anyway: looking would cost and change nothing
     verdicts = list(score.judgement.verdicts)
     paths = [files.episode(score.member, index) for index in range(len(verdicts))]
-    return _with_verdicts(work, score, work.author.watch(paths, verdicts))
+    return _with_verdicts(score, work.author.watch(paths, verdicts), work.config.threshold)
 
 
 def _failure_watched(
@@ -306,21 +306,21 @@ def _failure_watched(
     (seen,) = work.author.watch([files.episode(best.member, middle)], [own])
     kept = {name: getattr(seen, name) for name in ("seen", "spread", "by_judge", "disagreements")}
     verdicts[middle] = own.model_copy(update=kept)
-    watched = _with_verdicts(work, best, verdicts)
+    watched = _with_verdicts(best, verdicts, work.config.threshold)
     return [watched if score is best else score for score in scores]
 
 
-def as_people_ask(work: SessionWork, score: MemberScore, people: PersonCalibration) -> MemberScore:
+def as_people_ask(score: MemberScore, people: PersonCalibration) -> MemberScore:
     """Lower the scores of a judge whose bar lies too low by people's labels."""
     if not people.shift:
         return score
-    return _with_verdicts(work, score, lowered(score.judgement.verdicts, people))
+    return _with_verdicts(score, lowered(score.judgement.verdicts, people), people.threshold)
 
 
 def _with_verdicts(
-    work: SessionWork, score: MemberScore, verdicts: Sequence[Verdict]
+    score: MemberScore, verdicts: Sequence[Verdict], threshold: float
 ) -> MemberScore:
     """Return a policy's score with other verdicts on the same episodes, as sure as before."""
     alpha = ALPHA if score.judgement.alpha is None else score.judgement.alpha
-    judgement = together(verdicts, alpha=alpha, threshold=work.config.threshold)
+    judgement = together(verdicts, alpha=alpha, threshold=threshold)
     return score.model_copy(update={"judgement": judgement})

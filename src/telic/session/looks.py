@@ -118,7 +118,7 @@ class CheckpointJudge:
         place = max(1, round((LOOKS + 1) * step / self._end))
         people = calibration_of(work.folder, work.config.threshold)
         confirmed = [
-            as_people_ask(work, score, people)
+            as_people_ask(score, people)
             for score in confirm(work, number, candidate, policies, alpha, place)
         ]
         if sum(score.low >= work.config.threshold for score in confirmed) < work.config.needed:
