@@ -14,6 +14,7 @@ from torch import Tensor
 from telic.core.seeds import uniform
 from telic.core.tensors import split
 from telic.envs.anatomy import action_names, body_names, joints, robot_of
+from telic.envs.models import is_position
 from telic.envs.spec import EnvSpec
 from telic.envs.task import AnyTask, LatestTransition, offered
 from telic.envs.vector import Info, InfoSchema, Step, seed_rows
@@ -63,6 +64,7 @@ class MujocoEnv:
         self.act_dim = self.spec.act_dim
         self.action_low = torch.tensor(self.spec.action_low, device=self.device)
         self.action_high = torch.tensor(self.spec.action_high, device=self.device)
+        self.action_rest = torch.tensor(self._resting_action(), device=self.device)
         bodies = {name: row for row, name in enumerate(self.spec.body_names)}
         self._schema = InfoSchema(self.spec.info_keys, bodies, self.robot, self.spec)
         self._transition = LatestTransition(sim, task.arguments.frame_skip, task.readers, task.dt)
@@ -244,6 +246,14 @@ class MujocoEnv:
             )
         if len(self.exact_obs) == 0:
             raise UsageError("step was called before reset.", hint="Call env.reset() once first.")
+
+    def _resting_action(self) -> list[float]:
+        """Return the action of doing nothing: no force, and positions as they are at rest."""
+        limits = zip(self.spec.action_low, self.spec.action_high, strict=True)
+        return [
+            (low + high) / 2.0 if is_position(self.model, i) else min(max(0.0, low), high)
+            for i, (low, high) in enumerate(limits)
+        ]
 
     def _describe(self) -> EnvSpec:
         task, model = self.task, self.model

@@ -129,7 +129,7 @@ def _step_from(env: MujocoEnv, qpos: Tensor, qvel: Tensor, feet: Tensor) -> Tran
     count = len(qpos)
     rows = torch.arange(env.num_envs).clamp(max=count - 1)
     obs = env.place(qpos[rows], qvel[rows])
-    action = torch.zeros(env.num_envs, env.act_dim)
+    action = env.action_rest.repeat(env.num_envs, 1)
     step = env.step(action)
     info = _with_start(_on_feet(keep(step.info), env.robot, feet[rows]), is_start=False)
     whole = Transition(obs, action, step.final_obs, info, step.terminated, step.reward)
@@ -174,7 +174,7 @@ def bad_habits(env_id: str, env_args: dict[str, Any]) -> Examples:
     env = _open(env_id, env_args, len(names))
     env.reset()
     obs = env.place(_first(starts, 0), _first(starts, 1))
-    low, high = env.action_low.clamp(min=-10.0), env.action_high.clamp(max=10.0)
+    low, high = env.action_low, env.action_high
     middle, half = 0.5 * (low + high), 0.5 * (high - low)
     moments: list[Transition] = []
     soon = max(1, round(_SOON_S / (env.dt or 1.0)))
@@ -253,7 +253,7 @@ def _standing(env: MujocoEnv) -> np.ndarray | None:
     rest, still = torch.tensor(env.robot.rest_qpos)[None], torch.zeros(1, env.model.nv)
     env.place(rest, still)
     for _ in range(round(_SETTLE_S / (env.dt or 1.0))):
-        step = env.step(torch.zeros(1, env.act_dim))
+        step = env.step(env.action_rest[None])
         if step.terminated.any() or step.truncated.any():
             return None
     info, upright = env.present(), QUANTITIES["uprightness"]
