@@ -6,7 +6,7 @@ A session asks its author, in this order:
     write     a reward and, apart from it, a judge
     review    after both were tried on examples: mend what is wrong
     revise    after policies were trained and judged: what to try next
-    watch     look at episodes that code has judged well
+    watch     look at episodes that code has judged: some that pass, one that fails
     analyse   say in words what the session found
 
 The composer, a model and a host that answers work orders stand behind it side by side; `author_for`

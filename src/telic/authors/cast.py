@@ -60,8 +60,8 @@ class Cast:
         efforts: Mapping[Role, Effort] | None = None,
     ) -> None:
         self._usual = usual
-        self._others = dict(others or {})
-        self._efforts = dict(efforts or {})
+        self._others: Mapping[Role, Models] = others or {}
+        self._efforts: Mapping[Role, Effort] = efforts or {}
 
     def player(self, prompt: str) -> Models:
         """Return who answers a prompt."""
@@ -94,8 +94,12 @@ def connect_cast(brief: Brief) -> Cast:
                 on_event=brief.tell,
                 should_stop=brief.should_stop,
             )
-    others = {check_role(role): known[name] for role, name in brief.model_for.items()}
-    efforts = {check_role(role): check_effort(effort) for role, effort in brief.effort_for.items()}
+    others: dict[Role, Models] = {
+        check_role(role): known[name] for role, name in brief.model_for.items()
+    }
+    efforts: dict[Role, Effort] = {
+        check_role(role): check_effort(effort) for role, effort in brief.effort_for.items()
+    }
     return Cast(known[brief.model], others, efforts)
 
 

@@ -323,7 +323,12 @@ class _SessionReader:
         config, seeds = self.config, ",".join(map(str, self.config.seeds))
         words = ["telic", "run", config.intent, "--env", config.env, "--seeds", seeds]
         words += ["--iterations", str(config.iterations), "--threshold", f"{config.threshold:g}"]
-        return (*words, *(() if config.model is None else ("--model", config.model)))
+        words += [] if config.model is None else ["--model", config.model]
+        for role, model in config.model_for.items():
+            words += ["--model-for", f"{role}={model}"]
+        for role, effort in config.effort_for.items():
+            words += ["--effort-for", f"{role}={effort}"]
+        return tuple(words)
 
 
 def _name(number: int) -> str:
