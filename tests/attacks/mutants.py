@@ -16,7 +16,7 @@ import torch
 from telic.envs import make
 from telic.errors import RefusedCode, RewardError, TelicError
 from telic.judges.code import JudgeCode
-from telic.judges.examples import bad_habits
+from telic.judges.habits import bad_habits
 from telic.rewards.load import load_reward
 from telic.rewards.recording import collect
 from telic.sandbox.tamper import Seal

@@ -21,7 +21,7 @@ from telic.envs import make
 from telic.judges.code import OFFERED as JUDGE_OFFERED
 from telic.judges.criteria import score
 from telic.judges.episode import RecordedEpisode
-from telic.judges.examples import bad_habits
+from telic.judges.habits import bad_habits
 from telic.rewards.contract import RewardFunction
 from telic.rewards.load import _provided
 from telic.rewards.loop import RowReader

@@ -10,7 +10,8 @@ from telic.envs import make
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
 from telic.judges.episode import RecordedEpisode
-from telic.judges.examples import bad_habits, puppet
+from telic.judges.examples import puppet
+from telic.judges.habits import bad_habits
 
 CHEETAH, ANT, HUMANOID, SWIMMER = "HalfCheetah-v5", "Ant-v5", "Humanoid-v5", "Swimmer-v5"
 STILL = Motion(seconds=20)

@@ -11,7 +11,8 @@ from telic.composer.compose import compose
 from telic.envs import make
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
-from telic.judges.examples import bad_habits, puppet
+from telic.judges.examples import puppet
+from telic.judges.habits import bad_habits
 
 CHEETAH, ANT, HOPPER = "HalfCheetah-v5", "Ant-v5", "Hopper-v5"
 STILL = Motion(seconds=20)

@@ -12,7 +12,7 @@ from telic.envs import make
 from telic.envs.tasks import TASKS
 from telic.errors import BadEnvironment
 from telic.judges.code import OFFERED, JudgeCode
-from telic.judges.examples import bad_habits
+from telic.judges.habits import bad_habits
 from telic.rewards.load import load_reward
 from telic.rewards.probe import probe
 from telic.sandbox.source import check_source, compile_source

@@ -5,7 +5,8 @@ import pytest
 
 from telic.judges.criteria import Motion
 from telic.judges.episode import RecordedEpisode
-from telic.judges.examples import HABITS, bad_habits, good_examples, puppet
+from telic.judges.examples import good_examples, puppet
+from telic.judges.habits import HABITS, bad_habits
 
 SHORT = {"max_episode_steps": 40}
 

@@ -39,14 +39,15 @@ def test_a_sound_pair_has_no_problems(tmp_path):
     assert not trial.judge_problems and not trial.reward_problems
     good = next(each for each in trial.examples if each.is_good)
     assert good.score == 1.0 and good.pay == pytest.approx(80, rel=0.1)
-    assert good.terms == {"a": good.pay} and len(trial.examples) == 9
+    assert good.terms == {"a": good.pay} and len(trial.examples) == 11
 
 
 def test_a_judge_that_takes_anything_that_lasts_is_found_out(tmp_path):
     trial = tried(tmp_path, SPEED, LASTS)
     assert any('"does nothing" 1.00' in each for each in trial.judge_problems)
     fine = tuple(each.name for each in trial.examples)
-    assert not tried(tmp_path, SPEED, LASTS, fine=fine).judge_problems
+    [problem] = tried(tmp_path, SPEED, LASTS, fine=fine).judge_problems
+    assert "called right" in problem  # calling everything right does not help
     assert not tried(tmp_path, SPEED, LASTS, threshold=1.01).judge_problems  # nothing passes
 
 

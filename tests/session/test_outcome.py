@@ -39,16 +39,16 @@ def test_a_shell_is_told_zero_for_a_pass_alone():
 
 
 @pytest.mark.parametrize(
-    ("doubts", "left_out", "accept_partial", "seeds"),
-    list(product([(), ("a doubt",)], [(), ("the piano",)], [False, True], [1, 3])),
+    ("doubts", "left_out", "accept_partial", "limits"),
+    list(product([(), ("a doubt",)], [(), ("the piano",)], [False, True], [(), (ONE_SEED,)])),
 )
-def test_only_what_nothing_speaks_against_is_a_pass(doubts, left_out, accept_partial, seeds):
-    ending = ending_of_pass(doubts, left_out, seeds, accept_partial=accept_partial)
+def test_only_what_nothing_speaks_against_is_a_pass(doubts, left_out, accept_partial, limits):
+    ending = ending_of_pass(doubts, left_out, limits, accept_partial=accept_partial)
     is_part = bool(left_out) and not accept_partial
     expected = "unproven" if doubts else "passed_in_part" if is_part else "passed"
     assert ending.outcome == expected
     assert bool(ending.reasons) == (expected != "passed")
-    assert ending.limits == ((ONE_SEED,) if seeds == 1 else ())
+    assert ending.limits == limits
     if doubts:
         assert ending.reasons[0] == "a doubt"
     if is_part:

@@ -136,6 +136,7 @@ def try_written(brief: Brief, written: Composition) -> Trial:
             written.fine,
             brief.threshold,
             brief.folder.path / "trial",
+            written.criteria,
         )
     except TelicError as error:
         return failure(error)

@@ -115,6 +115,10 @@ class SessionIteration(Record):
     """why the candidate could not be trained"""
     alarms: tuple[str, ...] = ()
     """policies whose return rose while their score fell"""
+    judge_hash: str | None = None
+    """SHA-256 of the judge that judged it; None: it was changed meanwhile, or is not on record"""
+    reward_hashes: dict[str, str] = Field(default={})
+    """SHA-256 of the reward that each policy was trained with"""
     unjudged: tuple[str, ...] = ()
     """why episodes of its policies have no score, each reason once with a count"""
     judge_doubted: str | None = None

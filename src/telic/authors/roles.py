@@ -25,8 +25,9 @@ from telic.authors.cast import Players, ask
 from telic.errors import RefusedCode, RewardError, TelicError
 from telic.judges.code import OFFERED
 from telic.judges.criteria import Criterion
-from telic.judges.examples import HABITS
-from telic.judges.trial import ExampleResult, Trial
+from telic.judges.findings import ExampleResult
+from telic.judges.habits import HABITS
+from telic.judges.trial import Trial
 from telic.sandbox.source import check_source, compile_source
 
 File = TypeVar("File", WrittenReward, WrittenJudge)

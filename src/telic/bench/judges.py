@@ -29,7 +29,8 @@ from telic.envs.spec import EnvSpec
 from telic.errors import BadEnvironment, BadFile, ConfigError, MissingFile, NotUnderstood, Refused
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Composition, Motion
-from telic.judges.examples import Examples, bad_habits, good_examples
+from telic.judges.examples import Examples, good_examples
+from telic.judges.habits import bad_habits
 from telic.judges.verdict import Verdict
 from telic.storage.files import write_json
 from telic.storage.reading import parse_toml, read_text

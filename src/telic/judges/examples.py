@@ -1,13 +1,11 @@
-"""Examples of episodes whose worth is known beforehand: good ones led by hand, and bad habits.
+"""Examples of episodes whose worth is known beforehand, and those that are led by hand.
 
-The bad habits are what optimisers fall into: doing nothing, shaking, pushing with full force,
-toppling over, lying on the back, spinning, ending at once. A judge that takes one of them for the
-real thing is wrong, and a reward that pays more for one than for a good example will be gamed.
+`telic.judges.habits` makes the bad ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +17,8 @@ from telic.core.seeds import derive
 from telic.envs import make
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.spec import EnvSpec, Robot
-from telic.envs.vector import Info
+from telic.envs.vector import Info, VecEnv
+from telic.errors import UsageError
 from telic.judges.criteria import Motion
 from telic.judges.puppet import Poses, lead
 from telic.quantities import QUANTITIES
@@ -27,20 +26,10 @@ from telic.rewards.recording import Transition, TransitionRecording, keep
 from telic.storage.trajectories import RECORDED, Trajectory, TrajectoryFacts
 
 GOOD = "good"
-HABITS = (
-    "does nothing",
-    "ends at once",
-    "shakes",
-    "pushes",
-    "pulls",
-    "flails",
-    "lies on its back",
-    "topples over",
-)
-"""every bad habit; the last two only of robots that can turn over"""
-_MOST_STEPS = 3000
+MOST_STEPS = 3000
+_UNLIMITED = 1000
+"""steps of an episode without a time limit, as the recorder cuts it"""
 _AT_ONCE = 64
-_SOON_S = 0.3
 _SETTLE_S = 2.0
 _SLOW, _UP = 0.1, 0.9
 
@@ -99,15 +88,15 @@ def good_examples(
     env_id: str, env_args: dict[str, Any], motions: dict[str, tuple[Motion, ...]]
 ) -> Examples:
     """Return puppets: from every pose on the way the environment makes one real step."""
-    look = _open(env_id, env_args, 1)
-    steps = _length(look)
-    rest = _standing(_open(env_id, {**env_args, "max_episode_steps": _MOST_STEPS}, 1))
+    look = _posed(env_id, env_args, 1)
+    steps = length_of(look)
+    rest = _standing(_posed(env_id, {**env_args, "max_episode_steps": MOST_STEPS}, 1))
     poses = [
         lead(look.model, look.robot, motion, look.dt or 1.0, steps, rest)
         for motion in motions.values()
     ]
     look.close()
-    env = _open(env_id, env_args, min(_AT_ONCE, steps * len(poses)))
+    env = _posed(env_id, env_args, min(_AT_ONCE, steps * len(poses)))
     states = [_stacked(poses, field) for field in Poses._fields]
     pieces = [
         _step_from(env, *(state[first : first + env.num_envs] for state in states))
@@ -118,7 +107,7 @@ def good_examples(
     moments = [
         whole.map(lambda x, t=t: x[t * count : (t + 1) * count].clone()) for t in range(steps)
     ]
-    return _examples(env_id, env_args, env, tuple(motions), moments)
+    return assemble(env_id, env_args, env, tuple(motions), moments)
 
 
 def _step_from(env: MujocoEnv, qpos: Tensor, qvel: Tensor, feet: Tensor) -> Transition:
@@ -168,83 +157,23 @@ def _joined(pieces: list[Transition]) -> Transition:
     return Transition(info=Info.of(values, schema), **rest)
 
 
-def bad_habits(env_id: str, env_args: dict[str, Any]) -> Examples:
-    """Return what optimisers fall into on this environment, really simulated."""
-    names, starts, acting = _habits(_open(env_id, env_args, 1))
-    env = _open(env_id, env_args, len(names))
-    env.reset()
-    obs = env.place(_first(starts, 0), _first(starts, 1))
-    low, high = env.action_low, env.action_high
-    middle, half = 0.5 * (low + high), 0.5 * (high - low)
-    moments: list[Transition] = []
-    soon = max(1, round(_SOON_S / (env.dt or 1.0)))
-    for t in range(_length(env)):
-        action = middle + half * torch.stack([act(t, env.act_dim) for act in acting])
-        step = env.step(action)
-        ended = step.terminated.clone()
-        ended[names.index("ends at once")] |= t + 1 >= soon
-        moments.append(Transition(obs, action, step.final_obs, keep(step.info), ended, step.reward))
-        obs = step.obs
-    return _examples(env_id, env_args, env, names, moments)
-
-
-Act = Callable[[int, int], Tensor]
-"""from step and number of actuators to actions in [-1, 1]"""
-
-
-def _habits(env: MujocoEnv) -> tuple[tuple[str, ...], list[tuple[Tensor, Tensor]], list[Act]]:
-    """Return the name, start and actions of every bad habit this robot can have."""
-    rest = torch.tensor(env.robot.rest_qpos), torch.zeros(env.model.nv)
-    random = np.random.default_rng(derive("habits", env.spec.id))
-    noise = torch.tensor(random.uniform(-1, 1, (_MOST_STEPS, env.act_dim)), dtype=torch.float32)
-
-    def still(t: int, width: int) -> Tensor:
-        return torch.zeros(width)
-
-    habits: dict[str, tuple[tuple[Tensor, Tensor], Act]] = {
-        "does nothing": (rest, still),
-        "ends at once": (rest, still),
-        "shakes": (rest, lambda t, width: torch.full((width,), 1.0 if t % 2 else -1.0)),
-        "pushes": (rest, lambda t, width: torch.ones(width)),
-        "pulls": (rest, lambda t, width: -torch.ones(width)),
-        "flails": (rest, lambda t, width: noise[t % _MOST_STEPS]),
-    }
-    for name, motion in _led_habits(env).items():
-        poses = lead(env.model, env.robot, motion, env.dt or 1.0, 2)
-        habits[name] = (torch.tensor(poses.qpos[1]), torch.tensor(poses.qvel[1])), still
-    env.close()
-    return (
-        tuple(habits),
-        [start for start, _ in habits.values()],
-        [act for _, act in habits.values()],
-    )
-
-
-def _led_habits(env: MujocoEnv) -> dict[str, tuple[Motion, ...]]:
-    """Return starts from which the robot topples or lies, as far as it can turn over."""
-    turns = env.robot.root.turns
-    if env.robot.root.slide("z") is None or not ("y" in turns or "x" in turns):
-        return {}
-    way = "pitch_turns" if "y" in turns else "roll_turns"
-
-    def turning(seconds: float, turns: float, **more: float) -> Motion:
-        return Motion.model_validate({"seconds": seconds, way: turns, **more})
-
-    first = env.dt or 1.0  # one step to get there
-    return {
-        "lies on its back": (turning(first, 0.5), Motion(seconds=1.0)),
-        "topples over": (turning(first, 0.1), turning(1.0, 1.0, forward_mps=2.0)),
-    }
-
-
 # ---------------------------------------------------------------------------------------- parts
 
 
-def _open(env_id: str, env_args: dict[str, Any], num_envs: int) -> MujocoEnv:
+def open_env(env_id: str, env_args: dict[str, Any], num_envs: int) -> VecEnv:
+    """Return an environment that always begins the same way."""
     env = make(env_id, num_envs=num_envs, seed=derive("examples", env_id), **env_args)
-    if not isinstance(env, MujocoEnv):
-        raise TypeError(f"{env_id} has no poses to lead a puppet through")
     env.reset()
+    return env
+
+
+def _posed(env_id: str, env_args: dict[str, Any], num_envs: int) -> MujocoEnv:
+    env = open_env(env_id, env_args, num_envs)
+    if not isinstance(env, MujocoEnv):
+        raise UsageError(
+            f"{env_id} has no poses to lead a robot through.",
+            hint="Only robots that MuJoCo simulates here can be led by hand.",
+        )
     return env
 
 
@@ -262,18 +191,15 @@ def _standing(env: MujocoEnv) -> np.ndarray | None:
     return info.exact("qpos")[0].numpy() if is_at_rest and is_up else None
 
 
-def _length(env: MujocoEnv) -> int:
-    return min(env.max_episode_steps or _MOST_STEPS, _MOST_STEPS)
+def length_of(env: VecEnv) -> int:
+    """Return the steps of an example."""
+    return min(env.max_episode_steps or _UNLIMITED, MOST_STEPS)
 
 
 def _stacked(poses: list[Poses], field: str) -> Tensor:
     """Return a field of all puppets, those of one moment side by side."""
     values = np.stack([getattr(pose, field) for pose in poses], axis=1)
     return torch.tensor(values.reshape(-1, values.shape[-1]))
-
-
-def _first(starts: list[tuple[Tensor, Tensor]], part: int) -> Tensor:
-    return torch.stack([start[part].double() for start in starts])
 
 
 def _with_start(info: Info, *, is_start: bool) -> Info:
@@ -284,13 +210,14 @@ def _with_start(info: Info, *, is_start: bool) -> Info:
     return Info.of(values, info.schema)
 
 
-def _examples(
+def assemble(
     env_id: str,
     env_args: dict[str, Any],
-    env: MujocoEnv,
+    env: VecEnv,
     names: tuple[str, ...],
     moments: list[Transition],
 ) -> Examples:
+    """Return steps of several rows as examples; the environment is closed."""
     moments[0] = moments[0]._replace(info=_with_start(moments[0].info, is_start=True))
     ended = torch.stack([moment.ended for moment in moments]).numpy()
     lengths = tuple(

@@ -6,53 +6,76 @@ A reward invites gaming when it pays a bad habit more than a good example that t
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from pydantic import Field
 
 from telic.core.config import Record
+from telic.core.seeds import derive
 from telic.envs.access import env_access
+from telic.envs.mujoco import MujocoEnv
 from telic.errors import ResourceError, TelicError, WorkerDied
 from telic.judges.code import JudgeCode
-from telic.judges.criteria import Motion
-from telic.judges.examples import Examples, bad_habits, good_examples
+from telic.judges.criteria import Criterion, Leaf, Motion, is_consistent, total
+from telic.judges.examples import Examples, good_examples, open_env
+from telic.judges.findings import (
+    ExampleResult,
+    good_example,
+    judge_problems,
+    reward_problems,
+)
+from telic.judges.habits import bad_habits, look_alikes, no_different
 from telic.judges.verdict import Verdict
 from telic.rewards.load import load_reward
 from telic.rewards.recording import TransitionRecording
+from telic.rewards.reward import Reward
+from telic.storage.trajectories import Trajectory
 
-_RECOGNISED = 0.6
-"""a good example led by hand must score this much: it is not perfect either"""
-_CLEARLY = 0.25
-"""the judge must prefer the good example by this much for the reward to be blamed"""
 _TRIAL_S = 120.0
+_LAST_DIGITS = 1e-6
+_ASKED_AGAIN = 3
+"""examples that the judge must judge twice"""
+GOOD = "good example"
 _DECIDED_ON = 32
 """steps on which it is found out how to run a reward"""
 
 
-class ExampleResult(Record):
-    """One example as the judge and the reward see it."""
-
-    name: str
-    is_good: bool
-    score: float | None
-    reason: str | None = None
-    """why there is no score, or which leaves earned little"""
-    pay: float | None = None
-    """sum of the reward over its episode"""
-    terms: dict[str, float] = Field(default={})
-    """the same by term"""
-
-
 class Trial(Record):
-    """What a reward and a judge made of the examples."""
+    """What a reward and a judge made of the examples: their certificate, if nothing is wrong."""
 
     schema_version: int = 1
     examples: tuple[ExampleResult, ...]
     judge_problems: tuple[str, ...] = ()
     reward_problems: tuple[str, ...] = ()
+    judge_hash: str | None = None
+    """SHA-256 of the judge's text; None: of a trial before there were certificates"""
+    reward_hash: str | None = None
+    env_args: dict[str, Any] = Field(default={})
+    """arguments of the environment that it was tried in"""
+    fine: tuple[str, ...] = ()
+    """bad habits that are right here, by word and by measurement"""
+    good: str | None = None
+    """name of the good example that the judge recognised; None: there is none"""
+
+    @property
+    def was_run(self) -> bool:
+        """Whether there was anything to judge."""
+        return bool(self.examples)
+
+    @property
+    def stick(self) -> tuple[Leaf, ...]:
+        """How the judge measures: the leaves of any example that it could judge."""
+        return next((example.leaves for example in self.examples if example.leaves), ())
+
+
+def text_hash(text: str) -> str:
+    """Return the SHA-256 of a judge's or a reward's text."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def try_out(
@@ -64,6 +87,7 @@ def try_out(
     fine: Sequence[str],
     threshold: float,
     folder: Path,
+    criteria: Sequence[Criterion] = (),
 ) -> Trial:
     """Try both files in a confined worker.
 
@@ -76,6 +100,7 @@ def try_out(
         fine: bad habits that would be right here ("does nothing" is, if it shall stand still).
         threshold: score that passes, so that no bad habit may have it.
         folder: where the worker may write.
+        criteria: what was agreed on, which the judge must measure.
 
     Raises:
         TelicError: the reward or the judge fails; says where and how to mend it.
@@ -89,6 +114,7 @@ def try_out(
         "reward": reward,
         "judge": judge,
         "motions": [motion.model_dump() for motion in motions],
+        "fine": list(fine),
     }
     access = env_access(env, env_args)
     result = run_worker(
@@ -98,50 +124,116 @@ def try_out(
         readable=access.readable,
         python_path=access.python_path,
     )
-    examples = tuple(ExampleResult.model_validate(row) for row in result["examples"])
+    examples = tuple(map(_believed, result["examples"]))
+    fine = (*fine, *result.get("fine", ()))
+    good = good_example(examples)
     return Trial(
         examples=examples,
-        judge_problems=_judge_problems(examples, fine, threshold),
-        reward_problems=_reward_problems(examples, fine),
+        judge_problems=judge_problems(examples, fine, threshold, criteria),
+        reward_problems=reward_problems(examples, fine),
+        judge_hash=text_hash(judge),
+        reward_hash=text_hash(reward),
+        env_args=env_args,
+        fine=fine,
+        good=None if good is None else good.name,
     )
+
+
+def _believed(row: object) -> ExampleResult:
+    """Return what a confined judge measured; the score is computed here, not there."""
+    told = ExampleResult.model_validate(row)
+    if told.score is None:
+        return told
+    if not told.leaves or not all(map(is_consistent, told.leaves)):
+        reason = "a leaf claims more than its measured value earns"
+        return told.model_copy(update={"score": None, "reason": reason})
+    return told.model_copy(update={"score": total(told.leaves)})
 
 
 def try_here(
-    env: str, env_args: dict[str, Any], reward: str, judge: str, motions: Sequence[Motion]
-) -> tuple[ExampleResult, ...]:
-    """Try both files in this process; for the worker, and for code of our own."""
-    groups = [(bad_habits(env, env_args), False)]
-    if motions:
-        groups.append((good_examples(env, env_args, {"good example": tuple(motions)}), True))
-    code = JudgeCode(judge)
-    return tuple(
-        tried for examples, is_good in groups for tried in _tried(examples, is_good, reward, code)
-    )
+    env: str,
+    env_args: dict[str, Any],
+    reward: str,
+    judge: str,
+    motions: Sequence[Motion],
+    fine: Sequence[str] = (),
+) -> tuple[tuple[ExampleResult, ...], tuple[str, ...]]:
+    """Try both files in this process; for the worker, and for code of our own.
+
+    Returns what became of every example, and the bad habits that are no different from fine ones.
+    """
+    groups = _groups(env, env_args, motions)
+    paying, judging = load_reward(reward, label="reward_fn.py"), JudgeCode(judge)
+    first = groups[0].recording.transitions[:_DECIDED_ON]
+    paying.decide(TransitionRecording(first))
+    results: list[ExampleResult] = []
+    for examples in groups:
+        results += _tried(examples, paying, judging)
+    asked = {result.name: result for result in results}
+    # Those that matter most: the good one, what comes nearest to it, and the first of all.
+    nearest = sorted(results, key=lambda result: (result.is_good, result.score or 0.0))
+    for name in dict.fromkeys(result.name for result in (*nearest[-_ASKED_AGAIN:], results[0])):
+        examples = next(each for each in groups if name in each.names)
+        episode = examples.trajectory(name)
+        other = nudged(episode)
+        asked[name] = asked[name].model_copy(
+            update={
+                "again": judging(episode, examples.spec).score,
+                "nudged": JudgeCode(judge)(other, examples.spec).score,
+            }
+        )
+    return tuple(asked.values()), tuple(no_different(groups[0], fine))
 
 
-def _tried(examples: Examples, is_good: bool, reward: str, judge: JudgeCode) -> list[ExampleResult]:
+def _groups(env: str, env_args: dict[str, Any], motions: Sequence[Motion]) -> list[Examples]:
+    """Return the bad habits, and what is led by hand where that can be."""
+    look = open_env(env, env_args, 1)
+    look.close()
+    groups = [bad_habits(env, env_args)]
+    if motions and isinstance(look, MujocoEnv):
+        led = {**look_alikes(look, motions), GOOD: tuple(motions)}
+        groups.append(good_examples(env, env_args, led))
+    return groups
+
+
+def _tried(examples: Examples, reward: Reward, judge: JudgeCode) -> list[ExampleResult]:
     pays = _pays(examples, reward)
     results: list[ExampleResult] = []
     for row, name in enumerate(examples.names):
-        verdict = judge(examples.trajectory(name), examples.spec)
+        trajectory = examples.trajectory(name)
+        verdict = judge(trajectory, examples.spec)
         terms = {term: float(value[row]) for term, value in pays.items()}
         results.append(
             ExampleResult(
                 name=name,
-                is_good=is_good,
+                is_good=name == GOOD,
                 score=verdict.score,
                 reason=verdict.reason or _lacking(verdict),
                 pay=terms.pop(""),
                 terms=terms,
+                own_return=float(trajectory.columns["env_reward"].sum()),
+                leaves=verdict.leaves,
             )
         )
     return results
 
 
-def _pays(examples: Examples, source: str) -> dict[str, torch.Tensor]:
+def nudged(trajectory: Trajectory) -> Trajectory:
+    """Return the same episode with other last digits, and without a name to know it by."""
+    random = np.random.default_rng(derive("nudged", len(trajectory)))
+    columns = {
+        name: (column * (1.0 + _LAST_DIGITS * random.uniform(-1, 1, column.shape))).astype(
+            column.dtype
+        )
+        if column.dtype.kind == "f"
+        else column
+        for name, column in trajectory.columns.items()
+    }
+    return Trajectory(columns, trajectory.facts.model_copy(update={"label": ""}))
+
+
+def _pays(examples: Examples, reward: Reward) -> dict[str, torch.Tensor]:
     """Return the sum of the reward ("") and of each term over every example, (K,) each."""
-    reward = load_reward(source, label="reward_fn.py")
-    reward.decide(TransitionRecording(examples.recording.transitions[:_DECIDED_ON]))
     reward.start(len(examples.names), "cpu")
     lengths = torch.tensor(examples.lengths)
     sums: dict[str, torch.Tensor] = {"": torch.zeros(len(lengths))}
@@ -162,50 +254,6 @@ def _lacking(verdict: Verdict) -> str | None:
         if leaf.counted < 1.0
     ]
     return "; ".join(parts) or None
-
-
-# ------------------------------------------------------------------------------------- findings
-
-
-def _judge_problems(
-    examples: Sequence[ExampleResult], fine: Sequence[str], threshold: float
-) -> tuple[str, ...]:
-    problems: list[str] = []
-    for example in examples:
-        if example.score is None:
-            problems.append(f'The judge cannot judge "{example.name}": {example.reason}')
-        elif example.is_good and example.score < _RECOGNISED:
-            problems.append(
-                f"The judge gives a {example.name}, led by hand through what was asked, only "
-                f"{example.score:.2f}. {example.reason}"
-            )
-        elif not example.is_good and example.name not in fine and example.score >= threshold:
-            problems.append(
-                f'The judge gives a robot that only "{example.name}" {example.score:.2f}; '
-                f"{threshold:g} passes."
-            )
-    return tuple(problems)
-
-
-def _reward_problems(examples: Sequence[ExampleResult], fine: Sequence[str]) -> tuple[str, ...]:
-    good = next((example for example in examples if example.is_good), None)
-    if good is None or good.score is None or good.pay is None:
-        return ()
-    problems: list[str] = []
-    for example in examples:
-        if example.is_good or example.name in fine or example.score is None or example.pay is None:
-            continue
-        if good.score - example.score >= _CLEARLY and example.pay >= good.pay:
-            problems.append(
-                f'The reward pays a robot that only "{example.name}" {example.pay:.4g}, more than '
-                f"the {good.pay:.4g} of the good example (the judge gives them {example.score:.2f} "
-                f"and {good.score:.2f}). By term: {_terms(example)} against {_terms(good)}."
-            )
-    return tuple(problems)
-
-
-def _terms(example: ExampleResult) -> str:
-    return ", ".join(f"{name} {value:.3g}" for name, value in example.terms.items())
 
 
 def failure(error: TelicError) -> Trial:
@@ -229,7 +277,12 @@ def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
     """Make the examples, reward and judge them."""
     channel.heartbeat(_TRIAL_S, "trying reward and judge on examples")
     motions = [Motion.model_validate(row) for row in payload["motions"]]
-    tried = try_here(
-        payload["env"], payload["env_args"], payload["reward"], payload["judge"], motions
+    tried, fine = try_here(
+        payload["env"],
+        payload["env_args"],
+        payload["reward"],
+        payload["judge"],
+        motions,
+        payload["fine"],
     )
-    return {"examples": [result.model_dump(mode="json") for result in tried]}
+    return {"examples": [result.model_dump(mode="json") for result in tried], "fine": list(fine)}

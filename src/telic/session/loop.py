@@ -36,23 +36,25 @@ from telic.envs.access import located
 from telic.errors import RewardError, TelicError, TrainingFailed
 from telic.judges.code import find_judge
 from telic.judges.criteria import Composition
-from telic.judges.trial import Trial
+from telic.judges.trial import text_hash
 from telic.llm import BudgetExceeded, Cancelled
 from telic.sandbox.nursery import prewarmed
 from telic.session import ENV, WORKERS
 from telic.session.branch import inherited
 from telic.session.budget import Allowance, AllowanceUsedUp, SessionAccount
+from telic.session.certificate import certify, sealed
 from telic.session.control import SessionControl, SessionStopped, SessionWork
 from telic.session.forecast import MeasuredForecast, session_forecast
 from telic.session.fresh import start_seed
 from telic.session.judgement import judge, untrained
-from telic.session.outcome import Ending, ending_of_pass
+from telic.session.outcome import ONE_SEED, Ending, ending_of_pass
 from telic.session.records import IntentOptions, SessionConfig, SessionSummary
 from telic.session.report.document import write_report
 from telic.session.training import alarms, train
 from telic.storage.files import JsonLines, once, read_record, write_json, write_text
 from telic.storage.layout import SessionFolder, new_session
 from telic.storage.locks import RunLock
+from telic.storage.reading import read_text
 from telic.storage.workspace import Workspace, has_begun
 from telic.training.machine import compiling_ahead
 from telic.training.policy import Policy
@@ -207,7 +209,7 @@ def run_loop(work: SessionWork) -> SessionSummary:
             work.tell(from_facts(SessionJudged, iteration.model_dump()))
             control.account.report(work.tell, number)
             if iteration.passed:
-                return _finish(work, written, history, _ending(work, written))
+                return _finish(work, written, history, _ending(work, written, iteration))
         return _finish(work, written, history, Ending("not_passed"))
     except (SessionStopped, AllowanceUsedUp, BudgetExceeded, Cancelled) as ended:
         return _finish(work, written, history, Ending("stopped"), ended)
@@ -215,15 +217,17 @@ def run_loop(work: SessionWork) -> SessionSummary:
 
 def _write(work: SessionWork, wanted: MeasurableIntent) -> Composition:
     """Let reward and judge be written, tried on examples whose worth is known, and mended."""
-    written = work.author.write(wanted)
-    for _ in range(_REWRITES + 1):
+    written, better = None, work.author.write(wanted)
+    left = _REWRITES + 1
+    while better is not None:
+        written = better
         trial = try_written(work.brief, written)
         write_json(work.folder.trial, trial)
         work.tell(from_facts(SessionTried, trial.model_dump(mode="json")))
-        better = work.author.review(written, trial)
-        if better is None:
-            return written
-        written = better
+        # What was mended last is tried as well, and trained as it is.
+        better = work.author.review(written, trial) if left else None
+        left -= 1
+    assert written is not None  # the author wrote something
     return written
 
 
@@ -252,17 +256,20 @@ def _attempt(work: SessionWork, number: int, candidate: RewardCandidate) -> Sess
     except (RewardError, TrainingFailed) as error:
         work.tell(LogMessage(message=f"iteration {number} was not trained: {error}"))
         return untrained(work, number, candidate, error, time.monotonic() - began)
-    iteration = judge(work, number, trained)
+    used = text_hash(read_text(work.folder.judge))
+    iteration = sealed(work, judge(work, number, trained), used)
     divergences = alarms(work.folder.iteration(number), iteration)
     return iteration.model_copy(update={"alarms": divergences})
 
 
-def _ending(work: SessionWork, written: Composition) -> Ending:
-    """Return what policies that proved the threshold come to, with what they were judged by."""
+def _ending(work: SessionWork, written: Composition, passed: SessionIteration) -> Ending:
+    """Return what policies that proved the threshold come to, by what they were judged with."""
+    certificate = certify(work, written, passed)
+    write_json(work.folder.certificate, certificate)
     return ending_of_pass(
-        read_record(work.folder.trial, Trial).judge_problems,
+        certificate.doubts,
         (*written.not_understood, *written.dropped),
-        len(work.config.seeds),
+        (*((ONE_SEED,) if len(work.config.seeds) == 1 else ()), *certificate.limits),
         accept_partial=work.config.accept_partial,
     )
 

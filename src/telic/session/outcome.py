@@ -43,22 +43,25 @@ class Ending(NamedTuple):
 
 
 def ending_of_pass(
-    doubts: Sequence[str], left_out: Sequence[str], seeds: int, *, accept_partial: bool
+    doubts: Sequence[str],
+    left_out: Sequence[str],
+    limits: Sequence[str],
+    *,
+    accept_partial: bool,
 ) -> Ending:
     """Return what policies that proved the threshold come to.
 
     Args:
         doubts: why the judge or the reward cannot be trusted; empty: both met their trial.
         left_out: what was said and nothing measures.
-        seeds: training seeds.
+        limits: what narrows it.
         accept_partial: a person agreed to do without what is left out.
     """
-    limits = (ONE_SEED,) if seeds == 1 else ()
     words = ", ".join(f"“{text}”" for text in left_out)
     part = (f"nothing measures {words}",) if left_out and not accept_partial else ()
     if doubts:
-        return Ending("unproven", (*doubts, *part), limits)
-    return Ending("passed_in_part" if part else "passed", part, limits)
+        return Ending("unproven", (*doubts, *part), tuple(limits))
+    return Ending("passed_in_part" if part else "passed", part, tuple(limits))
 
 
 def outcome_words(outcome: Outcome, limits: Sequence[str] = ()) -> str:

@@ -233,6 +233,8 @@ class IterationFolder:
     """policies that passed before their training ended"""
     judged_dir = Below("judged")
     """the folder of the judged episodes"""
+    certificate = Below("certificate.json")
+    """the trial of its reward, where it is not the first one"""
 
     @property
     def run(self) -> RunFolder:
@@ -256,6 +258,8 @@ class SessionFolder(WorkFolder):
     """what the intent asks for, as criteria"""
     trial = Below("trial.json")
     """how the first reward and the judge did on examples"""
+    certificate = Below("certificate.json")
+    """why its verdict can be believed, or not"""
     memory = Below("memory.json")
     """what earlier sessions learned, as it was when this one began"""
     analysis = Below("analysis.json")
