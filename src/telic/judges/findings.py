@@ -39,7 +39,7 @@ class ExampleResult(Record):
     reason: str | None = None
     """why there is no score, or which leaves earned little"""
     pay: float | None = None
-    """sum of the reward over its episode"""
+    """sum of the reward over its episode; None: it is not a finite number"""
     terms: dict[str, float] = Field(default={})
     """the same by term"""
     own_return: float | None = None
@@ -188,6 +188,9 @@ def is_kinder(leaf: Leaf, criterion: Criterion) -> bool:
 
 def reward_problems(examples: Sequence[ExampleResult], fine: Sequence[str]) -> tuple[str, ...]:
     """Return which bad habits a reward pays more than what was asked for."""
+    strange = [example.name for example in examples if example.pay is None]
+    if strange:
+        return (f'The reward pays "{strange[0]}" what is not a finite number.',)
     good = good_example(examples)
     if good is None or good.score is None or good.pay is None:
         return ()

@@ -7,6 +7,7 @@ A reward invites gaming when it pays a bad habit more than a good example that t
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -203,14 +204,15 @@ def _tried(examples: Examples, reward: Reward, judge: JudgeCode) -> list[Example
         trajectory = examples.trajectory(name)
         verdict = judge(trajectory, examples.spec)
         terms = {term: float(value[row]) for term, value in pays.items()}
+        pay = terms.pop("")
         results.append(
             ExampleResult(
                 name=name,
                 is_good=name == GOOD,
                 score=verdict.score,
                 reason=verdict.reason or _lacking(verdict),
-                pay=terms.pop(""),
-                terms=terms,
+                pay=pay if math.isfinite(pay) else None,
+                terms={term: value for term, value in terms.items() if math.isfinite(value)},
                 own_return=float(trajectory.columns["env_reward"].sum()),
                 leaves=verdict.leaves,
             )
