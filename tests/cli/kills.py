@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from telic.search.records import list_searches
+from telic.session.outcome import ENDED
 from telic.session.records import state_of
 from telic.storage.files import TEMPORARY_MARK, read_json
 from telic.storage.layout import list_runs, list_sessions
@@ -246,10 +247,7 @@ def commands(trained: Path, *, is_long: bool) -> dict[str, KilledCommand]:
         ),
         "run": KilledCommand(
             (*intent, "--iterations", "1"),
-            lambda folder: (
-                {"passed", "not_passed"}
-                & {state_of(each) for each in list_sessions(folder / "runs")}
-            ),
+            lambda folder: set(ENDED) & {state_of(each) for each in list_sessions(folder / "runs")},
             session_outcome,
         ),
     }

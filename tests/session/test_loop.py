@@ -56,14 +56,14 @@ def author(monkeypatch):
     return use
 
 
-def test_a_session_passes_and_leaves_a_report(author, tmp_path, monkeypatch):
+def test_a_judge_that_takes_anything_leaves_a_session_unproven(author, tmp_path, monkeypatch):
     author(goal=1.0)
     events = Heard()
     session = run("move", runs_dir=tmp_path, on_event=events, **SMALL)
-    assert session.passed and session.summary.score == pytest.approx(1.0)
+    assert session.summary.outcome == "unproven" and session.summary.score == pytest.approx(1.0)
     assert session.summary.iterations == 1
     report = (session.path / "report.md").read_text()
-    assert "passed" in report and "not understood: gracefully" in report
+    assert "Unproven" in report and "not judged: “gracefully”" in report
     assert session.policy()(telic.make("HalfCheetah-v5", num_envs=2).reset()).shape == (2, 6)
     monkeypatch.setattr("telic.training.policy.load_policy", lambda *which: which)
     judged_steps = {
@@ -108,7 +108,11 @@ def test_the_same_request_goes_on_and_asks_nobody_twice(author, tmp_path):
     )
     assert stopped.summary.outcome == "stopped"
     again = run("move", **request)
-    assert again.path == stopped.path and again.passed and asked == ["move", "move"]
+    assert (
+        again.path == stopped.path
+        and again.summary.outcome == "unproven"
+        and asked == ["move", "move"]
+    )
     other = run("move", **{**request, "steps": 256})
     assert other.path != again.path  # another request
 

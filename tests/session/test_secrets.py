@@ -107,7 +107,7 @@ def test_an_outage_in_the_middle_tells_no_key(asking):
         return watch(request) if request.role == "vision_criteria" else script[request.role]
 
     session, _ = asking.run(answer, vision=True)
-    assert session.passed
+    assert session.summary.outcome == "unproven"
     assert_nowhere(asking.runs_dir, spoken(asking))
     assert REMOVED in (session.path / "iter_1" / "judgment.json").read_text()
 

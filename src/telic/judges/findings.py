@@ -85,12 +85,15 @@ def judge_problems(
                 f"{example.score:.2f}. {example.reason}"
             )
     bad = list(bad_examples(examples, fine))
-    problems += [
-        f'The judge gives a robot that only "{example.name}" {example.score:.2f}; '
-        f"{threshold:g} passes."
+    passing = [
+        f'"{example.name}" {example.score:.2f}'
         for example in bad
         if example.score is not None and example.score >= threshold
     ]
+    if passing:
+        problems.append(
+            f"The judge gives a robot that only {', '.join(passing)}; {threshold:g} passes."
+        )
     if examples and len(bad) < _FEWEST:
         problems.append(
             f"All bad habits but {len(bad)} are called right here, so nothing shows that the judge "
