@@ -66,7 +66,7 @@ _SAME_RAD = 0.02
 """poses that differ by less than this, on average, are one"""
 
 Act = Callable[[int], Tensor]
-"""from the step to an action: (act_dim,) in [-1, 1], or a choice, ()"""
+"""from the step to an action: (act_dim,) in [-1, 1], NaN for that of rest, or a choice, ()"""
 Pose = tuple[Tensor, Tensor]
 
 
@@ -120,7 +120,8 @@ def _action(env: VecEnv, wanted: Tensor) -> Tensor:
     if env.num_actions is not None:
         return wanted.long()
     low, high = env.action_low.clamp(min=-_AT_MOST), env.action_high.clamp(max=_AT_MOST)
-    return 0.5 * (low + high) + 0.5 * (high - low) * wanted
+    rest = env.action_rest if isinstance(env, MujocoEnv) else torch.zeros_like(low).clamp(low, high)
+    return torch.where(wanted.isnan(), rest, 0.5 * (low + high) + 0.5 * (high - low) * wanted)
 
 
 def _efforts(env: VecEnv) -> dict[str, Act]:
@@ -131,7 +132,7 @@ def _efforts(env: VecEnv) -> dict[str, Act]:
     full = torch.ones(width)
 
     def still(t: int) -> Tensor:
-        return torch.zeros(width)
+        return torch.full((width,), torch.nan)
 
     return {
         "does nothing": still,
