@@ -6,6 +6,7 @@
     │   ├── UnknownName           no environment, run, preset, … of that name
     │   ├── BadEnvironment        an environment cannot be built from what was given
     │   ├── NotUnderstood         an intent whose verb nobody knows
+    │   ├── Contradiction         an intent, or criteria, that cannot be had together
     │   ├── RewardError           a reward file is wrong: names the line, the term and the fix
     │   ├── PluginError           a part that another package brings cannot be used
     │   └── MissingExtra          an optional package is not installed
@@ -77,6 +78,10 @@ class BadEnvironment(UsageError):
 
 class NotUnderstood(UsageError):
     """An intent says what to do in words that nothing can be made of; nothing was started."""
+
+
+class Contradiction(UsageError):
+    """What is asked for cannot be had together; nothing was started."""
 
 
 class RewardError(UsageError):

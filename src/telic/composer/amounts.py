@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from telic.composer.frames import Amount, Rule, Unit
@@ -43,6 +43,21 @@ class Numbers:
     count: int | None = None
     duration_s: float | None = None
     period_s: float | None = None
+    bounds: list[Amount] = field(default_factory=list[Amount])
+    """both ends of a range: "at least 1 m/s and at most 3 m/s"; the amount is its middle"""
+
+    def bounds_more(self, amount: Amount | None) -> bool:
+        """Take another bound of what was said already; return whether it is one."""
+        first = self.amount
+        if first is None or amount is None or amount.unit != first.unit:
+            return False
+        rules = {each.rule for each in (self.bounds or [first])}
+        if self.bounds or "about" in (amount.rule, *rules) or amount.rule in rules:
+            return False
+        self.bounds = [first, *self.bounds, amount]
+        middle = sum(each.value for each in self.bounds) / len(self.bounds)
+        self.amount = Amount(value=middle, unit=first.unit, rule="about")
+        return True
 
     def take(
         self,

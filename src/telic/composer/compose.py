@@ -20,6 +20,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from telic.composer.acrobatics import flip, jump, roll, turn
+from telic.composer.conflict import require_consistent, require_possible
 from telic.composer.draft import Draft, Scene, edit
 from telic.composer.frames import Act, Direction, Frame, ParsedIntent
 from telic.composer.gaits import gait_meant
@@ -104,10 +105,12 @@ def compose(intent: str, spec: EnvSpec, criteria: Sequence[Criterion] | None = N
     Raises:
         Refused: nothing of the intent was understood, or it needs what is not composed yet.
         BadEnvironment: the robot cannot do it.
+        Contradiction: two things that are asked for exclude one another.
     """
     if is_observed(intent, spec):
         return compose_observed(intent, spec, criteria)
     parsed = parse(intent, spec)
+    require_possible(parsed, _scene(parsed, spec))
     return _scoped(parsed, _compose(parsed, spec), spec, criteria)
 
 
@@ -133,6 +136,8 @@ def _compose(
         everything = [*drafts, always]
     if criteria is not None:
         edit(everything, criteria)
+        for draft in everything:
+            require_consistent(draft)
     made = _composition(parsed, scene, drafts, always, everything)
     seconds = made.env_args["max_episode_steps"] * (spec.dt_s or 1.0)
     return made.model_copy(

@@ -132,6 +132,7 @@ class Frame(Record):
         "energy, duration or count",
     )
     amount: Amount | None = None
+    bounds: tuple[Amount, ...] = Field(default=(), description="both ends of a range that was said")
     count: int | None = None
     duration_s: float | None = None
     period_s: float | None = Field(default=None, description="to be done once in so many seconds")

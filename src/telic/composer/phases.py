@@ -13,7 +13,7 @@ _LIMBS = (Act.LIFT, Act.KICK, Act.SWING)
 _ANYWHERE = {Act.JUMP, Act.FLIP, Act.ROLL, Act.KICK, Act.SWING, Act.SIT, Act.BALANCE, Act.TURN}
 """what could wander off while it is done"""
 _TRAVELS = {Act.GO, Act.HOP, Act.CIRCLE}
-_BACK = {
+OPPOSITE = {
     Direction.FORWARD: Direction.BACKWARD,
     Direction.BACKWARD: Direction.FORWARD,
     Direction.LEFT: Direction.RIGHT,
@@ -66,7 +66,7 @@ def _with_ways(frames: Sequence[Frame]) -> list[Frame]:
                 found[last] = way.model_copy(update=said)
             frame = frame.model_copy(update={"amount": None, "dimension": None})
         elif frame.gait == "return" and way is not None and _is_way(way):
-            back = _BACK.get(way.direction or Direction.FORWARD)
+            back = OPPOSITE.get(way.direction or Direction.FORWARD)
             said = {"amount": way.amount, "dimension": "distance", "direction": back}
             frame = frame.model_copy(update={**said, "phase": max(frame.phase, way.phase + 1)})
         found.append(frame)

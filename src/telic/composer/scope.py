@@ -23,6 +23,7 @@ from telic.composer.frames import (
     WordClaim,
 )
 from telic.composer.manners import respect
+from telic.composer.phases import OPPOSITE
 from telic.composer.postures import OWN, do_it, hold
 from telic.errors import TelicError
 from telic.judges.criteria import Composition, Covered
@@ -287,10 +288,13 @@ def _changes(slot: str, frame: Frame) -> Iterator[dict[str, Any]]:
     match slot:
         case "direction":
             yield {"direction": None}
+            if frame.direction in OPPOSITE:  # forward may be what is done anyway
+                yield {"direction": OPPOSITE[frame.direction]}
         case "degree":
             yield {"degree": None, "dimension": None}
         case "part":
             yield {"part": None, "bodies": ()}
+            yield {"part": "nothing", "bodies": ()}
         case "until_end":
             yield {"until_end": False}
         case "count" if frame.count is not None:

@@ -78,6 +78,7 @@ class Slots:
             degree=degree,
             dimension=self._dimension(degree, dimension, amount, direction),
             amount=amount,
+            bounds=tuple(number.bounds),
             count=count,
             duration_s=number.duration_s,
             period_s=number.period_s,
@@ -187,7 +188,9 @@ class Slots:
                 amount, count = self._bare(reading.bare, dimension)
                 if amount is not None and reading.rule is not None:
                     amount = amount.model_copy(update={"rule": reading.rule})
-            if found.take(amount, count, reading.duration_s, reading.period_s):
+            if found.bounds_more(amount):
+                self._use("amount", mark)
+            elif found.take(amount, count, reading.duration_s, reading.period_s):
                 said = (("period", reading.period_s), ("duration", reading.duration_s))
                 said = (*said, ("count", count), ("amount", amount))
                 self._use(next(slot for slot, new in said if new is not None), mark)

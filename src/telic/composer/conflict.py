@@ -1,0 +1,271 @@
+"""Find what cannot be had together, before anything is trained for it.
+
+Everything that is asked for is a demand: a quantity in an interval, for a span of time, always or
+at some moment. Two demands on one quantity whose spans meet and whose intervals do not are a
+contradiction, unless both are content with a moment. What a verb implies of other quantities (who
+jumps is in the air, who goes gets away from the start) is a demand like any other, so that no pair
+of words needs a rule of its own.
+
+Criteria are read in the same way, by the code that measures them: a person may have edited them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+from telic.composer.draft import Draft, JudgePart, Scene
+from telic.composer.frames import Act, Direction, Frame, Limit, LimitKind, ParsedIntent, Posture
+from telic.composer.travel import speed_meant
+from telic.errors import Contradiction
+
+_FAR, _CREDIT = math.inf, 0.75
+_STILL_MPS, _MOVES_MPS = 0.25, 0.3
+_DRIFT_M, _RAIL_M, _TURN = 0.5, 0.5, 0.08
+_LASTS_S = 4.0
+"""half of a usual episode: what a speed comes to at least"""
+_UPRIGHT, _TILTED, _INVERTED = 0.5, 0.2, -0.2
+_FLIES = {Act.JUMP, Act.HOP, Act.FLIP}
+_TURNS = {Act.TURN, Act.CIRCLE}
+_AHEAD = (None, Direction.FORWARD)
+
+
+class Demand(NamedTuple):
+    """A quantity in an interval, over one phase or throughout."""
+
+    quantity: str
+    low: float
+    high: float
+    words: str
+    phase: int | None = None
+    """None: throughout"""
+    always: bool = True
+    """at every moment of that time; False: at one at least"""
+
+    def excludes(self, other: Demand) -> bool:
+        """Say whether both cannot hold."""
+        meets = None in (self.phase, other.phase) or self.phase == other.phase
+        apart = self.low > other.high or other.low > self.high
+        return self.quantity == other.quantity and meets and apart and (self.always or other.always)
+
+
+def require_possible(parsed: ParsedIntent, scene: Scene) -> None:
+    """Refuse an intent that asks for what cannot be had together.
+
+    Raises:
+        Contradiction: names both.
+    """
+    demands: list[Demand] = []
+    for frame in parsed.frames:
+        demands += _of_frame(frame, scene)
+    for limit in parsed.limits:
+        demands += _of_limit(limit, scene)
+    for one, other in combinations(demands, 2):
+        if one.words != other.words and one.excludes(other):
+            raise Contradiction(
+                f'"{one.words}" and "{other.words}" cannot both be done: {_why(one, other)}.',
+                hint='Leave one of them out, or say that it comes later: "..., then ...".',
+            )
+
+
+def require_consistent(draft: Draft) -> None:
+    """Refuse criteria of one phase that cannot all be met.
+
+    Raises:
+        Contradiction: names both.
+    """
+    names = _names(draft.judge_lines)
+    demands = [demand for part in draft.parts for demand in _of_part(part, names, draft.seconds)]
+    for one, other in combinations(demands, 2):
+        if one.words != other.words and one.excludes(other):
+            raise Contradiction(
+                f'The criteria "{one.words}" and "{other.words}" cannot both be met: '
+                f"{_why(one, other)}.",
+                hint="Change the goal of one of them, or leave it out.",
+            )
+
+
+def _why(one: Demand, other: Demand) -> str:
+    return f"{one.quantity} would have to be {_interval(one)} and {_interval(other)}"
+
+
+def _interval(demand: Demand) -> str:
+    if demand.high == _FAR:
+        return f"at least {demand.low:.3g}"
+    if demand.low == -_FAR:
+        return f"at most {demand.high:.3g}"
+    return f"between {demand.low:.3g} and {demand.high:.3g}"
+
+
+# ------------------------------ what verbs ask
+
+
+def _of_frame(frame: Frame, scene: Scene) -> Iterator[Demand]:
+    word, phase = frame.word, frame.phase
+    match frame.verb:
+        case Act.GO | Act.HOP | Act.CIRCLE if frame.direction is not Direction.IN_PLACE:
+            yield from _of_going(frame, scene)
+        case Act.STAND | Act.STOP | Act.LIE if _rests(frame):
+            yield Demand("the speed in m/s", -_FAR, _STILL_MPS, word, phase)
+        case _:
+            pass
+    if frame.verb in _FLIES:
+        yield Demand("the height of the feet above the ground in m", 0.02, _FAR, word, phase, False)
+    if frame.verb in _TURNS:
+        yield Demand("the turn of the heading in turns", _turns(frame), _FAR, word, phase, False)
+    if frame.verb is Act.FLIP:
+        yield Demand("the cosine of the tilt", -_FAR, _INVERTED, word, phase, False)
+    if frame.verb is Act.LIE and scene.is_tall:
+        yield Demand("the cosine of the tilt", -_FAR, _TILTED, word, phase)
+    yield from _of_postures(frame, scene)
+
+
+def _turns(frame: Frame) -> float:
+    """Return how far it turns at least."""
+    amount = frame.amount
+    if amount is not None and amount.unit in ("rad", "turns"):
+        return amount.value / (2.0 * math.pi if amount.unit == "rad" else 1.0)
+    return 0.5
+
+
+def _rests(frame: Frame) -> bool:
+    """Return whether it asks for rest all the time: not so of what comes to a stop in the end."""
+    return frame.verb is not Act.STOP and (
+        frame.direction is Direction.IN_PLACE or frame.verb is Act.LIE
+    )
+
+
+def _of_going(frame: Frame, scene: Scene) -> Iterator[Demand]:
+    amount, phase = frame.amount, frame.phase
+    ends = frame.duration_s or frame.count or (amount and amount.unit == "m")
+    if not ends:  # what ends can be followed by rest
+        yield Demand("the speed in m/s", _MOVES_MPS, _FAR, frame.word, frame.phase)
+    if frame.verb is Act.CIRCLE or (frame.verb is Act.HOP and frame.direction is None):
+        return
+    lasts = _RAIL_M if scene.on_rail else _LASTS_S * speed_meant(frame, scene, Draft())[0]
+    way = amount.value if amount and amount.unit == "m" else lasts
+    yield Demand("the way from the start in m", way, _FAR, frame.word, phase, False)
+    if frame.direction in _AHEAD:
+        yield Demand("the way forward in m", way, _FAR, frame.word, phase, False)
+    for bound in frame.bounds:
+        low = -_FAR if bound.rule == "at_most" else bound.value
+        high = _FAR if bound.rule == "at_least" else bound.value
+        words = f"{bound.rule.replace('_', ' ')} {bound.value:g} {bound.unit}"
+        yield Demand(f"what is asked for in {bound.unit}", low, high, words, frame.phase)
+
+
+def _of_postures(frame: Frame, scene: Scene) -> Iterator[Demand]:
+    word = frame.word
+    tilts = {
+        Posture.UPRIGHT: (_UPRIGHT, _FAR),
+        Posture.LEVEL: (_UPRIGHT, _FAR),
+        Posture.UPSIDE_DOWN: (-_FAR, _INVERTED),
+    }
+    span = scene.stands - scene.lies
+    heights = {
+        Posture.LOW: (-_FAR, scene.lies + 0.7 * span),
+        Posture.LYING: (-_FAR, scene.lies + 0.3 * span),
+        Posture.HIGH: (scene.lies + 0.85 * span, _FAR),
+    }
+    for posture in frame.postures:
+        words = f"{word} {posture.value.replace('_', ' ')}"
+        if posture in tilts and not scene.has("pole_angle"):
+            yield Demand("the cosine of the tilt", *tilts[posture], words, frame.phase)
+        if posture in heights and scene.has("height"):
+            yield Demand("the height of the torso in m", *heights[posture], words, frame.phase)
+        if posture is Posture.FRONT_LEGS:
+            yield Demand("the hands on the ground", 1.0, 1.0, words, frame.phase)
+
+
+def _of_limit(limit: Limit, scene: Scene) -> Iterator[Demand]:
+    said = limit.amount.value if limit.amount is not None else None
+    span = scene.stands - scene.lies
+    match limit.kind:
+        case LimitKind.NO_JUMP:
+            yield Demand("the height of the feet above the ground in m", -_FAR, 0.0, limit.words)
+        case LimitKind.NO_DRIFT:
+            yield Demand("the way from the start in m", -_FAR, said or _DRIFT_M, limit.words)
+        case LimitKind.NO_FORWARD:
+            yield Demand("the way forward in m", -_FAR, said or _DRIFT_M, limit.words)
+        case LimitKind.NO_TURN:
+            turns = said / (2 * math.pi) if said else _TURN
+            yield Demand("the turn of the heading in turns", -_FAR, turns, limit.words)
+        case LimitKind.UPRIGHT:
+            yield Demand("the cosine of the tilt", _UPRIGHT, _FAR, limit.words)
+        case LimitKind.NO_HANDS:
+            yield Demand("the hands on the ground", 0.0, 0.0, limit.words)
+        case LimitKind.LOW_HEIGHT:
+            most = said or scene.lies + 0.7 * span
+            yield Demand("the height of the torso in m", -_FAR, most, limit.words)
+        case LimitKind.KEEP_HEIGHT:
+            least = said or scene.stands
+            is_least = limit.amount is not None and limit.amount.rule == "at_least"
+            high = _FAR if is_least else least + 0.15
+            yield Demand("the height of the torso in m", least - 0.15, high, limit.words)
+        case _:
+            return
+
+
+# ------------------------------ what criteria ask
+
+_SHARE = re.compile(r"episode\.share\((?P<what>.+?) (?P<sign>[<>]) (?P<bound>-?[\d.e+-]+)\)$")
+_WHOLE = re.compile(r"float\(np\.(?P<how>max|min)\((?P<what>.+)\)\)$")
+_COLUMN = re.compile(r'^episode\["(\w+)"\](?: - (-?[\d.e+-]+))?$')
+_WAYS = {'np.abs(episode["displacement"])', 'episode["displacement"]', "strayed"}
+
+
+class _Measured(NamedTuple):
+    """A variable of a judge: a quantity, less a number."""
+
+    quantity: str
+    less: float = 0.0
+
+
+def _names(lines: Sequence[str]) -> dict[str, _Measured]:
+    """Return which quantity each variable of a judge is, where it is one."""
+    found: dict[str, _Measured] = {}
+    for line in lines:
+        names, _, code = line.partition(" = ")
+        values = code.split(", ") if ", " in names else [code]
+        for name, value in zip(names.split(", "), values, strict=False):
+            column = _COLUMN.match(value)
+            if column:
+                found[name] = _Measured(column[1], float(column[2] or 0.0))
+    return found
+
+
+def _of_part(part: JudgePart, names: dict[str, _Measured], seconds: float) -> Iterator[Demand]:
+    """Yield what a criterion asks of the quantity it measures to earn most of its credit."""
+    middle = part.zero + _CREDIT * (part.goal - part.zero)
+    low, high = (middle, _FAR) if part.goal > part.zero else (-_FAR, middle)
+    if part.is_about:
+        reach = 0.5 * abs(part.goal - part.zero)
+        low, high = part.goal - reach, part.goal + reach
+    yield Demand(part.quantity, low, high, part.title)
+    whole, share = _WHOLE.match(part.value), _SHARE.match(part.value)
+    if part.value == "travelled" and low > 0.0:
+        yield Demand("the way from the start", low * seconds, _FAR, part.title, None, False)
+    if whole:
+        # The largest is at most so much: always. It is at least so much: once.
+        always = (whole["how"] == "max") == (high < _FAR)
+        yield _measured(whole["what"], names, Demand("", low, high, part.title, None, always))
+    if share and low > 0.5:
+        bound = float(share["bound"])
+        ends = (-_FAR, bound) if share["sign"] == "<" else (bound, _FAR)
+        # More than half of the time here and more than half of the time there is too much.
+        found = _measured(share["what"], names, Demand("", *ends, part.title))
+        yield found._replace(quantity=f"{found.quantity}, for most of the time,")
+
+
+def _measured(what: str, names: dict[str, _Measured], demand: Demand) -> Demand:
+    """Return a demand on a variable as one on the quantity behind it."""
+    if what in _WAYS:
+        return demand._replace(quantity="the way from the start")
+    known = names.get(what, _Measured(what))
+    column = _COLUMN.match(what)
+    known = _Measured(column[1], float(column[2] or 0.0)) if column else known
+    low, high = demand.low + known.less, demand.high + known.less
+    return demand._replace(quantity=known.quantity, low=low, high=high)
