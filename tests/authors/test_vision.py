@@ -394,14 +394,14 @@ def test_close_ups_are_nearer_denser_from_another_side_and_inside_the_episode(
 ):
     footage = Footage(episodes[0], pictures)
     ((near, side),) = footage.close_ups([(1.9, 2.5)])
-    assert near.words == "closely, from 0.85 s to 2.00 s", "24 steps at the end"
-    assert side.words == "from another side, from 0.85 s to 2.00 s"
-    assert [job.near for job in drawings] == [True, False] and drawings[1].view == "front"
+    assert near.words.endswith("up and down too, from 0.85 s to 2.00 s"), "24 steps at the end"
+    assert side.words == "seen obliquely from behind, from 0.85 s to 2.00 s"
+    assert [job.near for job in drawings] == [True, False] and drawings[1].view == "rear-quarter"
     assert all(job.ruler and job.caption == "time" for job in drawings)
     ((*halves, _),) = footage.close_ups([None])
-    assert [each.words for each in halves] == [
-        "closely, from 0.00 s to 1.00 s",
-        "closely, from 1.00 s to 2.00 s",
+    assert [each.words.partition("too, ")[2] for each in halves] == [
+        "from 0.00 s to 1.00 s",
+        "from 1.00 s to 2.00 s",
     ]
 
 

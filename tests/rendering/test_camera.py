@@ -84,7 +84,7 @@ def corners_seen(robot, poses, camera_list, pixels=180, aspect=4 / 3):
 
 
 @pytest.mark.parametrize("task", ["HalfCheetah", "Hopper", "Ant", "Humanoid"])
-@pytest.mark.parametrize("view", ["side", "three-quarter", "front"])
+@pytest.mark.parametrize("view", ["side", "three-quarter", "rear-quarter", "front"])
 @pytest.mark.parametrize("near", [False, True])
 def test_the_whole_robot_stays_in_the_picture_also_in_flight(task, view, near):
     robot = model(task)

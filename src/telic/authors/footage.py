@@ -26,13 +26,20 @@ from telic.storage.trajectories import Environment, Trajectory, read_evidence
 
 LOOKS = 3
 """times that the same episode can be looked at with other pictures each time"""
+_CLOSELY = "closely, the camera following up and down too"
 _FRAMES, _COLUMNS = 24, 6
 _FEW = 12
 # An environment that draws itself chooses the size of its pictures, which is large.
 _OWN_COLUMNS = 3
 _MOST_WINDOWS, _PLACES = 2, 8
 _STILL_M = 0.005
-_OTHER_SIDES: tuple[View, ...] = ("three-quarter", "front", "three-quarter")
+_SIDES: dict[View, str] = {
+    "three-quarter": "seen obliquely",
+    "rear-quarter": "seen obliquely from behind",
+    "front": "seen from the front",
+}
+# From the front, the limbs of a robot that moves in a vertical plane hide one another.
+_FLAT_SIDES: tuple[View, ...] = ("three-quarter", "rear-quarter")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +89,10 @@ class Footage:
         shift = look % LOOKS / LOOKS
         if not self._has_model:
             return [self._own(part, shift) for part in self._halves()]
-        side = _OTHER_SIDES[look % LOOKS]
-        words = {"three-quarter": "seen obliquely", "front": "seen from the front"}[side]
+        side = self._side(look)
         shots = [
             _Shot("the whole episode", _FRAMES, shift=shift),
-            _Shot(f"the whole episode, {words}", _FEW, view=side, shift=shift),
+            _Shot(f"the whole episode, {_SIDES[side]}", _FEW, view=side, shift=shift),
         ]
         if len(self.trajectory) > _FRAMES and self._dt_s is not None:
             fastest = self._widened((self.fastest_s, self.fastest_s), _FEW)
@@ -117,13 +123,13 @@ class Footage:
         shift = look % LOOKS / LOOKS
         if not self._has_model:
             return [self._own(part, shift) for part in parts]
-        other = _OTHER_SIDES[(look + 1) % LOOKS]
+        other = self._side(look + 1)
         near = [
-            _Shot(f"closely, {_between(part)}", _FRAMES, part, shift=shift, is_near=True)
+            _Shot(f"{_CLOSELY}, {_between(part)}", _FRAMES, part, shift=shift, is_near=True)
             for part in parts
         ]
         whole = (min(part[0] for part in parts), max(part[1] for part in parts))
-        words = f"from another side, {_between(whole)}"
+        words = f"{_SIDES[other]}, {_between(whole)}"
         return [*near, _Shot(words, _FEW, whole, view=other, shift=shift)]
 
     @cached_property
@@ -165,6 +171,13 @@ class Footage:
             f"at {(bottom + 1) * dt_s:.2f} s ({track[bottom, 2]:.2f} m)."
         )
         return "\n".join((head, "", *lines, "", ends))
+
+    def _side(self, look: int) -> View:
+        """Return the second side from which a look sees the episode."""
+        robot = self.spec.robot
+        is_flat = robot is not None and robot.root.kind == "planar"
+        sides = _FLAT_SIDES if is_flat else tuple(_SIDES)
+        return sides[look % len(sides)]
 
     @property
     def _dt_s(self) -> float | None:

@@ -16,6 +16,7 @@ _DIRECTIONS: dict[View, tuple[float, float]] = {
     "front": (180.0, -14.0),
     "top": (90.0, -89.9),
     "three-quarter": (125.0, -20.0),
+    "rear-quarter": (55.0, -20.0),
 }
 # A sphere of radius R fills the height at R / sin(fov / 2) = 2.6 R; the rest is air around it.
 _DISTANCE_PER_RADIUS = 3.2

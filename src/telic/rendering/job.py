@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from telic.core.config import Record
 
-View = Literal["side", "front", "top", "three-quarter"]
+View = Literal["side", "front", "top", "three-quarter", "rear-quarter"]
 VIEWS: tuple[View, ...] = get_args(View)
 
 

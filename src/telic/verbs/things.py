@@ -233,7 +233,7 @@ class PlayRequest(PolicyRequest):
     episode: str = option("Recorded episode: p10, median or p90.", default="median")
     seed: int | None = option("Play a new episode from this seed instead.", default=None)
     view: str | None = option(
-        "side, front, top or three-quarter; default: what suits it.", default=None
+        "side, front, top, three-quarter or rear-quarter; default: what suits it.", default=None
     )
     size: str | None = option("Width x height in pixels, e.g. 640x480.", default=None)
     out: Path | None = option("Video file to write.", "--out", "-o", default=None)
