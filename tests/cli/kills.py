@@ -219,7 +219,17 @@ def commands(trained: Path, *, is_long: bool) -> dict[str, KilledCommand]:
         is_long: let them take longer.
     """
     steps, episodes, seeds = ("8192", "3000", "1,2") if is_long else ("2048", "500", "1")
-    intent = ("run", "run forward", "--seeds", "1", "--episodes", "4", "--steps", "2048")
+    intent = (
+        "run",
+        "run forward",
+        "--seeds",
+        "1",
+        "--episodes",
+        "4",
+        "--steps",
+        "2048",
+        "--no-robustness",
+    )
     return {
         "train": KilledCommand(
             (*TRAIN, "--steps", steps, "--seeds", seeds, "--videos", "none", *SMALL),

@@ -19,8 +19,15 @@ from tests.authors.scripts import REVISION, SCRIPT, STRICT
 from tests.heard import Heard
 
 FAST = CallLimits(deadline_s=20, attempt_s=10, attempts=2, first_wait_s=0.01, longest_wait_s=0.02)
-SMALL = {"seeds": (1, 2), "episodes": 4, "steps": 256, "vision": False, "model": "scripted"}
-SMALL["start_seed"] = 0  # the same episodes, whatever a session is called
+SMALL = {
+    "seeds": (1, 2),
+    "episodes": 4,
+    "steps": 256,
+    "vision": False,
+    "model": "scripted",
+    "robustness": False,
+    "start_seed": 0,  # the same episodes, whatever a session is called
+}
 PASSING = {**SCRIPT, "elicitor": {**SCRIPT["elicitor"], "puppet": [], "seconds": 1.0}}
 """answers with which policies prove the threshold at once; their judge takes anything that lasts"""
 FAILING = {

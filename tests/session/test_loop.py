@@ -12,6 +12,7 @@ from telic.judges.verdict import judged, together, unknown
 from telic.session.judgement import decide as decide_on
 from telic.session.loop import run
 from telic.session.records import SessionConfig
+from telic.session.robustness import read_card
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
 from tests.heard import Heard
@@ -77,6 +78,8 @@ def test_a_judge_that_takes_anything_leaves_a_session_unproven(author, tmp_path,
     assert sorted(order, key=kinds.index) == order
     trial = read_json(SessionFolder(session.path).trial)
     assert "does nothing" in {each["name"] for each in trial["examples"]}
+    card = read_card(SessionFolder(session.path))  # really played and judged, if only for a second
+    assert [row.episodes for row in card.rows] == [16] * 8 and "one step late" in report
 
 
 def test_a_session_that_cannot_pass_revises_and_says_so(author, tmp_path):

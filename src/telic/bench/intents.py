@@ -109,6 +109,8 @@ def bench_intents(
     Raises:
         TelicError: the options are wrong, or the folder is in use; never for a single case.
     """
+    # What a benchmark measures is the pass, and robustness is no part of it.
+    options = {"robustness": False, **options}
     chosen = list(suite.case if cases is None else cases)
     config = BenchConfig(suite=suite.name, telic=__version__, options=session_options(options))
     folder = open_folder(config, Path(runs_dir), fresh)

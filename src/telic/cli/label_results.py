@@ -23,10 +23,12 @@ def show_label(taken: LabelTaken) -> None:
     gave = "could not tell" if label.score is None else f"gave {number(label.score, 2)}"
     side = "[yellow]disagrees[/]" if label.disagrees else "agrees"
     said = f"the judge {gave}" + ("" if label.score is None else f" and {side}")
-    console.print(f"{_ANSWERS[label.is_wanted]}: {escape(where)} of {taken.session}; {said}")
+    answer = _ANSWERS[label.is_wanted]
+    console.print(f"{answer}: {escape(where)} of {taken.session}; {said}", soft_wrap=True)
     console.print(f"[dim]{taken.standing.words}[/]", soft_wrap=True)
     if label.passed and not label.is_wanted:
-        console.print(f'a pass that does not stand: telic veto {taken.session} --why "..."')
+        again = f'telic veto {taken.session} --why "..."'
+        console.print(f"a pass that does not stand: {again}", soft_wrap=True)
 
 
 @view
@@ -63,7 +65,8 @@ def show_exported_labels(made: LabelsExported) -> None:
 @view
 def show_veto(taken: VetoTaken) -> None:
     """Say what became of the pass, and how to try again."""
-    console.print(f"{taken.session} is [bold yellow]unproven[/]: {escape(taken.veto.words)}")
+    words = escape(taken.veto.words)
+    console.print(f"{taken.session} is [bold yellow]unproven[/]: {words}", soft_wrap=True)
     if taken.best is not None:
         again = f'telic branch {taken.session} --iteration {taken.best} --note "..."'
         console.print(f"try again from it with: {again}", soft_wrap=True)

@@ -18,6 +18,8 @@ from telic.core.text import number, printable
 from telic.errors import TelicError
 
 _PIPED_WIDTH = 120
+_WHOLE_WORD = 11
+"""letters of a word that a column of a table keeps together"""
 _VIEWS: dict[str, Callable[[Any], None]] = {}
 _VIEW_MODULES = ("work_results", "label_results", "tool_results", "study_views", "study_run_views")
 
@@ -62,13 +64,25 @@ def print_rows(
 ) -> None:
     """Print a plain table; numbers go to the right."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for index, name in enumerate(columns):
+    for index, (name, least) in enumerate(zip(columns, _least_widths(columns, rows), strict=True)):
         numeric = all(isinstance(row[index], int | float | None) for row in rows) and rows
-        justify = "right" if numeric else "left"
-        table.add_column(name, justify=justify, overflow="fold", no_wrap=index == 0)
+        justify, whole = "right" if numeric else "left", index == 0
+        table.add_column(name, justify=justify, overflow="fold", no_wrap=whole, min_width=least)
     for row in rows:
         table.add_row(*(escape(cell if isinstance(cell, str) else number(cell)) for cell in row))
     console.print(table)
+
+
+def _least_widths(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[int | None]:
+    """Return widths at which words stay whole; where these do not fit either, none."""
+    least: list[int | None] = []
+    for index, name in enumerate(columns):
+        cells = [str(row[index]) for row in rows]
+        words = [word for cell in (name, *cells) for word in cell.split()]
+        whole = max(map(len, cells), default=0) if index == 0 else _WHOLE_WORD
+        least.append(min(max(map(len, words), default=0), whole))
+    taken = sum(width or 0 for width in least) + 2 * (len(columns) - 1)
+    return least if taken <= console.width else [None] * len(columns)
 
 
 def fail(error: TelicError, as_json: bool) -> NoReturn:

@@ -236,6 +236,7 @@ def show_session(session: Session) -> None:
         counted = "" if summary.passing is None else counted_episodes(summary)
         said = f"score {number(summary.score, 2)}, at least {low} with 95 % confidence{counted}"
         console.print(said)
+    _print_robustness(session)
     page = session.path / "report.html"
     console.print(f"report  {page if page.exists() else session.path / 'report.md'}")
     video = session.path / "report" / "median.mp4"
@@ -245,6 +246,20 @@ def show_session(session: Session) -> None:
         console.print(f"policy  telic export {session.path.name}")
 
 
+def _print_robustness(session: Session) -> None:
+    from telic.session.report.carries import summary_line
+    from telic.session.robustness import read_card
+    from telic.storage.layout import SessionFolder
+
+    card = read_card(SessionFolder(session.path))
+    if card is not None:
+        console.print(f"robust? {summary_line(card)}", soft_wrap=True)
+
+
+_NARROW = 100
+"""columns below which a list is short of room"""
+
+
 @view
 def show_sessions(found: SessionList) -> None:
     """Print a line per session."""
@@ -252,10 +267,11 @@ def show_sessions(found: SessionList) -> None:
         start = 'telic run "run forward fast"'
         console.print(f"No sessions in {found.runs_dir}. Start one with: {start}")
         return
-    columns = ["session", "intent", "environment", "state", "iterations", "score", "people"]
+    columns = ["session", "intent", "environment", "state", "tried", "score", "people"]
+    is_narrow = console.width < _NARROW  # ids are found without the word in front of them, too
     rows = [
         (
-            x.session,
+            x.session.removeprefix("session_") if is_narrow else x.session,
             x.intent,
             x.env,
             x.state.replace("_", " "),

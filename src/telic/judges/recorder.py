@@ -32,6 +32,7 @@ from telic.envs import make
 from telic.envs.access import env_access
 from telic.envs.vector import VecEnv
 from telic.errors import TelicError, UsageError, WorkerDied
+from telic.judges.disturbance import Disturbance, Disturbed, other_physics
 from telic.rewards.load import load_reward
 from telic.rewards.recording import collect
 from telic.sandbox.host import run_worker
@@ -62,6 +63,8 @@ class PlayOrder(Record):
     """where the episodes go, one each"""
     reward: str | None = None
     """text of the reward it was trained with; run only if the policy sees its memory"""
+    disturbance: Disturbance | None = None
+    """what differs from the conditions of training; None: nothing"""
 
 
 class RecordedFile(NamedTuple):
@@ -252,13 +255,14 @@ def follow(order: PlayOrder, channel: HostChannel) -> None:
     trial = make(order.env, num_envs=8, seed=0, **order.env_args)
     reward.decide(collect(trial, 64))
     trial.close()
-    env = make(order.env, num_envs=len(order.paths), seed=order.seed, **order.env_args)
+    env, disturbed = _open(order)
     obs = env.reset()
     reward.start(len(order.paths), "cpu")
     while (told := channel.ask({"memory": numbers(reward.memory())})["action"]) is not None:
-        action = torch.tensor(told)
+        action = disturbed.applied(torch.tensor(told))
         step = env.step(action)
         reward(obs, action, step.final_obs, step.info, step.reward)
+        disturbed.push()
         reward.reset(step.terminated | step.truncated)
         obs = step.obs
     env.close()
@@ -279,8 +283,8 @@ def play(
         order: where, from which starts, and where to.
         memory: gives the reward's memory after an action, for a policy that sees it.
     """
-    env = make(order.env, num_envs=len(order.paths), seed=order.seed, **order.env_args)
-    columns, lengths = _tape(policy, env, memory)
+    env, disturbed = _open(order)
+    columns, lengths = _tape(policy, env, memory, disturbed)
     env.close()
     spec = env.spec
     for index, (name, length) in enumerate(zip(order.paths, lengths, strict=True)):
@@ -301,8 +305,18 @@ def play(
         write_trajectory(Path(name), Trajectory(cut, facts))
 
 
+def _open(order: PlayOrder) -> tuple[VecEnv, Disturbed]:
+    """Make the environments of an order, one per episode, and what disturbs them."""
+    with other_physics(order.disturbance):
+        env = make(order.env, num_envs=len(order.paths), seed=order.seed, **order.env_args)
+    return env, Disturbed(env, order.disturbance, order.seed)
+
+
 def _tape(
-    policy: Act, env: VecEnv, memory: Callable[[Tensor | None], Tensor] | None
+    policy: Act,
+    env: VecEnv,
+    memory: Callable[[Tensor | None], Tensor] | None,
+    disturbed: Disturbed,
 ) -> tuple[dict[str, np.ndarray[Any, Any]], list[int]]:
     """Return every step of all environments at once, and the length of each one's episode."""
     fields = [name for name in RECORDED if name in env.spec.info_keys]
@@ -312,12 +326,14 @@ def _tape(
     tape: dict[str, list[Tensor]] = {}
     action: Tensor | None = None
     for _ in range(env.max_episode_steps or _UNLIMITED):
-        seen = (obs,) if memory is None else (obs, memory(action))
+        shown = disturbed.seen(obs)
+        seen = (shown,) if memory is None else (shown, memory(action))
         action = torch.as_tensor(policy(*seen))
-        step = env.step(action)
+        applied = disturbed.applied(action)
+        step = env.step(applied)
         row = {
             "obs": obs,
-            "action": action,
+            "action": applied,
             "next_obs": step.final_obs,
             "env_reward": step.reward,
             "terminated": step.terminated,
@@ -326,6 +342,7 @@ def _tape(
         }
         for name, value in row.items():
             tape.setdefault(name, []).append(value)
+        disturbed.push()  # after everything is read: what a step led to is not the push's doing
         lengths += live
         live = live & ~(step.terminated | step.truncated)
         obs = step.obs

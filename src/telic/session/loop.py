@@ -50,6 +50,7 @@ from telic.session.judgement import judge, untrained
 from telic.session.outcome import ONE_SEED, Ending, ending_of_pass
 from telic.session.records import IntentOptions, SessionConfig, SessionSummary
 from telic.session.report.document import write_report
+from telic.session.robustness import robustness_card
 from telic.session.training import alarms, train
 from telic.storage.files import JsonLines, once, read_record, write_json, write_text
 from telic.storage.layout import SessionFolder, new_session
@@ -311,6 +312,7 @@ def _finish(
     )
     if ending.outcome != "stopped":
         work.author.analyse(history)
+    robustness_card(work.folder, work.config, summary, work.tell)
     write_report(work.folder, work.config, written, history, summary, work.tell)
     # Last: a session with a summary is over, and one that was killed before goes on to its report.
     write_json(work.folder.summary, summary)

@@ -75,6 +75,9 @@ class SessionConfig(Config):
     accept_partial: bool = Field(
         default=False, description="words that nothing measures do not stand in the way of a pass"
     )
+    robustness: bool = Field(
+        default=True, description="judge what passed under pushes, noise and other physics, too"
+    )
     max_calls: int | None = Field(default=None, ge=1, description="model calls at most")
     max_usd: float | None = Field(default=None, gt=0, description="dollars for the model at most")
     max_hours: float | None = Field(default=None, gt=0, description="hours of work at most")
@@ -151,6 +154,7 @@ class IntentOptions(TypedDict, total=False):
     criteria: Sequence[Criterion] | None
     approve: bool
     accept_partial: bool
+    robustness: bool
     max_calls: int | None
     max_usd: float | None
     max_hours: float | None

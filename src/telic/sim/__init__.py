@@ -1,11 +1,19 @@
 """Physics: N simulations of one model behind one small protocol."""
 
 from telic.sim.cpu import CpuSimulation
-from telic.sim.simulation import Simulation, copy_fields, load_model, put_back_fields, simulate
+from telic.sim.simulation import (
+    Simulation,
+    altering,
+    copy_fields,
+    load_model,
+    put_back_fields,
+    simulate,
+)
 
 __all__ = [
     "CpuSimulation",
     "Simulation",
+    "altering",
     "copy_fields",
     "load_model",
     "put_back_fields",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Protocol
 
@@ -11,6 +14,9 @@ from torch import Tensor
 
 from telic.errors import BadEnvironment, ConfigError
 from telic.sim.cpu import CpuSimulation, library
+
+ModelChange = Callable[[mujoco.MjModel], None]
+"""changes a model in place"""
 
 
 class Simulation(Protocol):
@@ -112,10 +118,29 @@ def load_model(xml_file: str) -> mujoco.MjModel:
         raise BadEnvironment(f'MuJoCo cannot read "{xml_file}": {error}') from error
 
 
+_change: ContextVar[ModelChange | None] = ContextVar("_change", default=None)
+
+
+@contextmanager
+def altering(change: ModelChange | None) -> Generator[None]:
+    """Change every model that is simulated from within the block, before anything is made of it.
+
+    For physics that differs from what a task says: an environment is then made as usual, whatever
+    its way to its model.
+    """
+    token = _change.set(change)
+    try:
+        yield
+    finally:
+        _change.reset(token)
+
+
 def simulate(
     model: mujoco.MjModel, num_sims: int, *, device: str = "cpu", num_threads: int | None = None
 ) -> Simulation:
     """Return N simulations of a model on a device: "cpu", "cuda" or "cuda:1"."""
+    if change := _change.get():
+        change(model)
     if device == "cpu":
         return CpuSimulation(model, num_sims, num_threads=num_threads)
     require_gpu(device)

@@ -22,6 +22,7 @@ runs/session_<time>_<hex>/
     trial.json                   both on examples whose worth is known
     memory.json                  what a model was told of earlier sessions' lessons
     judge_fn.py                  hidden from whoever writes rewards
+    robustness.json              the policy that passed, under conditions it was not trained in
     summary.json analysis.json report.md report.html report/
     events.jsonl lock stop
     pause                        exists while the session shall wait
@@ -274,6 +275,8 @@ class SessionFolder(WorkFolder):
     """what the session waits for"""
     notes = Below("notes.jsonl")
     """what people said"""
+    robustness = Below("robustness.json")
+    """the policy that passed, under conditions it was not trained in"""
     labels = Below("labels.jsonl")
     """what people say of its episodes"""
     vetoes = Below("vetoes.jsonl")

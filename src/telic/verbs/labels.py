@@ -174,8 +174,8 @@ def veto(request: VetoRequest) -> VetoTaken:
     """Say that a pass does not stand: the session becomes unproven, on record and for good."""
     from telic.session.labels import add_veto
     from telic.session.records import SessionSummary
+    from telic.session.report.document import rewrite_report
     from telic.storage.files import read_record
-    from telic.verbs.things import rewrite_report
 
     folder = Workspace(request.runs_dir).session(request.session)
     made = add_veto(folder, request.why, request.author, request.by)

@@ -115,6 +115,11 @@ class IntentRequest(SessionOptions, RunsRequest, WatchedRequest):
         "--accept-partial",
         default=False,
     )
+    robustness: bool = option(
+        "Judge what passed under pushes, noise and other physics, too.",
+        "--robustness/--no-robustness",
+        default=True,
+    )
     max_hours: float | None = option("Hours of work at most.", "--budget-hours", default=None)
     max_steps: int | None = option(
         "Environment steps of all policies at most, e.g. 5M.",

@@ -14,7 +14,7 @@ from telic.verbs.session import SessionLine, session_facts
 
 if TYPE_CHECKING:
     from telic.search.records import SearchSummary
-    from telic.storage.layout import MemberFolder, RunFolder, SessionFolder
+    from telic.storage.layout import MemberFolder, RunFolder
     from telic.verbs.study_state import StudyStanding
 
 _NAMED = "Session, run, search, study or policy: its id, the start of one, a path, or 'latest'."
@@ -94,8 +94,9 @@ class PolicyRequest(MemberRequest):
         run = folder.iteration(iteration).run
         if self.member is not None:
             return PolicyPlace(run, self.member, self.step, thing.path)
-        step = self.step if self.step is not None else summary.get("best_step")
-        return PolicyPlace(run, member, step, thing.path)
+        own = summary.get("best_step")
+        is_judged = self.step in (None, own)
+        return PolicyPlace(run, member, own if is_judged else self.step, thing.path, is_judged)
 
 
 class PolicyPlace(NamedTuple):
@@ -106,6 +107,8 @@ class PolicyPlace(NamedTuple):
     step: int | None
     home: Path
     """the folder of what was named"""
+    is_judged: bool = False
+    """whether it is the very policy that a session, its home, hands out"""
 
 
 # -------------------------------------------------------------------------------- show
@@ -286,7 +289,14 @@ def export(request: ExportRequest) -> ExportedPolicy:
 
     policy = request.choose()
     out = request.out or policy.home / "export"
-    return ExportedPolicy(export_run(policy.run, member=policy.member, step=policy.step, out=out))
+    proof = None
+    if policy.is_judged:
+        from telic.session.report.proof import policy_proof
+        from telic.storage.layout import SessionFolder
+
+        proof = policy_proof(SessionFolder(policy.home))
+    made = export_run(policy.run, member=policy.member, step=policy.step, out=out, proof=proof)
+    return ExportedPolicy(made)
 
 
 class ReportRequest(ThingRequest):
@@ -319,6 +329,7 @@ def report(request: ReportRequest) -> ReportPlace:
 
 def _session_report(thing: Thing) -> ReportPlace:
     """Write the report of a session that has ended; of one that goes on, say where the last is."""
+    from telic.session.report.document import rewrite_report
     from telic.storage.layout import SessionFolder
 
     folder = SessionFolder(thing.path)
@@ -329,24 +340,6 @@ def _session_report(thing: Thing) -> ReportPlace:
             f"{thing.name} has no report yet.", hint="It is written when it ends or is stopped."
         )
     return ReportPlace(str(folder.report), str(folder.page) if folder.page.exists() else None)
-
-
-def rewrite_report(folder: SessionFolder) -> None:
-    """Write the report of a session that has ended anew, from its records."""
-    from telic.authors.candidate import SessionIteration
-    from telic.judges.criteria import Composition
-    from telic.session.records import SessionConfig, SessionSummary
-    from telic.session.report.document import write_report
-    from telic.storage.files import read_record
-
-    files = [folder.iteration(number).judgment for number in folder.iterations()]
-    write_report(
-        folder,
-        read_record(folder.config, SessionConfig),
-        read_record(folder.author, Composition) if folder.author.exists() else None,
-        [read_record(file, SessionIteration) for file in files if file.exists()],
-        read_record(folder.summary, SessionSummary),
-    )
 
 
 # -------------------------------------------------------------------------------- delete

@@ -17,8 +17,9 @@ from telic.report.markdown import render_markdown
 from telic.session.records import SessionConfig, SessionSummary
 from telic.session.report import words
 from telic.session.report.best import credit_bar, looks, why_best
+from telic.session.report.carries import carries
 from telic.session.report.costs import what_it_took
-from telic.session.report.facts import SessionReportFacts, Troubles, gather
+from telic.session.report.facts import SessionReportFacts, Troubles, gather, read_session
 from telic.session.report.people import said_by_people
 from telic.session.report.words import Blocks
 from telic.storage.files import write_text
@@ -45,6 +46,12 @@ def write_report(
         write_text(folder.page, render_page(_with_lacks(report, troubles), folder.path))
     with troubles.sparing(folder.report.name):
         write_text(folder.report, render_markdown(_with_lacks(report, troubles), folder.path))
+
+
+def rewrite_report(folder: SessionFolder) -> None:
+    """Write the report of a session that has ended anew, from its records."""
+    told = read_session(folder)
+    write_report(folder, told.config, told.author, told.history, told.summary)
 
 
 def build_report(facts: SessionReportFacts, troubles: Troubles) -> doc.Report:
@@ -132,7 +139,7 @@ def _at_a_glance(facts: SessionReportFacts) -> list[tuple[str, str]]:
     return rows + ([("models", money(costs.model.usd))] if costs and costs.model.calls else [])
 
 
-def _criteria(facts: SessionReportFacts) -> Blocks:
+def criteria_table(facts: SessionReportFacts) -> Blocks:
     """Return what was measured, against what was wanted."""
     member = facts.member
     if member is None or not member.judgement.leaves:
@@ -351,7 +358,8 @@ def _hash(source: str) -> str:
 
 _SECTIONS: dict[str, Callable[[SessionReportFacts], Blocks]] = {
     "What it looks like": looks,
-    "Criteria": _criteria,
+    "Criteria": criteria_table,
+    "How far it carries": carries,
     "What was seen": _seen,
     "What people say": said_by_people,
     "How the words were read": _reading,

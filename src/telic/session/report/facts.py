@@ -127,13 +127,30 @@ class SessionReportFacts:
         return list(latest_lessons(self.candidates.values()))
 
 
+def read_session(folder: SessionFolder) -> SessionReportFacts:
+    """Return what the records of a session that has ended say, without drawing anything."""
+    files = [folder.iteration(number).judgment for number in folder.iterations()]
+    facts = SessionReportFacts(
+        folder,
+        read_record(folder.config, SessionConfig),
+        read_record(folder.author, Composition) if folder.author.exists() else None,
+        [read_record(file, SessionIteration) for file in files if file.exists()],
+        read_record(folder.summary, SessionSummary),
+    )
+    _find_best(facts)
+    return facts
+
+
+def _find_best(facts: SessionReportFacts) -> None:
+    number = facts.summary.best_iteration
+    facts.best = next((each for each in facts.history if each.number == number), None)
+    facts.member = facts.best.best_member if facts.best else None
+
+
 def gather(facts: SessionReportFacts, troubles: Troubles) -> SessionReportFacts:
     """Read and draw what the report needs; what cannot be had is noted and left out."""
     folder, history, summary = facts.folder, facts.history, facts.summary
-    facts.best = next(
-        (iteration for iteration in history if iteration.number == summary.best_iteration), None
-    )
-    facts.member = facts.best.best_member if facts.best else None
+    _find_best(facts)
     with troubles.sparing("what it took"):
         facts.costs = read_costs(folder, history, summary)
     with troubles.sparing("the trial on examples"):

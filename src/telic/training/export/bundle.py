@@ -27,7 +27,7 @@ from telic.storage.layout import MemberFolder, RunFolder
 from telic.storage.locks import RunLock
 from telic.storage.scalars import Column, downsample, read_columns, read_rows
 from telic.training.export import run_policy
-from telic.training.export.card import Contents, card, is_own_model
+from telic.training.export.card import Contents, PolicyProof, card, is_own_model
 from telic.training.export.files import export_checked
 from telic.training.policy import Policy, find_policy, load_policy
 from telic.training.run import environment_of
@@ -56,7 +56,12 @@ _COPIED = {
 
 
 def export_run(
-    run: RunFolder, *, member: str | None = None, step: int | None = None, out: Path | None = None
+    run: RunFolder,
+    *,
+    member: str | None = None,
+    step: int | None = None,
+    out: Path | None = None,
+    proof: PolicyProof | None = None,
 ) -> dict[str, Any]:
     """Write the bundle of one policy and return what was made.
 
@@ -65,6 +70,7 @@ def export_run(
         member: name of the member; None: the best one.
         step: checkpoint; None: the one that evaluated best.
         out: folder to write; None: `export` in the run's folder.
+        proof: what whoever judged this very policy has to say of it.
 
     Raises:
         UnknownName: there is no such member or checkpoint.
@@ -83,7 +89,9 @@ def export_run(
         bundle.copy(Path(run_policy.__file__), "run_policy.py")
         bundle.copy(folder.reward_code, "reward_fn.py")
         bundle.copy(folder.reward_spec, "reward_spec.json")
-        _write_card(evidence, folder, bundle, deviations)
+        for source, (name, _) in (proof.files if proof else {}).items():
+            bundle.copy(source, name)
+        _write_card(evidence, folder, bundle, deviations, proof)
         bundle.finish(
             {
                 "schema_version": 1,
@@ -246,7 +254,11 @@ def _write_policy(evidence: ExportEvidence, bundle: _Bundle) -> dict[str, float]
 
 
 def _write_card(
-    evidence: ExportEvidence, member: MemberFolder, bundle: _Bundle, deviations: dict[str, float]
+    evidence: ExportEvidence,
+    member: MemberFolder,
+    bundle: _Bundle,
+    deviations: dict[str, float],
+    proof: PolicyProof | None,
 ) -> None:
     who = f"{evidence.env}, {evidence.config['reward']}, seed {evidence.config['seed']}"
     curve = learning_curve(evidence.curve, evidence.evaluations, who)
@@ -254,16 +266,17 @@ def _write_card(
         write_text(bundle.place(_CURVE), curve)
     videos = {clip.label: clip.path for clip in member.videos() if clip.step == evidence.step}
     video = videos.get("median") or next(iter(videos.values()), None)
+    video = proof.video if proof and proof.video else video
     if video:
         bundle.copy(video, _VIDEO)
-    meaning = {**_EXPORTED, **_COPIED}
+    meaning = {**_EXPORTED, **_COPIED, **(dict(proof.files.values()) if proof else {})}
     contents = Contents(
         files={name: meaning[name] for name in bundle.names if name in meaning},
         deviations=deviations,
         curve=_CURVE if curve else None,
         video=_VIDEO if video else None,
     )
-    write_text(bundle.place(_CARD), card(evidence, contents))
+    write_text(bundle.place(_CARD), card(evidence, contents, proof))
 
 
 def _fingerprint(path: Path) -> dict[str, Any]:

@@ -33,13 +33,30 @@ class Contents(NamedTuple):
     video: str | None
 
 
-def card(evidence: ExportEvidence, contents: Contents) -> str:
-    """Return the card."""
+class PolicyProof(NamedTuple):
+    """What whoever judged a policy has to say of it: more than its reward does."""
+
+    title: str
+    """what was asked for"""
+    sections: tuple[doc.Section, ...]
+    """first on the card"""
+    files: dict[Path, tuple[str, str]]
+    """to take along: name in the bundle, and what it is"""
+    video: Path | None
+    """of a judged episode"""
+    other_physics: bool = False
+    """whether it was tried with other physics than it was trained in"""
+
+
+def card(evidence: ExportEvidence, contents: Contents, proof: PolicyProof | None = None) -> str:
+    """Return the card; with a proof, what was asked and proven comes first."""
     config, reward = evidence.config, evidence.config["reward"]
+    named = f"{evidence.env}: {reward}, seed {config['seed']}"
     report = doc.Report(
-        f"{evidence.env}: {reward}, seed {config['seed']}",
+        named if proof is None else f"{proof.title} ({evidence.env})",
         header=doc.Section("", tuple(_headline(evidence, contents))),
         sections=(
+            *(proof.sections if proof else ()),
             doc.Section("Task", tuple(_task(evidence))),
             doc.Section("Reward", tuple(_reward(evidence))),
             doc.Section("Evaluation", tuple(_evaluation(evidence))),
@@ -47,7 +64,7 @@ def card(evidence: ExportEvidence, contents: Contents) -> str:
             doc.Section("Use", tuple(_use(evidence, contents))),
             doc.Section("Reproduce", tuple(_reproduce(evidence))),
             doc.Section("Licence", tuple(_licence(evidence))),
-            doc.Section("Limits", (doc.Items(tuple(_limits(evidence))),)),
+            doc.Section("Limits", (doc.Items(tuple(_limits(evidence, proof))),)),
         ),
     )
     return f"{_front_matter(evidence)}\n\n{render_markdown(report, Path())}"
@@ -328,11 +345,12 @@ def comes_with_gymnasium(env: str) -> bool:
     return spec is not None and str(spec.entry_point).startswith("gymnasium.envs")
 
 
-def _limits(evidence: ExportEvidence) -> list[str]:
+def _limits(evidence: ExportEvidence, proof: PolicyProof | None) -> list[str]:
+    untried = "" if proof and proof.other_physics else " or with other physics"
     seeds = "the members listed above" if evidence.siblings else "one training seed"
     lines = [
         f"The evidence is {seeds} and {_episodes(evidence.evaluation)}; other seeds differ.",
-        "Trained and evaluated in simulation only; not tried on hardware or with other physics.",
+        f"Trained and evaluated in simulation only; not tried on hardware{untried}.",
         "The return says how well the reward is met, not whether that is the behaviour meant.",
     ]
     if evidence.config["settings"]["normalise_obs"]:

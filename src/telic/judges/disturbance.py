@@ -1,0 +1,135 @@
+"""Episodes under conditions that training never had: other physics, pushes, noise, late actions.
+
+A `Disturbance` says by how much; `Disturbed` applies it around the steps of an environment.
+Friction and mass are changed in the model before it is simulated; a push is a sudden velocity of
+the robot's root; noise is on what the policy sees and not on what is recorded; a late action is
+carried out one control step after it was chosen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from contextlib import contextmanager
+
+import mujoco
+import torch
+from torch import Tensor
+
+from telic.core.config import Record
+from telic.core.seeds import derive
+from telic.core.tensors import norm
+from telic.envs.mujoco import MujocoEnv
+from telic.envs.vector import VecEnv
+from telic.sim import altering
+
+_GRAVITY = 9.81
+_LOWEST = 0.1
+"""metres: a root on the ground is still pushed a little"""
+_PUSH_EVERY_S = 1.0
+
+
+class Disturbance(Record):
+    """What differs from the conditions of training; the default differs in nothing."""
+
+    friction: float = 1.0
+    """times the friction of every contact"""
+    mass: float = 1.0
+    """times the mass and inertia of every body"""
+    push: float = 0.0
+    """sudden horizontal velocity once a second, as a share of the root of gravity times height"""
+    noise: float = 0.0
+    """deviation of the noise on each observation, as a share of what it has varied by so far"""
+    delay: int = 0
+    """control steps between choosing an action and carrying it out"""
+
+    @property
+    def needs_physics(self) -> bool:
+        """Whether only an environment whose physics is ours can have it."""
+        return self.friction != 1.0 or self.mass != 1.0 or self.push != 0.0
+
+    def is_possible(self, env: VecEnv) -> bool:
+        """Say whether an environment can have it."""
+        if not self.needs_physics:
+            return True
+        return isinstance(env, MujocoEnv) and (self.push == 0.0 or bool(_pushed(env)))
+
+
+@contextmanager
+def other_physics(disturbance: Disturbance | None) -> Generator[None]:
+    """Let environments that are made within have the friction and the mass of a disturbance."""
+
+    def change(model: mujoco.MjModel) -> None:
+        if disturbance is None:
+            return
+        model.geom_friction[:] *= disturbance.friction
+        model.pair_friction[:] *= disturbance.friction
+        if disturbance.mass != 1.0:
+            model.body_mass[:] *= disturbance.mass
+            model.body_inertia[:] *= disturbance.mass
+            mujoco.mj_setConst(model, mujoco.MjData(model))
+
+    with altering(change):
+        yield
+
+
+class Disturbed:
+    """Applies a disturbance to the steps of one environment; a pure function of the seed."""
+
+    def __init__(self, env: VecEnv, disturbance: Disturbance | None, seed: int) -> None:
+        self._env = env
+        self._how = disturbance or Disturbance()
+        self._chance = torch.Generator().manual_seed(derive("disturbance", seed) % 2**63)
+        self._late: list[Tensor] = []
+        self._steps = 0
+        self._moments = (0.0, torch.zeros(()), torch.zeros(()))
+
+    def seen(self, obs: Tensor) -> Tensor:
+        """Return what the policy is shown of an observation, (N, D)."""
+        if not self._how.noise:
+            return obs
+        count, total, squares = self._moments
+        count, total = count + len(obs), total + obs.double().sum(0)
+        squares = squares + obs.double().square().sum(0)
+        self._moments = (count, total, squares)
+        spread = (squares / count - (total / count).square()).clamp(min=0.0).sqrt().float()
+        drawn = torch.randn(obs.shape, generator=self._chance)
+        return obs + self._how.noise * spread * drawn
+
+    def applied(self, action: Tensor) -> Tensor:
+        """Return the action that is carried out when this one is chosen."""
+        if not self._how.delay:
+            return action
+        self._late.append(action)
+        if len(self._late) <= self._how.delay:
+            return self._at_rest(action)
+        return self._late.pop(0)
+
+    def push(self) -> None:
+        """Push the robot, if it is time; after every step."""
+        self._steps += 1
+        env = self._env
+        if not self._how.push or not isinstance(env, MujocoEnv):
+            return
+        every = max(1, round(_PUSH_EVERY_S / (env.dt or _PUSH_EVERY_S)))
+        if self._steps % every != every // 2:  # the first after half of it: short episodes have one
+            return
+        axes = _pushed(env)
+        drawn = torch.randn((env.num_envs, len(axes)), generator=self._chance, dtype=torch.float64)
+        direction = drawn / norm(drawn)[:, None].clamp(min=1e-9)
+        height = max(env.robot.rest_height or 0.0, _LOWEST)
+        speed = self._how.push * math.sqrt(_GRAVITY * height)
+        # On a CPU the field is the state itself, and evidence is recorded on a CPU.
+        env.sim.field("qvel")[:, axes] += speed * direction
+
+    def _at_rest(self, action: Tensor) -> Tensor:
+        """Return what is done before the first action arrives: the middle of the range."""
+        env = self._env
+        if env.num_actions is not None:
+            return action
+        return ((env.action_low + env.action_high) / 2.0).expand_as(action).clone()
+
+
+def _pushed(env: MujocoEnv) -> list[int]:
+    """Return the degrees of freedom in which the root can be pushed sideways."""
+    return [slide.dof for slide in env.robot.root.slides if slide.axis != "z"]

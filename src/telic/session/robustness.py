@@ -1,0 +1,204 @@
+"""The robustness card: the policy that passed, judged again under conditions it never trained in.
+
+It is no part of the pass. A pass says what was asked and proven; the card says how far it carries:
+pushes, half and one and a half times the friction, a fifth less and more mass, noise on what the
+policy sees, actions that come one step late. The same judge, fresh starts, one batch of episodes
+per condition, recorded like all evidence by a process that has never run the reward.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from telic.authors.candidate import RewardCandidate
+from telic.core.config import Record
+from telic.core.events import Listener, LogMessage
+from telic.core.seeds import derive
+from telic.envs import make
+from telic.errors import TelicError
+from telic.judges.code import judge_files, judge_too
+from telic.judges.disturbance import Disturbance
+from telic.judges.recorder import PlayOrder, record
+from telic.judges.verdict import Verdict
+from telic.session.records import SessionConfig, SessionSummary
+from telic.storage.files import once, read_record
+from telic.storage.layout import MemberFolder, SessionFolder
+from telic.storage.reading import read_text
+
+EPISODES = 16
+"""per condition"""
+_NOT_HERE = "not possible here: the physics of this environment cannot be changed from outside"
+_FOLDER = "robustness"
+
+
+class RobustnessCondition(NamedTuple):
+    """One row of the card: what differs, in words and in numbers."""
+
+    name: str
+    words: str
+    disturbance: Disturbance
+
+
+CONDITIONS = (
+    RobustnessCondition("as trained", "nothing differs; other starts", Disturbance()),
+    RobustnessCondition(
+        "pushes", "a sudden sideways velocity once a second", Disturbance(push=0.15)
+    ),
+    RobustnessCondition("friction x 0.5", "half the friction", Disturbance(friction=0.5)),
+    RobustnessCondition(
+        "friction x 1.5", "one and a half times the friction", Disturbance(friction=1.5)
+    ),
+    RobustnessCondition("mass - 20 %", "every body a fifth lighter", Disturbance(mass=0.8)),
+    RobustnessCondition("mass + 20 %", "every body a fifth heavier", Disturbance(mass=1.2)),
+    RobustnessCondition(
+        "sensor noise", "5 % of what each observation varies by", Disturbance(noise=0.05)
+    ),
+    RobustnessCondition(
+        "one step late", "actions come one control step late", Disturbance(delay=1)
+    ),
+)
+
+
+class RobustnessRow(Record):
+    """How a policy did under one condition; None: unknown."""
+
+    condition: str
+    words: str
+    episodes: int = 0
+    passing: int | None = None
+    """episodes that reach the session's threshold"""
+    score: float | None = None
+    """mean over the episodes that could be judged"""
+    reason: str | None = None
+    """why there is no number"""
+
+
+class RobustnessCard(Record):
+    """A policy under conditions that it was not trained in, by the code judge alone."""
+
+    schema_version: Literal[1] = 1
+    iteration: int
+    member: str
+    step: int
+    threshold: float
+    seconds: float
+    rows: tuple[RobustnessRow, ...]
+
+
+def robustness_card(
+    folder: SessionFolder, config: SessionConfig, summary: SessionSummary, tell: Listener
+) -> RobustnessCard | None:
+    """Return the card of the policy that a session hands out, made once; None: it has none.
+
+    It never fails a session: what goes wrong is told, and there is no card.
+    """
+    passed = summary.outcome in ("passed", "passed_in_part", "unproven")
+    if not config.robustness or not passed or summary.best_member is None:
+        return None
+    try:
+        return once(folder.robustness, RobustnessCard, lambda: _measure(folder, config, summary))
+    except (TelicError, OSError) as error:
+        tell(LogMessage(message=f"no robustness card: {error}"))
+        return None
+
+
+def read_card(folder: SessionFolder) -> RobustnessCard | None:
+    """Return the card of a session that has one."""
+    return read_record(folder.robustness, RobustnessCard) if folder.robustness.exists() else None
+
+
+def _measure(
+    folder: SessionFolder, config: SessionConfig, summary: SessionSummary
+) -> RobustnessCard:
+    assert summary.best_iteration is not None and summary.best_member is not None
+    began = time.monotonic()
+    files = folder.iteration(summary.best_iteration)
+    candidate = read_record(files.candidate, RewardCandidate)
+    member = MemberFolder(files.run.path / summary.best_member)
+    step = summary.best_step or member.checkpoints()[-1].step
+    possible = _possible(config, candidate)
+    place = folder.path / _FOLDER
+    try:
+        orders = [
+            PlayOrder(
+                policy=str(member.checkpoint(step).absolute()),
+                env=config.env,
+                env_args=candidate.env_args,
+                seed=derive("robustness", folder.name),
+                paths=_paths(place, number),
+                reward=read_text(member.reward_code),
+                disturbance=CONDITIONS[number].disturbance,
+            )
+            for number in possible
+        ]
+        verdicts = _judged(folder, config, candidate, orders, place)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)  # evidence of nothing that was claimed
+    rows = tuple(
+        _row(condition, verdicts[possible.index(number)], config.threshold)
+        if number in possible
+        else RobustnessRow(condition=condition.name, words=condition.words, reason=_NOT_HERE)
+        for number, condition in enumerate(CONDITIONS)
+    )
+    return RobustnessCard(
+        iteration=summary.best_iteration,
+        member=summary.best_member,
+        step=step,
+        threshold=config.threshold,
+        seconds=time.monotonic() - began,
+        rows=rows,
+    )
+
+
+def _possible(config: SessionConfig, candidate: RewardCandidate) -> list[int]:
+    """Return the numbers of the conditions that the environment can have."""
+    env = make(config.env, num_envs=1, **candidate.env_args)
+    try:
+        return [
+            number
+            for number, condition in enumerate(CONDITIONS)
+            if condition.disturbance.is_possible(env)
+        ]
+    finally:
+        env.close()
+
+
+def _paths(place: Path, number: int) -> tuple[str, ...]:
+    folder = (place / str(number)).absolute()
+    return tuple(str(folder / f"episode_{index:02d}.npz") for index in range(EPISODES))
+
+
+def _judged(
+    folder: SessionFolder,
+    config: SessionConfig,
+    candidate: RewardCandidate,
+    orders: Sequence[PlayOrder],
+    place: Path,
+) -> list[list[Verdict]]:
+    """Play the orders and judge their episodes, all in one go; return the verdicts by order."""
+    recorded = record(orders, place)
+    paths = [file.path for own in recorded for file in own]
+    where = (config.env, candidate.env_args)
+    verdicts = judge_files(read_text(folder.judge), paths, place / "judge", where)
+    if config.judge is not None:
+        verdicts = judge_too(config.judge, config.intent, paths, verdicts, where)
+    return [verdicts[start : start + EPISODES] for start in range(0, len(verdicts), EPISODES)]
+
+
+def _row(
+    condition: RobustnessCondition, verdicts: Sequence[Verdict], threshold: float
+) -> RobustnessRow:
+    scores = [verdict.score for verdict in verdicts if verdict.score is not None]
+    reasons = [verdict.reason for verdict in verdicts if verdict.score is None and verdict.reason]
+    return RobustnessRow(
+        condition=condition.name,
+        words=condition.words,
+        episodes=len(verdicts),
+        passing=sum(score >= threshold for score in scores) if scores else None,
+        score=sum(scores) / len(scores) if scores else None,
+        reason=reasons[0] if reasons else None,
+    )

@@ -1,0 +1,114 @@
+"""The robustness card: made once for what passed, told everywhere, and never in the way."""
+
+import pytest
+
+from telic.errors import WorkerDied
+from telic.judges.recorder import RecordedFile
+from telic.judges.verdict import Verdict, unknown
+from telic.session import robustness
+from telic.session.records import SessionConfig, SessionSummary
+from telic.session.report.carries import card_blocks, fragile, summary_line
+from telic.session.report.proof import policy_proof
+from telic.session.robustness import CONDITIONS, EPISODES, read_card, robustness_card
+from telic.storage.files import read_record, write_text
+from telic.training.export.card import PolicyProof
+from tests.heard import Heard
+from tests.session.test_labels import passed
+
+LATE = len(CONDITIONS) - 1
+
+
+@pytest.fixture
+def session(tmp_path):
+    folder = passed(tmp_path)
+    member = folder.iteration(1).run.member("reward", 1)
+    write_text(member.reward_code, "class R: pass\n")
+    return folder
+
+
+@pytest.fixture
+def recorded(monkeypatch):
+    """Episodes that pass, but for those with late actions; returns the orders that were played."""
+    orders = []
+
+    def record(asked, folder):
+        orders.extend(asked)
+        return [[RecordedFile(folder / path, "") for path in each.paths] for each in asked]
+
+    def judge(source, paths, folder, where):
+        scores = [0.1 if f"/{LATE}/" in str(path) else 0.9 for path in paths]
+        verdicts = [Verdict(source="code", score=score) for score in scores]
+        return [unknown("code", "it broke"), *verdicts[1:]]
+
+    monkeypatch.setattr(robustness, "record", record)
+    monkeypatch.setattr(robustness, "judge_files", judge)
+    return orders
+
+
+def card_of(folder, told=None, **changes):
+    config = read_record(folder.config, SessionConfig).replace(**changes)
+    summary = read_record(folder.summary, SessionSummary)
+    return robustness_card(folder, config, summary, Heard() if told is None else told)
+
+
+def test_a_policy_that_passed_is_judged_under_every_condition_once(session, recorded):
+    card = card_of(session)
+    assert [row.condition for row in card.rows] == [each.name for each in CONDITIONS]
+    assert [row.passing for row in card.rows] == [15, *[16] * (LATE - 1), 0]
+    assert card.rows[0].score == pytest.approx(0.9), "what is unknown lowers no mean"
+    assert card.rows[0].reason == "it broke" and card.rows[1].reason is None
+    assert len({order.seed for order in recorded}) == 1, "all begin where the first begins"
+    assert all(len(order.paths) == EPISODES for order in recorded)
+    assert not (session.path / "robustness").exists(), "the episodes are evidence of no claim"
+    played = len(recorded)
+    assert card_of(session) == card == read_card(session) and len(recorded) == played
+
+
+@pytest.mark.parametrize("changes", [{"outcome": "not_passed"}, {"outcome": "stopped"}])
+def test_what_did_not_pass_has_no_card(session, recorded, changes):
+    config = read_record(session.config, SessionConfig)
+    summary = read_record(session.summary, SessionSummary).model_copy(update=changes)
+    assert robustness_card(session, config, summary, Heard()) is None and not recorded
+
+
+def test_it_can_be_switched_off(session, recorded):
+    assert card_of(session, robustness=False) is None and not recorded
+
+
+@pytest.mark.parametrize("error", [WorkerDied("it died"), OSError("the disk is full")])
+def test_a_failure_is_told_and_fails_nothing(session, recorded, monkeypatch, error):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(robustness, "record", fail)
+    told = Heard()
+    assert card_of(session, told) is None and not session.robustness.exists()
+    assert "no robustness card" in told[0]["message"]
+
+
+def test_an_environment_with_its_own_physics_has_what_it_can(session, recorded, tmp_path):
+    card = card_of(session, env="CartPole-v1")
+    tried = {row.condition for row in card.rows if row.passing is not None}
+    assert tried == {"as trained", "sensor noise", "one step late"}
+    others = [row for row in card.rows if row.condition not in tried]
+    assert len(others) == 5 and all("not possible here" in row.reason for row in others)
+
+
+def test_it_is_told_in_a_table_and_in_a_line(session, recorded):
+    card = card_of(session)
+    assert fragile(card) == ["one step late"]
+    assert summary_line(card) == "fails under one step late (of 7 conditions tried)"
+    said = str(card_blocks(card))
+    assert "0 of 16" in said and "15 of 16" in said and "None of this is part of the pass" in said
+    firm = card.model_copy(update={"rows": card.rows[:-1]})
+    assert summary_line(firm) == "holds under all of 6 conditions tried"
+
+
+def test_an_exported_policy_carries_what_was_asked_and_proven(session, recorded):
+    card_of(session)
+    proof = policy_proof(session)
+    assert isinstance(proof, PolicyProof) and proof.title == "run forward"
+    said = str(proof.sections)
+    for words in ("run forward", "passed", "How far it carries", "SHA-256", "judge_fn.py"):
+        assert words in said
+    assert proof.files[session.judge][0] == "judge_fn.py"
