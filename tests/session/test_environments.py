@@ -28,7 +28,7 @@ class Puck(gymnasium.Env):
     ("env", "intent"),
     [
         ("CartPole-v1", "keep the pole upright"),
-        ("MountainCarContinuous-v0", "reach the flag"),
+        pytest.param("MountainCarContinuous-v0", "reach the flag", marks=pytest.mark.slow),
         ("puck.py:Puck", "keep place_0 near 0 within 0.5 and keep place_1 below 3"),
     ],
 )
