@@ -31,11 +31,11 @@ REWARD = f'class R:\n    """{EVIL}"""\n'
 def score(value, seed=1, variant=0, title="runs", unit="m/s"):
     """A policy whose episodes earned about `value`; None could not be judged."""
     verdicts = []
-    for index in range(4):
+    for index in range(64):
         if value is None:
             verdicts.append(unknown("code", f"judge_fn.py: KeyError: {EVIL}"))
             continue
-        credit = min(1.0, max(0.0, value + 0.02 * (index - 1.5)))
+        credit = min(1.0, max(0.0, value + 0.02 * (index % 4 - 1.5)))
         leaves = [
             leaf(title, 3.0 * credit, zero=0.0, goal=3.0, unit=unit, tag="too_slow"),
             guard("is upright", 1.0, zero=0.3, goal=0.8, tag="falls"),
@@ -185,7 +185,7 @@ def test_the_page_tells_the_whole_story(tmp_path):
     text = Reader(page).text
     assert told == []
     for part in (text, markdown.replace("\\", "")):
-        assert "The best policy scores 0.95 on 4 fresh episodes" in part
+        assert "The best policy scores 0.95 on 64 fresh episodes" in part
         assert "2 of 3 training seeds must prove 0.8; 3 of 3 did." in part
         assert "the runner-up, reward_seed_1 of iteration 1, scores 0.50" in part
         assert "45% more credit" in part and "2.88 against 1.53 m/s" in part
@@ -256,7 +256,7 @@ def test_variants_and_their_trials_are_told_apart(tmp_path):
     page, markdown, told = session.report()
     for part in (Reader(page).text, markdown):
         assert "Variant 2: speed 2, goes on from the policies of its parent" in part
-        assert "0.40 (0.38 to 0.42)" in part
+        assert words.scored(trials[1]) in part
     assert told == []  # trials whose metrics are gone draw no chart
 
 

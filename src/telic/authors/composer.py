@@ -1,8 +1,9 @@
 """The composer as a session's author: no model, no eyes, the same answer every time.
 
 It revises by a search over weights. The best iteration so far is the parent. Its weights are tried
-again (longer), against its worst lacks, and varied at random around; short trials on the judge's
-score choose among them. Weights that were tried before are not tried again.
+again (longer), against its worst lacks, and varied at random around, in the way that ranks examples
+most like the judge; short trials on the judge's score choose among them. Weights that were tried
+before are not tried again.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ from telic.authors.candidate import (
     weights_in,
     worth,
 )
+from telic.authors.ranking import ranked
 from telic.composer.compose import compose
 from telic.core.seeds import derive
 from telic.judges.criteria import Composition
-from telic.judges.trial import Trial
+from telic.judges.trial import ExampleResult, Trial
 from telic.judges.verdict import Verdict
+from telic.storage.files import read_record
 from telic.training.plan import steps_factor
 
 # For each failure tag the terms to raise and to lower, in the words of the composer's rewards.
@@ -63,6 +66,8 @@ LONGER = 1.3
 """how much longer a revision is trained"""
 VARIANTS = 4
 """sets of weights that a revision tries side by side at most"""
+_DRAWN = 16
+"""sets of weights that are drawn to try one of them"""
 _WARM_FROM = 0.6
 """score from which a policy is worth going on from; a worse one is stuck in the wrong place"""
 
@@ -97,9 +102,10 @@ class ComposerAuthor:
     def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
         """Search the weights; words of people are not read between iterations."""
         candidates = read_candidates(self._brief.folder, history)
-        revision = search_weights(
-            history, candidates, weights_in(candidates[history[-1].number].reward)
-        )
+        own = weights_in(candidates[history[-1].number].reward)
+        tried = self._brief.folder.trial
+        examples = read_record(tried, Trial).examples if tried.exists() else ()
+        revision = search_weights(history, candidates, own, examples)
         if not notes:
             return revision
         unread = f"{revision.change} (the composer cannot read notes: {'; '.join(notes)})"
@@ -114,7 +120,10 @@ class ComposerAuthor:
 
 
 def search_weights(
-    history: list[SessionIteration], candidates: dict[int, RewardCandidate], own: dict[str, float]
+    history: list[SessionIteration],
+    candidates: dict[int, RewardCandidate],
+    own: dict[str, float],
+    examples: Sequence[ExampleResult] = (),
 ) -> RewardCandidate:
     """Return the next candidate.
 
@@ -122,6 +131,7 @@ def search_weights(
         history: finished iterations, the latest last.
         candidates: what each of them tried, by number.
         own: the weights written in the reward's file.
+        examples: what the reward paid and the judge gave, of which random weights are compared.
     """
     parent = max(history, key=worth)
     base = candidates[parent.number]
@@ -133,7 +143,9 @@ def search_weights(
         for variant in candidate.variants
     }
     variants, words = [Variant(weights=start, warm=warm)], ["the same for longer"]
-    for name, weights in _proposals(parent, start, len(history)):
+    drawn = _drawn(start, derive("weights", len(history), parent.number))
+    wild = next((dict(weights) for _, weights in ranked(drawn, examples, own)), drawn[0])
+    for name, weights in (*_proposals(parent, start), ("varied at random", wild)):
         if _rounded(weights) not in tried:
             tried.add(_rounded(weights))
             variants.append(Variant(weights=weights, warm=warm))
@@ -151,7 +163,7 @@ def search_weights(
 
 
 def _proposals(
-    parent: SessionIteration, start: dict[str, float], round_number: int
+    parent: SessionIteration, start: dict[str, float]
 ) -> list[tuple[str, dict[str, float]]]:
     proposals: list[tuple[str, dict[str, float]]] = []
     raised: set[str] = set()
@@ -160,12 +172,19 @@ def _proposals(
         up, down = _EDITS.get(tag, ((), ()))
         raised, lowered = raised | set(up), (lowered | set(down)) - raised
         proposals.append((f"against {tag}", _scaled(start, raised, lowered)))
-    random = np.random.default_rng(derive("weights", round_number, parent.number))
-    wild = {
-        name: round(value * math.exp(_SPREAD * random.standard_normal()), 4)
-        for name, value in start.items()
-    }
-    return [*proposals, ("varied at random", wild)]
+    return proposals
+
+
+def _drawn(start: dict[str, float], seed: int) -> list[dict[str, float]]:
+    """Return weights varied at random; the first that ranks examples best will be tried."""
+    random = np.random.default_rng(seed)
+    return [
+        {
+            name: round(value * math.exp(_SPREAD * random.standard_normal()), 4)
+            for name, value in start.items()
+        }
+        for _ in range(_DRAWN)
+    ]
 
 
 def _scaled(start: dict[str, float], up: set[str], down: set[str]) -> dict[str, float]:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
 from telic.authors.author import Brief, MeasurableIntent, author_for, try_written
-from telic.authors.candidate import RewardCandidate, SessionIteration, worth
+from telic.authors.candidate import RewardCandidate, SessionIteration, Variant, worth
+from telic.authors.ranking import first_variants
 from telic.core.events import (
     Event,
     Listener,
@@ -62,6 +63,8 @@ from telic.training.policy import Policy
 
 _REWRITES = 2
 """times that reward and judge may go back to their authors before anything is trained"""
+_WORTH_COMPARING = 100_000
+"""steps below which a short trial of several rewards says nothing"""
 _LIMITS = ("max_calls", "max_usd", "max_hours", "max_steps")
 
 
@@ -241,12 +244,22 @@ def _propose(
         revised = work.author.revise(history, tuple(note.text for note in notes))
         # What was asked for is not the author's to change.
         return revised.model_copy(update={"steps": work.config.steps or revised.steps})
+    steps = work.config.steps or written.steps
     return RewardCandidate(
         reward=written.reward,
+        variants=_first_variants(work, written, steps),
         env_args=written.env_args,
         settings=written.settings,
-        steps=work.config.steps or written.steps,
+        steps=steps,
     )
+
+
+def _first_variants(work: SessionWork, written: Composition, steps: int) -> tuple[Variant, ...]:
+    """Return what to train first: others too, where the reward ranks examples unlike the judge."""
+    if steps < _WORTH_COMPARING or not work.folder.trial.exists():
+        return (Variant(),)
+    examples = read_record(work.folder.trial, Trial).examples
+    return first_variants(written.reward, examples, work.config.first_rewards)
 
 
 def _attempt(work: SessionWork, number: int, candidate: RewardCandidate) -> SessionIteration:

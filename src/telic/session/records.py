@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from telic.core.config import Config, Record
 from telic.errors import BadFile, UsageError
 from telic.judges.criteria import Criterion
-from telic.session import EPISODES, ITERATIONS, SEEDS, THRESHOLD
+from telic.session import EPISODES, FIRST_REWARDS, ITERATIONS, SEEDS, THRESHOLD
 from telic.session.outcome import ENDED, Outcome, outcome_words
 from telic.storage.files import read_facts, read_record
 from telic.storage.layout import SessionFolder, WorkFolder
@@ -43,6 +43,11 @@ class SessionConfig(Config):
     env: str = Field(description="environment id or path of an MJCF file")
     iterations: int = Field(default=ITERATIONS, ge=1, description="rewards to try at most")
     seeds: tuple[int, ...] = Field(default=SEEDS, description="training seeds per reward")
+    first_rewards: int = Field(
+        default=FIRST_REWARDS,
+        ge=1,
+        description="sets of weights to try side by side at first, where one alone is in doubt",
+    )
     threshold: float = Field(default=THRESHOLD, ge=0, le=1, description="score a policy must prove")
     episodes: int = Field(
         default=EPISODES, ge=4, description="fresh episodes each policy is judged on"
@@ -141,6 +146,7 @@ class IntentOptions(TypedDict, total=False):
 
     iterations: int
     seeds: Sequence[int]
+    first_rewards: int
     threshold: float
     episodes: int
     start_seed: int | None

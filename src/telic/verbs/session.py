@@ -18,7 +18,7 @@ from telic.core.verb import (
     verb,
 )
 from telic.errors import TelicError, UsageError
-from telic.session import ENV, EPISODES, ITERATIONS, SEEDS, THRESHOLD
+from telic.session import ENV, EPISODES, FIRST_REWARDS, ITERATIONS, SEEDS, THRESHOLD
 
 if TYPE_CHECKING:
     from telic.judges.criteria import Criterion
@@ -45,6 +45,11 @@ class SessionOptions(VerbRequest):
     iterations: int = option("Rewards to try at most.", default=ITERATIONS, minimum=1)
     seeds: Sequence[int] = option(
         "Training seeds per reward: 1,2,3 or 1-3.", default=SEEDS, read=integers, shown="1-3"
+    )
+    first_rewards: int = option(
+        "Sets of weights to try side by side at first, where one alone is in doubt.",
+        default=FIRST_REWARDS,
+        minimum=1,
     )
     threshold: float = option(
         "Score a policy must prove.", default=THRESHOLD, minimum=0.0, maximum=1.0

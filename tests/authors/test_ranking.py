@@ -1,0 +1,70 @@
+"""Rewards are compared on examples before anything is trained."""
+
+import numpy as np
+import pytest
+
+from telic.authors.candidate import Variant
+from telic.authors.ranking import agreement, first_variants, pays_under, ranked
+from telic.judges.trial import ExampleResult
+from tests.training.small import SPEED
+
+OWN = {"speed": 1.0, "control": 0.1}
+
+
+def example(name, score, **terms):
+    return ExampleResult(
+        name=name, is_good=score > 0.5, score=score, pay=sum(terms.values()), terms=terms
+    )
+
+
+GOOD = [
+    example("stands", 0.0, speed=0.0, control=0.0),
+    example("shakes", 0.1, speed=0.2, control=-3.0),
+    example("walks", 0.6, speed=4.0, control=-1.0),
+    example("runs", 1.0, speed=9.0, control=-2.0),
+]
+TIMID = [  # running costs more than it earns
+    example("stands", 0.0, speed=0.0, control=0.0),
+    example("shakes", 0.1, speed=0.1, control=-0.5),
+    example("walks", 0.6, speed=1.0, control=-2.0),
+    example("runs", 1.0, speed=2.0, control=-5.0),
+]
+
+
+def test_agreement_counts_the_pairs_that_the_judge_tells_apart():
+    assert agreement([1, 2, 3], [0.1, 0.5, 0.9]) == 1.0
+    assert agreement([3, 2, 1], [0.1, 0.5, 0.9]) == -1.0
+    assert agreement([1, 1, 1], [0.1, 0.5, 0.9]) == 0.0
+    assert agreement([1, 5, 9], [0.5, 0.5, 0.5]) is None
+    chance = np.random.default_rng(0)
+    for _ in range(20):  # any scale of pay gives the same
+        pays, scores = chance.normal(size=8), chance.random(8)
+        assert agreement(np.exp(pays), scores) == pytest.approx(agreement(pays, scores))
+
+
+def test_pay_under_other_weights_follows_from_the_terms():
+    assert pays_under(GOOD, OWN, OWN) == [each.pay for each in GOOD]
+    doubled = pays_under(GOOD, OWN, {"speed": 2.0, "control": 0.0})
+    assert doubled == pytest.approx([0.0, 0.4, 8.0, 18.0])
+
+
+def test_a_reward_that_ranks_as_the_judge_does_is_trained_alone():
+    assert first_variants(SPEED, GOOD[:1] + GOOD[2:] + [example("falls", 0.0, speed=-1.0)]) == (
+        Variant(),
+    )
+
+
+def test_a_reward_that_ranks_badly_gets_others_beside_it_which_rank_better():
+    tried = first_variants(SPEED, TIMID)
+    assert len(tried) == 3 and tried[0] == Variant()
+    mine = ranked([OWN], TIMID, OWN)[0][0]
+    others = [dict(each.weights) for each in tried[1:]]
+    assert all(found > mine for found, _ in ranked(others, TIMID, OWN))
+    assert others[0] != others[1] and all(set(each) == set(OWN) for each in others)
+    assert first_variants(SPEED, TIMID) == tried  # the same for the same file
+
+
+def test_where_nothing_is_known_nothing_is_added():
+    unknown = [each.model_copy(update={"score": None}) for each in TIMID]
+    assert first_variants(SPEED, unknown) == first_variants(SPEED, []) == (Variant(),)
+    assert first_variants("class Reward:\n    pass\n", TIMID) == (Variant(),)
