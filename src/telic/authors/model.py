@@ -126,6 +126,12 @@ class ModelAuthor:
             changes["judge"] = judge.source
         return written.model_copy(update=changes) if changes else None
 
+    def revise_judge(self, written: Composition, problems: Sequence[str]) -> str | None:
+        """Let the judge's author write another one, told what contradicts the first."""
+        problem = problem_text(problems, written.judge)
+        shown = self._shown(written.env_args)
+        return write_judge(self._models, shown, written.criteria, problem).source
+
     def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
         """Let the model look around and decide what to try next."""
         past = SessionHistory.of(self._folder, history)

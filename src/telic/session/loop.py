@@ -37,7 +37,7 @@ from telic.envs.access import located
 from telic.errors import RewardError, TelicError, TrainingFailed
 from telic.judges.code import find_judge
 from telic.judges.criteria import Composition
-from telic.judges.trial import text_hash
+from telic.judges.trial import Trial, text_hash
 from telic.llm import BudgetExceeded, Cancelled
 from telic.sandbox.nursery import prewarmed
 from telic.session import ENV, WORKERS
@@ -50,6 +50,7 @@ from telic.session.fresh import start_seed
 from telic.session.judgement import judge, untrained
 from telic.session.outcome import ONE_SEED, Ending, ending_of_pass
 from telic.session.records import IntentOptions, SessionConfig, SessionSummary
+from telic.session.rejudge import reconsidered
 from telic.session.report.document import write_report
 from telic.session.robustness import robustness_card
 from telic.session.training import alarms, train
@@ -202,6 +203,7 @@ def run_loop(work: SessionWork) -> SessionSummary:
         for number in range(1, config.iterations + 1):
             control.safe_point()
             files = folder.iteration(number)
+            written, history = reconsidered(work, number, written, history)
             propose = partial(_propose, work, number, written, history)
             candidate = once(files.candidate, RewardCandidate, propose)
             write_text(files.reward, candidate.reward)

@@ -230,6 +230,8 @@ class IterationFolder:
     """how the short trials went"""
     checkpoints = Below("checkpoints.jsonl")
     """what the judge said while training went on"""
+    judge_revision = Below("judge_revision.json")
+    """what came of doubts about the judge before this iteration"""
     proof = Below("proof.json")
     """policies that passed before their training ended"""
     judged_dir = Below("judged")
