@@ -52,6 +52,8 @@ _TYPICAL_TOKENS = (6_000, 3_000)
 _HOUR_S = 3600.0
 _CALLS_FIRST, _CALLS_EACH = 6, 4
 """model calls that a session usually takes: to write and review, and to revise once"""
+_LOOKS_LAST, _LOOKS_EACH = 6, 1
+"""looks at episodes, if nothing is in dispute: at a policy that passes, and at each failure"""
 # Measured on HalfCheetah, Ant and Humanoid with 3 and 9 members, and rounded up.
 _PROCESS_BYTES = 450_000_000
 """a worker with its libraries, before it simulates anything"""
@@ -102,6 +104,8 @@ def session_forecast(
         short=SHORT,
     )
     calls = 0 if config.model is None else _CALLS_FIRST + _CALLS_EACH * config.iterations
+    if calls and config.vision:
+        calls += _LOOKS_LAST + _LOOKS_EACH * config.iterations
     return forecast(
         planned,
         allowance,
