@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from telic.composer.compose import BEHAVIOURS, compose
-from telic.composer.draft import calibrations
+from telic.composer.scene import calibrations
 from telic.envs import make
 from telic.envs.tasks import TASKS
 from telic.errors import BadEnvironment, NotUnderstood

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from telic.composer.compose import compose
-from telic.composer.draft import Scene
 from telic.composer.gaits import corners_of, gait_meant
 from telic.composer.parse import parse
+from telic.composer.scene import Scene
 from telic.envs import make
 from telic.errors import BadEnvironment
 from telic.judges.code import JudgeCode

@@ -24,6 +24,12 @@ def spec_of(env, **args):
     return made.spec
 
 
+WALKING = {"feet": ((0.0,), (0.5,)), "duty": 0.62}
+"""two feet that walk"""
+ANT_WALKING = {"feet": ((0.25,), (0.0,), (0.5,), (0.75,)), "duty": 0.65}
+ANT_BACKWARD = {"feet": ((0.5,), (0.75,), (0.25,), (0.0,)), "duty": 0.65}
+
+
 def go(seconds, speed, **more):
     return Motion(seconds=seconds, forward_mps=speed, stride_hz=1, **more)
 
@@ -50,7 +56,7 @@ def test_flailing_is_not_swimming():
 
 
 def test_shaking_is_not_walking_slowly():
-    assert led(CHEETAH, "walk slowly", go(8, 0.4)) >= 0.8
+    assert led(CHEETAH, "walk slowly", go(8, 0.4, **WALKING)) >= 0.8
     assert habit(CHEETAH, "walk slowly", "shakes") < 0.1
 
 
@@ -105,11 +111,15 @@ def test_there_and_back_is_no_circle():
             "jump once, then stand still",
             [Motion(seconds=1.5, jumps=1, height_m=0.45), STILL],
         ),
-        ("Walker2d-v5", "walk slowly for three seconds, then run", [go(3, 0.5), go(20, 2.2)]),
+        (
+            "Walker2d-v5",
+            "walk slowly for three seconds, then run",
+            [go(3, 0.5, **WALKING), go(20, 2.3, feet=((0.0,), (0.5,)), duty=0.35)],
+        ),
         (
             ANT,
             "walk forward for three seconds, then walk backward for three seconds",
-            [go(3, 1.2), go(3, -1.2), STILL],
+            [go(3, 1.0, **ANT_WALKING), go(20, -1.0, **ANT_BACKWARD)],
         ),
     ],
 )

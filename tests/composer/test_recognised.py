@@ -16,6 +16,8 @@ from telic.judges.habits import bad_habits
 
 CHEETAH, ANT, HOPPER = "HalfCheetah-v5", "Ant-v5", "Hopper-v5"
 STILL = Motion(seconds=20)
+WALKING = {"stride_hz": 1.3, "feet": ((0.25,), (0.0,), (0.5,), (0.75,)), "duty": 0.65}
+"""feet of an Ant that walks"""
 
 
 def go(seconds, speed, **more):
@@ -38,7 +40,7 @@ GOOD = [
     (ANT, "keep rolling to the side", [Motion(seconds=5.0, roll_turns=3.0)]),
     (ANT, "jump forward", [jumps(5, 2, 0.7, forward_mps=1.2)]),
     (ANT, "walk 2 m", [go(5, 0.4), STILL]),
-    (ANT, "walk forward and to the left", [go(8, 0.7, left_mps=0.7, stride_hz=3)]),
+    (ANT, "walk forward and to the left", [go(8, 0.7, left_mps=0.7, **WALKING)]),
     (ANT, "walk in a circle", [go(30, 0.48, turn_rps=0.8, circle=True)]),
     (ANT, "walk in a circle clockwise", [go(30, 0.48, turn_rps=-0.8, circle=True)]),
     (ANT, "turn 180 degrees left", [Motion(seconds=3, turn_rps=1.0472), STILL]),

@@ -1,14 +1,16 @@
 """Goals of a human size: what fast, high and far are follows from the robot's body."""
 
+import importlib.util
 from functools import lru_cache
+from pathlib import Path
 
 import mujoco
 import pytest
 
 from telic.composer.compose import compose
-from telic.composer.draft import Scene, calibrations
 from telic.composer.parse import parse
-from telic.composer.sizes import FROUDE, jump_height, leap_length, speed
+from telic.composer.scene import Scene, calibrations
+from telic.composer.sizes import FROUDE, jump_height, known_bests, leap_length, speed
 from telic.envs import make
 from telic.envs.anatomy import robot_of
 
@@ -115,6 +117,31 @@ def test_a_goal_says_where_it_comes_from_before_training():
     said = compose("run at 3 m/s", spec_of("Humanoid-v5"))
     assert said.criteria[0].source == "as said"
     assert made.steps > calibrations()["Humanoid-v5"]["learns"]
+
+
+def test_what_is_open_ended_names_the_best_that_is_known_or_says_that_none_is():
+    cheetah = compose("run as fast as possible", spec_of("HalfCheetah-v5"))
+    speed_leaf = cheetah.criteria[0]
+    assert speed_leaf.is_open and speed_leaf.best > speed_leaf.goal and speed_leaf.best_source
+    assert any("the best known is 9" in doubt for doubt in cheetah.doubts)
+    unknown = compose("go as fast as possible", quadruped(1.0)).criteria[0]
+    assert unknown.is_open and unknown.best is None
+    assert not any(each.is_open for each in compose("run fast", spec_of("Ant-v5")).criteria)
+
+
+def test_every_best_that_is_known_says_who_reached_it():
+    for robot, known in known_bests().items():
+        assert set(known) <= {"speed", "speed_source", "jump", "jump_source"}, robot
+        assert all(f"{name}_source" in known for name in ("speed", "jump") if name in known)
+
+
+def test_the_table_of_goals_in_the_documentation_is_up_to_date():
+    script = Path(__file__).parents[2] / "scripts" / "goals_table.py"
+    spec = importlib.util.spec_from_file_location("goals_table", script)
+    goals_table = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(goals_table)
+    written = goals_table.PAGE.read_text()
+    assert goals_table.page(written) == written, "Write it anew: python scripts/goals_table.py"
 
 
 def test_as_fast_as_possible_has_no_upper_limit():

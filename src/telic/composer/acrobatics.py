@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from telic.composer.draft import Draft, Scene
+from telic.composer.draft import Draft
 from telic.composer.frames import Act, Direction, Frame
 from telic.composer.manners import (
     allow_height,
@@ -14,7 +14,8 @@ from telic.composer.manners import (
     rest_after,
     stay_on_feet,
 )
-from telic.composer.sizes import GENTLE, QUICK, Goal, jump_height, leap_length, told
+from telic.composer.scene import Scene
+from telic.composer.sizes import GENTLE, QUICK, Goal, jump_height, leap_length, origin, told
 from telic.composer.travel import AHEAD
 
 _FULL = 2.0 * math.pi
@@ -82,7 +83,7 @@ def _rise(scene: Scene, draft: Draft, goal: Goal, count: int | None) -> None:
         weight=3.0,
         unit="m",
         tag="too_low",
-        source=goal.source,
+        **origin(goal),
     )
     if scene.has("air_time"):
         title = "leaves the ground"
@@ -128,7 +129,15 @@ def _leap(frame: Frame, scene: Scene, draft: Draft) -> None:
     meaning = "longest way made in one flight"
     value = "float(np.max(flight))"
     draft.total(
-        title, meaning, value, 0.1 * target, 0.9 * target, weight=3.0, unit="m", tag="too_slow"
+        title,
+        meaning,
+        value,
+        0.1 * target,
+        0.9 * target,
+        weight=3.0,
+        unit="m",
+        tag="too_slow",
+        **origin(goal),
     )
     do_it_on_purpose(scene, draft)
 

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from telic.composer.acrobatics import flip, jump, roll, turn
 from telic.composer.conflict import require_consistent, require_possible
-from telic.composer.draft import Draft, Scene, edit
+from telic.composer.draft import Draft, edit
 from telic.composer.frames import Act, Direction, Frame, ParsedIntent
 from telic.composer.gaits import gait_meant
 from telic.composer.limbs import kick, lift, reach, swing
@@ -31,6 +31,7 @@ from telic.composer.observed import compose_observed, is_observed
 from telic.composer.parse import parse
 from telic.composer.phases import arrange, goes_low, limits_of
 from telic.composer.postures import balance, do_it, hold, lie, sit, stand, stand_up
+from telic.composer.scene import Scene
 from telic.composer.scope import audit, lost_gaits, still_covered
 from telic.composer.sizes import jump_height
 from telic.composer.travel import circle, go, hop, speed_meant

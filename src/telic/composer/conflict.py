@@ -17,8 +17,9 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from telic.composer.draft import Draft, JudgePart, Scene
+from telic.composer.draft import Draft, JudgePart
 from telic.composer.frames import Act, Direction, Frame, Limit, LimitKind, ParsedIntent, Posture
+from telic.composer.scene import Scene
 from telic.composer.travel import speed_meant
 from telic.errors import Contradiction
 
@@ -145,7 +146,7 @@ def _of_going(frame: Frame, scene: Scene) -> Iterator[Demand]:
         yield Demand("the speed in m/s", _MOVES_MPS, _FAR, frame.word, frame.phase)
     if frame.verb is Act.CIRCLE or (frame.verb is Act.HOP and frame.direction is None):
         return
-    lasts = _RAIL_M if scene.on_rail else _LASTS_S * speed_meant(frame, scene, Draft())[0]
+    lasts = _RAIL_M if scene.on_rail else _LASTS_S * speed_meant(frame, scene, Draft()).value
     way = amount.value if amount and amount.unit == "m" else lasts
     yield Demand("the way from the start in m", way, _FAR, frame.word, phase, False)
     if frame.direction in _AHEAD:

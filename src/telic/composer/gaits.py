@@ -20,8 +20,9 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from telic.composer.draft import Draft, Scene
+from telic.composer.draft import Draft
 from telic.composer.frames import Direction, Frame
+from telic.composer.scene import Scene
 
 FLYING = ("run", "jog", "sprint")
 _FOUR = ("trot", "pace", "bound")

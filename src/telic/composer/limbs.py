@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from telic.composer.draft import Draft, Scene
+from telic.composer.draft import Draft
 from telic.composer.frames import Degree, Direction, Frame
 from telic.composer.manners import do_it_on_purpose, stay_on_feet
+from telic.composer.scene import Scene
 
 _RAISE_M = 0.3
 _WAVE_M = 0.15

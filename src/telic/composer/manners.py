@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from telic.composer.draft import Draft, Scene
+from telic.composer.draft import Draft
 from telic.composer.frames import Limit, LimitKind
 from telic.composer.parts import bodies_of
+from telic.composer.scene import Scene
 from telic.core.text import is_row
 
 _RESTS_ON = 5.0

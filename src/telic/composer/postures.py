@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from telic.composer.draft import Draft, Scene
+from telic.composer.draft import Draft
 from telic.composer.frames import Act, Frame, Posture, Style
 from telic.composer.manners import (
     be_quieter,
@@ -15,6 +15,7 @@ from telic.composer.manners import (
     stay_there,
 )
 from telic.composer.parts import bodies_of
+from telic.composer.scene import Scene
 
 _WEIGHT = 2.0
 OWN = {

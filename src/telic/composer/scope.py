@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from telic.composer.draft import Draft, Scene
+from telic.composer.draft import Draft
 from telic.composer.frames import (
     Act,
     Degree,
@@ -25,6 +25,7 @@ from telic.composer.frames import (
 from telic.composer.manners import respect
 from telic.composer.phases import OPPOSITE
 from telic.composer.postures import OWN, do_it, hold
+from telic.composer.scene import Scene
 from telic.errors import TelicError
 from telic.judges.criteria import Composition, Covered
 

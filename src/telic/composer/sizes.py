@@ -9,11 +9,15 @@ humanoid that cannot run yet is told so.
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import NamedTuple
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from telic.composer.draft import Scene
+from telic.composer.draft import Credit
 from telic.composer.frames import Degree, Frame
+from telic.composer.scene import Scene
 
 FROUDE = {
     "crawl": 0.02,
@@ -60,6 +64,7 @@ _JUMP_LEGS, _LEAP_LEGS = 0.25, 1.0
 _UP = {Degree.VERY_SLOW: 0.5, Degree.SLOW: 0.5, Degree.LITTLE: 0.5, Degree.MODERATE: 0.8}
 """share of the height known to be reached; of "high" and "as high as possible" all of it"""
 _LONGEST_PRACTICE = 4.0
+_NEAR_BEST = 0.9
 
 
 class Goal(NamedTuple):
@@ -71,10 +76,37 @@ class Goal(NamedTuple):
     source: str
     is_open: bool = False
     """whether more is always better: "as fast as possible" """
+    best: float | None = None
+    """of what is open, the best that is known of this robot"""
+    best_source: str = ""
+
+
+@functools.cache
+def known_bests() -> dict[str, dict[str, Any]]:
+    """Return the table of the best that is known of each robot."""
+    with (Path(__file__).parent / "bests.toml").open("rb") as file:
+        return tomllib.load(file)
+
+
+def _with_best(goal: Goal, scene: Scene, what: str) -> Goal:
+    """Return an open goal with the best that is known, "speed" or "jump"."""
+    known = known_bests().get(scene.spec.id, {})
+    if not goal.is_open or what not in known:
+        return goal
+    best = float(known[what])
+    value, source = goal.value, goal.source
+    if what == "speed" and _NEAR_BEST * best < value and best > froude_speed(scene, FROUDE["run"]):
+        # Nobody has been seen to do more than the best: that much cannot be asked for.
+        value, source = _NEAR_BEST * best, f"{_NEAR_BEST:.0%} of the best that is known"
+    return goal._replace(value=value, source=source, best=best, best_source=known[f"{what}_source"])
 
 
 def speed(frame: Frame, scene: Scene) -> Goal:
     """Return the speed that a frame means, m/s."""
+    return _with_best(_speed(frame, scene), scene, "speed")
+
+
+def _speed(frame: Frame, scene: Scene) -> Goal:
     amount, top = frame.amount, scene.top_speed
     if amount and amount.unit in ("m/s", "share") and amount.value > 0.0:
         is_exact = amount.rule != "at_least"
@@ -162,7 +194,8 @@ def jump_height(frame: Frame, scene: Scene) -> Goal:
     degree = frame.degree if frame.degree and about_height else Degree.MODERATE
     share = _UP.get(degree, 1.0)
     part = "" if share == 1.0 else f"{share:.0%} of "
-    return Goal(share * value, False, part + source, degree is Degree.MOST)
+    goal = Goal(share * value, False, part + source, degree is Degree.MOST)
+    return _with_best(goal, scene, "jump")
 
 
 def leap_length(frame: Frame, scene: Scene) -> Goal:
@@ -179,6 +212,13 @@ def leap_length(frame: Frame, scene: Scene) -> Goal:
     return Goal(factor * value, False, source, degree is Degree.MOST)
 
 
+def origin(goal: Goal) -> Credit:
+    """Return what a leaf says about where its goal comes from."""
+    return Credit(
+        source=goal.source, is_open=goal.is_open, best=goal.best, best_source=goal.best_source
+    )
+
+
 def practice(scene: Scene, value: float) -> float:
     """Return how much longer a speed takes to learn than what the calibration was measured on."""
     reached = _SHARE_FAST * scene.top_speed
@@ -188,5 +228,8 @@ def practice(scene: Scene, value: float) -> float:
 def told(name: str, goal: Goal, unit: str = "m/s") -> str:
     """Return a goal as it is told before training."""
     way = "about" if goal.is_exact else "at least"
-    more = ", and as much more as it can" if goal.is_open else ""
+    more = ""
+    if goal.is_open:
+        known = "no best is known" if goal.best is None else f"the best known is {goal.best:.2g}"
+        more = f", and as much more as it can ({known})"
     return f"{name}: {way} {goal.value:.2g} {unit} ({goal.source}){more}"

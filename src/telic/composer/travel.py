@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from telic.composer.draft import Draft, Scene
+from telic.composer.draft import Draft
 from telic.composer.frames import Degree, Direction, Frame
 from telic.composer.gaits import gait_meant, land_together, step_in
 from telic.composer.manners import (
@@ -14,7 +14,8 @@ from telic.composer.manners import (
     stay_on_feet,
     stay_straight,
 )
-from telic.composer.sizes import Goal, jump_height, practice, speed, told
+from telic.composer.scene import Scene
+from telic.composer.sizes import Goal, jump_height, origin, practice, speed, told
 
 _FLIGHT_S, _RISE_M = 0.11, 0.05
 """a flight shorter or lower than this is a foot that trembles"""
@@ -113,7 +114,7 @@ def be_fast(draft: Draft, name: str, goal: Goal) -> None:
             weight=3.0,
             unit="m/s",
             tag="wrong_speed",
-            source=goal.source,
+            **origin(goal),
         )
         return
     most, latex = ("", "v / v^*") if goal.is_open else (", 1.5", r"\min(v / v^*, 1.5)")
@@ -129,7 +130,7 @@ def be_fast(draft: Draft, name: str, goal: Goal) -> None:
         weight=3.0,
         unit="m/s",
         tag="too_slow",
-        source=goal.source,
+        **origin(goal),
     )
 
 

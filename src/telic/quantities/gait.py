@@ -1,9 +1,9 @@
 """Quantities of gaits: how feet share the ground and in which order they land.
 
 A gait is what its feet do in time. The *duty factor* of a foot is the share of time it is on the
-ground, a *flight* is time without any foot there, and the *phase* of a foot is when it lands in the
-cycle of the first foot: 0 together with it, 0.5 half a cycle later. Phases are angles, so they are
-averaged as directions; the length of the mean direction says how regular the gait is.
+ground, a *flight* is time in which nothing touches it, and the *phase* of a foot is when it lands
+in the cycle of the first foot: 0 together with it, 0.5 half a cycle later. Phases are angles, so
+they are averaged as directions; the length of the mean says how regular the gait is.
 
 A foot that loses the ground for less than 0.03 s only trembles: it does not land anew.
 """
@@ -11,13 +11,14 @@ A foot that loses the ground for less than 0.03 s only trembles: it does not lan
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import torch
 from torch import Tensor
 
-from telic.envs.spec import EnvSpec
-from telic.quantities.bodies import foot_contact
-from telic.quantities.quantity import FEET, Fields, Need, accumulated, time_step
+from telic.envs.spec import EnvSpec, Robot
+from telic.quantities.bodies import foot_contact, places, touch
+from telic.quantities.quantity import FEET, Fields, Need, accumulated, robot_in, time_step
 
 _SWING_S = 0.03
 _TURN = 2.0 * math.pi
@@ -28,11 +29,21 @@ Update = tuple[Tensor, Tensor]
 
 
 @accumulated(
-    unit="1", latex=r"\frac{1}{t}\sum_{s \le t} [\textstyle\sum_i c_i = 0]", need=FEET, width=2
+    unit="1", latex=r"\frac{1}{t}\sum_{s \le t} [\max_b \|f_b\| \le 0.01\, m g]", need=FEET, width=2
 )
 def flight_share(state: Tensor, info: Fields) -> Update:
-    """Share of the episode so far in which no foot was on the ground."""
-    return _share(state, foot_contact.function(info).amax(-1) == 0)
+    """Share of the episode so far in which nothing of the robot touched anything.
+
+    A robot that slides on its shins has no foot on the ground either, and does not fly.
+    """
+    robot, force = robot_in(info), touch(info)
+    own = force[..., places(_own_bodies(robot), force.device)]
+    return _share(state, own.amax(-1) <= robot.contact_threshold)
+
+
+@lru_cache(maxsize=64)
+def _own_bodies(robot: Robot) -> tuple[int, ...]:
+    return tuple(body for body, root in enumerate(robot.body_root) if root == robot.torso)
 
 
 @accumulated(

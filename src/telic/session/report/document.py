@@ -162,7 +162,7 @@ def criteria_table(facts: SessionReportFacts) -> Blocks:
         "A guard rules out look-alikes: the whole score is multiplied by its credit."
     )
     heads = ("criterion", "counts", "target", "measured (median)", "credit")
-    return [doc.Table(heads, rows), doc.Text(note, "note")]
+    return [doc.Table(heads, rows), *_listed(words.beside_best(facts)), doc.Text(note, "note")]
 
 
 def _seen(facts: SessionReportFacts) -> Blocks:

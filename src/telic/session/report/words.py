@@ -161,6 +161,23 @@ def reading(facts: SessionReportFacts) -> list[str]:
     return [scope, *lines] if scope else lines
 
 
+def beside_best(facts: SessionReportFacts) -> list[str]:
+    """Say of what was to be as much as possible how much it became, and what the best known is."""
+    criteria = facts.author.criteria if facts.author else ()
+    reached = facts.member.judgement.leaves if facts.member else {}
+    said: list[str] = []
+    for each in criteria:
+        if not each.is_open or each.title not in reached:
+            continue
+        best = "no best is known for this robot"
+        if each.best is not None:
+            known = f"{each.best:.3g} {each.unit} ({each.best_source})"
+            best = f"the best known for this robot is {known}"
+        value = figure(reached[each.title][1])
+        said.append(f"As much as possible: {value} {each.unit} was reached; {best}.")
+    return said
+
+
 def change(facts: SessionReportFacts, iteration: SessionIteration) -> list[str]:
     """Say what an iteration changed, why, and whom it answers."""
     candidate = facts.candidates.get(iteration.number)

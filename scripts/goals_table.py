@@ -1,0 +1,83 @@
+"""Write the table of goals in docs/reference/composer.md: what words mean on each robot.
+
+    python scripts/goals_table.py            write the table
+    python scripts/goals_table.py --print    print it instead
+
+tests/composer/test_sizes.py fails when the table is stale.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from telic.composer.gaits import gait_meant
+from telic.composer.parse import parse
+from telic.composer.scene import Scene
+from telic.composer.sizes import jump_height, speed
+from telic.envs.catalogue import describe
+from telic.errors import BadEnvironment
+
+PAGE = Path(__file__).parent.parent / "docs" / "reference" / "composer.md"
+BEGIN, END = "<!-- goals: python scripts/goals_table.py -->", "<!-- end of goals -->"
+ROBOTS = ("HalfCheetah", "Hopper", "Walker2d", "Ant", "Humanoid", "Swimmer")
+GOING = (
+    "crawl",
+    "walk slowly",
+    "walk",
+    "walk fast",
+    "trot",
+    "jog",
+    "run",
+    "run fast",
+    "sprint",
+    "run as fast as possible",
+)
+JUMPING = ("jump", "jump high", "jump as high as possible")
+
+
+def table() -> str:
+    """Return the table."""
+    scenes = [Scene.of(describe(f"{name}-v5")) for name in ROBOTS]
+    rows = [f"| said | {' | '.join(ROBOTS)} |", f"|---|{'---|' * len(ROBOTS)}"]
+    legs = [f"{scene.leg:.2f} m" if scene.leg else "none" for scene in scenes]
+    rows.append(f"| *length of the legs* | {' | '.join(legs)} |")
+    for said, shown in ((GOING, _speed), (JUMPING, _height)):
+        rows += [
+            f"| {words} | {' | '.join(shown(words, each) for each in scenes)} |" for words in said
+        ]
+    return "\n".join(rows)
+
+
+def _speed(words: str, scene: Scene) -> str:
+    frame = parse(words, scene.spec).frames[0]
+    try:
+        gait_meant(frame, scene)
+    except BadEnvironment:
+        return "cannot"
+    return _shown(speed(frame, scene).value, speed(frame, scene).best, "m/s")
+
+
+def _height(words: str, scene: Scene) -> str:
+    if not scene.has("height"):
+        return "cannot"
+    goal = jump_height(parse(words, scene.spec).frames[0], scene)
+    return _shown(goal.value, goal.best, "m")
+
+
+def _shown(value: float, best: float | None, unit: str) -> str:
+    return f"{value:.2f} {unit}" + (f" (best known {best:.2g})" if best is not None else "")
+
+
+def page(text: str) -> str:
+    """Return the page with the table of now."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
+
+
+if __name__ == "__main__":
+    if "--print" in sys.argv:
+        print(table())
+    else:
+        PAGE.write_text(page(PAGE.read_text()))

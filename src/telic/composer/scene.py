@@ -1,0 +1,161 @@
+"""The robot that a behaviour is for: what it has, what it can do, and what is known of it."""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from telic.composer.parts import bodies_of
+from telic.envs.spec import EnvSpec
+from telic.errors import BadEnvironment
+from telic.quantities import QUANTITIES
+
+_LEARNS = 400_000
+"""steps to learn to go, for robots without a calibration of their own"""
+_NO_LEGS_MPS = 1.0
+"""top speed of what has no legs and was not measured"""
+_LIES = 0.35
+"""share of the standing height at which a robot lies, where it was not measured"""
+
+
+@functools.cache
+def calibrations() -> dict[str, dict[str, Any]]:
+    """Return the table of what robots reach."""
+    with (Path(__file__).parent / "calibration.toml").open("rb") as file:
+        return tomllib.load(file)
+
+
+class Scene(NamedTuple):
+    """A robot and its limits."""
+
+    spec: EnvSpec
+    known: dict[str, Any]
+    may_fall: bool = False
+    """whether what is asked for needs poses in which the environment would end the episode"""
+
+    @classmethod
+    def of(cls, spec: EnvSpec, may_fall: bool = False) -> Scene:
+        """Return the scene of an environment."""
+        return cls(spec, {"learns": _LEARNS, **calibrations().get(spec.id, {})}, may_fall)
+
+    def has(self, *quantities: str) -> bool:
+        """Say whether the environment has all of these quantities."""
+        return all(QUANTITIES[name].available(self.spec) for name in quantities)
+
+    def require(self, quantity: str, what: str) -> None:
+        """Refuse what the robot cannot do."""
+        if not self.has(quantity):
+            raise self.cannot(what, f"it needs {QUANTITIES[quantity].need.words}")
+
+    def cannot(self, what: str, why: str) -> BadEnvironment:
+        """Return the refusal of something this robot cannot do."""
+        return BadEnvironment(f"{self.spec.id} cannot {what}: {why}.")
+
+    @property
+    def ends_fallen(self) -> bool:
+        """Whether the episode ends when the robot falls."""
+        return "terminate_when_unhealthy" in self.spec.arguments and not self.may_fall
+
+    @property
+    def stands(self) -> float:
+        """Height of the torso of the robot at rest on its feet, metres."""
+        rest = self.spec.robot.rest_height if self.spec.robot else None
+        return float(self.known.get("stands", rest or 0.0))
+
+    @property
+    def lies(self) -> float:
+        """Height of the torso of the robot lying on the ground, metres."""
+        return float(self.known.get("lies", _LIES * self.stands))
+
+    @property
+    def leg(self) -> float | None:
+        """Length of its legs, metres: height of the hips of the robot that stands."""
+        legs = self.spec.robot.legs if self.spec.robot else ()
+        if not legs or "stands" not in self.known:
+            return sum(leg.length_m for leg in legs) / len(legs) if legs else None
+        low, high = legs[0].stretched_m / 2.0, legs[0].stretched_m
+        return min(max(self.stands + legs[0].hip_m, low), high)
+
+    @property
+    def gravity(self) -> float:
+        """What pulls it down, m/s^2."""
+        robot = self.spec.robot
+        return 100.0 * robot.contact_threshold / robot.mass if robot and robot.mass else 9.81
+
+    @property
+    def top_speed(self) -> float:
+        """Speed it is known to reach; of a robot with legs nobody measured, Froude number 1."""
+        if self.leg is None:
+            return float(self.known.get("top_speed", _NO_LEGS_MPS))
+        return float(self.known.get("top_speed", (self.gravity * self.leg) ** 0.5))
+
+    @property
+    def is_tall(self) -> bool:
+        """Whether lying means that its torso lies, too: a biped, not a quadruped."""
+        return self.lies < 0.3 * self.stands
+
+    @property
+    def torso(self) -> str | None:
+        """Name of the torso of a robot that has feet to keep it off the ground."""
+        robot = self.spec.robot
+        if robot is None or robot.torso is None or not robot.feet or not self.has("height"):
+            return None
+        return self.spec.body_names[robot.torso]
+
+    @property
+    def on_rail(self) -> bool:
+        """Whether it is a cart on a rail."""
+        return self.spec.robot is not None and self.spec.robot.root.kind == "rail"
+
+    @property
+    def starts(self) -> float:
+        """Height of the torso at the start of an episode, if it stands or drops from there."""
+        rest = self.spec.robot.rest_height if self.spec.robot else None
+        return max(self.stands, rest or 0.0)
+
+    def velocity(self, quantity: str) -> str:
+        """Return code for a velocity over the ground: if possible, one that shaking leaves at 0.
+
+        A robot without feet winds, and each of its parts swings much faster than the whole goes.
+        The velocity of a torso at the end of a step is large for a robot that only shakes; its mean
+        over the step is not.
+        """
+        axis, mean = {"forward_velocity": (0, "x_velocity"), "lateral_velocity": (1, "y_velocity")}[
+            quantity
+        ]
+        robot = self.spec.robot
+        if robot and not robot.feet and not self.on_rail and self.has("centre_of_mass_velocity"):
+            return f"quantities.centre_of_mass_velocity(info)[:, {axis}]"
+        return f'info["{mean}"]' if mean in self.spec.info_keys else f"quantities.{quantity}(info)"
+
+    def ahead(self) -> str:
+        """Return code for the velocity where the robot faces, of the same kind."""
+        if not {"x_velocity", "y_velocity"} <= set(self.spec.info_keys):
+            return "ahead = quantities.heading_velocity(info)"
+        return (
+            'ahead = info["x_velocity"] * torch.cos(quantities.heading(info))'
+            ' + info["y_velocity"] * torch.sin(quantities.heading(info))'
+        )
+
+    def lift(self, judged: bool = False) -> str:
+        """Return code for the height of the torso above standing."""
+        height = 'episode["height"]' if judged else "quantities.height(info)"
+        return f"lift = {height} - {self.stands:.4g}"
+
+    def leap(self, judged: bool = False) -> str:
+        """Return code for the height of the torso above where it can get without a jump."""
+        height = 'episode["height"]' if judged else "quantities.height(info)"
+        return f"leap = {height} - {self.starts:.4g}"
+
+    def feet(self, *places: str) -> tuple[str, ...]:
+        """Return the feet at these places ("rear", "left"); all of them without any."""
+        if not places:
+            return self.spec.feet
+        found = bodies_of(frozenset((*places, "foot")), "foot", self.spec)
+        return tuple(foot for foot in self.spec.feet if foot in found)
+
+    def foot_places(self, bodies: tuple[str, ...]) -> list[int]:
+        """Return the places of these feet in `foot_contact`."""
+        return [index for index, foot in enumerate(self.spec.feet) if foot in bodies]
