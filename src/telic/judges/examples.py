@@ -199,7 +199,7 @@ def length_of(env: VecEnv) -> int:
 def _stacked(poses: list[Poses], field: str) -> Tensor:
     """Return a field of all puppets, those of one moment side by side."""
     values = np.stack([getattr(pose, field) for pose in poses], axis=1)
-    return torch.tensor(values.reshape(-1, values.shape[-1]))
+    return torch.tensor(values.reshape(len(values) * len(poses), values.shape[-1]))
 
 
 def _with_start(info: Info, *, is_start: bool) -> Info:
