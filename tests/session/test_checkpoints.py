@@ -3,7 +3,7 @@
 import pytest
 
 from telic.core.events import EvalDone, TrainStart
-from telic.session import looks, training
+from telic.session import judgement, looks, training
 from telic.session.judgement import Proof
 from telic.session.looks import CheckpointJudge
 from telic.storage.files import read_json, read_json_lines, read_record
@@ -97,3 +97,21 @@ def test_what_is_over_in_a_moment_is_judged_only_then(asking, monkeypatch):
     asking.run(PASSING, steps=STEPS)
     assert read_json(asking.folder.iteration(1).judgment)["passed"]
     assert not asking.told("session.checkpoint")
+
+
+def test_pictures_that_say_no_are_asked_once_while_training_and_once_at_the_end(
+    asking, at_once, monkeypatch
+):
+    asked = []
+
+    def blind(work, files, score):
+        asked.append(score.step)
+        low = score.judgement.model_copy(update={"low": 0.1})
+        return score.model_copy(update={"judgement": low})
+
+    monkeypatch.setattr(looks, "watched", blind)
+    monkeypatch.setattr(judgement, "watched", blind)
+    asking.run(PASSING, steps=STEPS)
+    assert not asking.folder.iteration(1).proof.exists()
+    assert sorted(asked) == [2048, 2048, STEPS, STEPS]
+    assert not read_json(asking.folder.iteration(1).judgment)["passed"]

@@ -19,6 +19,7 @@ import queue
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -43,6 +44,7 @@ from telic.training.policy import load_policy
 
 _UNLIMITED = 1000
 """steps after which an episode without a time limit is cut"""
+_WRITERS = 4
 _PLAYING_S = 300.0
 _LARGEST = 1e6
 """numbers of memory beyond this are cut: no honest reward counts so far"""
@@ -287,7 +289,9 @@ def play(
     columns, lengths = _tape(policy, env, memory, disturbed)
     env.close()
     spec = env.spec
-    for index, (name, length) in enumerate(zip(order.paths, lengths, strict=True)):
+
+    def write(index: int) -> None:
+        path, length = Path(order.paths[index]), lengths[index]
         facts = TrajectoryFacts(
             env_id=order.env,
             env_kwargs=order.env_args,
@@ -301,8 +305,11 @@ def play(
             joint_names=spec.joint_names,
         )
         cut = {key: np.ascontiguousarray(column[:length, index]) for key, column in columns.items()}
-        Path(name).parent.mkdir(parents=True, exist_ok=True)
-        write_trajectory(Path(name), Trajectory(cut, facts))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_trajectory(path, Trajectory(cut, facts))
+
+    with ThreadPoolExecutor(_WRITERS) as writers:  # compressing leaves the interpreter free
+        list(writers.map(write, range(len(lengths))))
 
 
 def _open(order: PlayOrder) -> tuple[VecEnv, Disturbed]:

@@ -67,13 +67,6 @@ def judge(work: SessionWork, number: int, trained: TrainedCandidate) -> SessionI
     else:
         scores, seconds = _judge_at_end(work, number, candidate, RunFolder(run.path))
     scores = [score.model_copy(update={"variant": trained.variant}) for score in scores]
-    began = time.monotonic()
-    scores = [_watched(work, files, score) for score in scores]
-    scores = _failure_watched(work, files, scores)
-    people = calibration_of(work.folder, config.threshold)
-    if trained.proof is None:  # a proof heeds them already
-        scores = [as_people_ask(score, people) for score in scores]
-    seconds += time.monotonic() - began
     iteration = decide(config, number, candidate, scores, run.summary["training_time_s"], seconds)
     verdicts = [verdict for score in scores for verdict in score.judgement.verdicts]
     iteration = iteration.model_copy(
@@ -179,12 +172,15 @@ def _judge_at_end(
         chosen.append(PolicyAt(policy.member, saved[0]) if saved else policy)
         worths.append(worth)
     alpha = spending(number, len(chosen), LOOKS, is_last=True)
-    confirmed = confirm(work, number, candidate, chosen, alpha)
-    out = [
-        score.model_copy(update={"choosing": worth})
-        for score, worth in zip(confirmed, worths, strict=True)
+    scores = confirm(work, number, candidate, chosen, alpha)
+    files = work.folder.iteration(number)
+    scores = _failure_watched(work, files, [watched(work, files, score) for score in scores])
+    people = calibration_of(work.folder, work.config.threshold)
+    scores = [
+        as_people_ask(score, people).model_copy(update={"choosing": worth})
+        for score, worth in zip(scores, worths, strict=True)
     ]
-    return out, time.monotonic() - began
+    return scores, time.monotonic() - began
 
 
 def _seen_before(files: IterationFolder) -> dict[str, dict[int, float | None]]:
@@ -281,7 +277,7 @@ def _mean(verdicts: Sequence[Verdict]) -> float:
     return sum(_values(verdicts)) / len(verdicts)
 
 
-def _watched(work: SessionWork, files: IterationFolder, score: MemberScore) -> MemberScore:
+def watched(work: SessionWork, files: IterationFolder, score: MemberScore) -> MemberScore:
     """Let the author's eyes look at a policy that would pass by code alone."""
     if score.low < work.config.threshold:
         return score  # it fails anyway: looking would cost and change nothing
@@ -306,8 +302,8 @@ def _failure_watched(
     (seen,) = work.author.watch([files.episode(best.member, middle)], [own])
     kept = {name: getattr(seen, name) for name in ("seen", "spread", "by_judge", "disagreements")}
     verdicts[middle] = own.model_copy(update=kept)
-    watched = _with_verdicts(best, verdicts, work.config.threshold)
-    return [watched if score is best else score for score in scores]
+    seen_too = _with_verdicts(best, verdicts, work.config.threshold)
+    return [seen_too if score is best else score for score in scores]
 
 
 def as_people_ask(score: MemberScore, people: PersonCalibration) -> MemberScore:

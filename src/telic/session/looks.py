@@ -2,8 +2,8 @@
 
 Every evaluation of a training saves its policies. A thread judges them as they come, on the fresh
 episodes for choosing, and training does not wait for it. Policies that promise to pass are judged
-on more episodes, which nothing was chosen on. Once that proves enough of them, `proof.json` is
-written, and training has nothing more to do.
+on more episodes, which nothing was chosen on, and by eye where a model can see. Once that proves
+enough of them, `proof.json` is written, and training has nothing more to do.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import contextlib
 import queue
 import threading
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from telic.authors.candidate import RewardCandidate
+from telic.authors.candidate import MemberScore, RewardCandidate
 from telic.core.confidence import spending
 from telic.core.config import Record
 from telic.core.events import EvalDone, Event, LogMessage, SessionCheckpoint, TrainStart
@@ -24,7 +25,15 @@ from telic.judges.doubt import unjudged
 from telic.rendering.jobs import choose_backend
 from telic.session.control import SessionWork
 from telic.session.fresh import PolicyAt
-from telic.session.judgement import LOOKS, Proof, as_people_ask, choose, confirm, may_pass
+from telic.session.judgement import (
+    LOOKS,
+    Proof,
+    as_people_ask,
+    choose,
+    confirm,
+    may_pass,
+    watched,
+)
 from telic.session.labels import calibration_of
 from telic.storage.files import JsonLines, write_json
 
@@ -56,6 +65,7 @@ class CheckpointJudge:
         self._number = number
         self._candidate = candidate
         self._end = 0
+        self._is_refused = False
         self._since = time.monotonic()
         self._steps: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -113,7 +123,7 @@ class CheckpointJudge:
         reasons = unjudged([each for score in scores for each in score.judgement.verdicts])
         self._record(Checkpoint(step=step, scores=known, unjudged=reasons))
         alpha = spending(number, len(policies), LOOKS, is_last=False)
-        if not may_pass(work.config, scores, alpha):
+        if self._is_refused or not may_pass(work.config, scores, alpha):
             return
         place = max(1, round((LOOKS + 1) * step / self._end))
         people = calibration_of(work.folder, work.config.threshold)
@@ -121,13 +131,21 @@ class CheckpointJudge:
             as_people_ask(score, people)
             for score in confirm(work, number, candidate, policies, alpha, place)
         ]
-        if sum(score.low >= work.config.threshold for score in confirmed) < work.config.needed:
+        if not self._pass(confirmed):
             return
+        confirmed = [watched(work, self._files, score) for score in confirmed]
+        self._is_refused = not self._pass(confirmed)
+        if self._is_refused:
+            return  # pictures say no: they are asked once more, at the end
         members = tuple(
             score.model_copy(update={"choosing": known[score.member]}) for score in confirmed
         )
         seconds = time.monotonic() - began
         write_json(self._files.proof, Proof(step=step, members=members, judging_s=seconds))
+
+    def _pass(self, scores: Sequence[MemberScore]) -> bool:
+        config = self._work.config
+        return sum(score.low >= config.threshold for score in scores) >= config.needed
 
     def _record(self, checkpoint: Checkpoint) -> None:
         with JsonLines(self._files.checkpoints) as log:
