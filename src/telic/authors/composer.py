@@ -26,7 +26,9 @@ from telic.authors.candidate import (
 )
 from telic.authors.ranking import ranked
 from telic.composer.compose import compose
+from telic.composer.notes import Wish, read_wish
 from telic.core.seeds import derive
+from telic.errors import NotUnderstood
 from telic.judges.criteria import Composition
 from telic.judges.trial import ExampleResult, Trial
 from telic.judges.verdict import Verdict
@@ -100,16 +102,30 @@ class ComposerAuthor:
         return None
 
     def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
-        """Search the weights; words of people are not read between iterations."""
+        """Search the weights; what people noted changes terms and weights, or is told as unread."""
         candidates = read_candidates(self._brief.folder, history)
-        own = weights_in(candidates[history[-1].number].reward)
+        parent = max(history, key=worth)
+        own = weights_in(candidates[parent.number].reward)
         tried = self._brief.folder.trial
         examples = read_record(tried, Trial).examples if tried.exists() else ()
         revision = search_weights(history, candidates, own, examples)
-        if not notes:
-            return revision
-        unread = f"{revision.change} (the composer cannot read notes: {'; '.join(notes)})"
-        return revision.model_copy(update={"change": unread})
+        return self._heeding(revision, notes) if notes else revision
+
+    def _heeding(self, revision: RewardCandidate, notes: Sequence[str]) -> RewardCandidate:
+        """Return a revision that heeds notes, in every one of its variants."""
+        wishes: list[Wish] = []
+        told: list[str] = []
+        intent = self._brief.intent
+        for note in notes:
+            try:
+                wish = read_wish(note, intent, self._brief.spec)
+            except NotUnderstood as error:
+                told.append(error.message)
+                continue
+            wishes.append(wish)
+            told.append(f"heeds “{note}”")
+            intent = f"{intent.rstrip(' .!')}, {wish.words}" if wish.reward else intent
+        return heeding(revision, wishes, told)
 
     def watch(self, episodes: list[Path], verdicts: list[Verdict]) -> list[Verdict]:
         """It has no eyes: what code says stands."""
@@ -158,6 +174,35 @@ def search_weights(
             "change": f"from iteration {parent.number}: {', '.join(words)}",
             "diagnosis": f"lacking: {', '.join(parent.tags) or 'nothing that has a name'}",
             "lessons": (),
+        }
+    )
+
+
+def heeding(
+    revision: RewardCandidate, wishes: Sequence[Wish], told: Sequence[str]
+) -> RewardCandidate:
+    """Return a revision whose reward and weights follow wishes."""
+    reward = next((wish.reward for wish in wishes[::-1] if wish.reward), None)
+    up: set[str] = set()
+    down: set[str] = set()
+    for tag in (tag for wish in wishes for tag in wish.tags):
+        raised, lowered = _EDITS.get(tag, ((), ()))
+        up, down = up | set(raised), (down | set(lowered)) - set(raised)
+    own = weights_in(reward or revision.reward)
+    variants = [
+        Variant(
+            weights=_scaled(
+                {**own, **{k: v for k, v in variant.weights.items() if k in own}}, up, down - up
+            ),
+            warm=variant.warm and reward is None,  # other memory needs another network
+        )
+        for variant in revision.variants
+    ]
+    return revision.model_copy(
+        update={
+            "reward": reward or revision.reward,
+            "variants": tuple(variants),
+            "change": "; ".join((revision.change, *told)),
         }
     )
 

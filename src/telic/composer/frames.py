@@ -177,6 +177,9 @@ class ParsedIntent(Record):
     ignored: tuple[str, ...] = Field(description="left out on purpose: articles, politeness")
     not_understood: tuple[str, ...]
     claims: tuple[WordClaim, ...] = Field(default=(), description="which words fill which slot")
+    unknown: tuple[tuple[int, str], ...] = Field(
+        default=(), description="what was not understood, each word with its place"
+    )
     unread: tuple[str, ...] = Field(
         default=(), description="what was not understood, as one would quote it"
     )

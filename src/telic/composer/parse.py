@@ -134,6 +134,7 @@ class _Account:
             ignored=tuple(text for place, text in words if place in left_out),
             not_understood=tuple(text for place, text in words if place in unknown),
             claims=tuple(self._claims) if frames else (),
+            unknown=tuple(each for each in words if each[0] in unknown),
             lost=_lost_verbs(self._tokens, marks, unknown, used, left_out),
             corrected=tuple(
                 f'"{token.text}" is read as "{token.word}"'

@@ -289,7 +289,8 @@ def _changes(slot: str, frame: Frame) -> Iterator[dict[str, Any]]:
     match slot:
         case "direction":
             yield {"direction": None}
-            if frame.direction in OPPOSITE:  # forward may be what is done anyway
+            if frame.direction is not None and frame.direction in OPPOSITE:
+                # Forward may be what is done anyway.
                 yield {"direction": OPPOSITE[frame.direction]}
         case "degree":
             yield {"degree": None, "dimension": None}

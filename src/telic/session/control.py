@@ -221,6 +221,23 @@ def add_note(folder: SessionFolder, text: str, author: str | None = None) -> Not
     return note
 
 
+def require_heeded(folder: SessionFolder, text: str) -> None:
+    """Refuse a note that the session's author can make nothing of, while the person is still here.
+
+    Raises:
+        NotUnderstood: says what the composer heeds; a model reads any note.
+    """
+    config = read_record(folder.config, SessionConfig)
+    if config.model is not None or not text.strip():
+        return
+    from telic.composer.notes import read_wish
+    from telic.envs import make
+
+    env = make(config.env, num_envs=1)
+    env.close()
+    read_wish(text, config.intent, env.spec)
+
+
 def read_notes(folder: SessionFolder) -> list[Note]:
     """Return every note, in the order they were made."""
     return [as_record(row, Note, str(folder.notes)) for row in read_json_lines(folder.notes)]

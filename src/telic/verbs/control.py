@@ -321,11 +321,12 @@ class NoteTaken(NamedTuple):
 @verb(SessionNoteRequest, examples=STEER)
 def note(request: SessionNoteRequest) -> NoteTaken:
     """Say something that the next revision of a session heeds."""
-    from telic.session.control import add_note
+    from telic.session.control import add_note, require_heeded
     from telic.session.records import require_unfinished
 
     folder = Workspace(request.runs_dir).session(request.session)
     require_unfinished(folder)
+    require_heeded(folder, request.text)
     return NoteTaken(folder.name, add_note(folder, request.text, request.author).model_dump())
 
 
@@ -385,10 +386,13 @@ class BranchMade(NamedTuple):
 def branch(request: BranchRequest) -> BranchMade:
     """Make a new session that goes on from an iteration of another one."""
     from telic.session.branch import branch as make_branch
+    from telic.session.control import require_heeded
 
     origin = request.folder
     changes: dict[str, Any] = {}
     if request.iterations is not None:
         changes["iterations"] = request.iterations
+    if request.note is not None:
+        require_heeded(origin, request.note)
     session = make_branch(origin, request.iteration, note=request.note, **changes)
     return BranchMade(session.name, str(session.path), origin.name, request.iteration)
