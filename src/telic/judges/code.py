@@ -222,9 +222,9 @@ def judge_here(
     source: str, paths: Sequence[Path], environment: Environment | None = None
 ) -> list[Verdict]:
     """Judge recorded episodes in this process; for the worker, and for code of our own."""
-    judge = JudgeCode(source)
     verdicts: list[Verdict] = []
     for path in paths:
+        judge = JudgeCode(source)  # a new one each time: it must not remember other episodes
         trajectory = read_trajectory(path, environment)
         facts = trajectory.facts
         if environment is None:

@@ -157,10 +157,14 @@ def counts(
                 now = _leaf(after, place)
                 total += 1
                 caught += now is None or now.counted <= before.counted - _LOSES
-                changed += _is_changed(whole, mutant, names, spec)
+                if _are_measured(names):
+                    changed += _is_changed(whole, mutant, names, spec)
         out.append(
             MutantCount(
-                criterion=title, caught=caught, changed=changed if names else None, total=total
+                criterion=title,
+                caught=caught,
+                changed=changed if _are_measured(names) else None,
+                total=total,
             )
         )
     return tuple(out)
@@ -168,6 +172,11 @@ def counts(
 
 def _leaf(verdict: Verdict, place: int) -> Leaf | None:
     return verdict.leaves[place] if place < len(verdict.leaves) else None
+
+
+def _are_measured(names: frozenset[str]) -> bool:
+    """Say whether the host can measure these; not those of a body whose name code makes up."""
+    return bool(names) and not any(QUANTITIES[name].arguments for name in names)
 
 
 def _is_changed(
@@ -179,10 +188,10 @@ def _is_changed(
         try:
             old, new = before[name], after[name]
         except TelicError:
-            continue  # not recorded, or it needs the name of a body
+            continue  # not recorded
         was = np.stack([old.mean(0), old[-1] - old[0]])
         now = np.stack([new.mean(0), new[-1] - new[0]])
-        size = np.abs(was) + old.std(0)
+        size = np.abs(old.mean(0)) + old.std(0)
         if np.any(np.abs(now - was) > _CHANGED * size + _TINY):
             return True
     return False

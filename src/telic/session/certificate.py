@@ -335,10 +335,14 @@ def _of_mutants(
     trial: Trial, found: Sequence[MutantCount], passing: Sequence[str]
 ) -> Iterator[str]:
     """Yield what mutants show to be wrong with the judge."""
-    if FROZEN in passing and "does nothing" not in trial.fine:
+    stands = "does nothing" in trial.fine
+    if FROZEN in passing and not stands:
         yield "the judge passes a recording in which the robot is frozen where it began"
     if CUT in passing:
         yield "the judge passes a recording that is cut short after a twentieth"
+    weights = {leaf.title: leaf.weight for leaf in trial.stick}
     for count in found:
-        if count.total and not count.caught and count.changed == count.total:
+        # Of a robot at rest nothing is left that a mutant could change.
+        counts_here = not stands and weights.get(count.criterion, 0.0) > 0.0 and count.total > 0
+        if counts_here and not count.caught and count.changed == count.total:
             yield f'the criterion "{count.criterion}" notices none of {count.total} mutants'
