@@ -6,6 +6,8 @@ the hook does.
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 
 
@@ -20,7 +22,13 @@ def main() -> None:
             return
     from telic.cli.main import app
 
-    app()
+    try:
+        app()
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        sys.stderr.write("✗ The disk is full: what there is to say could not be written.\n")
+        os._exit(1)  # the rest of the output would fail in the same way on the way out
 
 
 def _run_hook(name: str) -> None:

@@ -133,7 +133,9 @@ def test_an_episode_that_is_not_there_cannot_be_labelled(session, options, says)
 
 
 def test_a_veto_takes_the_pass_away_on_record_and_for_good(session, monkeypatch):
-    monkeypatch.setattr("telic.session.report.document.rewrite_report", lambda folder: None)
+    monkeypatch.setattr(
+        "telic.session.report.document.rewrite_report", lambda folder, redraws: None
+    )
     made = veto(runs_dir=session.path.parent, why="it slides", author="ada").veto
     assert state_of(session) == "unproven" and made.outcome == "passed"
     summary = read_record(session.summary, SessionSummary)

@@ -18,6 +18,7 @@ REFUSED = {
     "no such file": ("run forward", {"env": "missing.xml"}),
     "nothing the robot can do": ("play chess", {}),
     "no such provider": ("run forward", {"model": "nobody:nothing"}),
+    "no such device": ("run forward", {"device": "gpu"}),
     "no such judge": ("run forward", {"judge": "nobody"}),
     "nothing": ("", {}),
     "blanks": (" \t\n", {}),

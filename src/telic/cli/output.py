@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
 from rich.segment import Segment
@@ -18,8 +19,8 @@ from telic.core.text import number, printable
 from telic.errors import TelicError
 
 _PIPED_WIDTH = 120
-_WHOLE_WORD = 11
-"""letters of a word that a column of a table keeps together"""
+_WHOLE_WORD = (14, 11, 9, 7)
+"""letters of a word that the columns of a table keep together, if there is room"""
 _VIEWS: dict[str, Callable[[Any], None]] = {}
 _VIEW_MODULES = ("work_results", "label_results", "tool_results", "study_views", "study_run_views")
 
@@ -64,25 +65,37 @@ def print_rows(
 ) -> None:
     """Print a plain table; numbers go to the right."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for index, (name, least) in enumerate(zip(columns, _least_widths(columns, rows), strict=True)):
+    cells = [[cell if isinstance(cell, str) else number(cell) for cell in row] for row in rows]
+    for index, (name, width) in enumerate(zip(columns, _widths(columns, cells), strict=True)):
         numeric = all(isinstance(row[index], int | float | None) for row in rows) and rows
         justify, whole = "right" if numeric else "left", index == 0
-        table.add_column(name, justify=justify, overflow="fold", no_wrap=whole, min_width=least)
-    for row in rows:
-        table.add_row(*(escape(cell if isinstance(cell, str) else number(cell)) for cell in row))
+        table.add_column(name, justify=justify, overflow="fold", no_wrap=whole, width=width)
+    for row in cells:
+        table.add_row(*map(escape, row))
     console.print(table)
 
 
-def _least_widths(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[int | None]:
-    """Return widths at which words stay whole; where these do not fit either, none."""
-    least: list[int | None] = []
-    for index, name in enumerate(columns):
-        cells = [str(row[index]) for row in rows]
-        words = [word for cell in (name, *cells) for word in cell.split()]
-        whole = max(map(len, cells), default=0) if index == 0 else _WHOLE_WORD
-        least.append(min(max(map(len, words), default=0), whole))
-    taken = sum(width or 0 for width in least) + 2 * (len(columns) - 1)
-    return least if taken <= console.width else [None] * len(columns)
+def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int | None]:
+    """Return how wide columns are where room is short: words stay whole as far as it goes.
+
+    None leaves it to the table: there is room for everything, or for too little. The first column
+    holds names, which are never broken.
+    """
+    texts = [(name, *(row[index] for row in rows)) for index, name in enumerate(columns)]
+    full = [max(map(cell_len, column)) for column in texts]
+    words = [max(cell_len(word) for text in own for word in text.split() or [""]) for own in texts]
+    room = console.width - 2 * (len(columns) - 1)
+    if sum(full) <= room:
+        return [None] * len(columns)
+    for letters in _WHOLE_WORD:
+        least = [full[0], *(min(longest, letters) for longest in words[1:])]
+        left = room - sum(least)
+        if left >= 0:
+            for index in sorted(range(1, len(full)), key=lambda each: full[each]):
+                more = min(full[index] - least[index], left)  # short columns whole, then the long
+                least[index], left = least[index] + more, left - more
+            return [*least]
+    return [None] * len(columns)
 
 
 def fail(error: TelicError, as_json: bool) -> NoReturn:

@@ -267,8 +267,9 @@ def show_sessions(found: SessionList) -> None:
         start = 'telic run "run forward fast"'
         console.print(f"No sessions in {found.runs_dir}. Start one with: {start}")
         return
-    columns = ["session", "intent", "environment", "state", "tried", "score", "people"]
     is_narrow = console.width < _NARROW  # ids are found without the word in front of them, too
+    where = "env" if is_narrow else "environment"
+    columns = ["session", "intent", where, "state", "tried", "score", "people"]
     rows = [
         (
             x.session.removeprefix("session_") if is_narrow else x.session,

@@ -54,6 +54,7 @@ from telic.session.rejudge import reconsidered
 from telic.session.report.document import write_report
 from telic.session.robustness import robustness_card
 from telic.session.training import alarms, train
+from telic.sim.simulation import require_gpu
 from telic.storage.files import JsonLines, once, read_record, write_json, write_text
 from telic.storage.layout import SessionFolder, new_session
 from telic.storage.locks import RunLock
@@ -337,7 +338,9 @@ def _finish(
 def _brief(
     config: SessionConfig, folder: SessionFolder, control: SessionControl, tell: Listener
 ) -> Brief:
-    """Return what the author of a session is asked for."""
+    """Return what the author of a session is asked for; raises where nothing could be trained."""
+    if config.device != "cpu":
+        require_gpu(config.device)
     env = make(config.env, num_envs=1)
     env.close()
     return Brief(

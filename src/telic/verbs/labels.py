@@ -179,6 +179,6 @@ def veto(request: VetoRequest) -> VetoTaken:
 
     folder = Workspace(request.runs_dir).session(request.session)
     made = add_veto(folder, request.why, request.author, request.by)
-    rewrite_report(folder)
+    rewrite_report(folder, redraws=False)  # what was judged looks as it did
     best = read_record(folder.summary, SessionSummary).best_iteration
     return VetoTaken(folder.name, made, best)

@@ -88,8 +88,12 @@ def draw_pictures(
     member: MemberScore,
     environment: Environment,
     note: Callable[[str], None],
+    redraws: bool = True,
 ) -> Pictures:
-    """Draw the chosen episodes; what cannot be drawn is noted and left out."""
+    """Draw the chosen episodes; what cannot be drawn is noted and left out.
+
+    Pictures that are there are kept where it is known that the episodes are the same.
+    """
     verdicts = member.judgement.verdicts
     chosen = choose_episodes(verdicts)
     episodes = {label: files.episode(member.member, index) for label, index in chosen.items()}
@@ -101,11 +105,12 @@ def draw_pictures(
 
     video = job("median", "median.mp4")
     strips = {label: job(label, f"strip_{label}.png") for label in episodes}
-    drawn = _draw([video, *strips.values()], note)
+    drawn = _draw([video, *strips.values()], note, redraws)
     small: Path | None = None
     if video.output in drawn and video.output.stat().st_size > LARGEST_INLINE:
         small = folder.report_dir / "median_small.mp4"
-        _draw([video.model_copy(update={"output": small, "width": 240, "fps": 12.0})], note)
+        smaller = video.model_copy(update={"output": small, "width": 240, "fps": 12.0})
+        _draw([smaller], note, redraws)
     return Pictures(
         strips=tuple(
             Strip(job.output, _WORDS[label], verdicts[chosen[label]].score)
@@ -134,11 +139,12 @@ def worst_first(verdicts: Sequence[Verdict]) -> list[int]:
     return sorted(range(len(verdicts)), key=place)
 
 
-def _draw(jobs: list[RenderJob], note: Callable[[str], None]) -> list[Path]:
+def _draw(jobs: list[RenderJob], note: Callable[[str], None], redraws: bool) -> list[Path]:
     """Draw episodes and return the files; an old file must not pass for a new one."""
-    for job in jobs:
+    missing = [job for job in jobs if redraws or not job.output.exists()]
+    for job in missing:
         job.output.unlink(missing_ok=True)
-    for rendering in render(jobs):
+    for rendering in render(missing) if missing else ():
         if rendering.error:
             note(f"{rendering.output.name}: {rendering.error}")
     return [job.output for job in jobs if job.output.exists()]

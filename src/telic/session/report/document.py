@@ -33,6 +33,8 @@ def write_report(
     history: list[SessionIteration],
     summary: SessionSummary,
     tell: Listener = ignore,
+    *,
+    redraws: bool = True,
 ) -> None:
     """Write the report of a session as it stands, finished or not: report.html and report.md.
 
@@ -40,7 +42,8 @@ def write_report(
     listed at the end of the report.
     """
     troubles = Troubles(tell)
-    facts = gather(SessionReportFacts(folder, config, author, history, summary), troubles)
+    told = SessionReportFacts(folder, config, author, history, summary, redraws=redraws)
+    facts = gather(told, troubles)
     report = build_report(facts, troubles)
     with troubles.sparing(folder.page.name):
         write_text(folder.page, render_page(_with_lacks(report, troubles), folder.path))
@@ -48,10 +51,11 @@ def write_report(
         write_text(folder.report, render_markdown(_with_lacks(report, troubles), folder.path))
 
 
-def rewrite_report(folder: SessionFolder) -> None:
+def rewrite_report(folder: SessionFolder, *, redraws: bool = True) -> None:
     """Write the report of a session that has ended anew, from its records."""
     told = read_session(folder)
-    write_report(folder, told.config, told.author, told.history, told.summary)
+    parts = told.config, told.author, told.history, told.summary
+    write_report(folder, *parts, redraws=redraws)
 
 
 def build_report(facts: SessionReportFacts, troubles: Troubles) -> doc.Report:

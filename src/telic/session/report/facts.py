@@ -110,6 +110,8 @@ class SessionReportFacts:
     """reward and judge on examples whose worth is known"""
     analysis: Analysis | None = None
     """what a model says of the whole"""
+    redraws: bool = True
+    """whether pictures that are there are drawn anew"""
 
     @property
     def run(self) -> RunFolder | None:
@@ -188,7 +190,9 @@ def _add_best(
     with troubles.sparing("pictures"):
         candidate = facts.candidates.get(best.number)  # one damaged file costs one section only
         asked = facts.config.env, candidate.env_args if candidate else {}
-        facts.pictures = draw_pictures(facts.folder, files, member, asked, troubles.note)
+        facts.pictures = draw_pictures(
+            facts.folder, files, member, asked, troubles.note, facts.redraws
+        )
 
 
 def read_reward(member: Path, step: int) -> TrainedReward:

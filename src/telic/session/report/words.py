@@ -135,6 +135,10 @@ def next_steps(facts: SessionReportFacts) -> list[tuple[str, str | None]]:
             ("Or do without it:", command(accepted, facts.folder.config)),
         ]
     if facts.summary.outcome == "unproven":
+        if facts.folder.vetoes.exists() and facts.best is not None:
+            branch = ["telic", "branch", facts.folder.name, "--iteration", str(facts.best.number)]
+            again = shlex.join([*branch, "--note", "what is wrong with it"])
+            return [("Try again from its policies, and say what is wrong:", again)]
         return [
             ("Watch the episodes: nothing else says yet that they are what you meant.", None),
             ("Say it otherwise, with numbers, so that it can be measured and tried out.", None),
