@@ -1,5 +1,6 @@
 """What every test shares: the same random numbers each time, and processors of its own."""
 
+import os
 import random
 
 import numpy as np
@@ -9,6 +10,15 @@ import torch
 from telic.sandbox import nursery
 from telic.sandbox.nursery import prewarmed
 from telic.session import WORKERS
+
+
+def pytest_configure():
+    """Give each of several test processes its own processors: they would only wait for others."""
+    number = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
+    if number and hasattr(os, "sched_setaffinity"):
+        everyone = int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+        own = sorted(os.sched_getaffinity(0))[int(number) :: everyone]
+        os.sched_setaffinity(0, own or os.sched_getaffinity(0))
 
 
 @pytest.fixture(autouse=True)

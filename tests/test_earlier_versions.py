@@ -6,13 +6,13 @@ comes the key that signed the study's approvals, which was made for this and is 
 """
 
 import json
-import os
-import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from telic.cli.main import app
 
 ARCHIVE = Path(__file__).parent / "earlier" / "written_before.tar.xz"
 
@@ -20,21 +20,19 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def earlier(tmp_path):
+def earlier(tmp_path, monkeypatch):
     with tarfile.open(ARCHIVE) as archive:
         archive.extractall(tmp_path, filter="data")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TELIC_CONFIG_DIR", str(tmp_path / "config"))
+    # Minutes of drawing: what is drawn is the same as of a run that begins today.
+    monkeypatch.setattr("telic.training.videos.render_run", lambda path, **options: [])
     return tmp_path
 
 
-def telic(folder: Path, *words: str) -> dict:
-    done = subprocess.run(
-        [sys.executable, "-m", "telic", *words, "--json"],
-        cwd=folder,
-        env={**os.environ, "TELIC_CONFIG_DIR": str(folder / "config")},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+def telic(*words: str) -> dict:
+    done = CliRunner().invoke(app, [*words, "--json"])
+    assert done.exit_code == 0, done.output
     return json.loads(done.stdout)
 
 
@@ -46,16 +44,16 @@ def only(folder: Path, pattern: str) -> Path:
 def test_a_training_goes_on_from_its_last_save(earlier):
     scalars = earlier / "runs/halted/default_seed_1/metrics/scalars.jsonl"
     rows = scalars.read_text().splitlines()
-    found = telic(earlier, "resume", "halted")
+    found = telic("resume", "halted")
     assert (found["status"], found["total_timesteps"]) == ("completed", 40_960)
     assert scalars.read_text().splitlines()[:10] == rows[:10]
-    assert telic(earlier, "show", "halted")["status"] == "completed"
+    assert telic("show", "halted")["status"] == "completed"
 
 
 def test_a_session_goes_on_is_judged_and_reported(earlier):
     name = only(earlier, "runs/session_*").name
-    assert telic(earlier, "show", name)["intent"] == "keep the pole upright"
-    telic(earlier, "resume", name)
+    assert telic("show", name)["intent"] == "keep the pole upright"
+    telic("resume", name)
     summary = json.loads((earlier / "runs" / name / "summary.json").read_text())
     assert summary["outcome"] == "passed"
     assert "keep the pole upright" in (earlier / "runs" / name / "report.html").read_text()
@@ -64,18 +62,18 @@ def test_a_session_goes_on_is_judged_and_reported(earlier):
 def test_a_search_goes_on_with_what_it_had_tried(earlier):
     folder = only(earlier, "runs/search_*")
     tried = (folder / "run_01/iterations.jsonl").read_text().splitlines()
-    telic(earlier, "resume", folder.name)
+    telic("resume", folder.name)
     assert (folder / "run_01/iterations.jsonl").read_text().splitlines()[: len(tried)] == tried
     assert (folder / "summary.json").exists()
 
 
 def test_a_study_verifies_says_what_is_next_and_reports(earlier):
     root = ("--root", "repository")
-    check = telic(earlier, "study", "ledger", "verify", *root)
+    check = telic("study", "ledger", "verify", *root)
     assert (check["ok"], check["anchors_of_other_keys"]) == (True, 0)
-    following = telic(earlier, "study", "next", *root)
+    following = telic("study", "next", *root)
     assert (following["action"], following["args"]["candidate"]) == ("decide", "c-0001-baseline")
-    contract = telic(earlier, "study", "contract", "check", *root)
+    contract = telic("study", "contract", "check", *root)
     assert {found["status"] for found in contract["approvals"]} >= {"approved"}
-    report = telic(earlier, "study", "report", *root)
+    report = telic("study", "report", *root)
     assert "c-0001-baseline" in (earlier / report["markdown"]).read_text()

@@ -113,17 +113,15 @@ def test_a_run_is_shown_with_its_members_and_findings(said):
     assert command.startswith("telic train HalfCheetah-v5 --reward reward.py")
 
 
-def test_play_renders_a_recorded_and_a_new_episode(trained):
+def test_play_renders_a_recorded_and_a_new_episode(trained, said):
     for extra in ([], ["--seed", "5"]):
-        made = json.loads(
-            telic("play", "--size", "160x120", "--json", *extra, folder=trained).stdout
-        )
+        made = json.loads(said("play", "--size", "160x120", "--json", *extra).out)
         video = trained / made["video"]
         assert video.read_bytes()[4:8] == b"ftyp"
 
 
-def test_export_writes_a_verified_bundle(trained):
-    made = json.loads(telic("export", "--json", "--out", "bundle", folder=trained).stdout)
+def test_export_writes_a_verified_bundle(trained, said):
+    made = json.loads(said("export", "--json", "--out", "bundle").out)
     assert made
     names = {each.name for each in (trained / "bundle").iterdir()}
     assert {"policy.onnx", "policy.ts", "README.md", "reward_fn.py"} <= names

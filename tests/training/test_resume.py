@@ -32,7 +32,7 @@ def long_job():
     """Two rewards (one with memory), two seeds, episodes that end at different times."""
     return small_job(
         "Hopper-v5",
-        steps=40_960,
+        steps=20_480,
         seeds=(1, 2),
         reward=[SPEED, MEMORY],
         env_args={},

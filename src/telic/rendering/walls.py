@@ -12,14 +12,16 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from telic.envs.access import env_access
 from telic.errors import TelicError
 from telic.rendering.job import RenderJob
 from telic.rendering.media import ffmpeg_path
 from telic.sandbox.confine import Confinement, ConfinementReport, clean_environment, confine
 from telic.storage.trajectories import read_trajectory
+
+if TYPE_CHECKING:
+    from telic.envs.access import EnvAccess
 
 _PACKAGE = Path(__file__).parents[2]
 _GRAPHICS = (
@@ -38,7 +40,7 @@ def render_environment(
     """Return the variables of a render process, one of several that share the machine."""
     threads = max(1, (os.cpu_count() or 1) // processes)
     graphics = {name: value for name, value in os.environ.items() if name.startswith(_GRAPHICS)}
-    imports = (path for job in jobs for path in env_access(*environment(job)).python_path)
+    imports = (path for job in jobs for path in _access(job).python_path)
     return {
         **clean_environment(folder, python_path=tuple(dict.fromkeys((_PACKAGE, *imports)))),
         **graphics,
@@ -74,11 +76,17 @@ def render_walls(jobs: Sequence[RenderJob], folder: Path) -> dict[str, list[str]
 
 
 def _readable(job: RenderJob) -> list[Path]:
-    env, env_args = environment(job)
-    access = env_access(env, env_args)
+    env, access = environment(job)[0], _access(job)
     code = Path(env.rpartition(":")[0])
     own = [code.absolute()] if code.suffix == ".py" and code.is_file() else []
     return [job.trajectory.absolute(), *access.readable, *access.python_path, *own]
+
+
+def _access(job: RenderJob) -> EnvAccess:
+    # Here, because environments import torch, which a render process does without.
+    from telic.envs.access import env_access
+
+    return env_access(*environment(job))
 
 
 def confine_rendering(walls: dict[str, list[str]]) -> ConfinementReport:
