@@ -73,7 +73,7 @@ def test_the_how_to_page_is_true(tmp_path, monkeypatch):
     suite, _ = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
     Path("mine.toml").write_text(suite)
     assert load_suite("mine.toml").case[0].checks
-    for name in ("core", "exotic"):
+    for name in ("core", "exotic", "files"):
         assert f"| `{name}` | {len(load_suite(name).case)} |" in text
     (code,) = re.findall(r"```py\n(.*?)```", text, re.DOTALL)
     exec(compile(code, GUIDE.name, "exec"), {"__name__": __name__})

@@ -1,6 +1,8 @@
 """A render process is confined: an environment that draws itself cannot use it to get out."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -111,3 +113,15 @@ def test_a_render_process_gets_variables_of_graphics_and_no_keys(tmp_path, monke
 def test_a_line_that_reports_nothing_is_passed_over(line):
     assert read_report(line) is None
     assert why_it_failed(line, "\x1b[2Jgone", 1) == "ended with status 1: ?[2Jgone"
+
+
+def test_drawing_a_robot_imports_neither_torch_nor_gymnasium():
+    code = (
+        "import sys; import telic.rendering.worker; from telic.rendering.job import RenderJob;"
+        "from telic.rendering.replay import import_environments;"
+        "import_environments([RenderJob(trajectory='a.npz', output='a.mp4', env='Ant-v5')]);"
+        "print(sorted({'torch', 'gymnasium'} & set(sys.modules)))"
+    )
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

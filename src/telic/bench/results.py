@@ -119,9 +119,16 @@ def load_suite(name: str) -> Suite:
             )
         raise UnknownName("suite", name, known)
     try:
-        return Suite.parse(parse_toml(read_text(path), str(path)))
+        suite = Suite.parse(parse_toml(read_text(path), str(path)))
     except (BadFile, ConfigError) as error:
         raise ConfigError(f"{path} is not a suite: {error}") from None
+    return suite.model_copy(update={"case": tuple(_located(case, path) for case in suite.case)})
+
+
+def _located(case: Case, suite: Path) -> Case:
+    """Return a case whose robot, if it is a file beside the suite, is named by its whole path."""
+    beside = suite.parent / case.env
+    return case.model_copy(update={"env": str(beside.absolute())}) if beside.is_file() else case
 
 
 def _sampled(cases: list[Case], count: int, seed: int) -> list[Case]:

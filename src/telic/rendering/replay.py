@@ -8,10 +8,11 @@ If other observations come out, or it cannot draw itself, its recorded observati
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.util
 import re
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,16 @@ _STRIP_WIDTH = 240
 _STRIP_GAP = 2
 _CLOCKLESS_FPS = 10.0
 _PROBE_MODEL = "<mujoco><worldbody><geom size='1'/></worldbody></mujoco>"
+
+
+def import_environments(jobs: Sequence[RenderJob]) -> None:
+    """Import what an environment needs to draw itself, which costs seconds, if one may have to."""
+    for job in jobs:
+        asked = TrajectoryFacts(env_id=job.env or "", env_kwargs=job.env_args, dt_s=None)
+        if model_file(asked) is None:
+            for module in ("telic.envs.foreign", "telic.envs.spaces"):
+                importlib.import_module(module)
+            return
 
 
 def draw(stage: Stage, job: RenderJob, progress: Progress) -> Rendering:

@@ -32,27 +32,29 @@ def main() -> int:
     kernel.die_with_parent(signal.SIGTERM)
     order = json.load(sys.stdin)
     os.nice(order["nice"])
-    report_walls = confine_rendering(order["walls"])
-    for part in report_walls.missing:  # a kernel that cannot; `telic doctor` says so too
-        sys.stderr.write(f"not confined: {part.name}: {part.message}\n")
+    jobs = [RenderJob.model_validate(values) for values in order["jobs"]]
     try:
-        # With a broken OpenGL library even importing mujoco raises, and anything at that.
+        # Before the walls, which forbid what libraries do while they are imported. With a broken
+        # OpenGL library even importing mujoco raises, and anything at that.
         from telic.rendering.painters import PainterBroken
-        from telic.rendering.replay import Stage, draw
+        from telic.rendering.replay import Stage, draw, import_environments
     except Exception as error:
         reason = f"a library of it is missing: {type(error).__name__}: {error}"
         _send(report, event="broken", message=reason)
         return 1
+    import_environments(jobs)
+    report_walls = confine_rendering(order["walls"])
+    for part in report_walls.missing:  # a kernel that cannot; `telic doctor` says so too
+        sys.stderr.write(f"not confined: {part.name}: {part.message}\n")
     try:
         stage = Stage(order["backend"])
         stage.try_out()
         _send(report, event="ready")
-        for number, values in enumerate(order["jobs"]):
+        for number, job in enumerate(jobs):
 
             def progress(frame: int, frames: int, number: int = number) -> None:
                 _send(report, event="progress", job=number, frame=frame, frames=frames)
 
-            job = RenderJob.model_validate(values)
             _send(report, event="done", job=number, rendering=draw(stage, job, progress))
         stage.close()
     except PainterBroken as error:
