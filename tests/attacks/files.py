@@ -1,20 +1,23 @@
 """Every kind of file that telic reads, bent: bits, cuts, kinds, depth, numbers, characters, lines.
 
 The files are those that an earlier version left behind: a training, a session and a search that
-were killed in the middle, and a study. A mutation changes one file; then every verb that meets it
-is called in this process.
+were killed in the middle, and a study; beside them a session that ended, work orders, and the TOML
+that people write. A mutation changes one file, or one entry of an archive; then every verb that
+meets it is called in this process.
 """
 
 import copy
 import hashlib
+import io
 import json
 import random
 import tarfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 ARCHIVE = Path(__file__).parents[1] / "earlier" / "written_before.tar.xz"
-KINDS = (".json", ".jsonl", ".yaml", ".npz", ".pt")
+KINDS = (".json", ".jsonl", ".yaml", ".toml", ".npz", ".pt")
 _SKIPPED = (".git/", "shared/schemas")
 _DEEP = 5000
 
@@ -39,10 +42,79 @@ _YAML = (
 )
 
 
+_TOML = (
+    *("nan", "-inf", "9" * 5000, "[" * 900, "{a=" * 900, "1979-05-27T07:32:00Z", "''", "[]", "{}"),
+    *('"\\uD800"', '"\u202e"', "[[1], 'a']", "0x" + "f" * 40, "1e999", "true", '"""', "= ="),
+)
+SUITE = """
+[[case]]
+id = "a"
+env = "HalfCheetah-v5"
+intent = "run forward"
+difficulty = "easy"
+[case.checks]
+runs = 'episode.mean("forward_velocity") > 1.0'
+"""
+LABELS = """
+[[episode]]
+file = "a.npz"
+intent = "run forward"
+env = "HalfCheetah-v5"
+does = true
+"""
+PROJECT = """
+[project]
+name = "foreign"
+version = "1"
+[project.scripts]
+train = "foreign.train:main"
+[tool.poetry.scripts]
+play = "foreign.play:main"
+"""
+
+
 def unpack(folder: Path) -> None:
     """Put the earlier version's files into a folder."""
     with tarfile.open(ARCHIVE) as archive:
         archive.extractall(folder, filter="data")
+
+
+def furnish(folder: Path) -> None:
+    """Add what the earlier version's files lack."""
+    from telic.core.config import Record
+    from telic.llm.records import Request
+    from telic.llm.work_orders import ORDERS, publish
+    from telic.session.records import SessionSummary
+    from telic.storage.files import write_json
+    from tests.session.sessions import add_iteration, make_session
+
+    ended = make_session(folder / "runs", "session_20260102_030405_ended000")
+    for number in (1, 2):
+        add_iteration(ended, number)
+    summary = SessionSummary(
+        session=ended.name,
+        intent="run forward",
+        env="HalfCheetah-v5",
+        outcome="not_passed",
+        iterations=2,
+        best_iteration=2,
+        best_member="reward_seed_1",
+        best_step=256,
+        score=0.5,
+        low=0.4,
+        steps=512,
+        seconds=20.0,
+        not_understood=(),
+        doubts=(),
+    )
+    write_json(ended.summary, summary)
+    request = Request(role="reviser", system="s", prompt="p", answer=Record)
+    publish(ended.path / ORDERS, "a" * 16, request)
+    written = folder / "written"
+    written.mkdir()
+    for name, text in (("suite", SUITE), ("labels", LABELS), ("pyproject", PROJECT)):
+        (written / f"{name}.toml").write_text(text)
+    (written / "a.npz").write_bytes(b"")
 
 
 def files_of(folder: Path) -> list[Path]:
@@ -75,6 +147,10 @@ def mutate(path: Path, rng: random.Random) -> bytes:
         ways += [_change_line] * 6 + [_tear]
     elif path.suffix == ".yaml":
         ways += [_change_yaml] * 6
+    elif path.suffix == ".toml":
+        ways += [_change_toml] * 6
+    elif zipfile.is_zipfile(path):
+        ways += [_change_entry] * 8
     return rng.choice(ways)(content, rng)
 
 
@@ -169,3 +245,32 @@ def _change_yaml(content: bytes, rng: random.Random) -> bytes:
     new = rng.choice(_YAML)
     lines[place] = f"{key}: {new}"
     return "\n".join(lines).encode()
+
+
+def _change_toml(content: bytes, rng: random.Random) -> bytes:
+    lines = content.decode().split("\n")
+    place = rng.randrange(len(lines))
+    key = lines[place].partition("=")[0]
+    lines[place] = f"{key or 'x'}= {rng.choice(_TOML)}"
+    return "\n".join(lines).encode()
+
+
+def _change_entry(content: bytes, rng: random.Random) -> bytes:
+    """Bend one entry of an archive, which stays whole: its sizes and check sums are right."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        entries = {each.filename: archive.read(each) for each in archive.infolist()}
+    name = rng.choice(list(entries))
+    what = rng.randrange(6)
+    if what == 0:
+        del entries[name]
+    elif what == 1:
+        entries[name + "x"] = entries.pop(name)
+    elif what == 2:
+        entries[name] = entries[rng.choice(list(entries))]
+    else:
+        entries[name] = rng.choice((_flip, _flip, _cut, _insert, _repeat))(entries[name], rng)
+    bent = io.BytesIO()
+    with zipfile.ZipFile(bent, "w") as archive:
+        for each, data in entries.items():
+            archive.writestr(each, data)
+    return bent.getvalue()

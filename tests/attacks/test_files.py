@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from telic.errors import TelicError
-from tests.attacks.files import digest, files_of, mutate, unpack
+from telic.llm.work_orders import ORDERS
+from tests.attacks.files import digest, files_of, furnish, mutate, unpack
 
 SEED = int(os.environ.get("TELIC_ATTACK_SEED", "1"))
 LONGEST_S = 20
@@ -40,12 +41,14 @@ def readers(path: Path, home: Path):
     from telic.storage.scalars import read_columns
     from telic.storage.trajectories import read_trajectory
     from telic.training.policy import load_policy
-    from telic.verbs import control, session, study_contract, study_state, things, train
+    from telic.verbs import control, search, session, study_contract, study_state, things, train
 
     runs, root = home / "runs", home / "repository"
+    if path.suffix == ".toml":
+        return written(path)
     if path.suffix == ".npz":
         return [("trajectory", lambda: read_trajectory(path))]
-    if path.suffix == ".pt":
+    if path.suffix == ".pt" and path.name != "state.pt":
         return [("policy", lambda: load_policy(path))]
     if path.is_relative_to(root):
         study = {"root": root}
@@ -63,6 +66,17 @@ def readers(path: Path, home: Path):
         ("show", lambda: things.show(name, runs_dir=runs)),
         ("watch", lambda: control.watch(name, runs_dir=runs)),
     ]
+    if name.startswith("search_"):
+        calls.append(("search", lambda: search.show(name, runs_dir=runs)))
+        calls.append(("compare", lambda: search.compare([name], runs_dir=runs)))
+        calls.append(("report", lambda: things.report(name, runs_dir=runs)))
+    if path.parent.name == ORDERS:
+        own = {"session": str(path.parents[1])}
+        calls.append(("orders", lambda: session.list_orders(**own)))
+        calls.append(("order", lambda: session.show_order("a", **own)))
+    if "ended000" in name and path.suffix == ".json":
+        calls.append(("report", lambda: things.report(name, runs_dir=runs)))
+        calls.append(("resume", lambda: control.resume(name, runs_dir=runs)))
     if "train" in path.parts:
         calls.append(("show run", lambda: things.show(str(path.parents[0]), runs_dir=runs)))
     if path.name == "scalars.jsonl":
@@ -71,15 +85,30 @@ def readers(path: Path, home: Path):
     return calls
 
 
+def written(path: Path):
+    """Return what meets a TOML file that people write."""
+    from telic.bench.judges import read_labels
+    from telic.bench.results import load_suite
+    from telic.studies.scan.declared import read_toml
+
+    calls = {
+        "suite": lambda: load_suite(str(path)),
+        "labels": lambda: read_labels(path.parent),
+        "pyproject": lambda: read_toml(path.read_text(errors="replace")),
+    }
+    return [(path.stem, calls[path.stem])]
+
+
 def attack(home: Path, count: int, seed: int) -> tuple[Counter, list[str]]:
     from telic.cli.output import show as print_result
 
     unpack(home)
+    furnish(home)
     os.environ["TELIC_CONFIG_DIR"] = str(home / "config")
     paths, rng = files_of(home), random.Random(seed)
     tally, faults = Counter(), []
     for number in range(count):
-        path = paths[number % len(paths)]
+        path = rng.choice(paths)
         whole = path.read_bytes()
         bent = mutate(path, rng)
         path.write_bytes(bent)
@@ -140,3 +169,27 @@ def test_one_damaged_run_does_not_hide_the_others(tmp_path):
     found = session.sessions(runs_dir=tmp_path / "runs").sessions
     states = {each.session: each.state for each in found}
     assert states["session_broken"] == "damaged" and len(states) == 2
+
+
+@pytest.mark.parametrize("count", [40, pytest.param(3000, marks=pytest.mark.long)])
+def test_a_damaged_state_ends_in_a_sentence(tmp_path, count):
+    from telic.training.setup import build, load_rewards, make_environments, restore
+    from tests.training.small import small_job, train_here
+
+    job = small_job(steps=512, env_args={"max_episode_steps": 10})
+    run = train_here(job, tmp_path, should_stop=lambda: True)
+    envs, rng = make_environments(job), random.Random(SEED)
+    setup = build(job, load_rewards(job), envs.training)
+    assert restore(run.state, setup) is not None
+    whole, tally = run.state.read_bytes(), Counter()
+    for _ in range(count):
+        run.state.write_bytes(whole)
+        run.state.write_bytes(mutate(run.state, rng))
+        try:
+            with limited():
+                restore(run.state, setup)
+            tally["read"] += 1
+        except TelicError as error:
+            assert "--fresh" in str(error)
+            tally["refused"] += 1
+    assert tally["refused"] > count // 3, tally

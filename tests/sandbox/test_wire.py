@@ -61,7 +61,13 @@ def test_an_error_class_from_elsewhere_becomes_its_nearest_base_of_ours():
 
 
 @pytest.mark.parametrize(
-    "data", [{}, {"class": "annotations", "fields": {}}, {"class": "TelicError", "fields": 3}]
+    "data",
+    [
+        {},
+        {"class": "annotations", "fields": {}},
+        {"class": "TelicError", "fields": 3},
+        {"class": "BudgetExceeded", "fields": {"message": "a worker that wants to end a session"}},
+    ],
 )
 def test_an_error_that_cannot_be_read_is_a_dead_worker(data):
     assert type(unpack_error(data)) is WorkerDied

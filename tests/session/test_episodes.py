@@ -1,15 +1,17 @@
 """Fresh episodes are played with the policy as it was trained, its reward's memory included."""
 
 import hashlib
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 from telic.authors.candidate import RewardCandidate
-from telic.errors import UsageError
+from telic.errors import ResourceError, RewardError, TelicError, UsageError, WorkerDied
+from telic.judges import recorder
 from telic.judges.criteria import score
-from telic.judges.recorder import RecordedFile, is_unchanged, record
+from telic.judges.recorder import RecordedFile, is_unchanged, record, record_each
 from telic.judges.verdict import judged
 from telic.session import fresh
 from telic.session.fresh import CHOOSE, CONFIRM, TRIAL, FreshStarts, of_recordings, play_order
@@ -81,6 +83,37 @@ def test_without_its_reward_it_is_refused(checkpoint, tmp_path):
 
 def test_every_session_iteration_purpose_and_look_has_starts_of_its_own(monkeypatch, tmp_path):
     seeds = []
+
+
+@pytest.mark.parametrize("fault", [TelicError("torn"), WorkerDied("torn"), RewardError("torn")])
+def test_one_that_cannot_be_recorded_costs_the_others_no_evidence(tmp_path, monkeypatch, fault):
+    def record_well(orders, folder):
+        if any("torn" in order.policy for order in orders):
+            raise fault
+        return [[RecordedFile(Path(path), "0") for path in order.paths] for order in orders]
+
+    monkeypatch.setattr(recorder, "record", record_well)
+    config = SessionConfig(intent="run", env="HalfCheetah-v5")
+    orders = {
+        name: play_order(tmp_path / name, PHASES, config, ARGS, [tmp_path / f"{name}.npz"])
+        for name in ("whole", "torn", "other")
+    }
+    recorded = record_each(orders, tmp_path)
+    assert list(recorded.files) == ["whole", "other"] and recorded.why == {"torn": "torn"}
+    assert recorded.files["other"][0].path == tmp_path / "other.npz"
+    assert record_each({}, tmp_path) == ({}, {})
+    fault = ResourceError("the disk is full")
+    with pytest.raises(ResourceError):
+        record_each(orders, tmp_path)
+
+
+def test_variants_are_chosen_on_other_starts_than_they_are_judged_on(tmp_path):
+    def first_obs(purpose):
+        path = tmp_path / f"{purpose}.npz"
+        record_here(
+            lambda obs: torch.zeros(len(obs), 1), "InvertedPendulum-v5", {}, [path], purpose
+        )
+        return read_trajectory(path)["obs"][0].tolist()
 
     def noted(orders, folder):
         seeds.append({order.seed for order in orders.values()})

@@ -18,7 +18,7 @@ import math
 import queue
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -32,7 +32,7 @@ from telic.core.text import is_row
 from telic.envs import make
 from telic.envs.access import env_access
 from telic.envs.vector import VecEnv
-from telic.errors import TelicError, UsageError, WorkerDied
+from telic.errors import Refused, TelicError, UsageError, WorkerDied
 from telic.judges.disturbance import Disturbance, Disturbed, other_physics
 from telic.rewards.load import load_reward
 from telic.rewards.recording import collect
@@ -104,6 +104,39 @@ def record(orders: Sequence[PlayOrder], folder: Path) -> list[list[RecordedFile]
     finally:
         beside.close()
     return _files(orders, result.get("sha256"))
+
+
+class Recordings(NamedTuple):
+    """Episodes by the name of who played them, and why some could not be recorded."""
+
+    files: dict[str, list[RecordedFile]]
+    why: dict[str, str]
+
+
+def record_each(orders: Mapping[str, PlayOrder], folder: Path) -> Recordings:
+    """Record all together; where that fails, one by one, so that nobody loses by another's fault.
+
+    A policy's file and a reward's memory come from confined processes: one that is damaged, or dies
+    again and again, must not leave the others without evidence. A lack of disk or memory is raised.
+    """
+    files: dict[str, list[RecordedFile]] = {}
+    why: dict[str, str] = {}
+    try:
+        if orders:
+            files |= zip(orders, record(list(orders.values()), folder), strict=True)
+        return Recordings(files, why)
+    except Refused:
+        raise
+    except TelicError:  # whose fault it was is found out by asking each
+        files.clear()
+    for name, order in orders.items():
+        try:
+            [files[name]] = record([order], folder)
+        except Refused:
+            raise
+        except TelicError as error:
+            why[name] = str(error)
+    return Recordings(files, why)
 
 
 def _files(orders: Sequence[PlayOrder], told: object) -> list[list[RecordedFile]]:

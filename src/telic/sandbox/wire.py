@@ -125,6 +125,8 @@ def unpack_error(data: dict[str, Any]) -> TelicError:
     fields: object = data.get("fields")
     if not (isinstance(cls, type) and issubclass(cls, TelicError) and is_record(fields)):
         return WorkerDied("The confined process reported an error that cannot be read.")
+    if issubclass(cls, errors.BudgetExceeded):  # it has no money, and would end a session with it
+        return WorkerDied("The confined process reported an error that it cannot have.")
     clean = {
         str(name): printable(value) if isinstance(value, str) else value
         for name, value in fields.items()

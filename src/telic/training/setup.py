@@ -6,6 +6,8 @@ A restored run goes on so exactly that nothing tells it was interrupted.
 from __future__ import annotations
 
 import itertools
+import pickle
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,6 +30,11 @@ from telic.training.scoring import Group, Scoring
 
 PROBE_ENVS = 8
 FORMAT = 1
+_DAMAGE = (
+    *(ValueError, TypeError, LookupError, AttributeError, EOFError, OSError, OverflowError),
+    *(RuntimeError, MemoryError, AssertionError, pickle.UnpicklingError, struct.error),
+)
+"""what reading a file that is no state raises; torch raises RuntimeError for most of it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +166,19 @@ def restore(path: Path, setup: Setup) -> Progress | None:
     """Put a saved state into a freshly built set-up; None when there is nothing saved."""
     if not path.exists():
         return None
+    try:
+        return _restored(path, setup)
+    except _DAMAGE as error:
+        if "CUDA" in str(error):  # the device's fault, not the file's
+            raise
+        said = (str(error).splitlines() or [""])[0][:300]
+        raise TrainingFailed(
+            f"{path} is damaged and cannot be continued: {type(error).__name__} {said}.",
+            hint="Start anew with --fresh.",
+        ) from error
+
+
+def _restored(path: Path, setup: Setup) -> Progress:
     device = setup.env.device
     state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
     if state["format"] != FORMAT or state["key"] != setup.job.key:

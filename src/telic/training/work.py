@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -60,7 +61,10 @@ def work(
         with RunKeeper(job, folder, on_event) as keeper:
             _work_on(cells[0], order, keeper)
             return keeper.summary().model_dump()
-    return _work_apart(job, cells, order, on_event).model_dump()
+    from telic.sandbox.nursery import prewarmed
+
+    with prewarmed((entry,)) if confined else nullcontext():  # they import once, not each
+        return _work_apart(job, cells, order, on_event).model_dump()
 
 
 def _work_apart(job: TrainJob, cells: list[Cell], order: Order, on_event: Listener) -> RunSummary:

@@ -179,7 +179,7 @@ def read_toml(text: str) -> dict[str, Any]:
     """Return what a TOML text holds; nothing when it is broken."""
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # numbers of thousands of digits, brackets without end
         return {}
 
 
