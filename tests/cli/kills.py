@@ -22,6 +22,7 @@ from telic.storage.files import TEMPORARY_MARK, read_json
 from telic.storage.layout import list_runs, list_sessions
 from telic.training.run import status_of
 from tests.session.quick import results
+from tests.training.small import CONTROL, SPEED
 from tests.training.test_population import numbers
 
 SUBREAPER = 36
@@ -230,7 +231,16 @@ def commands(trained: Path, *, is_long: bool) -> dict[str, KilledCommand]:
         "2048",
         "--no-robustness",
     )
+    rewards: list[str] = []
+    for name, source in (("speed", SPEED), ("control", CONTROL)):
+        (trained.parent / f"{name}.py").write_text(source)
+        rewards += ["--reward", str(trained.parent / f"{name}.py")]
     return {
+        "train apart": KilledCommand(
+            (*TRAIN, "--steps", steps, "--seeds", "1", "--videos", "none", *rewards, *SMALL),
+            lambda folder: "completed" in map(status_of, list_runs(folder / "runs")),
+            train_outcome,
+        ),
         "train": KilledCommand(
             (*TRAIN, "--steps", steps, "--seeds", seeds, "--videos", "none", *SMALL),
             lambda folder: "completed" in map(status_of, list_runs(folder / "runs")),

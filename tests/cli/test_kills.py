@@ -26,6 +26,7 @@ def check(command: KilledCommand, folder, wanted: int, seed: int) -> None:
     "verb",
     [
         "train",
+        pytest.param("train apart", marks=pytest.mark.long),
         pytest.param("search", marks=pytest.mark.long),
         pytest.param("export", marks=pytest.mark.long),
     ],
@@ -36,7 +37,8 @@ def test_a_killed_command_goes_on_as_if_nothing_had_happened(verb, trained, tmp_
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("verb", "kills"), [("train", 60), ("search", 60), ("export", 50), ("run", 30)]
+    ("verb", "kills"),
+    [("train", 60), ("train apart", 30), ("search", 60), ("export", 50), ("run", 30)],
 )
 def test_two_hundred_kills_change_nothing(verb, kills, trained, tmp_path):
     check(commands(trained, is_long=True)[verb], tmp_path, wanted=kills, seed=2)

@@ -15,9 +15,8 @@ from typing import Any, Literal, NamedTuple
 from telic.authors.candidate import MemberScore, RewardCandidate
 from telic.core.confidence import ALPHA
 from telic.core.seeds import derive
-from telic.errors import WorkerDied
 from telic.judges.code import judge_files, judge_too
-from telic.judges.recorder import PlayOrder, RecordedFile, is_unchanged, record
+from telic.judges.recorder import PlayOrder, RecordedFile, is_unchanged, record_each
 from telic.judges.verdict import Verdict, together, unknown
 from telic.session.budget import last_step
 from telic.session.control import SessionWork
@@ -35,7 +34,6 @@ CONFIRM: Purpose = "confirm"
 """what episodes are for: which variant is trained on, which checkpoint and policy is best, and
 whether that one passes"""
 _FOLDERS: dict[Purpose, str] = {TRIAL: "trial_judged", CHOOSE: "chosen", CONFIRM: "judged"}
-_TRIES = 2
 
 
 class PolicyAt(NamedTuple):
@@ -112,7 +110,7 @@ def play(
             orders[member.name] = play_order(
                 checkpoint.path, reward, work.config, candidate.env_args, own, seed
             )
-    played, why = _recorded(orders, folder)
+    played, why = record_each(orders, folder)
     recorded = [file for own in played.values() for file in own]
     paths = [file.path for file in recorded]
     where = (work.config.env, candidate.env_args)
@@ -124,7 +122,7 @@ def play(
     return [
         [verdicts[file.path] for file in played[member.name]]
         if member.name in played
-        else [why or _broke_off(member)] * starts.episodes
+        else [_unplayed(member, why.get(member.name))] * starts.episodes
         for member, _ in policies
     ]
 
@@ -139,23 +137,6 @@ def of_recordings(
         else unknown("code", f"{file.path.name} is not what its recorder wrote")
         for file, verdict in zip(files, verdicts, strict=True)
     }
-
-
-def _recorded(
-    orders: dict[str, PlayOrder], folder: Path
-) -> tuple[dict[str, list[RecordedFile]], Verdict | None]:
-    """Record the episodes, by member; where the recorder dies twice, nothing, and why.
-
-    A recorder runs no foreign code, but it lives on a machine that may run out of memory.
-    """
-    reason = ""
-    for _ in range(_TRIES if orders else 0):
-        try:
-            files = record(list(orders.values()), folder)
-            return dict(zip(orders, files, strict=True)), None
-        except WorkerDied as error:
-            reason = str(error)
-    return {}, unknown("code", f"no episode could be recorded. {reason}") if reason else None
 
 
 def score_of(
@@ -178,8 +159,10 @@ def score_of(
     )
 
 
-def _broke_off(member: MemberFolder) -> Verdict:
-    """Return the verdict on a policy that is none: training ended before one was saved."""
+def _unplayed(member: MemberFolder, why: str | None) -> Verdict:
+    """Return the verdict on a policy that could not be recorded, or that training never saved."""
+    if why is not None:
+        return unknown("code", f"no episode could be recorded. {why}")
     reasons: list[str] = []
     if member.summary.exists():
         found = read_facts(member.summary, MemberResultFacts).get("findings", [])

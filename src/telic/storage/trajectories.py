@@ -21,6 +21,7 @@ import io
 import json
 import math
 import re
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -41,7 +42,7 @@ _LAST_NEXT_OBS = "next_obs_last"
 _COMPRESSION = 1
 _DAMAGE = (
     *(ValueError, KeyError, TypeError, EOFError, OSError, NotImplementedError, RuntimeError),
-    *(zipfile.BadZipFile, zlib.error, ValidationError),
+    *(zipfile.BadZipFile, zlib.error, ValidationError, SyntaxError, tokenize.TokenError),
 )
 _MOST_COLUMNS = 256
 _MOST_BYTES = 1 << 30
