@@ -133,8 +133,13 @@ def digest(folder: Path) -> dict[str, str]:
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and ".git/" not in str(path)
+        if path.is_file() and ".git/" not in str(path) and not _is_written(path)
     }
+
+
+def _is_written(path: Path) -> bool:
+    """Say whether a verb that reads, `report`, writes this file."""
+    return path.name in ("report.md", "report.html", "page.html") or "report" in path.parts
 
 
 def mutate(path: Path, rng: random.Random) -> bytes:
