@@ -84,42 +84,11 @@ def test_without_its_reward_it_is_refused(checkpoint, tmp_path):
 def test_every_session_iteration_purpose_and_look_has_starts_of_its_own(monkeypatch, tmp_path):
     seeds = []
 
-
-@pytest.mark.parametrize("fault", [TelicError("torn"), WorkerDied("torn"), RewardError("torn")])
-def test_one_that_cannot_be_recorded_costs_the_others_no_evidence(tmp_path, monkeypatch, fault):
-    def record_well(orders, folder):
-        if any("torn" in order.policy for order in orders):
-            raise fault
-        return [[RecordedFile(Path(path), "0") for path in order.paths] for order in orders]
-
-    monkeypatch.setattr(recorder, "record", record_well)
-    config = SessionConfig(intent="run", env="HalfCheetah-v5")
-    orders = {
-        name: play_order(tmp_path / name, PHASES, config, ARGS, [tmp_path / f"{name}.npz"])
-        for name in ("whole", "torn", "other")
-    }
-    recorded = record_each(orders, tmp_path)
-    assert list(recorded.files) == ["whole", "other"] and recorded.why == {"torn": "torn"}
-    assert recorded.files["other"][0].path == tmp_path / "other.npz"
-    assert record_each({}, tmp_path) == ({}, {})
-    fault = ResourceError("the disk is full")
-    with pytest.raises(ResourceError):
-        record_each(orders, tmp_path)
-
-
-def test_variants_are_chosen_on_other_starts_than_they_are_judged_on(tmp_path):
-    def first_obs(purpose):
-        path = tmp_path / f"{purpose}.npz"
-        record_here(
-            lambda obs: torch.zeros(len(obs), 1), "InvertedPendulum-v5", {}, [path], purpose
-        )
-        return read_trajectory(path)["obs"][0].tolist()
-
     def noted(orders, folder):
         seeds.append({order.seed for order in orders.values()})
-        return {}, None
+        return {}, {}
 
-    monkeypatch.setattr(fresh, "_recorded", noted)
+    monkeypatch.setattr(fresh, "record_each", noted)
     monkeypatch.setattr(fresh, "judge_files", lambda *_: [])
     candidate = RewardCandidate(reward=PHASES, env_args=ARGS, steps=1)
 
@@ -157,3 +126,25 @@ def test_a_verdict_on_a_changed_recording_is_unknown(tmp_path):
     kept, changed = of_recordings(files, [passing, passing]).values()
     assert (kept.score, kept.recording) == (1.0, files[0].sha256)
     assert changed.score is None and "not what its recorder wrote" in (changed.reason or "")
+
+
+@pytest.mark.parametrize("fault", [TelicError("torn"), WorkerDied("torn"), RewardError("torn")])
+def test_one_that_cannot_be_recorded_costs_the_others_no_evidence(tmp_path, monkeypatch, fault):
+    def record_well(orders, folder):
+        if any("torn" in order.policy for order in orders):
+            raise fault
+        return [[RecordedFile(Path(path), "0") for path in order.paths] for order in orders]
+
+    monkeypatch.setattr(recorder, "record", record_well)
+    config = SessionConfig(intent="run", env="HalfCheetah-v5")
+    orders = {
+        name: play_order(tmp_path / name, PHASES, config, ARGS, [tmp_path / f"{name}.npz"])
+        for name in ("whole", "torn", "other")
+    }
+    recorded = record_each(orders, tmp_path)
+    assert list(recorded.files) == ["whole", "other"] and recorded.why == {"torn": "torn"}
+    assert recorded.files["other"][0].path == tmp_path / "other.npz"
+    assert record_each({}, tmp_path) == ({}, {})
+    fault = ResourceError("the disk is full")
+    with pytest.raises(ResourceError):
+        record_each(orders, tmp_path)
