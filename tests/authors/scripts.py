@@ -4,11 +4,9 @@ from telic.authors.answers import Elicited
 from tests.training.small import SPEED
 
 CRITERIA = {
-    "criteria": [
-        {"title": "runs", "quantity": "forward_velocity", "zero": 0.3, "goal": 3.0, "unit": "m/s"}
-    ],
+    "criteria": [{"title": "lasts", "quantity": "seconds", "zero": 0.0, "goal": 1.0, "unit": "s"}],
     "seconds": 2.0,
-    "ambiguous": ["how fast: 3 m/s"],
+    "ambiguous": ["how long: 1 s"],
     "puppet": [{"seconds": 5.0, "forward_mps": 3.0}],
     "fine": [
         "does nothing",

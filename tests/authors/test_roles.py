@@ -29,8 +29,8 @@ def test_an_intent_becomes_criteria_reward_and_judge(shown, tmp_path):
     assert reward.source == SPEED and judge.source == JUDGE and reward.steps == 10_000
     by_role = {each.role: each.prompt for each in scripted.requests}
     assert "forward_velocity" in by_role["elicitor"] and "lies on its back" in by_role["elicitor"]
-    assert "full credit at 3 m/s" in by_role["reward_author"]
-    assert "lasts" not in by_role["reward_author"]  # the judge is hidden from it
+    assert "full credit at 1 s" in by_role["reward_author"]
+    assert "ends_early" not in by_role["reward_author"]  # the judge is hidden from it
     assert "class Speed" not in by_role["judge_author"]
 
 
@@ -124,8 +124,7 @@ def test_a_turn_is_a_look_or_a_revision():
 
 def test_criteria_are_listed_with_their_numbers():
     assert listed(ELICITED.criteria) == (
-        "- runs (sustained, weight 1): forward_velocity; at least, nothing at 0.3 m/s, "
-        "full credit at 3 m/s"
+        "- lasts (sustained, weight 1): seconds; at least, nothing at 0 s, full credit at 1 s"
     )
 
 

@@ -133,6 +133,10 @@ def test_logs_of_other_versions_are_read_as_far_as_they_are_understood():
     assert isinstance(said[1], SessionSpent) and said[1].number is None
 
 
+CERTIFIED = {"judge_hash", "env_args", "fine", "good"}
+"""what a trial keeps for its certificate and does not tell"""
+
+
 @pytest.mark.parametrize(
     ("kind", "record", "other"),
     [
@@ -140,9 +144,13 @@ def test_logs_of_other_versions_are_read_as_far_as_they_are_understood():
         (events.TrainEnd, RunSummary, set()),
         (events.MemberEvaluation, EvaluationRecord, {"all_returns"}),
         (events.SessionAsked, MeasurableIntent, set()),
-        (events.SessionTried, Trial, {"schema_version"}),
+        (events.SessionTried, Trial, {"schema_version", *CERTIFIED, "reward_hash"}),
         (events.SessionForecast, Forecast, set()),
-        (events.SessionJudged, SessionIteration, {"members", "trials"}),
+        (
+            events.SessionJudged,
+            SessionIteration,
+            {"members", "trials", "judge_hash", "reward_hashes"},
+        ),
         (events.SessionSpent, Spending, {"number", "left"}),
         (events.BudgetLeft, AllowanceLeft, set()),
         (events.SearchRunEnd, SearchRunSummary, set()),
