@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from telic.core.confidence import ALPHA, fewest_scores, proven_mean, spending
+from telic.core.confidence import ALPHA, fewest_scores, proven_mean, proves, spending
 
 WORTHS = {
     "perfect": lambda chance, n: np.ones(n),
@@ -30,7 +30,7 @@ def test_adding_scores_until_it_is_enough_is_allowed_for():
     chance, wrong = np.random.default_rng(0), 0
     for _ in range(200):
         scores = (chance.random(256) < 0.8).astype(float)
-        wrong += any(proven_mean(scores[:count]) >= 0.8 for count in range(32, 257, 32))
+        wrong += any(proves(scores[:count], 0.8) for count in range(32, 257, 32))
     assert wrong / 200 <= ALPHA
 
 
@@ -52,6 +52,7 @@ def test_the_order_of_scores_does_not_matter_and_a_better_score_never_proves_les
         place = chance.integers(20)
         better[place] += (1.0 - better[place]) * chance.random()
         assert proven_mean(better) >= low - 1e-9
+        assert proves(scores, low - 1e-6) and not proves(scores, low + 1e-6)
 
 
 @pytest.mark.parametrize("scores", [[1.1], [-0.1], [float("nan")]])
