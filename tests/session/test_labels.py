@@ -17,6 +17,7 @@ from telic.session.labels import (
     read_labels,
     read_vetoes,
     standing,
+    vetoed_before,
 )
 from telic.session.records import SessionSummary, state_of
 from telic.storage.files import read_json, read_record, write_json, write_text
@@ -145,6 +146,17 @@ def test_a_veto_takes_the_pass_away_on_record_and_for_good(session, monkeypatch)
     again = add_veto(session, "and it limps", "bob")
     assert [each.id for each in read_vetoes(session)] == [made.id, again.id]
     assert len(read_record(session.summary, SessionSummary).reasons) == 2
+
+
+def test_asking_for_the_same_again_does_not_undo_a_veto(session, tmp_path):
+    add_veto(session, "it slides", "ada")
+    other = passed(tmp_path, "session_20260103_030405_abcd1234")
+    (why,) = vetoed_before(other)
+    assert session.name in why and "vetoed by ada" in why and "it slides" in why
+    write_text(other.judge, JUDGE + "# another\n")
+    assert vetoed_before(other) == ()
+    add_veto(other, "so they say", "helper", by="agent")
+    assert vetoed_before(other) == ()
 
 
 @pytest.mark.parametrize("outcome", ["not_passed", "stopped", None])

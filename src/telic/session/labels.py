@@ -82,6 +82,8 @@ class Veto(Record):
     why: str
     outcome: Outcome
     """what the session had come to"""
+    judge: str | None = None
+    """SHA-256 of the judge whose pass it was"""
 
     @property
     def words(self) -> str:
@@ -241,6 +243,7 @@ def add_veto(
             by=by,
             why=why.strip(),
             outcome=summary.outcome,
+            judge=judge_hash(folder) if folder.judge.exists() else None,
         )
         # The summary first: if somebody is killed between the two, the pass is gone all the same.
         reasons = (veto.words, *summary.reasons)
@@ -253,6 +256,23 @@ def add_veto(
 def read_vetoes(folder: SessionFolder) -> list[Veto]:
     """Return every veto, in the order they were given."""
     return [as_record(row, Veto, str(folder.vetoes)) for row in read_json_lines(folder.vetoes)]
+
+
+def vetoed_before(folder: SessionFolder) -> tuple[str, ...]:
+    """Return why people vetoed passes of this very judge, in any session of the same folder.
+
+    Otherwise asking for the same again would undo a veto: the same judge passes the same policies.
+    """
+    own = judge_hash(folder)
+    said: list[str] = []
+    for session in _beside(folder).values():
+        with suppress(BadFile):
+            said += [
+                f"a pass of the same judge in {session.name} was {veto.words}"
+                for veto in read_vetoes(session)
+                if veto.judge == own and veto.by == "person"
+            ]
+    return tuple(said)
 
 
 def _append(path: Path, record: Record) -> None:

@@ -48,6 +48,7 @@ from telic.session.control import SessionControl, SessionStopped, SessionWork
 from telic.session.forecast import MeasuredForecast, session_forecast
 from telic.session.fresh import start_seed
 from telic.session.judgement import judge, untrained
+from telic.session.labels import vetoed_before
 from telic.session.outcome import ONE_SEED, Ending, ending_of_pass
 from telic.session.records import IntentOptions, SessionConfig, SessionSummary
 from telic.session.rejudge import reconsidered
@@ -284,7 +285,7 @@ def _ending(work: SessionWork, written: Composition, passed: SessionIteration) -
     certificate = certify(work, written, passed)
     write_json(work.folder.certificate, certificate)
     return ending_of_pass(
-        certificate.doubts,
+        (*vetoed_before(work.folder), *certificate.doubts),
         (*written.not_understood, *written.dropped),
         (*((ONE_SEED,) if len(work.config.seeds) == 1 else ()), *certificate.limits),
         accept_partial=work.config.accept_partial,
