@@ -87,7 +87,7 @@ def test_a_late_action_is_the_one_before_and_the_first_is_the_middle(tmp_path):
     assert np.allclose(action[:, 0], 0.0)
 
 
-def test_a_push_is_of_the_robots_size_and_sideways():
+def test_a_push_is_of_the_robots_size_and_along_the_ground():
     env = make("Ant-v5", num_envs=512)
     env.reset()
     before = env.sim.field("qvel").clone()

@@ -46,7 +46,7 @@ class RobustnessCondition(NamedTuple):
 CONDITIONS = (
     RobustnessCondition("as trained", "nothing differs; other starts", Disturbance()),
     RobustnessCondition(
-        "pushes", "a sudden sideways velocity once a second", Disturbance(push=0.15)
+        "pushes", "a sudden horizontal velocity once a second", Disturbance(push=0.15)
     ),
     RobustnessCondition("friction x 0.5", "half the friction", Disturbance(friction=0.5)),
     RobustnessCondition(

@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from telic.session.labels import Speaker
 
 EXAMPLES = """
-telic label no --why "it slides on its knees"       the episode that the report shows
+telic label no --why "it slides"    the episode that the report shows
 
 telic label SESSION yes --episode p90
 
-telic label                                         what was said so far
+telic label                         what was said so far
 
-telic label --export judged.jsonl                   every label, as a data set of judges
+telic label --export judged.jsonl   every label, as a data set of judges
 
-telic veto --why "it only looks like a flip"        a pass that does not stand
+telic veto --why "a look-alike"     a pass that does not stand
 """
 
 
