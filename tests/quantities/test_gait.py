@@ -100,3 +100,12 @@ def test_many_episodes_at_once_are_measured_like_one(recording):
     assert together.flatten().tolist() == pytest.approx(
         [x for row in PHASES for x in row], abs=1e-5
     )
+
+
+def test_sliding_on_a_shin_is_no_flight(recording):
+    contact = torch.zeros(10, 4)
+    contacts = torch.zeros(10, 14)
+    contacts[:5, 3] = 1000.0  # a body above the foot
+    slide = recording("Ant", contacts=contacts, qpos=torch.zeros(10, 15))
+    assert last(q.flight_share, slide).item() == pytest.approx(0.5)
+    assert last(q.flight_share, walking(recording, contact)).item() == 1.0

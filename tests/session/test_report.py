@@ -3,6 +3,7 @@
 import re
 import shlex
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import pytest
 
@@ -465,3 +466,19 @@ def test_the_verb_writes_the_same_report_again_from_the_files(tmp_path):
     place = report(files.name, runs_dir=tmp_path)
     assert (place.markdown, place.page) == (str(files.report), str(files.page))
     assert files.page.read_text() == page and files.report.read_text() == markdown
+
+
+def test_what_was_to_be_as_much_as_possible_stands_beside_the_best_that_is_known():
+    criteria = (
+        Criterion(title="fast", quantity="", unit="m/s", is_open=True, best=9.0, best_source="us"),
+        Criterion(title="high", quantity="", unit="m", is_open=True),
+        Criterion(title="steady", quantity=""),
+    )
+    leaves = {each.title: (1.0, 4.2) for each in criteria}
+    facts = SimpleNamespace(
+        author=SimpleNamespace(criteria=criteria),
+        member=SimpleNamespace(judgement=SimpleNamespace(leaves=leaves)),
+    )
+    fast, high = words.beside_best(facts)
+    assert "4.2 m/s was reached" in fast and "9 m/s (us)" in fast
+    assert "no best is known for this robot" in high
