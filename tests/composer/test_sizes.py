@@ -151,3 +151,19 @@ def test_as_fast_as_possible_has_no_upper_limit():
         assert any("as much more as it can" in doubt for doubt in open_ended.doubts), words
     assert ".clamp(-1.0)" in compose("run as fast as possible", spec).reward
     assert ".clamp(-1.0, 1.5)" in compose("run fast", spec).reward
+
+
+def test_a_hop_as_high_as_possible_is_judged_by_its_height_and_not_by_going_somewhere():
+    made = compose("hop as high as possible", spec_of("Ant-v5"))
+    (high,) = (each for each in made.criteria if each.is_open)
+    assert high.title.startswith("hops") and high.unit == "m"
+    assert not any("moves" in each.title for each in made.criteria)
+    said = compose("hop 0.3 m high", spec_of("Ant-v5"))
+    assert any(each.goal == 0.3 and each.source == "as said" for each in said.criteria)
+
+
+def test_the_fastest_spin_has_no_upper_limit():
+    made = compose("spin as fast as possible", spec_of("Ant-v5"))
+    assert (
+        any(each.is_open for each in made.criteria) and "(turning / 2).clamp(-1.0)" in made.reward
+    )

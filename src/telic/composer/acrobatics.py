@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from telic.composer.draft import Draft
-from telic.composer.frames import Act, Direction, Frame
+from telic.composer.draft import Credit, Draft
+from telic.composer.frames import Act, Degree, Direction, Frame
 from telic.composer.manners import (
     allow_height,
     be_quiet,
@@ -176,14 +176,15 @@ def _spin(frame: Frame, draft: Draft, which: str) -> None:
     if frame.duration_s:
         draft.seconds = max(frame.duration_s + 1.0, 2.0)
     goal = 0.7 * rate * draft.seconds / _FULL
-    code = f"(turning / {rate:.4g}).clamp(-1.0, 1.5)"
-    draft.add("turn", code, 1.0, f"turning to the {which}", r"\min(\omega/\omega^*, 1.5)")
+    is_open = frame.degree is Degree.MOST and not frame.amount
+    most, latex = ("", r"\omega/\omega^*") if is_open else (", 1.5", r"\min(\omega/\omega^*, 1.5)")
+    code = f"(turning / {rate:.4g}).clamp(-1.0{most})"
+    draft.add("turn", code, 1.0, f"turning to the {which}", latex)
     title = f"turns to the {which}"
     meaning = "turns of the heading from start to end"
     value = f"float(turned[-1]) * {draft.seconds:g} / episode.full_seconds"
-    draft.total(
-        title, meaning, value, 0.1 * goal, goal, weight=3.0, unit="turns", tag="under_rotates"
-    )
+    credit = Credit(weight=3.0, unit="turns", tag="under_rotates", is_open=is_open)
+    draft.total(title, meaning, value, 0.1 * goal, goal, **credit)
     meaning = f"share of the time turning faster than {0.3 * rate:.2g} rad/s"
     value = (
         f"episode.share(np.gradient(turned) * {_FULL:.5g} / episode.dt > {0.3 * rate:.4g})"

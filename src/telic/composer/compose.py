@@ -24,6 +24,7 @@ from telic.composer.conflict import require_consistent, require_possible
 from telic.composer.draft import Draft, edit
 from telic.composer.frames import Act, Direction, Frame, ParsedIntent
 from telic.composer.gaits import gait_meant
+from telic.composer.hops import hop
 from telic.composer.limbs import kick, lift, reach, swing
 from telic.composer.manners import be_quiet, respect
 from telic.composer.nearest import not_understood
@@ -34,7 +35,7 @@ from telic.composer.postures import balance, do_it, hold, lie, sit, stand, stand
 from telic.composer.scene import Scene
 from telic.composer.scope import audit, lost_gaits, still_covered
 from telic.composer.sizes import jump_height
-from telic.composer.travel import circle, go, hop, speed_meant
+from telic.composer.travel import circle, go, speed_meant
 from telic.composer.write import (
     ORDINALS,
     judge_file,
@@ -316,7 +317,8 @@ def _motion(frame: Frame, scene: Scene, seconds: float) -> dict[str, Any] | None
     if frame.verb is Act.HOP:
         hops = max(1, math.floor(_HOPS_PER_S * seconds))
         going = {} if frame.direction in (None, Direction.IN_PLACE) else _going(frame, scene)
-        return None if going is None else {**going, "jumps": hops, "height_m": 0.12}
+        height = jump_height(frame, scene).value if frame.dimension == "height" else 0.12
+        return None if going is None else {**going, "jumps": hops, "height_m": max(0.12, height)}
     return None
 
 
