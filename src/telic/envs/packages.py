@@ -31,7 +31,7 @@ class EnvironmentPackage(NamedTuple):
 PACKAGES = (
     EnvironmentPackage(
         "gymnasium_robotics",
-        "gymnasium-robotics==1.4.2",
+        "telic[robotics]",
         r"Fetch|Hand|AdroitHand|FrankaKitchen|PointMaze|AntMaze|MaMuJoCo",
     ),
 )

@@ -8,6 +8,7 @@ all of that.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from collections.abc import Sequence
@@ -47,10 +48,23 @@ def render_environment(
         # "disable": the ray caster must not fail over a missing OpenGL it does not use.
         "MUJOCO_GL": "disable" if backend == "rays" else backend,
         "LP_NUM_THREADS": str(threads),  # Mesa's software renderer
-        "SDL_VIDEODRIVER": "dummy",  # Gymnasium's own pictures need no screen
+        **_no_screen(),
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",
     }
+
+
+def _no_screen() -> dict[str, str]:
+    """Let environments draw themselves without a screen.
+
+    Gymnasium imports a library of windows, which would look for its own files in a child process,
+    and a render process starts nothing but ffmpeg.
+    """
+    package = importlib.util.find_spec("glfw")
+    found = {"SDL_VIDEODRIVER": "dummy"}
+    if package is not None and package.origin is not None:
+        found["PYGLFW_LIBRARY"] = str(Path(package.origin).parent / "x11" / "libglfw.so")
+    return found
 
 
 def environment(job: RenderJob) -> tuple[str, dict[str, Any]]:
@@ -97,7 +111,7 @@ def confine_rendering(walls: dict[str, list[str]]) -> ConfinementReport:
         programs = [Path(ffmpeg_path()).resolve(), *map(Path, _LOADERS)]
     except TelicError:
         programs = []  # pictures need none, and a video says what is missing
-    return confine(
+    report = confine(
         Confinement(
             writable=[Path(path) for path in walls["writable"]],
             readable=[*map(Path, walls["readable"]), *map(Path, _FACTS), Path(sys.prefix)],
@@ -105,3 +119,5 @@ def confine_rendering(walls: dict[str, list[str]]) -> ConfinementReport:
             programs=programs,
         )
     )
+    os.environ.update(_no_screen())
+    return report

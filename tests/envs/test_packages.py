@@ -1,0 +1,33 @@
+import importlib.util
+
+import pytest
+import torch
+
+from telic.composer.compose import compose
+from telic.envs import make
+from telic.envs.packages import register_package
+from telic.errors import BadEnvironment
+
+
+def test_an_id_of_a_package_that_is_missing_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(
+        BadEnvironment, match=r"gymnasium_robotics.*pip install 'telic\[robotics\]'"
+    ):
+        register_package("FetchReach-v4")
+    register_package("CartPole-v1")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_gripper_reaches_its_goal_in_words():
+    pytest.importorskip("gymnasium_robotics")
+    env = make("FetchReach-v4", num_envs=1)
+    composed = compose("reach the goal", env.spec)
+    assert composed.not_understood == ()
+    assert composed.criteria[0].title == "is at its goal"
+    obs = env.reset()
+    for _ in range(20):
+        way = 8.0 * (obs[:, 3:6] - obs[:, 0:3])
+        obs = env.step(torch.cat((way, torch.zeros(1, 1)), 1).clamp(-1.0, 1.0)).obs
+    assert (obs[:, 3:6] - obs[:, 0:3]).norm() < 0.05
+    env.close()
