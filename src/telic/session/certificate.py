@@ -98,8 +98,11 @@ def certify(work: SessionWork, written: Composition, iteration: SessionIteration
     if proving:
         best = max(proving, key=lambda member: member.low)
         episodes = _episodes(work, iteration, best)
-        good, limits = _good(work, written, trial, iteration, episodes)
+        reference = _reference(work, written)
+        good, limits = _good(work, written, trial, iteration, episodes, reference)
         found, passing = _mutants(work, written, iteration, episodes)
+        if FROZEN in passing and _may_freeze(work, iteration, trial, episodes, reference):
+            passing = [name for name in passing if name != FROZEN]
         doubts += _of_mutants(trial, found, passing)
     if good is None:
         doubts.append(
@@ -235,13 +238,13 @@ def _good(
     trial: Trial,
     iteration: SessionIteration,
     episodes: Sequence[_Episode],
+    reference: Composition | None,
 ) -> tuple[str | None, tuple[str, ...]]:
     """Return who else says that the episodes are good ones, and what that narrows."""
     if trial.good is not None:
         return trial.good, ()
     if any(example.is_good for example in trial.examples):
         return None, ()  # there is one, and the judge does not know it
-    reference = _reference(work, written)
     if reference is not None and reference.judge != written.judge:
         scores = [verdict.score or 0.0 for verdict in _judged(work, iteration, reference, episodes)]
         if scores and float(np.mean(scores)) >= work.config.threshold:
@@ -331,12 +334,32 @@ def _judged(
     return judge_files(by.judge, paths, folder / "judge", where)
 
 
+def _may_freeze(
+    work: SessionWork,
+    iteration: SessionIteration,
+    trial: Trial,
+    episodes: Sequence[_Episode],
+    reference: Composition | None,
+) -> bool:
+    """Say whether staying as it began is right here: a pole that starts upright is to be kept so.
+
+    Either doing nothing is, or the composer, who has read every word, passes the frozen robot too.
+    """
+    if "does nothing" in trial.fine:
+        return True
+    if reference is None:
+        return False
+    frozen = [mutants_of(each.trajectory, work.brief.spec)[FROZEN] for each in episodes]
+    verdicts = _judged(work, iteration, reference, [_Episode(each, _NOBODY) for each in frozen])
+    return all((each.score or 0.0) >= work.config.threshold for each in verdicts)
+
+
 def _of_mutants(
     trial: Trial, found: Sequence[MutantCount], passing: Sequence[str]
 ) -> Iterator[str]:
     """Yield what mutants show to be wrong with the judge."""
     stands = "does nothing" in trial.fine
-    if FROZEN in passing and not stands:
+    if FROZEN in passing:
         yield "the judge passes a recording in which the robot is frozen where it began"
     if CUT in passing:
         yield "the judge passes a recording that is cut short after a twentieth"

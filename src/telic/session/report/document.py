@@ -21,6 +21,7 @@ from telic.session.report.carries import carries
 from telic.session.report.costs import what_it_took
 from telic.session.report.facts import SessionReportFacts, Troubles, gather, read_session
 from telic.session.report.people import said_by_people
+from telic.session.report.tried import the_judge
 from telic.session.report.words import Blocks
 from telic.storage.files import write_text
 from telic.storage.layout import SessionFolder
@@ -299,31 +300,6 @@ def _reward(facts: SessionReportFacts) -> Blocks:
     ]
 
 
-def _judge(facts: SessionReportFacts) -> Blocks:
-    """Return the code of the judge, and how it did on examples whose worth is known."""
-    if facts.author is None:
-        return []
-    note = "Whoever writes rewards never sees it. It runs on recorded episodes, confined."
-    blocks: list[doc.Block] = [doc.Text(note, "note")]
-    if facts.trial is not None:
-        rows = [
-            (
-                example.name,
-                "good" if example.is_good else "bad",
-                words.score(example.score),
-                figure(example.pay),
-            )
-            for example in facts.trial.examples
-        ]
-        heads = ("example", "should be", "judge's score", "reward pays")
-        blocks += [
-            doc.Heading("Tried on examples whose worth is known, before any training"),
-            doc.Table(heads, rows),
-            *_listed((*facts.trial.judge_problems, *facts.trial.reward_problems)),
-        ]
-    return [*blocks, doc.Code(facts.author.judge, "python", "Code of the judge")]
-
-
 def _policy(facts: SessionReportFacts) -> Blocks:
     """Return where the policy is and what can be done with it."""
     if facts.run is None or facts.member is None:
@@ -372,7 +348,7 @@ _SECTIONS: dict[str, Callable[[SessionReportFacts], Blocks]] = {
     "What a model makes of it": _analysis,
     "Learning curves": _curves,
     "The reward": _reward,
-    "The judge": _judge,
+    "The judge": the_judge,
     "What it took": what_it_took,
     "The policy": _policy,
     "Do it again": _again,

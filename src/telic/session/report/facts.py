@@ -24,6 +24,7 @@ from telic.judges.verdict import Judgement
 from telic.report.charts import ChartLine, LineChart, Point
 from telic.report.document import Figure
 from telic.rewards.contract import RewardSpec
+from telic.session.certificate import Certificate
 from telic.session.control import DeliveredNotes
 from telic.session.records import SessionConfig, SessionSummary
 from telic.session.report.best import Pictures, RunnerUp, compare, draw_pictures
@@ -108,6 +109,8 @@ class SessionReportFacts:
     """what people had said, by the iteration that answers it"""
     trial: Trial | None = None
     """reward and judge on examples whose worth is known"""
+    certificate: Certificate | None = None
+    """why the verdict can be believed, or not"""
     analysis: Analysis | None = None
     """what a model says of the whole"""
     redraws: bool = True
@@ -157,6 +160,9 @@ def gather(facts: SessionReportFacts, troubles: Troubles) -> SessionReportFacts:
         facts.costs = read_costs(folder, history, summary)
     with troubles.sparing("the trial on examples"):
         facts.trial = read_record(folder.trial, Trial) if folder.trial.exists() else None
+    with troubles.sparing("the certificate"):
+        exists = folder.certificate.exists()
+        facts.certificate = read_record(folder.certificate, Certificate) if exists else None
     with troubles.sparing("the analysis"):
         exists = folder.analysis.exists()
         facts.analysis = read_record(folder.analysis, Analysis) if exists else None
