@@ -169,7 +169,10 @@ def _rewards(
         for member in (each for each in proving if each.variant == variant):
             on_disk = MemberFolder(files.run.path / member.member).reward_code
             now = text_hash(read_text(on_disk)) if on_disk.exists() else None
-            if {now, iteration.reward_hashes.get(member.member)} != {text_hash(text)}:
+            used = iteration.reward_hashes.get(member.member)
+            if used is None:
+                yield f"which reward {member.member} was trained with is not on record"
+            elif {now, used} != {text_hash(text)}:
                 yield f"the reward of {member.member} was changed after it was proposed"
         if not trial.was_run:
             continue  # said already
