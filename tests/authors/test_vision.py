@@ -444,6 +444,21 @@ def test_an_environment_that_draws_itself_is_asked_for_fewer_larger_pictures(tmp
     assert [(each.frames, each.columns, each.view) for each in drawings] == [(12, 3, None)] * 2
     assert [each.caption for each in drawings] == ["time"] * 2
     assert footage.places() == ""
+    seen = {(each.between_s, each.shift) for each in drawings}
+    footage.close_ups([None], 3)
+    newer = [(each.between_s, each.shift) for each in drawings[2:]]
+    assert len(set(newer)) == len(newer) == 9 and not seen & set(newer), "nothing is shown twice"
+
+
+def test_without_a_clock_an_episode_is_one_sheet(tmp_path, drawings):
+    path = tmp_path / "walk.npz"
+    columns = {"next_obs": np.zeros((30, 4), dtype=np.float32), "action": np.zeros(30, np.int64)}
+    write_trajectory(path, Trajectory(columns, TrajectoryFacts(env_id="CartPole-v1", dt_s=None)))
+    footage = Footage(path, tmp_path)
+    assert [[each.words for each in sheets] for sheets in footage.overviews(3)] == [
+        ["the whole episode"]
+    ] * 3
+    assert len({job.shift for job in drawings}) == len(drawings) == 3
 
 
 def test_a_robot_that_stays_is_said_to_stay_and_a_short_episode_has_two_views(tmp_path):

@@ -31,6 +31,7 @@ _FRAMES, _COLUMNS = 24, 6
 _FEW = 12
 # An environment that draws itself chooses the size of its pictures, which is large.
 _OWN_COLUMNS = 3
+_OWN_PARTS = 3
 _MOST_WINDOWS, _PLACES = 2, 8
 _STILL_M = 0.005
 _SIDES: dict[View, str] = {
@@ -88,7 +89,7 @@ class Footage:
     def _overview(self, look: int) -> list[_Shot]:
         shift = look % LOOKS / LOOKS
         if not self._has_model:
-            return [self._own(part, shift) for part in self._halves()]
+            return self._own(self._parts(2), shift)
         side = self._side(look)
         shots = [
             _Shot("the whole episode", _FRAMES, shift=shift),
@@ -117,12 +118,14 @@ class Footage:
 
     def _close_up(self, windows: Sequence[tuple[float, float] | None], look: int) -> list[_Shot]:
         parts = [self._widened(window) for window in windows if window is not None]
-        if None in windows or not parts:
-            parts = [*self._halves(), *parts]
+        is_whole = None in windows or not parts
+        if not self._has_model:
+            # It has one view only, so that other moments are all that can be new.
+            parts = self._parts(_OWN_PARTS) if is_whole else parts
+            return self._own(parts, (look % LOOKS + 0.5) / LOOKS)
+        parts = [*self._parts(2), *parts] if is_whole else parts
         parts = list(dict.fromkeys(parts))[:_MOST_WINDOWS]
         shift = look % LOOKS / LOOKS
-        if not self._has_model:
-            return [self._own(part, shift) for part in parts]
         other = self._side(look + 1)
         near = [
             _Shot(f"{_CLOSELY}, {_between(part)}", _FRAMES, part, shift=shift, is_near=True)
@@ -187,9 +190,10 @@ class Footage:
     def _length_s(self) -> float:
         return self.trajectory.duration_s or 0.0
 
-    def _halves(self) -> list[tuple[float, float]]:
-        middle = self._length_s / 2
-        return [(0.0, middle), (middle, self._length_s)]
+    def _parts(self, count: int) -> list[tuple[float, float]]:
+        """Return the episode in so many parts of one length."""
+        long = self._length_s / count
+        return [(number * long, (number + 1) * long) for number in range(count)]
 
     def _widened(self, window: tuple[float, float], frames: int = _FRAMES) -> tuple[float, float]:
         """Return a part of the episode that holds a window and at least `frames` steps."""
@@ -201,9 +205,20 @@ class Footage:
         start = round(start / dt_s) * dt_s
         return start, min(start + round(wide / dt_s) * dt_s, length)
 
-    def _own(self, part: tuple[float, float], shift: float) -> _Shot:
-        words = _between(part) if self._dt_s is not None else "the whole episode"
-        return _Shot(words, _FEW, part, columns=_OWN_COLUMNS, shift=shift)
+    def _own(self, parts: Sequence[tuple[float, float]], shift: float) -> list[_Shot]:
+        """Return the sheets of an environment that draws itself; without a clock there is one."""
+        has_clock = self._dt_s is not None
+        shots = [
+            _Shot(
+                _between(part) if has_clock else "the whole episode",
+                _FEW,
+                part if has_clock else None,
+                columns=_OWN_COLUMNS,
+                shift=shift,
+            )
+            for part in parts
+        ]
+        return list(dict.fromkeys(shots))
 
     def _drawn(self, looks: Sequence[Sequence[_Shot]]) -> list[list[Sheet]]:
         """Draw the sheets of several looks in one go."""
