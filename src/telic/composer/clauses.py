@@ -16,6 +16,7 @@ from telic.composer.words import (
     Match,
     Sense,
     Token,
+    determiners,
     forbidden,
     ignored_phrases,
     ignored_words,
@@ -239,6 +240,8 @@ def _at(tokens: Sequence[Token], place: int, names: Sequence[BodyPart | None]) -
         value = {",": "and", ".": "stop"}.get(token.word)
         return [Mark("join", (place,), (Sense("join", value),))] if value else []
     match = phrases().find(tokens, place)
+    if match is not None and len(match.at) == 1 and _is_noun(tokens, place):
+        match = None
     reading, part = read_amount(tokens, place), names[place]
     mark = _phrase_mark(match) if match else None
     compared = reading is not None and reading.rule is not None  # "no faster than 2 m/s"
@@ -251,6 +254,15 @@ def _at(tokens: Sequence[Token], place: int, names: Sequence[BodyPart | None]) -
         _said_with_negation(tokens, place, names),
     ]
     return max(options, key=lambda option: option[-1].end if option else 0)
+
+
+def _is_noun(tokens: Sequence[Token], place: int) -> bool:
+    """Return whether a word is a thing here: "with small steps", "a straight back"."""
+    if tokens[place].word == "steps":
+        return True
+    before = [token.word for token in tokens[max(place - 2, 0) : place]]
+    named = bool(determiners() & {*before})
+    return tokens[place].word == "back" and named and before[-1:] != ["way"]
 
 
 def _phrase_mark(match: Match) -> Mark:

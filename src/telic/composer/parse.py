@@ -114,13 +114,17 @@ class _Account:
         )
         self._claims.append(claim)
 
+    def _has_meaning(self, mark: Mark) -> bool:
+        idle = ignored_phrases().find(self._tokens, mark.at[0])
+        return len(mark.at) > 1 and mark.slot in _SLOTS and (idle is None or idle.at != mark.at)
+
     def told(
         self, intent: str, frames: tuple[Frame, ...], outline: Outline, marks: Sequence[Mark]
     ) -> ParsedIntent:
         """Sort every word into used, ignored or not understood; without a frame nothing was."""
         used = outline.used if frames else set[int]()
         # Words of a phrase with a meaning, "perfectly still", are not left out one by one.
-        phrases = {k for mark in marks if len(mark.at) > 1 and mark.slot in _SLOTS for k in mark.at}
+        phrases = {k for mark in marks if self._has_meaning(mark) for k in mark.at}
         left_out = self._left_out - used - phrases if frames else set[int]()
         words = [(place, token.text) for place, token in enumerate(self._tokens)]
         words = [(place, text) for place, text in words if not self._tokens[place].silent]
