@@ -64,6 +64,9 @@ ALIKE = [
     (ANT, "turn 180 degrees left", [Motion(seconds=3, turn_rps=-1.0472), STILL]),
     (ANT, "turn 180 degrees left", [Motion(seconds=20, turn_rps=1.0472)]),
     (ANT, "walk 2 m", [go(20, 0.6)]),
+    (CHEETAH, "run forward and come back", [go(3, 2.2, stride_hz=2), STILL]),
+    (CHEETAH, "run forward and come back", [go(3, 2.2, stride_hz=2), go(20, -2.2)]),
+    (CHEETAH, "run forward and come back", [STILL]),
     (ANT, "run forward without turning", [go(8, 1.0, turn_rps=1.0, stride_hz=3)]),
     (ANT, "run forward without jumping", [jumps(8, 8, 0.7, forward_mps=1.2)]),
     (ANT, "stand without moving more than 0.5 m", [go(8, 0.24)]),
@@ -91,6 +94,12 @@ def score(env, intent, motions):
 @pytest.mark.parametrize(("env", "intent", "motions"), GOOD, ids=[each[1] for each in GOOD])
 def test_the_real_thing_is_recognised(env, intent, motions):
     assert score(env, intent, motions) >= 0.8
+
+
+def test_coming_back_is_recognised_by_where_it_ends():
+    made = compose("run forward and come back", spec_of(CHEETAH))
+    assert made.dropped == () and len(made.motions) == 3
+    assert score(CHEETAH, "run forward and come back", made.motions) >= 0.8
 
 
 @pytest.mark.parametrize(("env", "intent", "motions"), ALIKE, ids=[each[1] for each in ALIKE])

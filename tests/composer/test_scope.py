@@ -50,7 +50,8 @@ Ant: turn 90 degrees left every 5 seconds | every 5 seconds
 Ant: walk forward but only with the front legs | only
 Ant: walk forward using three legs | three
 Ant: raise every leg | every
-Ant: walk forward and come back | come back
+Ant: walk with a straight back | back
+Ant: walk with small steps | steps
 Ant: stand still for 3 seconds every minute | every minute
 Ant: moonwalk to the left | refused
 Ant: shuffle left | refused
@@ -102,6 +103,8 @@ HalfCheetah: walk 3 m forward, then come back
 HalfCheetah: just run forward if possible
 HalfCheetah: first jump, then stand still again
 Humanoid: squat and come back up
+Ant: walk forward for three seconds, then walk back to where you started
+Ant: walk on the ground at any speed
 Humanoid: stand without touching the ground with your left hand
 Humanoid: try to stay upright all the time
 Ant: the ant should walk forward slowly without falling at all

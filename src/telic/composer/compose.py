@@ -24,6 +24,7 @@ from telic.composer.conflict import require_consistent, require_possible
 from telic.composer.draft import Draft, edit
 from telic.composer.frames import Act, Direction, Frame, ParsedIntent
 from telic.composer.gaits import gait_meant
+from telic.composer.homing import come_home, comes_home, rest_at_home, way_back
 from telic.composer.hops import hop
 from telic.composer.limbs import kick, lift, reach, swing
 from telic.composer.manners import be_quiet, respect
@@ -126,6 +127,9 @@ def _compose(
     try:
         drafts = [_phase(phase, scene) for phase in phases]
         always = drafts[0] if len(drafts) == 1 else Draft()
+        for index, phase in enumerate(phases):
+            if any(map(comes_home, phase)):
+                come_home(scene, always, index)
         for limit in limits_of(parsed):
             respect(limit, scene, always)
         if scene.has("effort"):
@@ -189,7 +193,9 @@ def _phase(frames: Sequence[Frame], scene: Scene) -> Draft:
     going = [each for each in frames if each.verb is Act.GO]
     for frame in frames:
         draft.words.append(frame.word)
-        if frame.verb is Act.GO:
+        if comes_home(frame):
+            rest_at_home(frame, scene, draft)
+        elif frame.verb is Act.GO:
             if frame is going[0]:
                 go(frame, scene, draft, aside=going[1] if len(going) > 1 else None)
         else:
@@ -258,6 +264,9 @@ def ideal(phases: Sequence[Sequence[Frame]], scene: Scene, seconds: float) -> tu
     for index, frames in enumerate(phases):
         lasts = max(frame.duration_s or _PHASE_S for frame in frames)
         lasts = seconds if index == len(phases) - 1 else lasts
+        if found and any(map(comes_home, frames)):
+            found += way_back(found, lasts)
+            continue
         values: dict[str, Any] = {"seconds": min(max(lasts, 0.1), 60.0)}
         for frame in frames:
             motion = None if frame.postures or frame.bodies else _motion(frame, scene, lasts)

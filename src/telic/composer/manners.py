@@ -262,7 +262,7 @@ def _stay(limit: Limit, scene: Scene, draft: Draft) -> None:
         draft.add("stay", "-ahead.clamp(0.0, 2.0)", 0.3, "not going forward", r"-\max(v_x, 0)")
         value = 'float(np.max(episode["displacement"]))'
     else:
-        _know_the_way_back(scene, draft)
+        know_the_way_back(scene, draft)
         draft.need("drift = quantities.horizontal_speed(info)")
         code = f"-drift.clamp(max=2.0) - (strayed / {most:.4g}).clamp(max=2.0)"
         meaning = "not going anywhere, and not being elsewhere"
@@ -278,7 +278,7 @@ def _stay(limit: Limit, scene: Scene, draft: Draft) -> None:
     draft.guard(title, "farthest from the start", value, 3.0 * most, most, unit="m", tag="drifts")
 
 
-def _know_the_way_back(scene: Scene, draft: Draft) -> None:
+def know_the_way_back(scene: Scene, draft: Draft) -> None:
     """Remember where it began and how far away that is: observations leave the place out."""
     axes = ["x", "y"] if scene.has("y_position") else ["x"]
     width = len(axes)
