@@ -128,6 +128,19 @@ def test_a_column_is_judged_on_the_share_of_the_time_it_is_right(said, inside, o
         assert judge(episode(spec, seen[:100]), spec).score < 0.2
 
 
+def test_every_part_of_an_intent_is_covered_by_its_criteria_until_a_person_drops_them():
+    spec = described("CartPole-v1")
+    said = "keep the pole upright and keep cart velocity below 1"
+    made = compose(said, spec)
+    words = {each.words: each.criteria for each in made.covered}
+    assert words == {
+        "keep the pole upright": ("keeps the pole upright",),
+        "keep cart velocity below 1": ("keeps cart velocity below 1 m/s",),
+    }
+    edited = compose(said, spec, made.criteria[:1])
+    assert edited.dropped == ("keep cart velocity below 1",)
+
+
 def test_coming_near_is_not_reaching_it():
     spec = described("MountainCarContinuous-v0")
     judge = JudgeCode(compose("reach the flag", spec).judge)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from telic.composer.draft import Draft, edit
 from telic.composer.observables import (
@@ -25,7 +26,7 @@ from telic.composer.words import ignored_words
 from telic.composer.write import judge_file, reward_file
 from telic.envs.spec import EnvSpec
 from telic.errors import Refused
-from telic.judges.criteria import Composition, Criterion
+from telic.judges.criteria import Composition, Covered, Criterion
 
 RETURN = "return"
 _SHARE, _SHARE_OF_THE_WAY = 0.85, 0.6
@@ -100,8 +101,11 @@ def compose_observed(
             f'Nothing in "{intent}" can be measured in {spec.id}.', hint=what_can_be_said(spec)
         )
     draft = Draft(doubts=reading.doubts)
+    titles: dict[Want, tuple[str, ...]] = {}
     for want in reading.wants:
+        before = len(draft.parts)
         _ask(want, reading.known, spec, draft)
+        titles[want] = tuple(part.title for part in draft.parts[before:])
     if all(want.kind in ("near", "above", "below") for want in reading.wants):
         draft.add("alive", "torch.ones_like(o[:, 0])", 1.0, "the episode goes on", "1")
     draft.lines.insert(0, "o = next_obs")
@@ -122,7 +126,23 @@ def compose_observed(
         steps=family_of(spec).learns,
         doubts=tuple(draft.doubts),
         not_understood=reading.not_understood,
+        **_scope(reading, titles, {part.title for part in draft.parts}),
     )
+
+
+def _scope(
+    reading: _Reading, titles: dict[Want, tuple[str, ...]], kept: set[str]
+) -> dict[str, tuple[Any, ...]]:
+    """Return which words the criteria that are left stand for, and those that none does."""
+    covered: list[Covered] = []
+    dropped: list[str] = []
+    for want, own in titles.items():
+        left = tuple(title for title in own if title in kept)
+        if left:
+            covered.append(Covered(words=reading.heard[want], criteria=left))
+        else:
+            dropped.append(reading.heard[want])
+    return {"covered": tuple(covered), "dropped": tuple(dropped)}
 
 
 def what_can_be_said(spec: EnvSpec) -> str:
@@ -163,6 +183,9 @@ class _Reading:
         self._text = text
         self._spec = spec
         self.wants: list[Want] = []
+        self.heard: dict[Want, str] = {}
+        """the words that each was read from"""
+        self._last = ""
         self.doubts: list[str] = []
         self.known: dict[str, Observable] = {}
         for each in observables(spec):
@@ -182,7 +205,10 @@ class _Reading:
         )
 
     def _want(self, *wants: Want) -> None:
-        self.wants += [want for want in wants if want not in self.wants]
+        for want in wants:
+            if want not in self.wants:
+                self.wants.append(want)
+                self.heard[want] = self._last
 
     def _take(self, pattern: str) -> re.Match[str] | None:
         """Match words that nothing has used yet, and use them."""
@@ -190,6 +216,7 @@ class _Reading:
         if found is not None and found.group().strip():
             rest = f"{self._text[: found.start()]} · {self._text[found.end() :]}"
             self._text = " ".join(rest.split())
+            self._last = found.group().strip()
             return found
         return None
 
