@@ -36,6 +36,8 @@ def test_agreement_counts_the_pairs_that_the_judge_tells_apart():
     assert agreement([3, 2, 1], [0.1, 0.5, 0.9]) == -1.0
     assert agreement([1, 1, 1], [0.1, 0.5, 0.9]) == 0.0
     assert agreement([1, 5, 9], [0.5, 0.5, 0.5]) is None
+    assert agreement([1, 2, 9], [0.1, 0.0, 1.0], good=[False, False, True]) == 1.0
+    assert agreement([1, 2, 9], [0.1, 0.0, 1.0]) < 1.0
     chance = np.random.default_rng(0)
     for _ in range(20):  # any scale of pay gives the same
         pays, scores = chance.normal(size=8), chance.random(8)

@@ -28,19 +28,29 @@ _SPREAD = 0.7
 """of the logarithm of a weight that is drawn"""
 
 
-def agreement(pays: Sequence[float], scores: Sequence[float]) -> float | None:
-    """Return how far two rankings agree, from -1 to 1 (Goodman and Kruskal's gamma).
+def agreement(
+    pays: Sequence[float], scores: Sequence[float], good: Sequence[bool] = ()
+) -> float | None:
+    """Return how far pay ranks examples as the judge does, from -1 to 1.
 
-    It counts the pairs that the judge tells apart: those that are paid in the same order, less
-    those in the opposite one; equal pay is half of each. None: there is no such pair.
+    Pairs that are paid in the judge's order, less those in the opposite one; equal pay is half of
+    each. A pair counts as much as the judge tells it apart. None: there is none that it does.
+
+    Args:
+        pays: what each example was paid.
+        scores: what the judge gave it.
+        good: which ones are good examples; then only pairs with one of them count, because which
+            of two bad habits is worse leads nobody astray.
     """
     pay, score = np.asarray(pays, dtype=float), np.asarray(scores, dtype=float)
-    wanted = np.sign(score[:, None] - score[None, :])
-    paid = np.sign(pay[:, None] - pay[None, :])
-    told_apart = wanted != 0
-    if not told_apart.any():
+    gap = score[:, None] - score[None, :]
+    if any(good):
+        flags = np.asarray(good, dtype=bool)
+        gap = gap * (flags[:, None] | flags[None, :])
+    whole = np.abs(gap).sum()
+    if not whole:
         return None
-    return float((wanted * paid)[told_apart].mean())
+    return float((gap * np.sign(pay[:, None] - pay[None, :])).sum() / whole)
 
 
 def pays_under(
@@ -71,10 +81,11 @@ def ranked(
     if len(known) < _FEWEST:
         return []
     scores = [each.score for each in known if each.score is not None]
+    good = [each.is_good for each in known]
     rated = [
         (found, weights)
         for weights in proposals
-        if (found := agreement(pays_under(known, own, weights), scores)) is not None
+        if (found := agreement(pays_under(known, own, weights), scores, good)) is not None
     ]
     return sorted(rated, key=lambda row: -row[0])
 
