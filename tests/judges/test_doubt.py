@@ -47,6 +47,15 @@ def test_a_failure_that_looks_right_casts_doubt_too():
     assert "code 0.00" in (judge_doubted([disputed(0.0, 0.9, 0.9)]) or "")
 
 
+def test_only_what_looks_worse_than_it_measures_is_a_doubt_about_a_pass():
+    assert judge_doubted([disputed(0.0, 0.9, 0.9)], only_less=True) is None
+    assert judge_doubted([disputed(1.0, 0.1, 0.1)], only_less=True) is not None
+    whole = fuse(measured(runs=1.0), watched(0.1, runs=1.0))
+    assert judge_doubted([whole]) is not None and judge_doubted([whole], only_less=True) is None
+    unseen = fuse(measured(runs=1.0), watched(0.1, runs=None))
+    assert judge_doubted([unseen], only_less=True) is not None
+
+
 def test_what_a_closer_look_resolved_or_nobody_watched_is_no_doubt():
     assert judge_doubted([disputed(1.0, 0.1, 0.9)] * 3) is None
     assert judge_doubted([measured(runs=1.0)] * 3) is None

@@ -30,11 +30,12 @@ def unjudged(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
     )
 
 
-def judge_doubted(verdicts: Sequence[Verdict]) -> str | None:
+def judge_doubted(verdicts: Sequence[Verdict], *, only_less: bool = False) -> str | None:
     """Say on what vision contradicts the code judge in most of the episodes that were watched.
 
-    Only what a second, closer look has not resolved counts. None: nothing was watched, or they
-    agree.
+    Only what a second, closer look has not resolved counts; with `only_less`, only what was seen to
+    be worse than it was measured, which is a doubt about a pass, and not the whole alone where
+    every criterion was seen and agrees. None: nothing was watched, or they agree.
     """
     watched = [
         verdict for verdict in verdicts if verdict.seen and verdict.by_judge.get("code") is not None
@@ -42,7 +43,7 @@ def judge_doubted(verdicts: Sequence[Verdict]) -> str | None:
     disputes: dict[str, list[Disagreement]] = {}
     for verdict in watched:
         for dispute in verdict.disagreements:
-            if not dispute.resolved:
+            if not dispute.resolved and not (only_less and _is_harmless(dispute, verdict)):
                 disputes.setdefault(dispute.criterion, []).append(dispute)
     lasting = {
         criterion: own
@@ -54,6 +55,16 @@ def judge_doubted(verdicts: Sequence[Verdict]) -> str | None:
     # A criterion says more than the whole; among criteria, what is furthest apart.
     criterion = max(lasting, key=lambda name: (name != WHOLE, _apart(lasting[name])))
     return _words(criterion, lasting[criterion], len(watched))
+
+
+def _is_harmless(dispute: Disagreement, verdict: Verdict) -> bool:
+    """Say whether a dispute leaves a pass as it is."""
+    if _seen(dispute) > dispute.code:
+        return True
+    parts = [seen for seen in verdict.seen if seen.criterion != WHOLE]
+    disputed = {other.criterion for other in verdict.disagreements if not other.resolved}
+    sees_all = bool(parts) and all(part.score is not None for part in parts)
+    return dispute.criterion == WHOLE and sees_all and disputed == {WHOLE}
 
 
 def _apart(disputes: Sequence[Disagreement]) -> float:

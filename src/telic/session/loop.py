@@ -37,6 +37,7 @@ from telic.envs.access import located
 from telic.errors import RewardError, TelicError, TrainingFailed
 from telic.judges.code import find_judge
 from telic.judges.criteria import Composition
+from telic.judges.doubt import judge_doubted
 from telic.judges.trial import Trial, text_hash
 from telic.llm import BudgetExceeded, Cancelled
 from telic.sandbox.nursery import prewarmed
@@ -285,11 +286,18 @@ def _ending(work: SessionWork, written: Composition, passed: SessionIteration) -
     certificate = certify(work, written, passed)
     write_json(work.folder.certificate, certificate)
     return ending_of_pass(
-        (*vetoed_before(work.folder), *certificate.doubts),
+        (*vetoed_before(work.folder), *certificate.doubts, *_looks_otherwise(passed)),
         (*written.not_understood, *written.dropped),
         (*((ONE_SEED,) if len(work.config.seeds) == 1 else ()), *certificate.limits),
         accept_partial=work.config.accept_partial,
     )
+
+
+def _looks_otherwise(passed: SessionIteration) -> tuple[str, ...]:
+    """Say where most pictures show less than the judge's code measured, also at a closer look."""
+    verdicts = [verdict for member in passed.members for verdict in member.judgement.verdicts]
+    doubt = judge_doubted(verdicts, only_less=True)
+    return () if doubt is None else (doubt,)
 
 
 def _finish(
