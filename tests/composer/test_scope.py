@@ -82,7 +82,7 @@ Humanoid: climb the stairs without falling | refused
 Humanoid: lean forward | refused
 Humanoid: jab with your left hand while your feet stay planted | refused
 Hopper: hop to the rhythm | rhythm
-Hopper: hop forward in big jumps | big
+Hopper: hop forward in purple jumps | purple
 Hopper: hop forward quietly like a cat | like a cat
 Walker2d: walk forward backwards | backwards
 Walker2d: walk fast slowly | slowly
