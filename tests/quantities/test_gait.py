@@ -109,3 +109,24 @@ def test_sliding_on_a_shin_is_no_flight(recording):
     slide = recording("Ant", contacts=contacts, qpos=torch.zeros(10, 15))
     assert last(q.flight_share, slide).item() == pytest.approx(0.5)
     assert last(q.flight_share, walking(recording, contact)).item() == 1.0
+
+
+@pytest.mark.parametrize("robot", ["Ant", "Walker2d", "HalfCheetah", "Humanoid", "Hopper"])
+def test_the_end_of_a_foot_is_where_the_leg_was_measured_to(pose, robot):
+    standing = pose(robot)
+    heights = q.foot_height(standing.info())
+    legs = standing.spec.robot.legs
+    hip = standing.spec.robot.rest_height + torch.tensor([leg.hip_m for leg in legs])
+    assert heights.shape == (1, len(legs))
+    # Never further from the hip than the leg is long.
+    assert (hip - heights[0] <= torch.tensor([leg.stretched_m for leg in legs]) + 1e-6).all()
+    assert (heights[0] < standing.spec.robot.rest_height + 1e-6).all()
+
+
+def test_a_bent_ankle_moves_the_end_of_the_foot_and_no_other(pose):
+    straight, bent = (
+        q.foot_height(pose("Ant").info()),
+        q.foot_height(pose("Ant").set(ankle_1=1.0).info()),
+    )
+    assert bent[0, 0].item() < straight[0, 0].item() - 0.2
+    assert bent[0, 1:].tolist() == pytest.approx(straight[0, 1:].tolist())

@@ -46,6 +46,8 @@ _HERTZ = {"crawl": 0.22, "walk": 0.3, "march": 0.3, "trot": 0.4, "pace": 0.4, "s
 """strides a second, in parts of sqrt(g / L): legs are pendulums"""
 _FLYING_HERTZ = 0.45
 _SHARP = 4.0
+_SWING_LEGS = 0.1
+"""how far a foot swings above the others, in lengths of the leg"""
 _PAIRED = {"trot": "diagonal", "pace": "same-side", "bound": "left and right"}
 
 
@@ -169,12 +171,21 @@ def _keep_time(gait: Gait, scene: Scene, draft: Draft) -> None:
         f"{math.sin(turn):.8g} * beat_x + {math.cos(turn):.8g} * beat_y)",
         'self.memory["beat"] = torch.stack((beat_x, beat_y), -1)',
         f"wanted = torch.tanh({_SHARP:g} * (torch.stack(({', '.join(wants)},), -1) - {edge:.4g}))",
-        "in_time = (wanted * (2.0 * quantities.foot_contact(info) - 1.0)).mean(-1)",
+        "in_time = 0.5 * (wanted * (2.0 * quantities.foot_contact(info) - 1.0)).mean(-1)",
     )
+    if len(gait.landings) > 1:
+        # Who swings is above the others: a slope to follow where contacts are all or nothing.
+        scale = _SWING_LEGS * (scene.leg or 1.0)
+        draft.need(
+            "lifted = quantities.foot_height(info)",
+            f"lifted = ((lifted - lifted.mean(-1, keepdim=True)) / {scale:.4g}).clamp(-1.0, 1.0)",
+            "in_time = in_time - ((wanted - wanted.mean(-1, keepdim=True)) * lifted).mean(-1)",
+        )
     meaning = (
         f"feet on the ground and off it as in a {gait.name}, {gait.hertz:.2g} strides a second"
     )
-    draft.add("rhythm", "in_time", 1.0, meaning, r"\overline{w_i (2 c_i - 1)}")
+    latex = r"\overline{w_i (c_i - \tfrac12)} - \overline{w_i z_i}"
+    draft.add("rhythm", "in_time", 1.5, meaning, latex)
 
 
 def _largest(codes: list[str]) -> str:

@@ -63,6 +63,7 @@ def _leg(model: mujoco.MjModel, data: mujoco.MjData, torso: int, chain: list[int
     points = [data.xanchor[joint] for joint in joints] or [data.xpos[chain[0]]]
     low, tip = _sole(model, data, chain[-1], points[-1])
     stretched = float(np.linalg.norm(np.diff([*points, tip], axis=0), axis=-1).sum())
+    own = data.xmat[chain[-1]].reshape(3, 3).T @ (tip - data.xpos[chain[-1]])
     hip = points[0]
     height = float(np.clip(hip[2] - low, _LEAST_BENT * stretched, stretched))
     return Leg(
@@ -71,6 +72,7 @@ def _leg(model: mujoco.MjModel, data: mujoco.MjData, torso: int, chain: list[int
         length_m=height,
         stretched_m=stretched,
         qpos=tuple(int(model.jnt_qposadr[joint]) for joint in joints),
+        tip=(float(own[0]), float(own[1]), float(own[2])),
     )
 
 

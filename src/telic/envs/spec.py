@@ -104,6 +104,8 @@ class Leg:
     """from joint to joint to the end of the foot"""
     qpos: tuple[int, ...]
     """columns of its joints"""
+    tip: Vector = (0.0, 0.0, 0.0)
+    """end of the foot in the foot's own frame"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,7 @@ from telic.quantities.episode import (
 from telic.quantities.gait import (
     double_support_share,
     flight_share,
+    foot_height,
     foot_phase,
     foot_phase_lock,
     stride_frequency,
@@ -118,6 +119,7 @@ __all__ = [
     "flight_share",
     "foot_contact",
     "foot_duty_factor",
+    "foot_height",
     "foot_phase",
     "foot_phase_lock",
     "forward_velocity",

@@ -18,7 +18,16 @@ from torch import Tensor
 
 from telic.envs.spec import EnvSpec, Robot
 from telic.quantities.bodies import foot_contact, places, touch
-from telic.quantities.quantity import FEET, Fields, Need, accumulated, robot_in, time_step
+from telic.quantities.quantity import (
+    FEET,
+    Fields,
+    Need,
+    accumulated,
+    instant,
+    robot_in,
+    time_step,
+)
+from telic.quantities.rotations import rotate
 
 _SWING_S = 0.03
 _TURN = 2.0 * math.pi
@@ -61,6 +70,23 @@ def _share(state: Tensor, holds: Tensor) -> Update:
     """Count steps in which something held; memory: steps, steps that held."""
     steps, held = state[..., 0] + 1.0, state[..., 1] + holds.to(state.dtype)
     return torch.stack((steps, held), -1), held / steps
+
+
+LEGS = Need("legs with feet", lambda spec: spec.robot is not None and bool(spec.robot.legs))
+
+
+@lru_cache(maxsize=64)
+def _tips(robot: Robot, device: torch.device, dtype: torch.dtype) -> Tensor:
+    return torch.tensor([leg.tip for leg in robot.legs], device=device, dtype=dtype)
+
+
+@instant(unit="m", latex=r"z_{\text{end of foot } i}", need=LEGS, per="foot")
+def foot_height(info: Fields) -> Tensor:
+    """Height of the end of each foot above the world's zero level."""
+    robot, xpos = robot_in(info), info["xpos"]
+    rows = places(robot.feet, xpos.device)
+    turned = rotate(info["xquat"][..., rows, :], _tips(robot, xpos.device, xpos.dtype))
+    return xpos[..., rows, 2] + turned[..., 2]
 
 
 def _feet(spec: EnvSpec) -> int:
