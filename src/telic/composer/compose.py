@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from telic.composer.acrobatics import flip, jump, roll, turn
 from telic.composer.conflict import require_consistent, require_possible
 from telic.composer.draft import Draft, edit
-from telic.composer.frames import Act, Direction, Frame, ParsedIntent
+from telic.composer.frames import Act, Direction, Frame, LimitKind, ParsedIntent
 from telic.composer.gaits import gait_meant
 from telic.composer.homing import come_home, comes_home, rest_at_home, way_back
 from telic.composer.hops import hop
@@ -146,8 +146,13 @@ def _compose(
             require_consistent(draft)
     made = _composition(parsed, scene, drafts, always, everything)
     seconds = made.env_args["max_episode_steps"] * (spec.dt_s or 1.0)
+    # Who is led by hand walks at full height, so nobody can show how to keep low.
+    is_low = any(limit.kind is LimitKind.LOW_HEIGHT for limit in parsed.limits)
     return made.model_copy(
-        update={"motions": ideal(phases, scene, seconds), "fine": right_habits(phases)}
+        update={
+            "motions": () if is_low else ideal(phases, scene, seconds),
+            "fine": right_habits(phases),
+        }
     )
 
 
