@@ -41,7 +41,7 @@ def test_what_was_not_judged_is_told_with_its_reason_and_not_as_a_failure(tmp_pa
     candidates = {1: RewardCandidate(reward="", env_args={}, steps=1)}
     told = SessionHistory(make_session(tmp_path), [made], candidates).text(0.8)
     assert "score unknown" in told and "-1.00" not in told
-    assert "says nothing about the reward: 4 of 4 episodes (judge_fn.py: KeyError" in told
+    assert "says nothing about the reward: 64 of 64 episodes (judge_fn.py: KeyError" in told
 
 
 def test_a_reviser_is_told_zero_goal_value_and_credit_and_the_tries_left(tmp_path):
