@@ -54,7 +54,11 @@ class SessionOptions(VerbRequest):
     threshold: float = option(
         "Score a policy must prove.", default=THRESHOLD, minimum=0.0, maximum=1.0
     )
-    episodes: int = option("Fresh episodes to judge a policy on.", default=EPISODES, minimum=4)
+    episodes: int = option(
+        "Fresh episodes to judge a policy on; more where so few could prove nothing.",
+        default=EPISODES,
+        minimum=4,
+    )
     start_seed: int | None = option(
         "Where judged episodes start; default: drawn anew for every session.", default=None
     )
