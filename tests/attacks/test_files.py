@@ -99,16 +99,25 @@ def written(path: Path):
     return [(path.stem, calls[path.stem])]
 
 
+def by_kind(home: Path) -> list[list[Path]]:
+    """Return the files of each kind and origin: the many of a study are not tried more often."""
+    kinds: dict[tuple[str, ...], list[Path]] = {}
+    for path in files_of(home):
+        top, *rest = path.relative_to(home).parts
+        kinds.setdefault((top, rest[0] if top == "runs" else "", path.suffix), []).append(path)
+    return list(kinds.values())
+
+
 def attack(home: Path, count: int, seed: int) -> tuple[Counter, list[str]]:
     from telic.cli.output import show as print_result
 
     unpack(home)
     furnish(home)
     os.environ["TELIC_CONFIG_DIR"] = str(home / "config")
-    paths, rng = files_of(home), random.Random(seed)
+    kinds, rng = by_kind(home), random.Random(seed)
     tally, faults = Counter(), []
     for number in range(count):
-        path = rng.choice(paths)
+        path = rng.choice(rng.choice(kinds))
         whole = path.read_bytes()
         bent = mutate(path, rng)
         path.write_bytes(bent)

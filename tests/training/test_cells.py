@@ -121,7 +121,7 @@ def test_a_process_may_write_to_no_folder_of_another(tmp_path, workers):
             assert not any(each.is_relative_to(folder) for each in rest)
 
 
-@pytest.mark.parametrize("after", [1, 3])
+@pytest.mark.parametrize("after", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_run_of_several_processes_goes_on_where_it_stopped(tmp_path, workers, after):
     job = three()
     whole = RunFolder(execute(job, tmp_path / "whole").path)
@@ -232,7 +232,7 @@ class Hostile(RewardFunction):
 """
 
 
-@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("place", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_reward_with_all_of_python_changes_nothing_for_the_one_beside_it(tmp_path, place):
     rewards = [SPEED]
     rewards.insert(place, HOSTILE)
