@@ -288,7 +288,7 @@ def open_folder(config: BenchConfig, runs_dir: Path, fresh: bool) -> BenchFolder
 
 def session_options(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options of every session by name, defaults included."""
-    config = SessionConfig.parse({"intent": "-", "env": "-", **options})
+    config = SessionConfig.parse({"intent": "any", "env": "any", **options})
     return config.model_dump(mode="json", exclude={"intent", "env", "schema_version"})
 
 
