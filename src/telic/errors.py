@@ -24,6 +24,14 @@ Messages have three parts: what happened (with the value), why, and what to do (
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Callable
+from functools import wraps
+from typing import TypeVar
+
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
+
 
 class TelicError(Exception):
     """Something went wrong that the user can understand and act on."""
@@ -150,3 +158,30 @@ class WorkerDied(TelicError):
 
 class TrainingFailed(TelicError):
     """Training stopped; the message says why and what was saved."""
+
+
+_NO_PLACE = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP)
+_SHOWN = 60
+
+
+def telling_places(function: Callable[[Asked], Answer]) -> Callable[[Asked], Answer]:
+    """Have a function say in a sentence that no file or folder can be where one was asked for.
+
+    A request is full of paths, and each of them is first used somewhere else.
+    """
+
+    @wraps(function)
+    def telling(request: Asked) -> Answer:
+        try:
+            return function(request)
+        except OSError as error:
+            if error.errno not in _NO_PLACE:
+                raise
+            place = str(error.filename)
+            shown = place if len(place) <= _SHOWN else f"{place[:_SHOWN]}…"
+            raise UsageError(
+                f"{shown} can be no file or folder here: {error.strerror}.",
+                hint="Give another place.",
+            ) from error
+
+    return telling

@@ -224,3 +224,19 @@ def test_a_killed_command_leaves_no_process_behind_and_can_be_resumed(tmp_path):
     time.sleep(1.0)
     assert run.members()[0].scalars.stat().st_size == size, "the worker outlived its host"
     assert read_json(run.config)["steps"] == 10_000_000
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["study", "report", "--root", "9" * 300],
+        ["study", "from", "x" * 300],
+        ["orders", "list", "--session", "x" * 300],
+        ["plugin", "build", "--root", "reward.py"],
+        ["study", "resume", "--root", "reward.py/below"],
+    ],
+    ids=lambda words: " ".join(words)[:30],
+)
+def test_a_place_that_cannot_be_is_refused_in_a_sentence(said, words):
+    done = said(*words, code=2)
+    assert "Traceback" not in done.err and len(done.err.strip().splitlines()) <= 6

@@ -42,7 +42,7 @@ from typing import (
 from telic.core.bounds import check_folder, check_value
 from telic.core.events import Listener, ignore
 from telic.core.text import is_row
-from telic.errors import UnknownName
+from telic.errors import UnknownName, telling_places
 
 Given = ParamSpec("Given")
 Value = TypeVar("Value")
@@ -313,7 +313,7 @@ class Verb(Generic[Given, Asked, Result]):
     ) -> None:
         self.request = cast("type[Asked]", request)
         self.question = question
-        self.do = function
+        self.do = telling_places(function)
         self.examples = examples
         self.exit_code = exit_code
         self.has_result = function.__annotations__.get("return") not in (None, "None")

@@ -12,6 +12,7 @@ the process was given by its caller. It is one wall of several, not a virtual ma
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import resource
@@ -36,7 +37,7 @@ _FACTS = (
     *("/sys/devices/system", "/sys/fs/cgroup", "/dev/urandom", "/dev/random", "/dev/zero"),
 )
 _READ_LATER = ("gymnasium", "mujoco", "mujoco_warp", "numpy", "torch", "warp")
-"""Packages that read files of their own after they are loaded, and may lie elsewhere."""
+"""Packages that read files of their own, loaded or not, and may lie elsewhere than others."""
 
 ALLOWED = frozenset(
     (
@@ -238,8 +239,8 @@ def code_paths() -> set[Path]:
     }
     folders.add(Path(__file__).parents[1])
     # As with PYTHONPATH, a package need not lie where the others do.
-    loaded = (sys.modules.get(name) for name in _READ_LATER)
-    folders |= {Path(each.__file__).parent for each in loaded if each and each.__file__}
+    found = (importlib.util.find_spec(name) for name in _READ_LATER)
+    folders |= {Path(spec.origin).parent for spec in found if spec and spec.origin}
     folders |= set(_loaded_libraries())
     # Not Path.exists: it raises where an ordinary user may not even look.
     return {path.resolve() for path in folders if os.path.exists(path)}
