@@ -26,6 +26,9 @@ class Elicited(Record):
     seconds: float = Field(ge=0.5, le=60, description="length of an episode")
     ends_when_it_falls: bool = Field(default=True)
     ambiguous: tuple[str, ...] = Field(default=(), description="what is open, and what was taken")
+    not_understood: tuple[str, ...] = Field(
+        default=(), description="words of the intent, quoted, that no criterion measures"
+    )
     puppet: tuple[Motion, ...] = Field(
         default=(),
         description="how the torso of a robot led by hand would move, one motion after another; "

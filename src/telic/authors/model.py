@@ -69,7 +69,11 @@ class ModelAuthor:
         """Let the model make the intent measurable."""
         elicited = self._elicited()
         criteria = self._brief.criteria or elicited.criteria
-        return MeasurableIntent(criteria=criteria, doubts=elicited.ambiguous)
+        return MeasurableIntent(
+            criteria=criteria,
+            doubts=elicited.ambiguous,
+            not_understood=elicited.not_understood,
+        )
 
     def write(self, wanted: MeasurableIntent) -> Composition:
         """Let two authors who do not see one another write reward and judge."""
