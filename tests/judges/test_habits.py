@@ -1,0 +1,55 @@
+"""Bad habits exist in every environment: robots, Python environments, choices."""
+
+import numpy as np
+import pytest
+
+from telic.envs import make
+from telic.judges.criteria import Motion
+from telic.judges.habits import CHOICES, HABITS, LED, bad_habits, look_alikes, no_different
+
+SHORT = {"max_episode_steps": 30}
+
+
+def test_where_actions_are_choices_they_are_held_taken_in_turn_and_drawn():
+    habits = bad_habits("CartPole-v1", SHORT)
+    assert set(habits.names) == set(CHOICES) - {"holds its middle choice"}  # there are two
+    held = {name: habits.trajectory(name).columns["action"] for name in habits.names}
+    assert set(held["holds its first choice"]) == {0} and set(held["takes turns"]) == {0, 1}
+    assert set(held["holds its last choice"]) == {1}
+    assert len(held["ends at once"]) < len(held["takes turns"])  # both would balance for a while
+    middle = bad_habits("MountainCar-v0", SHORT).trajectory("holds its middle choice")
+    assert set(middle.columns["action"]) == {1} and len(middle) == 30
+
+
+def test_a_python_environment_is_pushed_pulled_and_left_alone():
+    habits = bad_habits("Pendulum-v1", SHORT)
+    assert habits.names == tuple(name for name in HABITS if "s on its" not in name)[:-1]
+    actions = {name: habits.trajectory(name).columns["action"] for name in habits.names}
+    assert np.all(actions["does nothing"] == 0.0) and np.all(actions["pushes"] == 2.0)
+    assert np.all(actions["pulls"] == -2.0) and np.ptp(actions["flails"]) > 2.0
+    assert np.abs(actions["trembles"]).max() == pytest.approx(0.6)
+
+
+def test_who_cannot_be_told_from_one_that_is_right_is_right_too():
+    habits = bad_habits("Swimmer-v5", SHORT)
+    assert no_different(habits, ("does nothing",)) == []
+    twins = habits.trajectory("does nothing").columns["qpos"]
+    assert np.ptp(twins, axis=0).max() < 0.2  # it floats where it was put
+    assert no_different(habits, ()) == []
+
+
+@pytest.mark.parametrize(
+    ("env", "motion", "expected"),
+    [
+        ("Ant-v5", Motion(seconds=5, forward_mps=1.0), set(LED)),
+        ("Ant-v5", Motion(seconds=5, turn_rps=1.0), {"stops soon"}),
+        ("Ant-v5", Motion(seconds=5), {"spins on the spot"}),
+        ("HalfCheetah-v5", Motion(seconds=5, jumps=1, height_m=0.3), set()),
+        ("CartPole-v1", Motion(seconds=5, forward_mps=1.0), set()),
+    ],
+)
+def test_look_alikes_are_led_where_they_are_not_what_was_asked(env, motion, expected):
+    opened = make(env, num_envs=1, **SHORT)
+    opened.close()
+    assert set(look_alikes(opened, (motion,))) == expected
+    assert look_alikes(opened, ()) == {}
