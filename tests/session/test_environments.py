@@ -42,7 +42,7 @@ def test_an_environment_without_a_robot_goes_all_the_way(home, tmp_path, monkeyp
     assert (session.path / "report.html").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_robot_of_many_files_is_tried_trained_judged_and_filmed_confined(tmp_path, monkeypatch):
     model = write_robot(tmp_path / "robots")
     monkeypatch.chdir(model.parent)
