@@ -5,7 +5,9 @@ ground, a *flight* is time in which nothing touches it, and the *phase* of a foo
 in the cycle of the first foot: 0 together with it, 0.5 half a cycle later. Phases are angles, so
 they are averaged as directions; the length of the mean says how regular the gait is.
 
-A foot that loses the ground for less than 0.03 s only trembles: it does not land anew.
+A foot that loses the ground for a moment only trembles, and one that touches it for a moment only
+scuffs: neither lands. A moment is a quarter of sqrt(L / g), the time of a leg of length L. All
+landings are noted that much later, so that phases stay the same.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from telic.quantities.quantity import (
 )
 from telic.quantities.rotations import rotate
 
-_SWING_S = 0.03
+_MOMENT = 0.25
 _TURN = 2.0 * math.pi
 TWO_FEET = Need(
     "two feet or more", lambda spec: spec.robot is not None and len(spec.robot.feet) > 1
@@ -93,43 +95,64 @@ def _feet(spec: EnvSpec) -> int:
     return len(spec.robot.feet) if spec.robot else 0
 
 
-def _landing(off: Tensor, contact: Tensor, dt: float) -> tuple[Tensor, Tensor]:
-    """Return who lands in this step, and how long each foot has been off the ground, (..., F)."""
-    lands = (contact > 0) & (off > _SWING_S - 0.5 * dt)
-    return lands, (off + dt) * (contact == 0).to(off.dtype)
+_PER_FOOT = 3
+
+
+@lru_cache(maxsize=64)
+def _moment(robot: Robot) -> float:
+    """Return the seconds that a foot is on the ground, or off it, at least."""
+    gravity = 100.0 * robot.contact_threshold / robot.mass
+    length = max((leg.length_m for leg in robot.legs), default=0.0)
+    return _MOMENT * math.sqrt(length / gravity)
+
+
+def _landing(memory: Tensor, info: Fields) -> tuple[Tensor, Tensor]:
+    """Return who lands in this step, (..., F), and the memory of it, (..., 3 F).
+
+    Memory: per foot whether it is off the ground, and how long it has touched it and not. It begins
+    on the ground.
+    """
+    dt = time_step(info)
+    least = _moment(robot_in(info)) - 0.5 * dt
+    off, touched, lost = memory.chunk(_PER_FOOT, -1)
+    down = foot_contact.function(info).to(memory.dtype)
+    touched, lost = (touched + dt) * down, (lost + dt) * (1.0 - down)
+    lands = (off > 0) & (touched > max(least, 0.0))
+    off = torch.where(lands, torch.zeros_like(off), off)
+    off = torch.where(lost > max(least, 0.0), torch.ones_like(off), off)
+    return lands, torch.cat((off, touched, lost), -1)
 
 
 @accumulated(
     unit="1/s",
     latex=r"\frac{1}{n\,t}\sum_i \#\{\text{touchdowns of foot } i\}",
     need=FEET,
-    width=lambda spec: 2 + _feet(spec),
+    width=lambda spec: 2 + _PER_FOOT * _feet(spec),
 )
 def stride_frequency(state: Tensor, info: Fields) -> Update:
     """Touchdowns of a foot per second over the episode so far, averaged over the feet."""
-    # memory: seconds, touchdowns, time off the ground per foot
+    # memory: seconds, touchdowns, and that of landings
     dt = time_step(info)
-    contact = foot_contact.function(info)
-    lands, off = _landing(state[..., 2:], contact, dt)
+    lands, feet = _landing(state[..., 2:], info)
     seconds = state[..., 0] + dt
     landed = state[..., 1] + lands.to(state.dtype).mean(-1)
-    return torch.cat((torch.stack((seconds, landed), -1), off), -1), landed / seconds
+    return torch.cat((torch.stack((seconds, landed), -1), feet), -1), landed / seconds
 
 
 def _phase_width(spec: EnvSpec) -> int:
-    return 3 + 4 * _feet(spec)
+    return 3 + (_PER_FOOT + 3) * _feet(spec)
 
 
 def _cycles(state: Tensor, info: Fields) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Note the phase of every foot that lands; return the memory, sums of directions and counts.
 
-    Memory: of the first foot whether it ever landed, the time since, and its last period; per foot
-    time off the ground, sums of cosine and sine, and the number of landings.
+    Memory: of the first foot whether it ever landed, the time since, and its last period; that of
+    landings; per foot sums of cosine and sine, and the number of landings.
     """
     dt = time_step(info)
     known, since, period = state[..., :1], state[..., 1:2] + dt, state[..., 2:3]
-    off, cosine, sine, count = state[..., 3:].chunk(4, -1)
-    lands, off = _landing(off, foot_contact.function(info), dt)
+    *feet, cosine, sine, count = state[..., 3:].chunk(_PER_FOOT + 3, -1)
+    lands, landing = _landing(torch.cat(feet, -1), info)
     first = lands[..., :1]
     period = torch.where(first & (known > 0), since, period)
     since = since.masked_fill(first, 0.0)
@@ -139,7 +162,8 @@ def _cycles(state: Tensor, info: Fields) -> tuple[Tensor, Tensor, Tensor, Tensor
     counts = (lands & (period > 0)).to(state.dtype)
     cosine, sine = cosine + counts * angle.cos(), sine + counts * angle.sin()
     count = count + counts
-    return torch.cat((known, since, period, off, cosine, sine, count), -1), cosine, sine, count
+    memory = torch.cat((known, since, period, landing, cosine, sine, count), -1)
+    return memory, cosine, sine, count
 
 
 @accumulated(
