@@ -108,7 +108,10 @@ def test_what_only_looks_like_it_is_not_taken_for_it(env, intent, motions):
 
 
 # Habits that truly are what was asked for: pushing all joints one way folds the cheetah's legs.
+# A cheetah that trembles slides three metres and is slow there: a session that asks for that ends
+# unproven, for its trial shows it.
 TRULY = {
+    (CHEETAH, "walk 3 m"): {"trembles"},
     (CHEETAH, "stand still"): {"does nothing"},
     (CHEETAH, "crouch"): {"pulls"},
     (CHEETAH, "lie down"): {"pushes", "lies on its back", "topples over"},

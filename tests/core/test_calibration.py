@@ -13,7 +13,7 @@ calibrate, SCENARIOS = MODULE["calibrate"], MODULE["SCENARIOS"]
     ("name", "sessions"),
     [
         ("a mixture around the threshold", 60),
-        *[pytest.param(name, 1000, marks=pytest.mark.slow) for name in SCENARIOS],
+        *[pytest.param(name, 1000, marks=pytest.mark.long) for name in SCENARIOS],
     ],
 )
 def test_what_a_session_claims_holds_in_nineteen_of_twenty(name, sessions):

@@ -46,7 +46,8 @@ def test_an_outage_before_training_ends_with_a_paragraph_and_goes_on_later(askin
     paid = {each["role"] for each in asking.told("model.reply")}
     session, asked = asking.run(PASSING, until="session.forecast")
     assert session.path == asking.folder.path
-    assert sorted([*paid, *asked]) == sorted(WRITERS)  # everybody exactly once
+    # Everybody exactly once, and the judge's author again for what the trial found.
+    assert sorted([*paid, *asked]) == sorted([*WRITERS, "judge_author"])
     assert role in asked
 
 

@@ -69,7 +69,7 @@ def test_its_proposer_searches_and_its_model_is_asked(installed, tmp_path):
     assert found["model"] == "dice:6" and found["runs"][0]["calls"] >= 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_its_author_writes_and_its_judge_has_a_say(installed, tmp_path):
     words = ["-m", "telic", "run", "balance the pole", "--env", "InvertedPendulum-v5", "--json"]
     words += ["--iterations", 1, "--seeds", 1, "--episodes", 4, "--steps", "1k", "--no-vision"]

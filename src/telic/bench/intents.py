@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from telic import __version__
-from telic.authors.candidate import MemberScore, SessionIteration
+from telic.authors.candidate import MemberScore, RewardCandidate, SessionIteration
 from telic.bench.report import write_page
 from telic.bench.results import (
     FINAL,
@@ -64,6 +64,7 @@ from telic.storage.files import (
 )
 from telic.storage.layout import SessionFolder, list_sessions
 from telic.storage.locks import RunLock
+from telic.storage.trajectories import Environment
 
 _HOLDS = 0.75
 """share of the episodes in which a check must hold"""
@@ -220,7 +221,13 @@ def judged(
         outcome = "not_passed"  # a budget is used up: going on would stop again
     checks: dict[str, float] = {}
     if best and member and case.checks and outcome != "stopped":
-        checks = hold(case.checks, _episodes(files, best, member), session.path / "checked")
+        candidate = read_record(files.iteration(best.number).candidate, RewardCandidate)
+        checks = hold(
+            case.checks,
+            _episodes(files, best, member),
+            session.path / "checked",
+            (config.env, candidate.env_args),
+        )
         if outcome == "passed" and min(checks.values()) < _HOLDS:
             outcome = "unconfirmed"
     return CaseResult(
@@ -330,14 +337,19 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def hold(checks: dict[str, str], episodes: Sequence[Path], folder: Path) -> dict[str, float]:
+def hold(
+    checks: dict[str, str],
+    episodes: Sequence[Path],
+    folder: Path,
+    environment: Environment | None = None,
+) -> dict[str, float]:
     """Return by title the share of episodes in which each check held.
 
     A check is an expression of `episode` (`telic.judges.episode.RecordedEpisode`) and `np`; it runs
     as judge code does, confined. Raises TelicError when one cannot be evaluated: that is a mistake
     of the suite, and must not pass for a failure of the policy.
     """
-    verdicts = judge_files(_source(checks), episodes, folder)
+    verdicts = judge_files(_source(checks), episodes, folder, environment)
     for verdict in verdicts:
         if verdict.score is None:
             raise TelicError(f"The suite's checks cannot be evaluated: {verdict.reason}")

@@ -34,7 +34,7 @@ from telic.core.events import (
 )
 from telic.envs import make
 from telic.envs.access import located
-from telic.errors import RewardError, TelicError, TrainingFailed
+from telic.errors import Refused, RewardError, TelicError, TrainingFailed, UsageError
 from telic.judges.code import find_judge
 from telic.judges.criteria import Composition
 from telic.judges.doubt import judge_doubted
@@ -133,8 +133,8 @@ def run(
     folder = found or new_session(Path(runs_dir))
     try:
         return carry_on(folder, config, on_event=on_event, should_stop=should_stop)
-    except TelicError:
-        # Refused before anything was made: a typo is no session to go on with.
+    except (UsageError, Refused):
+        # Before anything was made: a typo is no session to go on with.
         if found is None and not has_begun(folder.path):
             shutil.rmtree(folder.path, ignore_errors=True)
         raise

