@@ -21,17 +21,22 @@ class Term(NamedTuple):
     latex: str
 
 
-class Credit(TypedDict, total=False):
+class GoalOrigin(TypedDict, total=False):
+    """Where the goal of a leaf comes from, and how far others got."""
+
+    source: str
+    is_open: bool
+    best: float | None
+    best_source: str
+
+
+class Credit(GoalOrigin, total=False):
     """What a leaf may say besides its range."""
 
     unit: str
     weight: float
     tag: str | None
     kind: Kind
-    source: str
-    is_open: bool
-    best: float | None
-    best_source: str
 
 
 @dataclass(frozen=True, slots=True)

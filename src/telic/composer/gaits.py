@@ -39,8 +39,10 @@ _PATTERNS: dict[str, tuple[float, float, float, float]] = {
     **dict.fromkeys(FLYING, (0.0, 0.5, 0.5, 0.0)),
 }
 """when each corner's foot lands in a stride, in the order of _CORNERS"""
-_DUTY = {"walk": 0.62, "march": 0.62, "crawl": 0.85, "trot": 0.52, "pace": 0.52}
-_DUTY |= {"skip": 0.15, "gallop": 0.26}
+_DUTY = {
+    **{"walk": 0.62, "march": 0.62, "crawl": 0.85, "trot": 0.52, "pace": 0.52},
+    **{"skip": 0.15, "gallop": 0.26},
+}
 _FLYING_DUTY = 0.36
 _HERTZ = {"crawl": 0.22, "walk": 0.3, "march": 0.3, "trot": 0.4, "pace": 0.4, "skip": 0.35}
 """strides a second, in parts of sqrt(g / L): legs are pendulums"""
@@ -116,7 +118,7 @@ def _landings(
     if corners is not None:
         if name == "skip":
             raise scene.cannot(name, "skipping is a gait of two feet, and it has four; gallop is")
-        times = dict(zip(_CORNERS, _PATTERNS[name], strict=True))
+        times: dict[str, float] = dict(zip(_CORNERS, _PATTERNS[name], strict=True))
         by_foot = {foot: times[corner] for corner, foot in corners.items()}
         return tuple((by_foot[foot],) for foot in range(4))
     if name in ("trot", "pace") or (name in _FOUR and not (feet == 2 and _is_fore_and_aft(scene))):

@@ -15,7 +15,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from telic.composer.draft import Credit
+from telic.composer.draft import GoalOrigin
 from telic.composer.frames import Degree, Frame
 from telic.composer.scene import Scene
 
@@ -212,9 +212,9 @@ def leap_length(frame: Frame, scene: Scene) -> Goal:
     return Goal(factor * value, False, source, degree is Degree.MOST)
 
 
-def origin(goal: Goal) -> Credit:
+def origin(goal: Goal) -> GoalOrigin:
     """Return what a leaf says about where its goal comes from."""
-    return Credit(
+    return GoalOrigin(
         source=goal.source, is_open=goal.is_open, best=goal.best, best_source=goal.best_source
     )
 
