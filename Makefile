@@ -12,7 +12,7 @@ TELIC := $(BIN)/telic
 help:
 	@echo "make run     set up, then teach HalfCheetah to run forward fast, with report and video (about 2 minutes)"
 	@echo "make test    run the tests"
-	@echo "make test-all  the same with the tests that take a minute each"
+	@echo "make test-all  the same with whole studies, more kills and hours of attack"
 	@echo "make check   formatting, lint, types, layers"
 	@echo "make bench   speed and learning, side by side with Stable-Baselines3 (about 35 minutes)"
 	@echo "make bench-gpu  the same on an NVIDIA GPU, with rsl_rl (about 12 minutes)"
@@ -22,7 +22,7 @@ run: $(STAMP)
 	$(TELIC) run "run forward fast" --env HalfCheetah-v5
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not long"
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not long and not slow"
 
 test-all: $(STAMP)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal

@@ -16,8 +16,6 @@ from telic.cli.main import app
 
 ARCHIVE = Path(__file__).parent / "earlier" / "written_before.tar.xz"
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def earlier(tmp_path, monkeypatch):
@@ -50,6 +48,7 @@ def test_a_training_goes_on_from_its_last_save(earlier):
     assert telic("show", "halted")["status"] == "completed"
 
 
+@pytest.mark.slow
 def test_a_session_goes_on_is_judged_and_reported(earlier):
     name = only(earlier, "runs/session_*").name
     assert telic("show", name)["intent"] == "keep the pole upright"

@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-LONG = ("population", "watch_training", "policy_in_gymnasium", "reference_reward")
+LONG = ("population", "watch_training", "policy_in_gymnasium", "reference_reward", "memory_reward")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SNIPPET = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 REWARDS = [
@@ -19,7 +19,6 @@ REWARDS = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "example",
     [

@@ -31,7 +31,6 @@ def attack(folder: Path, seed: int, attempts: int, for_s: float, beat_s: float =
     return result
 
 
-@pytest.mark.slow
 def test_no_bent_file_has_an_effect(tmp_path):
     result = attack(
         tmp_path, seed=int(os.environ.get("TELIC_ATTACK_SEED", "1")), attempts=400, for_s=90

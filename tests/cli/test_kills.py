@@ -21,7 +21,6 @@ def check(command: KilledCommand, folder, wanted: int, seed: int) -> None:
     assert sum(report.kills.values()) == wanted and report.finished
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "verb",
     [

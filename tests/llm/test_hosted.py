@@ -97,7 +97,6 @@ def server(monkeypatch):
     server.server_close()
 
 
-@pytest.mark.slow
 def test_a_real_server_answers_with_tokens_schema_and_pictures(server, models):
     server.answers = [(200, {}, completion(GOOD.model_dump_json()))]
     picture = Image(data=b"\x89PNG", media_type="image/png")
@@ -114,7 +113,6 @@ def test_a_real_server_answers_with_tokens_schema_and_pictures(server, models):
     assert 99 in (body.get("max_completion_tokens"), body.get("max_tokens"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["ollama", "vllm", "lmstudio"])
 def test_well_known_servers_are_called_at_their_address(server, models, kind):
     server.answers = [(200, {}, completion(GOOD.model_dump_json()))]
@@ -124,7 +122,6 @@ def test_well_known_servers_are_called_at_their_address(server, models, kind):
     assert server.seen[0][2]["response_format"]["type"] == "json_schema"
 
 
-@pytest.mark.slow
 def test_a_real_servers_failures_are_told_apart(server, models, monkeypatch, tmp_path):
     monkeypatch.setenv("OPENAI_COMPATIBLE_API_KEY", KEY)
     busy = (429, {"Retry-After": "0"}, {"error": {"message": "slow down"}})
@@ -150,7 +147,6 @@ def test_a_real_servers_failures_are_told_apart(server, models, monkeypatch, tmp
     assert KEY.encode() not in written
 
 
-@pytest.mark.slow
 def test_a_real_call_stops_before_its_answer(server, tmp_path):
     models = Models(choose(server.model), tmp_path, limits=FAST)
     server.answers = [(200, {}, completion(GOOD.model_dump_json()))] * 2
@@ -232,7 +228,6 @@ CLOUDS = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("effort", [None, "high"])
 @pytest.mark.parametrize("model", CLOUDS)
 def test_each_service_is_spoken_to_in_its_own_language(server, models, monkeypatch, model, effort):
@@ -258,7 +253,6 @@ def test_each_service_is_spoken_to_in_its_own_language(server, models, monkeypat
     assert KEY not in str(caught.value) and len(server.seen) == 2
 
 
-@pytest.mark.slow
 def test_a_video_is_sent_with_how_closely_to_look(server, models, monkeypatch):
     (model,) = (each for each in CLOUDS if watches_video(parse_name(each).name))
     variable, answer = CLOUDS[model]
@@ -271,7 +265,6 @@ def test_a_video_is_sent_with_how_closely_to_look(server, models, monkeypatch):
     assert "video/mp4" in text and '"fps": 10' in text
 
 
-@pytest.mark.slow
 def test_a_call_that_timed_out_after_it_was_sent_is_counted(server, models, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
@@ -283,14 +276,12 @@ def test_a_call_that_timed_out_after_it_was_sent_is_counted(server, models, monk
     assert path.budget.spent.calls == 1 and path.budget.spent.usd > 0
 
 
-@pytest.mark.slow
 def test_no_server_is_an_outage(server, models):
     name = server.model.replace(f":{server.server_port}", ":9")
     with pytest.raises(ModelUnavailable, match="after 3 attempts"):
         models(choose(name)).ask(question())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("provider", "variable"),
     [("anthropic:claude-sonnet-5-5", "ANTHROPIC"), ("gpt-5", "OPENAI"), ("gemini-x", "GOOGLE")],
@@ -301,7 +292,6 @@ def test_without_a_key_nothing_is_sent_and_the_variable_is_named(models, provide
         models(choose(provider)).ask(question())
 
 
-@pytest.mark.slow
 def test_openrouter_can_be_connected():
     pytest.importorskip("pydantic_ai", reason="needs the extra llm: pydantic-ai is not installed")
     service, model = _connect(parse_name("openrouter:qwen/qwen3-8b"), KEY)
