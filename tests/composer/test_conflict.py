@@ -114,7 +114,7 @@ def test_criteria_that_exclude_one_another_are_refused(parts):
     ],
 )
 def test_criteria_that_can_all_be_met_are_not(parts):
-    require_consistent(judging(*parts, lines=HEIGHTS))
+    assert require_consistent(judging(*parts, lines=HEIGHTS)) is None
 
 
 def test_criteria_as_composed_never_exclude_one_another():

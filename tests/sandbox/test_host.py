@@ -21,14 +21,6 @@ def alone(no_nursery):
     """Workers here are new interpreters; forks are `test_nursery`'s."""
 
 
-@pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "outside").write_text("read before confinement")
-    made = tmp_path / "run"
-    made.mkdir()
-    return made
-
-
 def make(folder: Path, act: str, **payload) -> Worker:
     options = {
         name: payload.pop(name)

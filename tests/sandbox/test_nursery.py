@@ -23,14 +23,6 @@ def none_yet(no_nursery):
     """Each test has its own; the tests' common one serves others."""
 
 
-@pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "outside").write_text("read before confinement")
-    made = tmp_path / "run"
-    made.mkdir()
-    return made
-
-
 def work(folder: Path, act: str = "echo", **more) -> dict:
     payload = {"act": act, "data": 1, "outside": str(folder.parent / "outside"), **more}
     return run_worker("worker_entry", payload, writable=[folder], python_path=[HERE])
