@@ -46,6 +46,8 @@ def own_processors(tmp_path_factory):
     """Let no session in a test wait for one that somebody else runs on this machine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
+        # Nor sign with the user's own key.
+        patch.setenv("TELIC_CONFIG_DIR", str(tmp_path_factory.mktemp("config")))
         # Work ahead of need pays when processors idle, which they do not while tests run.
         patch.setattr("telic.session.looks.choose_backend", lambda: None)
         yield

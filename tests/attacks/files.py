@@ -85,8 +85,7 @@ def furnish(folder: Path) -> None:
     from telic.llm.records import Request
     from telic.llm.work_orders import ORDERS, publish
     from telic.session.records import SessionSummary
-    from telic.storage.files import write_json
-    from tests.session.sessions import add_iteration, make_session
+    from tests.session.sessions import add_iteration, end, make_session
 
     ended = make_session(folder / "runs", "session_20260102_030405_ended000")
     for number in (1, 2):
@@ -107,7 +106,7 @@ def furnish(folder: Path) -> None:
         not_understood=(),
         doubts=(),
     )
-    write_json(ended.summary, summary)
+    end(ended, summary)
     request = Request(role="reviser", system="s", prompt="p", answer=Record)
     publish(ended.path / ORDERS, "a" * 16, request)
     written = folder / "written"

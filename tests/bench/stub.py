@@ -9,6 +9,7 @@ from telic.session.loop import Session
 from telic.session.records import SessionConfig, SessionSummary
 from telic.storage.files import write_json
 from telic.storage.layout import new_session
+from tests.session.sessions import end
 
 
 class StubRunner:
@@ -63,5 +64,5 @@ class StubRunner:
             not_understood=("gracefully",),
             doubts=(),
         )
-        write_json(folder.summary, summary)
+        end(folder, summary)
         return Session(folder.path, summary)

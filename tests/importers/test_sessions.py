@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 from telic.cli.main import app
 from telic.importers import find_source
 from telic.importers.writer import write_study
+from telic.storage.reading import file_hash
 from telic.studies import chain
 from telic.studies.administration import create_study
 from telic.studies.candidates import read_candidate
-from telic.studies.canonical import file_hash
 from telic.studies.documents.base import SYSTEM
 from telic.studies.errors import StudyError
 from telic.studies.evidence.store import altered, read_evidence

@@ -18,7 +18,7 @@ from telic.search.records import (
 from telic.session.records import SessionSummary
 from telic.storage.files import JsonLines, write_json
 from telic.storage.layout import SessionFolder
-from tests.session.sessions import add_iteration, make_session
+from tests.session.sessions import add_iteration, end, make_session
 
 SESSION = "session_20260102_030405_abcd1234"
 SEARCH = "search_20260102_030405_abcd1234"
@@ -52,7 +52,7 @@ def end_session(folder: SessionFolder, outcome: str, iterations: int) -> None:
         not_understood=(),
         doubts=(),
     )
-    write_json(folder.summary, summary)
+    end(folder, summary)
 
 
 def _member(seed: int, score: float) -> MemberScore:

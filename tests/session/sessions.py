@@ -7,8 +7,11 @@ import torch
 
 from telic.authors.candidate import RewardCandidate, SessionIteration
 from telic.judges.criteria import Composition, Criterion
-from telic.session.records import SessionConfig
-from telic.storage.files import write_json, write_text
+from telic.session.certificate import Certificate
+from telic.session.outcome import PASSES
+from telic.session.records import SessionConfig, SessionSummary
+from telic.session.seal import seal
+from telic.storage.files import json_text, write_json, write_text
 from telic.storage.layout import RunFolder, SessionFolder
 from telic.storage.scalars import ScalarLog
 from tests.training.small import SPEED
@@ -76,6 +79,18 @@ def add_iteration(folder: SessionFolder, number: int, *, score: float | None = 0
         **changes,
     }
     write_json(files.judgment, SessionIteration(**record))
+
+
+def end(folder: SessionFolder, summary: SessionSummary) -> None:
+    """End a session as the loop does: a pass with its certificate, everything sealed."""
+    if summary.outcome in PASSES:
+        write_json(folder.certificate, Certificate(judge_hash=None, reward_hashes={}, good="me"))
+    best = None
+    if summary.best_iteration is not None and summary.best_member is not None:
+        best = summary.best_iteration, summary.best_member, summary.best_step
+    text = json_text(summary)
+    seal(folder, text, best)
+    write_text(folder.summary, text)
 
 
 def add_run(path: Path, *, steps: int, members: int = 1, finished: bool = True, **facts):

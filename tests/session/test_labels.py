@@ -20,10 +20,10 @@ from telic.session.labels import (
     vetoed_before,
 )
 from telic.session.records import SessionSummary, state_of
-from telic.storage.files import read_json, read_record, write_json, write_text
+from telic.storage.files import read_record, write_text
 from telic.verbs.labels import label, veto
 from telic.verbs.session import sessions
-from tests.session.sessions import JUDGE, add_iteration, make_session
+from tests.session.sessions import JUDGE, add_iteration, end, make_session
 
 
 def member(name, *scores):
@@ -64,7 +64,7 @@ def passed(runs, name="session_20260102_030405_abcd1234"):
         not_understood=(),
         doubts=(),
     )
-    write_json(folder.summary, summary)
+    end(folder, summary)
     return folder
 
 
@@ -164,7 +164,10 @@ def test_what_did_not_pass_cannot_be_vetoed(session, outcome):
     if outcome is None:
         session.summary.unlink()
     else:
-        write_json(session.summary, {**read_json(session.summary), "outcome": outcome})
+        end(
+            session,
+            read_record(session.summary, SessionSummary).model_copy(update={"outcome": outcome}),
+        )
     with pytest.raises(UsageError, match=r"telic (note|label)"):
         add_veto(session, "no")
     assert not session.vetoes.exists()

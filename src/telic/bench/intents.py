@@ -51,7 +51,7 @@ from telic.llm.client import REPLIES
 from telic.session.budget import steps_taken
 from telic.session.loop import Session
 from telic.session.loop import run as run_a_session
-from telic.session.records import SessionConfig, SessionSummary
+from telic.session.records import SessionConfig, SessionSummary, read_summary
 from telic.storage.facts import PaidFacts
 from telic.storage.files import (
     JsonLines,
@@ -195,7 +195,7 @@ def _finished(case: Case, options: dict[str, Any], sessions: Path) -> Session | 
     config = SessionConfig.parse({"intent": case.intent, "env": case.env, **options})
     for folder in list_sessions(sessions):
         if folder.summary.exists() and read_record(folder.config, SessionConfig) == config:
-            summary = read_record(folder.summary, SessionSummary)
+            summary = read_summary(folder)
             if summary.outcome != "stopped":  # one that was stopped goes on by itself
                 return Session(folder.path, summary)
     return None

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from telic.cli.output import console, print_facts, print_rows, view
 from telic.core.text import duration, number, sparkline
-from telic.session.outcome import outcome_words
+from telic.session.outcome import OUTCOMES, outcome_words
 
 if TYPE_CHECKING:
     from telic.cli.terminal import CommandLine
@@ -292,6 +292,12 @@ def _people(line: SessionLine) -> str | None:
     return f"{line.labels - line.disputed} of {line.labels} agree" if line.labels else None
 
 
+def _state_words(page: SessionPage) -> str:
+    state = page.facts.state
+    outcome = next((outcome for outcome in OUTCOMES if outcome == state), None)
+    return state if outcome is None else outcome_words(outcome, page.limits)
+
+
 @view
 def show_session_page(page: SessionPage) -> None:
     """Print what was asked, what was tried, and where the report is."""
@@ -301,7 +307,8 @@ def show_session_page(page: SessionPage) -> None:
             "session": facts.path,
             "intent": facts.intent,
             "environment": facts.env,
-            "state": facts.state.replace("_", " "),
+            "state": _state_words(page),
+            "because": "; ".join(page.reasons) or None,
             "score": None if facts.score is None else number(facts.score, 2),
             "labels": _people(facts),
             "report": page.report,

@@ -18,17 +18,9 @@ from telic.importers.records import (
     source_audit,
 )
 from telic.storage.files import read_record, write_json, write_text
-from telic.storage.reading import read_text
+from telic.storage.reading import file_hash, read_text
 from telic.studies.candidates import keep_revision
-from telic.studies.canonical import (
-    content_hash,
-    decision_id,
-    file_hash,
-    moment,
-    next_number,
-    utc_now,
-    written,
-)
+from telic.studies.canonical import content_hash, decision_id, moment, next_number, utc_now, written
 from telic.studies.documents.base import RUNNER, SYSTEM, StudyActor, write_once
 from telic.studies.documents.candidate import (
     Candidate,

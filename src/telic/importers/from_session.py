@@ -28,7 +28,7 @@ from telic.importers.records import (
 from telic.llm.client import REPLIES
 from telic.session.branch import origin_of
 from telic.session.outcome import OUTCOMES, outcome_words
-from telic.session.records import SessionConfig, SessionSummary, state_of
+from telic.session.records import SessionConfig, read_summary, state_of
 from telic.storage.files import read_json, read_json_lines, read_record
 from telic.storage.layout import (
     IterationFolder,
@@ -37,9 +37,10 @@ from telic.storage.layout import (
     SessionFolder,
     list_sessions,
 )
+from telic.storage.reading import file_hash
 from telic.storage.scalars import read_rows
 from telic.storage.workspace import kind_of
-from telic.studies.canonical import candidate_id, content_hash, file_hash, slug_of
+from telic.studies.canonical import candidate_id, content_hash, slug_of
 from telic.studies.documents.candidate import (
     CheckResult,
     Expected,
@@ -151,7 +152,7 @@ class _SessionReader:
         state = state_of(self.folder)
         if state not in OUTCOMES:
             return None
-        summary = read_record(self.folder.summary, SessionSummary)
+        summary = read_summary(self.folder)
         words = outcome_words(summary.outcome, summary.limits)
         reasons = [*summary.reasons, *([summary.reason] if summary.reason else [])]
         return ", ".join([words, *reasons])

@@ -14,8 +14,9 @@ from typing import Any, cast
 
 from telic.core.config import Record
 from telic.storage.files import TEMPORARY_MARK, read_json_lines, write_json
+from telic.storage.reading import file_hash
 from telic.studies.administration import create_study
-from telic.studies.canonical import content_hash, file_hash, slug_of
+from telic.studies.canonical import content_hash, slug_of
 from telic.studies.documents.base import StudyActor, read_yaml
 from telic.studies.errors import BrokenIntegrity, StudyError
 from telic.studies.state import IMPORTED

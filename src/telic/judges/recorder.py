@@ -13,7 +13,6 @@ Whatever the reward does to its own process, what is recorded is what the policy
 
 from __future__ import annotations
 
-import hashlib
 import math
 import queue
 import tempfile
@@ -38,7 +37,7 @@ from telic.rewards.load import load_reward
 from telic.rewards.recording import collect
 from telic.sandbox.host import run_worker
 from telic.sandbox.worker import HostChannel
-from telic.storage.reading import read_bytes
+from telic.storage.reading import file_hash
 from telic.storage.trajectories import RECORDED, Trajectory, TrajectoryFacts, write_trajectory
 from telic.training.policy import load_policy
 
@@ -154,11 +153,7 @@ def _files(orders: Sequence[PlayOrder], told: object) -> list[list[RecordedFile]
 
 def is_unchanged(file: RecordedFile) -> bool:
     """Say whether an episode on disk is still what the recorder wrote."""
-    return file.path.is_file() and _sha256(file.path) == file.sha256
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(read_bytes(path)).hexdigest()
+    return file.path.is_file() and file_hash(file.path) == file.sha256
 
 
 # ------------------------------------------------------------------ rewards beside the recorder
@@ -279,7 +274,7 @@ def run(state: None, payload: dict[str, Any], channel: HostChannel) -> dict[str,
             return torch.tensor(channel.ask({"order": number, "action": told})["memory"])
 
         play(policy, order, memory if policy.memory_size else None)
-        hashes.append([_sha256(Path(path)) for path in order.paths])
+        hashes.append([file_hash(Path(path)) for path in order.paths])
         channel.heartbeat(_PLAYING_S, "playing episodes")
     return {"sha256": hashes}
 

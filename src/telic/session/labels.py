@@ -26,7 +26,15 @@ from telic.judges.verdict import Verdict
 from telic.session.control import now, somebody
 from telic.session.outcome import Outcome, outcome_words
 from telic.session.records import SessionConfig, SessionSummary
-from telic.storage.files import JsonLines, as_record, read_json_lines, read_record, write_json
+from telic.session.seal import reseal
+from telic.storage.files import (
+    JsonLines,
+    as_record,
+    json_text,
+    read_json_lines,
+    read_record,
+    write_text,
+)
 from telic.storage.layout import SessionFolder, list_sessions
 from telic.storage.locks import RunLock, taking_turns
 from telic.storage.reading import read_text
@@ -230,7 +238,7 @@ def add_veto(
             hint='To say something to it: telic note "less bouncing please"',
         )
     with RunLock(folder.lock, folder.name):
-        summary = read_record(folder.summary, SessionSummary)
+        summary = read_record(folder.summary, SessionSummary)  # as it was claimed
         if summary.outcome in ("not_passed", "stopped"):
             raise UsageError(
                 f"{folder.name} {outcome_words(summary.outcome)}: there is no pass to veto.",
@@ -248,7 +256,9 @@ def add_veto(
         # The summary first: if somebody is killed between the two, the pass is gone all the same.
         reasons = (veto.words, *summary.reasons)
         changed = summary.model_copy(update={"outcome": "unproven", "reasons": reasons})
-        write_json(folder.summary, changed)
+        text = json_text(changed)
+        reseal(folder, text)
+        write_text(folder.summary, text)
         _append(folder.vetoes, veto)
     return veto
 

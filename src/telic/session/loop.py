@@ -55,9 +55,10 @@ from telic.session.records import IntentOptions, SessionConfig, SessionSummary
 from telic.session.rejudge import reconsidered
 from telic.session.report.document import write_report
 from telic.session.robustness import robustness_card
+from telic.session.seal import seal
 from telic.session.training import alarms, train
 from telic.sim.simulation import require_gpu
-from telic.storage.files import JsonLines, once, read_record, write_json, write_text
+from telic.storage.files import JsonLines, json_text, once, read_record, write_json, write_text
 from telic.storage.layout import SessionFolder, new_session
 from telic.storage.locks import RunLock
 from telic.storage.reading import read_text
@@ -340,7 +341,10 @@ def _finish(
     robustness_card(work.folder, work.config, summary, work.tell)
     write_report(work.folder, work.config, written, history, summary, work.tell)
     # Last: a session with a summary is over, and one that was killed before goes on to its report.
-    write_json(work.folder.summary, summary)
+    text = json_text(summary)
+    policy = None if best is None or best.best is None else (best.number, best.best)
+    seal(work.folder, text, policy and (*policy, summary.best_step))
+    write_text(work.folder.summary, text)
     return summary
 
 

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple, get_args
 
 Outcome = Literal["passed", "passed_in_part", "unproven", "not_passed", "stopped"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+PASSES: tuple[Outcome, ...] = ("passed", "passed_in_part")
 ENDED: tuple[Outcome, ...] = ("passed", "passed_in_part", "unproven", "not_passed")
 """there is nothing to go on with; a session that was stopped goes on"""
 ONE_SEED = "one training seed"
@@ -67,8 +68,8 @@ def ending_of_pass(
 def outcome_words(outcome: Outcome, limits: Sequence[str] = ()) -> str:
     """Return what an outcome is called: "passed (one training seed)", "did not pass"."""
     words = _WORDS[outcome]
-    is_pass = outcome in ("passed", "passed_in_part")
-    return f"{words} ({', '.join(limits)})" if limits and is_pass else words
+    is_limited = bool(limits) and outcome in PASSES
+    return f"{words} ({', '.join(limits)})" if is_limited else words
 
 
 def exit_code(outcome: Outcome, *, out_of_budget: bool = False) -> int:

@@ -13,7 +13,8 @@ from telic.core.config import Config, Record
 from telic.errors import BadFile, UsageError
 from telic.judges.criteria import Criterion
 from telic.session import EPISODES, FIRST_REWARDS, ITERATIONS, SEEDS, THRESHOLD
-from telic.session.outcome import ENDED, Outcome, outcome_words
+from telic.session.outcome import ENDED, PASSES, Outcome, outcome_words
+from telic.session.seal import NO_SEAL, SEALED_ELSEWHERE, broken_seal, is_sealed_elsewhere
 from telic.storage.files import read_facts, read_record
 from telic.storage.layout import SessionFolder, WorkFolder
 from telic.storage.locks import lock_holder
@@ -225,8 +226,37 @@ def state_of(folder: SessionFolder) -> State:
             return _WAITS[read_record(folder.waiting, Waiting).reason]
         return "pausing" if folder.pause.exists() else "running"
     if folder.summary.exists():
-        return read_facts(folder.summary, SessionOutcome)["outcome"]
+        outcome = read_facts(folder.summary, SessionOutcome)["outcome"]
+        is_pass = outcome in PASSES
+        return read_summary(folder, thorough=False).outcome if is_pass else outcome
     return "interrupted"
+
+
+def read_summary(folder: SessionFolder, *, thorough: bool = True) -> SessionSummary:
+    """Return what a session came to, as far as its files are those it ended with.
+
+    A pass whose evidence was changed afterwards, or that no certificate stands behind, is unproven.
+
+    Args:
+        folder: of a session that has ended.
+        thorough: look at the policy and the judged episodes, too, not only at the records.
+    """
+    summary = read_record(folder.summary, SessionSummary)
+    is_pass = summary.outcome in PASSES
+    needs = [folder.summary, *([folder.certificate] if is_pass else [])]
+    if summary.best_iteration is not None and is_pass:
+        needs.append(folder.iteration(summary.best_iteration).judgment)
+    fault = broken_seal(folder, needs=tuple(needs), thorough=thorough)
+    if fault == NO_SEAL and not is_pass:
+        fault = None  # nothing is claimed
+    if fault is None and is_pass and folder.vetoes.exists():
+        fault = "a person vetoed it"
+    if fault is not None:
+        outcome = "unproven" if is_pass else summary.outcome
+        return summary.model_copy(update={"outcome": outcome, "reasons": (fault, *summary.reasons)})
+    if is_pass and is_sealed_elsewhere(folder):
+        return summary.model_copy(update={"limits": (*summary.limits, SEALED_ELSEWHERE)})
+    return summary
 
 
 def is_running(folder: WorkFolder) -> bool:

@@ -95,7 +95,12 @@ def write_text(path: Path, content: str) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a record or plain data as indented JSON in one stroke."""
-    write_text(path, json.dumps(plain(value), indent=2, allow_nan=False) + "\n")
+    write_text(path, json_text(value))
+
+
+def json_text(value: Any) -> str:
+    """Return a record or plain data as the indented JSON that `write_json` writes."""
+    return json.dumps(plain(value), indent=2, allow_nan=False) + "\n"
 
 
 def read_json(path: Path) -> Any:

@@ -22,6 +22,8 @@ runs/session_<time>_<hex>/
     trial.json                   both on examples whose worth is known
     memory.json                  what a model was told of earlier sessions' lessons
     judge_fn.py                  hidden from whoever writes rewards
+    certificate.json             why the verdict can be believed, or not
+    seal.json                    hashes of what the outcome rests on, signed
     robustness.json              the policy that passed, under conditions it was not trained in
     summary.json analysis.json report.md report.html report/
     events.jsonl lock stop
@@ -263,6 +265,8 @@ class SessionFolder(WorkFolder):
     """how the first reward and the judge did on examples"""
     certificate = Below("certificate.json")
     """why its verdict can be believed, or not"""
+    seal = Below("seal.json")
+    """hashes of what its outcome rests on, signed"""
     memory = Below("memory.json")
     """what earlier sessions learned, as it was when this one began"""
     analysis = Below("analysis.json")

@@ -9,10 +9,12 @@ that would end the interpreter; what is not a number becomes None, as it does wh
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import re
 import stat
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -167,3 +169,10 @@ def _unreadable(path: Path, error: OSError) -> BadFile:
     if error.errno == errno.ENAMETOOLONG:
         return MissingFile(f"There is no file {str(path)[:60]}…: its name is too long.")
     return BadFile(f"{path} cannot be read: {error.strerror}.")
+
+
+def file_hash(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes, however large it is."""
+    check_file(path, limit=sys.maxsize)
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from telic.core.config import Record
 from telic.storage.files import read_record, write_json
+from telic.storage.keys import SigningKey
 from telic.studies.candidates import files_of
-from telic.studies.canonical import SigningKey, content_hash, existing_key, signing_key, utc_now
+from telic.studies.canonical import canonical, content_hash, existing_key, signing_key, utc_now
 from telic.studies.chain import LedgerEvent
 from telic.studies.contract import approval_subject
 from telic.studies.documents.base import SYSTEM, ActorKind, Sha, StudyActor, read_yaml
@@ -163,7 +164,7 @@ def grant(
         facts = _facts(study, key, candidate, consent)
         if seen_hash is not None and facts["subject_hash"] != seen_hash:
             raise GateRefused("E_CHANGED", f"{key} changed while you were asked.")
-        signed = {**facts, "note": note, "sig": key_of_user.sign(_signed(study, facts))}
+        signed = {**facts, "note": note, "sig": key_of_user.sign(canonical(_signed(study, facts)))}
         return NewEvent("approval.granted", candidate or key, signed, consent.actor)
 
     return study.ledger.append_from(make)
@@ -293,7 +294,7 @@ def is_signed(study: Study, held: Approval, key: SigningKey | None) -> bool:
     """Say whether a key made the signature of an approval."""
     if key is None or held.sig is None:
         return False
-    return key.has_signed(_signed(study, held.as_data()), held.sig)
+    return key.has_signed(canonical(_signed(study, held.as_data())), held.sig)
 
 
 def _judge(study: Study, held: Approval | None, now: Sha) -> tuple[ApprovalStatus, str]:

@@ -1,26 +1,21 @@
-"""The one way of writing: ids and moments, canonical JSON, its hash, and its signature by a key."""
+"""The one way of writing: ids and moments, canonical JSON, its hash, and the key that signs it."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import hmac
 import json
-import os
 import re
 import secrets
-import stat
-import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
 import rfc8785
 
-from telic.storage.files import disk_errors, plain
-from telic.storage.reading import check_file, read_bytes
+from telic.errors import BadFile
+from telic.storage.files import plain
+from telic.storage.keys import SigningKey, key_file, user_key
 from telic.studies.errors import BrokenIntegrity, StudyError
 
 SLUG = r"^[a-z0-9][a-z0-9-]{1,62}$"
@@ -31,8 +26,6 @@ NO_HASH = "0" * 64
 LARGEST_EXACT = 2**53 - 1
 _SPELLED_OTHERWISE = re.compile(rb"[:,[]-?\d+(\.0[,}\]]|(\.\d+)?e)|^-?\d+\.|^-?\d+e|[\xf0-\xf4]")
 """what Python's writer, many times faster, spells or sorts otherwise: 1.0, 1e-05, rare letters"""
-_KEY_BYTES = 32
-_OWNER_ONLY = 0o600
 
 # ---------------------------------------------------------------------------- ids and moments
 
@@ -122,13 +115,6 @@ def content_hash(data: Any) -> str:
     return hashlib.sha256(canonical(data)).hexdigest()
 
 
-def file_hash(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes."""
-    check_file(path, limit=sys.maxsize)
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _exact(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _exact(part) for key, part in cast("dict[str, Any]", value).items()}
@@ -142,78 +128,17 @@ def _exact(value: Any) -> Any:
 # ---------------------------------------------------------------------------- keys
 
 
-@dataclass(frozen=True)
-class SigningKey:
-    """A secret and its public name."""
-
-    secret: bytes
-
-    def __repr__(self) -> str:
-        return f"SigningKey({self.id})"
-
-    @property
-    def id(self) -> str:
-        """A name that tells keys apart and gives nothing away."""
-        return hashlib.sha256(b"telic key " + self.secret).hexdigest()[:12]
-
-    def sign(self, data: Any) -> str:
-        """Return the signature of plain values: key name and HMAC."""
-        digest = hmac.new(self.secret, canonical(data), hashlib.sha256).hexdigest()
-        return f"{self.id}:{digest}"
-
-    def has_signed(self, data: Any, signature: str) -> bool:
-        """Say whether this key made the signature of these values."""
-        return hmac.compare_digest(self.sign(data), signature)
-
-
-def config_folder() -> Path:
-    """Return the user's folder of telic: TELIC_CONFIG_DIR, or the usual place."""
-    if folder := os.environ.get("TELIC_CONFIG_DIR"):
-        return Path(folder)
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "telic"
-
-
-def key_file() -> Path:
-    """Return where the user's key is."""
-    return config_folder() / "study.key"
-
-
 def existing_key(root: Path) -> SigningKey | None:
     """Return the user's key when there is one already."""
     return signing_key(root) if key_file().exists() else None
 
 
 def signing_key(root: Path, path: Path | None = None) -> SigningKey:
-    """Return the user's key, made at the first need.
+    """Return the user's key, made at the first need, for the studies of a repository.
 
-    Raises BrokenIntegrity E_KEY when the file lies inside the repository `root` or others may
-    read it: a key that the signed files' author can reach proves nothing.
+    Raises BrokenIntegrity E_KEY for one that lies in the repository or that others may read.
     """
-    path = path or key_file()
-    if path.resolve().is_relative_to(root.resolve()):
-        raise BrokenIntegrity(
-            "E_KEY",
-            f"The signing key {path} lies inside the repository.",
-            hint="Keep it outside: set TELIC_CONFIG_DIR to another folder.",
-        )
-    if not path.exists():
-        _make(path)
-    if stat.S_IMODE(path.stat().st_mode) & 0o077:
-        raise BrokenIntegrity(
-            "E_KEY", f"Others may read the signing key {path}.", hint=f"Run: chmod 600 {path}"
-        )
-    return SigningKey(read_bytes(path))
-
-
-def _make(path: Path) -> None:
-    with disk_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        fresh = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
-        with os.fdopen(handle, "wb") as file:
-            file.write(secrets.token_bytes(_KEY_BYTES))
-            os.fsync(handle)
-        # Two processes may be first at the same moment; the link lets one of them win.
-        with contextlib.suppress(FileExistsError):
-            os.link(fresh, path)
-        fresh.unlink()
+    try:
+        return user_key(root, path)
+    except BadFile as error:
+        raise BrokenIntegrity("E_KEY", error.message, hint=error.hint) from error

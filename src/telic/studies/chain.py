@@ -13,8 +13,9 @@ from pydantic import Field
 from telic.core.config import Record
 from telic.errors import MissingFile
 from telic.storage.files import disk_errors, disk_full, write_bytes
+from telic.storage.keys import SigningKey
 from telic.storage.reading import check_file, read_bytes
-from telic.studies.canonical import LARGEST_EXACT, NO_HASH, SigningKey, content_hash, spelled
+from telic.studies.canonical import LARGEST_EXACT, NO_HASH, canonical, content_hash, spelled
 from telic.studies.documents.base import DocumentPart, Sha, StudyActor
 
 _GROUPS = {
@@ -171,7 +172,7 @@ def _check_anchor(event: LedgerEvent, before: LedgerHead, key: SigningKey | None
     signature = event.data.get("sig")
     if signature is None or key is None or not str(signature).startswith(f"{key.id}:"):
         return False
-    if not key.has_signed(anchored(event.study, before), str(signature)):
+    if not key.has_signed(canonical(anchored(event.study, before)), str(signature)):
         raise BadLine("the anchor's signature is wrong")
     return True
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from telic.core.config import Record
 from telic.storage.files import write_text
-from telic.storage.reading import read_text
-from telic.studies.canonical import content_hash, file_hash
+from telic.storage.reading import file_hash, read_text
+from telic.studies.canonical import content_hash
 from telic.studies.chain import LedgerEvent
 from telic.studies.documents.base import Sha, StudyActor, merged, read_yaml, update_yaml
 from telic.studies.documents.contract import ApprovalKey, Contract, SeedRole

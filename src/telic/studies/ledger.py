@@ -223,7 +223,8 @@ class Ledger:
         """
         facts: dict[str, Any] = {"head": head.as_data(), "sig": None}
         try:
-            facts["sig"] = signing_key(self.folder.root).sign(anchored(self.folder.name, head))
+            signed = canonical(anchored(self.folder.name, head))
+            facts["sig"] = signing_key(self.folder.root).sign(signed)
         except TelicError as error:
             facts["why"] = str(error)
         return self._write(NewEvent("ledger.anchor", None, facts, SYSTEM))

@@ -173,12 +173,11 @@ class VetoTaken(NamedTuple):
 def veto(request: VetoRequest) -> VetoTaken:
     """Say that a pass does not stand: the session becomes unproven, on record and for good."""
     from telic.session.labels import add_veto
-    from telic.session.records import SessionSummary
+    from telic.session.records import read_summary
     from telic.session.report.document import rewrite_report
-    from telic.storage.files import read_record
 
     folder = Workspace(request.runs_dir).session(request.session)
     made = add_veto(folder, request.why, request.author, request.by)
     rewrite_report(folder, redraws=False)  # what was judged looks as it did
-    best = read_record(folder.summary, SessionSummary).best_iteration
+    best = read_summary(folder).best_iteration
     return VetoTaken(folder.name, made, best)

@@ -164,7 +164,7 @@ class PlannedProbe(Record):
 @study_verb(ProbeRequest)
 def dr_plan(request: ProbeRequest) -> PlannedProbe:
     """Plan how far one parameter of the world at a time is moved; measures nothing."""
-    from telic.studies.canonical import file_hash
+    from telic.storage.reading import file_hash
     from telic.studies.evidence.probes import plan_probe, read_parameters
 
     if not request.checkpoint.is_file():

@@ -138,10 +138,15 @@ class SessionPage(NamedTuple):
     facts: SessionLine
     iterations: list[dict[str, Any]]
     report: str | None
+    reasons: tuple[str, ...] = ()
+    """why it is not more than its state says"""
+    limits: tuple[str, ...] = ()
+    """what narrows a pass"""
 
     def as_data(self) -> dict[str, Any]:
         """Return the facts and the iterations."""
-        return {**self.facts._asdict(), "tried": self.iterations, "report": self.report}
+        said = {"reasons": self.reasons, "limits": self.limits, "report": self.report}
+        return {**self.facts._asdict(), "tried": self.iterations, **said}
 
 
 @verb(ThingShowRequest)
@@ -185,6 +190,7 @@ def _member(folder: MemberFolder) -> dict[str, Any]:
 
 
 def _session_page(thing: Thing, member: str | None) -> SessionPage:
+    from telic.session.records import is_running, read_summary
     from telic.storage.facts import JudgedFacts
     from telic.storage.files import read_facts
     from telic.storage.layout import SessionFolder
@@ -197,7 +203,12 @@ def _session_page(thing: Thing, member: str | None) -> SessionPage:
         for judged in (read_facts(file, JudgedFacts) for file in files if file.exists())
     ]
     report = next((path for path in (folder.page, folder.report) if path.exists()), None)
-    return SessionPage(session_facts(folder), tried, None if report is None else str(report))
+    facts, place = session_facts(folder), None if report is None else str(report)
+    if not folder.summary.exists() or is_running(folder):
+        return SessionPage(facts, tried, place)
+    summary = read_summary(folder)
+    facts = facts._replace(state=summary.outcome)
+    return SessionPage(facts, tried, place, summary.reasons, summary.limits)
 
 
 def _search_page(thing: Thing, member: str | None) -> SearchSummary:

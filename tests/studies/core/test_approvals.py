@@ -12,9 +12,10 @@ import threading
 import pytest
 
 from telic.storage.files import write_json
+from telic.storage.keys import key_file
 from telic.studies import approvals, contract
 from telic.studies.approvals import Consent, ask_on_terminal, current_actor
-from telic.studies.canonical import existing_key, key_file, signing_key
+from telic.studies.canonical import existing_key, signing_key
 from telic.studies.contract import ALWAYS_REQUIRED
 from telic.studies.documents.base import update_yaml, write_yaml
 from telic.studies.errors import BrokenIntegrity, GateRefused, StudyError
@@ -227,7 +228,7 @@ def test_the_key_is_the_users_alone_and_outside_the_repository(agreed, monkeypat
     with pytest.raises(BrokenIntegrity, match="chmod 600"):
         signing_key(agreed.root)
     monkeypatch.setenv("TELIC_CONFIG_DIR", str(agreed.root / "config"))
-    with pytest.raises(BrokenIntegrity, match="inside the repository"):
+    with pytest.raises(BrokenIntegrity, match="inside the folder"):
         signing_key(agreed.root)
 
 

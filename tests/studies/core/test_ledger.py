@@ -9,8 +9,9 @@ import sys
 
 import pytest
 
+from telic.storage.keys import key_file
 from telic.studies import ledger as ledger_module
-from telic.studies.canonical import NO_HASH, key_file
+from telic.studies.canonical import NO_HASH
 from telic.studies.chain import line_hash
 from telic.studies.documents.base import SYSTEM
 from telic.studies.errors import BrokenIntegrity, LockTimeout, StudyError

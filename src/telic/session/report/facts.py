@@ -26,7 +26,7 @@ from telic.report.document import Figure
 from telic.rewards.contract import RewardSpec
 from telic.session.certificate import Certificate
 from telic.session.control import DeliveredNotes
-from telic.session.records import SessionConfig, SessionSummary
+from telic.session.records import SessionConfig, SessionSummary, read_summary
 from telic.session.report.best import Pictures, RunnerUp, compare, draw_pictures
 from telic.session.report.costs import Costs, read_costs
 from telic.storage.facts import FindingFacts, ManifestFacts, MemberResultFacts
@@ -140,7 +140,7 @@ def read_session(folder: SessionFolder) -> SessionReportFacts:
         read_record(folder.config, SessionConfig),
         read_record(folder.author, Composition) if folder.author.exists() else None,
         [read_record(file, SessionIteration) for file in files if file.exists()],
-        read_record(folder.summary, SessionSummary),
+        read_summary(folder),
     )
     _find_best(facts)
     return facts

@@ -12,7 +12,8 @@ from pydantic import Field
 from telic.errors import TelicError
 from telic.storage.facts import HardwareFacts
 from telic.storage.files import read_facts
-from telic.studies.canonical import content_hash, file_hash
+from telic.storage.reading import file_hash
+from telic.studies.canonical import content_hash
 from telic.studies.documents.adapter import Adapter, LogSource
 from telic.studies.documents.base import DocumentPart, StudyActor
 from telic.studies.documents.candidate import Evidence

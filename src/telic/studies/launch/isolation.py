@@ -15,8 +15,9 @@ from typing import Literal
 from telic.core.config import Record
 from telic.storage.files import read_record, write_json
 from telic.storage.locks import taking_turns
+from telic.storage.reading import file_hash
 from telic.studies import git_read
-from telic.studies.canonical import content_hash, file_hash
+from telic.studies.canonical import content_hash
 from telic.studies.documents.candidate import Candidate
 from telic.studies.errors import EnvironmentBlocked
 from telic.studies.folder import STATE_FOLDER, StudyFolder

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from telic.storage.reading import read_bytes
+from telic.storage.reading import file_hash, read_bytes
 from telic.studies import git_read
-from telic.studies.canonical import content_hash, file_hash
+from telic.studies.canonical import content_hash
 from telic.studies.documents.adapter import Adapter
 from telic.studies.documents.base import DocumentPart
 from telic.studies.documents.candidate import Candidate, CandidateStatus, Override

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from telic.studies.canonical import file_hash
+from telic.storage.reading import file_hash
 from telic.studies.documents.candidate import CandidateStatus, CheckResult, Invariant, RunStatus
 from telic.studies.documents.contract import ROLES
 from telic.studies.errors import (

@@ -1,0 +1,171 @@
+"""Whoever edits the files of a finished session proves nothing with them."""
+
+import json
+import shutil
+
+import pytest
+
+from telic.errors import TelicError
+from telic.session.labels import add_veto
+from telic.session.outcome import PASSES
+from telic.session.records import SessionSummary, read_summary, state_of
+from telic.session.seal import NO_SEAL, SEALED_ELSEWHERE, Seal, seal
+from telic.storage.files import json_text, read_json, read_record, write_json
+from telic.storage.keys import SigningKey
+from telic.storage.layout import SessionFolder
+from telic.verbs.things import show
+from tests.session.sessions import add_iteration, end, make_session
+from tests.session.test_labels import member
+
+NAME = "session_20260102_030405_abcd1234"
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    folder = make_session(tmp_path_factory.mktemp("runs"), NAME)
+    add_iteration(folder, 1, score=0.9, passed=True, members=(member("reward_seed_1", 0.9),))
+    recording = folder.iteration(1).episode("reward_seed_1", 0)
+    recording.parent.mkdir(parents=True)
+    recording.write_bytes(b"an episode")
+    facts = {"session": NAME, "intent": "run forward", "env": "HalfCheetah-v5"}
+    summary = SessionSummary(
+        **facts,
+        outcome="passed",
+        iterations=1,
+        best_iteration=1,
+        best_member="reward_seed_1",
+        best_step=256,
+        score=0.9,
+        low=0.85,
+        seconds=1.0,
+        not_understood=(),
+        doubts=(),
+    )
+    end(folder, summary)
+    return folder
+
+
+@pytest.fixture
+def session(original, tmp_path):
+    return SessionFolder(shutil.copytree(original.path, tmp_path / "runs" / NAME))
+
+
+def sealed_names(folder):
+    return sorted(read_record(folder.seal, Seal).files)
+
+
+def shown(folder):
+    page = show(folder.name, runs_dir=folder.path.parent)
+    assert page.facts.state == read_summary(folder).outcome
+    return page
+
+
+def leaves(value, path=()):
+    """Yield the place of every value in JSON."""
+    if isinstance(value, dict | list):
+        places = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, part in list(places):
+            yield from leaves(part, (*path, key))
+    else:
+        yield path
+
+
+def changed(value, path):
+    """Return JSON with the value at a place replaced by one that differs."""
+    copied = json.loads(json.dumps(value))
+    place = copied
+    for key in path[:-1]:
+        place = place[key]
+    old = place[path[-1]]
+    place[path[-1]] = old + 1 if type(old) in (int, float) else not old
+    return copied
+
+
+def test_an_untouched_pass_is_believed_and_rests_on_policy_and_episodes(session):
+    assert state_of(session) == "passed"
+    assert shown(session).reasons == ()
+    names = sealed_names(session)
+    assert {"summary.json", "certificate.json", "judge_fn.py", "iter_1/judgment.json"} <= set(names)
+    assert "iter_1/judged/reward_seed_1/episode_00.npz" in names
+    assert any(name.endswith("policy_256.pt") for name in names)
+
+
+def test_changing_any_sealed_file_by_a_byte_or_removing_it_ends_the_pass(session):
+    for name in sealed_names(session):
+        path = session.path / name
+        content = path.read_bytes()
+        for edited in (content + b" ", content[:-1], bytes([content[0] ^ 1]) + content[1:], None):
+            path.unlink() if edited is None else path.write_bytes(edited)
+            try:
+                page = shown(session)
+            except TelicError as error:  # a record that is no record any more is refused by name
+                assert NAME in str(error)
+            else:
+                assert page.facts.state == "unproven", name
+                assert name in page.reasons[0]
+            path.write_bytes(content)
+    assert shown(session).facts.state == "passed"
+
+
+@pytest.mark.parametrize("name", ["summary.json", "certificate.json", "iter_1/judgment.json"])
+def test_no_field_of_a_record_can_be_changed_in_a_pass(session, name):
+    value = read_json(session.path / name)
+    places = list(leaves(value))
+    assert places
+    for place in places:
+        write_json(session.path / name, changed(value, place))
+        try:
+            assert state_of(session) not in PASSES, place
+        except TelicError as error:
+            assert name in str(error)
+
+
+@pytest.mark.parametrize("outcome", ["not_passed", "unproven", "passed_in_part"])
+def test_one_word_does_not_make_a_pass(session, outcome):
+    ended = read_record(session.summary, SessionSummary).model_copy(update={"outcome": outcome})
+    end(session, ended)
+    assert state_of(session) == outcome
+    write_json(session.summary, {**read_json(session.summary), "outcome": "passed"})
+    assert state_of(session) == "unproven"
+    assert shown(session).reasons[0] == "summary.json was changed after the session ended"
+
+
+def test_a_seal_that_is_gone_or_made_without_the_key_proves_nothing(session):
+    mark = read_record(session.seal, Seal)
+    session.seal.unlink()
+    assert shown(session).reasons[0] == NO_SEAL
+    lied = read_record(session.summary, SessionSummary).model_copy(update={"score": 1.0})
+    write_json(session.summary, lied)
+    for signature, said in ((mark.signature, "rewritten"), (None, "not signed")):
+        seal(session, json_text(lied), (1, "reward_seed_1", 256))
+        forged = read_record(session.seal, Seal).model_copy(update={"signature": signature})
+        write_json(session.seal, forged)
+        assert state_of(session) == "unproven"
+        assert said in shown(session).reasons[0]
+    write_json(session.seal, {"files": {}, "signature": mark.signature})
+    assert state_of(session) == "unproven"
+    session.seal.write_text("[")
+    assert "cannot be checked" in shown(session).reasons[0]
+
+
+def test_a_pass_from_elsewhere_says_so(session):
+    mark = read_record(session.seal, Seal)
+    elsewhere = SigningKey(b"somebody else's").sign(b"what they hold")
+    write_json(session.seal, mark.model_copy(update={"signature": elsewhere}))
+    assert (shown(session).facts.state, shown(session).limits) == ("passed", (SEALED_ELSEWHERE,))
+
+
+def test_a_veto_is_sealed_and_not_undone_by_the_files_of_before(session):
+    before = {path: path.read_bytes() for path in (session.summary, session.seal)}
+    add_veto(session, "it slides")
+    assert shown(session).facts.state == "unproven"
+    assert "it slides" in shown(session).reasons[0]
+    for path, content in before.items():
+        path.write_bytes(content)
+    assert state_of(session) == "unproven"
+
+
+def test_what_is_no_evidence_may_change(session):
+    session.report.write_text("a report that was written again")
+    (session.path / "labels.jsonl").write_text("")
+    assert state_of(session) == "passed"
