@@ -14,7 +14,7 @@ from telic.errors import BadEnvironment
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Motion
 from telic.judges.examples import puppet
-from telic.judges.strides import foot_times
+from telic.judges.puppet import foot_times
 from telic.rewards.load import load_reward
 from telic.rewards.probe import probe
 

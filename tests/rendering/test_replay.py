@@ -5,7 +5,7 @@ import pytest
 
 from telic.errors import BadEnvironment
 from telic.rendering.job import RenderJob
-from telic.rendering.moments import pace, spread
+from telic.rendering.media import pace, spread
 from telic.rendering.replay import Stage, caption, model_file
 from telic.storage.trajectories import Trajectory, TrajectoryFacts
 

@@ -7,8 +7,8 @@ from telic.judges.recorder import RecordedFile
 from telic.judges.verdict import Verdict, unknown
 from telic.session import robustness
 from telic.session.records import SessionConfig, SessionSummary
-from telic.session.report.carries import card_blocks, fragile, summary_line
 from telic.session.report.proof import policy_proof
+from telic.session.report.trust import card_blocks, fragile, summary_line
 from telic.session.robustness import CONDITIONS, EPISODES, read_card, robustness_card
 from telic.storage.files import read_record, write_text
 from telic.training.export.card import PolicyProof

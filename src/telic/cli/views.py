@@ -13,8 +13,7 @@ import typer
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
-from telic.cli.findings import FindingLines
-from telic.cli.output import console
+from telic.cli.output import FindingLines, console
 from telic.core.events import (
     BenchCase,
     BenchEvent,

@@ -247,7 +247,7 @@ def show_session(session: Session) -> None:
 
 
 def _print_robustness(session: Session) -> None:
-    from telic.session.report.carries import summary_line
+    from telic.session.report.trust import summary_line
     from telic.session.robustness import read_card
     from telic.storage.layout import SessionFolder
 

@@ -24,14 +24,21 @@ from telic.composer.conflict import require_consistent, require_possible
 from telic.composer.draft import Draft, edit
 from telic.composer.frames import Act, Direction, Frame, LimitKind, ParsedIntent
 from telic.composer.gaits import gait_meant
-from telic.composer.homing import come_home, comes_home, rest_at_home, way_back
 from telic.composer.hops import hop
 from telic.composer.limbs import kick, lift, reach, swing
 from telic.composer.manners import be_quiet, respect
 from telic.composer.nearest import not_understood
 from telic.composer.observed import compose_observed, is_observed
 from telic.composer.parse import parse
-from telic.composer.phases import arrange, goes_low, limits_of
+from telic.composer.phases import (
+    arrange,
+    come_home,
+    comes_home,
+    goes_low,
+    limits_of,
+    rest_at_home,
+    way_back,
+)
 from telic.composer.postures import balance, do_it, hold, lie, sit, stand, stand_up
 from telic.composer.scene import Scene
 from telic.composer.scope import audit, lost_gaits, still_covered

@@ -25,14 +25,16 @@ from telic.rendering.camera import Camera, height_marks, place_cameras
 from telic.rendering.job import Rendering, RenderJob
 from telic.rendering.look import load_dressed
 from telic.rendering.media import (
+    Pace,
     draw_caption,
     draw_ruler,
+    pace,
+    spread,
     strip_height,
     tiled,
     write_png,
     write_video,
 )
-from telic.rendering.moments import Pace, pace, spread
 from telic.rendering.painters import GlPainter, Painter, PainterBroken, RayPainter
 from telic.rendering.sketch import DRAWINGS, Sketcher
 from telic.storage.trajectories import (

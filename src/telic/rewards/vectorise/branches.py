@@ -20,17 +20,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from telic.core.text import is_row
-from telic.rewards.vectorise import choice
+from telic.rewards.vectorise import tables
 
 HELPERS: dict[str, Any] = {
-    "__vector_truth__": choice.truth,
-    "__vector_either__": choice.either,
-    "__vector_both__": choice.both,
-    "__vector_any__": choice.any_of,
-    "__vector_not__": choice.negate,
-    "__vector_runs__": choice.runs,
-    "__vector_grab__": choice.grab,
-    "__vector_merge__": choice.merge,
+    "__vector_truth__": tables.truth,
+    "__vector_either__": tables.either,
+    "__vector_both__": tables.both,
+    "__vector_any__": tables.any_of,
+    "__vector_not__": tables.negate,
+    "__vector_runs__": tables.runs,
+    "__vector_grab__": tables.grab,
+    "__vector_merge__": tables.merge,
 }
 NUMPY_NAME, MATH_NAME = "__vector_numpy__", "__vector_math__"
 _RESULT = "__vector_result__"

@@ -17,11 +17,9 @@ from telic.report.markdown import render_markdown
 from telic.session.records import SessionConfig, SessionSummary
 from telic.session.report import words
 from telic.session.report.best import credit_bar, looks, why_best
-from telic.session.report.carries import carries
 from telic.session.report.costs import what_it_took
 from telic.session.report.facts import SessionReportFacts, Troubles, gather, read_session
-from telic.session.report.people import said_by_people
-from telic.session.report.tried import the_judge
+from telic.session.report.trust import carries, said_by_people, the_judge
 from telic.session.report.words import Blocks
 from telic.storage.files import write_text
 from telic.storage.layout import SessionFolder

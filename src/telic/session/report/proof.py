@@ -8,9 +8,9 @@ from telic.report import document as doc
 from telic.session.labels import read_labels, standing
 from telic.session.outcome import outcome_words
 from telic.session.report import words
-from telic.session.report.carries import carries
 from telic.session.report.document import criteria_table
 from telic.session.report.facts import SessionReportFacts, read_session
+from telic.session.report.trust import carries
 from telic.storage.layout import SessionFolder
 from telic.training.export.card import PolicyProof
 
