@@ -25,12 +25,8 @@ Messages have three parts: what happened (with the value), why, and what to do (
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
-from functools import wraps
-from typing import TypeVar
-
-Asked = TypeVar("Asked")
-Answer = TypeVar("Answer")
+from collections.abc import Generator
+from contextlib import contextmanager
 
 
 class TelicError(Exception):
@@ -164,24 +160,21 @@ _NO_PLACE = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP)
 _SHOWN = 60
 
 
-def telling_places(function: Callable[[Asked], Answer]) -> Callable[[Asked], Answer]:
-    """Have a function say in a sentence that no file or folder can be where one was asked for.
+@contextmanager
+def telling_places() -> Generator[None]:
+    """Say in a sentence that no file or folder can be where a request asks for one.
 
-    A request is full of paths, and each of them is first used somewhere else.
+    A request is full of paths, and each of them is first used somewhere else: every door does its
+    verbs within this.
     """
-
-    @wraps(function)
-    def telling(request: Asked) -> Answer:
-        try:
-            return function(request)
-        except OSError as error:
-            if error.errno not in _NO_PLACE:
-                raise
-            place = str(error.filename)
-            shown = place if len(place) <= _SHOWN else f"{place[:_SHOWN]}…"
-            raise UsageError(
-                f"{shown} can be no file or folder here: {error.strerror}.",
-                hint="Give another place.",
-            ) from error
-
-    return telling
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NO_PLACE:
+            raise
+        place = str(error.filename)
+        shown = place if len(place) <= _SHOWN else f"{place[:_SHOWN]}…"
+        raise UsageError(
+            f"{shown} can be no file or folder here: {error.strerror}.",
+            hint="Give another place.",
+        ) from error

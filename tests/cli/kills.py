@@ -20,7 +20,7 @@ from telic.session.outcome import ENDED
 from telic.session.records import state_of
 from telic.storage.files import TEMPORARY_MARK, read_json
 from telic.storage.layout import list_runs, list_sessions
-from telic.training.run import status_of
+from telic.training.folder import status_of
 from tests.session.quick import results
 from tests.training.small import CONTROL, SPEED
 from tests.training.test_population import numbers

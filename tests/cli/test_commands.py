@@ -13,7 +13,7 @@ import pytest
 from telic.cli.main import app
 from telic.storage.files import read_json
 from telic.storage.layout import list_runs
-from telic.training.run import status_of
+from telic.training.folder import status_of
 
 SMALL = ("num_envs=8", "horizon=32", "minibatch_size=64", "hidden=16,16", "epochs=2")
 REWARD = """

@@ -15,7 +15,7 @@ from telic.search.records import list_searches
 from telic.storage.files import read_json
 from telic.storage.layout import list_runs
 from telic.storage.locks import lock_holder
-from telic.training.run import status_of
+from telic.training.folder import status_of
 from tests.cli.kills import children, wait_for_orphans
 from tests.cli.test_commands import start_long_run
 

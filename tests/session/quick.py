@@ -14,7 +14,7 @@ from telic.session.loop import Session, run
 from telic.session.report import best
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
-from telic.training.work import LocalChannel
+from telic.training.run import LocalChannel
 from tests.authors.scripts import REVISION, SCRIPT, STRICT
 from tests.heard import Heard
 

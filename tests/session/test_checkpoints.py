@@ -7,7 +7,7 @@ from telic.session import judgement, looks, training
 from telic.session.judgement import Proof
 from telic.session.looks import CheckpointJudge
 from telic.storage.files import read_json, read_json_lines, read_record
-from telic.training.run import status_of
+from telic.training.folder import status_of
 from tests.session.quick import FAILING, PASSING, Asking, at_home
 
 STEPS = 8192

@@ -26,7 +26,7 @@ from telic.storage.layout import RunFolder
 from telic.storage.locks import RunLock
 from telic.storage.resources import Admission
 from telic.storage.workspace import Workspace
-from telic.training.run import status_of
+from telic.training.folder import status_of
 from tests.heard import Heard
 from tests.session.sessions import CRITERIA, add_run, make_session, until
 from tests.training.small import small_job

@@ -13,8 +13,9 @@ from telic.sandbox import host
 from telic.storage.files import read_json, read_json_lines, write_json
 from telic.storage.layout import RunFolder
 from telic.training.cells import Share, cells_of, processes, program_of
+from telic.training.folder import create, status_of
 from telic.training.job import RewardSource, TrainJob
-from telic.training.run import create, execute, status_of
+from telic.training.run import execute
 from tests.session.quick import _work_here
 from tests.training.small import CONTROL, SPEED, small_job, train_here
 from tests.training.test_population import numbers, weights

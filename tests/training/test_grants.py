@@ -141,8 +141,8 @@ MESSAGES = {
 @pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES)
 def test_what_nobody_asked_for_is_refused_and_not_written(message, tmp_path):
     from telic.storage.files import write_json
+    from telic.training.folder import create
     from telic.training.results import RunKeeper
-    from telic.training.run import create
 
     job = small_job(reward=CONTROL)
     run = RunFolder(tmp_path / "run")

@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from telic.errors import Refused, TelicError, UsageError
 from telic.storage.files import read_json
 from telic.storage.layout import RunFolder
-from telic.training.run import create, execute, new_run, working_on
+from telic.training.folder import create, new_run, working_on
+from telic.training.run import execute
 from tests.training.small import small_job
 
 MANY = 8

@@ -6,8 +6,8 @@ import torch
 from telic.errors import TelicError
 from telic.storage.layout import RunFolder
 from telic.storage.trajectories import read_trajectory, write_trajectory
+from telic.training.folder import environment_of
 from telic.training.policy import load_policy, record_episode
-from telic.training.run import environment_of
 from telic.training.videos import render_run
 from tests.training.small import small_job, train_here
 

@@ -11,7 +11,8 @@ import torch
 
 from telic.errors import TelicError
 from telic.storage.layout import RunFolder, list_runs
-from telic.training.run import execute, status_of
+from telic.training.folder import status_of
+from telic.training.run import execute
 from tests.training.small import SPEED, small_job, train_here
 from tests.training.test_population import numbers, weights
 

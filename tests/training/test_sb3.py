@@ -14,10 +14,10 @@ from telic.storage.layout import RunFolder
 from telic.storage.scalars import read_rows
 from telic.training import sb3 as execute
 from telic.training.export.bundle import export_run
+from telic.training.folder import find_unfinished, status_of
 from telic.training.job import PpoSettings
 from telic.training.plan import plan
 from telic.training.policy import load_policy, save_policy
-from telic.training.run import find_unfinished, status_of
 from telic.training.sb3 import execute_sb3
 from telic.training.sb3.conversion import (
     DEFAULTS,

@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 import telic
-from telic.core.verb import fields_of
+from telic.core.request import fields_of
 from telic.errors import UnknownName
 from telic.session.records import SessionConfig
 from telic.training.job import TrainJob, TrainRequest

@@ -18,9 +18,10 @@ from typer.main import get_command
 
 from telic.cli.output import console, fail, print_json, show
 from telic.cli.stop_signals import StopSignal, stoppable
+from telic.core.request import RequestField
 from telic.core.text import is_row, printable
-from telic.core.verb import RequestField, Verb, as_data
-from telic.errors import TelicError
+from telic.core.verb import Verb, as_data
+from telic.errors import TelicError, telling_places
 from telic.verbs import catalogue
 from telic.verbs.catalogue import PANELS, VERBS, VerbGroup
 
@@ -297,7 +298,7 @@ def call(verb: Verb[..., Any, Any], **values: Any) -> None:
     as_json, debug = values.pop(_JSON, False), values.pop(_DEBUG, False)
     saves = any(field.name == "should_stop" for field in verb.fields)
     try:
-        with stoppable(saves=saves) as stopping, ExitStack() as stack:
+        with telling_places(), stoppable(saves=saves) as stopping, ExitStack() as stack:
             filled = _inner(verb, values, as_json, stack, stopping)
             request = verb.request(**_read(verb, values), **filled)
             if isinstance(request, SpokenRequest):

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from telic.core.request import argument, option
 from telic.core.text import integers, is_dict, pairs, texts
-from telic.core.verb import Verb, argument, option, verb
+from telic.core.verb import Verb, verb
 from telic.errors import ConfigError, UsageError
 from telic.studies.documents.candidate import KilledBy
 from telic.verbs import study_contract, study_runs

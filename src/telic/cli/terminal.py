@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
-from telic.core.verb import Verb, argument, option, verb
+from telic.core.request import argument, option
+from telic.core.verb import Verb, verb
 from telic.errors import UsageError
 from telic.training.job import TrainRequest
 from telic.verbs.control import SessionNoteRequest, note

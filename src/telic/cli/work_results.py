@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 def show_run(run: Run) -> None:
     """Print what was learned, how good it is and where everything is."""
     from telic.storage.layout import RunFolder
-    from telic.training.run import is_resumable
+    from telic.training.folder import is_resumable
 
     summary = run.summary
     console.print()
@@ -192,7 +192,7 @@ def _best_facts(path: Path) -> dict[str, Any]:
     from telic.storage.facts import MemberResultFacts
     from telic.storage.files import read_facts
     from telic.storage.layout import RunFolder
-    from telic.training.run import best_member
+    from telic.training.folder import best_member
 
     run = RunFolder(path)
     folder = best_member(run)

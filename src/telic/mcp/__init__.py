@@ -10,7 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from telic.core.verb import RunsRequest, option, place, verb
+from telic.core.request import RunsRequest, option, place
+from telic.core.verb import verb
 from telic.errors import MissingExtra
 
 _EXAMPLES = """

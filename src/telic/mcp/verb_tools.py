@@ -18,7 +18,9 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 from telic.core.config import Record
-from telic.core.verb import Question, RequestField, Verb
+from telic.core.request import RequestField
+from telic.core.verb import Question, Verb
+from telic.errors import telling_places
 from telic.mcp.workplace import (
     ADDS,
     READS,
@@ -245,7 +247,8 @@ def register(server: Server, tools: tuple[VerbTool, ...]) -> None:
 
 def _plain(tool: VerbTool, verb: Verb[..., Any, Any]) -> Callable[..., Any]:
     def do(call: Call, **values: Any) -> Any:
-        result = verb.do(_request(verb, call, values))
+        with telling_places():
+            result = verb.do(_request(verb, call, values))
         return result if tool.answer is None else tool.answer(result)
 
     return _signed(do, tool.name, tool.help or verb.help, _fields(tool, verb), _returns(tool, verb))
@@ -288,7 +291,8 @@ def _asking(tool: VerbTool, verb: Verb[..., Any, Any]) -> Callable[..., Any]:
                 return tool.answer(AskOutcome(asking.question, command=command))
         seen = asking.question.seen if asking.question else dict[str, Any]()
         request = _request(verb, call, values, consent=consent, seen=seen)
-        return tool.answer(AskOutcome(asking.question, verb.do(request)))
+        with telling_places():
+            return tool.answer(AskOutcome(asking.question, verb.do(request)))
 
     resolved = {
         "asking": Annotated[Asking, Resolve(question)],

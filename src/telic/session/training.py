@@ -38,9 +38,10 @@ from telic.storage.facts import FinishedRunFacts, ManifestFacts, RunRequestFacts
 from telic.storage.files import once, read_facts, read_json_lines, read_record
 from telic.storage.layout import IterationFolder, MemberFolder, RunFolder
 from telic.storage.scalars import read_rows
+from telic.training.folder import set_status, status_of
 from telic.training.job import TrainJob
 from telic.training.plan import plan
-from telic.training.run import Run, execute, set_status, status_of
+from telic.training.run import Run, execute
 
 _GRACE_S = 1.0
 """seconds for the trainer to end by itself; a slow update of a large robot takes longer"""

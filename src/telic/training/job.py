@@ -13,8 +13,8 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from telic.core.config import Config, Record
+from telic.core.request import RunsRequest, VerbRequest, WatchedRequest, argument, inner, option
 from telic.core.text import crossed, integers, pairs, read_count
-from telic.core.verb import RunsRequest, VerbRequest, WatchedRequest, argument, inner, option
 
 Reward = str | Path | type | None
 """a file, a name of the library, source text or a RewardFunction class; None: the task's own"""

@@ -26,9 +26,9 @@ from telic.storage.trajectories import (
     write_trajectory,
 )
 from telic.training.evaluate import UNLIMITED
+from telic.training.folder import best_member, best_step
 from telic.training.networks import Networks, Shape
 from telic.training.population import Actor, Population, Scaling
-from telic.training.run import best_member, best_step
 
 FORMAT = 1
 _MOST_PARTS = 1000

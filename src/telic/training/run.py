@@ -1,39 +1,36 @@
-"""Train: find or make the run folder, do the job in the confined worker, render, return the run."""
+"""Train: do a job in confined workers, in the folder of its run.
+
+Who may share a worker is said by `cells`. A worker may write to the folders made here and nowhere
+else: what says what was asked for, and what came of it, is written by this process.
+"""
 
 from __future__ import annotations
 
-import hashlib
+import json
 import os
-import platform
-import secrets
-import shutil
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from collections.abc import Callable
+from contextlib import nullcontext
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from telic.core.events import Listener, ignore
-from telic.errors import Refused, TelicError, UsageError
-from telic.storage.facts import (
-    ManifestFacts,
-    MemberResultFacts,
-    RunRequestFacts,
-    RunResultFacts,
-    WorkStatus,
-)
-from telic.storage.files import read_facts, remove_unfinished, require_free, write_json, write_text
-from telic.storage.layout import DAMAGED, MemberFolder, RunFolder, changed_at, check_name
-from telic.storage.locks import RunLock, lock_holder
-from telic.storage.workspace import Workspace
+from telic.core.events import Listener, LogMessage, TrainEnd, from_facts, ignore
+from telic.envs.access import env_access, import_folders
+from telic.errors import Refused, TelicError, TrainingFailed, UsageError, WorkerDied
+from telic.sandbox.limits import Limits
+from telic.storage.files import remove_unfinished, write_json
+from telic.storage.layout import RunFolder
+from telic.training.cells import Cell, Share, cells_of
+from telic.training.folder import create, find_unfinished, new_run, set_status, working_on
 from telic.training.job import TrainJob
-from telic.training.machine import versions
+from telic.training.machine import device_files, is_gpu
+from telic.training.results import RunKeeper, RunSummary, combined, member_folders
 
-if TYPE_CHECKING:
-    from telic.storage.trajectories import Environment  # brings numpy
-
-_DISK_BYTES = 200_000_000
-_RESULTS = ("total_timesteps", "training_time_s", "best_member", "best_return")
+_MEMORY_SHARE = 0.75
+_OF_A_CELL = (UsageError, Refused, WorkerDied, TrainingFailed)
+"""what a reward or its process can be the cause of"""
+_ARENA_BYTES = 64 << 20
+"""more than MuJoCo sets aside for a simulation of any common robot; hardly any of it is used"""
 
 
 class Run(NamedTuple):
@@ -90,8 +87,6 @@ def execute(
         command: the command line that asked for this, kept in the manifest.
         videos: those that are drawn afterwards; until they are, the run's status says so.
     """
-    from telic.training.work import work
-
     found = find_unfinished(job, runs_dir, name) if not fresh else None
     folder = found or new_run(runs_dir, name)
     with working_on(folder, is_new=found is None):
@@ -105,197 +100,156 @@ def execute(
     return Run(folder.path, summary)
 
 
-@contextmanager
-def working_on(
-    folder: RunFolder, *, is_new: bool, if_interrupted: str | None = None
-) -> Generator[None]:
-    """Hold a run's lock, and keep its status, but for the one it ends with.
+class Order(NamedTuple):
+    """How a job shall be done."""
 
-    The lock comes before the first file: of two jobs of one name at once, one writes and the other
-    is refused.
+    entry: str
+    """module of the worker"""
+    folder: RunFolder
+    should_stop: Callable[[], bool]
+    confined: bool
+    more: dict[str, Any]
+    """what else the worker is told"""
+
+
+def work(
+    entry: str,
+    job: TrainJob,
+    folder: RunFolder,
+    on_event: Listener,
+    should_stop: Callable[[], bool],
+    *,
+    confined: bool,
+    **more: Any,
+) -> dict[str, Any]:
+    """Do a job in workers whose module is `entry`; return the run's summary."""
+    order = Order(entry, folder, should_stop, confined, more)
+    cells = cells_of(job, folder)
+    if len(cells) == 1:
+        with RunKeeper(job, folder, on_event) as keeper:
+            _work_on(cells[0], order, keeper)
+            return keeper.summary().model_dump()
+    from telic.sandbox.nursery import prewarmed
+
+    with prewarmed((entry,)) if confined else nullcontext():  # they import once, not each
+        return _work_apart(job, cells, order, on_event).model_dump()
+
+
+def _work_apart(job: TrainJob, cells: list[Cell], order: Order, on_event: Listener) -> RunSummary:
+    """Train one cell after the other; one that fails costs the others nothing.
+
+    Raises the first failure once the others are trained.
     """
-    with RunLock(folder.lock, folder.name):
-        if is_new:
-            _require_free_name(folder)
-        set_status(folder, "running")
-        try:
-            yield
-        except TelicError as error:
-            set_status(folder, "failed", error=str(error))
-            if is_new and isinstance(error, UsageError | Refused) and not folder.events.exists():
-                shutil.rmtree(folder.path)  # nothing began: a refused request leaves no trace
-            raise
-        except BaseException:
-            set_status(folder, "interrupted", error=if_interrupted)
-            raise
+    folder = order.folder
+    parts: list[RunSummary] = []
+    failures: list[TelicError] = []
+    before = 0
+    for cell in cells:
+        summary = cell.finished()
+        members = len(cell.job.members)
+        share = Share(before, members, len(job.members), sum(p.training_time_s for p in parts))
+        if summary is None:
+            with RunKeeper(
+                cell.job, folder, on_event, result=cell.result, retell=share.retell
+            ) as keeper:
+                try:
+                    _work_on(cell, order, keeper)
+                    summary = keeper.summary()
+                except _OF_A_CELL as error:
+                    failures.append(error)
+                    names = ", ".join(reward.name for reward in cell.job.rewards)
+                    keeper.tell(LogMessage(message=f"{names} cannot be trained: {error}"))
+        if summary is not None:
+            parts.append(summary)
+            if summary.status == "stopped":
+                break
+        before += members
+    is_whole = len(parts) == len(cells) and all(part.status == "completed" for part in parts)
+    status = "failed" if failures else "completed" if is_whole else "stopped"
+    whole = combined(job, folder, parts, status)
+    with RunKeeper(job, folder, on_event) as keeper:
+        if parts:
+            write_json(folder.summary, whole)
+            keeper.tell(from_facts(TrainEnd, whole.model_dump()))
+    if failures:
+        raise failures[0]
+    return whole
 
 
-def _require_free_name(folder: RunFolder) -> None:
-    # A folder with a config.json is a run; one without was never begun.
-    if folder.config.exists():
-        raise TelicError(
-            f"A run named {folder.name} exists already and was another job or is finished.",
-            hint="Choose another --name, or leave it out.",
-        )
-
-
-def new_run(runs_dir: Path, name: str | None = None) -> RunFolder:
-    """Return the folder of a new run; nothing is made yet."""
-    require_free(runs_dir, _DISK_BYTES, "A run")
-    stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
-    chosen = f"run_{stamp}_{secrets.token_hex(2)}" if name is None else check_name(name, "--name")
-    return RunFolder(runs_dir / chosen)
-
-
-def create(
-    job: TrainJob, folder: RunFolder, command: str | None = None, *, confined: bool = True
-) -> None:
-    """Write everything known before a run starts; hold its lock."""
-    from telic.training.cells import is_shared, processes
-
-    together = processes(job, confined=confined)
-    how = {"processes": together, "shared_process": is_shared(job, together)}
-    write_json(folder.manifest, {**manifest(job), **how, "command": command})
-    write_member_files(job, folder)
-    # Last: what is listed as a run has all of it.
-    write_json(folder.config, job)
-
-
-def manifest(job: TrainJob) -> dict[str, Any]:
-    """Return what is needed to say later exactly what was run."""
-    return {
-        "schema_version": 1,
-        "key": job.key,
-        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": versions(),
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "processors": os.cpu_count(),
-        "rewards": {
-            reward.name: None
-            if reward.source is None
-            else hashlib.sha256(reward.source.encode()).hexdigest()
-            for reward in job.rewards
-        },
-        "seeds": sorted({member.seed for member in job.members}),
+def _work_on(cell: Cell, order: Order, keeper: RunKeeper) -> None:
+    """Let one process train the members of a cell."""
+    job, folder = cell.job, order.folder
+    folders = prepare_folders(cell, folder)
+    payload = {
+        "job": job.model_dump(mode="json"),
+        "run": str(folder.path.absolute()),
+        "state": str(cell.state.absolute()),
+        **order.more,
     }
+    if not order.confined:
+        module = import_module(order.entry)
+        channel = LocalChannel(keeper.hear, order.should_stop)
+        module.run(module.prepare(payload, channel), payload, channel)
+        return
+    from telic.sandbox.host import run_worker
 
-
-def write_member_files(job: TrainJob, run: RunFolder) -> None:
-    """Write each member's own settings and reward before anything starts."""
-    for member in job.members:
-        folder = run.member(member.config, member.seed)
-        reward = job.rewards[member.reward]
-        write_json(
-            folder.config,
-            {
-                "env": job.env,
-                "env_args": job.env_args,
-                "steps": job.steps,
-                "seed": member.seed,
-                "reward": reward.name,
-                "weights": reward.weights,
-                "settings": member.settings,
-            },
-        )
-        source = reward.source or "# The environment's own reward.\n"
-        write_text(folder.reward_code, source)
-
-
-def find_unfinished(job: TrainJob, runs_dir: Path, name: str | None) -> RunFolder | None:
-    """Return the latest interrupted run of exactly this job, so that the same command goes on."""
-
-    def is_same(path: Path) -> bool:
-        if name is not None and path.name != name:
-            return False
-        return read_facts(RunFolder(path).manifest, ManifestFacts).get("key") == job.key
-
-    path = Workspace(runs_dir).unfinished("run", is_same)
-    return None if path is None else RunFolder(path)
-
-
-def set_status(
-    folder: RunFolder, status: str, error: str | None = None, videos: str | None = None
-) -> None:
-    """Write status.json; `videos` are those that are yet to be drawn of a run that is complete."""
-    write_json(
-        folder.status,
-        {
-            "status": status,
-            "updated_at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "error": error,
-            "videos": videos if status == "completed" else None,
-            "pid": os.getpid(),
-        },
+    run_worker(
+        order.entry,
+        payload,
+        writable=folders,
+        log=folder.worker_log,
+        readable=readable_paths(job),
+        devices=device_files() if is_gpu(job) else (),
+        python_path=import_folders(job.env),
+        limits=worker_limits(job),
+        on_message=keeper.hear,
+        should_stop=order.should_stop,
     )
 
 
-def status_of(folder: RunFolder) -> str:
-    """Return the run's state; a "running" one that nobody holds was interrupted."""
-    if not folder.status.exists():
-        return "interrupted"
-    status = read_facts(folder.status, WorkStatus)["status"]
-    if status == "running" and lock_holder(folder.lock) is None:
-        return "interrupted"
-    return status
+def prepare_folders(cell: Cell, run: RunFolder) -> list[Path]:
+    """Make the folders that a worker fills, and return them; the first is its working folder."""
+    members = member_folders(cell.job, run)
+    folders = [cell.state.parent, *(folder for member in members for folder in member.filled())]
+    for folder in folders:
+        folder.mkdir(parents=True, exist_ok=True)
+    if run.earlier_state.exists():
+        os.replace(run.earlier_state, run.state)
+    return [folder.absolute() for folder in folders]
 
 
-def is_resumable(folder: RunFolder) -> bool:
-    """Say whether an interrupted run can go on; one of another trainer cannot."""
-    return read_facts(folder.manifest, ManifestFacts).get("trainer") is None
-
-
-def describe(folder: RunFolder) -> dict[str, Any]:
-    """Return the facts of a run that lists and pages show; what is not known yet is None."""
-    summary: Mapping[str, Any] = {}
-    if folder.summary.exists():
-        summary = read_facts(folder.summary, RunResultFacts)
-    status: Mapping[str, Any] = {}
-    if folder.status.exists():
-        status = read_facts(folder.status, WorkStatus)
-    return {
-        "run": folder.name,
-        "path": str(folder.path),
-        "env": read_facts(folder.config, RunRequestFacts)["env"],
-        "status": status_of(folder),
-        "error": status.get("error"),
-        "members": len(folder.members()),
-        "updated": max(map(changed_at, folder.path.iterdir())),
-        **{name: summary.get(name) for name in _RESULTS},
-    }
-
-
-def describe_damaged(folder: RunFolder, error: TelicError) -> dict[str, Any]:
-    """Return what a list says of a run whose files cannot be read: that it is there, and why."""
-    known = {"run": folder.name, "path": str(folder.path), "status": DAMAGED}
-    return {
-        **known,
-        "env": None,
-        "error": error.message,
-        "members": None,
-        "updated": changed_at(folder.path),
-        **dict.fromkeys(_RESULTS),
-    }
-
-
-def environment_of(run: RunFolder) -> Environment:
-    """Return what a run trains on, as it was asked for; never what its worker wrote."""
-    config = read_facts(run.config, RunRequestFacts)
-    return config["env"], config.get("env_args", {})
-
-
-def best_member(run: RunFolder) -> MemberFolder | None:
-    """Return the member whose best evaluation is highest; the first if none was evaluated."""
-    members = run.members()
-    has_one = run.summary.exists()
-    best = read_facts(run.summary, RunResultFacts).get("best_member") if has_one else None
-    return next(
-        (member for member in members if member.name == best), members[0] if members else None
+def worker_limits(job: TrainJob) -> Limits:
+    """Return what training may use: most of the memory, and room for every simulation's arena."""
+    installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    simulations = (job.settings.num_envs + job.eval_episodes) * len(job.members)
+    return Limits(
+        memory_bytes=max(Limits().memory_bytes, int(_MEMORY_SHARE * installed)),
+        reserved_bytes=simulations * _ARENA_BYTES,
     )
 
 
-def best_step(member: MemberFolder) -> int | None:
-    """Return the step of a member's best evaluation; None when there is none yet."""
-    if not member.summary.exists():
-        return None
-    return read_facts(member.summary, MemberResultFacts).get("best_step")
+class LocalChannel:
+    """Stands in for the worker's connection when training happens in this process."""
+
+    def __init__(
+        self, hear: Callable[[dict[str, Any]], None], should_stop: Callable[[], bool]
+    ) -> None:
+        self._hear = hear
+        self._should_stop = should_stop
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Pass a message on as a pipe does: what JSON makes of it."""
+        self._hear(json.loads(json.dumps(message)))
+
+    def should_stop(self) -> bool:
+        """Ask the caller."""
+        return self._should_stop()
+
+    def heartbeat(self, seconds: float, doing: str = "") -> None:
+        """Nobody watches a process from inside."""
+
+
+def readable_paths(job: TrainJob) -> list[Path]:
+    """Return folders that the worker must read: that of a model file, of policies to go on from."""
+    folders = {Path(member.start).absolute().parent for member in job.members if member.start}
+    return sorted(folders.union(env_access(job.env, job.env_args).readable))

@@ -13,14 +13,8 @@ from telic.errors import TelicError, UnknownName, UsageError
 from telic.storage.facts import FinishedRunFacts, ManifestFacts, WorkStatus
 from telic.storage.files import read_facts
 from telic.storage.layout import MemberFolder, RunFolder, list_runs
-from telic.training.run import (
-    Run,
-    best_member,
-    best_step,
-    environment_of,
-    set_status,
-    status_of,
-)
+from telic.training.folder import best_member, best_step, environment_of, set_status, status_of
+from telic.training.run import Run
 
 _LABELS = ("median", "p10", "p90")
 

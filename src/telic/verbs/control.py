@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from telic.core.events import Listener
+from telic.core.request import RunsRequest, WatchedRequest, argument, option
 from telic.core.text import is_dict, read_count
-from telic.core.verb import RunsRequest, WatchedRequest, argument, option, verb
+from telic.core.verb import verb
 from telic.errors import TelicError, UsageError
 from telic.storage.workspace import WORK, Thing, Workspace
 from telic.verbs.session import read_criteria
@@ -101,7 +102,7 @@ def state_of(thing: Thing) -> str:
     from telic.storage.facts import WorkOutcome
     from telic.storage.files import read_facts
     from telic.storage.layout import RunFolder, SessionFolder
-    from telic.training.run import status_of
+    from telic.training.folder import status_of
 
     if thing.kind == "session":
         return session_state(SessionFolder(thing.path))
@@ -165,8 +166,9 @@ def resume(request: WorkResumeRequest) -> Run | Session | Search | WorkState:
 def _resume_run(thing: Thing, request: WorkResumeRequest) -> Run:
     from telic.storage.files import read_record
     from telic.storage.layout import RunFolder
+    from telic.training.folder import is_resumable
     from telic.training.job import TrainJob
-    from telic.training.run import execute, is_resumable
+    from telic.training.run import execute
     from telic.training.videos import draw_run, finished_run, owed
 
     folder = RunFolder(thing.path)

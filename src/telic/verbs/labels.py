@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from telic.core.verb import RunsRequest, argument, inner, option, verb
+from telic.core.request import RunsRequest, argument, inner, option
+from telic.core.verb import verb
 from telic.errors import UsageError
 from telic.storage.workspace import Workspace
 

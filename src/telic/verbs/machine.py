@@ -8,18 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from telic.core.text import names
-from telic.core.verb import (
+from telic.core.request import (
     RunsRequest,
     VerbRequest,
     WatchedRequest,
-    Wrapped,
     argument,
     inner,
     option,
     place,
-    verb,
 )
+from telic.core.text import names
+from telic.core.verb import Wrapped, verb
 from telic.errors import UnknownName
 from telic.verbs.session import SessionOptions
 

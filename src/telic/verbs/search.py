@@ -7,16 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from telic.core.request import RunsRequest, VerbRequest, WatchedRequest, argument, option
 from telic.core.text import pairs
-from telic.core.verb import (
-    RunsRequest,
-    VerbRequest,
-    WatchedRequest,
-    Wrapped,
-    argument,
-    option,
-    verb,
-)
+from telic.core.verb import Wrapped, verb
 
 if TYPE_CHECKING:
     from telic.search.compare import SearchComparison

@@ -7,16 +7,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from telic.core.request import RunsRequest, VerbRequest, WatchedRequest, argument, option
 from telic.core.text import integers, read_count, texts
-from telic.core.verb import (
-    RunsRequest,
-    VerbRequest,
-    WatchedRequest,
-    Wrapped,
-    argument,
-    option,
-    verb,
-)
+from telic.core.verb import Wrapped, verb
 from telic.errors import TelicError, UsageError
 from telic.session import ENV, EPISODES, FIRST_REWARDS, ITERATIONS, SEEDS, THRESHOLD
 

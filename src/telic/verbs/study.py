@@ -9,19 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 from telic.core.config import Record
-from telic.core.verb import (
-    Question,
-    RunsRequest,
-    Verb,
-    VerbRequest,
-    Wrapped,
-    argument,
-    context,
-    inner,
-    option,
-    place,
-    verb,
-)
+from telic.core.request import RunsRequest, VerbRequest, argument, context, inner, option, place
+from telic.core.verb import Question, Verb, Wrapped, verb
 from telic.studies.chain import LedgerEvent
 from telic.studies.folder import StudyKind
 

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from pydantic import ConfigDict, Field
 
 from telic.core.config import Record
-from telic.core.verb import Wrapped, argument, option
+from telic.core.request import argument, option
+from telic.core.verb import Wrapped
 from telic.studies.candidates import FILES, PATCH_NAME, Attachments
 from telic.studies.documents.base import StudyActor
 from telic.studies.documents.candidate import Candidate, CandidateStatus, Change, Hypothesis, Plan

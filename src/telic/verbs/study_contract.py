@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from telic.core.config import Record
+from telic.core.request import argument, option
 from telic.core.text import pairs, read_value
-from telic.core.verb import Question, Wrapped, argument, option
+from telic.core.verb import Question, Wrapped
 from telic.errors import UsageError
 from telic.storage.reading import read_text
 from telic.studies.approvals import Standing

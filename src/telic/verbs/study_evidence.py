@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from telic.core.config import Record
+from telic.core.request import argument, option
 from telic.core.text import integers
-from telic.core.verb import Question, Wrapped, argument, option
+from telic.core.verb import Question, Wrapped
 from telic.errors import UsageError
 from telic.studies.decide import DecisionOutcome
 from telic.studies.documents.candidate import Evidence, Verdict

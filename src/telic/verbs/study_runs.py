@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from telic.core.config import Record
-from telic.core.verb import Question, Wrapped, argument, option, verb
+from telic.core.request import argument, option
+from telic.core.verb import Question, Wrapped, verb
 from telic.studies.budget import BudgetState
 from telic.studies.documents.candidate import Job, KilledBy, QueueBatch
 from telic.studies.documents.contract import Amounts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from telic.core.config import Record
-from telic.core.verb import option
+from telic.core.request import option
 from telic.studies.budget import BudgetState
 from telic.studies.chain import Check, LedgerEvent, LedgerHead
 from telic.studies.next import NextAction

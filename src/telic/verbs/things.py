@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from telic.core.verb import RunsRequest, Wrapped, argument, option, place, verb
+from telic.core.request import RunsRequest, argument, option, place
+from telic.core.verb import Wrapped, verb
 from telic.errors import UsageError
 from telic.storage.workspace import WORK, Kind, Thing, Workspace
 from telic.verbs.session import SessionLine, session_facts
@@ -158,7 +159,7 @@ def show(request: ThingShowRequest) -> RunPage | SessionPage | SearchSummary | S
 
 def _run_page(thing: Thing, member: str | None) -> RunPage:
     from telic.storage.layout import RunFolder
-    from telic.training.run import describe
+    from telic.training.folder import describe
 
     run = RunFolder(thing.path)
     members = [_member(folder) for folder in run.members() if member in (None, folder.name)]

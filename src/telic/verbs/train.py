@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from telic.core.verb import RunsRequest, VerbRequest, Wrapped, argument, option, verb
+from telic.core.request import RunsRequest, VerbRequest, argument, option
+from telic.core.verb import Wrapped, verb
 from telic.errors import TelicError
 from telic.training.job import TrainRequest
 
@@ -111,7 +112,7 @@ def runs(request: RunsListRequest) -> TrainingRuns:
 
 def _line(run: RunFolder) -> dict[str, Any]:
     """Return what is known of a run; a damaged one must not hide the others."""
-    from telic.training.run import describe, describe_damaged
+    from telic.training.folder import describe, describe_damaged
 
     try:
         return describe(run)

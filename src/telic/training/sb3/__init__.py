@@ -10,8 +10,9 @@ from telic.core.events import Listener, ignore
 from telic.errors import MissingExtra
 from telic.storage.files import read_table, write_json
 from telic.storage.layout import RunFolder
+from telic.training.folder import create, new_run, set_status, working_on
 from telic.training.job import TrainJob
-from telic.training.run import Run, create, new_run, set_status, working_on
+from telic.training.run import Run
 
 
 def execute_sb3(
@@ -52,7 +53,7 @@ def execute_sb3(
     """
     if find_spec("stable_baselines3") is None:
         raise MissingExtra("stable-baselines3", "sb3", "The trainer sb3")
-    from telic.training.work import work
+    from telic.training.run import work
 
     if defaults:
         job = with_defaults(job)

@@ -1,0 +1,231 @@
+"""A run's folder: found or made, locked while somebody works on it, and what it says of the run."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import secrets
+import shutil
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from telic.errors import Refused, TelicError, UsageError
+from telic.storage.facts import (
+    ManifestFacts,
+    MemberResultFacts,
+    RunRequestFacts,
+    RunResultFacts,
+    WorkStatus,
+)
+from telic.storage.files import read_facts, require_free, write_json, write_text
+from telic.storage.layout import DAMAGED, MemberFolder, RunFolder, changed_at, check_name
+from telic.storage.locks import RunLock, lock_holder
+from telic.storage.workspace import Workspace
+from telic.training.job import TrainJob
+from telic.training.machine import versions
+
+if TYPE_CHECKING:
+    from telic.storage.trajectories import Environment  # brings numpy
+
+_DISK_BYTES = 200_000_000
+_RESULTS = ("total_timesteps", "training_time_s", "best_member", "best_return")
+
+
+@contextmanager
+def working_on(
+    folder: RunFolder, *, is_new: bool, if_interrupted: str | None = None
+) -> Generator[None]:
+    """Hold a run's lock, and keep its status, but for the one it ends with.
+
+    The lock comes before the first file: of two jobs of one name at once, one writes and the other
+    is refused.
+    """
+    with RunLock(folder.lock, folder.name):
+        if is_new:
+            _require_free_name(folder)
+        set_status(folder, "running")
+        try:
+            yield
+        except TelicError as error:
+            set_status(folder, "failed", error=str(error))
+            if is_new and isinstance(error, UsageError | Refused) and not folder.events.exists():
+                shutil.rmtree(folder.path)  # nothing began: a refused request leaves no trace
+            raise
+        except BaseException:
+            set_status(folder, "interrupted", error=if_interrupted)
+            raise
+
+
+def _require_free_name(folder: RunFolder) -> None:
+    # A folder with a config.json is a run; one without was never begun.
+    if folder.config.exists():
+        raise TelicError(
+            f"A run named {folder.name} exists already and was another job or is finished.",
+            hint="Choose another --name, or leave it out.",
+        )
+
+
+def new_run(runs_dir: Path, name: str | None = None) -> RunFolder:
+    """Return the folder of a new run; nothing is made yet."""
+    require_free(runs_dir, _DISK_BYTES, "A run")
+    stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
+    chosen = f"run_{stamp}_{secrets.token_hex(2)}" if name is None else check_name(name, "--name")
+    return RunFolder(runs_dir / chosen)
+
+
+def create(
+    job: TrainJob, folder: RunFolder, command: str | None = None, *, confined: bool = True
+) -> None:
+    """Write everything known before a run starts; hold its lock."""
+    from telic.training.cells import is_shared, processes
+
+    together = processes(job, confined=confined)
+    how = {"processes": together, "shared_process": is_shared(job, together)}
+    write_json(folder.manifest, {**manifest(job), **how, "command": command})
+    write_member_files(job, folder)
+    # Last: what is listed as a run has all of it.
+    write_json(folder.config, job)
+
+
+def manifest(job: TrainJob) -> dict[str, Any]:
+    """Return what is needed to say later exactly what was run."""
+    return {
+        "schema_version": 1,
+        "key": job.key,
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": versions(),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "processors": os.cpu_count(),
+        "rewards": {
+            reward.name: None
+            if reward.source is None
+            else hashlib.sha256(reward.source.encode()).hexdigest()
+            for reward in job.rewards
+        },
+        "seeds": sorted({member.seed for member in job.members}),
+    }
+
+
+def write_member_files(job: TrainJob, run: RunFolder) -> None:
+    """Write each member's own settings and reward before anything starts."""
+    for member in job.members:
+        folder = run.member(member.config, member.seed)
+        reward = job.rewards[member.reward]
+        write_json(
+            folder.config,
+            {
+                "env": job.env,
+                "env_args": job.env_args,
+                "steps": job.steps,
+                "seed": member.seed,
+                "reward": reward.name,
+                "weights": reward.weights,
+                "settings": member.settings,
+            },
+        )
+        source = reward.source or "# The environment's own reward.\n"
+        write_text(folder.reward_code, source)
+
+
+def find_unfinished(job: TrainJob, runs_dir: Path, name: str | None) -> RunFolder | None:
+    """Return the latest interrupted run of exactly this job, so that the same command goes on."""
+
+    def is_same(path: Path) -> bool:
+        if name is not None and path.name != name:
+            return False
+        return read_facts(RunFolder(path).manifest, ManifestFacts).get("key") == job.key
+
+    path = Workspace(runs_dir).unfinished("run", is_same)
+    return None if path is None else RunFolder(path)
+
+
+def set_status(
+    folder: RunFolder, status: str, error: str | None = None, videos: str | None = None
+) -> None:
+    """Write status.json; `videos` are those that are yet to be drawn of a run that is complete."""
+    write_json(
+        folder.status,
+        {
+            "status": status,
+            "updated_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "error": error,
+            "videos": videos if status == "completed" else None,
+            "pid": os.getpid(),
+        },
+    )
+
+
+def status_of(folder: RunFolder) -> str:
+    """Return the run's state; a "running" one that nobody holds was interrupted."""
+    if not folder.status.exists():
+        return "interrupted"
+    status = read_facts(folder.status, WorkStatus)["status"]
+    if status == "running" and lock_holder(folder.lock) is None:
+        return "interrupted"
+    return status
+
+
+def is_resumable(folder: RunFolder) -> bool:
+    """Say whether an interrupted run can go on; one of another trainer cannot."""
+    return read_facts(folder.manifest, ManifestFacts).get("trainer") is None
+
+
+def describe(folder: RunFolder) -> dict[str, Any]:
+    """Return the facts of a run that lists and pages show; what is not known yet is None."""
+    summary: Mapping[str, Any] = {}
+    if folder.summary.exists():
+        summary = read_facts(folder.summary, RunResultFacts)
+    status: Mapping[str, Any] = {}
+    if folder.status.exists():
+        status = read_facts(folder.status, WorkStatus)
+    return {
+        "run": folder.name,
+        "path": str(folder.path),
+        "env": read_facts(folder.config, RunRequestFacts)["env"],
+        "status": status_of(folder),
+        "error": status.get("error"),
+        "members": len(folder.members()),
+        "updated": max(map(changed_at, folder.path.iterdir())),
+        **{name: summary.get(name) for name in _RESULTS},
+    }
+
+
+def describe_damaged(folder: RunFolder, error: TelicError) -> dict[str, Any]:
+    """Return what a list says of a run whose files cannot be read: that it is there, and why."""
+    known = {"run": folder.name, "path": str(folder.path), "status": DAMAGED}
+    return {
+        **known,
+        "env": None,
+        "error": error.message,
+        "members": None,
+        "updated": changed_at(folder.path),
+        **dict.fromkeys(_RESULTS),
+    }
+
+
+def environment_of(run: RunFolder) -> Environment:
+    """Return what a run trains on, as it was asked for; never what its worker wrote."""
+    config = read_facts(run.config, RunRequestFacts)
+    return config["env"], config.get("env_args", {})
+
+
+def best_member(run: RunFolder) -> MemberFolder | None:
+    """Return the member whose best evaluation is highest; the first if none was evaluated."""
+    members = run.members()
+    has_one = run.summary.exists()
+    best = read_facts(run.summary, RunResultFacts).get("best_member") if has_one else None
+    return next(
+        (member for member in members if member.name == best), members[0] if members else None
+    )
+
+
+def best_step(member: MemberFolder) -> int | None:
+    """Return the step of a member's best evaluation; None when there is none yet."""
+    if not member.summary.exists():
+        return None
+    return read_facts(member.summary, MemberResultFacts).get("best_step")
