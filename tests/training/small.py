@@ -41,7 +41,7 @@ class Control(RewardFunction):
 """
 
 
-def small_job(env: str = "HalfCheetah-v5", steps: int = 2048, **changes: Any) -> TrainJob:
+def small_job(env: str = "HalfCheetah-v5", steps: int = 1024, **changes: Any) -> TrainJob:
     settings = {**SETTINGS, **changes.pop("settings", {})}
     options = {"evaluations": 2, "eval_episodes": 2, "save_every_s": 0.05, **changes}
     options.setdefault("env_args", {"max_episode_steps": 40})

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from telic.storage.scalars import read_rows
+from telic.training.job import MEMBER_FIELDS
 from tests.training.small import CONTROL, small_job, train_here
 
 TIMES = ("sps", "elapsed_time", "train_time")
@@ -20,17 +21,26 @@ def numbers(member) -> list[dict]:
     return [{k: v for k, v in row.items() if k not in TIMES} for row in read_rows(member.scalars)]
 
 
-def test_the_same_seed_gives_the_same_numbers(tmp_path):
-    first = train_here(small_job(), tmp_path / "a").members()[0]
-    second = train_here(small_job(), tmp_path / "b").members()[0]
-    assert torch.equal(weights(first), weights(second))
-    assert numbers(first) == numbers(second)
+def short_job(**changes):
+    """Three batches: the third one is collected by policies that learned."""
+    return small_job(steps=768, evaluations=1, **changes)
 
 
-def test_another_seed_gives_other_numbers(tmp_path):
-    first = train_here(small_job(seeds=(1,)), tmp_path / "a").members()[0]
-    second = train_here(small_job(seeds=(2,)), tmp_path / "b").members()[0]
-    assert not torch.allclose(weights(first), weights(second))
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """Return a member that was trained with the usual settings."""
+    return train_here(short_job(), tmp_path_factory.mktemp("plain")).members()[0]
+
+
+def test_the_same_seed_gives_the_same_numbers(tmp_path, plain):
+    again = train_here(short_job(), tmp_path).members()[0]
+    assert torch.equal(weights(plain), weights(again))
+    assert numbers(plain) == numbers(again)
+
+
+def test_another_seed_gives_other_numbers(tmp_path, plain):
+    other = train_here(short_job(seeds=(2,)), tmp_path).members()[0]
+    assert not torch.allclose(weights(plain), weights(other))
 
 
 @pytest.mark.parametrize(
@@ -62,10 +72,36 @@ def test_a_member_learns_alone_exactly_what_it_learns_among_others(tmp_path, env
         torch.testing.assert_close(weights(one), weights(twin), rtol=1e-3, atol=1e-4)
 
 
-def test_members_with_other_settings_learn_something_else(tmp_path):
-    run = train_here(small_job(variants=[{"gamma": 0.9}, {"gamma": 0.99}]), tmp_path)
-    one, other = run.members()
-    assert not torch.allclose(weights(one), weights(other), atol=1e-3)
+MEMBERS_OWN = {
+    "learning_rate": 3e-3,
+    "gamma": 0.9,
+    "gae_lambda": 0.5,
+    "clip": 0.01,
+    "entropy_coef": 0.05,
+    "value_coef": 0.1,
+    "max_grad_norm": 0.01,
+    "target_kl": 1e-4,
+}
+"""values other than the usual ones; as members of one population, each learns as it would alone"""
+
+
+@pytest.fixture(scope="module")
+def varied(tmp_path_factory):
+    """Return a member's weights for each setting that members may have of their own."""
+    variants = [{name: value} for name, value in MEMBERS_OWN.items()]
+    job = short_job(variants=variants)
+    run = train_here(job, tmp_path_factory.mktemp("varied"))
+    members = [run.member(member.config, member.seed) for member in job.members]
+    return dict(zip(MEMBERS_OWN, map(weights, members), strict=True))
+
+
+def test_every_setting_that_members_may_have_of_their_own_is_tried():
+    assert set(MEMBERS_OWN) == set(MEMBER_FIELDS)
+
+
+@pytest.mark.parametrize("name", MEMBERS_OWN)
+def test_every_setting_of_a_member_has_an_effect(plain, varied, name):
+    assert not torch.allclose(weights(plain), varied[name], atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -77,20 +113,12 @@ def test_members_with_other_settings_learn_something_else(tmp_path):
         {"normalise_obs": False},
         {"scale_reward": False},
         {"stagger": False},
-        {"entropy_coef": 0.05},
-        {"value_coef": 0.1},
-        {"max_grad_norm": 0.01},
-        {"target_kl": 1e-4},
-        {"gae_lambda": 0.5},
         {"log_std": -2.0},
         {"critic_sees": ["xpos", "time"]},
     ],
     ids=lambda settings: next(iter(settings)),
 )
-def test_every_setting_has_an_effect(tmp_path, settings):
-    plain = train_here(small_job(steps=768, evaluations=1), tmp_path / "plain").members()[0]
-    changed = train_here(
-        small_job(steps=768, evaluations=1, settings=settings), tmp_path / "changed"
-    ).members()[0]
+def test_every_setting_has_an_effect(tmp_path, plain, settings):
+    changed = train_here(short_job(settings=settings), tmp_path).members()[0]
     first, second = weights(plain), weights(changed)
     assert first.shape != second.shape or not torch.allclose(first, second, atol=1e-4)
