@@ -29,7 +29,7 @@ from telic.rewards.recording import collect
 from telic.rewards.runners import PrivateInfo, private_schema
 from telic.sandbox.guard import ask
 from telic.sandbox.source import namespace
-from telic.sandbox.tamper import Seal
+from telic.sandbox.tamper import CodeSeal
 
 ENV = "HalfCheetah-v5"
 # Powers of whole numbers may never end; the watch over a silent worker ends them (test_escapes).
@@ -142,7 +142,7 @@ def run(start, payload, channel):
     """Walk, attack, and report what was tried and what changed."""
     rng = random.Random(payload["seed"])
     before = witnesses()
-    seal = Seal()
+    seal = CodeSeal()
     counts = {"asked": 0, "refused": 0, "given": 0, "called": 0, "errors": 0}
     kinds: dict[str, list[str]] = {}
     waiting = list(start.items())

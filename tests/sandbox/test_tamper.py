@@ -9,7 +9,7 @@ import torch
 
 from telic import errors
 from telic.errors import Refused
-from telic.sandbox.tamper import Seal
+from telic.sandbox.tamper import CodeSeal
 
 
 def fake(*_, **__):
@@ -31,7 +31,7 @@ def fake(*_, **__):
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_replaced_function_is_noticed(owner, name, place, monkeypatch):
-    seal = Seal()
+    seal = CodeSeal()
     seal.check()
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, fake)
@@ -41,21 +41,21 @@ def test_a_replaced_function_is_noticed(owner, name, place, monkeypatch):
 
 
 def test_replaced_code_inside_a_function_is_noticed(monkeypatch):
-    seal = Seal()
+    seal = CodeSeal()
     monkeypatch.setattr(torch.nn.functional.gumbel_softmax, "__code__", fake.__code__)
     with pytest.raises(Refused, match=r"gumbel_softmax"):
         seal.check()
 
 
 def test_a_removed_function_is_noticed(monkeypatch):
-    seal = Seal()
+    seal = CodeSeal()
     monkeypatch.delattr(np, "sum")
     with pytest.raises(Refused, match=r"numpy\.sum"):
         seal.check()
 
 
 def test_a_changed_setting_is_noticed():
-    seal = Seal()
+    seal = CodeSeal()
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
@@ -70,14 +70,14 @@ def test_further_classes_can_be_sealed(monkeypatch):
         def update(self):
             return 1
 
-    seal = Seal([Trainer])
+    seal = CodeSeal([Trainer])
     monkeypatch.setattr(Trainer, "update", fake)
     with pytest.raises(Refused, match=r"Trainer\.update"):
         seal.check()
 
 
 def test_ordinary_use_of_torch_breaks_no_seal():
-    seal = Seal()
+    seal = CodeSeal()
     assert len(seal) > 1000
     layer = torch.nn.Linear(3, 3)
     layer(torch.zeros(2, 3)).sum().backward()

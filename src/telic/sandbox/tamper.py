@@ -55,7 +55,7 @@ class _Owner(NamedTuple):
     inherited: frozenset[str]
 
 
-class Seal:
+class CodeSeal:
     """A memory of what stood where."""
 
     def __init__(self, extra: Iterable[object] = ()) -> None:

@@ -17,7 +17,7 @@ from telic.errors import ResourceError, TrainingFailed
 from telic.rewards.contract import RewardSpec, TermSpec
 from telic.rewards.probe import probe
 from telic.rewards.reward import Reward
-from telic.sandbox.tamper import Seal
+from telic.sandbox.tamper import CodeSeal
 from telic.storage.files import plain
 from telic.storage.layout import RunFolder
 from telic.training import loop
@@ -134,7 +134,7 @@ def _train_job(
     channel.heartbeat(START_S)
     if job.device == "cpu":
         torch.set_num_threads(1)  # the other processors simulate meanwhile
-    seal = Seal()  # before foreign code is loaded: what it replaces later is noticed
+    seal = CodeSeal()  # before foreign code is loaded: what it replaces later is noticed
     rewards = load_rewards(job)
     probes = probe_all(job, rewards, channel, envs.probe)
     channel.heartbeat(START_S)
