@@ -8,6 +8,7 @@ import torch
 from telic.errors import TelicError, UsageError, WorkerDied
 from telic.judges import recorder
 from telic.judges.recorder import PlayOrder, RecordedFile, bounded, is_unchanged, play
+from telic.storage.reading import file_hash
 from telic.storage.trajectories import read_trajectory
 
 
@@ -66,7 +67,7 @@ def test_what_a_policy_is_told_changes_what_it_does_and_not_what_is_written_of_i
 def test_a_changed_recording_is_noticed(tmp_path):
     play(lambda obs: torch.zeros(len(obs), 1), order(tmp_path, count=1))
     path = tmp_path / "0.npz"
-    file = RecordedFile(path, recorder._sha256(path))
+    file = RecordedFile(path, file_hash(path))
     assert is_unchanged(file)
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     assert not is_unchanged(file)

@@ -294,7 +294,7 @@ def _people(line: SessionLine) -> str | None:
 
 def _state_words(page: SessionPage) -> str:
     state = page.facts.state
-    outcome = next((outcome for outcome in OUTCOMES if outcome == state), None)
+    outcome = {str(known): known for known in OUTCOMES}.get(state)
     return state if outcome is None else outcome_words(outcome, page.limits)
 
 
