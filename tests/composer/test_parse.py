@@ -155,7 +155,8 @@ Ant: jump higher
 Ant: jump a little
     0) jump little/height
 Hopper: bounce up and down
-    0) jump up
+    0) jump
+    ? up and down
 Hopper: hop forward on one leg
     0) hop forward one_leg
 Hopper: hop in place
@@ -716,6 +717,7 @@ KEYS = {
     "weak",
     "holder",
     "sequel",
+    "judged_as",
 }
 
 

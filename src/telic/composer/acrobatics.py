@@ -15,11 +15,13 @@ from telic.composer.manners import (
     stay_on_feet,
 )
 from telic.composer.scene import Scene
-from telic.composer.sizes import GENTLE, QUICK, Goal, jump_height, leap_length, origin, told
+from telic.composer.sizes import BELOW, GENTLE, QUICK, Goal, jump_height, leap_length, origin, told
 from telic.composer.travel import AHEAD
 
 _FULL = 2.0 * math.pi
 _QUARTER = 0.25
+_BIT = 0.125
+"""turns: "a bit to the left" """
 
 
 def jump(frame: Frame, scene: Scene, draft: Draft) -> None:
@@ -151,6 +153,8 @@ def turn(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.need(f"turned = {sign}turns")
     draft.measure(f'turned = {sign}episode["heading_turns"]')
     turns = _turns_meant(frame)
+    if turns == _BIT and frame.amount is None:
+        draft.doubt(f'"{frame.word}" a little is taken as {360 * _BIT:g} degrees')
     if turns is None:
         _spin(frame, draft, which)
     else:
@@ -161,6 +165,8 @@ def turn(frame: Frame, scene: Scene, draft: Draft) -> None:
 def _turns_meant(frame: Frame) -> float | None:
     """Return how far to turn; None: on and on."""
     amount = frame.amount
+    if amount is None and frame.degree is Degree.LITTLE and frame.dimension == "turning":
+        return _BIT
     if amount and amount.unit == "turns":
         return amount.value * (frame.count or 1)
     if amount and amount.unit == "rad":
@@ -202,6 +208,9 @@ def _spin(frame: Frame, draft: Draft, which: str) -> None:
 def _turn_by(frame: Frame, draft: Draft, which: str, turns: float) -> None:
     """Turn by an amount and stop there."""
     is_least = frame.amount is not None and frame.amount.rule == "at_least"
+    if frame.amount is not None and frame.amount.rule == "at_most":
+        draft.doubt(f'"{frame.word}": about {BELOW * turns:.2g} turns, below the {turns:.2g} said')
+        turns *= BELOW
     tolerance = min(0.06 + 0.05 * turns, turns / 4.0)
     slow = 1.0 if frame.degree not in GENTLE else 0.5
     draft.seconds = min(max(3.0, 1.5 * turns * _FULL / slow + 2.0), 30.0)

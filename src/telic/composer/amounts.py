@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from telic.composer.frames import Amount, Rule, Unit
-from telic.composer.words import Token, determiners, number_rules, table, units
+from telic.composer.words import Token, determiners, later_rules, number_rules, table, units
 
 _BEFORE = ("at", "for", "by", "of", "in", "from")
 _EVERY = ("every", "each")
@@ -89,6 +89,8 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
     if start < len(tokens) and tokens[start].word in _EVERY:
         return _read_period(tokens, start)
     before, place, rule = _read_rule(tokens, start)
+    if rule is not None and place < len(tokens) and tokens[place].word in counts:
+        return Reading(tuple(range(start, place + 1)), count=counts[tokens[place].word], rule=rule)
     numbered = _read_range(tokens, place) or _read_article(tokens, start, place)
     if numbered is None:
         return None
@@ -98,6 +100,9 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
         return _bare(tokens, start, place, value, rule)
     at = (*range(start, place), *unit.at)
     value = round(value * unit.senses[0].says["factor"], 9)
+    after = later_rules().find(tokens, unit.end) if rule is None else None
+    if after is not None:
+        at, rule = (*at, *after.at), cast("Rule", after.senses[0].value)
     return _with_unit(at, value, cast("Unit", unit.senses[0].value), rule, before)
 
 
@@ -118,8 +123,10 @@ def _read_period(tokens: Sequence[Token], start: int) -> Reading | None:
     numbered = _read_number(tokens, place)
     value, place = numbered or (1.0, place)
     unit = units().find(tokens, place)
-    if unit is None or unit.senses[0].value != "s" or value <= 0.0:
+    if unit is None or unit.senses[0].value == "times" or value <= 0.0:
         return None
+    if unit.senses[0].value != "s":
+        return Reading((*range(start, place), *unit.at))  # "every 2 m" is neither a way nor a count
     seconds = round(value * unit.senses[0].says["factor"], 9)
     return Reading((*range(start, place), *unit.at), period_s=seconds)
 
@@ -204,9 +211,21 @@ def _read_number(tokens: Sequence[Token], place: int) -> tuple[float, int] | Non
         value, place = found
     else:
         place += 1
-    if [token.word for token in tokens[place : place + 3]] == ["and", "a", "half"]:
+    words = [token.word for token in tokens[place : place + 3]]
+    if words == ["and", "a", "half"]:
         return value + 0.5, place + 3
+    if words[:1] == ["point"] and (digits := _read_digits(tokens, place + 1)):
+        return float(f"{value:g}.{digits}"), place + 1 + len(digits)
     return value, place
+
+
+def _read_digits(tokens: Sequence[Token], place: int) -> str:
+    """Read what follows the point of "two point two five"."""
+    values, digits = table("numbers")["values"], ""
+    while place < len(tokens) and values.get(tokens[place].word, 10) in range(10):
+        digits += f"{values[tokens[place].word]:g}"
+        place += 1
+    return digits
 
 
 def _read_number_words(tokens: Sequence[Token], place: int) -> tuple[float, int] | None:

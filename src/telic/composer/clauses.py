@@ -1,12 +1,12 @@
-"""Find everything in an intent that has a meaning, and cut it into clauses in the order of doing.
+"""Find everything in an intent that has a meaning: phrases, parts, numbers and forbidden things.
 
-Marks are phrases, parts, numbers and forbidden things; of several verbs in a clause one is meant.
+Of several verbs in a clause one is meant (`merge`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from telic.composer.amounts import Reading, read_amount
@@ -37,7 +37,10 @@ _MEASURED = {
 # Parts that move when the whole robot does: "without moving the cart".
 _WHOLE = {"torso", "cart", "base"}
 _LOOK_BACK = 4
-_STRENGTH = {"start": 0, "and": 1, "stop": 2, "then": 3, "after": 3, "before": 3}
+_GOES = {Act.GO, Act.JUMP, Act.HOP}
+_FOOT_M = 0.3048
+# What a limit may be about: not "bending the knees", which is not judged.
+_JUDGED_PARTS = {*_WHOLE, "pole", "poles", "tip"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +80,34 @@ def scan(tokens: Sequence[Token], names: Sequence[BodyPart | None]) -> list[Mark
         if idle is not None and (not found or idle.end > found[-1].end):
             place = idle.end  # "in one direction" is no number
             continue
-        marks += found
+        marks += [mark for mark in found if not mark.is_join("unread")]
         place = found[-1].end if found else place + 1
+    marks = [_of_parts(tokens, marks, index) for index in range(len(marks))]
     read = {place for mark in marks for place in mark.at}
     marks = [mark for mark in marks if not _is_of_unknown(tokens, mark, read)]
+    taken = {place for mark in marks if mark.slot == "number" for place in mark.at}
+    marks = [mark for mark in marks if mark.slot != "part" or not taken & {*mark.at}]
     return [_with_first_as(tokens, mark) for mark in marks]
+
+
+def _of_parts(tokens: Sequence[Token], marks: Sequence[Mark], index: int) -> Mark:
+    """Return a number of parts as one that says nothing yet: "three legs" is no count of hops.
+
+    Whoever goes or jumps "20 feet" is told how far.
+    """
+    mark, part = marks[index], marks[index + 1] if index + 1 < len(marks) else None
+    reading = mark.reading
+    if reading is None or reading.bare is None or part is None or part.part is None:
+        return mark
+    if part.at[0] != mark.end:
+        return mark
+    before = marks[index - 1].sense() if index else None
+    goes = before is not None and (before.slot == "direction" or before.value in _GOES)
+    if not goes or tokens[mark.end].word not in ("feet", "foot") or len(part.at) > 1:
+        return replace(mark, reading=Reading(mark.at))
+    amount = Amount(value=round(_FOOT_M * reading.bare, 9), unit="m", rule=reading.rule or "about")
+    said = Reading((*mark.at, *part.at), amount, rule=reading.rule)
+    return Mark("number", said.at, reading=said)
 
 
 def _is_of_unknown(tokens: Sequence[Token], mark: Mark, read: set[int]) -> bool:
@@ -95,42 +121,6 @@ def _is_of_unknown(tokens: Sequence[Token], mark: Mark, read: set[int]) -> bool:
 def parts_at(tokens: Sequence[Token], spec: EnvSpec) -> list[BodyPart | None]:
     """Return the body part that begins at each place."""
     return [find_part(tokens, place, spec) for place in range(len(tokens))]
-
-
-@dataclass(slots=True)
-class Clause:
-    """Marks between two joining words."""
-
-    join: str
-    """how it follows the clause before: start, and, stop, then, after, before"""
-    marks: list[Mark] = field(default_factory=list[Mark])
-
-    @property
-    def acts(self) -> bool:
-        """Whether it has a verb of its own, not only one that keeps something."""
-        return any(is_acting(mark) for mark in self.marks)
-
-
-@dataclass(slots=True)
-class Cut:
-    """Groups of clauses, each done together and one after the other, and the words that cut."""
-
-    groups: list[list[Clause]]
-    joints: set[int]
-
-
-def cut(marks: Iterable[Mark]) -> Cut:
-    """Return the clauses in the order of doing: "stand after jumping" is jump, then stand."""
-    clauses, joints = _clauses(marks)
-    groups: list[list[Clause]] = []
-    for clause in clauses:
-        # A full stop between "run" and "keep upright" does not make the second come later.
-        later = clause.join in ("then", "after") or (clause.join == "stop" and clause.acts)
-        if later or not groups:
-            groups.append([clause])
-        else:
-            groups[-1].append(clause)
-    return Cut(_in_order(groups), joints)
 
 
 def is_acting(mark: Mark) -> bool:
@@ -160,47 +150,6 @@ def merge(verbs: list[Mark]) -> tuple[list[Mark], list[Mark]]:
         first, rest = _going_round(first, rest[0]), rest[1:]
     helping = [mark for mark in verbs if mark is not kept[0] and mark not in rest]
     return [_helped(first, helping), *rest], helping
-
-
-def _clauses(marks: Iterable[Mark]) -> tuple[list[Clause], set[int]]:
-    clauses = [Clause("start")]
-    joints: set[int] = set()
-    blocked = False
-    for mark in marks:
-        if mark.is_join("negation") and mark.slot == "join":
-            blocked = True  # what is not to be done must not be read as something to do
-        elif mark.slot == "join":
-            blocked = False
-            joints.update(mark.at)
-            _start_clause(clauses, _join(mark, is_first=not any(c.marks for c in clauses)))
-        elif not blocked:
-            clauses[-1].marks.append(mark)
-    return [clause for clause in clauses if clause.marks], joints
-
-
-def _start_clause(clauses: list[Clause], join: str) -> None:
-    """Open a clause, or keep the stronger of two joining words in a row (", and then")."""
-    if clauses[-1].marks:
-        clauses.append(Clause(join))
-    elif _STRENGTH[join] > _STRENGTH[clauses[-1].join]:
-        clauses[-1].join = join
-
-
-def _join(mark: Mark, is_first: bool) -> str:
-    values = [sense.value for sense in mark.senses]
-    if "before" in values:
-        return "before" if is_first else "then"
-    return values[0]
-
-
-def _in_order(groups: list[list[Clause]]) -> list[list[Clause]]:
-    for k in range(1, len(groups)):
-        if groups[k][0].join == "after":
-            groups[k - 1], groups[k] = groups[k], groups[k - 1]
-    if groups and len(groups[0]) > 1 and groups[0][0].join in ("before", "after"):
-        first, rest = groups[0][:1], groups[0][1:]
-        groups[:1] = [rest, first] if first[0].join == "before" else [first, rest]
-    return groups
 
 
 def _helped(mark: Mark, helping: list[Mark]) -> Mark:
@@ -351,6 +300,8 @@ def _with_object(
         if part.name not in _WHOLE:
             return None  # one limb held still is not the robot held in place
         limit = replace(limit, at=(*limit.at, *part.at))
+    elif part is not None and part.name not in _JUDGED_PARTS:
+        return None
     elif part is not None:
         limit = replace(limit, at=(*limit.at, *part.at))
     reading = read_amount(tokens, limit.end)

@@ -229,7 +229,7 @@ def _composition(
     if "terminate_when_unhealthy" in spec.arguments:
         env_args["terminate_when_unhealthy"] = scene.ends_fallen
     settings: dict[str, Any] = {}
-    doubts = [*parsed.corrected]
+    doubts = [*parsed.corrected, *parsed.chosen]
     for draft in everything:
         env_args |= draft.env_args
         settings |= draft.settings

@@ -165,6 +165,9 @@ class WordClaim(Record):
     value: str = Field(default="", description="what the words mean in that slot")
     dimension: str | None = Field(default=None, description="what a degree is about, if it says so")
     index: int = Field(default=0, description="which frame, or which limit")
+    judged_as: str = Field(
+        default="", description="what these words are judged as, where they say more than that"
+    )
 
 
 class ParsedIntent(Record):
@@ -185,6 +188,9 @@ class ParsedIntent(Record):
     )
     corrected: tuple[str, ...] = Field(
         default=(), description="typing errors that were undone, in words"
+    )
+    chosen: tuple[str, ...] = Field(
+        default=(), description='what was offered with "or" and is not done, in words'
     )
     lost: tuple[str, ...] = Field(
         default=(), description="words where a verb should be, of which nothing was made"

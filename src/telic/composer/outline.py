@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from telic.composer.clauses import Clause, Mark, as_verb, is_acting, merge
+from telic.composer.clauses import Mark, as_verb, is_acting, merge
 from telic.composer.frames import Act, Amount, Direction, Limit, LimitKind, Posture
 from telic.composer.parts import BodyPart
+from telic.composer.sentence import Clause
 from telic.composer.words import Token
 
 _HELD = {
@@ -27,6 +28,8 @@ _PAIRS = (
 _OPPOSITE = dict(_PAIRS) | {other: one for one, other in _PAIRS}
 _POLES = {"pole", "poles", "tip"}
 _NEW = {"direction", "degree", "posture", "style", "number"}
+_LIMB_VERBS = {Act.LIFT, Act.KICK, Act.SWING}
+_WAITING = {Act.STAND: "wait", Act.GO: "go", Act.TURN: "turn"}
 
 
 @dataclass(slots=True)
@@ -103,6 +106,8 @@ class Outline:
         self.limit_claims.append(known.index(same))
 
     def _read_clause(self, clause: Clause, acts: bool) -> None:
+        if clause.delay is not None:
+            self._wait(clause, clause.delay)
         rest = self._without_limits(clause.marks)
         acts = acts or any(sketch.phase == self._phase for sketch in self.sketches)
         holder = next((m for m in rest if m.slot == "verb" and not is_acting(m)), None)
@@ -126,6 +131,23 @@ class Outline:
             else:
                 rest.append(mark)
         return rest
+
+    def _wait(self, clause: Clause, delay: Mark) -> None:
+        """Read "after 3 seconds": so long what was said before is done, or nothing.
+
+        What is stopped goes on until then: "stop walking after 3 seconds".
+        """
+        stopped = [mark for mark in clause.marks if mark.slot == "verb"]
+        last = self.sketches[-1] if self.sketches else None
+        if last is not None and not any(mark.reading for mark in last.marks):
+            last.marks.append(delay)
+        elif len(stopped) > 1 and stopped[0].senses[0].value == Act.STOP:
+            self._start(stopped[1], [delay])
+            clause.marks.remove(stopped[1])
+        else:
+            verb = Act.GO if _unit(delay) == "m" else implied_verb(delay) or Act.STAND
+            self.sketches.append(Sketch(verb, _WAITING[verb], self._phase, {}, [delay]))
+        self._phase = self.sketches[-1].phase + 1
 
     # Verbs
 
@@ -176,7 +198,8 @@ class Outline:
         if last is None:
             self._pending += marks
         elif last.phase < self._phase:
-            if any(mark.slot in _NEW for mark in marks):
+            new = _NEW | ({"part"} if last.verb in _LIMB_VERBS else set[str]())
+            if any(mark.slot in new for mark in marks):
                 self._repeat(last, marks, self._phase)
             else:
                 last.marks += marks
@@ -236,6 +259,9 @@ class Outline:
         name = part.part.name if part and part.part else None
         if name not in _TRUNK or not (held or name):
             return marks
+        if name == "head" and any(is_height(mark, name) for mark in marks):
+            # How high a head is, is not measured, and it is nowhere to go.
+            return [mark for mark in marks if not is_height(mark, name)]
         measured = any(is_height(mark, name) for mark in marks)
         taken: list[Mark] = []
         for mark in marks:
@@ -255,7 +281,11 @@ class Outline:
         """Give a verb to an intent without one: "forward, fast", "upright", "don't fall"."""
         if self.sketches:
             return
-        for mark in self._pending if self._is_known(self._pending) else ():
+        # "lower your left arm" is not to stand low.
+        limbs = any(
+            mark.part is not None and mark.part.name not in _TRUNK for mark in self._pending
+        )
+        for mark in self._pending if self._is_known(self._pending) and not limbs else ():
             verb = implied_verb(mark)
             if verb is not None:
                 word = " ".join(self._tokens[place].word for place in mark.at)
@@ -284,6 +314,10 @@ def says_how_long(mark: Mark) -> bool:
     sense = mark.sense()
     moved = sense is not None and sense.value in (Direction.UP, Direction.DOWN)
     return mark.slot in ("number", "until_end") or moved
+
+
+def _unit(mark: Mark) -> str | None:
+    return mark.reading.amount.unit if mark.reading and mark.reading.amount else None
 
 
 def postures_in(marks: Sequence[Mark]) -> set[Posture]:

@@ -11,9 +11,10 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from telic.composer.clauses import Mark, cut, is_acting, parts_at, scan
+from telic.composer.clauses import Mark, is_acting, parts_at, scan
 from telic.composer.frames import Frame, LimitKind, ParsedIntent, WordClaim
 from telic.composer.outline import Outline
+from telic.composer.sentence import cut
 from telic.composer.slots import Slots
 from telic.composer.words import (
     Token,
@@ -22,6 +23,7 @@ from telic.composer.words import (
     determiners,
     ignored_phrases,
     ignored_words,
+    phrases,
     read_tokens,
     readable,
     table,
@@ -63,11 +65,12 @@ def parse(intent: str, spec: EnvSpec) -> ParsedIntent:
     names = _names(spec)
     tokens = corrected(read_tokens(intent), (*spec.body_names, *names))
     marks = scan(tokens, parts_at(tokens, spec))
-    clauses = cut(marks)
+    clauses = cut(tokens, marks)
     has_pole = spec.robot is not None and bool(spec.robot.poles)
     outline = Outline(tokens, clauses.joints, ignored_words() | names, has_pole)
     outline.read(clauses.groups)
-    account = _Account(tokens, _left_out(tokens, names))
+    outline.used.update(place for other in clauses.others for place in other)
+    account = _Account(tokens, _left_out(tokens, names), clauses.others)
     frames = tuple(account.frame(index, outline) for index in range(len(outline.sketches)))
     account.limits(outline)
     return account.told(intent, frames, outline, marks)
@@ -76,9 +79,12 @@ def parse(intent: str, spec: EnvSpec) -> ParsedIntent:
 class _Account:
     """Every word of an intent: what it was used for, left out on purpose, or not understood."""
 
-    def __init__(self, tokens: Sequence[Token], left_out: set[int]) -> None:
+    def __init__(
+        self, tokens: Sequence[Token], left_out: set[int], others: Sequence[tuple[int, ...]]
+    ) -> None:
         self._tokens = tokens
         self._left_out = left_out
+        self._others = others
         self._claims: list[WordClaim] = []
 
     def frame(self, index: int, outline: Outline) -> Frame:
@@ -87,13 +93,15 @@ class _Account:
         slots = Slots(sketch)
         frame = slots.frame()
         if sketch.at:
-            self._claim("verb", sketch.at, index, value=str(frame.verb))
+            loosely = str(sketch.says.get("judged_as", ""))
+            self._claim("verb", sketch.at, index, value=str(frame.verb), judged_as=loosely)
         for slot, mark, sense in slots.claims:
             about: str | None = sense.says.get("dimension") if sense else None
             value = sense.value if sense else ""
             if sense and sense.slot == "dimension":
                 about, value = sense.value, ""
-            self._claim(slot, mark.at, index, value=value, dimension=about)
+            loosely = str(sense.says.get("judged_as", "")) if sense else ""
+            self._claim(slot, mark.at, index, value, about, loosely)
             outline.used.update(mark.at)
         for mark in slots.in_place:
             outline.add_limit(LimitKind.NO_DRIFT, mark.at)
@@ -105,14 +113,20 @@ class _Account:
             self._claim("limit", at, index, value=str(outline.limits[index].kind))
 
     def _claim(
-        self, slot: str, at: Sequence[int], index: int, value: str, dimension: str | None = None
+        self,
+        slot: str,
+        at: Sequence[int],
+        index: int,
+        value: str,
+        dimension: str | None = None,
+        judged_as: str = "",
     ) -> None:
         places = tuple(sorted(set(at)))
         text = _text(self._tokens[places[0] : places[-1] + 1])
         claim = WordClaim(
             words=text, at=places, slot=slot, value=value, dimension=dimension, index=index
         )
-        self._claims.append(claim)
+        self._claims.append(claim.model_copy(update={"judged_as": judged_as}))
 
     def _has_meaning(self, mark: Mark) -> bool:
         idle = ignored_phrases().find(self._tokens, mark.at[0])
@@ -146,6 +160,12 @@ class _Account:
                 if place in used and correct(token.text.lower()) != token.text.lower()
             ),
             unread=_phrases(self._tokens, unknown, left_out),
+            chosen=tuple(
+                f'"{_text(self._tokens[min(at) : max(at) + 1])}" is left to choose: what was said '
+                "first is done and judged"
+                for at in self._others
+                if len(at) > 1
+            ),
         )
 
 
@@ -172,12 +192,23 @@ def _lost_verbs(
     }
     acts = ({place for mark in verbs for place in mark.at} & used) - empty
     lost: list[str] = []
+    if _begins_lost([mark for mark in verbs if acts & {*mark.at}], unknown, used):
+        lost += _phrases(tokens, unknown, left_out)[:1]
     for first, last in pairwise((0, *(mark.at[0] for mark in joints), len(tokens))):
         joint = {place for mark in joints if mark.at[0] == first for place in mark.at}
         piece = [k for k in range(first, last) if k in unknown | used and k not in joint | empty]
         if piece and piece[0] in unknown and not acts & set(piece):
             lost.append(tokens[piece[0]].text)
     return tuple(lost)
+
+
+def _begins_lost(verbs: Sequence[Mark], unknown: set[int], used: set[int]) -> bool:
+    """Return whether the first deed is not understood: "take three steps and stop".
+
+    Who stops, lands or ends up does so after something else.
+    """
+    is_sequel = len(verbs) == 1 and bool(verbs[0].senses[0].says.get("sequel"))
+    return is_sequel and min(unknown | used) in unknown
 
 
 def _next_word(tokens: Sequence[Token], place: int, left_out: set[int]) -> int:
@@ -213,8 +244,8 @@ def _left_out(tokens: Sequence[Token], names: frozenset[str]) -> set[int]:
     """
     words = ignored_words() | names
     places = {place for place, token in enumerate(tokens) if token.word in words}
-    phrases = [ignored_phrases().find(tokens, place) for place in range(len(tokens))]
-    together = {place for phrase in phrases if phrase for place in phrase.at}
+    idle = [ignored_phrases().find(tokens, place) for place in range(len(tokens))]
+    together = {place for phrase in idle if phrase for place in phrase.at}
     robots = {*table("ignored")["robots"], *names}
     joined = False
     for place, token in enumerate(tokens):
@@ -227,7 +258,9 @@ def _left_out(tokens: Sequence[Token], names: frozenset[str]) -> set[int]:
         if token.word == "again" and joined and not is_first:
             places.add(place)
         joined = joined or token.word in _JOINTS
-    return places | together
+    marks = [phrases().find(tokens, place) for place in range(len(tokens))]
+    idioms = {k for each in marks if each and each.senses[0].value == "unread" for k in each.at}
+    return (places | together) - idioms
 
 
 def _word_before(tokens: Sequence[Token], place: int) -> int | None:

@@ -34,7 +34,29 @@ def find_part(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPart | 
     """Return the body part whose name begins at a place."""
     if start >= len(tokens) or tokens[start].silent:
         return None
-    return _own_name(tokens, start, spec) or _everyday_name(tokens, start, spec)
+    found = _own_name(tokens, start, spec) or _everyday_name(tokens, start, spec)
+    return found or _shared_name(tokens, start, spec)
+
+
+def _shared_name(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPart | None:
+    """Read the first of "left or right foot", whose noun comes later."""
+    joint = _after_places(tokens, start)
+    if joint == start or joint >= len(tokens) or tokens[joint].word not in ("or", "and"):
+        return None
+    last = _after_places(tokens, joint + 1)
+    noun = _find_noun(tokens, last)
+    if last == joint + 1 or noun is None:
+        return None
+    named = (*tokens[start:joint], *(tokens[place] for place in noun.at))
+    found = _everyday_name(named, 0, spec)
+    return found and BodyPart(tuple(range(start, joint)), found.name, found.bodies)
+
+
+def _after_places(tokens: Sequence[Token], place: int) -> int:
+    """Return the place after words that say where: "front left"."""
+    while place < len(tokens) and tokens[place].word in _places():
+        place += 1
+    return place
 
 
 def _own_name(tokens: Sequence[Token], start: int, spec: EnvSpec) -> BodyPart | None:

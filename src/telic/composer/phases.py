@@ -16,6 +16,8 @@ _KEEPS = (Act.REACH, Act.STAND_UP, Act.LIFT, Act.STAND, Act.BALANCE)
 _LIMBS = (Act.LIFT, Act.KICK, Act.SWING)
 _ANYWHERE = {Act.JUMP, Act.FLIP, Act.ROLL, Act.KICK, Act.SWING, Act.SIT, Act.BALANCE, Act.TURN}
 """what could wander off while it is done"""
+_DEEDS = {Act.JUMP, Act.FLIP, Act.ROLL}
+_MOVES = {Act.GO, Act.CIRCLE, Act.HOP, Act.TURN, *_DEEDS}
 _TRAVELS = {Act.GO, Act.HOP, Act.CIRCLE}
 OPPOSITE = {
     Direction.FORWARD: Direction.BACKWARD,
@@ -141,8 +143,16 @@ def _goes_with(frame: Frame, now: list[Frame]) -> bool:
         return False
     if frame.verb in verbs:
         return frame.verb in _LIMBS or (frame.verb is Act.GO and _crosses(frame, now))
-    # "turn around and walk back"
+    # "turn around and walk back", "walk 2 m and turn left"; but "walk 2 m, turning left".
+    if frame.verb in _MOVES and not frame.word.endswith("ing"):
+        return not any(_ends(each) or each.verb is Act.TURN for each in now)
     return not (frame.verb is Act.GO and any(_is_amount(each) for each in now))
+
+
+def _ends(frame: Frame) -> bool:
+    """Say whether it comes to an end by itself, after so far, so many or so much of a turn."""
+    is_counted = frame.count is not None and frame.verb in _DEEDS
+    return _stops(frame) or _is_amount(frame) or is_counted
 
 
 def _is_amount(frame: Frame) -> bool:

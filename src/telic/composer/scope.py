@@ -48,7 +48,7 @@ _LASTS = {Act.GO, Act.CIRCLE, Act.HOP, Act.TURN, Act.SWING, Act.LIFT, *_STILL, A
 _USUAL = {Act.GO: {Degree.MODERATE}, Act.JUMP: {Degree.MUCH, Degree.MOST}}
 """degrees that a verb has by itself: a jump is as high as the robot is known to get"""
 _ENDS = {
-    Act.BALANCE: {"pole", "poles", "tip", "upper pole", "lower pole"},
+    Act.BALANCE: {"pole", "poles", "tip"},
     Act.SWING: {"pole", "poles", "tip"},
     Act.REACH: {"tip", "hand"},
     Act.GO: {"cart", "torso"},
@@ -77,7 +77,11 @@ def audit(parsed: ParsedIntent, scene: Scene, made: Composition, build: Build) -
     left: list[WordClaim] = []
     for claim in parsed.claims:
         titles = trial.carriers(claim)
-        if titles is None:
+        if titles is not None and claim.judged_as:
+            said = f"{claim.words} (judged as {claim.judged_as})"
+            left.append(claim.model_copy(update={"words": said}))
+            covered.append(Covered(words=claim.judged_as, criteria=titles))
+        elif titles is None:
             left.append(claim)
         else:
             covered.append(Covered(words=claim.words, criteria=titles))
@@ -203,6 +207,8 @@ class _Ablation:
                 return self._all
             case "part" if _is_own_part(frame, self._scene):
                 return self._all
+            case "amount" if frame.amount is not None and frame.amount.rule == "at_most":
+                return self._bounded(claim)
             case "direction":
                 if _is_own_direction(Direction(claim.value), frame, self._scene):
                     return self._all
@@ -212,6 +218,13 @@ class _Ablation:
             case _:
                 pass
         return self._tried(claim.slot, claim.index)
+
+    def _bounded(self, claim: WordClaim) -> tuple[str, ...] | None:
+        """Return what carries a number not to be exceeded: going beyond it must cost something."""
+        titles = self._tried(claim.slot, claim.index)
+        ways = {each.title: each.direction for each in self._made.criteria}
+        kept = tuple(title for title in titles or () if ways[title] != "at_least")
+        return kept or None
 
     def _degree(self, claim: WordClaim, frame: Frame) -> tuple[str, ...] | None:
         if frame.degree is None and claim.value in ("", "intensify", "most"):

@@ -59,6 +59,8 @@ _SLOWER = {Degree.VERY_SLOW: 0.35, Degree.SLOW: 0.6, Degree.LITTLE: 0.6}
 _FASTER_WALK = {Degree.FAST: 1.5, Degree.MUCH: 1.5, Degree.VERY_FAST: 2.0, Degree.MOST: 2.0}
 _FASTER_RUN = {Degree.FAST: 1.15, Degree.MUCH: 1.15, Degree.VERY_FAST: 1.3, Degree.MOST: 1.3}
 _WALKS_BELOW = 0.3
+BELOW = 0.7
+"""of a number that is not to be exceeded, what is aimed at"""
 _JUMP_LEGS, _LEAP_LEGS = 0.25, 1.0
 """a jump up and one forward, in lengths of the leg"""
 _UP = {Degree.VERY_SLOW: 0.5, Degree.SLOW: 0.5, Degree.LITTLE: 0.5, Degree.MODERATE: 0.8}
@@ -110,6 +112,9 @@ def _speed(frame: Frame, scene: Scene) -> Goal:
     amount, top = frame.amount, scene.top_speed
     if amount and amount.unit in ("m/s", "share") and amount.value > 0.0:
         is_exact = amount.rule != "at_least"
+        if amount.rule == "at_most" and amount.unit == "m/s":
+            # Well below what must not be exceeded, so that being at it is not enough any more.
+            return Goal(BELOW * amount.value, True, f"below the {amount.value:g} m/s that was said")
         if amount.unit == "share":
             share = f"{amount.value:.0%} of {_known(scene)}"
             return Goal(amount.value * top, is_exact, share)

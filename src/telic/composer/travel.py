@@ -14,7 +14,7 @@ from telic.composer.manners import (
     stay_straight,
 )
 from telic.composer.scene import Scene
-from telic.composer.sizes import FROUDE, Goal, origin, practice, speed, told
+from telic.composer.sizes import BELOW, FROUDE, Goal, origin, practice, speed, told
 
 AHEAD = (Direction.FORWARD, Direction.BACKWARD, Direction.LEFT, Direction.RIGHT)
 
@@ -154,6 +154,9 @@ def travel(frame: Frame, scene: Scene, draft: Draft, direction: Direction) -> No
     amount = frame.amount
     is_said = amount is not None and amount.unit == "m" and amount.value > 0.0
     target = amount.value if amount and is_said else _RAIL_M
+    if amount and is_said and amount.rule == "at_most":
+        target *= BELOW
+        draft.doubt(f'"{frame.word}": about {target:.2g} m, below the {amount.value:g} m said')
     if not is_said:
         draft.doubt(f'"{frame.word}" is taken as {target:g} m along the rail')
     draft.remember("start", 2)

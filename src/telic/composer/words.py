@@ -258,12 +258,22 @@ def number_rules() -> Lexicon:
 
 
 @lru_cache(maxsize=1)
+def later_rules() -> Lexicon:
+    """Return the words that say after a number how it is meant: "or more"."""
+    return _lexicon(
+        (phrase, Sense("rule", value))
+        for value, words in table("numbers")["after"].items()
+        for phrase in words
+    )
+
+
+@lru_cache(maxsize=1)
 def vocabulary() -> frozenset[str]:
     """Return every word of the tables."""
     numbers, parts = table("numbers"), table("parts")
     nouns = [noun for row in (parts["nouns"], parts["places"]) for noun in _names(row)]
     words = {word for noun in nouns for word in (*noun.split(), f"{noun.split()[-1]}s")}
-    for lexicon in (phrases(), forbidden(), units(), number_rules()):
+    for lexicon in (phrases(), forbidden(), units(), number_rules(), later_rules()):
         words |= lexicon.words()
     words |= {*numbers["values"], *numbers["counts"], *parts["plurals"], *ignored_words()}
     return frozenset(words)
