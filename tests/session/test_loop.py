@@ -142,6 +142,13 @@ def decide(*scores):
     return decide_on(config, 1, candidate, list(scores), 1.0, 0.1)
 
 
+def test_who_passes_lacks_nothing_and_what_is_lacking_is_said_of_those_that_do_not():
+    good, poor = (0.99, 0.99, 0.99, 1.0), (0.3, 0.4, 0.2, 0.3)
+    assert decide(score(0, 1, *good), score(0, 2, *good), score(0, 3, *poor)).tags == ()
+    lucky = decide(score(0, 1, 1, 1, 1, 1), score(0, 2, *poor), score(0, 3, *poor))
+    assert lucky.best == "m0_seed_1" and lucky.tags == ("too_slow",)
+
+
 def test_one_lucky_seed_does_not_pass():
     lucky = decide(
         score(0, 1, 1, 1, 1, 1), score(0, 2, 0.3, 0.4, 0.2, 0.3), score(0, 3, 0, 0, 0, 0)

@@ -277,7 +277,9 @@ class SessionView(TrainingView):
             case SessionJudged():
                 score = "unknown" if event.score is None else number(event.score, 2)
                 verdict = "[green]passes[/]" if event.passed else "does not pass yet"
-                lacks = f"; lacking: {', '.join(event.tags)}" if event.tags else ""
+                lacks = (
+                    f"; lacking: {', '.join(event.tags)}" if event.tags and not event.passed else ""
+                )
                 self.say(f"judged: score [bold]{score}[/], {verdict}{lacks}")
                 for alarm in (*event.alarms, *event.unjudged):
                     self.say(f"[yellow]![/] {escape(alarm)}")

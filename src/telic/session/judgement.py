@@ -90,20 +90,27 @@ def decide(
     """Return what a candidate's policies prove together."""
     proving = sum(score.low >= config.threshold for score in scores)
     best = max(scores, key=lambda score: _standing(score, config.threshold))
+    passed = proving >= config.needed
     return SessionIteration(
         number=number,
         parent=candidate.parent,
         change=candidate.change,
-        passed=proving >= config.needed,
+        passed=passed,
         score=mean_score(scores),
         variant=best.variant,
         best=best.member,
-        tags=best.judgement.tags,
+        tags=() if passed else _lacking(scores, config.threshold),
         members=tuple(scores),
         steps=sum(score.step for score in scores),
         training_s=training_s,
         judging_s=judging_s,
     )
+
+
+def _lacking(scores: list[MemberScore], threshold: float) -> tuple[str, ...]:
+    """Return what the best of those that do not pass lacks: who passes lacks nothing."""
+    failing = [score for score in scores if score.low < threshold] or scores
+    return max(failing, key=lambda score: _standing(score, threshold)).judgement.tags
 
 
 def _standing(score: MemberScore, threshold: float) -> tuple[bool, float, float]:

@@ -237,7 +237,7 @@ def _attempt(facts: SessionReportFacts, iteration: SessionIteration) -> tuple[do
         MISSING if iteration.parent is None else str(iteration.parent),
         doc.Stack(tuple(words.change(facts, iteration))),
         doc.Stack((members, *(trials if iteration.trials else ()))),
-        ", ".join(iteration.tags) or "nothing",
+        "nothing" if iteration.passed else ", ".join(iteration.tags) or "nothing",
         duration(iteration.training_s),
         words.steps(iteration.steps),
     )
