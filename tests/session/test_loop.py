@@ -5,7 +5,7 @@ import pytest
 import telic
 from telic.authors import composer
 from telic.authors.candidate import MemberScore, RewardCandidate, Variant, weights_in, with_weights
-from telic.authors.composer import search_weights
+from telic.authors.revision import next_candidate
 from telic.errors import ConfigError, RewardError
 from telic.judges.criteria import Composition, Criterion, leaf
 from telic.judges.verdict import judged, together, unknown
@@ -197,15 +197,13 @@ WEIGHTS = {"speed": 1.0, "control": 0.1}
 def test_a_revision_raises_what_is_lacking_and_tries_no_weights_twice():
     first = decide(score(0, 1, 0.1, 0.2), score(0, 2, 0.1, 0.2), score(0, 3, 0.1, 0.1))
     tried = {1: RewardCandidate(reward=SPEED, env_args={}, steps=1000)}
-    made = search_weights([first], tried, WEIGHTS)
+    made = next_candidate([first], tried)
     assert made.variants[0].weights == WEIGHTS  # the same for longer
     assert made.variants[1].weights == {"speed": 2.0, "control": 0.05}  # against too_slow
     assert len({str(each.weights) for each in made.variants}) == 3
     assert made.steps == 1300 and made.parent == 1
     assert not any(each.warm for each in made.variants)  # too bad to go on from
-    again = search_weights(
-        [first, first.model_copy(update={"number": 2})], {**tried, 2: made}, WEIGHTS
-    )
+    again = next_candidate([first, first.model_copy(update={"number": 2})], {**tried, 2: made})
     assert all(each not in made.variants[1:] for each in again.variants[1:])
 
 
@@ -215,7 +213,7 @@ def test_a_revision_goes_on_from_the_best_iteration_and_its_policies():
     bad = bad.model_copy(update={"number": 2})
     one = RewardCandidate(reward=SPEED, env_args={}, steps=1000)
     two = one.model_copy(update={"variants": (Variant(), Variant(weights={"speed": 9.0}))})
-    made = search_weights([good, bad], {1: one, 2: two}, WEIGHTS)
+    made = next_candidate([good, bad], {1: one, 2: two})
     assert made.parent == 1 and all(each.warm for each in made.variants)
 
 

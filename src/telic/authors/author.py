@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from telic.authors.candidate import RewardCandidate, SessionIteration
 from telic.core.config import Record
@@ -30,6 +30,7 @@ from telic.judges.verdict import Verdict
 from telic.storage.layout import SessionFolder
 
 if TYPE_CHECKING:
+    from telic.authors.ranking import TriedReward
     from telic.envs.spec import EnvSpec
     from telic.judges.trial import Trial
 
@@ -119,6 +120,15 @@ class Author(Protocol):
 
     def analyse(self, history: list[SessionIteration]) -> None:
         """Say in words what the session found, for its report."""
+        ...
+
+
+@runtime_checkable
+class StructureAuthor(Protocol):
+    """An author that can offer rewards of another structure for the same intent."""
+
+    def first_structures(self, written: Composition) -> Sequence[TriedReward]:
+        """Return other rewards, each tried on the examples that the first one was tried on."""
         ...
 
 

@@ -40,6 +40,12 @@ class Variant(Record):
 
     weights: dict[str, float] = Field(default={}, description="changes of the reward's weights")
     warm: bool = Field(default=False, description="goes on from the parent's policies")
+    reward: str | None = Field(
+        default=None, description="another reward than the candidate's; None: the same"
+    )
+    structure: tuple[str, ...] = Field(
+        default=(), description="what this reward does otherwise than as it was first written"
+    )
 
 
 class RewardCandidate(Record):
@@ -49,6 +55,8 @@ class RewardCandidate(Record):
     reward: str
     variants: tuple[Variant, ...] = Field(default=(Variant(),), min_length=1)
     """tried for a short while each; the best one is trained in full"""
+    rungs: tuple[float, ...] = ()
+    """shares of the steps after which the worse half of the variants is left; empty: one trial"""
     env_args: dict[str, Any]
     settings: dict[str, Any] = Field(default={}, description="changes of the trainer's settings")
     steps: int
@@ -83,6 +91,17 @@ class Selection(Record):
 
     schema_version: Literal[1] = 1
     kept: int
+    members: tuple[MemberScore, ...]
+    training_s: float
+    judging_s: float
+
+
+class Rung(Record):
+    """How one of several short trials in a row went."""
+
+    schema_version: Literal[1] = 1
+    kept: tuple[int, ...]
+    """variants that go on, the best first"""
     members: tuple[MemberScore, ...]
     training_s: float
     judging_s: float
@@ -145,6 +164,21 @@ def read_candidates(
     }
 
 
+def structure_text(candidate: RewardCandidate, variant: int) -> str:
+    """Return the reward's file of a variant, with the weights that it was written with."""
+    return _variant(candidate, variant).reward or candidate.reward
+
+
+def reward_text(candidate: RewardCandidate, variant: int) -> str:
+    """Return the reward's file as a variant is trained with it."""
+    text = structure_text(candidate, variant)
+    return with_weights(text, {**weights_in(text), **_variant(candidate, variant).weights})
+
+
+def _variant(candidate: RewardCandidate, variant: int) -> Variant:
+    return candidate.variants[variant if variant < len(candidate.variants) else 0]
+
+
 def latest_lessons(candidates: Iterable[RewardCandidate]) -> tuple[Lesson, ...]:
     """Return the lessons of candidates in their order; of equal texts the latest tier holds."""
     latest = {lesson.text: lesson for candidate in candidates for lesson in candidate.lessons}
@@ -180,15 +214,29 @@ def with_weights(source: str, weights: dict[str, float]) -> str:
     return "\n".join([*lines[: declaration.lineno - 1], new, *lines[end:]])
 
 
-def _declaration(source: str) -> ast.Assign | None:
-    """Return the assignment of `weights` in the first class that has one."""
+def program_text(source: str) -> str:
+    """Return a file without the values of its weights: what it pays for, not how much."""
+    return with_weights(source, dict.fromkeys(weights_in(source), 1.0))
+
+
+def same_memory(one: str, other: str) -> bool:
+    """Say whether two rewards keep the same memory, so that one's policies fit the other."""
+    return _memory(one) == _memory(other)
+
+
+def _memory(source: str) -> list[str]:
+    found = (_declaration(source, name) for name in ("memory", "memory_to"))
+    return ["" if each is None else ast.dump(each.value) for each in found]
+
+
+def _declaration(source: str, name: str = "weights") -> ast.Assign | None:
+    """Return the assignment of a name in the first class that has one."""
     for node in ast.parse(source).body:
         if not isinstance(node, ast.ClassDef):
             continue
         for statement in node.body:
             if isinstance(statement, ast.Assign) and any(
-                isinstance(target, ast.Name) and target.id == "weights"
-                for target in statement.targets
+                isinstance(target, ast.Name) and target.id == name for target in statement.targets
             ):
                 return statement
     return None

@@ -1,77 +1,49 @@
 """The composer as a session's author: no model, no eyes, the same answer every time.
 
-It revises by a search over weights. The best iteration so far is the parent. Its weights are tried
-again (longer), against its worst lacks, and varied at random around, in the way that ranks examples
-most like the judge; short trials on the judge's score choose among them. Weights that were tried
-before are not tried again.
+What it tries next is decided in `telic.authors.revision`, by what is gathered here: what failed,
+which other structures its reward could have (`telic.authors.structures`), and how far it got.
 """
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Sequence
 from pathlib import Path
-
-import numpy as np
 
 from telic.authors.author import Brief, MeasurableIntent
 from telic.authors.candidate import (
     RewardCandidate,
     SessionIteration,
     Variant,
+    program_text,
     read_candidates,
+    reward_text,
+    same_memory,
+    structure_text,
     weights_in,
     worth,
 )
-from telic.authors.ranking import ranked
-from telic.composer.compose import compose
+from telic.authors.ranking import TriedReward
+from telic.authors.revision import (
+    WARM_FROM,
+    Evidence,
+    heeding,
+    lacks,
+    next_candidate,
+    still_rises,
+)
+from telic.authors.structures import StructureSearch, played_episodes
+from telic.composer.compose import compose, has_free_length
 from telic.composer.notes import Wish, read_wish
-from telic.core.seeds import derive
+from telic.composer.shapes import SHAPES
 from telic.errors import NotUnderstood
 from telic.judges.criteria import Composition
-from telic.judges.trial import ExampleResult, Trial
+from telic.judges.trial import Trial
 from telic.judges.verdict import Verdict
-from telic.storage.files import read_record
+from telic.storage.files import read_json_lines, read_record
 from telic.training.plan import steps_factor
 
-# For each failure tag the terms to raise and to lower, in the words of the composer's rewards.
-_CALM = ("control", "calm", "smooth")
-_EDITS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "never_moves": (
-        ("speed", "way", "turn", "height", "hop", "leap"),
-        (*_CALM, "still", "posture"),
-    ),
-    "wrong_way": (("speed", "way", "turn"), _CALM),
-    "too_slow": (("speed", "way", "leap", "ahead"), (*_CALM, "upright", "alive", "straight")),
-    "too_fast": (("still", "calm"), ("speed",)),
-    "stops": (("speed", "way"), _CALM),
-    "wrong_speed": (("speed",), _CALM),
-    "falls": (("upright", "alive", "posture", "tall", "body"), ("speed", "rise", "turn")),
-    "drifts": (("still", "stay", "straight", "near", "there"), ("rise",)),
-    "too_low": (("height", "rise", "hop", "raise", "tall", "off"), _CALM),
-    "too_high": (("low", "flat", "squat", "grounded"), ("rise", "height")),
-    "too_far": (("near", "way", "there"), _CALM),
-    "under_rotates": (("turn", "spin"), ("rest", *_CALM)),
-    "over_rotates": (("rest", "calm"), ("spin",)),
-    "no_landing": (("land", "rest"), ("spin",)),
-    "one_sided": (("symmetric", "alternate", "legs", "step"), ("speed",)),
-    "drags": (("step", "legs", "off", "hop"), ("speed",)),
-    "ends_early": (("upright", "alive"), ("speed", "rise")),
-    "jitters": (_CALM, ()),
-    "wrong_gait": (("rhythm", "flight", "alternate"), ("speed",)),
-}
-_UP, _DOWN = 2.0, 0.5
-_SPREAD = 0.5
-"""of the logarithm of a weight that is varied at random"""
-LONGER = 1.3
-"""how much longer a revision is trained"""
-VARIANTS = 4
-"""sets of weights that a revision tries side by side at most"""
-_DRAWN = 16
-"""sets of weights that are drawn to try one of them"""
-_WARM_FROM = 0.6
-"""score from which a policy is worth going on from; a worse one is stuck in the wrong place"""
+_LACKS = 3
+"""failure tags against which other structures are looked for"""
 
 
 class ComposerAuthor:
@@ -101,15 +73,63 @@ class ComposerAuthor:
         """Rules do not change by being told; what the trial found stands in the report."""
         return None
 
+    def first_structures(self, written: Composition) -> Sequence[TriedReward]:
+        """Return other structures of the first reward, tried on the same examples."""
+        first = RewardCandidate(reward=written.reward, env_args=written.env_args, steps=1)
+        search = StructureSearch(self._brief, written)
+        now = search.view(written.reward, written.env_args)
+        return search.others(written.reward, now, first, (), SHAPES.values())
+
     def revise(self, history: list[SessionIteration], notes: Sequence[str]) -> RewardCandidate:
-        """Search the weights; what people noted changes terms and weights, or is told as unread."""
+        """Search structures and weights; notes change terms and weights, or are told as unread."""
         candidates = read_candidates(self._brief.folder, history)
-        parent = max(history, key=worth)
-        own = weights_in(candidates[parent.number].reward)
-        tried = self._brief.folder.trial
-        examples = read_record(tried, Trial).examples if tried.exists() else ()
-        revision = search_weights(history, candidates, own, examples)
+        evidence = self._evidence(history, candidates)
+        revision = next_candidate(history, candidates, evidence)
         return self._heeding(revision, notes) if notes else revision
+
+    def _evidence(
+        self, history: list[SessionIteration], candidates: dict[int, RewardCandidate]
+    ) -> Evidence:
+        """Return what is known about the best iteration; nothing without what was first written."""
+        folder, parent = self._brief.folder, max(history, key=worth)
+        if not folder.author.exists() or not folder.trial.exists():
+            return Evidence()
+        written = read_record(folder.author, Composition)
+        base = candidates[parent.number]
+        text, chosen = structure_text(base, parent.variant), base.variants[parent.variant]
+        played = played_episodes(self._brief, history, candidates)
+        search = StructureSearch(self._brief, written, played)
+        now = search.view(text, base.env_args)
+        tags = lacks(parent, written.criteria)[:_LACKS]
+        shapes = [shape for tag in tags for shape in SHAPES.values() if tag in shape.against]
+        tried = {
+            program_text(reward_text(candidate, place))
+            for candidate in candidates.values()
+            for place in range(len(candidate.variants))
+        }
+        found = search.others(text, now, base, chosen.structure, dict.fromkeys(shapes), tried)
+        is_warm, is_stuck = (parent.score or 0.0) >= WARM_FROM, parent is not history[-1]
+        checkpoints = list(read_json_lines(folder.iteration(parent.number).checkpoints))
+        return Evidence(
+            examples=now.examples,
+            played=now.played,
+            criteria=written.criteria,
+            structures=[
+                _carried(each, text, chosen, is_warm)
+                for each in found
+                # Who begins anew cannot keep up with who goes on, unless that leads nowhere.
+                if not is_warm or is_stuck or same_memory(each.variant.reward or text, text)
+            ],
+            rises=still_rises(checkpoints, parent.score),
+            seconds=self._free_seconds(base),
+        )
+
+    def _free_seconds(self, base: RewardCandidate) -> float | None:
+        """Return the length of an episode where no word of the intent decides it."""
+        dt, steps = self._brief.spec.dt_s, base.env_args.get("max_episode_steps")
+        if dt is None or not isinstance(steps, int):
+            return None
+        return steps * dt if has_free_length(self._brief.intent, self._brief.spec) else None
 
     def _heeding(self, revision: RewardCandidate, notes: Sequence[str]) -> RewardCandidate:
         """Return a revision that heeds notes, in every one of its variants."""
@@ -135,111 +155,12 @@ class ComposerAuthor:
         """It has no words beyond the report's own."""
 
 
-def search_weights(
-    history: list[SessionIteration],
-    candidates: dict[int, RewardCandidate],
-    own: dict[str, float],
-    examples: Sequence[ExampleResult] = (),
-) -> RewardCandidate:
-    """Return the next candidate.
-
-    Args:
-        history: finished iterations, the latest last.
-        candidates: what each of them tried, by number.
-        own: the weights written in the reward's file.
-        examples: what the reward paid and the judge gave, of which random weights are compared.
-    """
-    parent = max(history, key=worth)
-    base = candidates[parent.number]
-    start = {**own, **base.variants[parent.variant].weights}
-    warm = (parent.score or 0.0) >= _WARM_FROM
-    tried = {
-        _rounded({**own, **variant.weights})
-        for candidate in candidates.values()
-        for variant in candidate.variants
-    }
-    variants, words = [Variant(weights=start, warm=warm)], ["the same for longer"]
-    drawn = _drawn(start, derive("weights", len(history), parent.number))
-    wild = next((dict(weights) for _, weights in ranked(drawn, examples, own)), drawn[0])
-    for name, weights in (*_proposals(parent, start), ("varied at random", wild)):
-        if _rounded(weights) not in tried:
-            tried.add(_rounded(weights))
-            variants.append(Variant(weights=weights, warm=warm))
-            words.append(name)
-    return base.model_copy(
-        update={
-            "variants": tuple(variants),
-            "steps": int(base.steps * LONGER),
-            "parent": parent.number,
-            "change": f"from iteration {parent.number}: {', '.join(words)}",
-            "diagnosis": f"lacking: {', '.join(parent.tags) or 'nothing that has a name'}",
-            "lessons": (),
-        }
+def _carried(found: TriedReward, text: str, chosen: Variant, is_warm: bool) -> TriedReward:
+    """Return a structure with the weights that its parent was trained with, and its policies."""
+    other = found.variant.reward or text
+    own = weights_in(other)
+    kept = {name: value for name, value in chosen.weights.items() if name in own}
+    warm = is_warm and same_memory(other, text)
+    return found._replace(
+        variant=found.variant.model_copy(update={"weights": {**own, **kept}, "warm": warm})
     )
-
-
-def heeding(
-    revision: RewardCandidate, wishes: Sequence[Wish], told: Sequence[str]
-) -> RewardCandidate:
-    """Return a revision whose reward and weights follow wishes."""
-    reward = next((wish.reward for wish in wishes[::-1] if wish.reward), None)
-    up: set[str] = set()
-    down: set[str] = set()
-    for tag in (tag for wish in wishes for tag in wish.tags):
-        raised, lowered = _EDITS.get(tag, ((), ()))
-        up, down = up | set(raised), (down | set(lowered)) - set(raised)
-    own = weights_in(reward or revision.reward)
-    variants = [
-        Variant(
-            weights=_scaled(
-                {**own, **{k: v for k, v in variant.weights.items() if k in own}}, up, down - up
-            ),
-            warm=variant.warm and reward is None,  # other memory needs another network
-        )
-        for variant in revision.variants
-    ]
-    return revision.model_copy(
-        update={
-            "reward": reward or revision.reward,
-            "variants": tuple(variants),
-            "change": "; ".join((revision.change, *told)),
-        }
-    )
-
-
-def _proposals(
-    parent: SessionIteration, start: dict[str, float]
-) -> list[tuple[str, dict[str, float]]]:
-    proposals: list[tuple[str, dict[str, float]]] = []
-    raised: set[str] = set()
-    lowered: set[str] = set()
-    for tag in parent.tags[: VARIANTS - 2]:
-        up, down = _EDITS.get(tag, ((), ()))
-        raised, lowered = raised | set(up), (lowered | set(down)) - raised
-        proposals.append((f"against {tag}", _scaled(start, raised, lowered)))
-    return proposals
-
-
-def _drawn(start: dict[str, float], seed: int) -> list[dict[str, float]]:
-    """Return weights varied at random; the first that ranks examples best will be tried."""
-    random = np.random.default_rng(seed)
-    return [
-        {
-            name: round(value * math.exp(_SPREAD * random.standard_normal()), 4)
-            for name, value in start.items()
-        }
-        for _ in range(_DRAWN)
-    ]
-
-
-def _scaled(start: dict[str, float], up: set[str], down: set[str]) -> dict[str, float]:
-    scaled: dict[str, float] = {}
-    for name, value in start.items():
-        term = re.sub(r"_\d+$", "", name)  # terms of a sequence are numbered by phase
-        factor = _UP if term in up else _DOWN if term in down else 1.0
-        scaled[name] = round(value * factor, 4)
-    return scaled
-
-
-def _rounded(weights: dict[str, float]) -> tuple[tuple[str, float], ...]:
-    return tuple(sorted((name, round(value, 3)) for name, value in weights.items()))

@@ -20,6 +20,8 @@ from telic.authors.candidate import (
     SessionIteration,
     latest_lessons,
     read_candidates,
+    reward_text,
+    structure_text,
     weights_in,
     worth,
 )
@@ -158,19 +160,20 @@ class SessionHistory(NamedTuple):
 
     def _code(self, iteration: SessionIteration) -> str:
         candidate = self.candidates[iteration.number]
-        weights = {**weights_in(candidate.reward), **candidate.variants[iteration.variant].weights}
+        text = structure_text(candidate, iteration.variant)
+        weights = weights_in(reward_text(candidate, iteration.variant))
         facts = [
             f"weights used: {weights}",
             f"environment: {candidate.env_args}",
             f"settings: {candidate.settings or 'the preset'}",
         ]
-        return f"```python\n{candidate.reward}\n```\n\n" + "; ".join(facts)
+        return f"```python\n{text}\n```\n\n" + "; ".join(facts)
 
     def _difference(self, one: SessionIteration, other: SessionIteration) -> str:
         older, newer = sorted((one, other), key=lambda iteration: iteration.number)
         lines = difflib.unified_diff(
-            self.candidates[older.number].reward.splitlines(),
-            self.candidates[newer.number].reward.splitlines(),
+            structure_text(self.candidates[older.number], older.variant).splitlines(),
+            structure_text(self.candidates[newer.number], newer.variant).splitlines(),
             f"iteration {older.number}",
             f"iteration {newer.number}",
             lineterm="",

@@ -9,7 +9,13 @@ from typing import Any
 
 from telic.authors.answers import Analysis, Elicited, Revision
 from telic.authors.author import Brief, MeasurableIntent, try_written
-from telic.authors.candidate import RewardCandidate, SessionIteration, Variant, weights_in
+from telic.authors.candidate import (
+    RewardCandidate,
+    SessionIteration,
+    Variant,
+    structure_text,
+    weights_in,
+)
 from telic.authors.cast import Players
 from telic.authors.history import Memory, SessionHistory, recall
 from telic.authors.roles import (
@@ -221,12 +227,11 @@ class ModelAuthor:
         if revision.ends_when_it_falls is not None and can_fall:
             env_args["terminate_when_unhealthy"] = revision.ends_when_it_falls
         settings, told = within({**base.settings, **revision.settings}, self._preset)
-        kept = (
-            {} if revision.source else base.variants[past.find(revision.based_on).variant].weights
-        )
+        chosen = past.find(revision.based_on).variant
+        kept = {} if revision.source else base.variants[chosen].weights
         sets = revision.weights or ({},)
         return RewardCandidate(
-            reward=revision.source or base.reward,
+            reward=revision.source or structure_text(base, chosen),
             variants=tuple(
                 Variant(weights={**kept, **changes}, warm=revision.warm) for changes in sets
             ),

@@ -1,15 +1,16 @@
 """Rewards compared without training: does a reward pay most what the judge likes best?
 
-Examples whose worth is known were paid by the reward, term by term, and scored by the judge. What
-another set of weights would have paid follows from that. A reward that ranks the examples as the
-judge does is worth training; where the author's own weights do not, others that do are trained
-beside them for a short while.
+Examples whose worth is known were paid by the reward, term by term, and scored by the judge; so are
+the episodes that policies of the session played since. What another set of weights would have paid
+follows from that. A reward that ranks them as the judge does is worth training; where the author's
+own does not, others that do, in weights or in structure, are trained beside it for a short while.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -75,46 +76,102 @@ def ranked(
     proposals: Sequence[Mapping[str, float]],
     examples: Sequence[ExampleResult],
     own: Mapping[str, float],
+    played: Sequence[ExampleResult] = (),
 ) -> list[tuple[float, Mapping[str, float]]]:
-    """Return sets of weights with their agreement, the best first; none where nothing is known."""
-    known = [each for each in examples if each.score is not None and each.pay is not None]
-    if len(known) < _FEWEST:
-        return []
-    scores = [each.score for each in known if each.score is not None]
-    good = [each.is_good for each in known]
+    """Return sets of weights with their agreement, the best first; none where nothing is known.
+
+    Args:
+        proposals: the sets of weights.
+        examples: bad habits and good examples, as the reward paid and the judge scored them.
+        own: the weights that they were paid under.
+        played: the same of episodes that policies played.
+    """
     rated = [
         (found, weights)
         for weights in proposals
-        if (found := agreement(pays_under(known, own, weights), scores, good)) is not None
+        if (found := agreeing(examples, played, own, weights)) is not None
     ]
     return sorted(rated, key=lambda row: -row[0])
 
 
+def agreeing(
+    examples: Sequence[ExampleResult],
+    played: Sequence[ExampleResult],
+    own: Mapping[str, float],
+    weights: Mapping[str, float],
+) -> float | None:
+    """Return how far a reward ranks everything recorded so far as the judge does; None: unknown.
+
+    Examples and played episodes count alike, however many there are of each. Among the played ones
+    every pair counts: which of two attempts is the better one is just what a reward must tell.
+    """
+    found: list[float] = []
+    for group, has_good in ((examples, True), (played, False)):
+        known = [each for each in group if each.score is not None and each.pay is not None]
+        if len(known) < _FEWEST:
+            continue
+        scores = [each.score for each in known if each.score is not None]
+        good = [each.is_good for each in known] if has_good else ()
+        value = agreement(pays_under(known, own, weights), scores, good)
+        found += [] if value is None else [value]
+    return sum(found) / len(found) if found else None
+
+
+def doubtful(reward: str, examples: Sequence[ExampleResult]) -> float | None:
+    """Return the agreement of a reward that ranks examples unlike the judge; None: it is clear."""
+    own = weights_in(reward)
+    found = agreeing(examples, (), own, own)
+    return None if found is None or found >= _CLEAR else found
+
+
 def first_variants(
-    reward: str, examples: Sequence[ExampleResult], most: int = 3
+    reward: str,
+    examples: Sequence[ExampleResult],
+    most: int = 3,
+    others: Sequence[TriedReward] = (),
 ) -> tuple[Variant, ...]:
-    """Return what to train first: the author's weights, and others where those rank badly.
+    """Return what to train first: the author's reward, and others where it ranks badly.
 
     Args:
         reward: text of the reward file.
         examples: how the reward and the judge saw examples whose worth is known.
-        most: sets of weights at most.
+        most: rewards at most.
+        others: rewards of another structure, as they saw the same examples.
     """
     own = weights_in(reward)
     alone = (Variant(),)
-    mine = ranked([own], examples, own)
-    if len(own) < 2 or most < 2 or not mine or mine[0][0] >= _CLEAR:
+    mine = doubtful(reward, examples)
+    if most < 2 or mine is None:
         return alone
+    structures = better_structures(others, mine + _NOTICED)[: most - 1]
     better = [
         dict(weights)
-        for found, weights in ranked(_drawn(own), examples, own)
-        if found >= mine[0][0] + _NOTICED
+        for found, weights in (ranked(_drawn(own), examples, own) if len(own) > 1 else ())
+        if found >= mine + _NOTICED
     ]
     chosen: list[dict[str, float]] = []
-    while better and len(chosen) < most - 1:  # the best, then whatever is least like it
+    # The best, then whatever is least like it.
+    while better and len(chosen) + len(structures) < most - 1:
         chosen.append(better.pop(0))
         better.sort(key=lambda weights: -min(_distance(weights, each) for each in chosen))
-    return (*alone, *(Variant(weights=weights) for weights in chosen))
+    return (*alone, *structures, *(Variant(weights=weights) for weights in chosen))
+
+
+class TriedReward(NamedTuple):
+    """A reward of another structure, and how it saw everything recorded so far."""
+
+    variant: Variant
+    """with its reward"""
+    agreement: float | None
+    """None: nothing is known"""
+    words: str = ""
+    """what it is, for people"""
+
+
+def better_structures(tried: Sequence[TriedReward], least: float) -> list[Variant]:
+    """Return the structures that rank at least so well, the best first."""
+    known = [each for each in tried if each.agreement is not None and each.agreement >= least]
+    return [each.variant for each in sorted(known, key=lambda each: -(each.agreement or 0.0))]
 
 
 def _drawn(own: Mapping[str, float]) -> list[dict[str, float]]:

@@ -42,6 +42,7 @@ from telic.composer.phases import (
 from telic.composer.postures import balance, do_it, hold, lie, sit, stand, stand_up
 from telic.composer.scene import Scene
 from telic.composer.scope import audit, lost_gaits, still_covered
+from telic.composer.shapes import shaped
 from telic.composer.sizes import jump_height
 from telic.composer.travel import circle, go, speed_meant
 from telic.composer.write import (
@@ -124,8 +125,31 @@ def compose(intent: str, spec: EnvSpec, criteria: Sequence[Criterion] | None = N
     return _scoped(parsed, _compose(parsed, spec), spec, criteria)
 
 
+def reshaped(intent: str, spec: EnvSpec, shapes: Sequence[str]) -> str | None:
+    """Return the reward of an intent with its terms changed by shapes (`telic.composer.shapes`).
+
+    None: it has no other structure, being about what is observed.
+    """
+    if is_observed(intent, spec):
+        return None
+    return _compose(parse(intent, spec), spec, shapes=shapes).reward
+
+
+def has_free_length(intent: str, spec: EnvSpec) -> bool:
+    """Say whether no word of an intent decides how long an episode is."""
+    if is_observed(intent, spec):
+        return False
+    frames = parse(intent, spec).frames
+    times = [frame.duration_s or frame.period_s for frame in frames]
+    amounts = [amount for f in frames for amount in (f.amount, *f.bounds) if amount is not None]
+    return not any(times) and all(amount.unit != "s" for amount in amounts)
+
+
 def _compose(
-    parsed: ParsedIntent, spec: EnvSpec, criteria: Sequence[Criterion] | None = None
+    parsed: ParsedIntent,
+    spec: EnvSpec,
+    criteria: Sequence[Criterion] | None = None,
+    shapes: Sequence[str] = (),
 ) -> Composition:
     """Compose what was read, whatever words of it carry nothing."""
     phases = arrange(parsed)
@@ -133,6 +157,8 @@ def _compose(
     _refuse(parsed, phases, scene)
     try:
         drafts = [_phase(phase, scene) for phase in phases]
+        for phase, draft in zip(phases, drafts, strict=True):
+            shaped(shapes, phase, scene, draft)
         always = drafts[0] if len(drafts) == 1 else Draft()
         for index, phase in enumerate(phases):
             if any(map(comes_home, phase)):

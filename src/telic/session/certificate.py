@@ -21,6 +21,7 @@ from telic.authors.candidate import (
     MemberScore,
     RewardCandidate,
     SessionIteration,
+    reward_text,
     weights_in,
     with_weights,
 )
@@ -165,7 +166,7 @@ def _rewards(
     files = work.folder.iteration(iteration.number)
     candidate = read_record(files.candidate, RewardCandidate)
     for variant in dict.fromkeys(member.variant for member in proving):
-        text = _trained_text(candidate, variant)
+        text = reward_text(candidate, variant)
         for member in (each for each in proving if each.variant == variant):
             on_disk = MemberFolder(files.run.path / member.member).reward_code
             now = text_hash(read_text(on_disk)) if on_disk.exists() else None
@@ -184,12 +185,6 @@ def _rewards(
             yield from () if tried.was_run else _of_trial(tried)
             yield from tried.judge_problems if tried.was_run else ()
         yield from tried.reward_problems
-
-
-def _trained_text(candidate: RewardCandidate, variant: int) -> str:
-    """Return the reward as a variant is trained with it."""
-    chosen = candidate.variants[variant if variant < len(candidate.variants) else 0]
-    return with_weights(candidate.reward, {**weights_in(candidate.reward), **chosen.weights})
 
 
 def _is_tried(written: Composition, candidate: RewardCandidate, text: str, trial: Trial) -> bool:

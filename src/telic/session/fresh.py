@@ -82,11 +82,16 @@ def judge_policies(
     run: Run,
     episodes: int,
     purpose: Purpose,
+    place: int = 1,
 ) -> tuple[list[MemberScore], float]:
-    """Judge the newest policies of a run; returns the scores and the seconds it took."""
+    """Judge the newest policies of a run; returns the scores and the seconds it took.
+
+    What is judged for one purpose in several places is judged on starts of its own in each.
+    """
     began = time.monotonic()
     policies = newest(RunFolder(run.path))
-    verdicts = play(work, number, candidate, policies, FreshStarts(purpose, episodes))
+    starts = FreshStarts(purpose, episodes, (place,) if place > 1 else ())
+    verdicts = play(work, number, candidate, policies, starts)
     scores = [score_of(policy, own) for policy, own in zip(policies, verdicts, strict=True)]
     return scores, time.monotonic() - began
 

@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
-from telic.authors.author import Brief, MeasurableIntent, author_for, try_written
+from telic.authors.author import (
+    Brief,
+    MeasurableIntent,
+    StructureAuthor,
+    author_for,
+    try_written,
+)
 from telic.authors.candidate import RewardCandidate, SessionIteration, Variant, worth
-from telic.authors.ranking import first_variants
+from telic.authors.ranking import TriedReward, doubtful, first_variants
 from telic.core.events import (
     Event,
     Listener,
@@ -264,8 +270,12 @@ def _first_variants(work: SessionWork, written: Composition, steps: int) -> tupl
     """Return what to train first: others too, where the reward ranks examples unlike the judge."""
     if steps < _WORTH_COMPARING or not work.folder.trial.exists():
         return (Variant(),)
-    examples = read_record(work.folder.trial, Trial).examples
-    return first_variants(written.reward, examples, work.config.first_rewards)
+    examples, most = read_record(work.folder.trial, Trial).examples, work.config.first_rewards
+    is_doubtful = most > 1 and doubtful(written.reward, examples) is not None
+    others: Sequence[TriedReward] = ()
+    if is_doubtful and isinstance(work.author, StructureAuthor):
+        others = work.author.first_structures(written)
+    return first_variants(written.reward, examples, most, others)
 
 
 def _attempt(work: SessionWork, number: int, candidate: RewardCandidate) -> SessionIteration:

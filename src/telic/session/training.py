@@ -12,7 +12,7 @@ should rise together; a return that rises while the score falls is an alarm.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -21,10 +21,10 @@ from telic.authors.candidate import (
     SHORT,
     MemberScore,
     RewardCandidate,
+    Rung,
     Selection,
     SessionIteration,
-    weights_in,
-    with_weights,
+    reward_text,
 )
 from telic.core.events import Listener, SessionSelected
 from telic.core.stats import Interval
@@ -43,6 +43,8 @@ from telic.training.job import TrainJob
 from telic.training.plan import plan
 from telic.training.run import Run, execute
 
+_TRIAL, _TRAIN = "trial", "train"
+"""folders of short trials, and of the training to the end"""
 _GRACE_S = 1.0
 """seconds for the trainer to end by itself; a slow update of a large robot takes longer"""
 _FELL = 0.15
@@ -57,13 +59,16 @@ def train(work: SessionWork, number: int, candidate: RewardCandidate) -> Trained
         return TrainedCandidate(candidate, 0, run, None, _proof(work, number))
     files = work.folder.iteration(number)
     selection = once(files.selection, Selection, partial(_select, work, number, candidate))
+    shares = candidate.rungs or (SHORT,)
+    last = files.path / _trial_name(len(shares))
+    members = _last_rung(files, candidate, selection)
     starts = {
         (0, score.seed): newest
-        for score in selection.members
+        for score in members
         if score.variant == selection.kept
-        and (newest := newest_policy(MemberFolder(files.path / "trial" / score.member)))
+        and (newest := newest_policy(MemberFolder(last / score.member)))
     }
-    run = _run(work, number, candidate, [selection.kept], 1.0 - SHORT, starts)
+    run = _run(work, number, candidate, [selection.kept], 1.0 - shares[-1], starts)
     return TrainedCandidate(candidate, selection.kept, run, selection, _proof(work, number))
 
 
@@ -73,24 +78,85 @@ def _proof(work: SessionWork, number: int) -> Proof | None:
 
 
 def _select(work: SessionWork, number: int, candidate: RewardCandidate) -> Selection:
-    """Train all variants for a short while and say which one is worth going on with."""
-    everyone = list(range(len(candidate.variants)))
-    starts = _parents(work, candidate, everyone)
-    run = _run(work, number, candidate, everyone, SHORT, starts, name="trial")
-    scores, seconds = judge_policies(work, number, candidate, run, CHOOSING, TRIAL)
-    means = [
-        mean_score([score for score in scores if score.variant == variant]) for variant in everyone
-    ]
-    # What could not be judged is behind what is worth nothing; the first of equals is kept.
-    worths = [-1.0 if mean is None else mean for mean in means]
-    kept = worths.index(max(worths))
-    work.tell(SessionSelected(number=number, kept=kept, scores=tuple(means)))
+    """Train all variants for a short while and say which one is worth going on with.
+
+    With several rungs the better half goes on from each to the next; what was decided on a rung
+    stands, so that an interrupted session goes on with the same variants.
+    """
+    files = work.folder.iteration(number)
+    count = len(candidate.rungs)
+    if not count:
+        rungs = [_rung(work, number, candidate, 1)]
+    else:
+        rungs = [
+            once(files.rung(place), Rung, partial(_rung, work, number, candidate, place))
+            for place in range(1, count + 1)
+        ]
+    everyone, kept = range(len(candidate.variants)), rungs[-1].kept[0]
+    means = tuple(_mean_of(rungs[0].members, variant) for variant in everyone)
+    work.tell(SessionSelected(number=number, kept=kept, scores=means))
     return Selection(
         kept=kept,
-        members=tuple(scores),
+        members=rungs[0].members,
+        training_s=sum(rung.training_s for rung in rungs),
+        judging_s=sum(rung.judging_s for rung in rungs),
+    )
+
+
+def _rung(work: SessionWork, number: int, candidate: RewardCandidate, place: int) -> Rung:
+    """Train the variants that are left up to a rung, and say which of them go on."""
+    files, shares = work.folder.iteration(number), candidate.rungs or (SHORT,)
+    before = read_record(files.rung(place - 1), Rung) if place > 1 else None
+    left = list(range(len(candidate.variants))) if before is None else list(before.kept)
+    if before is None:
+        starts, share = _parents(work, candidate, left), shares[0]
+    else:
+        folder, share = files.path / _trial_name(place - 1), shares[place - 1] - shares[place - 2]
+        starts = {
+            (left.index(score.variant), score.seed): newest
+            for score in before.members
+            if score.variant in left
+            and (newest := newest_policy(MemberFolder(folder / score.member)))
+        }
+    run = _run(work, number, candidate, left, share, starts, name=_trial_name(place))
+    scores, seconds = judge_policies(work, number, candidate, run, CHOOSING, TRIAL, place)
+    members = tuple(score.model_copy(update={"variant": left[score.variant]}) for score in scores)
+    order = better_first(members, left)
+    return Rung(
+        kept=order[: 1 if place == len(shares) else -(-len(left) // 2)],
+        members=members,
         training_s=run.summary["training_time_s"],
         judging_s=seconds,
     )
+
+
+def better_first(members: Sequence[MemberScore], variants: Sequence[int]) -> tuple[int, ...]:
+    """Return variants by the judge's score; the first of equals first, unknown ones last."""
+    means = {variant: _mean_of(members, variant) for variant in variants}
+
+    def rank(variant: int) -> tuple[float, int]:
+        mean = means[variant]
+        # What could not be judged is behind what is worth nothing.
+        return (1.0 if mean is None else -mean, variant)
+
+    return tuple(sorted(variants, key=rank))
+
+
+def _mean_of(members: Sequence[MemberScore], variant: int) -> float | None:
+    return mean_score([score for score in members if score.variant == variant])
+
+
+def _last_rung(
+    files: IterationFolder, candidate: RewardCandidate, selection: Selection
+) -> Sequence[MemberScore]:
+    """Return the policies of the last short trial."""
+    count = len(candidate.rungs)
+    return read_record(files.rung(count), Rung).members if count else selection.members
+
+
+def _trial_name(place: int) -> str:
+    """Return the folder of a rung's training; the first has the name that it had before others."""
+    return _TRIAL if place == 1 else f"{_TRIAL}_{place}"
 
 
 def _run(
@@ -100,14 +166,10 @@ def _run(
     variants: list[int],
     share: float,
     starts: dict[tuple[int, int], Path],
-    name: str = "train",
+    name: str = _TRAIN,
 ) -> Run:
     """Train some variants with every seed as one population; goes on by itself."""
-    own = weights_in(candidate.reward)
-    rewards = [
-        with_weights(candidate.reward, {**own, **candidate.variants[variant].weights})
-        for variant in variants
-    ]
+    rewards = [reward_text(candidate, variant) for variant in variants]
     job = plan(
         work.config.env,
         reward=rewards,
@@ -116,12 +178,12 @@ def _run(
         env_args=candidate.env_args,
         settings=candidate.settings,
         starts=starts,
-        evaluations=1 if name == "trial" else LOOKS + 1,
+        evaluations=1 if name != _TRAIN else LOOKS + 1,
         device=work.config.device,
     )
     files = work.folder.iteration(number)
     run = partial(run_job, work.control, job, work.brief.spec, files.path, name)
-    if name == "trial":  # short, and judged at its end
+    if name != _TRAIN:  # short, and judged at its end
         return run(work.tell)
     with CheckpointJudge(work, number, candidate) as watching:
         return run(watching, is_enough=files.proof.exists)
@@ -257,7 +319,7 @@ def _earlier(
 ) -> Iterator[Moment]:
     for trial in iteration.trials:
         if (trial.variant, trial.seed) == (member.variant, member.seed):
-            folder = MemberFolder(files.path / "trial" / trial.member)
+            folder = MemberFolder(files.path / _TRIAL / trial.member)
             if moment := _moment(folder, "the short trial", None, trial.judgement.score):
                 yield moment
     for row in read_json_lines(files.checkpoints):

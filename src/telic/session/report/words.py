@@ -202,7 +202,8 @@ def change(facts: SessionReportFacts, iteration: SessionIteration) -> list[str]:
 
 
 def _weights(variant: Variant) -> str:
-    named = [f"{name} {figure(value)}" for name, value in variant.weights.items()]
+    named = [*variant.structure]
+    named += [f"{name} {figure(value)}" for name, value in variant.weights.items()]
     start = ["goes on from the policies of its parent"] if variant.warm else []
     return ", ".join(named + start) or "as the reward says"
 
