@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from telic.authors.candidate import RewardCandidate, SessionIteration
+from telic.authors.candidate import RewardCandidate, SessionIteration, reward_text
 from telic.judges.criteria import Composition
 from telic.judges.trial import Trial, text_hash
 from telic.session import certificate
@@ -159,7 +159,7 @@ def test_a_revised_reward_is_tried_with_the_same_judge(copy):
     bad = candidate.reward[:start] + "        terms = {'a': action.square().mean(-1)}\n"
     bad += "        return sum(terms.values()), terms\n"
     copy.change(copy.files.candidate, reward=bad, variants=[{"weights": {}}])
-    text = certificate._trained_text(read_record(copy.files.candidate, RewardCandidate), 0)
+    text = reward_text(read_record(copy.files.candidate, RewardCandidate), 0)
     for member in copy.files.run.members():
         member.reward_code.write_text(text)
     rewards = dict.fromkeys(read_json(copy.files.judgment)["reward_hashes"], text_hash(text))

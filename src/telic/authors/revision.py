@@ -62,7 +62,7 @@ _EDITS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 _UP, _DOWN = 2.0, 0.5
 _SPREAD = 0.5
 """of the logarithm of a weight that is varied at random"""
-LONGER, LONGEST = 1.3, 1.6
+LONGER, LONGEST = 1.3, 1.5
 """how much longer a revision is trained, and one whose parent was still getting better"""
 VARIANTS = 4
 """rewards that a revision tries side by side at most"""

@@ -100,14 +100,22 @@ def next_generation(
 def _distribution(
     start: Mapping[str, float], names: Sequence[str], tried: Sequence[ScoredWeights]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return middle and spread of the logarithms of the weights."""
+    """Return middle and spread of the logarithms of the weights.
+
+    The spread is measured from the middle of everything tried, not of the best: where the best lie
+    to one side, it grows in that direction.
+    """
     known = [each for each in tried if all(each.weights.get(name) for name in names)]
-    parents = sorted(known, key=lambda each: -each.score)[: max(1, len(known) // 2)]
-    rows = [each.weights for each in parents] or [start]
-    logs = np.log(np.abs([[row[name] for name in names] for row in rows]))  # (mu, terms)
+    if len(known) <= 2:
+        return _logs([start], names)[0], np.full(len(names), _WIDE)
+    best = sorted(known, key=lambda each: -each.score)[: min(len(known) // 2, GENERATION // 2)]
+    logs, everything = (_logs([each.weights for each in some], names) for some in (best, known))
     # w_i ~ log(mu + 1/2) - log(i), as in CMA-ES (Hansen, 2016).
-    shares = math.log(len(rows) + 0.5) - np.log(np.arange(1, len(rows) + 1))
+    shares = math.log(len(best) + 0.5) - np.log(np.arange(1, len(best) + 1))
     shares = shares / shares.sum()
-    middle = shares @ logs
-    spread = np.sqrt(shares @ (logs - middle) ** 2) if len(rows) > 2 else np.full(len(names), _WIDE)
-    return middle, np.clip(spread, _NARROW, _WIDE)
+    spread = np.sqrt(shares @ (logs - everything.mean(0)) ** 2)
+    return shares @ logs, np.clip(spread, _NARROW, _WIDE)
+
+
+def _logs(rows: Sequence[Mapping[str, float]], names: Sequence[str]) -> np.ndarray:
+    return np.log(np.abs([[row[name] for name in names] for row in rows]))  # (rows, terms)

@@ -25,7 +25,6 @@ from telic.errors import WorkerDied
 from telic.rewards.load import load_reward
 from telic.rewards.recording import collect
 from telic.rewards.reward import Reward
-from telic.sandbox.host import run_worker
 from telic.storage.trajectories import Trajectory, read_trajectory
 
 _PAYING_S = 120.0
@@ -59,6 +58,8 @@ def pay_for(reward: str, orders: Sequence[PaidOrder], folder: Path) -> list[list
     Raises:
         TelicError: the reward cannot be run; says where and how to mend it.
     """
+    from telic.sandbox.host import run_worker
+
     folder.mkdir(parents=True, exist_ok=True)
     access = [env_access(order.env, order.env_args) for order in orders]
     places = {Path(path).absolute().parent for order in orders for path in order.paths}
@@ -87,8 +88,9 @@ def _believed(told: object) -> Pay | None:
 
 
 def _is_number(value: object) -> bool:
-    is_plain = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_plain and math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return math.isfinite(value)
 
 
 # ---------------------------------------------- the confined side: entry of the sandbox worker
@@ -133,7 +135,7 @@ def pay_here(reward: Reward, order: PaidOrder) -> list[Pay | None]:
         live = t < lengths
         for name, value in (("", paid.total), *paid.terms.items()):
             sums[name] = sums.get(name, 0.0) + torch.where(live, value, 0.0)
-        last = torch.where((t == lengths - 1)[:, None], step.final_obs, last)
+        last = torch.where(lengths.eq(t + 1).unsqueeze(-1), step.final_obs, last)
         reward.reset(step.terminated | step.truncated)
         obs = step.obs
     env.close()
@@ -142,7 +144,7 @@ def pay_here(reward: Reward, order: PaidOrder) -> list[Pay | None]:
 
 def _pay(sums: Mapping[str, Tensor], row: int, last: Tensor, tape: Trajectory) -> Pay | None:
     """Return what an episode was paid; None if it did not come out as it was recorded."""
-    wanted = torch.from_numpy(np.asarray(tape["next_obs"][-1], dtype=np.float32))
+    wanted = torch.tensor(np.array(tape["next_obs"][-1], dtype=np.float32))
     if not torch.allclose(last, wanted, rtol=_SAME, atol=_SAME):
         return None
     terms = {name: float(value[row]) for name, value in sums.items()}
@@ -156,4 +158,4 @@ def _padded(tapes: Sequence[Trajectory]) -> Tensor:
     rows = [
         np.asarray(tape["action"])[np.arange(longest).clip(max=len(tape) - 1)] for tape in tapes
     ]
-    return torch.from_numpy(np.stack(rows, 1))
+    return torch.tensor(np.stack(rows, 1))

@@ -17,7 +17,7 @@ from statistics import median
 from typing import NamedTuple
 
 from telic.authors.candidate import SHORT
-from telic.authors.revision import LONGER, VARIANTS
+from telic.authors.revision import LONGEST, VARIANTS
 from telic.core.config import Record
 from telic.core.events import Event, Listener, SessionForecast, TrainProgress
 from telic.envs.spec import EnvSpec
@@ -100,7 +100,7 @@ def session_forecast(
         len(config.seeds),
         config.steps or steps,
         variants=VARIANTS,
-        longer=1.0 if config.steps else LONGER,
+        longer=1.0 if config.steps else LONGEST,
         short=SHORT,
     )
     calls = 0 if config.model is None else _CALLS_FIRST + _CALLS_EACH * config.iterations

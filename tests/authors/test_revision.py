@@ -1,0 +1,155 @@
+"""What is tried next follows from what failed: structures, weights, time, steps."""
+
+import pytest
+
+from telic.authors.candidate import (
+    RewardCandidate,
+    SessionIteration,
+    Variant,
+    reward_text,
+    weights_in,
+)
+from telic.authors.ranking import TriedReward
+from telic.authors.revision import (
+    LONGER,
+    LONGEST,
+    VARIANTS,
+    Evidence,
+    heeding,
+    lacks,
+    next_candidate,
+    still_rises,
+)
+from telic.authors.tuning import GENERATION, RUNGS
+from telic.composer.notes import Wish
+from telic.judges.criteria import Criterion, score
+from telic.judges.verdict import judged, together
+from tests.session.test_loop import MemberScore
+from tests.training.small import SPEED
+
+FALLS = SPEED.replace("import RewardFunction\n", "import RewardFunction, quantities\n").replace(
+    '"control": 0.1}', '"control": 0.1, "down": 1.0}'
+)
+DOWN = TriedReward(Variant(reward=FALLS, structure=("down",)), 0.9, "a reward that charges")
+ARGS = {"max_episode_steps": 100}
+
+
+def iteration(number, *leaves, parent=None):
+    """Return an iteration whose three policies earned these leaves."""
+    verdict = judged(leaves, sum(leaf.credit for leaf in leaves) / len(leaves))
+    members = tuple(
+        MemberScore(
+            member=f"reward_seed_{seed}",
+            variant=0,
+            seed=seed,
+            step=1,
+            judgement=together([verdict] * 8),
+        )
+        for seed in (1, 2, 3)
+    )
+    return SessionIteration(
+        number=number,
+        parent=parent,
+        change="",
+        passed=False,
+        score=members[0].judgement.score,
+        variant=0,
+        best="reward_seed_1",
+        tags=members[0].judgement.tags,
+        members=members,
+        training_s=1.0,
+        judging_s=1.0,
+    )
+
+
+def earned(value, title="x", tag="too_slow", **more):
+    return score(title, value, zero=0.0, goal=1.0, tag=tag, **more)
+
+
+FIRST = RewardCandidate(reward=SPEED, env_args=ARGS, steps=1000)
+
+
+def test_a_structure_against_the_lack_is_tried_beside_the_same_and_other_weights():
+    made = next_candidate([iteration(1, earned(0.2))], {1: FIRST}, Evidence(structures=[DOWN]))
+    assert made.reward == SPEED and len(made.variants) == VARIANTS
+    assert [each.reward for each in made.variants] == [None, FALLS, None, None]
+    assert reward_text(made, 1) != reward_text(made, 0) and "down" in weights_in(
+        reward_text(made, 1)
+    )
+    assert "a reward that charges" in made.change and not made.rungs
+
+
+def test_a_structure_that_won_is_what_the_next_revision_starts_from():
+    second = next_candidate([iteration(1, earned(0.2))], {1: FIRST}, Evidence(structures=[DOWN]))
+    won = iteration(2, earned(0.4), parent=1).model_copy(update={"variant": 1})
+    third = next_candidate([iteration(1, earned(0.2)), won], {1: FIRST, 2: second})
+    assert third.reward == FALLS and third.variants[0].structure == ("down",)
+    assert "down" in third.variants[0].weights and third.parent == 2
+
+
+def test_weights_are_tuned_when_it_is_near_and_no_structure_is_left():
+    near = [iteration(1, earned(0.7)), iteration(2, earned(0.72), parent=1)]
+    tried = {1: FIRST, 2: FIRST}
+    made = next_candidate(near, tried)
+    assert made.rungs == RUNGS and len(made.variants) == GENERATION
+    assert all(each.warm and each.reward is None for each in made.variants)
+    assert made.variants[0].weights == weights_in(SPEED) and "tuned" in made.change
+    assert next_candidate(near, tried) == made
+    assert not next_candidate(near, tried, Evidence(structures=[DOWN])).rungs
+    assert not next_candidate(near[:1], tried).rungs  # something else comes first
+    assert not next_candidate([iteration(n, earned(0.3)) for n in (1, 2)], tried).rungs
+
+
+@pytest.mark.parametrize(("value", "steps"), [(0.6, 192), (0.1, 100), (1.0, 100), (0.3, 383)])
+def test_more_time_is_given_where_a_way_was_made_in_part(value, steps):
+    way = Criterion(
+        title="gets 1 m", quantity="m", kind="cumulative", zero=0.0, goal=1.0, unit="m"
+    ).model_copy(update={"tag": "too_slow"})
+    parent = iteration(1, earned(value, "gets 1 m", unit="m"))
+    known = Evidence(criteria=[way], seconds=2.0)
+    made = next_candidate([parent], {1: FIRST}, known)
+    assert made.env_args["max_episode_steps"] == steps
+    assert ("episodes of" in made.change) == (steps > 100)
+    same = next_candidate([parent], {1: FIRST}, known._replace(seconds=None))
+    assert same.env_args == ARGS  # the time was said
+    high = way.model_copy(update={"tag": "too_low"})  # a jump is not higher for more time
+    assert next_candidate([parent], {1: FIRST}, known._replace(criteria=[high])).env_args == ARGS
+
+
+def test_a_training_whose_score_rose_to_the_end_is_given_more_steps():
+    rows = [{"scores": {"a": 0.1 * n, "b": None}} for n in range(1, 7)]
+    assert still_rises(rows, 0.7)
+    assert not still_rises(rows, 0.41) and not still_rises(rows, None)
+    assert not still_rises(rows[:1], 0.9) and not still_rises([{"scores": {"a": None}}] * 6, 0.9)
+    parent, other = [iteration(1, earned(0.2))], {1: FIRST}
+    assert next_candidate(parent, other).steps == int(LONGER * 1000)
+    rising = next_candidate(parent, other, Evidence(rises=True))
+    assert rising.steps == int(LONGEST * 1000) and "still rising" in rising.change
+
+
+def test_guards_are_mended_first_then_what_weighs_most():
+    criteria = [
+        Criterion(title="fast", quantity="", weight=3.0, tag="too_slow"),
+        Criterion(title="smooth", quantity="", weight=1.0, tag="jitters"),
+        Criterion(title="up", quantity="", weight=0.0, is_guard=True, tag="falls"),
+        Criterion(title="straight", quantity="", weight=9.0, tag="drifts"),
+    ]
+    parent = iteration(
+        1,
+        earned(0.5, "fast"),
+        earned(0.1, "smooth", "jitters"),
+        earned(0.8, "up", "falls"),
+        earned(1.0, "straight", "drifts"),
+    )
+    assert lacks(parent, criteria) == ("falls", "too_slow", "jitters")
+    assert lacks(parent, []) == parent.tags
+
+
+def test_a_wish_that_brings_a_reward_leaves_no_other_structure_beside_it():
+    made = next_candidate([iteration(1, earned(0.2))], {1: FIRST}, Evidence(structures=[DOWN]))
+    wished = heeding(made, [Wish("gently", ("jitters",), SPEED + "\n# gently\n")], ["heeds it"])
+    assert len(wished.variants) == len(made.variants) - 1
+    assert all(each.reward is None and not each.structure for each in wished.variants)
+    plain = heeding(made, [Wish("gently", ("jitters",), None)], ["heeds it"])
+    assert [each.reward for each in plain.variants] == [each.reward for each in made.variants]
+    assert plain.variants[1].weights["control"] > made.variants[1].weights.get("control", 0.1)

@@ -1,0 +1,62 @@
+"""Many sets of weights: the worse half is left at every rung, and what was decided stands."""
+
+import shutil
+
+import pytest
+
+from telic.authors.candidate import Rung, Selection, SessionIteration, Variant
+from telic.authors.model import ModelAuthor
+from telic.session.training import better_first
+from telic.storage.files import read_record
+from tests.session.quick import VARYING, results
+from tests.session.test_loop import score
+from tests.training.small import SPEED
+
+SHARES = (0.25, 0.5)
+FLAT = SPEED.replace("(action**2).sum(-1)", "action.abs().sum(-1)")
+
+
+@pytest.fixture
+def tuning(home):
+    """Let revisions have three sets of weights and another structure, and two rungs."""
+    propose = ModelAuthor.revise
+
+    def revise(author, history, notes):
+        made = propose(author, history, notes)
+        weights = [Variant(weights={"speed": speed}) for speed in (1.0, 2.0, 4.0)]
+        other = Variant(reward=FLAT, structure=("flat",))
+        return made.model_copy(
+            update={"variants": (*weights, other), "rungs": SHARES, "reward": SPEED}
+        )
+
+    home.setattr(ModelAuthor, "revise", revise)
+
+
+@pytest.mark.slow
+def test_the_worse_half_is_left_at_every_rung_and_a_rerun_goes_on_from_there(tuning, asking):
+    session, _ = asking.run(VARYING, iterations=2, steps=512, seeds=(1,))
+    files = asking.folder.iteration(2)
+    first, second = (read_record(files.rung(place), Rung) for place in (1, 2))
+    assert [len(first.kept), len(second.kept)] == [2, 1] and set(second.kept) <= set(first.kept)
+    assert {each.variant for each in first.members} == {0, 1, 2, 3}
+    assert {each.variant for each in second.members} == set(first.kept)
+    selection = read_record(files.selection, Selection)
+    assert selection.kept == second.kept[0] and selection.members == first.members
+    judged = read_record(files.judgment, SessionIteration)
+    assert judged.variant == selection.kept and judged.trials == first.members
+    texts = {path.parent.name: path.read_text() for path in files.path.glob("trial/*/reward_fn.py")}
+    assert len(texts) == 4 and sum("abs()" in text for text in texts.values()) == 1
+    whole = results(session)
+    # As if it had been killed after the first rung.
+    for path in (files.rung(2), files.selection, files.judgment, asking.folder.summary):
+        path.unlink()
+    for name in ("trial_2", "train", "judged"):
+        shutil.rmtree(files.path / name, ignore_errors=True)
+    again, asked = asking.run(VARYING, iterations=2, steps=512, seeds=(1,))
+    assert results(again) == whole and read_record(files.rung(1), Rung) == first
+    assert "reviser" not in asked
+
+
+def test_variants_are_ordered_by_score_and_unknown_ones_come_last():
+    members = [score(0, 1, None), score(1, 1, 0.2), score(2, 1, 0.9), score(3, 1, 0.2)]
+    assert better_first(members, [0, 1, 2, 3]) == (2, 1, 3, 0)
