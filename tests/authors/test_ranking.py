@@ -1,10 +1,21 @@
 """Rewards are compared on examples before anything is trained."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from telic.authors.candidate import Variant
-from telic.authors.ranking import agreement, first_variants, pays_under, ranked
+from telic.authors.ranking import (
+    TriedReward,
+    agreeing,
+    agreement,
+    doubtful,
+    first_rewards,
+    first_variants,
+    pays_under,
+    ranked,
+)
 from telic.judges.trial import ExampleResult
 from tests.training.small import SPEED
 
@@ -70,3 +81,45 @@ def test_where_nothing_is_known_nothing_is_added():
     unknown = [each.model_copy(update={"score": None}) for each in TIMID]
     assert first_variants(SPEED, unknown) == first_variants(SPEED, []) == (Variant(),)
     assert first_variants("class Reward:\n    pass\n", TIMID) == (Variant(),)
+
+
+def test_structures_that_rank_better_come_before_other_weights():
+    better = TriedReward(Variant(reward="better", structure=("a",)), 0.9)
+    others = [
+        TriedReward(Variant(reward="worse"), -1.0),
+        better,
+        TriedReward(Variant(reward="unknown"), None),
+        TriedReward(Variant(reward="best"), 1.0),
+    ]
+    tried = first_variants(SPEED, TIMID, 3, others)
+    assert [each.reward for each in tried] == [None, "best", "better"]
+    four = first_variants(SPEED, TIMID, 4, others)
+    assert four[3].reward is None and four[3].weights
+    assert first_variants(SPEED, GOOD[:1] + GOOD[2:] + GOOD[:1], 3, others) == (Variant(),)
+
+
+def test_an_author_is_asked_for_structures_only_where_its_reward_is_in_doubt():
+    asked = []
+
+    class Offering:
+        def first_structures(self, written):
+            asked.append(written)
+            return [TriedReward(Variant(reward="other"), 1.0)]
+
+    written = SimpleNamespace(reward=SPEED)
+    clear = GOOD[:1] + GOOD[2:] + GOOD[:1]
+    assert doubtful(SPEED, clear) is None and doubtful(SPEED, TIMID) < 0.8
+    assert first_rewards(Offering(), written, clear, 3) == (Variant(),) and not asked
+    assert first_rewards(Offering(), written, TIMID, 1) == (Variant(),) and not asked
+    assert first_rewards(Offering(), written, TIMID, 2)[1].reward == "other" and asked
+    assert first_rewards(object(), written, TIMID, 2) == first_variants(SPEED, TIMID, 2)
+
+
+def test_episodes_that_policies_played_count_as_much_as_the_examples():
+    alike = [example(str(n), 0.1 * n, speed=n, control=0.0) for n in range(8)]
+    turned = [each.model_copy(update={"score": 0.7 - (each.score or 0.0)}) for each in alike]
+    assert agreeing(GOOD, alike, OWN, OWN) == pytest.approx(1.0, abs=0.05)
+    assert agreeing(GOOD, turned, OWN, OWN) == pytest.approx(0.0, abs=0.05)
+    assert agreeing((), turned, OWN, OWN) == -1.0 and agreeing((), turned[:3], OWN, OWN) is None
+    better, _ = ranked([OWN, {"speed": -1.0, "control": 0.1}], (), OWN, turned)
+    assert better == (1.0, {"speed": -1.0, "control": 0.1})

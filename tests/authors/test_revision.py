@@ -14,7 +14,7 @@ from telic.authors.revision import (
     LONGER,
     LONGEST,
     VARIANTS,
-    Evidence,
+    ParentEvidence,
     heeding,
     lacks,
     next_candidate,
@@ -70,7 +70,9 @@ FIRST = RewardCandidate(reward=SPEED, env_args=ARGS, steps=1000)
 
 
 def test_a_structure_against_the_lack_is_tried_beside_the_same_and_other_weights():
-    made = next_candidate([iteration(1, earned(0.2))], {1: FIRST}, Evidence(structures=[DOWN]))
+    made = next_candidate(
+        [iteration(1, earned(0.2))], {1: FIRST}, ParentEvidence(structures=[DOWN])
+    )
     assert made.reward == SPEED and len(made.variants) == VARIANTS
     assert [each.reward for each in made.variants] == [None, FALLS, None, None]
     assert reward_text(made, 1) != reward_text(made, 0) and "down" in weights_in(
@@ -80,7 +82,9 @@ def test_a_structure_against_the_lack_is_tried_beside_the_same_and_other_weights
 
 
 def test_a_structure_that_won_is_what_the_next_revision_starts_from():
-    second = next_candidate([iteration(1, earned(0.2))], {1: FIRST}, Evidence(structures=[DOWN]))
+    second = next_candidate(
+        [iteration(1, earned(0.2))], {1: FIRST}, ParentEvidence(structures=[DOWN])
+    )
     won = iteration(2, earned(0.4), parent=1).model_copy(update={"variant": 1})
     third = next_candidate([iteration(1, earned(0.2)), won], {1: FIRST, 2: second})
     assert third.reward == FALLS and third.variants[0].structure == ("down",)
@@ -95,7 +99,7 @@ def test_weights_are_tuned_when_it_is_near_and_no_structure_is_left():
     assert all(each.warm and each.reward is None for each in made.variants)
     assert made.variants[0].weights == weights_in(SPEED) and "tuned" in made.change
     assert next_candidate(near, tried) == made
-    assert not next_candidate(near, tried, Evidence(structures=[DOWN])).rungs
+    assert not next_candidate(near, tried, ParentEvidence(structures=[DOWN])).rungs
     assert not next_candidate(near[:1], tried).rungs  # something else comes first
     assert not next_candidate([iteration(n, earned(0.3)) for n in (1, 2)], tried).rungs
 
@@ -106,7 +110,7 @@ def test_more_time_is_given_where_a_way_was_made_in_part(value, steps):
         title="gets 1 m", quantity="m", kind="cumulative", zero=0.0, goal=1.0, unit="m"
     ).model_copy(update={"tag": "too_slow"})
     parent = iteration(1, earned(value, "gets 1 m", unit="m"))
-    known = Evidence(criteria=[way], seconds=2.0)
+    known = ParentEvidence(criteria=[way], seconds=2.0)
     made = next_candidate([parent], {1: FIRST}, known)
     assert made.env_args["max_episode_steps"] == steps
     assert ("episodes of" in made.change) == (steps > 100)
@@ -123,7 +127,7 @@ def test_a_training_whose_score_rose_to_the_end_is_given_more_steps():
     assert not still_rises(rows[:1], 0.9) and not still_rises([{"scores": {"a": None}}] * 6, 0.9)
     parent, other = [iteration(1, earned(0.2))], {1: FIRST}
     assert next_candidate(parent, other).steps == int(LONGER * 1000)
-    rising = next_candidate(parent, other, Evidence(rises=True))
+    rising = next_candidate(parent, other, ParentEvidence(rises=True))
     assert rising.steps == int(LONGEST * 1000) and "still rising" in rising.change
 
 
@@ -146,7 +150,9 @@ def test_guards_are_mended_first_then_what_weighs_most():
 
 
 def test_a_wish_that_brings_a_reward_leaves_no_other_structure_beside_it():
-    made = next_candidate([iteration(1, earned(0.2))], {1: FIRST}, Evidence(structures=[DOWN]))
+    made = next_candidate(
+        [iteration(1, earned(0.2))], {1: FIRST}, ParentEvidence(structures=[DOWN])
+    )
     wished = heeding(made, [Wish("gently", ("jitters",), SPEED + "\n# gently\n")], ["heeds it"])
     assert len(wished.variants) == len(made.variants) - 1
     assert all(each.reward is None and not each.structure for each in wished.variants)

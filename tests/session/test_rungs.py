@@ -6,6 +6,8 @@ import pytest
 
 from telic.authors.candidate import Rung, Selection, SessionIteration, Variant
 from telic.authors.model import ModelAuthor
+from telic.judges.criteria import leaf, require, total
+from telic.judges.verdict import judged, together
 from telic.session.training import better_first
 from telic.storage.files import read_record
 from tests.session.quick import VARYING, results
@@ -60,3 +62,18 @@ def test_the_worse_half_is_left_at_every_rung_and_a_rerun_goes_on_from_there(tun
 def test_variants_are_ordered_by_score_and_unknown_ones_come_last():
     members = [score(0, 1, None), score(1, 1, 0.2), score(2, 1, 0.9), score(3, 1, 0.2)]
     assert better_first(members, [0, 1, 2, 3]) == (2, 1, 3, 0)
+
+
+def test_while_a_guard_is_broken_those_are_better_that_have_more_of_the_criteria():
+    def member(variant, speed, feet):
+        leaves = [
+            leaf("fast", speed, zero=0.0, goal=1.0),
+            require("on its feet", feet, zero=0.5, goal=1.0),
+        ]
+        whole = together([judged(leaves, total(leaves))] * 4)
+        return score(variant, 1, 0.0).model_copy(update={"judgement": whole})
+
+    nothing, some, more, good = (
+        member(*row) for row in ((0, 0, 0), (1, 0.3, 0), (2, 0.9, 0), (3, 0.2, 1))
+    )
+    assert better_first([nothing, some, more, good], [0, 1, 2, 3]) == (3, 2, 1, 0)

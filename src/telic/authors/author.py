@@ -76,6 +76,8 @@ class Brief:
     """score that a policy must prove"""
     iterations: int | None = None
     """rewards to try at most; None: nobody said"""
+    steps: int | None = None
+    """steps per policy that were asked for, and are nobody else's to change"""
     device: str = "cpu"
     """where policies are trained, which decides how many steps are usual"""
     model: str | None = None

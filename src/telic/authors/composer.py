@@ -25,7 +25,7 @@ from telic.authors.candidate import (
 from telic.authors.ranking import TriedReward
 from telic.authors.revision import (
     WARM_FROM,
-    Evidence,
+    ParentEvidence,
     heeding,
     lacks,
     next_candidate,
@@ -89,11 +89,11 @@ class ComposerAuthor:
 
     def _evidence(
         self, history: list[SessionIteration], candidates: dict[int, RewardCandidate]
-    ) -> Evidence:
+    ) -> ParentEvidence:
         """Return what is known about the best iteration; nothing without what was first written."""
         folder, parent = self._brief.folder, max(history, key=worth)
         if not folder.author.exists() or not folder.trial.exists():
-            return Evidence()
+            return ParentEvidence()
         written = read_record(folder.author, Composition)
         base = candidates[parent.number]
         text, chosen = structure_text(base, parent.variant), base.variants[parent.variant]
@@ -110,7 +110,7 @@ class ComposerAuthor:
         found = search.others(text, now, base, chosen.structure, dict.fromkeys(shapes), tried)
         is_warm, is_stuck = (parent.score or 0.0) >= WARM_FROM, parent is not history[-1]
         checkpoints = list(read_json_lines(folder.iteration(parent.number).checkpoints))
-        return Evidence(
+        return ParentEvidence(
             examples=now.examples,
             played=now.played,
             criteria=written.criteria,
@@ -120,7 +120,7 @@ class ComposerAuthor:
                 # Who begins anew cannot keep up with who goes on, unless that leads nowhere.
                 if not is_warm or is_stuck or same_memory(each.variant.reward or text, text)
             ],
-            rises=still_rises(checkpoints, parent.score),
+            rises=self._brief.steps is None and still_rises(checkpoints, parent.score),
             seconds=self._free_seconds(base),
         )
 

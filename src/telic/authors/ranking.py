@@ -14,9 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from telic.authors.author import Author, StructureAuthor
 from telic.authors.candidate import Variant, weights_in
 from telic.core.seeds import derive
-from telic.judges.trial import ExampleResult
+from telic.judges.criteria import Composition
+from telic.judges.findings import ExampleResult
 
 _CLEAR = 0.8
 """agreement from which the author's own weights are trained alone"""
@@ -122,6 +124,17 @@ def doubtful(reward: str, examples: Sequence[ExampleResult]) -> float | None:
     own = weights_in(reward)
     found = agreeing(examples, (), own, own)
     return None if found is None or found >= _CLEAR else found
+
+
+def first_rewards(
+    author: Author, written: Composition, examples: Sequence[ExampleResult], most: int
+) -> tuple[Variant, ...]:
+    """Return what to train first; others than what was written only where that is in doubt."""
+    others: Sequence[TriedReward] = ()
+    is_doubtful = most > 1 and doubtful(written.reward, examples) is not None
+    if is_doubtful and isinstance(author, StructureAuthor):
+        others = author.first_structures(written)
+    return first_variants(written.reward, examples, most, others)
 
 
 def first_variants(

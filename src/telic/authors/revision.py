@@ -80,7 +80,7 @@ _SPARE = 1.15
 _LONGEST_S = 40.0
 
 
-class Evidence(NamedTuple):
+class ParentEvidence(NamedTuple):
     """What is known about the parent, besides its record."""
 
     examples: Sequence[ExampleResult] = ()
@@ -96,13 +96,13 @@ class Evidence(NamedTuple):
     """length of an episode that may be lengthened; None: it is the user's, or has no clock"""
 
 
-NOTHING = Evidence()
+NOTHING = ParentEvidence()
 
 
 def next_candidate(
     history: Sequence[SessionIteration],
     candidates: Mapping[int, RewardCandidate],
-    evidence: Evidence = NOTHING,
+    evidence: ParentEvidence = NOTHING,
 ) -> RewardCandidate:
     """Return what to try next.
 
@@ -153,7 +153,7 @@ def _beside(
     text: str,
     kept: Variant,
     candidates: Mapping[int, RewardCandidate],
-    evidence: Evidence,
+    evidence: ParentEvidence,
     seed: int,
 ) -> tuple[list[Variant], list[str]]:
     """Return what to try side by side: the same, other structures, other weights; with words."""
@@ -222,7 +222,7 @@ def still_rises(checkpoints: Sequence[Mapping[str, Any]], end: float | None) -> 
 
 
 def _lengthened(
-    parent: SessionIteration, env_args: dict[str, Any], evidence: Evidence
+    parent: SessionIteration, env_args: dict[str, Any], evidence: ParentEvidence
 ) -> tuple[dict[str, Any], str]:
     """Return the environment's arguments, with more time where a way was made only in part."""
     steps, best = env_args.get("max_episode_steps"), parent.best_member

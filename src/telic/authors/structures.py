@@ -21,7 +21,7 @@ from telic.authors.candidate import (
 )
 from telic.authors.ranking import TriedReward, agreeing
 from telic.composer.compose import reshaped
-from telic.composer.shapes import Shape
+from telic.composer.shapes import RewardShape
 from telic.core.events import LogMessage
 from telic.errors import TelicError
 from telic.judges.criteria import Composition
@@ -113,7 +113,7 @@ class StructureSearch:
         now: RewardView,
         candidate: RewardCandidate,
         have: tuple[str, ...],
-        shapes: Iterable[Shape],
+        shapes: Iterable[RewardShape],
         tried: Collection[str] = (),
     ) -> list[TriedReward]:
         """Return other structures than a reward's, in the order of shapes.
@@ -145,8 +145,8 @@ class StructureSearch:
         return found
 
     def _reshaped(
-        self, text: str, have: tuple[str, ...], shapes: Iterable[Shape]
-    ) -> Iterator[tuple[Shape, str]]:
+        self, text: str, have: tuple[str, ...], shapes: Iterable[RewardShape]
+    ) -> Iterator[tuple[RewardShape, str]]:
         """Yield rewards with one more shape; none where the present one is not the composer's."""
         intent, spec = self._brief.intent, self._brief.spec
         present = reshaped(intent, spec, have)

@@ -156,10 +156,10 @@ def step_in(gait: Gait, frame: Frame, scene: Scene, draft: Draft) -> None:
         draft.need("airborne = (quantities.feet_in_contact(info) == 0).float()")
         draft.add("flight", "airborne", 0.2, "in the air between strides", r"[\text{air}]")
         return
-    keep_time(gait, scene, draft)
+    _keep_time(gait, scene, draft)
 
 
-def keep_time(gait: Gait, scene: Scene, draft: Draft) -> None:
+def _keep_time(gait: Gait, scene: Scene, draft: Draft) -> None:
     """Pay feet for being where a clock wants them; the policy sees the clock."""
     turn = 2.0 * math.pi * gait.hertz * (scene.spec.dt_s or 1.0)
     draft.remember("beat", 2)

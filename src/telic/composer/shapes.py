@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from telic.composer.draft import Draft, Term
 from telic.composer.frames import Act, Direction, Frame, Posture
-from telic.composer.gaits import FLYING, Gait, gait_meant, keep_time
+from telic.composer.gaits import FLYING, Gait, gait_meant, step_in
 from telic.composer.manners import cost_of_change, know_the_way_back
 from telic.composer.scene import Scene
 
@@ -31,7 +31,7 @@ _CLEAR_LEGS = 0.1
 _NEARER_PER_S = 0.5
 
 
-class Shape(NamedTuple):
+class RewardShape(NamedTuple):
     """One change of a behaviour's terms."""
 
     name: str
@@ -208,8 +208,7 @@ def _pattern(frames: Sequence[Frame], scene: Scene, draft: Draft) -> bool:
     gait = _gait(frames, scene)
     if gait is None or "rhythm" not in _names(draft) or len(gait.landings) < 2:
         return False
-    clock = Draft()
-    keep_time(gait, scene, clock)
+    clock = _beat(gait, frames, scene)
     draft.lines = [line for line in draft.lines if line not in clock.lines]
     draft.terms = [term for term in draft.terms if term.name != "rhythm"]
     for name in clock.memory:
@@ -240,8 +239,21 @@ def _clock(frames: Sequence[Frame], scene: Scene, draft: Draft) -> bool:
     gait = _gait(frames, scene)
     if gait is None or "rhythm" in _names(draft) or "beat" in draft.memory:
         return False
-    keep_time(gait, scene, draft)
+    clock = _beat(gait, frames, scene)
+    draft.need(*clock.lines)
+    draft.memory |= clock.memory
+    draft.is_seen = True
+    words = f"feet on the ground and off it as in a {gait.name}"
+    draft.terms += [term._replace(words=words) for term in clock.terms if term.name == "rhythm"]
     return True
+
+
+def _beat(gait: Gait, frames: Sequence[Frame], scene: Scene) -> Draft:
+    """Return a draft of nothing but the clock of a gait."""
+    clock = Draft()
+    # Under a name that is no gait's, nothing else is taught.
+    step_in(gait._replace(name="beat"), frames[0], scene, clock)
+    return clock
 
 
 def _gait(frames: Sequence[Frame], scene: Scene) -> Gait | None:
@@ -250,44 +262,44 @@ def _gait(frames: Sequence[Frame], scene: Scene) -> Gait | None:
 
 
 _ALL = (
-    Shape("down", "charges for being down", ("falls", "ends_early"), _down),
-    Shape("tall", "pays for the standing height", ("falls", "ends_early", "too_low"), _tall),
-    Shape(
+    RewardShape("down", "charges for being down", ("falls", "ends_early"), _down),
+    RewardShape("tall", "pays for the standing height", ("falls", "ends_early", "too_low"), _tall),
+    RewardShape(
         "pattern",
         "pays feet for being down together or apart, without a clock",
         ("wrong_gait", "one_sided", "falls", "too_slow"),
         _pattern,
     ),
-    Shape("clock", "keeps a beat to step by", ("wrong_gait", "one_sided"), _clock),
-    Shape(
+    RewardShape("clock", "keeps a beat to step by", ("wrong_gait", "one_sided"), _clock),
+    RewardShape(
         "in proportion",
         "pays closeness to the speed in proportion",
         ("wrong_speed", "too_fast", "too_slow", "never_moves", "wrong_way"),
         _in_proportion,
     ),
-    Shape(
+    RewardShape(
         "nearer",
         "pays for getting nearer instead of being near",
         ("too_far", "too_slow", "never_moves", "too_high", "under_rotates", "too_low"),
         _nearer,
     ),
-    Shape(
+    RewardShape(
         "airborne",
         "pays every moment in the air",
         ("drags", "too_low", "wrong_gait", "never_moves"),
         _airborne,
     ),
-    Shape("together", "pays for feet that land together", ("wrong_gait",), _together),
-    Shape(
+    RewardShape("together", "pays for feet that land together", ("wrong_gait",), _together),
+    RewardShape(
         "clear",
         "pays for a foot lifted above the others",
         ("drags", "too_low", "one_sided", "wrong_gait", "never_moves"),
         _clear,
     ),
-    Shape("spot", "charges for being elsewhere", ("drifts",), _spot),
-    Shape("brake", "pays for rest once it is there", ("drifts", "too_far"), _brake),
-    Shape("heading", "charges for turning", ("drifts",), _heading),
-    Shape("smooth", "charges for changes of the action", ("jitters",), _smooth),
+    RewardShape("spot", "charges for being elsewhere", ("drifts",), _spot),
+    RewardShape("brake", "pays for rest once it is there", ("drifts", "too_far"), _brake),
+    RewardShape("heading", "charges for turning", ("drifts",), _heading),
+    RewardShape("smooth", "charges for changes of the action", ("jitters",), _smooth),
 )
 SHAPES = {shape.name: shape for shape in _ALL}
 """by name, those that help most often first"""

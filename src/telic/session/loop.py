@@ -8,20 +8,14 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
-from telic.authors.author import (
-    Brief,
-    MeasurableIntent,
-    StructureAuthor,
-    author_for,
-    try_written,
-)
+from telic.authors.author import Brief, MeasurableIntent, author_for, try_written
 from telic.authors.candidate import RewardCandidate, SessionIteration, Variant, worth
-from telic.authors.ranking import TriedReward, doubtful, first_variants
+from telic.authors.ranking import first_rewards
 from telic.core.events import (
     Event,
     Listener,
@@ -270,12 +264,8 @@ def _first_variants(work: SessionWork, written: Composition, steps: int) -> tupl
     """Return what to train first: others too, where the reward ranks examples unlike the judge."""
     if steps < _WORTH_COMPARING or not work.folder.trial.exists():
         return (Variant(),)
-    examples, most = read_record(work.folder.trial, Trial).examples, work.config.first_rewards
-    is_doubtful = most > 1 and doubtful(written.reward, examples) is not None
-    others: Sequence[TriedReward] = ()
-    if is_doubtful and isinstance(work.author, StructureAuthor):
-        others = work.author.first_structures(written)
-    return first_variants(written.reward, examples, most, others)
+    trial = read_record(work.folder.trial, Trial)
+    return first_rewards(work.author, written, trial.examples, work.config.first_rewards)
 
 
 def _attempt(work: SessionWork, number: int, candidate: RewardCandidate) -> SessionIteration:
@@ -374,6 +364,7 @@ def _brief(
         criteria=config.criteria,
         threshold=config.threshold,
         iterations=config.iterations,
+        steps=config.steps,
         device=config.device,
         model=config.model,
         model_for=config.model_for,

@@ -47,6 +47,8 @@ _TRIAL, _TRAIN = "trial", "train"
 """folders of short trials, and of the training to the end"""
 _GRACE_S = 1.0
 """seconds for the trainer to end by itself; a slow update of a large robot takes longer"""
+_TIE = 0.05
+"""what all criteria by themselves count beside the score, where variants are compared"""
 _FELL = 0.15
 """loss of score that a few episodes more or less do not explain"""
 
@@ -131,15 +133,25 @@ def _rung(work: SessionWork, number: int, candidate: RewardCandidate, place: int
 
 
 def better_first(members: Sequence[MemberScore], variants: Sequence[int]) -> tuple[int, ...]:
-    """Return variants by the judge's score; the first of equals first, unknown ones last."""
-    means = {variant: _mean_of(members, variant) for variant in variants}
+    """Return variants by the judge's score; the first of equals first, unknown ones last.
+
+    Early on, a guard that is still broken multiplies most scores by nothing. Then those are better
+    that have more of the criteria, each by itself.
+    """
 
     def rank(variant: int) -> tuple[float, int]:
-        mean = means[variant]
+        own = [member for member in members if member.variant == variant]
+        mean = mean_score(own)
         # What could not be judged is behind what is worth nothing.
-        return (1.0 if mean is None else -mean, variant)
+        return (1.0 if mean is None else -mean - _TIE * _earned(own), variant)
 
     return tuple(sorted(variants, key=rank))
+
+
+def _earned(members: Sequence[MemberScore]) -> float:
+    """Return the mean credit of all criteria and guards."""
+    credits = [credit for each in members for credit, _ in each.judgement.leaves.values()]
+    return sum(credits) / len(credits) if credits else 0.0
 
 
 def _mean_of(members: Sequence[MemberScore], variant: int) -> float | None:
