@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from telic.cli.output import console, print_facts, print_rows, view
 from telic.core.text import duration, number, sparkline
-from telic.session.outcome import OUTCOMES, outcome_words
+from telic.session.outcome import OUTCOMES, Outcome, outcome_words
 
 if TYPE_CHECKING:
     from telic.cli.terminal import CommandLine
@@ -294,8 +294,8 @@ def _people(line: SessionLine) -> str | None:
 
 def _state_words(page: SessionPage) -> str:
     state = page.facts.state
-    outcome = {str(known): known for known in OUTCOMES}.get(state)
-    return state if outcome is None else outcome_words(outcome, page.limits)
+    known: dict[str, Outcome] = {outcome: outcome for outcome in OUTCOMES}
+    return outcome_words(known[state], page.limits) if state in known else state
 
 
 @view
