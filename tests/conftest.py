@@ -35,6 +35,14 @@ def quick_workers():
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def quick_disk():
+    """Wait for no disk: no test cuts the power, and there are ten thousands of small files."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
+        yield
+
+
 @pytest.fixture
 def no_nursery(monkeypatch):
     """Start workers as everybody does who is alone."""

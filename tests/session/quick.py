@@ -1,5 +1,6 @@
-"""Whole sessions that take a second or two: no worker processes, no pictures, a scripted model."""
+"""Whole sessions that take a second or two: no workers, no pictures, small batches, a script."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -7,6 +8,7 @@ from importlib import import_module
 import pytest
 
 from telic import llm
+from telic.judges import recorder
 from telic.llm import CallLimits, Models, Request, Scripted
 from telic.rendering.job import Rendering
 from telic.sandbox import host
@@ -14,9 +16,11 @@ from telic.session.loop import Session, run
 from telic.session.report import best
 from telic.storage.files import read_json
 from telic.storage.layout import SessionFolder
+from telic.training.plan import PRESETS
 from telic.training.run import LocalChannel
 from tests.authors.scripts import REVISION, SCRIPT, STRICT
 from tests.heard import Heard
+from tests.training.small import SETTINGS
 
 FAST = CallLimits(deadline_s=20, attempt_s=10, attempts=2, first_wait_s=0.01, longest_wait_s=0.02)
 SMALL = {
@@ -38,22 +42,33 @@ FAILING = {
 """answers with which it revises and never passes"""
 VARYING = {**FAILING, "reviser": {"revision": REVISION}}
 """the same, with two variants to choose from"""
+BATCH = SETTINGS["num_envs"] * SETTINGS["horizon"]
+"""steps of a member between two updates"""
 _TIMES = ("training_s", "judging_s", "seconds", "session")
 
 
 @contextmanager
 def at_home() -> Iterator[pytest.MonkeyPatch]:
-    """Do the workers' work in this process, and draw nothing."""
+    """Do the workers' work in this process, learn from small batches, and draw nothing."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(host, "run_worker", _work_here)
+        patch.setattr(recorder, "run_worker", _work_here)
+        patch.setitem(PRESETS["default"], "HalfCheetah-v5", (1_000_000, SETTINGS))
         patch.setattr(best, "render", _draw_nothing)
         yield patch
 
 
 def _work_here(entry, payload, *, on_message=lambda message: None, should_stop=None, **_):
     module = import_module(entry)
-    channel = LocalChannel(on_message, should_stop or (lambda: False))
+    channel = HomeChannel(on_message, should_stop or (lambda: False))
     return module.run(module.prepare(payload, channel), payload, channel)
+
+
+class HomeChannel(LocalChannel):
+    """Answers what a worker asks, too."""
+
+    def ask(self, message):
+        return self._hear(json.loads(json.dumps(message)))
 
 
 def _draw_nothing(jobs, **_):

@@ -8,9 +8,9 @@ from telic.session.judgement import Proof
 from telic.session.looks import CheckpointJudge
 from telic.storage.files import read_json, read_json_lines, read_record
 from telic.training.folder import status_of
-from tests.session.quick import FAILING, PASSING, Asking, at_home
+from tests.session.quick import BATCH, FAILING, PASSING, Asking, at_home
 
-STEPS = 8192
+STEPS = 4 * BATCH
 """four batches: three looks, and the end"""
 
 
@@ -113,5 +113,5 @@ def test_pictures_that_say_no_are_asked_once_while_training_and_once_at_the_end(
     monkeypatch.setattr(judgement, "watched", blind)
     asking.run(PASSING, steps=STEPS)
     assert not asking.folder.iteration(1).proof.exists()
-    assert sorted(asked) == [2048, 2048, STEPS, STEPS]
+    assert sorted(asked) == [BATCH, BATCH, STEPS, STEPS]
     assert not read_json(asking.folder.iteration(1).judgment)["passed"]
