@@ -10,6 +10,7 @@ from telic.sandbox.host import run_worker as run_for_real
 from telic.storage.files import read_json
 from telic.storage.layout import RunFolder
 from telic.storage.trajectories import read_trajectory
+from telic.training.plan import PRESETS
 from tests.session.quick import FAILING, Asking, _work_here, results
 
 MEASURING = """
@@ -87,7 +88,8 @@ def granted(work):
 
 @pytest.fixture
 def sessions(home, tmp_path):
-    """An honest session, and one whose reward attacks."""
+    """An honest session, and one whose reward attacks, for which large batches leave it time."""
+    home.delitem(PRESETS["default"], "HalfCheetah-v5")
     honest = Asking(home, tmp_path / "honest")
     honest.run(SCRIPT, seeds=(1,))
     home.setattr(host, "run_worker", granted(run_for_real))
