@@ -16,6 +16,10 @@ from telic.judges.criteria import Criterion, Motion
 
 Number = float | int | bool | str
 
+OTHERS = (
+    "whole files that go about it in another way (another structure, not other weights), tried "
+    "beside the first for a short while; usually none"
+)
 SETTINGS = "changes of the trainer's settings by name, within the bounds given; usually none"
 
 
@@ -46,6 +50,7 @@ class WrittenReward(Record):
     source: str = Field(description="the whole Python file")
     steps: int = Field(ge=10_000, le=20_000_000, description="environment steps per policy")
     settings: dict[str, Number] = Field(default={}, description=SETTINGS)
+    others: tuple[str, ...] = Field(default=(), max_length=2, description=OTHERS)
 
 
 class WrittenJudge(Record):
@@ -89,6 +94,7 @@ class Revision(Record):
         description="sets of new weights by term, tried side by side for a short while; "
         "empty: those in the file",
     )
+    others: tuple[str, ...] = Field(default=(), max_length=2, description=OTHERS)
     settings: dict[str, Number] = Field(default={}, description=SETTINGS)
     steps: int | None = Field(default=None, ge=10_000, le=20_000_000, description="None: as before")
     seconds: float | None = Field(

@@ -13,11 +13,13 @@ from telic.authors.candidate import (
     RewardCandidate,
     SessionIteration,
     Variant,
+    same_memory,
     structure_text,
     weights_in,
 )
 from telic.authors.cast import Players
 from telic.authors.history import Memory, SessionHistory, recall
+from telic.authors.ranking import TriedReward
 from telic.authors.roles import (
     Flaw,
     analyse,
@@ -30,6 +32,7 @@ from telic.authors.roles import (
     write_reward,
 )
 from telic.authors.scene import own_scene, scene
+from telic.authors.structures import StructureSearch
 from telic.authors.vision import VisionJudge
 from telic.core.events import LogMessage
 from telic.errors import RewardError, TelicError
@@ -103,6 +106,7 @@ class ModelAuthor:
             covered=wanted.covered,
             motions=elicited.puppet,
             fine=elicited.fine,
+            others=reward.others,
         )
 
     def review(self, written: Composition, trial: Trial) -> Composition | None:
@@ -130,6 +134,7 @@ class ModelAuthor:
             )
             settings, _ = within(reward.settings, self._preset)
             changes |= {"reward": reward.source, "steps": reward.steps, "settings": settings}
+            changes["others"] = reward.others
         if problems.judge_problems:
             problem = problem_text(problems.judge_problems, written.judge)
             judge = write_judge(self._models, shown, criteria, problem)
@@ -150,7 +155,29 @@ class ModelAuthor:
         shown = self._shown(past.candidates[past.best.number].env_args)
         flaw = partial(self._flaw, past)
         revision = revise(self._models, shown, story, past.show, past.candidates, flaw)
-        return self._candidate(revision, past)
+        return self._with_others(self._candidate(revision, past), revision, past)
+
+    def first_structures(self, written: Composition) -> Sequence[TriedReward]:
+        """Return the other files that were written with the first, tried on the same examples."""
+        return StructureSearch(self._brief, written).offered(written.others, written.env_args)
+
+    def _with_others(
+        self, candidate: RewardCandidate, revision: Revision, past: SessionHistory
+    ) -> RewardCandidate:
+        """Return a candidate with the other files of its revision beside it, if they run."""
+        if not revision.others:
+            return candidate
+        written = read_record(self._folder.author, Composition)
+        parent = past.find(revision.based_on)
+        before = structure_text(past.candidates[parent.number], parent.variant)
+        found = StructureSearch(self._brief, written).offered(revision.others, candidate.env_args)
+        others = [
+            each.variant.model_copy(
+                update={"warm": revision.warm and same_memory(each.variant.reward or "", before)}
+            )
+            for each in found
+        ]
+        return candidate.model_copy(update={"variants": (*candidate.variants, *others)})
 
     def watch(self, episodes: list[Path], verdicts: list[Verdict]) -> list[Verdict]:
         """Let the model look at some of the episodes that code has judged."""

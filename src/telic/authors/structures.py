@@ -20,6 +20,7 @@ from telic.authors.candidate import (
     weights_in,
 )
 from telic.authors.ranking import TriedReward, agreeing
+from telic.authors.roles import check_reward
 from telic.composer.compose import reshaped
 from telic.composer.shapes import RewardShape
 from telic.core.events import LogMessage
@@ -142,6 +143,24 @@ class StructureSearch:
                 continue
             variant = Variant(reward=other, structure=(*have, shape.name))
             found.append(TriedReward(variant, agreement, f"a reward that {shape.words}"))
+        return found
+
+    def offered(self, texts: Iterable[str], env_args: dict[str, object]) -> list[TriedReward]:
+        """Return those of a model's other files that run and pay no bad habit; say why not."""
+        found: list[TriedReward] = []
+        for number, text in enumerate(texts, start=1):
+            name = f"other file {number}"
+            try:
+                check_reward(text)
+                view = self.view(text, env_args)
+                problem = next(iter(view.problems), None)
+                agreement = view.agreement(text) if view.examples else None
+            except TelicError as error:
+                problem, agreement = str(error), None
+            if problem is not None:
+                self._brief.tell(LogMessage(message=f"{name} is not tried: {problem}"))
+                continue
+            found.append(TriedReward(Variant(reward=text, structure=(name,)), agreement, name))
         return found
 
     def _reshaped(

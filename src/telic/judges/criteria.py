@@ -118,6 +118,8 @@ class Composition(Record):
     """how a robot led by hand would do it, to try reward and judge on; empty: unknown"""
     fine: tuple[str, ...] = ()
     """bad habits that are right here: standing still may be all that is asked"""
+    others: tuple[str, ...] = ()
+    """rewards that go about it in another way, to be tried where the first is in doubt"""
 
 
 class Leaf(Record):

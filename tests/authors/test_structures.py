@@ -1,0 +1,179 @@
+"""Other structures are offered only if everything recorded so far speaks for them."""
+
+from hashlib import sha256
+from types import SimpleNamespace
+
+import pytest
+
+from telic.authors import structures
+from telic.authors.answers import Revision
+from telic.authors.candidate import RewardCandidate, Variant, program_text
+from telic.authors.composer import ComposerAuthor
+from telic.authors.history import SessionHistory
+from telic.authors.model import ModelAuthor
+from telic.authors.structures import StructureSearch, played_episodes
+from telic.composer.compose import compose, reshaped
+from telic.composer.shapes import SHAPES
+from telic.envs import make
+from telic.judges.criteria import Composition
+from telic.judges.trial import Trial, text_hash
+from telic.storage.files import read_record, write_json
+from tests.authors.test_ranking import GOOD
+from tests.authors.test_revision import earned, iteration
+from tests.heard import Heard
+from tests.judges.playing import record
+from tests.session.sessions import make_session
+from tests.training.small import CONTROL, SPEED
+
+INTENT = "run forward"
+
+
+@pytest.fixture(scope="module")
+def spec():
+    env = make("HalfCheetah-v5", num_envs=1)
+    env.close()
+    return env.spec
+
+
+@pytest.fixture
+def brief(tmp_path, spec):
+    """Return a brief of a session whose trial is on record."""
+    folder = make_session(tmp_path)
+    written = compose(INTENT, spec)
+    write_json(folder.author, written)
+    trial = Trial(
+        examples=tuple(GOOD), reward_hash=text_hash(written.reward), env_args=written.env_args
+    )
+    write_json(folder.trial, trial)
+    return SimpleNamespace(
+        intent=INTENT,
+        env=spec.id,
+        spec=spec,
+        folder=folder,
+        tell=Heard(),
+        steps=None,
+        device="cpu",
+    )
+
+
+@pytest.fixture
+def trials(monkeypatch):
+    """Let trials be as this says, by what is in the reward; returns what was tried."""
+    said = SimpleNamespace(tried=[], bad=(), worse=(), broken=())
+
+    def try_written(brief, written):
+        said.tried.append(written.reward)
+
+        def has(names):
+            return any(f'"{name}": ' in written.reward for name in names)
+
+        if has(said.broken):
+            return Trial(examples=(), reward_problems=("It does not run.",))
+        examples = [
+            each.model_copy(update={"pay": -(each.pay or 0.0), "terms": {}})
+            if has(said.worse)
+            else each
+            for each in GOOD
+        ]
+        problems = ("pays a bad habit",) if has(said.bad) else ()
+        return Trial(examples=tuple(examples), reward_problems=problems)
+
+    monkeypatch.setattr(structures, "try_written", try_written)
+    return said
+
+
+def offered(brief, **more):
+    written = read_record(brief.folder.author, Composition)
+    candidate = RewardCandidate(reward=written.reward, env_args=written.env_args, steps=1)
+    search = StructureSearch(brief, written)
+    now = search.view(written.reward, written.env_args)
+    found = search.others(
+        written.reward, now, candidate, (), SHAPES.values(), more.get("tried", ())
+    )
+    return {each.variant.structure[0]: each for each in found}
+
+
+def test_the_first_reward_is_not_tried_again_and_others_are(brief, trials):
+    found = offered(brief)
+    assert len(found) == len(trials.tried) == 4 and list(found)[:2] == ["down", "tall"]
+    own = reshaped(INTENT, brief.spec, ())
+    assert own not in trials.tried
+    assert len({program_text(text) for text in (own, *trials.tried)}) == 5
+    assert all(each.words.startswith("a reward that ") for each in found.values())
+
+
+@pytest.mark.parametrize("how", ["bad", "worse", "broken"])
+def test_what_fails_on_the_recordings_is_not_offered(how, brief, trials):
+    setattr(trials, how, ("down",))
+    assert "down" not in offered(brief) and "tall" in offered(brief)
+
+
+def test_no_program_is_trained_twice(brief, trials):
+    down = program_text(reshaped(INTENT, brief.spec, ("down",)))
+    assert "down" not in offered(brief, tried=[down])
+
+
+def test_a_reward_that_is_not_as_the_composer_would_write_it_has_no_other_structures(brief, trials):
+    written = read_record(brief.folder.author, Composition)
+    write_json(brief.folder.author, written.model_copy(update={"reward": SPEED}))
+    assert offered(brief) == {}
+
+
+def test_a_revision_offers_a_structure_against_what_failed(brief, trials):
+    written = read_record(brief.folder.author, Composition)
+    first = RewardCandidate(reward=written.reward, env_args=written.env_args, steps=1000)
+    write_json(brief.folder.iteration(1).candidate, first)
+    fell = iteration(1, earned(0.2, "is not on its back", "falls"))
+    made = ComposerAuthor(brief).revise([fell], ())
+    names = [each.structure for each in made.variants if each.reward]
+    assert names == [("down",), ("tall",)] and "charges for being down" in made.change
+    assert not any(each.warm for each in made.variants)
+    near = iteration(1, earned(0.7, "is not on its back", "falls"))
+    going_on = ComposerAuthor(brief).revise([near], ())
+    assert all(each.warm for each in going_on.variants)  # none of them needs other memory
+    assert made.variants[1].weights["speed"] == 1.0
+
+
+def test_other_files_of_a_model_are_tried_and_what_is_wrong_is_said(brief, trials):
+    write_json(
+        brief.folder.author,
+        read_record(brief.folder.author, Composition).model_copy(update={"reward": SPEED}),
+    )
+    first = RewardCandidate(reward=SPEED, env_args={}, steps=1000)
+    past = SessionHistory(brief.folder, [iteration(1, earned(0.2))], {1: first})
+    said = {"diagnosis": "d", "change": "c", "based_on": 1, "warm": True}
+    revision = Revision(**said, others=(CONTROL, "import os\n"))
+    author = ModelAuthor(SimpleNamespace(), brief)
+    made = author._with_others(author._candidate(revision, past), revision, past)
+    assert [each.reward for each in made.variants] == [None, CONTROL]
+    assert made.variants[1].structure == ("other file 1",) and made.variants[1].warm
+    [told] = brief.tell
+    assert "other file 2 is not tried" in told["message"]
+    plain = Revision(**said)
+    same = author._candidate(plain, past)
+    assert author._with_others(same, plain, past) == same
+    assert same.variants == (Variant(warm=True),)
+
+
+def test_only_episodes_that_are_as_they_were_recorded_are_compared_on(brief):
+    files, args = brief.folder.iteration(1), {"max_episode_steps": 5}
+    paths = [files.episode("reward_seed_1", index) for index in range(3)]
+    record(lambda obs: 0.0 * obs[:, :6], brief.env, args, paths)
+    hashes = [
+        structures.RecordedFile(path, sha256(path.read_bytes()).hexdigest()) for path in paths
+    ]
+    judged = iteration(1, earned(0.2))
+    verdicts = tuple(
+        judged.members[0].judgement.verdicts[0].model_copy(update={"recording": file.sha256})
+        for file in hashes
+    )
+    member = judged.members[0].model_copy(
+        update={"judgement": judged.members[0].judgement.model_copy(update={"verdicts": verdicts})}
+    )
+    history = [judged.model_copy(update={"members": (member, *judged.members[1:])})]
+    tried = {1: RewardCandidate(reward=SPEED, env_args=args, steps=1)}
+    [played] = played_episodes(brief, history, tried)  # of the others nothing is on record
+    assert len(played.order.paths) == 3 and played.scores == (0.2, 0.2, 0.2)
+    paths[1].write_bytes(b"other")
+    [played] = played_episodes(brief, history, tried)
+    assert len(played.order.paths) == 1
