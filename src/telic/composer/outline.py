@@ -291,9 +291,21 @@ class Outline:
                 word = " ".join(self._tokens[place].word for place in mark.at)
                 self.sketches.append(Sketch(verb, word, 0, {}, self._pending))
                 return
-        if self.limits:
+        if self.limits and not self._hides_verb():
             first = self.limits[0].words
             self.sketches.append(Sketch(Act.STAND, first, 0, {}, self._pending))
+
+    def _hides_verb(self) -> bool:
+        """Return whether a word that is not known stands where a verb would: "and dance"."""
+        begins = True
+        for place, token in enumerate(self._tokens):
+            if token.silent or token.word in ("and", "then", "but"):
+                begins = True
+            elif token.word not in self._ignored:
+                if begins and place not in self.used:
+                    return True
+                begins = False
+        return False
 
     def _is_known(self, marks: Sequence[Mark]) -> bool:
         """Return whether no word is left that could be the verb: not so in "lean forward"."""

@@ -192,7 +192,9 @@ def _lost_verbs(
     }
     acts = ({place for mark in verbs for place in mark.at} & used) - empty
     lost: list[str] = []
-    if _begins_lost([mark for mark in verbs if acts & {*mark.at}], unknown, used):
+    ands = [mark.at[0] for mark in marks if mark.is_join("and") and mark.at[0] in used]
+    ands = [place for place in ands if tokens[place].word == "and"]
+    if _begins_lost([mark for mark in verbs if acts & {*mark.at}], ands, unknown, used):
         lost += _phrases(tokens, unknown, left_out)[:1]
     for first, last in pairwise((0, *(mark.at[0] for mark in joints), len(tokens))):
         joint = {place for mark in joints if mark.at[0] == first for place in mark.at}
@@ -202,13 +204,18 @@ def _lost_verbs(
     return tuple(lost)
 
 
-def _begins_lost(verbs: Sequence[Mark], unknown: set[int], used: set[int]) -> bool:
-    """Return whether the first deed is not understood: "take three steps and stop".
+def _begins_lost(
+    verbs: Sequence[Mark], ands: Sequence[int], unknown: set[int], used: set[int]
+) -> bool:
+    """Return whether the first deed is not understood: "dance and run", "three steps, then stop".
 
     Who stops, lands or ends up does so after something else.
     """
+    first = min(unknown | used, default=None)
+    if first is None or first not in unknown or not verbs:
+        return False
     is_sequel = len(verbs) == 1 and bool(verbs[0].senses[0].says.get("sequel"))
-    return is_sequel and min(unknown | used) in unknown
+    return is_sequel or any(first < place < verbs[0].at[0] for place in ands)
 
 
 def _next_word(tokens: Sequence[Token], place: int, left_out: set[int]) -> int:
