@@ -152,13 +152,15 @@ def test_whatever_was_changed_after_the_trial_proves_nothing(copy, monkeypatch, 
     assert any(why in doubt for doubt in doubts), doubts
 
 
-def test_a_revised_reward_is_tried_with_the_same_judge(copy):
+@pytest.mark.parametrize("is_variant", [False, True], ids=["candidate", "variant"])
+def test_a_revised_reward_is_tried_with_the_same_judge(copy, is_variant):
     """Pay for shaking, as if that had been proposed and trained: the trial says so."""
     candidate = read_record(copy.files.candidate, RewardCandidate)
     start = candidate.reward.index("        return ")
     bad = candidate.reward[:start] + "        terms = {'a': action.square().mean(-1)}\n"
     bad += "        return sum(terms.values()), terms\n"
-    copy.change(copy.files.candidate, reward=bad, variants=[{"weights": {}}])
+    changes = {"variants": [{"reward": bad}]} if is_variant else {"reward": bad}
+    copy.change(copy.files.candidate, **{"variants": [{"weights": {}}], **changes})
     text = reward_text(read_record(copy.files.candidate, RewardCandidate), 0)
     for member in copy.files.run.members():
         member.reward_code.write_text(text)

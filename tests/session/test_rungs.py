@@ -48,6 +48,8 @@ def test_the_worse_half_is_left_at_every_rung_and_a_rerun_goes_on_from_there(tun
     assert judged.variant == selection.kept and judged.trials == first.members
     texts = {path.parent.name: path.read_text() for path in files.path.glob("trial/*/reward_fn.py")}
     assert len(texts) == 4 and sum("abs()" in text for text in texts.values()) == 1
+    is_other = selection.kept == 3
+    assert files.reward.read_text() == (FLAT if is_other else SPEED)
     whole = results(session)
     # As if it had been killed after the first rung.
     for path in (files.rung(2), files.selection, files.judgment, asking.folder.summary):

@@ -11,7 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from telic.authors.candidate import MemberScore, RewardCandidate, Selection, SessionIteration
+from telic.authors.candidate import (
+    MemberScore,
+    RewardCandidate,
+    Selection,
+    SessionIteration,
+    structure_text,
+)
 from telic.importers.records import (
     Claim,
     Curve,
@@ -175,7 +181,7 @@ class _SessionReader:
                 steps=tried.steps,
                 promotion_rule=self._success,
             ),
-            files={"reward_fn.py": tried.reward.encode()},
+            files={"reward_fn.py": structure_text(tried, judged.variant if judged else 0).encode()},
             overrides=_overrides(tried),
             checks=_checks(files),
             sheets=self._preflight() if number == 1 else (),

@@ -210,8 +210,8 @@ def run_loop(work: SessionWork) -> SessionSummary:
             written, history = reconsidered(work, number, written, history)
             propose = partial(_propose, work, number, written, history)
             candidate = once(files.candidate, RewardCandidate, propose)
-            write_text(files.reward, candidate.reward)
             if not files.judgment.exists():
+                write_text(files.reward, candidate.reward)
                 work.tell(SessionIterationStart(number=number, change=candidate.change))
             attempt = partial(_attempt, work, number, candidate)
             iteration = once(files.judgment, SessionIteration, attempt)

@@ -47,7 +47,7 @@ class SessionConfig(Config):
     first_rewards: int = Field(
         default=FIRST_REWARDS,
         ge=1,
-        description="sets of weights to try side by side at first, where one alone is in doubt",
+        description="rewards to try side by side at first, where one alone is in doubt",
     )
     threshold: float = Field(default=THRESHOLD, ge=0, le=1, description="score a policy must prove")
     episodes: int = Field(

@@ -25,6 +25,7 @@ from telic.authors.candidate import (
     Selection,
     SessionIteration,
     reward_text,
+    structure_text,
 )
 from telic.core.events import Listener, SessionSelected
 from telic.core.stats import Interval
@@ -35,7 +36,7 @@ from telic.session.fresh import TRIAL, judge_policies, newest_policy
 from telic.session.judgement import CHOOSING, LOOKS, Proof, TrainedCandidate, mean_score
 from telic.session.looks import CheckpointJudge
 from telic.storage.facts import FinishedRunFacts, ManifestFacts, RunRequestFacts
-from telic.storage.files import once, read_facts, read_json_lines, read_record
+from telic.storage.files import once, read_facts, read_json_lines, read_record, write_text
 from telic.storage.layout import IterationFolder, MemberFolder, RunFolder
 from telic.storage.scalars import read_rows
 from telic.training.folder import set_status, status_of
@@ -61,6 +62,7 @@ def train(work: SessionWork, number: int, candidate: RewardCandidate) -> Trained
         return TrainedCandidate(candidate, 0, run, None, _proof(work, number))
     files = work.folder.iteration(number)
     selection = once(files.selection, Selection, partial(_select, work, number, candidate))
+    write_text(files.reward, structure_text(candidate, selection.kept))
     shares = candidate.rungs or (SHORT,)
     last = files.path / _trial_name(len(shares))
     members = _last_rung(files, candidate, selection)

@@ -40,7 +40,7 @@ class SessionOptions(VerbRequest):
         "Training seeds per reward: 1,2,3 or 1-3.", default=SEEDS, read=integers, shown="1-3"
     )
     first_rewards: int = option(
-        "Sets of weights to try side by side at first, where one alone is in doubt.",
+        "Rewards to try side by side at first, where one alone is in doubt.",
         default=FIRST_REWARDS,
         minimum=1,
     )
