@@ -53,6 +53,7 @@ def led(env, landings, duty, hertz, speed):
     columns["qpos"][:, spec.robot.root.slide("x").qpos] = speed * clock
     columns["cfrc_ext"][:] = 0.0
     columns["cfrc_ext"][:, list(spec.robot.feet), 5] = 1000.0 * down
+    columns["xpos"][:, list(spec.robot.feet), 2] += 0.1 * ~down  # who swings rises
     height = spec.robot.root.slide("z").qpos
     columns["qpos"][:, height] += 0.1 * ~down.any(1)
     return trajectory.__class__(columns, trajectory.facts)

@@ -130,3 +130,26 @@ def test_a_bent_ankle_moves_the_end_of_the_foot_and_no_other(pose):
     )
     assert bent[0, 0].item() < straight[0, 0].item() - 0.2
     assert bent[0, 1:].tolist() == pytest.approx(straight[0, 1:].tolist())
+
+
+def bouncing(contact, seed):
+    """Return the pattern with the ground lost for a step here and there while a foot stands."""
+    noise = torch.rand(contact.shape, generator=torch.Generator().manual_seed(seed)) < 0.25
+    inside = (contact > 0) & (contact.roll(1, 0) > 0) & (contact.roll(-1, 0) > 0)
+    gaps = noise & inside
+    gaps[1:] &= ~gaps[:-1]  # for one step at a time
+    return contact * (~gaps).float()
+
+
+@pytest.mark.parametrize("phases", PHASES)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_foot_that_bounces_where_it_stands_keeps_its_phase_and_its_stance(
+    recording, phases, seed
+):
+    gait = pattern(phases, 0.6)
+    steady, bounced = walking(recording, gait), walking(recording, bouncing(gait, seed))
+    assert last(q.foot_phase, bounced).tolist() == pytest.approx(phases, abs=0.02)
+    assert min(last(q.foot_phase_lock, bounced).tolist()) > 0.98
+    stands = [last(q.stance_share, each).item() for each in (steady, bounced)]
+    assert stands == pytest.approx([0.6, 0.6], abs=0.03)
+    assert last(q.duty_factor, bounced) < last(q.duty_factor, steady) - 0.05

@@ -50,6 +50,13 @@ _FLYING_HERTZ = 0.45
 _SHARP = 4.0
 _SWING_LEGS = 0.1
 """how far a foot swings above the others, in lengths of the leg"""
+_BOB = 0.14
+"""of sqrt(g L), how fast the body of a walker goes up and down"""
+_GENTLE = -2.5
+"""log standard deviation of the first actions of a robot whose drives outweigh its body"""
+_LONGER = 2.0
+"""times as long as going at all that such a robot practises to walk"""
+ON_GROUND = ("walk", "march", "crawl")
 _PAIRED = {"trot": "diagonal", "pace": "same-side", "bound": "left and right"}
 
 
@@ -152,6 +159,8 @@ def _count(feet: int) -> str:
 def step_in(gait: Gait, frame: Frame, scene: Scene, draft: Draft) -> None:
     """Teach and judge a gait."""
     _judge(gait, frame, scene, draft)
+    if gait.name in ON_GROUND:
+        _keep_level(scene, draft)
     if gait.name in FLYING and (len(gait.landings) != 2 or _is_fore_and_aft(scene)):
         draft.need("airborne = (quantities.feet_in_contact(info) == 0).float()")
         draft.add("flight", "airborne", 0.2, "in the air between strides", r"[\text{air}]")
@@ -190,6 +199,19 @@ def _keep_time(gait: Gait, scene: Scene, draft: Draft) -> None:
     draft.add("rhythm", "in_time", 1.5, meaning, latex)
 
 
+def _keep_level(scene: Scene, draft: Draft) -> None:
+    """Cost what throws a walker into the air, and let one that is easily thrown begin gently."""
+    usual = _BOB * math.sqrt(scene.gravity * (scene.leg or 1.0))
+    if not scene.has("vertical_velocity"):
+        return
+    draft.need("bob = quantities.vertical_velocity(info)")
+    code = f"-(bob / {usual:.4g}).square().clamp(max=4.0)"
+    draft.add("level", code, 0.5, "going up and down, as a cost", r"-v_z^2")
+    if scene.bounces:
+        draft.settings |= {"log_std": _GENTLE}
+        draft.practice = max(draft.practice, _LONGER)
+
+
 def _largest(codes: list[str]) -> str:
     return codes[0] if len(codes) == 1 else f"torch.maximum({', '.join(codes)})"
 
@@ -206,7 +228,7 @@ def _stance(landing: float, duty: float) -> str:
 def _judge(gait: Gait, frame: Frame, scene: Scene, draft: Draft) -> None:
     name, feet = gait.name, len(gait.landings)
     corners = corners_of(frame.direction, scene)
-    if name in ("walk", "march", "crawl"):
+    if name in ON_GROUND:
         _judge_walk(name, feet, draft)
         return
     if name in FLYING and feet == 2 and not _is_fore_and_aft(scene):
@@ -250,7 +272,7 @@ def _judge_walk(name: str, feet: int, draft: Draft) -> None:
             _on_three(draft)
         return
     meaning = "share of the time a foot is on the ground, mean of the feet"
-    value = 'float(episode["duty_factor"][-1])'
+    value = 'float(episode["stance_share"][-1])'
     title = "its feet are on the ground over half of the time"
     draft.leaf(title, meaning, value, 0.35, 0.5, weight=1.0, tag="wrong_gait")
     if feet == 2:

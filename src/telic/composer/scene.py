@@ -79,6 +79,12 @@ class Scene(NamedTuple):
         return min(max(self.stands + legs[0].hip_m, low), high)
 
     @property
+    def bounces(self) -> bool:
+        """Whether its drives outweigh it: what they do throws the light body off the ground."""
+        robot = self.spec.robot
+        return robot is not None and sum(leg.drive_kg for leg in robot.legs) > robot.mass
+
+    @property
     def gravity(self) -> float:
         """What pulls it down, m/s^2."""
         robot = self.spec.robot

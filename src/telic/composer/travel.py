@@ -6,7 +6,7 @@ import math
 
 from telic.composer.draft import Draft
 from telic.composer.frames import Degree, Direction, Frame
-from telic.composer.gaits import gait_meant, step_in
+from telic.composer.gaits import ON_GROUND, gait_meant, step_in
 from telic.composer.manners import (
     follow_heading,
     judge_travel,
@@ -28,6 +28,8 @@ _ALONG = {
 _ON_RAIL = {Direction.RIGHT: Direction.FORWARD, Direction.LEFT: Direction.BACKWARD}
 PLACE = {"forward_velocity": "x_position", "lateral_velocity": "y_position"}
 _RAIL_M = 0.5
+_MOST, _WALKED = 1.5, 1.15
+"""times the goal up to which speed is paid for: a walk that is faster is none"""
 _CIRCLE_RPS = 0.8
 _WIDER = {Degree.LITTLE: 0.5, Degree.MUCH: 2.0, Degree.MOST: 2.0}
 _SEQUEL_S = 2.0
@@ -67,7 +69,7 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
         name = f"{name} and {second.value}"
     draft.need(f"along = {reward}")
     judge_travel(draft, judge)
-    be_fast(draft, name, goal)
+    be_fast(draft, name, goal, most=_WALKED if gait and gait.name in ON_GROUND else _MOST)
     meaning = f"share of the time faster than {0.3 * target:.2g} m/s, over half seconds"
     value = f"episode.share(along > {0.3 * target:.4g})"
     draft.leaf("keeps going", meaning, value, 0.3, 0.75, tag="stops")
@@ -92,8 +94,8 @@ def _direction(frame: Frame, scene: Scene) -> Direction:
     return direction if direction in _ALONG else Direction.FORWARD
 
 
-def be_fast(draft: Draft, name: str, goal: Goal) -> None:
-    """Add the term and the leaf of a speed `along`."""
+def be_fast(draft: Draft, name: str, goal: Goal, most: float = _MOST) -> None:
+    """Add the term and the leaf of a speed `along`; `most`: times the goal that is paid for."""
     target = goal.value
     title, words = f"moves {name} at {target:.2g} m/s", f"way made {name} in the full time"
     if goal.is_exact:
@@ -115,8 +117,9 @@ def be_fast(draft: Draft, name: str, goal: Goal) -> None:
             **origin(goal),
         )
         return
-    most, latex = ("", "v / v^*") if goal.is_open else (", 1.5", r"\min(v / v^*, 1.5)")
-    code = f"(along / {target:.4g}).clamp(-1.0{most})"
+    code, latex = f"(along / {target:.4g}).clamp(-1.0, {most:g})", rf"\min(v / v^*, {most:g})"
+    if goal.is_open:
+        code, latex = f"(along / {target:.4g}).clamp(-1.0)", "v / v^*"
     meaning = f"speed {name}, in parts of {target:.2g} m/s"
     draft.add("speed", code, 1.0, meaning, latex)
     draft.leaf(

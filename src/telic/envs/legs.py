@@ -66,7 +66,9 @@ def _leg(model: mujoco.MjModel, data: mujoco.MjData, torso: int, chain: list[int
     own = data.xmat[chain[-1]].reshape(3, 3).T @ (tip - data.xpos[chain[-1]])
     hip = points[0]
     height = float(np.clip(hip[2] - low, _LEAST_BENT * stretched, stretched))
+    armature = [float(model.dof_armature[model.jnt_dofadr[joint]]) for joint in joints]
     return Leg(
+        drive_kg=sum(armature) / max(len(armature), 1) / height**2 if height > 0 else 0.0,
         place=(float(tip[0] - centre[0]), float(tip[1] - centre[1])),
         hip_m=float(hip[2] - centre[2]),
         length_m=height,

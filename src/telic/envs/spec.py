@@ -106,6 +106,8 @@ class Leg:
     """columns of its joints"""
     tip: Vector = (0.0, 0.0, 0.0)
     """end of the foot in the foot's own frame"""
+    drive_kg: float = 0.0
+    """inertia of its drives (armature) as the end of the foot feels it"""
 
 
 @dataclass(frozen=True, slots=True)

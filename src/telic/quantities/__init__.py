@@ -56,6 +56,7 @@ from telic.quantities.gait import (
     foot_height,
     foot_phase,
     foot_phase_lock,
+    stance_share,
     stride_frequency,
 )
 from telic.quantities.motion import (
@@ -150,6 +151,7 @@ __all__ = [
     "roll_rotation",
     "roll_turns",
     "speed",
+    "stance_share",
     "stride_alternation",
     "stride_frequency",
     "tip_height",

@@ -5,9 +5,10 @@ ground, a *flight* is time in which nothing touches it, and the *phase* of a foo
 in the cycle of the first foot: 0 together with it, 0.5 half a cycle later. Phases are angles, so
 they are averaged as directions; the length of the mean says how regular the gait is.
 
-A foot that loses the ground for a moment only trembles, and one that touches it for a moment only
-scuffs: neither lands. A moment is a quarter of sqrt(L / g), the time of a leg of length L. All
-landings are noted that much later, so that phases stay the same.
+A foot that loses the ground for a moment, or for longer without rising, only trembles or bounces,
+and one that touches it for a moment only scuffs: neither lands. A moment is a quarter of
+sqrt(L / g), the time of a leg of length L; a foot swings when it rises by 3 % of L, or is off the
+ground for more than twice that moment. Landings are noted a moment later, so that phases stay.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ from telic.quantities.quantity import (
 from telic.quantities.rotations import rotate
 
 _MOMENT = 0.25
+_LONG = 0.6
+"""of sqrt(L / g): a foot that is off the ground for longer swings, however low"""
+_RISE = 0.03
+"""of L, by which a foot that swings rises above where it stood"""
 _TURN = 2.0 * math.pi
 TWO_FEET = Need(
     "two feet or more", lambda spec: spec.robot is not None and len(spec.robot.feet) > 1
@@ -95,32 +100,59 @@ def _feet(spec: EnvSpec) -> int:
     return len(spec.robot.feet) if spec.robot else 0
 
 
-_PER_FOOT = 3
+_PER_FOOT = 4
 
 
 @lru_cache(maxsize=64)
-def _moment(robot: Robot) -> float:
-    """Return the seconds that a foot is on the ground, or off it, at least."""
+def _leg_of(robot: Robot) -> tuple[float, float]:
+    """Return the length of its legs and the time of a pendulum as long, sqrt(L / g)."""
     gravity = 100.0 * robot.contact_threshold / robot.mass
     length = max((leg.length_m for leg in robot.legs), default=0.0)
-    return _MOMENT * math.sqrt(length / gravity)
+    return length, math.sqrt(length / gravity)
 
 
 def _landing(memory: Tensor, info: Fields) -> tuple[Tensor, Tensor]:
-    """Return who lands in this step, (..., F), and the memory of it, (..., 3 F).
+    """Return who lands in this step, (..., F), and the memory of it, (..., 4 F).
 
-    Memory: per foot whether it is off the ground, and how long it has touched it and not. It begins
-    on the ground.
+    Memory: per foot whether it swings, how long it has touched the ground and not, and how high it
+    was when it last did. It begins on the ground.
     """
-    dt = time_step(info)
-    least = _moment(robot_in(info)) - 0.5 * dt
-    off, touched, lost = memory.chunk(_PER_FOOT, -1)
+    robot, dt = robot_in(info), time_step(info)
+    length, time = _leg_of(robot)
+    least = max(_MOMENT * time - 0.5 * dt, 0.0)
+    off, touched, lost, stood = memory.chunk(_PER_FOOT, -1)
     down = foot_contact.function(info).to(memory.dtype)
     touched, lost = (touched + dt) * down, (lost + dt) * (1.0 - down)
-    lands = (off > 0) & (touched > max(least, 0.0))
+    lands = (off > 0) & (touched > least)
     off = torch.where(lands, torch.zeros_like(off), off)
-    off = torch.where(lost > max(least, 0.0), torch.ones_like(off), off)
-    return lands, torch.cat((off, touched, lost), -1)
+    is_long = lost > max(_LONG * time - 0.5 * dt, 0.0)
+    if robot.legs and "xpos" in info and "xquat" in info:
+        height = foot_height.function(info).to(memory.dtype)
+        is_long = is_long | (height - stood > _RISE * length)
+        stood = torch.where(down > 0, height, stood)
+    off = torch.where((lost > least) & is_long, torch.ones_like(off), off)
+    return lands, torch.cat((off, touched, lost, stood), -1)
+
+
+@accumulated(
+    unit="1",
+    latex=r"\frac{1}{n\,t}\sum_i \text{time that foot } i \text{ stands}",
+    need=FEET,
+    width=lambda spec: 2 + _PER_FOOT * _feet(spec),
+)
+def stance_share(state: Tensor, info: Fields) -> Update:
+    """Share of the episode so far in which a foot did not swing, averaged over the feet.
+
+    `duty_factor` counts contacts; a foot that bounces a little on the ground stands as well.
+    """
+    dt = time_step(info)
+    before = state[..., 2:].chunk(_PER_FOOT, -1)[0]
+    _, feet = _landing(state[..., 2:], info)
+    off, _, lost, _ = feet.chunk(_PER_FOOT, -1)
+    # Who is found to swing has done so since the ground was lost.
+    found = (off > before).to(state.dtype) * (lost / dt - 1.0)
+    steps, stood = state[..., 0] + 1.0, state[..., 1] + ((1.0 - off) - found).mean(-1)
+    return torch.cat((torch.stack((steps, stood), -1), feet), -1), stood / steps
 
 
 @accumulated(
