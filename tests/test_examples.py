@@ -9,6 +9,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 LONG = ("population", "watch_training", "policy_in_gymnasium", "reference_reward", "memory_reward")
+SLOW = ("own_reward", "other_environments")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SNIPPET = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 REWARDS = [
@@ -22,7 +23,14 @@ REWARDS = [
 @pytest.mark.parametrize(
     "example",
     [
-        pytest.param(path, marks=[pytest.mark.long] * (path.stem in LONG), id=path.stem)
+        pytest.param(
+            path,
+            marks=[
+                *([pytest.mark.long] * (path.stem in LONG)),
+                *([pytest.mark.slow] * (path.stem in SLOW)),
+            ],
+            id=path.stem,
+        )
         for path in EXAMPLES
     ],
 )

@@ -31,13 +31,13 @@ def attack(folder: Path, seed: int, attempts: int, for_s: float, beat_s: float =
     return result
 
 
-def test_no_bent_file_has_an_effect(tmp_path):
-    result = attack(
-        tmp_path, seed=int(os.environ.get("TELIC_ATTACK_SEED", "1")), attempts=400, for_s=90
-    )
+@pytest.mark.parametrize("attempts", [150, pytest.param(400, marks=pytest.mark.slow)])
+def test_no_bent_file_has_an_effect(tmp_path, attempts):
+    seed = int(os.environ.get("TELIC_ATTACK_SEED", "1"))
+    result = attack(tmp_path, seed, attempts, for_s=90)
     counts = result["counts"]
     assert result["effects"] == [] and result["left"] == []
-    assert counts["files"] >= 300 and counts["refused"] and counts["errors"], counts
+    assert counts["files"] >= 0.75 * attempts and counts["refused"] and counts["errors"], counts
 
 
 @pytest.mark.long

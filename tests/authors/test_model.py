@@ -19,9 +19,17 @@ from telic.training.plan import PRESETS, preset
 from tests.authors.scripts import JUDGE, REVISION, REWARD, SCRIPT, STRICT
 from tests.authors.test_memory import learned
 from tests.heard import Heard
+from tests.session.quick import BATCH, at_home
 from tests.training.small import SPEED
 
 SMALL = {"seeds": (1, 2), "episodes": 4, "steps": 256, "vision": False, "model": "scripted"}
+
+
+@pytest.fixture(autouse=True)
+def home():
+    """Let workers' work be done in this process."""
+    with at_home() as patch:
+        yield patch
 
 
 @pytest.fixture
@@ -107,12 +115,12 @@ def test_work_orders_can_be_answered_and_nothing_is_asked_twice(tmp_path):
         "run",
         on_event=seen,
         should_stop=lambda: any(each["event"] == "train.start" for each in seen),
-        **{**request, "steps": 16_384},
+        **{**request, "steps": 32 * BATCH},
     )
     assert stopped.summary.outcome == "stopped"
     before = list(asked)
     assert set(before) == set(SCRIPT) - {"analyst"}
-    finished = run("run", **{**request, "steps": 16_384})
+    finished = run("run", **{**request, "steps": 32 * BATCH})
     is_over.set()
     person.join()
     assert finished.path == stopped.path and finished.summary.outcome == "unproven"

@@ -191,6 +191,7 @@ def start_long_run(folder: Path) -> subprocess.Popen[str]:
     return process
 
 
+@pytest.mark.slow  # SIGTERM, which is the same request, is in test_stop_signals
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     process = start_long_run(tmp_path)
     os.kill(process.pid, signal.SIGINT)
@@ -202,6 +203,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
     assert run.state.exists()
 
 
+@pytest.mark.slow  # test_control stops a session
 def test_stop_ends_a_run_from_another_terminal(tmp_path):
     process = start_long_run(tmp_path)
     telic("stop", "long", folder=tmp_path)

@@ -1,5 +1,6 @@
 """Steering from another terminal: real commands on real folders, clear refusals."""
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -8,7 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
+from telic.cli.main import app
 from telic.cli.output import console
 from telic.cli.views import SessionView
 from telic.core.events import PersonNote, SessionAdmitted, SessionNotes, SessionResumed, decode
@@ -40,6 +44,15 @@ def telic(*args: str, folder: Path, check: int | None = 0) -> subprocess.Complet
 
 def answer(*args: str, folder: Path) -> dict:
     return json.loads(telic(*args, "--json", folder=folder).stdout)
+
+
+def said(*args: str, folder: Path, check: int = 0) -> Result:
+    """Run a command in this process: importing everything anew for each would take minutes."""
+    with contextlib.chdir(folder):
+        done = CliRunner().invoke(app, list(args))
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    assert done.exit_code == check, done.output
+    return done
 
 
 @pytest.fixture
@@ -93,8 +106,8 @@ def test_a_running_session_is_not_resumed_and_keeps_its_limits(running, tmp_path
 
 
 def test_a_note_is_kept_with_its_author(session, tmp_path):
-    telic("note", "less bouncing please", "--author", "ada", folder=tmp_path)
-    telic("note", "20260102", "and faster", folder=tmp_path)
+    said("note", "less bouncing please", "--author", "ada", folder=tmp_path)
+    said("note", "20260102", "and faster", folder=tmp_path)
     first, second = read_notes(session)
     assert (first.text, first.author, second.text) == ("less bouncing please", "ada", "and faster")
 
@@ -104,17 +117,18 @@ def test_criteria_are_approved_with_a_persons_edit(session, tmp_path):
     shown = read_json(session.criteria)
     shown["criteria"][0]["goal"] = 2.5
     (tmp_path / "mine.json").write_text(json.dumps(shown))
-    done = answer("approve", "--criteria", "mine.json", folder=tmp_path)
+    done = json.loads(said("approve", "--criteria", "mine.json", "--json", folder=tmp_path).stdout)
     assert done["edited"] and done["criteria"][0]["goal"] == 2.5
     assert read_json(session.approval)["criteria"][0]["goal"] == 2.5
 
 
 def test_a_branch_is_made_beside_its_origin(session, tmp_path):
-    made = answer("branch", "--iteration", "1", "--note", "slower", folder=tmp_path)
+    words = ["branch", "--iteration", "1", "--note", "slower", "--json"]
+    made = json.loads(said(*words, folder=tmp_path).stdout)
     assert made["origin"] == NAME
     branch = next(each for each in list_sessions(tmp_path / "runs") if each.name != NAME)
     assert branch.name == made["session"] and read_notes(branch)[0].text == "slower"
-    page = telic("branch", NAME, "--iteration", "1", folder=tmp_path).stdout
+    page = said("branch", NAME, "--iteration", "1", folder=tmp_path).stdout
     assert "telic resume session_" in page
 
 
@@ -138,7 +152,7 @@ REFUSALS = [
 @pytest.mark.parametrize(("args", "code", "says"), REFUSALS, ids=lambda value: str(value)[:40])
 def test_bad_input_gets_one_clear_paragraph(session, tmp_path, args, code, says):
     add_run(tmp_path / "runs" / "run_1", steps=10)
-    done = telic(*args, folder=tmp_path, check=code)
+    done = said(*args, folder=tmp_path, check=code)
     assert says in done.stderr, done.stderr
     assert "Traceback" not in done.stderr + done.stdout
     assert not session.stop.exists() and not session.pause.exists()
@@ -147,7 +161,7 @@ def test_bad_input_gets_one_clear_paragraph(session, tmp_path, args, code, says)
 def test_a_finished_session_points_to_a_branch(session, tmp_path):
     write_json(session.summary, {"outcome": "not_passed"})
     for args in (["note", "faster"], ["resume", NAME]):
-        refused = telic(*args, folder=tmp_path, check=2)
+        refused = said(*args, folder=tmp_path, check=2)
         assert f"telic branch {NAME}" in refused.stderr
 
 

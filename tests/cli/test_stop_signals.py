@@ -54,6 +54,7 @@ def test_sigterm_saves_a_run_and_says_how_to_go_on(tmp_path):
     assert status_of(run) == "stopped" and run.state.exists()
 
 
+@pytest.mark.slow
 def test_a_second_sigterm_ends_at_once(tmp_path):
     process = start_long_run(tmp_path)
     (worker,) = [
@@ -104,7 +105,7 @@ def test_a_closed_terminal_stops_a_run_that_saves(tmp_path):
     assert status_of(run) == "stopped"
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("jobs", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_sigterm_stops_a_search_in_one_process_and_in_several(tmp_path, jobs):
     before = children()
     process = start_search(tmp_path, f"--jobs={jobs}")

@@ -111,10 +111,11 @@ def test_there_and_back_is_no_circle():
             "jump once, then stand still",
             [Motion(seconds=1.5, jumps=1, height_m=0.45), STILL],
         ),
-        (
+        pytest.param(
             "Walker2d-v5",
             "walk slowly for three seconds, then run",
             [go(3, 0.5, **WALKING), go(20, 2.3, feet=((0.0,), (0.5,)), duty=0.35)],
+            marks=pytest.mark.slow,
         ),
         (
             ANT,

@@ -6,7 +6,13 @@ from tests.envs.parity import compare
 TOLERANCE = 1e-5
 
 
-@pytest.mark.parametrize("name", TASKS)
+LARGE = ("Ant-v5", "Humanoid-v5", "HumanoidStandup-v5")
+"""whose thousand steps take long; with other arguments they are compared below"""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in LARGE)) for name in TASKS]
+)
 def test_a_thousand_steps_equal_gymnasium_in_every_value(name):
     found = compare(name, steps=1000)
     assert found.worst[0] <= TOLERANCE, found.worst

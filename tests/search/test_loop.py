@@ -54,7 +54,13 @@ def log(found, run=1):
     return list(SearchRunFolder(found.path / f"run_{run:02d}").read())
 
 
-@pytest.mark.parametrize("env", TASKS)
+QUICK = ("CartPole-v1", "FrozenLake-v1", "Nim-v0", "InvertedPendulum-v5")
+"""one of each kind: numbers, a table, a game, a robot"""
+
+
+@pytest.mark.parametrize(
+    "env", [pytest.param(env, marks=[pytest.mark.slow] * (env not in QUICK)) for env in TASKS]
+)
 def test_every_published_method_runs_on_every_task(env, tmp_path):
     for number, method in enumerate(PUBLISHED):
         model = f"scripted{FAULTS[number % len(FAULTS)]}"
@@ -119,15 +125,15 @@ def test_every_record_says_that_no_model_was_used(tmp_path):
     ("env", "method", "model"),
     [
         ("CartPole-v1", "cma", None),
-        ("CartPole-v1", "ars", None),
+        pytest.param("CartPole-v1", "ars", None, marks=pytest.mark.slow),
         ("CartPole-v1", "climb", None),
         ("MountainCarContinuous-v0", "r2po", None),
-        ("Nim-v0", "r2po", None),
+        pytest.param("Nim-v0", "r2po", None, marks=pytest.mark.slow),
         ("FrozenLake-v1", "tabular", None),
         ("CartPole-v1", "r2po", "scripted"),
-        ("CartPole-v1", "criticonly", "scripted"),
+        pytest.param("CartPole-v1", "criticonly", "scripted", marks=pytest.mark.slow),
         ("FrozenLake-v1", "props+", "scripted"),
-        ("CartPole-v1", "hybrid", "scripted"),
+        pytest.param("CartPole-v1", "hybrid", "scripted", marks=pytest.mark.slow),
         ("Nim-v0", "hybrid", "scripted"),
     ],
 )

@@ -29,6 +29,7 @@ def proven(tmp_path_factory):
             steps=256,
             episodes=4,
             iterations=1,
+            robustness=False,
         )
 
 

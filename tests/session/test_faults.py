@@ -64,7 +64,9 @@ def test_without_a_reviser_what_was_trained_is_kept(asking):
     assert len(asking.told("train.start")) == 1  # that of iteration 2
 
 
-@pytest.mark.parametrize("fault", [DOWN, Fault(kind="refusing")])
+@pytest.mark.parametrize(
+    "fault", [DOWN, pytest.param(Fault(kind="refusing"), marks=pytest.mark.slow)]
+)
 def test_without_eyes_the_code_judge_stands_alone_and_says_so(asking, fault):
     session, _ = asking.run({**PASSING, "vision_criteria": fault}, vision=True)
     assert session.summary.outcome == "unproven" and session.summary.score == pytest.approx(1.0)
@@ -93,7 +95,15 @@ GARBAGE = {
 }
 
 
-@pytest.mark.parametrize("garbage", GARBAGE.values(), ids=GARBAGE)
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        pytest.param(
+            fault, marks=[pytest.mark.slow] * (name not in ("not JSON", "cut off")), id=name
+        )
+        for name, fault in GARBAGE.items()
+    ],
+)
 def test_garbage_is_mended_once_then_it_is_an_error_and_asked_for_anew(asking, garbage):
     with pytest.raises(ModelAnswerError, match="no valid Elicited for the role elicitor") as error:
         asking.run({**PASSING, "elicitor": garbage})
@@ -481,7 +491,9 @@ def test_when_both_may_be_to_blame_both_are_told():
     assert found.judge_problems == found.reward_problems == ("no sign of life",)
 
 
-@pytest.mark.parametrize("error", [None, TelicError("no OpenGL here")])
+@pytest.mark.parametrize(
+    "error", [pytest.param(None, marks=pytest.mark.slow), TelicError("no OpenGL here")]
+)
 def test_without_a_renderer_there_is_a_report_without_pictures(asking, home, error):
     if error is not None:
 

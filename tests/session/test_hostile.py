@@ -98,6 +98,7 @@ def sessions(home, tmp_path):
     return honest.folder, hostile.folder
 
 
+@pytest.mark.slow  # what such a reward can reach is in tests/training/test_grants and test_cells
 def test_a_reward_with_all_of_python_cannot_change_a_verdict(sessions):
     honest, hostile = sessions
     trained = RunFolder(hostile.iteration(1).run.path)

@@ -115,7 +115,10 @@ def progress(folder: Path) -> int:
     return events + files
 
 
-@pytest.mark.parametrize("wanted", [3, pytest.param(30, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "wanted",
+    [1, pytest.param(3, marks=pytest.mark.slow), pytest.param(30, marks=pytest.mark.long)],
+)
 def test_kills_at_random_moments_change_nothing(start, whole, tmp_path, wanted):
     chance = random.Random(0)
     kills, finished = 0, []

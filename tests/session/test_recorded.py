@@ -27,7 +27,7 @@ LOOKING = ("vision_criteria", "vision_judge", "vision_again")
         for path in RECORDED
     ],
 )
-def test_what_a_model_wrote_then_is_still_accepted(path, tmp_path, monkeypatch):
+def test_what_a_model_wrote_then_is_still_accepted(path, home, tmp_path, monkeypatch):
     recorded = json.loads(path.read_text())
     script = {}
     for each in recorded["answers"]:
@@ -48,6 +48,7 @@ def test_what_a_model_wrote_then_is_still_accepted(path, tmp_path, monkeypatch):
         steps=512,
         iterations=1,
         vision=False,
+        robustness=False,
         on_event=told,
     )
     first = ("elicitor", "judge_author", "reviewer", "reward_author")

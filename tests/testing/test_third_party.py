@@ -43,6 +43,7 @@ def test_its_parts_keep_the_contracts(installed, tmp_path):
     assert " passed" in call(*words, cwd=tmp_path, path=installed)
 
 
+@pytest.mark.slow
 def test_its_environment_is_described_and_trained_in_the_confined_worker(installed, tmp_path):
     words = ("-m", "telic", "envs", "--json")
     listed = json.loads(call(*words, cwd=tmp_path, path=installed))

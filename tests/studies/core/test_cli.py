@@ -88,6 +88,7 @@ def test_from_nothing_to_an_agreed_contract(repository):
     assert run(repository, "ledger", "verify")["ok"]
 
 
+@pytest.mark.slow  # of all verbs, in one process, in launch/test_only_path
 def test_every_command_starts_nothing_and_reaches_nowhere(repository):
     words = ["init", "--task", "g1-walk", "--study", "speed"]
     assert watched(repository, *words).returncode == 0
