@@ -16,8 +16,8 @@ from telic.judges.criteria import scope_words
 
 # A robot, an intent, and what must be named as left out; "refused" where the verb itself is lost.
 LEFT_OUT = """
-HalfCheetah: jump every 3 seconds | every 3 seconds
-HalfCheetah: jump twice per second | twice per second
+HalfCheetah: kick every 3 seconds | every 3 seconds
+HalfCheetah: kick twice per second | twice per second
 HalfCheetah: jump at 2 Hz | Hz
 HalfCheetah: run uphill | uphill
 HalfCheetah: run forward if it rains | if it rains

@@ -14,6 +14,7 @@ from telic.composer.manners import (
     rest_after,
     stay_on_feet,
 )
+from telic.composer.rhythm import jump_in_time
 from telic.composer.scene import Scene
 from telic.composer.sizes import BELOW, GENTLE, QUICK, Goal, jump_height, leap_length, origin, told
 from telic.composer.travel import AHEAD
@@ -28,6 +29,9 @@ def jump(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Get the torso high above its standing height, so often or so far as asked for."""
     scene.require("height", "jump")
     is_far = frame.dimension == "distance" or frame.direction in AHEAD
+    if frame.period_s is not None and not is_far:
+        jump_in_time(frame, scene, draft)
+        return
     goal = jump_height(frame, scene)
     if goal.source != "as said":
         if is_far:  # a leap forward need not be as high
@@ -64,8 +68,10 @@ def _rise(scene: Scene, draft: Draft, goal: Goal, count: int | None) -> None:
         draft.add(
             "land", f"5.0 * down * {left}", 1.0, "once per jump: down again", r"[\text{land}]"
         )
-    most = "" if goal.is_open else ", 2.0"
+    most = "" if goal.is_open else ", 1.0" if goal.is_exact else ", 2.0"
     code = f"{left} * (leap / {target:.4g}).clamp(0.0{most})"
+    if goal.is_exact:
+        code += f" - {left} * (leap / {target:.4g} - 1.1).clamp(0.0, 2.0)"
     meaning = f"height above standing, in parts of {target:.2g} m"
     draft.add("height", code, 1.0, meaning, r"\max(h, 0) / h^*")
     draft.add("rise", f"{left} * rising.clamp(0.0, 3.0)", 0.3, "upward velocity", r"\max(v_z, 0)")
@@ -76,17 +82,11 @@ def _rise(scene: Scene, draft: Draft, goal: Goal, count: int | None) -> None:
     title = f"gets {target:.2g} m above standing"
     meaning = "highest point of the torso"
     value = "float(np.max(leap))"
-    draft.total(
-        title,
-        meaning,
-        value,
-        0.15 * target,
-        target,
-        weight=3.0,
-        unit="m",
-        tag="too_low",
-        **origin(goal),
-    )
+    credit = Credit(weight=3.0, unit="m", tag="too_low", **origin(goal))
+    if goal.is_exact:
+        draft.near(title, meaning, value, target, 0.25 * target, kind="cumulative", **credit)
+    else:
+        draft.total(title, meaning, value, 0.15 * target, target, **credit)
     if scene.has("air_time"):
         title = "leaves the ground"
         meaning = "longest time without a foot on the ground"

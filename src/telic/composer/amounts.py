@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from telic.composer.frames import Amount, Rule, Unit
@@ -28,6 +28,8 @@ class Reading:
     bare: float | None = None
     rule: Rule | None = None
     """how it was said to be meant; None: it was not said"""
+    spread: float = 0.0
+    """of a range, whose middle the amount is: how far its ends are from it"""
 
     @property
     def end(self) -> int:
@@ -58,6 +60,16 @@ class Numbers:
         middle = sum(each.value for each in self.bounds) / len(self.bounds)
         self.amount = Amount(value=middle, unit=first.unit, rule="about")
         return True
+
+    def ends(self, spread: float) -> None:
+        """Keep both ends of a range whose middle was taken."""
+        middle = self.amount
+        if middle is not None and spread > 0.0:
+            low, high = middle.value - spread, middle.value + spread
+            self.bounds = [
+                middle.model_copy(update={"value": low, "rule": "at_least"}),
+                middle.model_copy(update={"value": high, "rule": "at_most"}),
+            ]
 
     def take(
         self,
@@ -91,6 +103,7 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
     before, place, rule = _read_rule(tokens, start)
     if rule is not None and place < len(tokens) and tokens[place].word in counts:
         return Reading(tuple(range(start, place + 1)), count=counts[tokens[place].word], rule=rule)
+    spread = _spread(tokens, place)
     numbered = _read_range(tokens, place) or _read_article(tokens, start, place)
     if numbered is None:
         return None
@@ -99,11 +112,13 @@ def read_amount(tokens: Sequence[Token], start: int) -> Reading | None:
     if unit is None:
         return _bare(tokens, start, place, value, rule)
     at = (*range(start, place), *unit.at)
-    value = round(value * unit.senses[0].says["factor"], 9)
+    factor = unit.senses[0].says["factor"]
+    value = round(value * factor, 9)
     after = later_rules().find(tokens, unit.end) if rule is None else None
     if after is not None:
         at, rule = (*at, *after.at), cast("Rule", after.senses[0].value)
-    return _with_unit(at, value, cast("Unit", unit.senses[0].value), rule, before)
+    found = _with_unit(at, value, cast("Unit", unit.senses[0].value), rule, before)
+    return replace(found, spread=round(spread * factor, 9))
 
 
 def _read_rate(tokens: Sequence[Token], start: int, count: int) -> Reading:
@@ -196,6 +211,13 @@ def _read_range(tokens: Sequence[Token], place: int) -> tuple[float, int] | None
         if between and unit is None and second is None:
             return None
     return value, place
+
+
+def _spread(tokens: Sequence[Token], place: int) -> float:
+    """Return how far the ends of a range are from its middle; 0: it is a single number."""
+    between = place < len(tokens) and tokens[place].word == "between"
+    first, middle = _read_number(tokens, place + between), _read_range(tokens, place)
+    return abs(middle[0] - first[0]) if first and middle else 0.0
 
 
 def _read_number(tokens: Sequence[Token], place: int) -> tuple[float, int] | None:

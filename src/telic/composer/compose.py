@@ -40,6 +40,7 @@ from telic.composer.phases import (
     way_back,
 )
 from telic.composer.postures import balance, do_it, hold, lie, sit, stand, stand_up
+from telic.composer.rhythm import beats
 from telic.composer.scene import Scene
 from telic.composer.scope import audit, lost_gaits, still_covered
 from telic.composer.shapes import shaped
@@ -351,6 +352,9 @@ def _motion(frame: Frame, scene: Scene, seconds: float) -> dict[str, Any] | None
         return {"turn_rps": _side(frame) * _TURN_RPS, "stride_hz": _STRIDE_HZ}
     if frame.verb is Act.JUMP and frame.dimension != "distance" and frame.direction is None:
         height = 1.3 * jump_height(frame, scene).value + 0.1
+        if frame.period_s is not None:
+            count = beats(frame.period_s)
+            return {"jumps": count, "height_m": height, "seconds_each": frame.period_s}
         return {"jumps": frame.count or 1, "height_m": height, "seconds_each": 1.5}
     if frame.verb is Act.FLIP:
         count = float(frame.count or 1)

@@ -207,7 +207,7 @@ class _Ablation:
                 return self._all
             case "part" if _is_own_part(frame, self._scene):
                 return self._all
-            case "amount" if frame.amount is not None and frame.amount.rule == "at_most":
+            case "amount" if _has_most(frame):
                 return self._bounded(claim)
             case "direction":
                 if _is_own_direction(Direction(claim.value), frame, self._scene):
@@ -233,8 +233,9 @@ class _Ablation:
             return None
         if frame.degree in _USUAL.get(frame.verb, ()):
             return self._all
-        # "slowly, at 1 m/s": what the number is called
-        is_speed = claim.dimension == frame.dimension == "speed" and frame.amount is not None
+        # "slowly, at 1 m/s", "0.3 m high": what the number is called
+        is_called = claim.dimension == frame.dimension and frame.amount is not None
+        is_speed = is_called and (frame.degree is None or frame.dimension == "speed")
         return self._tried("amount" if is_speed else "degree", claim.index)
 
     def _tried(self, slot: str, index: int) -> tuple[str, ...] | None:
@@ -258,6 +259,12 @@ class _Ablation:
         judged = {title: title.rpartition(": ")[2] for title in self._all}
         titles = tuple(each for each, own in judged.items() if {each, own} & wanted)
         return titles if titles or draft.granted else None
+
+
+def _has_most(frame: Frame) -> bool:
+    """Return whether a number was said that is not to be exceeded."""
+    said = (*((frame.amount,) if frame.amount else ()), *frame.bounds)
+    return any(amount.rule == "at_most" for amount in said)
 
 
 def _is_own_direction(value: Direction, frame: Frame, scene: Scene) -> bool:

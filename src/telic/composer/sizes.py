@@ -187,7 +187,10 @@ def jump_height(frame: Frame, scene: Scene) -> Goal:
     """Return how high a jump is meant to be, metres above standing."""
     amount = frame.amount
     if amount is not None and amount.unit == "m" and frame.dimension != "distance":
-        return Goal(amount.value, False, "as said")
+        if amount.rule == "at_most":
+            below = f"below the {amount.value:g} m that was said"
+            return Goal(BELOW * amount.value, True, below)
+        return Goal(amount.value, bool(frame.bounds), "as said")
     own = _JUMP_LEGS * (scene.leg or 0.0)
     known = float(scene.known.get("jump", 0.0))
     value, source = own, f"{_JUMP_LEGS:g} of the length of its legs, {scene.leg or 0.0:.2g} m"

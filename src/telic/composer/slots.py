@@ -194,6 +194,7 @@ class Slots:
                 said = (("period", reading.period_s), ("duration", reading.duration_s))
                 said = (*said, ("count", count), ("amount", amount))
                 self._use(next(slot for slot, new in said if new is not None), mark)
+                found.ends(reading.spread if amount is not None else 0.0)
         return found
 
     def _bare(self, value: float, dimension: str | None) -> tuple[Amount | None, int | None]:
