@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 from telic.errors import TelicError
-from telic.sandbox import kernel, seccomp
+from telic.sandbox import kernel
 from telic.sandbox.confine import Confinement, confine, grants
 
 FOLDER, OUTSIDE = Path(sys.argv[2]), Path(sys.argv[3])
@@ -97,7 +97,7 @@ def old_kernel():
 
 def without_kernel_support():
     kernel.landlock_abi = lambda: 0
-    seccomp.supported = lambda: False
+    kernel.has_filter = lambda: False
     return plain()
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from telic.sandbox import seccomp
-from telic.sandbox.seccomp import AUDIT_ARCHITECTURE, NEWEST, numbers
+from telic.sandbox import kernel
+from telic.sandbox.kernel import AUDIT_ARCHITECTURE, NEWEST, call_numbers
 
 PID = 4321
 ALLOW, KILL = "allow", "kill"
@@ -27,7 +27,7 @@ def decide(
     """Run the filter on one call; return "allow", "kill" or the errno."""
     words = {0: number, 4: architecture or AUDIT_ARCHITECTURE[machine]}
     words |= {16 + 8 * index: value & 0xFFFFFFFF for index, value in enumerate(arguments)}
-    code = seccomp.program(machine, PID)
+    code = kernel.filter_program(machine, PID)
     accumulator = position = 0
     while True:
         operation, if_true, if_false, value = code[position]
@@ -54,7 +54,7 @@ def machine(request):
 
 
 def test_what_training_needs_is_allowed(machine):
-    table = numbers(machine)
+    table = call_numbers(machine)
     for name in ("read", "write", "mmap", "futex", "newfstatat", "exit_group", "getrandom"):
         assert decide(machine, table[name]) == ALLOW, name
     assert decide(machine, table["clone"], 0x3D0F00) == ALLOW
@@ -67,7 +67,7 @@ def test_what_is_not_in_the_table_is_refused(machine):
 
 
 def test_calls_are_refused_by_their_arguments(machine):
-    table = numbers(machine)
+    table = call_numbers(machine)
     assert decide(machine, table["clone"], 17) == errno.EPERM
     assert decide(machine, table["kill"], PID) == ALLOW
     assert decide(machine, table["kill"], PID + 1) == errno.EPERM
@@ -84,7 +84,7 @@ def test_calls_are_refused_by_their_arguments(machine):
 
 
 def test_newer_calls_and_clone3_look_missing_so_that_libraries_fall_back(machine):
-    assert decide(machine, numbers(machine)["clone3"]) == errno.ENOSYS
+    assert decide(machine, call_numbers(machine)["clone3"]) == errno.ENOSYS
     assert decide(machine, NEWEST[machine] + 1) == errno.ENOSYS
     assert decide(machine, 0x40000000 + 41) == errno.ENOSYS
 
@@ -100,5 +100,5 @@ def test_numbers_agree_with_the_kernel_headers(machine):
     found = re.findall(r"#define (?:__NR_|__NR3264_)(\w+) (\d+)", header.read_text())
     known = {name: int(number) for name, number in found}
     known["newfstatat"] = known.get("newfstatat", known.get("fstatat", -1))
-    for name, number in (numbers(machine) | EXTRA[machine]).items():
+    for name, number in (call_numbers(machine) | EXTRA[machine]).items():
         assert known[name] == number, name

@@ -12,6 +12,7 @@ from telic.judges import recorder
 from telic.llm import CallLimits, Models, Request, Scripted
 from telic.rendering.job import Rendering
 from telic.sandbox import host
+from telic.session import judgement, training
 from telic.session.loop import Session, run
 from telic.session.report import best
 from telic.storage.files import read_json
@@ -53,6 +54,8 @@ def at_home() -> Iterator[pytest.MonkeyPatch]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(host, "run_worker", _work_here)
         patch.setattr(recorder, "run_worker", _work_here)
+        for module in (judgement, training):
+            patch.setattr(module, "CHOOSING", 4)
         patch.setitem(PRESETS["default"], "HalfCheetah-v5", (1_000_000, SETTINGS))
         patch.setattr(best, "render", _draw_nothing)
         yield patch

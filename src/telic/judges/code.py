@@ -15,6 +15,7 @@ import json
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
+from types import CodeType
 from typing import Any, Protocol, cast
 
 from pydantic import ValidationError
@@ -59,12 +60,18 @@ class Judge(Protocol):
         ...
 
 
+@lru_cache(maxsize=8)
+def _compiled(source: str, label: str) -> CodeType:
+    """Check and compile a judge; once for all episodes, each of which gets a scope of its own."""
+    return compile_source(source, label, extra_modules=OFFERED)
+
+
 class JudgeCode:
     """A loaded judge; calling it runs foreign code."""
 
     def __init__(self, source: str, label: str = "judge_fn.py") -> None:
         """Check and execute the file; raises RefusedCode, or RewardError when it is no judge."""
-        code = compile_source(source, label, extra_modules=OFFERED)
+        code = _compiled(source, label)
         scope: dict[str, Any] = namespace(OFFERED)
         try:
             exec(code, scope)

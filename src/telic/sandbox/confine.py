@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from telic.errors import Refused
-from telic.sandbox import kernel, seccomp
+from telic.sandbox import kernel
 
 GIBIBYTE = 1 << 30
 _DRIVER_THREADS = ("cuda",)
@@ -209,9 +209,9 @@ def _restrict_files(rules: Confinement, version: int) -> str:
 
 
 def _filter_calls(children: bool) -> str:
-    if not seccomp.supported():
+    if not kernel.has_filter():
         raise NotImplementedError(f"no filter is written for {sys.platform} on {kernel.MACHINE}")
-    seccomp.install(children)
+    kernel.install_filter(children)
     if children:
         return "seccomp: no sockets or signals to others; child processes are confined alike"
     return "seccomp: no sockets, programs, child processes or signals to others"
