@@ -159,3 +159,14 @@ def test_a_wish_that_brings_a_reward_leaves_no_other_structure_beside_it():
     plain = heeding(made, [Wish("gently", ("jitters",), None)], ["heeds it"])
     assert [each.reward for each in plain.variants] == [each.reward for each in made.variants]
     assert plain.variants[1].weights["control"] > made.variants[1].weights.get("control", 0.1)
+
+
+def test_what_stands_in_the_way_is_left_out_when_less_of_it_did_not_help():
+    slow = [iteration(1, earned(0.2)), iteration(2, earned(0.1), parent=1)]
+    first = next_candidate(slow[:1], {1: FIRST})
+    assert "without" not in first.change
+    again = next_candidate(slow, {1: FIRST, 2: first})
+    assert "without control" in again.change
+    assert {"speed": 1.0, "control": 0.0} in [each.weights for each in again.variants]
+    other = slow[1].model_copy(update={"tags": ("falls",)})
+    assert "without" not in next_candidate([slow[0], other], {1: FIRST, 2: first}).change

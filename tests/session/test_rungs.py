@@ -1,15 +1,26 @@
-"""Many sets of weights: the worse half is left at every rung, and what was decided stands."""
+"""Several rewards in one iteration: the better go on, and what was decided stands."""
 
 import shutil
 
 import pytest
 
-from telic.authors.candidate import Rung, Selection, SessionIteration, Variant
+from telic.authors import structures
+from telic.authors.candidate import (
+    RewardCandidate,
+    Rung,
+    Selection,
+    SessionIteration,
+    Variant,
+    reward_text,
+)
 from telic.authors.model import ModelAuthor
 from telic.judges.criteria import leaf, require, total
+from telic.judges.payment import pay_for
 from telic.judges.verdict import judged, together
+from telic.session.loop import run
 from telic.session.training import better_first
 from telic.storage.files import read_record
+from telic.storage.layout import RunFolder, SessionFolder
 from tests.session.quick import VARYING, results
 from tests.session.test_loop import score
 from tests.training.small import SPEED
@@ -59,6 +70,38 @@ def test_the_worse_half_is_left_at_every_rung_and_a_rerun_goes_on_from_there(tun
     again, asked = asking.run(VARYING, iterations=2, steps=512, seeds=(1,))
     assert results(again) == whole and read_record(files.rung(1), Rung) == first
     assert "reviser" not in asked
+
+
+@pytest.mark.slow
+def test_a_failed_reward_is_tried_in_other_structures_that_paid_what_was_played(home, tmp_path):
+    asked = []
+
+    def pay(reward, orders, folder):
+        asked.append(pay_for(reward, orders, folder))
+        return asked[-1]
+
+    home.setattr(structures, "pay_for", pay)
+    home.setattr(structures, "_MOST", 1)
+    session = run(
+        "walk backward slowly",
+        env="HalfCheetah-v5",
+        runs_dir=tmp_path,
+        seeds=(1,),
+        episodes=4,
+        steps=512,
+        iterations=2,
+        robustness=False,
+    )
+    files = SessionFolder(session.path).iteration(2)
+    candidate = read_record(files.candidate, RewardCandidate)
+    others = [each for each in candidate.variants if each.reward]
+    assert others and all(each.structure for each in others)
+    # The present reward and each that was looked at; every episode came out as it was recorded.
+    assert len(asked) >= 1 + len(others)
+    assert all(paid is not None for order in asked for row in order for paid in row)
+    for member in RunFolder(files.path / "trial").members():
+        place = int(member.name.removeprefix("reward").partition("_")[0] or 1) - 1
+        assert member.reward_code.read_text() == reward_text(candidate, place)
 
 
 def test_variants_are_ordered_by_score_and_unknown_ones_come_last():

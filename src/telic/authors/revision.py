@@ -128,7 +128,8 @@ def next_candidate(
         variants = [kept, *(kept.model_copy(update={"weights": each}) for each in sets)]
         words, rungs = [f"weights tuned on the judge's score, {len(variants)} sets"], RUNGS
     else:
-        variants, words = _beside(parent, text, kept, candidates, evidence, seed)
+        stuck_on = _persistent(history, parent)
+        variants, words = _beside(parent, text, kept, candidates, evidence, seed, stuck_on)
     env_args, more = _lengthened(parent, base.env_args, evidence)
     longer = LONGEST if evidence.rises else LONGER
     words += [more] if more else []
@@ -155,6 +156,7 @@ def _beside(
     candidates: Mapping[int, RewardCandidate],
     evidence: ParentEvidence,
     seed: int,
+    stuck_on: str | None,
 ) -> tuple[list[Variant], list[str]]:
     """Return what to try side by side: the same, other structures, other weights; with words."""
     variants, words = [kept], ["the same for longer"]
@@ -166,7 +168,8 @@ def _beside(
     drawn = _drawn(kept.weights, seed)
     order = ranked(drawn, evidence.examples, own, evidence.played)
     wild = next((dict(weights) for _, weights in order), drawn[0])
-    for name, weights in (*_proposals(parent, kept.weights), ("varied at random", wild)):
+    proposals = [*_left_out(stuck_on, kept.weights), *_proposals(parent, kept.weights)]
+    for name, weights in (*proposals, ("varied at random", wild)):
         key = (program, _rounded(weights))
         if key not in tried and len(variants) < VARIANTS:
             tried.add(key)
@@ -277,6 +280,21 @@ def heeding(
     )
 
 
+def _persistent(history: Sequence[SessionIteration], parent: SessionIteration) -> str | None:
+    """Return the worst lack of the parent, if another iteration could not mend it either."""
+    tag = next(iter(parent.tags), None)
+    others = [each for each in history if each is not parent]
+    return tag if tag is not None and any(tag in each.tags for each in others) else None
+
+
+def _left_out(tag: str | None, start: dict[str, float]) -> Iterator[tuple[str, dict[str, float]]]:
+    """Yield weights without the terms that stand in the way of what is lacking: half was not it."""
+    terms = set(_EDITS.get(tag or "", ((), ()))[1])
+    without = [name for name, value in start.items() if value and _term(name) in terms]
+    if without and len(without) < len(start):
+        yield f"without {' and '.join(without)}", {**start, **dict.fromkeys(without, 0.0)}
+
+
 def _proposals(
     parent: SessionIteration, start: dict[str, float]
 ) -> list[tuple[str, dict[str, float]]]:
@@ -305,10 +323,15 @@ def _drawn(start: dict[str, float], seed: int) -> list[dict[str, float]]:
 def _scaled(start: dict[str, float], up: set[str], down: set[str]) -> dict[str, float]:
     scaled: dict[str, float] = {}
     for name, value in start.items():
-        term = re.sub(r"_\d+$", "", name)  # terms of a sequence are numbered by phase
+        term = _term(name)
         factor = _UP if term in up else _DOWN if term in down else 1.0
         scaled[name] = round(value * factor, 4)
     return scaled
+
+
+def _term(name: str) -> str:
+    """Return a term's name; those of a sequence are numbered by phase."""
+    return re.sub(r"_\d+$", "", name)
 
 
 def _rounded(weights: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
