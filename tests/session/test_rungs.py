@@ -72,7 +72,7 @@ def test_the_worse_half_is_left_at_every_rung_and_a_rerun_goes_on_from_there(tun
     assert "reviser" not in asked
 
 
-@pytest.mark.slow
+@pytest.mark.long  # tests/authors/test_structures.py has quick ones
 def test_a_failed_reward_is_tried_in_other_structures_that_paid_what_was_played(home, tmp_path):
     asked = []
 
