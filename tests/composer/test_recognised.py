@@ -39,7 +39,7 @@ GOOD = [
     (ANT, "do a cartwheel", [Motion(seconds=1.5, roll_turns=1.0), STILL]),
     (ANT, "keep rolling to the side", [Motion(seconds=5.0, roll_turns=3.0)]),
     (ANT, "jump forward", [jumps(5, 2, 0.7, forward_mps=1.2)]),
-    (ANT, "walk 2 m", [go(5, 0.4), STILL]),
+    (ANT, "walk 2 m", [go(5, 0.4, **WALKING), STILL]),
     (ANT, "walk forward and to the left", [go(8, 0.7, left_mps=0.7, **WALKING)]),
     (ANT, "walk in a circle", [go(30, 0.48, turn_rps=0.8, circle=True)]),
     (ANT, "walk in a circle clockwise", [go(30, 0.48, turn_rps=-0.8, circle=True)]),
@@ -63,7 +63,10 @@ ALIKE = [
     (ANT, "walk in a circle clockwise", [go(30, 0.48, turn_rps=0.8, circle=True)]),
     (ANT, "turn 180 degrees left", [Motion(seconds=3, turn_rps=-1.0472), STILL]),
     (ANT, "turn 180 degrees left", [Motion(seconds=20, turn_rps=1.0472)]),
-    (ANT, "walk 2 m", [go(20, 0.6)]),
+    (ANT, "walk 2 m", [go(20, 0.6, **WALKING)]),
+    (ANT, "walk 2 m", [go(5, 0.4), STILL]),
+    (CHEETAH, "walk 3 m", [go(5, 0.6), STILL]),
+    (CHEETAH, "walk slowly", [go(8, 0.37)]),
     (CHEETAH, "run forward and come back", [go(3, 2.2, stride_hz=2), STILL]),
     (CHEETAH, "run forward and come back", [go(3, 2.2, stride_hz=2), go(20, -2.2)]),
     (CHEETAH, "run forward and come back", [STILL]),
@@ -108,10 +111,7 @@ def test_what_only_looks_like_it_is_not_taken_for_it(env, intent, motions):
 
 
 # Habits that truly are what was asked for: pushing all joints one way folds the cheetah's legs.
-# A cheetah that trembles slides three metres and is slow there: a session that asks for that ends
-# unproven, for its trial shows it.
 TRULY = {
-    (CHEETAH, "walk 3 m"): {"trembles"},
     (CHEETAH, "stand still"): {"does nothing"},
     (CHEETAH, "crouch"): {"pulls"},
     (CHEETAH, "lie down"): {"pushes", "lies on its back", "topples over"},

@@ -23,7 +23,6 @@ JUMP = Motion(seconds=2, jumps=1, height_m=0.9)
 RUN = Motion(seconds=4, forward_mps=2.2, stride_hz=2)
 # Feet of an Ant that walks.
 AHEAD = {"stride_hz": 1.3, "feet": ((0.25,), (0.0,), (0.5,), (0.75,)), "duty": 0.65}
-BACK = {"stride_hz": 1.3, "feet": ((0.5,), (0.75,), (0.25,), (0.0,)), "duty": 0.65}
 
 
 @lru_cache
@@ -54,7 +53,7 @@ def judged(env, intent, motions):
             [
                 Motion(seconds=4, forward_mps=1.0, **AHEAD),
                 Motion(seconds=4, turn_rps=0.8),
-                Motion(seconds=12, forward_mps=-1.0, **BACK),
+                Motion(seconds=12, forward_mps=1.0, circle=True, **AHEAD),
             ],
         ),
     ],

@@ -153,3 +153,39 @@ def test_a_foot_that_bounces_where_it_stands_keeps_its_phase_and_its_stance(
     stands = [last(q.stance_share, each).item() for each in (steady, bounced)]
     assert stands == pytest.approx([0.6, 0.6], abs=0.03)
     assert last(q.duty_factor, bounced) < last(q.duty_factor, steady) - 0.05
+
+
+def gliding(recording, contact, steps_back):
+    """Return a body that goes 0.1 m a step, with feet that stay behind by so much each step."""
+    time = torch.arange(len(contact)).double()
+    xpos, xquat = torch.zeros(len(contact), 14, 3), torch.zeros(len(contact), 14, 4)
+    xquat[..., 0] = 1.0
+    xpos[..., 0] = 0.1 * time[:, None]
+    for foot, back in zip(FEET, steps_back, strict=True):
+        xpos[:, foot, 0] = (0.1 - back) * time
+    contacts = torch.zeros(len(contact), 14)
+    contacts[:, list(FEET)] = 1000.0 * contact
+    qpos = torch.zeros(len(contact), 15)
+    return recording("Ant", contacts=contacts, qpos=qpos, xpos=xpos, xquat=xquat)
+
+
+@pytest.mark.parametrize(
+    ("back", "share"),
+    [
+        ((0.0, 0.0, 0.0, 0.0), 1.0),
+        ((0.1, 0.0, 0.0, 0.0), 0.0),
+        ((0.05, 0.05, 0.05, 0.0), 0.5),
+        ((0.3, 0.3, 0.3, 0.3), 0.0),
+    ],
+)
+def test_who_has_a_foot_that_stays_where_it_is_does_not_slide(recording, back, share):
+    on = torch.ones(40, 4)
+    assert last(q.slide_share, gliding(recording, on, back)).item() == pytest.approx(share)
+    assert last(q.slide_share, gliding(recording, 0 * on, back)).item() == 0.0
+
+
+def test_half_of_the_way_on_feet_that_go_along_is_half_slid(recording):
+    on = torch.ones(41, 4)
+    on[20:] = 0.0
+    found = last(q.slide_share, gliding(recording, on, (0.0,) * 4)).item()
+    assert found == pytest.approx(19 / 40)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from telic.composer.draft import Draft
+from telic.composer.footing import go_in_steps
 from telic.composer.frames import Degree, Direction, Frame
 from telic.composer.gaits import ON_GROUND, gait_meant, step_in
 from telic.composer.manners import (
@@ -36,6 +37,7 @@ _SEQUEL_S = 2.0
 """how long to go before what comes next, where it was not said"""
 _SETTLED = 0.85
 """share of the time asked for that must be at speed: getting there takes some of it"""
+_GRIP, _GRIP_THERE = 0.1, 0.2
 _WANDERED = 'float(np.max(np.abs(episode["displacement"])))'
 
 
@@ -77,6 +79,7 @@ def go(frame: Frame, scene: Scene, draft: Draft, aside: Frame | None = None) -> 
         stay_straight(scene, draft, quantity)
     if gait is not None:
         step_in(gait, frame, scene, draft)
+        go_in_steps(frame.gait, scene, draft, _GRIP)
     elif frame.gait in FROUDE and not scene.spec.feet:
         draft.doubt(f'it has no feet: of "{frame.word}" only the speed can be judged')
     stay_on_feet(scene, draft)
@@ -198,6 +201,8 @@ def travel(frame: Frame, scene: Scene, draft: Draft, direction: Direction) -> No
     value = 'float(np.mean(episode["speed"][-max(1, int(1.0 / episode.dt)):]))'
     draft.leaf("stops there", meaning, value, 0.8, 0.3, weight=1.5, unit="m/s", tag="drifts")
     stay_straight(scene, draft, quantity)
+    if frame.gait in FROUDE:
+        go_in_steps(frame.gait, scene, draft, _GRIP_THERE)
     stay_on_feet(scene, draft)
     there = f"made > {0.88 * target:.4g}"
     draft.ends_when(there, there)

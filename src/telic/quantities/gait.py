@@ -19,6 +19,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from telic.core.tensors import cross, norm
 from telic.envs.spec import EnvSpec, Robot
 from telic.quantities.bodies import foot_contact, places, touch
 from telic.quantities.quantity import (
@@ -94,6 +95,56 @@ def foot_height(info: Fields) -> Tensor:
     rows = places(robot.feet, xpos.device)
     turned = rotate(info["xquat"][..., rows, :], _tips(robot, xpos.device, xpos.dtype))
     return xpos[..., rows, 2] + turned[..., 2]
+
+
+@instant(unit="m/s", latex=r"c_i\,\|v_{\text{end of foot } i}^{xy}\|", need=LEGS, per="foot")
+def foot_slip(info: Fields) -> Tensor:
+    """Speed of the end of each foot over the ground while it touches it, 0 while it does not."""
+    robot, xpos = robot_in(info), info["xpos"]
+    rows = places(robot.feet, xpos.device)
+    tip = rotate(info["xquat"][..., rows, :], _tips(robot, xpos.device, xpos.dtype))
+    turning, moving = info["cvel"][..., rows, :3], info["cvel"][..., rows, 3:]
+    centre = info["subtree_com"][..., places(_foot_roots(robot), xpos.device), :]
+    velocity = moving + cross(turning, xpos[..., rows, :] + tip - centre)
+    return foot_contact.function(info) * norm(velocity[..., :2])
+
+
+@lru_cache(maxsize=64)
+def _foot_roots(robot: Robot) -> tuple[int, ...]:
+    return tuple(robot.body_root[foot] for foot in robot.feet)
+
+
+@accumulated(
+    unit="1",
+    latex=r"\frac{1}{s}\sum_t \min_{i: c_i = 1} \Delta x_i \cdot \widehat{\Delta x}",
+    need=LEGS,
+    width=lambda spec: 5 + 3 * _feet(spec),
+)
+def slide_share(state: Tensor, info: Fields) -> Update:
+    """Share of the way so far that every foot on the ground made together with the body.
+
+    Who walks stands on a foot that stays where it is; who slides, on none. In the air nobody does.
+    """
+    robot, xpos = robot_in(info), info["xpos"]
+    rows = places(robot.feet, xpos.device)
+    tip = rotate(info["xquat"][..., rows, :], _tips(robot, xpos.device, xpos.dtype))
+    feet = (xpos[..., rows, :] + tip)[..., :2].to(state.dtype)
+    body = xpos[..., robot.torso or 0, :2].to(state.dtype)
+    down = foot_contact.function(info).to(state.dtype)
+    count = feet.shape[-2]
+    # memory: whether it has begun, the way, how much of it slid; where body and feet were; contacts
+    known, way, slid, was = state[..., 0], state[..., 1], state[..., 2], state[..., 3:5]
+    feet_were = state[..., 5 : 5 + 2 * count].reshape(feet.shape)
+    stood = known[..., None] * down * state[..., 5 + 2 * count :]
+    moved = known[..., None] * (body - was)
+    made = norm(moved)
+    along = ((feet - feet_were) * (moved / made.clamp_min(1e-9)[..., None])[..., None, :]).sum(-1)
+    least = torch.where(stood > 0, along.clamp_min(0.0), torch.inf).amin(-1)
+    least = torch.where((stood > 0).any(-1), torch.minimum(least, made), torch.zeros_like(made))
+    way, slid = way + made, slid + least
+    sums = torch.stack((torch.ones_like(known), way, slid), -1)
+    memory = torch.cat((sums, body, feet.flatten(-2), down), -1)
+    return memory, slid / way.clamp_min(1e-6)
 
 
 def _feet(spec: EnvSpec) -> int:
