@@ -5,8 +5,8 @@ from functools import lru_cache
 import pytest
 
 from telic.authors.candidate import program_text, same_memory, weights_in
-from telic.authors.revision import _EDITS
-from telic.composer.compose import _compose, compose, has_free_length, reshaped
+from telic.authors.revision import _EDITS, has_free_length
+from telic.composer.compose import _compose, compose, reshaped
 from telic.composer.parse import parse
 from telic.composer.shapes import SHAPES
 from telic.envs import make
@@ -88,7 +88,15 @@ def test_shapes_are_against_lacks_that_have_weights_to_change_as_well():
 
 @pytest.mark.parametrize(
     ("intent", "is_free"),
-    [("walk 3 m forward", True), ("run forward fast", True), ("run for 3 seconds", False)],
+    [
+        ("walk 3 m forward", True),
+        ("go 3 m forward and stop", True),
+        ("run 3 m forward", False),  # with more time it would be walked
+        ("walk 3 m forward quickly", False),
+        ("walk 3 m at 1 m/s", False),
+        ("walk for 3 seconds", False),
+        ("run forward fast", False),
+    ],
 )
-def test_a_time_that_was_said_is_not_ours_to_change(intent, is_free):
+def test_a_time_or_a_haste_that_was_said_is_not_ours_to_change(intent, is_free):
     assert has_free_length(intent, spec_of("Walker2d")) is is_free

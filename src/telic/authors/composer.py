@@ -26,13 +26,14 @@ from telic.authors.ranking import TriedReward
 from telic.authors.revision import (
     WARM_FROM,
     ParentEvidence,
+    has_free_length,
     heeding,
     lacks,
     next_candidate,
     still_rises,
 )
 from telic.authors.structures import StructureSearch, played_episodes
-from telic.composer.compose import compose, has_free_length
+from telic.composer.compose import compose
 from telic.composer.notes import Wish, read_wish
 from telic.composer.shapes import SHAPES
 from telic.errors import NotUnderstood

@@ -29,7 +29,10 @@ from telic.authors.candidate import (
 from telic.authors.ranking import TriedReward, ranked
 from telic.authors.tuning import RUNGS, next_generation, scored_weights
 from telic.composer.notes import Wish
+from telic.composer.observed import is_observed
+from telic.composer.parse import parse
 from telic.core.seeds import derive
+from telic.envs.spec import EnvSpec
 from telic.judges.criteria import Criterion
 from telic.judges.findings import ExampleResult
 
@@ -77,6 +80,9 @@ _RISING = 0.05
 _PART = 0.25
 """share of a way below which more time is not what is missing"""
 _SPARE = 1.15
+_UNHURRIED = (None, "walk", "march", "crawl", "step")
+"""ways of going that any speed will do for"""
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)?")
 _LONGEST_S = 40.0
 
 
@@ -222,6 +228,20 @@ def still_rises(checkpoints: Sequence[Mapping[str, Any]], end: float | None) -> 
     if end is None or len(means) < 2:
         return False
     return end - means[len(means) // 2] >= _RISING and end >= max(means) - _RISING
+
+
+def has_free_length(intent: str, spec: EnvSpec) -> bool:
+    """Say whether no word of an intent decides how long an episode is, or how soon one is there.
+
+    More time would turn "run 5 m" into walking them.
+    """
+    if is_observed(intent, spec):
+        return False
+    frames = parse(intent, spec).frames
+    ways = [frame for frame in frames if frame.amount is not None and frame.amount.unit == "m"]
+    is_hurried = any(frame.degree or frame.gait not in _UNHURRIED for frame in frames)
+    is_timed = any(frame.duration_s or frame.period_s for frame in frames)
+    return not is_hurried and not is_timed and len(_NUMBER.findall(intent)) <= len(ways)
 
 
 def _lengthened(

@@ -136,16 +136,6 @@ def reshaped(intent: str, spec: EnvSpec, shapes: Sequence[str]) -> str | None:
     return _compose(parse(intent, spec), spec, shapes=shapes).reward
 
 
-def has_free_length(intent: str, spec: EnvSpec) -> bool:
-    """Say whether no word of an intent decides how long an episode is."""
-    if is_observed(intent, spec):
-        return False
-    frames = parse(intent, spec).frames
-    times = [frame.duration_s or frame.period_s for frame in frames]
-    amounts = [amount for f in frames for amount in (f.amount, *f.bounds) if amount is not None]
-    return not any(times) and all(amount.unit != "s" for amount in amounts)
-
-
 def _compose(
     parsed: ParsedIntent,
     spec: EnvSpec,
