@@ -29,6 +29,7 @@ LAYERS = {
     "sandbox": 2.1,
     "report": 2.2,
     "sim": 3,
+    "robots": 3.05,
     "envs": 3.1,
     "quantities": 3.2,
     "rewards": 3.3,

@@ -10,13 +10,14 @@ from telic import quantities as q
 from telic.composer.compose import compose
 from telic.envs import make
 from telic.envs.actuators import main, write_driven
-from telic.envs.models import missing_floor, read_model
+from telic.envs.models import read_model
 from telic.errors import BadEnvironment, Refused, UsageError
 from telic.judges.trial import try_here
 from telic.rendering.camera import place_cameras
 from telic.rendering.look import load_dressed
 from telic.rewards.load import load_reward
 from telic.rewards.recording import collect
+from telic.robots.statics import missing_floor
 from tests.envs.generated import RandomRobot
 
 QUADRUPED = Path(__file__).parent / "robots" / "quadruped.xml"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
-from telic.cli.output import console, print_rows, view
+from telic.cli.output import console, print_facts, print_rows, view
 from telic.core.text import duration, is_row, number
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         PluginProblems,
         QuantityList,
     )
+    from telic.verbs.robots import RobotLine, RobotList, RobotText
     from telic.verbs.search import (
         ComparisonResult,
         EditReports,
@@ -160,6 +161,33 @@ def show_envs(found: EnvList) -> None:
     console.print(
         "\nDescribe one: telic envs Ant-v5. Also: any Gymnasium id (--all), module:Class, robot.xml"
     )
+
+
+@view
+def show_robots(found: RobotList) -> None:
+    """Print a line per robot."""
+    rows = [
+        (each.robot, each.title, each.kind, each.mass_kg, each.joints, each.licence, each.package)
+        for each in found.robots
+    ]
+    columns = ["robot", "what it is", "kind", "kg", "joints", "licence", "files from"]
+    print_rows(columns, rows)
+    console.print(
+        '\nUse one: telic run "walk forward" --env unitree-go1. Mass and joints are known once its '
+        "files are fetched, which happens at the first use: telic robots fetch unitree-go1"
+    )
+
+
+@view
+def show_robot(robot: RobotLine) -> None:
+    """Print what is known of one robot."""
+    print_facts(robot._asdict())
+
+
+@view
+def show_robot_file(text: RobotText) -> None:
+    """Print the file as it is."""
+    console.print(text.toml, markup=False, highlight=False, soft_wrap=True, end="")
 
 
 @view

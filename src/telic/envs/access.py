@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from telic.core.plugins import plugin_home
+from telic.robots import robot_path
 
 MODEL_FILES = (".xml", ".mjcf", ".urdf", ".mjb")
 _READABLE_MODELS = (".xml", ".mjcf", ".urdf")
@@ -47,7 +48,8 @@ def located(env: str) -> str:
     path = Path(env).expanduser()
     if env.endswith(MODEL_FILES) and os.path.isfile(path):
         return os.path.normpath(path.absolute())
-    return env
+    robot = robot_path(env)
+    return env if robot is None else str(robot.absolute())
 
 
 def import_folders(env: str) -> list[Path]:

@@ -15,8 +15,8 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
-from telic.envs.models import holding_force
 from telic.errors import BadEnvironment, TelicError, UsageError
+from telic.robots.statics import holding_force
 from telic.sim.cpu import library
 from telic.storage.files import write_text
 

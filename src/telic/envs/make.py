@@ -24,6 +24,7 @@ from telic.envs.task import Outcome, Task, TaskArguments, between
 from telic.envs.tasks import TASKS
 from telic.envs.vector import VecEnv
 from telic.errors import ConfigError, UnknownName
+from telic.robots import robot_path
 from telic.sim import Simulation, load_model, simulate
 
 
@@ -40,7 +41,8 @@ def make(
     Args:
         name: an environment id ("HalfCheetah-v5", any other Gymnasium id, or one that an installed
             package brings), a class as
-            "module:Class", or the path of an MJCF file ("robot.xml").
+            "module:Class", a robot's name ("unitree-go1"), or the path of an MJCF file or of a
+            robot's description ("robot.xml", "robot.toml").
         num_envs: environments in the batch.
         device: where it is simulated and tensors live: "cpu" or "cuda".
         seed: one seed, or one per member of a population: equal slices of the batch.
@@ -51,7 +53,7 @@ def make(
         env = make("Ant-v5", num_envs=256, terminate_when_unhealthy=False)
         obs = env.reset()
     """
-    name = str(name)
+    name = str(robot_path(str(name)) or name)
     if name in TASKS:
         return make_task(name, num_envs=num_envs, device=device, seed=seed, **arguments)
     if name.endswith((".xml", ".mjcf", ".mjb", ".urdf")):

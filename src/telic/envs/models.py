@@ -14,6 +14,7 @@ import numpy as np
 
 from telic.envs.anatomy import action_names
 from telic.errors import BadEnvironment, UnknownName
+from telic.robots.statics import holding_force, missing_floor
 from telic.sim import load_model
 from telic.sim.cpu import library
 
@@ -26,7 +27,6 @@ _MOST_SWING_RAD = 1.25
 """how far a walking robot's joint is driven off its resting pose; more is flailing"""
 _WIDE_RAD, _WIDE_M = np.pi / 2, 0.5
 """how far a position goes from rest where neither actuator nor joint has a range"""
-_NEAR_ZERO_M = 0.1
 
 
 def read_model(path: str) -> tuple[mujoco.MjModel, list[str]]:
@@ -89,29 +89,6 @@ def _read_compiled(file: Path) -> mujoco.MjModel:
 
 
 # ---- a floor
-
-
-def missing_floor(model: mujoco.MjModel) -> float | None:
-    """Return the height of the floor that a falling robot lacks; None: it lacks none."""
-    if _FREE not in model.jnt_type or not np.linalg.norm(model.opt.gravity):
-        return None
-    touches = (model.geom_contype > 0) | (model.geom_conaffinity > 0)
-    fixed = model.body_weldid[model.geom_bodyid] == 0
-    if (touches & fixed).any():
-        return None
-    solid = np.flatnonzero(touches)
-    if not len(solid):
-        return None
-    data = mujoco.MjData(model)
-    if model.nkey:
-        data.qpos[:] = model.key_qpos[0]
-    mujoco.mj_kinematics(model, data)
-    upward = data.geom_xmat[solid].reshape(-1, 3, 3)[:, 2]  # (n, 3)
-    box = model.geom_aabb[solid]
-    middle = data.geom_xpos[solid, 2] + (upward * box[:, :3]).sum(1)
-    lowest = float((middle - (np.abs(upward) * box[:, 3:]).sum(1)).min())
-    # Robots are drawn standing on the zero level, or about it, or anywhere in space.
-    return 0.0 if abs(lowest) < _NEAR_ZERO_M else lowest
 
 
 def _with_floor(
@@ -177,37 +154,6 @@ def is_position(model: mujoco.MjModel, i: int) -> bool:
     fixed = model.actuator_gaintype[i] == int(mujoco.mjtGain.mjGAIN_FIXED)
     pulls = model.actuator_biasprm[i, 1] < 0.0 < model.actuator_gainprm[i, 0]
     return bool(affine and fixed and pulls)
-
-
-def holding_force(model: mujoco.MjModel, joint: int) -> float:
-    """Return twice the force or torque of a joint that holds what it carries against gravity.
-
-    On a base that is free, a leg carries its share of the whole robot; else what hangs on it.
-    """
-    data = mujoco.MjData(model)
-    mujoco.mj_kinematics(model, data)
-    mujoco.mj_comPos(model, data)
-    body = int(model.jnt_bodyid[joint])
-    root = int(model.body_rootid[body])
-    below = [b for b in range(body, model.nbody) if _hangs_on(model, b, body)]
-    members = [b for b in range(1, model.nbody) if model.body_rootid[b] == root]
-    leaves = [b for b in members if b not in set(model.body_parentid[members].tolist())]
-    is_free = model.body_jntnum[root] and model.jnt_type[model.body_jntadr[root]] == _FREE
-    weight = float(np.linalg.norm(model.opt.gravity)) or 9.81
-    mass = float(model.body_mass[below].sum())
-    if is_free:
-        mass = max(mass, float(model.body_mass[members].sum()) / max(len(leaves), 1))
-    if model.jnt_type[joint] == _SLIDE:
-        return 2.0 * weight * mass or 1.0
-    away = data.xipos[below] - data.xanchor[joint]
-    reach = float(np.linalg.norm(away, axis=1).max()) if below else 0.0
-    return 2.0 * weight * mass * reach or 1.0
-
-
-def _hangs_on(model: mujoco.MjModel, body: int, ancestor: int) -> bool:
-    while body > ancestor:
-        body = int(model.body_parentid[body])
-    return body == ancestor
 
 
 def action_limits(model: mujoco.MjModel, rest_qpos: np.ndarray) -> np.ndarray:

@@ -41,6 +41,11 @@ _BENCH = VerbGroup(
     "Measure: intents that become policies, judges that tell right from wrong.",
     {"intents": "machine:intents", "judges": "machine:judges"},
 )
+_ROBOTS = VerbGroup(
+    "List robots by name, fetch their files, describe one of your own.",
+    {"fetch": "robots:fetch", "describe": "robots:describe"},
+    own="robots:robots",
+)
 _HOOK = VerbGroup(
     "What hosts call; JSON on standard input.",
     {"before-shell": "machine:before_shell", "at-stop": "machine:at_stop"},
@@ -153,6 +158,7 @@ VERBS: dict[str, str | VerbGroup] = {
     "export": "things:export",
     "study": _STUDY,
     "envs": "machine:envs",
+    "robots": _ROBOTS,
     "quantities": "machine:quantities",
     "presets": "train:presets",
     "doctor": "machine:doctor",

@@ -1,0 +1,119 @@
+"""The model that is simulated: the public one with our drives, a floor and a pose to start from.
+
+The files of the robot stay as they are. What is written is one MJCF that names their meshes, in the
+cache, under a name that holds the hash of everything it was made from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+
+from telic.errors import BadEnvironment, BadFile
+from telic.robots.record import RobotRecord
+from telic.robots.statics import lowest_point, missing_floor
+from telic.storage.files import write_text
+
+_MOVING = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
+_EDITION = 1
+"""of what this module makes of a record; another one makes new files"""
+_ITERATIONS, _LINE_SEARCHES = 10, 20
+"""of the solver: enough for robots on a floor, and the same work for every one of a batch"""
+
+
+def build(record: RobotRecord, folder: Path, name: str) -> Path:
+    """Return the file of the driven robot, made at the first need."""
+    model = Path(record.model).read_text(errors="replace")
+    made_from = f"{_EDITION} {record.model_dump_json()} {model}"
+    digest = hashlib.sha256(made_from.encode()).hexdigest()[:12]
+    target = folder / digest / f"{name}.xml"
+    if not target.is_file():
+        write_text(target, driven(record))
+    return target
+
+
+def driven(record: RobotRecord) -> str:
+    """Return the model with drives, floor and pose as MJCF."""
+    spec = record.spec()
+    _locate_files(spec, Path(record.model).parent)
+    for actuator in list(spec.actuators):
+        spec.delete(actuator)
+    for key in list(spec.keys):
+        spec.delete(key)
+    _drive(spec, record)
+    spec.option.timestep = record.timestep_s
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    spec.option.solver = mujoco.mjtSolver.mjSOL_NEWTON
+    spec.option.cone, spec.option.impratio = mujoco.mjtCone.mjCONE_PYRAMIDAL, 1.0
+    spec.option.iterations, spec.option.ls_iterations = _ITERATIONS, _LINE_SEARCHES
+    try:
+        model = spec.compile()
+        if missing_floor(model) is not None:
+            spec.worldbody.add_geom(
+                name="floor",
+                type=mujoco.mjtGeom.mjGEOM_PLANE,
+                size=(0, 0, 0.05),
+                friction=(record.friction, 0.005, 0.0001),
+            )
+        spec.add_key(name="home", qpos=_standing(model, record))
+        spec.compile()
+        return spec.to_xml()
+    except ValueError as error:
+        raise BadEnvironment(f'"{record.model}" cannot be driven: {error}') from error
+
+
+def _locate_files(spec: Any, home: Path) -> None:
+    """Let the model find its meshes and textures from another folder."""
+    spec.meshdir = str((home / spec.meshdir).resolve())
+    spec.texturedir = str((home / spec.texturedir).resolve())
+
+
+def _drive(spec: mujoco.MjSpec, record: RobotRecord) -> None:
+    joints = [joint for joint in spec.joints if joint.type in _MOVING]
+    left = {joint.name for joint in joints}
+    for drive in record.drives:
+        stiffness, damping = drive.gains
+        own = [joint for joint in joints if re.fullmatch(drive.joints, joint.name)]
+        if not own:
+            raise BadFile(
+                f'The drive of "{drive.joints}" fits no joint of {Path(record.model).name}.',
+                hint=f"Its joints: {', '.join(joint.name for joint in joints)}.",
+            )
+        for joint in own:
+            if joint.name not in left:
+                raise BadFile(f"Two drives of {Path(record.model).name} fit {joint.name}.")
+            left.discard(joint.name)
+            if drive.armature:
+                joint.armature = drive.armature
+            actuator = spec.add_actuator(name=joint.name, target=joint.name)
+            actuator.trntype = mujoco.mjtTrn.mjTRN_JOINT
+            actuator.set_to_position(kp=stiffness, kv=damping)
+            actuator.forcerange, actuator.forcelimited = (-drive.effort, drive.effort), 1
+            is_limited = bool(joint.range[0] < joint.range[1])
+            if is_limited:
+                actuator.ctrlrange, actuator.ctrllimited = joint.range, 1
+
+
+def _standing(model: mujoco.MjModel, record: RobotRecord) -> np.ndarray:
+    """Return the pose to start from, with the base where its lowest point touches the floor."""
+    data = mujoco.MjData(model)
+    names = [model.joint(joint).name for joint in range(model.njnt)]
+    for name, value in record.posed(names).items():
+        data.qpos[model.jnt_qposadr[names.index(name)]] = value
+    free = next(
+        (j for j in range(model.njnt) if model.jnt_type[j] == int(mujoco.mjtJoint.mjJNT_FREE)), None
+    )
+    if free is None:
+        return data.qpos.copy()
+    height = int(model.jnt_qposadr[free]) + 2
+    if record.height is not None:
+        data.qpos[height] = record.height
+        return data.qpos.copy()
+    mujoco.mj_kinematics(model, data)
+    data.qpos[height] -= lowest_point(model, data, int(model.jnt_bodyid[free]))
+    return data.qpos.copy()

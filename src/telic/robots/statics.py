@@ -1,0 +1,99 @@
+"""What holds a robot up: the floor that it lacks, and the forces of its joints."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+
+_FREE, _SLIDE = int(mujoco.mjtJoint.mjJNT_FREE), int(mujoco.mjtJoint.mjJNT_SLIDE)
+_NEAR_ZERO_M = 0.1
+_STEADY = 3.0
+"""times the stiffness below which a robot would topple: joints of a leg give way together"""
+
+
+def missing_floor(model: mujoco.MjModel) -> float | None:
+    """Return the height of the floor that a falling robot lacks; None: it lacks none."""
+    if _FREE not in model.jnt_type or not np.linalg.norm(model.opt.gravity):
+        return None
+    touches = (model.geom_contype > 0) | (model.geom_conaffinity > 0)
+    fixed = model.body_weldid[model.geom_bodyid] == 0
+    if (touches & fixed).any():
+        return None
+    solid = np.flatnonzero(touches)
+    if not len(solid):
+        return None
+    data = mujoco.MjData(model)
+    if model.nkey:
+        data.qpos[:] = model.key_qpos[0]
+    mujoco.mj_kinematics(model, data)
+    lowest = _lowest(model, data, solid)
+    # Robots are drawn standing on the zero level, or about it, or anywhere in space.
+    return 0.0 if abs(lowest) < _NEAR_ZERO_M else lowest
+
+
+def _lowest(model: mujoco.MjModel, data: mujoco.MjData, geoms: np.ndarray) -> float:
+    """Return the height of the lowest point of some geoms."""
+    upward = data.geom_xmat[geoms].reshape(-1, 3, 3)[:, 2]  # (n, 3)
+    box = model.geom_aabb[geoms]
+    middle = data.geom_xpos[geoms, 2] + (upward * box[:, :3]).sum(1)
+    reach = (np.abs(upward) * box[:, 3:]).sum(1)
+    is_sphere = model.geom_type[geoms] == int(mujoco.mjtGeom.mjGEOM_SPHERE)
+    return float((middle - np.where(is_sphere, model.geom_size[geoms, 0], reach)).min())
+
+
+def lowest_point(model: mujoco.MjModel, data: mujoco.MjData, root: int) -> float:
+    """Return the height of the lowest point of the tree of a body that can touch something."""
+    touches = (model.geom_contype > 0) | (model.geom_conaffinity > 0)
+    solid = np.flatnonzero(touches & (model.body_rootid[model.geom_bodyid] == root))
+    return _lowest(model, data, solid) if len(solid) else float(data.xpos[root, 2])
+
+
+def steadying(model: mujoco.MjModel, joint: int) -> float:
+    """Return the stiffness of a joint that keeps a robot from swaying on its legs, N m/rad.
+
+    A body of mass m at height h on n legs is a pendulum on its head, with m g h to be held back.
+    """
+    root = int(model.body_rootid[model.jnt_bodyid[joint]])
+    is_free = model.body_jntnum[root] and model.jnt_type[model.body_jntadr[root]] == _FREE
+    if not is_free or model.jnt_type[joint] == _SLIDE:
+        return 0.0
+    data = mujoco.MjData(model)
+    if model.nkey:
+        data.qpos[:] = model.key_qpos[0]
+    mujoco.mj_kinematics(model, data)
+    members = [b for b in range(1, model.nbody) if model.body_rootid[b] == root]
+    ends = set(members) - set(model.body_parentid[members].tolist())
+    height = float(data.xpos[root, 2]) - lowest_point(model, data, root)
+    weight = float(model.body_mass[members].sum() * np.linalg.norm(model.opt.gravity))
+    return _STEADY * weight * max(height, 0.0) / max(len(ends), 1)
+
+
+def holding_force(model: mujoco.MjModel, joint: int) -> float:
+    """Return twice the force or torque of a joint that holds what it carries against gravity.
+
+    On a base that is free, a leg carries its share of the whole robot; else what hangs on it.
+    """
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    mujoco.mj_comPos(model, data)
+    body = int(model.jnt_bodyid[joint])
+    root = int(model.body_rootid[body])
+    below = [b for b in range(body, model.nbody) if _hangs_on(model, b, body)]
+    members = [b for b in range(1, model.nbody) if model.body_rootid[b] == root]
+    leaves = [b for b in members if b not in set(model.body_parentid[members].tolist())]
+    is_free = model.body_jntnum[root] and model.jnt_type[model.body_jntadr[root]] == _FREE
+    weight = float(np.linalg.norm(model.opt.gravity)) or 9.81
+    mass = float(model.body_mass[below].sum())
+    if is_free:
+        mass = max(mass, float(model.body_mass[members].sum()) / max(len(leaves), 1))
+    if model.jnt_type[joint] == _SLIDE:
+        return 2.0 * weight * mass or 1.0
+    away = data.xipos[below] - data.xanchor[joint]
+    reach = float(np.linalg.norm(away, axis=1).max()) if below else 0.0
+    return 2.0 * weight * mass * reach or 1.0
+
+
+def _hangs_on(model: mujoco.MjModel, body: int, ancestor: int) -> bool:
+    while body > ancestor:
+        body = int(model.body_parentid[body])
+    return body == ancestor

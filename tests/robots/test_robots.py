@@ -1,0 +1,191 @@
+"""Robots by name: fetched once, compared with a hash, driven by position, and standing."""
+
+import hashlib
+import zipfile
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import pytest
+import torch
+
+from telic.envs import make
+from telic.envs.access import env_access, located
+from telic.errors import BadEnvironment, BadFile, ConfigError, ResourceError, UnknownName
+from telic.robots import catalogue
+from telic.robots.build import driven
+from telic.robots.catalogue import NamedRobot, RobotPackage, fetch, is_fetched, robot_path
+from telic.robots.record import Drive, RobotRecord, as_toml, guessed, moving_joints
+from telic.verbs.robots import describe, robots
+from telic.verbs.robots import fetch as fetch_verb
+
+ROBOTS = Path(catalogue.__file__).parents[1] / "bench" / "suites" / "robots"
+TOY = """
+<mujoco model="toy">
+  <compiler meshdir="assets"/>
+  <asset><mesh name="block" file="block.obj"/></asset>
+  <worldbody>
+    <body name="trunk" pos="0 0 1">
+      <freejoint name="base"/>
+      <geom type="box" size="0.2 0.1 0.05" mass="4"/>
+      <geom type="mesh" mesh="block" contype="0" conaffinity="0" mass="0.1"/>
+      {legs}
+    </body>
+  </worldbody>
+</mujoco>
+"""
+LEG = """
+<body name="{n}_thigh" pos="{x} {y} -0.05">
+  <joint name="{n}_hip" axis="0 1 0" range="-60 60"/>
+  <geom type="capsule" fromto="0 0 0 0 0 -0.15" size="0.02" mass="0.2"/>
+  <body name="{n}_shin" pos="0 0 -0.15">
+    <joint name="{n}_knee" axis="0 1 0" range="-120 120"/>
+    <geom type="capsule" fromto="0 0 0 0 0 -0.15" size="0.02" mass="0.1"/>
+  </body>
+</body>
+"""
+BLOCK = "v 0 0 0\nv .1 0 0\nv 0 .1 0\nv 0 0 .1\nf 1 3 2\nf 1 2 4\nf 2 3 4\nf 1 4 3\n"
+SAYS = {"pose": {".*_hip": 0.4, ".*_knee": -0.8}}
+
+
+def toy_files():
+    corners = {"fl": (0.15, 0.1), "fr": (0.15, -0.1), "hl": (-0.15, 0.1), "hr": (-0.15, -0.1)}
+    legs = "".join(LEG.format(n=name, x=x, y=y) for name, (x, y) in corners.items())
+    return {"toys/zoo/dog.xml": TOY.format(legs=legs), "toys/zoo/assets/block.obj": BLOCK}
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """A package with a robot, on an index of its own, and the robot's name."""
+    wheel = tmp_path / "index" / "toys-1.0-py3-none-any.whl"
+    wheel.parent.mkdir()
+    info = "toys-1.0.dist-info"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, text in {
+            **toy_files(),
+            "toys/other.txt": "not of the robot",
+            f"{info}/METADATA": "Metadata-Version: 2.1\nName: toys\nVersion: 1.0\n",
+            f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+            f"{info}/RECORD": "",
+        }.items():
+            archive.writestr(name, text)
+    monkeypatch.setenv("TELIC_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheel.parent))
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    package = RobotPackage("toys", "1.0", digest, wheel.name)
+    robot = NamedRobot("toy-dog", "A toy", "quadruped", package, "toys/zoo/dog.xml", "MIT", SAYS)
+    monkeypatch.setattr(catalogue, "_table", lambda: {"toy-dog": robot})
+    return robot
+
+
+def test_a_robot_is_fetched_once_and_only_its_own_files_are(toy, monkeypatch):
+    assert not is_fetched(toy) and robots().robots[0].mass_kg is None
+    model = fetch(toy)
+    assert model.is_file() and (model.parent / "assets" / "block.obj").is_file()
+    assert not list(catalogue.cache_folder().rglob("other.txt"))
+    monkeypatch.setattr(catalogue, "_download", None)  # nobody asks again
+    assert fetch(toy) == model
+    line = fetch_verb("toy-dog")
+    assert (line.joints, line.mass_kg) == (8, pytest.approx(5.3, abs=0.05))
+
+
+def test_a_file_that_is_not_the_one_on_record_is_not_used(toy):
+    changed = toy._replace(package=toy.package._replace(sha256="0" * 64))
+    with pytest.raises(BadFile, match="not the file on record"):
+        fetch(changed)
+    assert not is_fetched(changed)
+    missing = toy._replace(package=toy.package._replace(version="2.0", sha256="1" * 64))
+    with pytest.raises(ResourceError, match=r"toys==2\.0 could not be downloaded"):
+        fetch(missing)
+    assert not list(catalogue.cache_folder().rglob(".fetching-*"))
+
+
+def test_a_name_is_an_environment_whose_files_a_confined_process_may_read(toy):
+    path = located("toy-dog")
+    assert path == str(robot_path("toy-dog")) and Path(path).name == "toy-dog.xml"
+    readable = {each.name for each in env_access(path, {}).readable}
+    assert {"toy-dog.xml", "block.obj"} <= readable
+    env = make("toy-dog", num_envs=2)
+    env.reset()
+    env.step(torch.zeros(2, 8))
+    assert env.spec.act_dim == 8 and len(env.spec.feet) == 4
+    env.close()
+    with pytest.raises(UnknownName):
+        catalogue.named_robot("toy-cat")
+
+
+def stands(text, seconds=2.0):
+    """Hold the pose that a robot starts in; return how far its base sank, and which way is up."""
+    model = mujoco.MjModel.from_xml_string(text)
+    data = mujoco.MjData(model)
+    mujoco.mj_resetDataKeyframe(model, data, 0)
+    began = float(data.qpos[2])
+    data.ctrl[:] = data.qpos[model.jnt_qposadr[model.actuator_trnid[:, 0]]]
+    for _ in range(int(seconds / model.opt.timestep)):
+        mujoco.mj_step(model, data)
+    turned = np.zeros(9)
+    mujoco.mju_quat2Mat(turned, data.qpos[3:7])
+    return float(data.qpos[2]) / began, turned[8]
+
+
+@pytest.mark.parametrize("name", ["dog", "beetle"])
+def test_a_robot_that_nobody_described_gets_drives_that_hold_its_pose(name):
+    record = guessed(ROBOTS / f"{name}.xml")
+    joints = moving_joints(record.spec().compile())
+    assert sum(len(drive.joints.split("|")) for drive in record.drives) == len(joints)
+    height, up = stands(driven(record), seconds=1.0)
+    assert 0.75 < height < 1.1 and up > 0.9
+
+
+def test_a_described_robot_is_the_same_robot(toy, tmp_path):
+    record = guessed(fetch(toy), SAYS)
+    file = tmp_path / "mine.toml"
+    file.write_text(describe("toy-dog").toml)
+    read = RobotRecord.read(file)
+    assert read.posed(["fl_hip", "fl_knee"]) == {"fl_hip": 0.4, "fl_knee": -0.8}
+    gains = [drive.gains for drive in record.drives]
+    assert [drive.gains for drive in read.drives] == [pytest.approx(g, rel=1e-3) for g in gains]
+    assert Path(located(str(file))).name == "mine.xml"
+    assert as_toml(read) == file.read_text()
+    height, up = stands(driven(read))
+    assert 0.8 < height < 1.1 and up > 0.95
+
+
+def test_gains_follow_from_the_rotor_unless_somebody_says_otherwise():
+    stiffness, damping = Drive(joints="a", effort=23.7, armature=0.004026).gains
+    assert (stiffness, damping) == (pytest.approx(15.89, abs=0.05), pytest.approx(1.012, abs=0.01))
+    assert Drive(joints="a", effort=30.0).gains[0] == pytest.approx(20.0)
+    assert Drive(joints="a", effort=30.0, stiffness=5.0, damping=0.5).gains == (5.0, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "said"),
+    [
+        ("model = 'dog.xml'\n[pose]\nankle = 1\n", BadFile, '"ankle" in the pose fits no joint'),
+        ("model = 'dog.xml'\n[[drives]]\njoints='x'\neffort=1\n", BadFile, "fits no joint"),
+        (
+            "model = 'dog.xml'\n" + "[[drives]]\njoints='.*'\neffort=1\n" * 2,
+            BadFile,
+            "Two drives",
+        ),
+        ("model = 'dog.xml'\n[[drives]]\njoints='('\neffort=1\n", ConfigError, "no pattern"),
+        ("model = 'dog.xml'\n[[drives]]\njoints='a'\neffort=nan\n", ConfigError, "effort"),
+        ("model = 'dog.xml'\nspeed = 3\n", ConfigError, "speed"),
+        ("model = 'cat.xml'\n", BadEnvironment, "cannot read"),
+        ("model = [", BadFile, "no TOML"),
+    ],
+)
+def test_a_bad_description_ends_in_a_sentence(toy, tmp_path, text, error, said):
+    home = fetch(toy).parent
+    file = home / "bad.toml"
+    file.write_text(text)
+    with pytest.raises(error, match=said):
+        robot_path(str(file))
+
+
+def test_every_robot_of_the_table_says_where_it_comes_from():
+    for name in catalogue.robot_names():
+        robot = catalogue.named_robot(name)
+        assert len(robot.package.sha256) == 64 and robot.licence and robot.title
+        RobotRecord.parse({"model": robot.model, **robot.says})
