@@ -74,6 +74,7 @@ def test_a_second_sigterm_ends_at_once(tmp_path):
     assert not Path(f"/proc/{worker}").exists()
 
 
+@pytest.mark.slow
 def test_a_closed_terminal_stops_a_run_that_saves(tmp_path):
     master, terminal = pty.openpty()
     words = ["--steps", "10M", "--name", "long", "--videos", "none", "num_envs=8", "horizon=32"]
@@ -138,10 +139,18 @@ def _is_alive(pid: str) -> bool:
         return False
 
 
+STDIO, HTTP = ["--transport", "stdio"], ["--transport", "http", "--port", "0"]
+
+
 @pytest.mark.parametrize(
-    "words", [["--transport", "stdio"], ["--transport", "http", "--port", "0"]]
+    ("words", "number"),
+    [
+        (STDIO, signal.SIGHUP),
+        (HTTP, signal.SIGTERM),
+        pytest.param(STDIO, signal.SIGTERM, marks=pytest.mark.slow),
+        pytest.param(HTTP, signal.SIGHUP, marks=pytest.mark.slow),
+    ],
 )
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_server_leaves_when_it_is_asked_to(tmp_path, words, number):
     process = subprocess.Popen(
         [sys.executable, "-m", "telic", "mcp", "serve", *words],

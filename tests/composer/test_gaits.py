@@ -79,7 +79,10 @@ def patterned(env, word, speed):
     return led(env, gait.landings, gait.duty, gait.hertz, speed)
 
 
-@pytest.mark.parametrize(("env", "words"), [(WALKER, TWO), (ANT, FOUR), (CHEETAH, IN_PLANE)])
+@pytest.mark.parametrize(
+    ("env", "words"),
+    [pytest.param(WALKER, TWO, marks=pytest.mark.slow), (ANT, FOUR), (CHEETAH, IN_PLANE)],
+)
 def test_each_gait_passes_for_itself_and_for_no_other(env, words):
     for asked in words:
         made = compose(f"{asked} forward", spec_of(env))

@@ -58,7 +58,10 @@ def test_rays_draw_a_video_and_a_strip_in_one_child(cheetah_file, tmp_path, monk
     assert sorted(each.name for each in tmp_path.iterdir()) == ["cheetah.npz", "s.png", "v.mp4"]
 
 
-def test_opengl_draws_what_the_rays_draw_however_far_away(cheetah, cheetah_file, tmp_path):
+def test_opengl_draws_what_the_rays_draw_however_far_away(cheetah, tmp_path):
+    cheetah = Trajectory({k: column[:12] for k, column in cheetah.columns.items()}, cheetah.facts)
+    cheetah_file = tmp_path / "cheetah.npz"
+    write_trajectory(cheetah_file, cheetah)
     backend = choose_backend()
     if backend == "rays":
         pytest.skip(f"no OpenGL here: {backends.probe('egl').reason}")
@@ -83,7 +86,7 @@ def test_opengl_draws_what_the_rays_draw_however_far_away(cheetah, cheetah_file,
     assert np.abs(near - cast).mean() < 6, "they do not agree on the floor's tiles"
     for name in ("gl.mp4", "fine.mp4"):
         ours, theirs = orange(name), orange("rays.mp4")
-        assert ours.sum() > 1000
+        assert ours.sum() > 25 * len(ours)
         assert (ours & theirs).sum() > 0.7 * (ours | theirs).sum()
 
 
@@ -111,7 +114,8 @@ def test_a_backend_that_crashes_is_replaced_and_that_is_said(cheetah_file, tmp_p
     assert failed.error is not None and failed.error.startswith("nothing draws: osmesa broke")
 
 
-def test_a_job_that_fails_does_not_stop_the_others(cheetah, cheetah_file, tmp_path):
+def test_a_job_that_fails_does_not_stop_the_others(cheetah, cheetah_file, tmp_path, monkeypatch):
+    monkeypatch.setenv(backends.FORCE, "rays")
     other = tmp_path / "other.npz"
     write_trajectory(other, Trajectory({"qpos": np.zeros((3, 5))}, cheetah.facts))
     (tmp_path / "broken.npz").write_bytes(b"no")

@@ -30,6 +30,7 @@ def proven(tmp_path_factory):
             episodes=4,
             iterations=1,
             robustness=False,
+            first_rewards=1,
         )
 
 

@@ -37,7 +37,13 @@ WRITERS = ("elicitor", "reward_author", "judge_author", "reviewer")
 # ----------------------------------------------------------------------- a provider that is down
 
 
-@pytest.mark.parametrize("role", WRITERS)
+@pytest.mark.parametrize(
+    "role",
+    [
+        pytest.param(role, marks=[pytest.mark.slow] * (role in ("reward_author", "judge_author")))
+        for role in WRITERS
+    ],
+)
 def test_an_outage_before_training_ends_with_a_paragraph_and_goes_on_later(asking, role):
     with pytest.raises(ModelUnavailable, match="not available after 2 attempts") as error:
         asking.run({**PASSING, role: DOWN})

@@ -177,6 +177,7 @@ def test_a_worker_that_lies_about_the_run_ends_it_and_its_text_is_harmless(tmp_p
     assert said[0] in [getattr(event, "message", None) for event in heard]
 
 
+@pytest.mark.slow  # test_earlier_versions goes on from such a run
 def test_the_state_that_an_earlier_version_left_is_gone_on_from(tmp_path):
     job = small_job(steps=8192)
     whole = train_here(job, tmp_path / "whole")
