@@ -13,6 +13,8 @@ from telic.composer.scene import Scene, calibrations
 from telic.composer.sizes import FROUDE, jump_height, known_bests, leap_length, speed
 from telic.envs import make
 from telic.envs.anatomy import robot_of
+from telic.judges.code import JudgeCode
+from telic.judges.examples import puppet
 
 ROBOTS = ("HalfCheetah-v5", "Hopper-v5", "Walker2d-v5", "Ant-v5", "Humanoid-v5", "Swimmer-v5")
 LEGGED = ROBOTS[:-1]
@@ -167,3 +169,37 @@ def test_the_fastest_spin_has_no_upper_limit():
     assert (
         any(each.is_open for each in made.criteria) and "(turning / 2).clamp(-1.0)" in made.reward
     )
+
+
+@lru_cache
+def run_at_three():
+    made = compose("run forward at 3 m/s", spec_of("HalfCheetah-v5"))
+    motions = [each.model_copy(update={"forward_mps": 3.0}) for each in made.motions]
+    return puppet("HalfCheetah-v5", made.env_args, motions), made.env_args
+
+
+@pytest.mark.parametrize(
+    ("rule", "passes", "fails"),
+    [
+        ("at", (2.6, 3.0, 3.5), (1.5, 2.0, 4.5, 6.0)),
+        ("at at least", (1.0, 2.0, 3.0, 3.4), (4.5, 6.0)),
+        ("faster than", (1.0, 3.0), (4.5, 9.0)),
+        ("slower than", (3.1, 4.0, 5.0), (1.0, 2.0, 2.6)),
+    ],
+)
+def test_a_speed_that_was_said_as_a_number_is_met_or_it_does_not_pass(rule, passes, fails):
+    run, env_args = run_at_three()
+    env = make("HalfCheetah-v5", num_envs=1, **env_args)
+    env.close()
+    for said in (*passes, *fails):
+        made = compose(f"run forward {rule} {said} m/s", spec_of("HalfCheetah-v5"))
+        assert made.env_args == env_args
+        verdict = JudgeCode(made.judge)(run, env.spec)
+        assert verdict.score is not None, verdict.reason
+        assert (verdict.score >= 0.8) == (said in passes), said
+
+
+def test_a_rate_of_turning_that_was_said_is_judged_from_both_sides():
+    made = compose("spin at 30 rpm", spec_of("Ant-v5"))
+    assert made.criteria[0].direction == "about"
+    assert compose("spin faster than 30 rpm", spec_of("Ant-v5")).criteria[0].direction == "at_least"

@@ -82,9 +82,9 @@ def _rise(scene: Scene, draft: Draft, goal: Goal, count: int | None) -> None:
     title = f"gets {target:.2g} m above standing"
     meaning = "highest point of the torso"
     value = "float(np.max(leap))"
-    credit = Credit(weight=3.0, unit="m", tag="too_low", **origin(goal))
+    credit = Credit(weight=3.0, unit="m", kind="cumulative", tag="too_low", **origin(goal))
     if goal.is_exact:
-        draft.near(title, meaning, value, target, 0.25 * target, kind="cumulative", **credit)
+        draft.near(title, meaning, value, target, 0.25 * target, **credit)
     else:
         draft.total(title, meaning, value, 0.15 * target, target, **credit)
     if scene.has("air_time"):
@@ -177,8 +177,9 @@ def _turns_meant(frame: Frame) -> float | None:
 def _spin(frame: Frame, draft: Draft, which: str) -> None:
     amount = frame.amount
     rate = 2.0 if frame.degree in QUICK else 0.5 if frame.degree in GENTLE else 1.0
-    if amount and amount.unit == "rad/s" and amount.value > 0.0:
-        rate = amount.value
+    is_said = amount is not None and amount.unit == "rad/s" and amount.value > 0.0
+    if amount and is_said:
+        rate = amount.value * (BELOW if amount.rule == "at_most" else 1.0)
     if frame.duration_s:
         draft.seconds = max(frame.duration_s + 1.0, 2.0)
     goal = 0.7 * rate * draft.seconds / _FULL
@@ -189,8 +190,14 @@ def _spin(frame: Frame, draft: Draft, which: str) -> None:
     title = f"turns to the {which}"
     meaning = "turns of the heading from start to end"
     value = f"float(turned[-1]) * {draft.seconds:g} / episode.full_seconds"
-    credit = Credit(weight=3.0, unit="turns", tag="under_rotates", is_open=is_open)
-    draft.total(title, meaning, value, 0.1 * goal, goal, **credit)
+    credit = Credit(
+        weight=3.0, unit="turns", kind="cumulative", tag="under_rotates", is_open=is_open
+    )
+    if amount and is_said and amount.rule != "at_least":
+        goal = rate * draft.seconds / _FULL
+        draft.near(title, meaning, value, goal, 0.15 * goal, **credit)
+    else:
+        draft.total(title, meaning, value, (0.5 if is_said else 0.1) * goal, goal, **credit)
     meaning = f"share of the time turning faster than {0.3 * rate:.2g} rad/s"
     value = (
         f"episode.share(np.gradient(turned) * {_FULL:.5g} / episode.dt > {0.3 * rate:.4g})"

@@ -81,6 +81,8 @@ class Goal(NamedTuple):
     best: float | None = None
     """of what is open, the best that is known of this robot"""
     best_source: str = ""
+    is_said: bool = False
+    """whether the very number was said"""
 
 
 @functools.cache
@@ -114,11 +116,12 @@ def _speed(frame: Frame, scene: Scene) -> Goal:
         is_exact = amount.rule != "at_least"
         if amount.rule == "at_most" and amount.unit == "m/s":
             # Well below what must not be exceeded, so that being at it is not enough any more.
-            return Goal(BELOW * amount.value, True, f"below the {amount.value:g} m/s that was said")
+            below = f"below the {amount.value:g} m/s that was said"
+            return Goal(BELOW * amount.value, True, below, is_said=True)
         if amount.unit == "share":
             share = f"{amount.value:.0%} of {_known(scene)}"
-            return Goal(amount.value * top, is_exact, share)
-        return Goal(amount.value, is_exact, "as said")
+            return Goal(amount.value * top, is_exact, share, is_said=True)
+        return Goal(amount.value, is_exact, "as said", is_said=True)
     degree = _degree(frame)
     is_open = degree is Degree.MOST
     if scene.leg is None:

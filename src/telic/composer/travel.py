@@ -33,6 +33,8 @@ _MOST, _WALKED = 1.5, 1.15
 """times the goal up to which speed is paid for: a walk that is faster is none"""
 _CIRCLE_RPS = 0.8
 _WIDER = {Degree.LITTLE: 0.5, Degree.MUCH: 2.0, Degree.MOST: 2.0}
+_OFF, _FAR_OFF = 0.2, 0.45
+"""shares of a speed that was said as a number, by which it may be missed, and by which it is"""
 _SEQUEL_S = 2.0
 """how long to go before what comes next, where it was not said"""
 _SETTLED = 0.85
@@ -101,6 +103,8 @@ def be_fast(draft: Draft, name: str, goal: Goal, most: float = _MOST) -> None:
     """Add the term and the leaf of a speed `along`; `most`: times the goal that is paid for."""
     target = goal.value
     title, words = f"moves {name} at {target:.2g} m/s", f"way made {name} in the full time"
+    if goal.is_said:
+        _keep_to_number(draft, goal)
     if goal.is_exact:
         code = (
             f"torch.exp(-((along - {target:.4g}) / {0.5 * target:.4g}) ** 2)"
@@ -136,6 +140,19 @@ def be_fast(draft: Draft, name: str, goal: Goal, most: float = _MOST) -> None:
         tag="too_slow",
         **origin(goal),
     )
+
+
+def _keep_to_number(draft: Draft, goal: Goal) -> None:
+    """Guard a speed that was said as a number: what is far from it does not pass by its gait."""
+    meaning = "speed over the full time, off what was said, as a share of it"
+    value, tag = f"abs(travelled / {goal.value:.4g} - 1.0)", "wrong_speed"
+    if not goal.is_exact:
+        meaning = "speed over the full time, short of what was said, as a share of it"
+        value, tag = f"max(1.0 - travelled / {goal.value:.4g}, 0.0)", "too_slow"
+    # Below a number that must not be exceeded there is room up to that number.
+    is_below = goal.source.startswith("below")
+    off, far_off = (1.0 / BELOW - 1.0, 0.6) if is_below else (_OFF, _FAR_OFF)
+    draft.guard("is about as fast as said", meaning, value, far_off, off, tag=tag)
 
 
 def speed_meant(frame: Frame, scene: Scene, draft: Draft) -> Goal:
