@@ -109,7 +109,7 @@ def test_variants_are_ordered_by_score_and_unknown_ones_come_last():
     assert better_first(members, [0, 1, 2, 3]) == (2, 1, 3, 0)
 
 
-def test_while_a_guard_is_broken_those_are_better_that_have_more_of_the_criteria():
+def test_while_nothing_is_earned_those_are_better_that_are_nearer_to_the_goals():
     def member(variant, speed, feet):
         leaves = [
             leaf("fast", speed, zero=0.0, goal=1.0),
@@ -122,3 +122,6 @@ def test_while_a_guard_is_broken_those_are_better_that_have_more_of_the_criteria
         member(*row) for row in ((0, 0, 0), (1, 0.3, 0), (2, 0.9, 0), (3, 0.2, 1))
     )
     assert better_first([nothing, some, more, good], [0, 1, 2, 3]) == (3, 2, 1, 0)
+    far, nearer = member(0, -3.0, 1), member(1, -0.5, 1)  # both short of any credit
+    assert far.judgement.score == nearer.judgement.score == 0.0
+    assert better_first([far, nearer], [0, 1]) == (1, 0)

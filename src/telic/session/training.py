@@ -11,6 +11,7 @@ should rise together; a return that rises while the score falls is an alarm.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -49,7 +50,7 @@ _TRIAL, _TRAIN = "trial", "train"
 _GRACE_S = 1.0
 """seconds for the trainer to end by itself; a slow update of a large robot takes longer"""
 _TIE = 0.05
-"""what all criteria by themselves count beside the score, where variants are compared"""
+"""what nearness to the goals counts beside the score, where variants are compared"""
 _FELL = 0.15
 """loss of score that a few episodes more or less do not explain"""
 
@@ -137,23 +138,32 @@ def _rung(work: SessionWork, number: int, candidate: RewardCandidate, place: int
 def better_first(members: Sequence[MemberScore], variants: Sequence[int]) -> tuple[int, ...]:
     """Return variants by the judge's score; the first of equals first, unknown ones last.
 
-    Early on, a guard that is still broken multiplies most scores by nothing. Then those are better
-    that have more of the criteria, each by itself.
+    Early on, a guard that is still broken multiplies most scores by nothing, and what is far from
+    its goal earns nothing yet. Then those are better whose measured values are nearer to the goals.
     """
 
     def rank(variant: int) -> tuple[float, int]:
         own = [member for member in members if member.variant == variant]
         mean = mean_score(own)
         # What could not be judged is behind what is worth nothing.
-        return (1.0 if mean is None else -mean - _TIE * _earned(own), variant)
+        return (1.0 if mean is None else -mean - _TIE * _nearness(own), variant)
 
     return tuple(sorted(variants, key=rank))
 
 
-def _earned(members: Sequence[MemberScore]) -> float:
-    """Return the mean credit of all criteria and guards."""
-    credits = [credit for each in members for credit, _ in each.judgement.leaves.values()]
-    return sum(credits) / len(credits) if credits else 0.0
+def _nearness(members: Sequence[MemberScore]) -> float:
+    """Return how near what was measured comes to the goals, from -1 to 1, also short of credit."""
+    leaves = [
+        leaf
+        for member in members
+        for verdict in member.judgement.verdicts
+        for leaf in verdict.leaves
+        if leaf.value is not None and leaf.goal != leaf.zero
+    ]
+    near = [
+        math.tanh(((leaf.value or 0.0) - leaf.zero) / (leaf.goal - leaf.zero)) for leaf in leaves
+    ]
+    return sum(near) / len(near) if near else 0.0
 
 
 def _mean_of(members: Sequence[MemberScore], variant: int) -> float | None:
