@@ -197,6 +197,9 @@ def test_idioms_are_not_read_word_by_word():
         ("Ant", "hop on three legs", "three"),
         ("Ant", "run forward and jump every 2 m", "every 2 m"),
         ("InvertedDoublePendulum", "balance the lower pole", "lower pole"),
+        ("HalfCheetah", "stay in the air", "in the air"),
+        ("HalfCheetah", "jump between 0.2 and 0.4 m far", "between 0.2 and 0.4 m"),
+        ("Ant", "walk on tiptoes", "on tiptoes"),
     ],
 )
 def test_what_is_said_of_a_part_is_not_taken_for_the_whole(robot, text, left):

@@ -55,6 +55,8 @@ _ENDS = {
     Act.STAND: {"torso"},
 }
 """what a verb is about by itself"""
+_STANDS = {Act.STAND, Act.STAND_UP, Act.STOP, Act.BALANCE}
+_PLAIN_UP = ("up", "upward", "upwards", "vertically")
 _SIDES = (Direction.LEFT, Direction.RIGHT)
 _ON_REAR = {"front legs", "front feet", "front leg", "front foot"}
 PLAIN_GAITS = {None, "run", "walk"}
@@ -210,6 +212,9 @@ class _Ablation:
             case "amount" if _has_most(frame):
                 return self._bounded(claim)
             case "direction":
+                in_air = claim.words.split()[-1] not in _PLAIN_UP and frame.verb in _STANDS
+                if in_air and claim.value == Direction.UP:
+                    return None  # "stay in the air" is not to stand
                 if _is_own_direction(Direction(claim.value), frame, self._scene):
                     return self._all
                 is_side = claim.value == Direction.SIDEWAYS and frame.direction in _SIDES
