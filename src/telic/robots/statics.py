@@ -38,7 +38,8 @@ def _lowest(model: mujoco.MjModel, data: mujoco.MjData, geoms: np.ndarray) -> fl
     middle = data.geom_xpos[geoms, 2] + (upward * box[:, :3]).sum(1)
     reach = (np.abs(upward) * box[:, 3:]).sum(1)
     is_sphere = model.geom_type[geoms] == int(mujoco.mjtGeom.mjGEOM_SPHERE)
-    return float((middle - np.where(is_sphere, model.geom_size[geoms, 0], reach)).min())
+    reach[is_sphere] = model.geom_size[geoms, 0][is_sphere]
+    return float((middle - reach).min())
 
 
 def lowest_point(model: mujoco.MjModel, data: mujoco.MjData, root: int) -> float:
