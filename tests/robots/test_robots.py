@@ -189,3 +189,17 @@ def test_every_robot_of_the_table_says_where_it_comes_from():
         robot = catalogue.named_robot(name)
         assert len(robot.package.sha256) == 64 and robot.licence and robot.title
         RobotRecord.parse({"model": robot.model, **robot.says})
+
+
+@pytest.mark.parametrize("collisions", ["ground", "all"])
+def test_parts_touch_the_ground_and_each_other_only_where_that_is_asked_for(toy, collisions):
+    # Legs that fold into each other, above the ground.
+    pose = {"fl_hip": 1.0, "hl_hip": -1.0, "fr_hip": 0.0, "hr_hip": 0.0, ".*_knee": 0.0}
+    record = guessed(fetch(toy), {"pose": pose, "height": 0.3, "collisions": collisions})
+    model = mujoco.MjModel.from_xml_string(driven(record))
+    data = mujoco.MjData(model)
+    mujoco.mj_resetDataKeyframe(model, data, 0)
+    mujoco.mj_forward(model, data)
+    pairs = [{int(model.geom_bodyid[g]) for g in (c.geom1, c.geom2)} for c in data.contact]
+    assert pairs and any(0 in pair for pair in pairs)
+    assert any(0 not in pair for pair in pairs) is (collisions == "all")

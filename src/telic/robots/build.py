@@ -20,7 +20,7 @@ from telic.robots.statics import lowest_point, missing_floor
 from telic.storage.files import write_text
 
 _MOVING = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
-_EDITION = 1
+_EDITION = 2
 """of what this module makes of a record; another one makes new files"""
 _ITERATIONS, _LINE_SEARCHES = 10, 20
 """of the solver: enough for robots on a floor, and the same work for every one of a batch"""
@@ -46,6 +46,8 @@ def driven(record: RobotRecord) -> str:
     for key in list(spec.keys):
         spec.delete(key)
     _drive(spec, record)
+    if record.collisions == "ground":
+        _touch_only_ground(spec)
     spec.option.timestep = record.timestep_s
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     spec.option.solver = mujoco.mjtSolver.mjSOL_NEWTON
@@ -58,6 +60,8 @@ def driven(record: RobotRecord) -> str:
                 name="floor",
                 type=mujoco.mjtGeom.mjGEOM_PLANE,
                 size=(0, 0, 0.05),
+                contype=1,
+                conaffinity=1,
                 friction=(record.friction, 0.005, 0.0001),
             )
         spec.add_key(name="home", qpos=_standing(model, record))
@@ -71,6 +75,14 @@ def _locate_files(spec: Any, home: Path) -> None:
     """Let the model find its meshes and textures from another folder."""
     spec.meshdir = str((home / spec.meshdir).resolve())
     spec.texturedir = str((home / spec.texturedir).resolve())
+
+
+def _touch_only_ground(spec: mujoco.MjSpec) -> None:
+    """Let parts of the robot collide with what stands still, and not with each other."""
+    for geom in spec.geoms:
+        if geom.contype or geom.conaffinity:
+            is_still = geom.parent.name == "world"
+            geom.contype, geom.conaffinity = (1, 0) if is_still else (0, 1)
 
 
 def _drive(spec: mujoco.MjSpec, record: RobotRecord) -> None:

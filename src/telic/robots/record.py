@@ -12,7 +12,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import mujoco
 import numpy as np
@@ -76,6 +76,9 @@ class RobotRecord(Config):
     )
     timestep_s: float = Field(default=0.005, gt=0, le=0.02, description="of the physics")
     friction: float = Field(default=1.0, gt=0, description="of the floor")
+    collisions: Literal["ground", "all"] = Field(
+        default="ground", description="whether its parts touch only the ground, or each other too"
+    )
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -180,6 +183,7 @@ def as_toml(record: RobotRecord) -> str:
         f"model = {_quoted(record.model)}",
         f"timestep_s = {record.timestep_s:g}",
         f"friction = {record.friction:g}",
+        f"collisions = {_quoted(record.collisions)}  # or 'all': its parts touch each other, too",
         "" if record.height is None else f"height = {record.height:g}",
         "",
         "[pose]  # joints by pattern, radians or metres",
