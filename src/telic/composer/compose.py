@@ -20,14 +20,13 @@ from typing import Any
 from pydantic import ValidationError
 
 from telic.composer.acrobatics import flip, jump, roll, turn
-from telic.composer.conflict import require_consistent, require_possible
+from telic.composer.conflict import not_understood, require_consistent, require_possible
 from telic.composer.draft import Draft, edit
 from telic.composer.frames import Act, Direction, Frame, LimitKind, ParsedIntent
 from telic.composer.gaits import gait_meant
 from telic.composer.hops import hop
 from telic.composer.limbs import kick, lift, reach, swing
 from telic.composer.manners import be_quiet, respect
-from telic.composer.nearest import not_understood
 from telic.composer.observed import compose_observed, is_observed
 from telic.composer.parse import parse
 from telic.composer.phases import (

@@ -21,7 +21,7 @@ from telic.storage.facts import (
     RunResultFacts,
     WorkStatus,
 )
-from telic.storage.files import read_facts, require_free, write_json, write_text
+from telic.storage.files import TEMPORARY_MARK, read_facts, require_free, write_json, write_text
 from telic.storage.layout import DAMAGED, MemberFolder, RunFolder, changed_at, check_name
 from telic.storage.locks import RunLock, lock_holder
 from telic.storage.workspace import Workspace
@@ -53,11 +53,18 @@ def working_on(
         except TelicError as error:
             set_status(folder, "failed", error=str(error))
             if is_new and isinstance(error, UsageError | Refused) and not folder.events.exists():
-                shutil.rmtree(folder.path)  # nothing began: a refused request leaves no trace
+                _remove(folder)  # nothing began: a refused request leaves no trace
             raise
         except BaseException:
             set_status(folder, "interrupted", error=if_interrupted)
             raise
+
+
+def _remove(folder: RunFolder) -> None:
+    """Remove a run whole and at once: file by file, it would meet those of who takes the name."""
+    mark = f"{TEMPORARY_MARK}{os.getpid()}-{secrets.token_hex(4)}"
+    gone = folder.path.rename(folder.path.with_name(mark))
+    shutil.rmtree(gone, ignore_errors=True)
 
 
 def _require_free_name(folder: RunFolder) -> None:
