@@ -16,12 +16,12 @@ def trials(count, seed, tmp_path, *options):
     return json.loads(done.stdout), done.stderr
 
 
-@pytest.mark.parametrize(("count", "seed"), [(3, 1), pytest.param(200, 2, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("count", "seed"), [(6, 1), pytest.param(200, 2, marks=pytest.mark.long)])
 def test_a_killed_launch_loop_goes_on_without_a_fault(tmp_path, count, seed):
     found, said = trials(count, seed, tmp_path)
     assert found["trials"] == count
     assert found["faults"] == [] and found["driver_errors"] == 0, said
-    assert found["runs"]["finished"] > min(5, count - 1)
+    assert found["runs"]["finished"] > 5
     # The trials are worth something only if they hit different moments of a launch.
     assert len(found["killed_after"]) >= min(3, count // 3)
 
