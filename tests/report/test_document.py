@@ -2,6 +2,7 @@
 
 import io
 import json
+import random
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -316,3 +317,11 @@ def test_numbers_are_written_the_same_everywhere():
         "$0.0012",
     ]
     assert sparkline([None, 0.0, 1.0]) == "▁█" and sparkline([]) == ""
+
+
+def test_a_tree_that_names_itself_as_its_parent_is_drawn_as_far_as_it_is_one():
+    rng = random.Random(3)
+    for _ in range(300):
+        keys = [rng.randint(1, 4) for _ in range(rng.randint(1, 6))]
+        nodes = tuple(Node(k, rng.choice([None, 1, 2, 3, 4]), str(k), "", None) for k in keys)
+        assert str(draw(Tree("lineage", nodes))).count("<g") == len(nodes)

@@ -103,8 +103,6 @@ def be_fast(draft: Draft, name: str, goal: Goal, most: float = _MOST) -> None:
     """Add the term and the leaf of a speed `along`; `most`: times the goal that is paid for."""
     target = goal.value
     title, words = f"moves {name} at {target:.2g} m/s", f"way made {name} in the full time"
-    if goal.is_said:
-        _keep_to_number(draft, goal)
     if goal.is_exact:
         code = (
             f"torch.exp(-((along - {target:.4g}) / {0.5 * target:.4g}) ** 2)"
@@ -123,6 +121,8 @@ def be_fast(draft: Draft, name: str, goal: Goal, most: float = _MOST) -> None:
             tag="wrong_speed",
             **origin(goal),
         )
+        if goal.is_said:
+            _keep_to_number(draft, goal)
         return
     code, latex = f"(along / {target:.4g}).clamp(-1.0, {most:g})", rf"\min(v / v^*, {most:g})"
     if goal.is_open:
@@ -140,6 +140,8 @@ def be_fast(draft: Draft, name: str, goal: Goal, most: float = _MOST) -> None:
         tag="too_slow",
         **origin(goal),
     )
+    if goal.is_said:
+        _keep_to_number(draft, goal)
 
 
 def _keep_to_number(draft: Draft, goal: Goal) -> None:

@@ -277,11 +277,16 @@ def _tree(chart: Tree) -> Markup:
 
 
 def _places(nodes: Sequence[Node]) -> dict[int, tuple[float, float]]:
-    """Give every node a column by its depth and a row: the first child stays in its parent's."""
+    """Give every node a column by its depth and a row: the first child stays in its parent's.
+
+    A parent comes before its children; what says otherwise, or comes twice, would go on for ever.
+    """
     children: dict[int | None, list[int]] = {}
-    keys = {node.key for node in nodes}
+    seen: set[int] = set()
     for node in nodes:
-        children.setdefault(node.parent if node.parent in keys else None, []).append(node.key)
+        if node.key not in seen:
+            children.setdefault(node.parent if node.parent in seen else None, []).append(node.key)
+            seen.add(node.key)
     places: dict[int, tuple[float, float]] = {}
     rows = 0
     waiting = [(key, 0, True) for key in reversed(children.get(None, []))]
