@@ -93,6 +93,7 @@ def judge(episode):
     assert tried[0]["reward_problems"] and not tried[1]["reward_problems"]
 
 
+@pytest.mark.slow
 def test_work_orders_can_be_answered_and_nothing_is_asked_twice(tmp_path):
     asked, keys, is_over = [], [], threading.Event()
 

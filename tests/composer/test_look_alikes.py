@@ -128,6 +128,7 @@ def test_a_sequence_done_to_the_letter_passes(env, intent, motions):
     assert led(env, intent, *motions) >= 0.85
 
 
+@pytest.mark.slow
 def test_every_phase_counts_the_same():
     made = compose("walk slowly for three seconds, then run", spec_of("Walker2d-v5"))
     weights = [

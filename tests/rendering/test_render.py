@@ -58,6 +58,7 @@ def test_rays_draw_a_video_and_a_strip_in_one_child(cheetah_file, tmp_path, monk
     assert sorted(each.name for each in tmp_path.iterdir()) == ["cheetah.npz", "s.png", "v.mp4"]
 
 
+@pytest.mark.slow
 def test_opengl_draws_what_the_rays_draw_however_far_away(cheetah, tmp_path):
     cheetah = Trajectory({k: column[:12] for k, column in cheetah.columns.items()}, cheetah.facts)
     cheetah_file = tmp_path / "cheetah.npz"

@@ -122,7 +122,7 @@ def test_a_process_may_write_to_no_folder_of_another(tmp_path, workers):
             assert not any(each.is_relative_to(folder) for each in rest)
 
 
-@pytest.mark.parametrize("after", [1, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("after", [pytest.param(each, marks=pytest.mark.slow) for each in (1, 3)])
 def test_a_run_of_several_processes_goes_on_where_it_stopped(tmp_path, workers, after):
     job = three()
     whole = RunFolder(execute(job, tmp_path / "whole").path)

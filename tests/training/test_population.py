@@ -46,7 +46,7 @@ def test_another_seed_gives_other_numbers(tmp_path, plain):
 @pytest.mark.parametrize(
     ("env", "schedule"),
     [
-        ("HalfCheetah-v5", "adaptive"),
+        pytest.param("HalfCheetah-v5", "adaptive", marks=pytest.mark.slow),
         pytest.param("HalfCheetah-v5", "constant", marks=pytest.mark.slow),
         pytest.param("InvertedPendulum-v5", "adaptive", marks=pytest.mark.slow),
         ("Hopper-v5", "linear"),
