@@ -5,8 +5,10 @@ import pytest
 
 from telic.errors import UnknownName
 from telic.judges.criteria import Motion
-from telic.judges.episode import RecordedEpisode, measure_between
+from telic.judges.episode import MeasuredTogether, RecordedEpisode, measure_between
 from telic.judges.examples import good_examples
+from telic.quantities import QUANTITIES
+from telic.quantities.quantity import Accumulated
 from telic.storage.trajectories import Trajectory
 
 
@@ -32,3 +34,26 @@ def test_what_was_not_recorded_is_none_and_for_a_judge_an_error_that_says_so(run
     assert measure_between(whole, run.spec, "centre_of_mass_height", None) is not None
     with pytest.raises(UnknownName, match='recorded column named "subtree_com"'):
         RecordedEpisode(less, run.spec)["centre_of_mass_height"]
+
+
+def test_episodes_measured_together_are_measured_as_each_alone(run):
+    whole, rng = run.trajectory("x"), np.random.default_rng(2)
+    episodes = []
+    for length in (len(whole), 7, 23, 1):
+        columns = {name: np.array(whole[name])[:length] for name in whole.columns}
+        columns["cfrc_ext"] = rng.uniform(-50.0, 50.0, columns["cfrc_ext"].shape)
+        columns["qvel"] = columns["qvel"] + rng.normal(size=columns["qvel"].shape)
+        episodes.append(Trajectory(columns, whole.facts))
+    together = MeasuredTogether(episodes, run.spec)
+    accumulated = [
+        name
+        for name, quantity in QUANTITIES.items()
+        if isinstance(quantity, Accumulated) and quantity.available(run.spec)
+    ]
+    assert len(accumulated) > 10
+    for name in accumulated:
+        for place, episode in enumerate(episodes):
+            alone = RecordedEpisode(episode, run.spec)[name]
+            among = RecordedEpisode(episode, run.spec, among=(together, place))[name]
+            assert among.shape == alone.shape
+            np.testing.assert_allclose(among, alone, rtol=1e-5, atol=1e-6, err_msg=name)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from types import CodeType
 from typing import Any, Protocol, cast
@@ -27,13 +27,15 @@ from telic.envs.access import EnvAccess, env_access
 from telic.envs.spec import EnvSpec
 from telic.errors import RewardError, TelicError, UnknownName, UsageError, WorkerDied
 from telic.judges.criteria import Leaf, is_consistent, require, score, score_near, total
-from telic.judges.episode import RecordedEpisode
+from telic.judges.episode import MeasuredTogether, RecordedEpisode
 from telic.judges.verdict import Verdict, judged, unknown
 from telic.sandbox.source import compile_source, namespace
 from telic.sandbox.wire import printable
 from telic.storage.trajectories import Environment, Trajectory, read_trajectory, require_registered
 
 _JUDGE_S = 60.0
+_TOGETHER = 64
+"""episodes that are measured in one go"""
 _TRIES = 2
 """workers that may die over the same episodes before nobody knows"""
 OFFERED = {
@@ -89,12 +91,20 @@ class JudgeCode:
             )
         self._function = function
 
-    def __call__(self, trajectory: Trajectory, spec: Any) -> Verdict:
-        """Judge one episode; an error of the judge is an unknown score, never a 0."""
+    def __call__(
+        self, trajectory: Trajectory, spec: Any, among: tuple[MeasuredTogether, int] | None = None
+    ) -> Verdict:
+        """Judge one episode; an error of the judge is an unknown score, never a 0.
+
+        Args:
+            trajectory: the episode.
+            spec: its environment.
+            among: episodes that are measured together, and the place of this one.
+        """
         if len(trajectory) == 0:
             return unknown("code", "the episode has no steps")
         try:
-            answer: object = self._function(RecordedEpisode(trajectory, spec))
+            answer: object = self._function(RecordedEpisode(trajectory, spec, among=among))
             kind = type(answer).__name__
             parts = cast("list[object]", answer) if isinstance(answer, list) else [None]
             leaves = [part for part in parts if isinstance(part, Leaf)]
@@ -226,18 +236,47 @@ def _believed(answer: object) -> Verdict:
 
 
 def judge_here(
-    source: str, paths: Sequence[Path], environment: Environment | None = None
+    source: str,
+    paths: Sequence[Path],
+    environment: Environment | None = None,
+    alive: Callable[[], None] = lambda: None,
 ) -> list[Verdict]:
-    """Judge recorded episodes in this process; for the worker, and for code of our own."""
+    """Judge recorded episodes in this process; for the worker, and for code of our own.
+
+    Args:
+        source: the judge.
+        paths: the episodes.
+        environment: what they were played in; None: what the files say.
+        alive: called before every few of them.
+    """
     verdicts: list[Verdict] = []
-    for path in paths:
-        judge = JudgeCode(source)  # a new one each time: it must not remember other episodes
-        trajectory = read_trajectory(path, environment)
+    for first in range(0, len(paths), _TOGETHER):
+        verdicts += _judge_some(source, paths[first : first + _TOGETHER], environment, alive)
+    return verdicts
+
+
+def _judge_some(
+    source: str,
+    paths: Sequence[Path],
+    environment: Environment | None,
+    alive: Callable[[], None],
+) -> list[Verdict]:
+    alive()
+    trajectories = [read_trajectory(path, environment) for path in paths]
+    specs: list[EnvSpec] = []
+    for path, trajectory in zip(paths, trajectories, strict=True):
         facts = trajectory.facts
         if environment is None:
             require_registered(facts, path)
-        env, arguments = facts.env_id, facts.env_kwargs
-        verdicts.append(judge(trajectory, _spec_of(env, json.dumps(arguments, sort_keys=True))))
+        specs.append(_spec_of(facts.env_id, json.dumps(facts.env_kwargs, sort_keys=True)))
+    # What was played elsewhere, and what has no steps, is measured alone.
+    fit = [i for i, each in enumerate(trajectories) if len(each) and specs[i] is specs[0]]
+    together = MeasuredTogether([trajectories[i] for i in fit], specs[0]) if fit else None
+    verdicts: list[Verdict] = []
+    for index, (trajectory, spec) in enumerate(zip(trajectories, specs, strict=True)):
+        among = (together, fit.index(index)) if together and index in fit else None
+        # A new judge each time: it must not remember other episodes.
+        verdicts.append(JudgeCode(source)(trajectory, spec, among))
     return verdicts
 
 
@@ -250,7 +289,7 @@ def prepare(payload: dict[str, Any], channel: Any) -> None:
 
 def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
     """Judge every episode."""
-    channel.heartbeat(_JUDGE_S, "judging")
     paths = [Path(path) for path in payload["paths"]]
-    verdicts = judge_here(payload["source"], paths, payload["environment"])
+    alive = partial(channel.heartbeat, _JUDGE_S, "judging")
+    verdicts = judge_here(payload["source"], paths, payload["environment"], alive)
     return {"verdicts": [each.model_dump(mode="json") for each in verdicts]}

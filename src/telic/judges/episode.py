@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from telic.core.tensors import norm
 from telic.envs.spec import EnvSpec
@@ -14,6 +16,54 @@ from telic.judges.verdict import EpisodeMeasure
 from telic.quantities import QUANTITIES
 from telic.quantities.quantity import Accumulated, NotRecorded, Quantity, Recording
 from telic.storage.trajectories import Trajectory
+
+
+class MeasuredTogether:
+    """Episodes of one environment, over which what accumulates is measured in one go.
+
+    Folding a quantity over the steps of a hundred episodes takes as long as over those of one. The
+    shorter ones are continued as they ended; what comes later changes nothing that came before.
+    """
+
+    def __init__(self, trajectories: Sequence[Trajectory], spec: EnvSpec) -> None:
+        self._lengths = [len(trajectory) for trajectory in trajectories]
+        fields = [_fields(trajectory) for trajectory in trajectories]
+        shared = set[str].intersection(*(set(own) for own in fields)) if fields else set[str]()
+        stacked = {name: self._stacked([own[name] for own in fields]) for name in shared}
+        self._recording = Recording({n: v for n, v in stacked.items() if v is not None}, spec)
+        self._known: dict[str, np.ndarray] = {}
+
+    def _stacked(self, columns: list[Tensor]) -> Tensor | None:
+        """Return a column of all episodes, (T, N, ...); None where they are not of one shape."""
+        if len({(column.shape[1:], column.dtype) for column in columns}) > 1:
+            return None
+        longest = max(self._lengths)
+        rows = [
+            torch.cat((column, column[-1:].expand(longest - len(column), *column.shape[1:])))
+            for column in columns
+        ]
+        return torch.stack(rows, 1)
+
+    def over(self, quantity: Accumulated, place: int) -> np.ndarray:
+        """Return a quantity at every step of the episode at a place."""
+        if quantity.name not in self._known:
+            self._known[quantity.name] = quantity.over(self._recording).numpy()
+        return self._known[quantity.name][: self._lengths[place], place]
+
+
+def _fields(trajectory: Trajectory) -> dict[str, Tensor]:
+    """Return the columns of an episode that quantities are measured from."""
+    fields = {
+        name: torch.as_tensor(np.array(column))
+        for name, column in trajectory.columns.items()
+        if column.dtype.kind in "fib" and len(column) == len(trajectory)
+    }
+    if "cfrc_ext" in fields:
+        fields["contacts"] = norm(fields["cfrc_ext"][:, :, 3:])
+    start = torch.zeros(len(trajectory), dtype=torch.bool)
+    start[:1] = True
+    fields["episode_start"] = start
+    return fields
 
 
 class RecordedEpisode:
@@ -26,21 +76,16 @@ class RecordedEpisode:
     __offered__: ClassVar[str] = "an episode"
 
     def __init__(
-        self, trajectory: Trajectory, spec: EnvSpec, full_seconds: float | None = None
+        self,
+        trajectory: Trajectory,
+        spec: EnvSpec,
+        full_seconds: float | None = None,
+        among: tuple[MeasuredTogether, int] | None = None,
     ) -> None:
         self._trajectory = trajectory
         self._full_seconds = full_seconds
-        fields = {
-            name: torch.as_tensor(np.array(column))
-            for name, column in trajectory.columns.items()
-            if column.dtype.kind in "fib"
-        }
-        if "cfrc_ext" in fields:
-            fields["contacts"] = norm(fields["cfrc_ext"][:, :, 3:])
-        start = torch.zeros(len(trajectory), dtype=torch.bool)
-        start[:1] = True
-        fields["episode_start"] = start
-        self._recording = Recording(fields, spec)
+        self._among = among
+        self._recording = Recording(_fields(trajectory), spec)
         self._spec = spec
         self._known: dict[tuple[Any, ...], np.ndarray] = {}
 
@@ -64,6 +109,9 @@ class RecordedEpisode:
                 return self._recording[name].numpy()
             raise UnknownName("quantity", name, [*QUANTITIES, *self._recording])
         if isinstance(quantity, Accumulated):
+            if self._among is not None:
+                others, place = self._among
+                return others.over(quantity, place)
             return quantity.over(self._recording).numpy()
         return quantity(self._recording, *arguments).numpy()
 
