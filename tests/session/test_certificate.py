@@ -178,3 +178,30 @@ def test_a_trial_of_an_earlier_version_is_made_again(copy):
     write_json(copy.folder.trial, old)
     assert copy.doubts() == ()
     assert read_record(copy.folder.trial, Trial).judge_hash is not None
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "may"),
+    [
+        ((0.9, 0.0, 0.0), (0.9, 0.0, 0.0), True),  # it began where it should get to
+        ((0.9, 0.9, 0.9), (0.9, 0.9, 0.9), True),
+        ((0.9, 0.9, 0.0), (0.9, 0.0, 0.0), False),
+        ((0.0, 0.9, 0.0), (0.9, 0.0, 0.9), False),
+    ],
+)
+def test_a_frozen_robot_passes_only_where_the_composer_passes_the_same_one(
+    monkeypatch, ours, theirs, may
+):
+    written, reference = object(), object()
+    scores = {id(written): ours, id(reference): theirs}
+
+    def judged(work, iteration, by, episodes):
+        return [SimpleNamespace(score=score) for score in scores[id(by)]]
+
+    monkeypatch.setattr(certificate, "_judged", judged)
+    monkeypatch.setattr(certificate, "mutants_of", lambda *_: {certificate.FROZEN: None})
+    settings = SimpleNamespace(threshold=0.8)
+    work = SimpleNamespace(config=settings, brief=SimpleNamespace(spec=None))
+    episodes = [SimpleNamespace(trajectory=None)] * 3
+    trial = SimpleNamespace(fine=())
+    assert certificate._may_freeze(work, written, None, trial, episodes, reference) is may

@@ -102,7 +102,7 @@ def certify(work: SessionWork, written: Composition, iteration: SessionIteration
         reference = _reference(work, written)
         good, limits = _good(work, written, trial, iteration, episodes, reference)
         found, passing = _mutants(work, written, iteration, episodes)
-        if FROZEN in passing and _may_freeze(work, iteration, trial, episodes, reference):
+        if FROZEN in passing and _may_freeze(work, written, iteration, trial, episodes, reference):
             passing = [name for name in passing if name != FROZEN]
         doubts += _of_mutants(trial, found, passing)
     if good is None:
@@ -334,6 +334,7 @@ def _judged(
 
 def _may_freeze(
     work: SessionWork,
+    written: Composition,
     iteration: SessionIteration,
     trial: Trial,
     episodes: Sequence[_Episode],
@@ -341,15 +342,22 @@ def _may_freeze(
 ) -> bool:
     """Say whether staying as it began is right here: a pole that starts upright is to be kept so.
 
-    Either doing nothing is, or the composer, who has read every word, passes the frozen robot too.
+    Either doing nothing is, or the composer, who has read every word, passes each frozen robot that
+    the judge passes: one that began where it should get to may stay there.
     """
     if "does nothing" in trial.fine:
         return True
     if reference is None:
         return False
-    frozen = [mutants_of(each.trajectory, work.brief.spec)[FROZEN] for each in episodes]
-    verdicts = _judged(work, iteration, reference, [_Episode(each, _NOBODY) for each in frozen])
-    return all((each.score or 0.0) >= work.config.threshold for each in verdicts)
+    mutants = [mutants_of(each.trajectory, work.brief.spec)[FROZEN] for each in episodes]
+    frozen = [_Episode(each, _NOBODY) for each in mutants]
+    ours, theirs = (_judged(work, iteration, by, frozen) for by in (written, reference))
+    least = work.config.threshold
+    return all(
+        (their.score or 0.0) >= least
+        for our, their in zip(ours, theirs, strict=True)
+        if (our.score or 0.0) >= least
+    )
 
 
 def _of_mutants(
