@@ -13,8 +13,8 @@ from telic.envs import make
 from telic.envs.access import env_access, located
 from telic.errors import BadEnvironment, BadFile, ConfigError, ResourceError, UnknownName
 from telic.robots import catalogue
-from telic.robots.build import driven
-from telic.robots.catalogue import NamedRobot, RobotPackage, fetch, is_fetched, robot_path
+from telic.robots.build import driven, robot_path
+from telic.robots.catalogue import NamedRobot, RobotPackage, fetch, is_fetched
 from telic.robots.record import Drive, RobotRecord, as_toml, guessed, moving_joints
 from telic.verbs.robots import describe, robots
 from telic.verbs.robots import fetch as fetch_verb
@@ -172,7 +172,9 @@ def test_gains_follow_from_the_rotor_unless_somebody_says_otherwise():
         ("model = 'dog.xml'\n[[drives]]\njoints='('\neffort=1\n", ConfigError, "no pattern"),
         ("model = 'dog.xml'\n[[drives]]\njoints='a'\neffort=nan\n", ConfigError, "effort"),
         ("model = 'dog.xml'\nspeed = 3\n", ConfigError, "speed"),
-        ("model = 'cat.xml'\n", BadEnvironment, "cannot read"),
+        ("model = 'cat.xml'\n", BadFile, "cat.xml"),
+        ("model = 'assets'\n", BadFile, "assets"),
+        ("model = 'assets/block.obj'\n", BadEnvironment, "cannot read"),
         ("model = [", BadFile, "no TOML"),
     ],
 )

@@ -15,7 +15,8 @@ import mujoco
 import numpy as np
 
 from telic.errors import BadEnvironment, BadFile
-from telic.robots.record import RobotRecord
+from telic.robots.catalogue import cache_folder, fetch, named_robot, robot_names
+from telic.robots.record import RobotRecord, guessed
 from telic.robots.statics import lowest_point, missing_floor
 from telic.storage.files import write_text
 
@@ -24,6 +25,23 @@ _EDITION = 2
 """of what this module makes of a record; another one makes new files"""
 _ITERATIONS, _LINE_SEARCHES = 10, 20
 """of the solver: enough for robots on a floor, and the same work for every one of a batch"""
+
+
+def robot_path(name: str) -> Path | None:
+    """Return the model that is simulated for a robot's name or file; None: it is neither.
+
+    A name fetches its files at the first need. A TOML file describes a robot of the user's own.
+    """
+    if name in robot_names():
+        robot = named_robot(name)
+        record = guessed(fetch(robot), robot.says)
+        return build(record, cache_folder() / "robots" / "driven", name)
+    if name.endswith(".toml") and Path(name).expanduser().is_file():
+        path = Path(name).expanduser()
+        read = RobotRecord.read(path)
+        record = guessed(Path(read.model), read.model_dump(exclude={"model"}))
+        return build(record, cache_folder() / "robots" / "driven", path.stem)
+    return None
 
 
 def build(record: RobotRecord, folder: Path, name: str) -> Path:

@@ -150,23 +150,3 @@ def _unpack(archive: Path, target: Path, folder: str) -> None:
         for member in files.infolist():
             if member.filename.startswith(f"{folder}/") and not member.is_dir():
                 files.extract(member, target)
-
-
-def robot_path(name: str) -> Path | None:
-    """Return the model that is simulated for a robot's name or file; None: it is neither.
-
-    A name fetches its files at the first need. A TOML file describes a robot of the user's own.
-    """
-    from telic.robots.build import build
-    from telic.robots.record import RobotRecord, guessed
-
-    if name in _table():
-        robot = _table()[name]
-        record = guessed(fetch(robot), robot.says)
-        return build(record, cache_folder() / "robots" / "driven", name)
-    if name.endswith(".toml") and Path(name).expanduser().is_file():
-        path = Path(name).expanduser()
-        read = RobotRecord.read(path)
-        record = guessed(Path(read.model), read.model_dump(exclude={"model"}))
-        return build(record, cache_folder() / "robots" / "driven", path.stem)
-    return None

@@ -22,7 +22,7 @@ from telic.core.config import Config
 from telic.errors import BadEnvironment, BadFile
 from telic.robots.statics import holding_force, steadying
 from telic.sim.cpu import library
-from telic.storage.reading import read_text
+from telic.storage.reading import check_file, read_text
 
 _OMEGA = 2.0 * math.pi * 10.0
 _DAMPING_RATIO = 2.0
@@ -92,6 +92,7 @@ class RobotRecord(Config):
 
     def spec(self) -> mujoco.MjSpec:
         """Return the model as it can be changed before it is compiled."""
+        check_file(Path(self.model))  # a named pipe would never end
         library()  # keeps MuJoCo's remarks out of the terminal and of the folder
         try:
             return mujoco.MjSpec.from_file(self.model)
