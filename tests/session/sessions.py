@@ -1,5 +1,6 @@
 """Session folders with something in them, made without training."""
 
+import json
 import time
 from pathlib import Path
 
@@ -111,3 +112,23 @@ def add_run(path: Path, *, steps: int, members: int = 1, finished: bool = True, 
         summary = {"total_timesteps": steps * members, "training_time_s": 10.0}
         write_json(run.summary, {**summary, **facts})
     return run
+
+
+def leaves(value, path=()):
+    """Yield the place of every value in JSON."""
+    if isinstance(value, dict | list):
+        for key, part in list(value.items() if isinstance(value, dict) else enumerate(value)):
+            yield from leaves(part, (*path, key))
+    else:
+        yield path
+
+
+def bent(value, path):
+    """Return JSON with the value at a place replaced by another of its kind."""
+    copied = json.loads(json.dumps(value))
+    place = copied
+    for key in path[:-1]:
+        place = place[key]
+    old = place[path[-1]]
+    place[path[-1]] = f"{old}!" if isinstance(old, str) else 1.0 if old is None else old + 1
+    return copied

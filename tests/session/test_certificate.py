@@ -1,5 +1,6 @@
 """No certificate, no pass: what was tried, what judged and what trained must be the same texts."""
 
+import random
 import shutil
 from types import SimpleNamespace
 
@@ -9,13 +10,17 @@ from telic.authors.candidate import RewardCandidate, SessionIteration, reward_te
 from telic.judges.criteria import Composition
 from telic.judges.trial import Trial, text_hash
 from telic.session import certificate
+from telic.session.branch import branch
 from telic.session.certificate import certify
 from telic.session.control import SessionControl, SessionWork
-from telic.session.loop import _brief, run
+from telic.session.loop import _brief, carry_on, run
 from telic.session.records import SessionConfig
+from telic.session.seal import StepRecords
 from telic.storage.files import read_json, read_record, write_json
 from telic.storage.layout import SessionFolder
+from telic.storage.reading import file_hash
 from tests.session.quick import at_home
+from tests.session.sessions import bent, leaves
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +49,9 @@ class Copy:
         account = SimpleNamespace()
         control = SessionControl(self.folder, lambda event: None, lambda: False, account)
         brief = _brief(config, self.folder, control, lambda event: None)
-        self.work = SessionWork(config, brief, None, control)
+        self.work = SessionWork(
+            config, brief, None, control, StepRecords(self.folder, config.intent, config.env)
+        )
 
     def change(self, path, **changes):
         write_json(path, {**read_json(path), **changes})
@@ -205,3 +212,111 @@ def test_a_frozen_robot_passes_only_where_the_composer_passes_the_same_one(
     episodes = [SimpleNamespace(trajectory=None)] * 3
     trial = SimpleNamespace(fine=())
     assert certificate._may_freeze(work, written, None, trial, episodes, reference) is may
+
+
+# ------------------------------------------------------- records changed between stop and resume
+
+
+def steps_of(copy):
+    return [copy.folder.path / name for name in read_json(copy.folder.marks)["files"]]
+
+
+def test_every_step_that_is_believed_later_is_marked(copy):
+    names = {path.name for path in steps_of(copy)}
+    assert names >= {"asked.json", "author.json", "trial.json", "candidate.json", "judgment.json"}
+    assert list(copy.work.records.doubts()) == []
+
+
+def test_no_value_of_a_step_can_be_changed_unnoticed(copy):
+    rng = random.Random(1)
+    for path in steps_of(copy):
+        content, value = path.read_bytes(), read_json(path)
+        places = list(leaves(value))
+        for place in rng.sample(places, min(20, len(places))):
+            write_json(path, bent(value, place))
+            doubts = list(copy.work.records.doubts())
+            assert len(doubts) == 1 and path.name in doubts[0], (path, place)
+        path.write_bytes(content)
+
+
+def forget_the_end(copy):
+    for path in (copy.folder.summary, copy.folder.seal, copy.folder.certificate):
+        path.unlink()
+
+
+def resumed(copy):
+    with at_home():
+        return carry_on(copy.folder).summary
+
+
+def forged_score(copy):
+    found = read_json(copy.files.judgment)
+    for member in found["members"]:
+        member["judgement"]["score"] = member["judgement"]["low"] = 1.0
+    write_json(copy.files.judgment, found)
+
+
+def forged_trial(copy):
+    copy.change(copy.folder.trial, good="somebody said so")
+
+
+def forged_marks(copy):
+    """Hash the forged record anew: without the key that is no mark."""
+    forged_score(copy)
+    marks = read_json(copy.folder.marks)
+    marks["files"]["iter_1/judgment.json"].append(file_hash(copy.files.judgment))
+    write_json(copy.folder.marks, marks)
+
+
+def no_marks(copy):
+    copy.folder.marks.unlink()
+
+
+def another_request(copy):
+    """What was proven of one intent says nothing of another."""
+    copy.change(copy.folder.config, intent="stand still on your head")
+
+
+def another_policy(copy):
+    score = read_record(copy.files.judgment, SessionIteration).best_member
+    policy = copy.files.run.path / score.member / "checkpoints" / f"policy_{score.step}.pt"
+    policy.write_bytes(policy.read_bytes() + b" ")
+
+
+def another_episode(copy):
+    score = read_record(copy.files.judgment, SessionIteration).best_member
+    path = copy.files.episode(score.member, 0)
+    path.write_bytes(copy.files.episode(score.member, 1).read_bytes())
+
+
+FORGED = {
+    forged_score: "iter_1/judgment.json is not what this session wrote there",
+    forged_trial: "trial.json is not what this session wrote there",
+    forged_marks: "iter_1/judgment.json is not what this session wrote there",
+    no_marks: "is not what this session wrote there",
+    another_request: "is not what this session wrote there",
+    another_policy: "is not the one that was judged",
+    another_episode: "episode 0 of",
+}
+
+
+@pytest.mark.parametrize(("forge", "why"), FORGED.items(), ids=lambda x: getattr(x, "__name__", ""))
+def test_whoever_edits_a_stopped_session_and_goes_on_proves_nothing(copy, forge, why):
+    forget_the_end(copy)
+    forge(copy)
+    summary = resumed(copy)
+    assert summary.outcome == "unproven"
+    assert any(why in reason for reason in summary.reasons), summary.reasons
+
+
+def test_a_stopped_session_that_nobody_edited_goes_on_to_its_pass(copy):
+    forget_the_end(copy)
+    assert resumed(copy).outcome == "passed"
+
+
+def test_a_branch_does_not_make_a_forged_record_its_own(copy):
+    forged_score(copy)
+    made = branch(copy.folder, 1)
+    config = read_record(made.config, SessionConfig)
+    records = StepRecords(made, config.intent, config.env)
+    assert list(records.doubts()) == ["iter_0/judgment.json is not what this session wrote there"]

@@ -1,6 +1,5 @@
 """Whoever edits the files of a finished session proves nothing with them."""
 
-import json
 import shutil
 
 import pytest
@@ -14,7 +13,7 @@ from telic.storage.files import json_text, read_json, read_record, write_json
 from telic.storage.keys import SigningKey
 from telic.storage.layout import SessionFolder
 from telic.verbs.things import show
-from tests.session.sessions import add_iteration, end, make_session
+from tests.session.sessions import add_iteration, bent, end, leaves, make_session
 from tests.session.test_labels import member
 
 NAME = "session_20260102_030405_abcd1234"
@@ -60,27 +59,6 @@ def shown(folder):
     return page
 
 
-def leaves(value, path=()):
-    """Yield the place of every value in JSON."""
-    if isinstance(value, dict | list):
-        places = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, part in list(places):
-            yield from leaves(part, (*path, key))
-    else:
-        yield path
-
-
-def changed(value, path):
-    """Return JSON with the value at a place replaced by one that differs."""
-    copied = json.loads(json.dumps(value))
-    place = copied
-    for key in path[:-1]:
-        place = place[key]
-    old = place[path[-1]]
-    place[path[-1]] = old + 1 if type(old) in (int, float) else not old
-    return copied
-
-
 def test_an_untouched_pass_is_believed_and_rests_on_policy_and_episodes(session):
     assert state_of(session) == "passed"
     assert shown(session).reasons == ()
@@ -113,7 +91,7 @@ def test_no_field_of_a_record_can_be_changed_in_a_pass(session, name):
     places = list(leaves(value))
     assert places
     for place in places:
-        write_json(session.path / name, changed(value, place))
+        write_json(session.path / name, bent(value, place))
         try:
             assert state_of(session) not in PASSES, place
         except TelicError as error:

@@ -79,6 +79,8 @@ class MemberScore(Record):
     judgement: Judgement
     choosing: float | None = None
     """mean score on the episodes on which it was chosen; None: nothing was chosen"""
+    policy_hash: str | None = None
+    """SHA-256 of the policy's file from before it played; None: it was only compared with others"""
 
     @property
     def low(self) -> float:

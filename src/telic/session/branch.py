@@ -17,6 +17,7 @@ from telic.core.config import Record
 from telic.errors import UsageError
 from telic.session.control import add_note, now
 from telic.session.records import SessionConfig
+from telic.session.seal import StepRecords
 from telic.storage.files import TEMPORARY_MARK, read_record, require_free, write_json, write_text
 from telic.storage.layout import SessionFolder, new_session
 from telic.storage.reading import read_text
@@ -67,7 +68,7 @@ def branch(
     # must not look like one.
     building = SessionFolder(folder.path.with_name(f"{TEMPORARY_MARK}{os.getpid()}-{folder.name}"))
     try:
-        _fill(building, origin, iteration)
+        _fill(building, origin, iteration, config)
         if note:
             add_note(building, note)
         os.replace(building.path, folder.path)
@@ -88,7 +89,9 @@ def origin_of(folder: SessionFolder) -> BranchOrigin | None:
     return read_record(folder.origin, BranchOrigin) if folder.origin.exists() else None
 
 
-def _fill(folder: SessionFolder, origin: SessionFolder, iteration: int) -> None:
+def _fill(
+    folder: SessionFolder, origin: SessionFolder, iteration: int, config: SessionConfig
+) -> None:
     source, start = origin.iteration(iteration), folder.iteration(START)
     shutil.copytree(source.path, start.path, ignore=_LEFT_OUT)
     for record in (origin.asked, origin.author, origin.trial):
@@ -100,6 +103,12 @@ def _fill(folder: SessionFolder, origin: SessionFolder, iteration: int) -> None:
     write_json(start.candidate, candidate.model_copy(update=changed))
     judged = read_record(source.judgment, SessionIteration)
     write_json(start.judgment, judged.model_copy(update={**changed, "number": START}))
+    theirs, own = (StepRecords(each, config.intent, config.env) for each in (origin, folder))
+    for copy in own.paths():
+        original = (source if copy.parent == start.path else origin).path / copy.name
+        # What somebody else wrote into the origin does not become the branch's own by copying.
+        if theirs.is_own(original):
+            own.adopt(copy)
     write_json(folder.origin, BranchOrigin(session=origin.name, iteration=iteration, time=now()))
 
 

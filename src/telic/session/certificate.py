@@ -31,12 +31,13 @@ from telic.judges.code import judge_files
 from telic.judges.criteria import Composition
 from telic.judges.findings import bad_examples, same_stick
 from telic.judges.mutants import CUT, FROZEN, MutantCount, counts, mutants_of
+from telic.judges.recorder import RecordedFile, is_unchanged
 from telic.judges.trial import Trial, text_hash
 from telic.judges.verdict import Verdict
 from telic.session.control import SessionWork
 from telic.storage.files import read_record, write_json
 from telic.storage.layout import MemberFolder
-from telic.storage.reading import read_text
+from telic.storage.reading import file_hash, read_text
 from telic.storage.trajectories import Trajectory, read_trajectory, write_trajectory
 
 OWN_EXAMPLE = "no good example but its own"
@@ -92,7 +93,8 @@ def certify(work: SessionWork, written: Composition, iteration: SessionIteration
     """Look for reasons not to believe that the policies of an iteration passed."""
     trial = _trial(work, written)
     proving = [member for member in iteration.members if member.low >= work.config.threshold]
-    doubts = [*_of_trial(trial), *_changed_judge(work, written, trial, iteration)]
+    doubts = [*work.records.doubts(), *_changed_evidence(work, iteration, proving)]
+    doubts += [*_of_trial(trial), *_changed_judge(work, written, trial, iteration)]
     doubts += _rewards(work, written, trial, iteration, proving)
     doubts += _sticks(trial, proving)
     good, limits, found = trial.good, (), ()
@@ -129,8 +131,24 @@ def _trial(work: SessionWork, written: Composition) -> Trial:
         if trial.judge_hash is not None or not trial.was_run:
             return trial
     trial = try_written(work.brief, written)
-    write_json(work.folder.trial, trial)
+    work.records.write(work.folder.trial, trial)
     return trial
+
+
+def _changed_evidence(
+    work: SessionWork, iteration: SessionIteration, proving: Sequence[MemberScore]
+) -> Iterator[str]:
+    """Yield where a policy, or an episode of it, is no longer the one that was judged."""
+    files = work.folder.iteration(iteration.number)
+    for member in proving:
+        policy = MemberFolder(files.run.path / member.member).checkpoint(member.step)
+        if not policy.is_file() or file_hash(policy) != member.policy_hash:
+            yield f"the policy of {member.member} is not the one that was judged"
+        for index, verdict in enumerate(member.judgement.verdicts):
+            path = files.episode(member.member, index)
+            if not verdict.recording or not is_unchanged(RecordedFile(path, verdict.recording)):
+                yield f"episode {index} of {member.member} is not the one that was judged"
+                break
 
 
 def _of_trial(trial: Trial) -> Iterator[str]:

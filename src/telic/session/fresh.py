@@ -150,6 +150,7 @@ def score_of(
     *,
     alpha: float = ALPHA,
     threshold: float | None = None,
+    policy_hash: str | None = None,
 ) -> MemberScore:
     """Return what verdicts on a policy's episodes amount to."""
     member, checkpoint = policy
@@ -161,6 +162,7 @@ def score_of(
         seed=int(seed),
         step=checkpoint.step if checkpoint else last_step(member.scalars),
         judgement=together(verdicts, alpha=alpha, threshold=threshold),
+        policy_hash=policy_hash,
     )
 
 

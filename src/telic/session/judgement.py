@@ -28,6 +28,7 @@ from telic.session.labels import calibration_of
 from telic.session.records import SessionConfig
 from telic.storage.files import read_json_lines
 from telic.storage.layout import IterationFolder, RunFolder
+from telic.storage.reading import file_hash
 from telic.training.run import Run
 
 CHOOSING = 16
@@ -242,6 +243,7 @@ def confirm(
     usual = judged_episodes(config, alpha)
     verdicts: list[list[Verdict]] = [[] for _ in policies]
     going_on = list(range(len(policies)))
+    hashes = [policy.checkpoint and file_hash(policy.checkpoint.path) for policy in policies]
     while True:
         played = len(verdicts[going_on[0]])
         starts = FreshStarts(CONFIRM, usual, (look, played), first=played)
@@ -249,8 +251,8 @@ def confirm(
         for place, more in zip(going_on, play(work, number, candidate, own, starts), strict=True):
             verdicts[place].extend(more)
         scores = [
-            score_of(policy, own, alpha=alpha, threshold=config.threshold)
-            for policy, own in zip(policies, verdicts, strict=True)
+            score_of(policy, own, alpha=alpha, threshold=config.threshold, policy_hash=digest)
+            for policy, own, digest in zip(policies, verdicts, hashes, strict=True)
         ]
         going_on = _undecided(config, scores, going_on)
         if not going_on or played + 2 * usual > LONGEST * usual:

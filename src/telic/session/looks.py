@@ -35,7 +35,7 @@ from telic.session.judgement import (
     watched,
 )
 from telic.session.labels import calibration_of
-from telic.storage.files import JsonLines, write_json
+from telic.storage.files import JsonLines
 
 _LONG_S = 4.0
 """seconds of training before the first look; what ends sooner is judged at its end"""
@@ -141,7 +141,8 @@ class CheckpointJudge:
             score.model_copy(update={"choosing": known[score.member]}) for score in confirmed
         )
         seconds = time.monotonic() - began
-        write_json(self._files.proof, Proof(step=step, members=members, judging_s=seconds))
+        proof = Proof(step=step, members=members, judging_s=seconds)
+        work.records.write(self._files.proof, proof)
 
     def _pass(self, scores: Sequence[MemberScore]) -> bool:
         config = self._work.config

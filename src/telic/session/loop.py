@@ -55,10 +55,10 @@ from telic.session.records import IntentOptions, SessionConfig, SessionSummary
 from telic.session.rejudge import reconsidered
 from telic.session.report.document import write_report
 from telic.session.robustness import robustness_card
-from telic.session.seal import seal
+from telic.session.seal import StepRecords, seal
 from telic.session.training import alarms, train
 from telic.sim.simulation import require_gpu
-from telic.storage.files import JsonLines, json_text, once, read_record, write_json, write_text
+from telic.storage.files import JsonLines, json_text, read_record, write_json, write_text
 from telic.storage.layout import SessionFolder, new_session
 from telic.storage.locks import RunLock
 from telic.storage.reading import read_text
@@ -184,7 +184,9 @@ def carry_on(
                 )
             )
             with compiling_ahead(config.env, {}, config.device), prewarmed(WORKERS):
-                summary = run_loop(SessionWork(config, brief, author_for(brief), control))
+                records = StepRecords(folder, config.intent, config.env)
+                work = SessionWork(config, brief, author_for(brief), control, records)
+                summary = run_loop(work)
             account.save()
     return Session(folder.path, summary)
 
@@ -195,12 +197,12 @@ def run_loop(work: SessionWork) -> SessionSummary:
     history = inherited(folder)
     written: Composition | None = None
     try:
-        wanted = once(folder.asked, MeasurableIntent, work.author.read)
+        wanted = work.records.once(folder.asked, MeasurableIntent, work.author.read)
         work.tell(from_facts(SessionAsked, wanted.model_dump(mode="json")))
         if config.approve:
             agreed = control.approved(wanted.criteria)
             wanted = wanted.model_copy(update={"criteria": agreed})
-        written = once(folder.author, Composition, partial(_write, work, wanted))
+        written = work.records.once(folder.author, Composition, partial(_write, work, wanted))
         write_text(folder.judge, written.judge)
         expected = session_forecast(config, written.steps, folder, control.account.allowance)
         work.tell(from_facts(SessionForecast, expected.model_dump()))
@@ -209,12 +211,12 @@ def run_loop(work: SessionWork) -> SessionSummary:
             files = folder.iteration(number)
             written, history = reconsidered(work, number, written, history)
             propose = partial(_propose, work, number, written, history)
-            candidate = once(files.candidate, RewardCandidate, propose)
+            candidate = work.records.once(files.candidate, RewardCandidate, propose)
             if not files.judgment.exists():
                 write_text(files.reward, candidate.reward)
                 work.tell(SessionIterationStart(number=number, change=candidate.change))
             attempt = partial(_attempt, work, number, candidate)
-            iteration = once(files.judgment, SessionIteration, attempt)
+            iteration = work.records.once(files.judgment, SessionIteration, attempt)
             history.append(iteration)
             work.tell(from_facts(SessionJudged, iteration.model_dump()))
             control.account.report(work.tell, number)
@@ -232,7 +234,7 @@ def _write(work: SessionWork, wanted: MeasurableIntent) -> Composition:
     while better is not None:
         written = better
         trial = try_written(work.brief, written)
-        write_json(work.folder.trial, trial)
+        work.records.write(work.folder.trial, trial)
         work.tell(from_facts(SessionTried, trial.model_dump(mode="json")))
         # What was mended last is tried as well, and trained as it is.
         better = work.author.review(written, trial) if left else None

@@ -31,7 +31,7 @@ from telic.judges.verdict import Verdict, together, unknown
 from telic.session.control import SessionWork
 from telic.session.judgement import decide
 from telic.session.labels import calibration_of
-from telic.storage.files import once, read_record, write_json, write_text
+from telic.storage.files import read_record, write_text
 from telic.storage.layout import IterationFolder
 
 _PERSISTENT = 2
@@ -81,7 +81,7 @@ def reconsidered(
         if not doubts or not isinstance(work.author, JudgeReviser) or _revised(work) >= _REVISIONS:
             return Reconsidered(written, history)
         revise = partial(_revise, work, work.author, written, history, doubts)
-        once(files.judge_revision, JudgeRevision, revise)
+        work.records.once(files.judge_revision, JudgeRevision, revise)
     again = [
         read_record(work.folder.iteration(iteration.number).judgment, SessionIteration)
         for iteration in history
@@ -125,12 +125,12 @@ def _revise(
     candidates = read_candidates(work.folder, history)
     for iteration in history:
         again = _scored_again(work, iteration, candidates[iteration.number], text)
-        write_json(work.folder.iteration(iteration.number).judgment, again)
+        work.records.write(work.folder.iteration(iteration.number).judgment, again)
         work.tell(LogMessage(message=_words(iteration, again)))
-    write_json(work.folder.trial, trial)
+    work.records.write(work.folder.trial, trial)
     write_text(work.folder.judge, text)
     # Last: whoever is killed before begins anew with the judge as it was.
-    write_json(work.folder.author, better)
+    work.records.write(work.folder.author, better)
     return JudgeRevision(doubts=doubts, taken=True)
 
 

@@ -1,22 +1,31 @@
-"""A seal on the evidence of a session that has ended: what is changed afterwards proves nothing.
+"""Evidence that nobody but the session wrote: what others change proves nothing.
 
-`seal.json` holds the hash of every record, program, policy and judged episode that the outcome
-rests on, signed by the user's key, which lies outside. Who reads an outcome asks `broken_seal`.
-Without the key a folder that came from elsewhere can be checked for whole files only, and that is
-said. A session of an earlier version has no seal, and neither has one whose seal was removed.
+While a session goes on, every record that a later step believes is written by `StepRecords`, which
+notes its hash in `marks.json` first. A session that was stopped goes on from its records; one that
+is not as marked was changed in between, and what rests on it is not proven.
+
+At the end `seal.json` holds the hash of every record, program, policy and judged episode that the
+outcome rests on. Who reads an outcome asks `broken_seal`.
+
+Both are signed by the user's key, which lies outside. Without the key a folder that came from
+elsewhere can be checked for whole files only, and that is said. A session of an earlier version has
+neither, and so has one from which they were removed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeVar
+
+from pydantic import Field
 
 from telic.core.config import Record
 from telic.errors import BadFile, TelicError
-from telic.storage.files import read_record, write_json
+from telic.storage.files import json_text, once, read_record, write_json
 from telic.storage.keys import SigningKey, key_file, user_key
 from telic.storage.layout import MemberFolder, SessionFolder
 from telic.storage.reading import file_hash
@@ -43,6 +52,115 @@ _OF_ITERATION = (
     "judgment.json",
 )
 _LARGE = (".npz", ".pt")
+_STEPS = ("asked.json", "author.json", "trial.json")
+_STEPS_OF_ITERATION = (
+    "candidate.json",
+    "selection.json",
+    "judge_revision.json",
+    "proof.json",
+    "judgment.json",
+)
+_Step = TypeVar("_Step", bound=Record)
+
+
+# ------------------------------------------------------------------------------ while it goes on
+
+
+class Marks(Record):
+    """The hashes of what a session wrote itself, and who vouches for them."""
+
+    schema_version: Literal[1] = 1
+    request: str
+    """SHA-256 of intent and environment: the records of another request prove nothing here"""
+    files: dict[str, tuple[str, ...]] = Field(default={})
+    """by the file's path in the session's folder, the hashes of what was written there last and
+    the time before: who is killed in between has the older one"""
+    signature: str | None = None
+
+    def signed(self) -> bytes:
+        """Return what the signature is of."""
+        return _signed({"request": self.request, **self.files})
+
+
+class StepRecords:
+    """The records that the steps of a session leave for later ones, marked as its own."""
+
+    def __init__(self, folder: SessionFolder, intent: str, env: str) -> None:
+        self._folder = folder
+        self._request = _hash(json.dumps([intent, env]))
+        self._lock = threading.Lock()  # policies are judged by a thread while others are trained
+        self._strange: dict[str, None] = {}
+
+    def write(self, path: Path, record: Any) -> None:
+        """Write a record as one of the session's own."""
+        self._mark(path, _hash(json_text(record)))
+        write_json(path, record)
+
+    def once(self, path: Path, kind: type[_Step], make: Callable[[], _Step]) -> _Step:
+        """Return the record of a step that was finished before, or take the step and record it."""
+
+        def marked() -> _Step:
+            record = make()
+            self._mark(path, _hash(json_text(record)))
+            return record
+
+        if path.exists() and not self.is_own(path):
+            self._strange[self._name(path)] = None
+        return once(path, kind, marked)
+
+    def adopt(self, path: Path) -> None:
+        """Mark a record that is there as one of the session's own."""
+        self._mark(path, file_hash(path))
+
+    def is_own(self, path: Path) -> bool:
+        """Say whether a record is what the session wrote there."""
+        return path.is_file() and file_hash(path) in self._known().files.get(self._name(path), ())
+
+    def paths(self) -> list[Path]:
+        """Return where there are records that later steps believe."""
+        paths = [self._folder.path / name for name in _STEPS]
+        for number in self._folder.iterations():
+            files = self._folder.iteration(number)
+            paths += [files.path / name for name in _STEPS_OF_ITERATION]
+            paths += sorted(files.path.glob("rung_*.json"))
+        return [path for path in paths if path.exists()]
+
+    def doubts(self) -> Iterator[str]:
+        """Yield a sentence on every record that somebody else wrote or changed."""
+        now = [self._name(path) for path in self.paths() if not self.is_own(path)]
+        for name in dict.fromkeys((*self._strange, *now)):
+            yield f"{name} is not what this session wrote there"
+
+    def _mark(self, path: Path, digest: str) -> None:
+        with self._lock:
+            files = self._known().files
+            name = self._name(path)
+            marks = Marks(
+                request=self._request, files={**files, name: (*files.get(name, ())[-1:], digest)}
+            )
+            signature, _ = _signature(self._folder, marks.signed())
+            write_json(self._folder.marks, marks.model_copy(update={"signature": signature}))
+
+    def _known(self) -> Marks:
+        """Return the marks; none where they are not this session's or not this user's."""
+        nothing = Marks(request=self._request)
+        try:
+            marks = read_record(self._folder.marks, Marks) if self._folder.marks.exists() else None
+        except BadFile:
+            return nothing
+        if marks is None or marks.request != self._request:
+            return nothing
+        key = _own_key(self._folder)
+        if key is None:  # none that can be used: there was no signature then either
+            return marks if marks.signature is None else nothing
+        is_signed = marks.signature is not None and key.has_signed(marks.signed(), marks.signature)
+        return marks if is_signed else nothing
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self._folder.path).as_posix()
+
+
+# ------------------------------------------------------------------------------------ at its end
 
 
 class Seal(Record):
@@ -145,11 +263,19 @@ def _of_policy(
 
 
 def _write(folder: SessionFolder, files: dict[str, str]) -> None:
-    try:
-        signature, why = user_key(folder.path.parent).sign(_signed(files)), None
-    except (TelicError, OSError) as error:
-        signature, why = None, str(error)
+    signature, why = _signature(folder, _signed(files))
     write_json(folder.seal, Seal(files=files, signature=signature, unsigned_because=why))
+
+
+# -------------------------------------------------------------------------------------- the key
+
+
+def _signature(folder: SessionFolder, content: bytes) -> tuple[str | None, str | None]:
+    """Return the user's signature, or why there is none."""
+    try:
+        return user_key(folder.path.parent).sign(content), None
+    except (TelicError, OSError) as error:
+        return None, str(error)
 
 
 def _own_key(folder: SessionFolder) -> SigningKey | None:
@@ -163,7 +289,7 @@ def _is_ours(signature: str, key: SigningKey | None) -> bool:
     return key is not None and signature.startswith(f"{key.id}:")
 
 
-def _signed(files: dict[str, str]) -> bytes:
+def _signed(files: Mapping[str, str | tuple[str, ...]]) -> bytes:
     return json.dumps(files, sort_keys=True).encode()
 
 

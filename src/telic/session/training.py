@@ -37,7 +37,7 @@ from telic.session.fresh import TRIAL, judge_policies, newest_policy
 from telic.session.judgement import CHOOSING, LOOKS, Proof, TrainedCandidate, mean_score
 from telic.session.looks import CheckpointJudge
 from telic.storage.facts import FinishedRunFacts, ManifestFacts, RunRequestFacts
-from telic.storage.files import once, read_facts, read_json_lines, read_record, write_text
+from telic.storage.files import read_facts, read_json_lines, read_record, write_text
 from telic.storage.layout import IterationFolder, MemberFolder, RunFolder
 from telic.storage.scalars import read_rows
 from telic.training.folder import set_status, status_of
@@ -62,7 +62,8 @@ def train(work: SessionWork, number: int, candidate: RewardCandidate) -> Trained
         run = _run(work, number, candidate, [0], 1.0, starts)
         return TrainedCandidate(candidate, 0, run, None, _proof(work, number))
     files = work.folder.iteration(number)
-    selection = once(files.selection, Selection, partial(_select, work, number, candidate))
+    choosing = partial(_select, work, number, candidate)
+    selection = work.records.once(files.selection, Selection, choosing)
     write_text(files.reward, structure_text(candidate, selection.kept))
     shares = candidate.rungs or (SHORT,)
     last = files.path / _trial_name(len(shares))
@@ -94,7 +95,9 @@ def _select(work: SessionWork, number: int, candidate: RewardCandidate) -> Selec
         rungs = [_rung(work, number, candidate, 1)]
     else:
         rungs = [
-            once(files.rung(place), Rung, partial(_rung, work, number, candidate, place))
+            work.records.once(
+                files.rung(place), Rung, partial(_rung, work, number, candidate, place)
+            )
             for place in range(1, count + 1)
         ]
     everyone, kept = range(len(candidate.variants)), rungs[-1].kept[0]
