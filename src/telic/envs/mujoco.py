@@ -27,8 +27,8 @@ _NEVER = 2**62  # steps, for want of a time limit
 _CARRIED = ("_seed", "_episode", "_left", "_fresh", "_tracked", "exact_obs")
 _STAGGER = 101  # stream of random numbers for the initial clocks; tasks use the low numbers
 
-State = tuple[Tensor, Tensor]
-"""qpos and qvel to start from"""
+State = tuple[Tensor, ...]
+"""qpos and qvel to start from, and what else an episode draws"""
 Draw = Callable[[Tensor, Tensor], State]
 """(seed, episode) -> where to start"""
 
@@ -103,7 +103,8 @@ class MujocoEnv:
     def step(self, action: Tensor) -> Step:
         """Make one control step everywhere; see `VecEnv.step`."""
         self._check(action)
-        self._transition.make(action, self._fresh)
+        action = action.detach() if action.requires_grad else action
+        self._transition.make(action, self.task.control(action), self._fresh)
         tracked = self.task.track()
         reward, terminated, values = self.task.outcome(self._applied, tracked - self._tracked)
         exact = self.exact_final_obs = self.task.observe()
@@ -146,6 +147,7 @@ class MujocoEnv:
             "fresh": self._fresh.clone(),
             "tracked": self._tracked.clone(),
             "obs": self.exact_obs.clone(),
+            "task": {name: value.clone() for name, value in self.task.memory.items()},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -165,6 +167,7 @@ class MujocoEnv:
         self._fresh = state["fresh"].clone()
         self._tracked = state["tracked"].clone()
         self.exact_obs = self.exact_final_obs = state["obs"].clone()
+        self.task.memory = {name: value.clone() for name, value in state.get("task", {}).items()}
 
     @contextlib.contextmanager
     def foreseeing(self) -> Generator[None]:
@@ -178,13 +181,15 @@ class MujocoEnv:
 
     def carried(self) -> dict[str, Tensor]:
         """Return what lives from step to step outside the simulation; see `VecEnv.carried`."""
-        return {name: getattr(self, name) for name in _CARRIED}
+        own = {name: getattr(self, name) for name in _CARRIED}
+        return own | {f"task {name}": value for name, value in self.task.memory.items()}
 
     def carry(self, tensors: dict[str, Tensor]) -> None:
         """Go on with these tensors; see `VecEnv.carried`."""
         self._transition.forget()
         for name in _CARRIED:
             setattr(self, name, tensors[name])
+        self.task.memory = {name: tensors[f"task {name}"] for name in self.task.memory}
 
     def compile(self) -> None:
         """Compile what the simulation may need; see `VecEnv.compile`."""
@@ -213,7 +218,10 @@ class MujocoEnv:
     def _start(self, mask: Tensor) -> None:
         """Begin the next episode where `mask`."""
         self._episode = self._episode + mask
-        self.sim.reset(mask, *(self._foreseen or self._starts)(self._episode))
+        qpos, qvel, *drawn = (self._foreseen or self._starts)(self._episode)
+        for numbers in drawn:
+            self.task.begin(mask, numbers)
+        self.sim.reset(mask, qpos, qvel)
         limit = _NEVER if self.max_episode_steps is None else self.max_episode_steps
         self._left = self._left.masked_fill(mask, limit)
 
@@ -339,6 +347,5 @@ class ForeseenStarts:
 
 
 def _cut(state: Tensor, sizes: list[int]) -> State:
-    """Return the positions and velocities that lie side by side in a block."""
-    qpos, qvel = split(state, sizes, dim=1)
-    return qpos, qvel
+    """Return the parts of a start that lie side by side in a block."""
+    return tuple(split(state, sizes, dim=1))

@@ -87,19 +87,23 @@ class Task(Generic[ArgumentsT]):
     obs_names: tuple[str, ...]
     readers: Mapping[str, Callable[[Read], Tensor]]
     """the info values of the task that are computed only when asked for"""
+    memory: dict[str, Tensor]
+    """what lives from step to step beside the simulation, (N, ...); replaced, never changed"""
 
     def __init__(self, arguments: ArgumentsT, sim: Simulation) -> None:
         self.arguments = arguments
         self.readers = {}
+        self.memory = {}
         self._amounts: dict[float, Tensor] = {}
         self.qpos = sim.field("qpos")
         self.qvel = sim.field("qvel")
         self.dt = sim.model.opt.timestep * arguments.frame_skip
         self.qpos0 = torch.tensor(sim.model.qpos0, dtype=self.qpos.dtype, device=sim.device)
 
-    def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, Tensor]:
+    def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, ...]:
         """Return initial qpos, (N, nq), and qvel, (N, nv), as a pure function of the arguments.
 
+        A task may draw more for an episode: a third tensor, (N, k), which `begin` is given.
         By default they are near the default pose: uniform noise of ± the argument
         reset_noise_scale, or of the same scale and normal for velocities of `normal_velocities`.
         """
@@ -110,6 +114,13 @@ class Task(Generic[ArgumentsT]):
             return self.qpos0 + scale * noise, scale * normal(seed, episode, velocities, stream=1)
         noise = scale * (uniform(seed, episode, positions + velocities) * 2.0 - 1.0)
         return self.qpos0 + noise[:, :positions], noise[:, positions:]
+
+    def begin(self, mask: Tensor, drawn: Tensor) -> None:
+        """Take up what the episodes have drawn that begin where `mask`, before they are started."""
+
+    def control(self, action: Tensor) -> Tensor:
+        """Return the controls for an action; may push the robot and remember the action."""
+        return action
 
     def observe(self) -> Tensor:
         """Return the observation of the present state, (N, obs_dim), in memory of its own."""
@@ -224,13 +235,13 @@ class LatestTransition:
         self._held: dict[str, Tensor] = {}
         self._is_overwritten = False
 
-    def make(self, action: Tensor, fresh: Tensor) -> None:
+    def make(self, action: Tensor, control: Tensor, fresh: Tensor) -> None:
         """Step the simulation; `fresh`, (N,) bool, tells whose episodes begin with this step."""
         self.forget()
-        self._action = action.detach() if action.requires_grad else action
-        self._held = {"action": self._action, "episode_start": fresh}
+        self._control = control
+        self._held = {"action": action, "episode_start": fresh}
         self._before = self._sim.state()
-        self._sim.step(self._action, self._substeps)
+        self._sim.step(control, self._substeps)
 
     def hold(self) -> None:
         """Copy what infos use to read; new episodes are about to begin."""
@@ -277,7 +288,7 @@ class LatestTransition:
         field = self._sim.field(name)
         now, fields = self._sim.state(), copy_fields(self._sim)
         self._sim.load_state(self._before)
-        self._sim.step(self._action, self._substeps)
+        self._sim.step(self._control, self._substeps)
         self._held[name] = field.clone()
         self._sim.load_state(now)
         put_back_fields(self._sim, fields)

@@ -21,7 +21,9 @@ from telic.robots.statics import lowest_point, missing_floor
 from telic.storage.files import write_text
 
 _MOVING = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
-_EDITION = 2
+DRIVEN = "telic_driven"
+"""text in a model that says that its drives were built here"""
+_EDITION = 3
 """of what this module makes of a record; another one makes new files"""
 _ITERATIONS, _LINE_SEARCHES = 10, 20
 """of the solver: enough for robots on a floor, and the same work for every one of a batch"""
@@ -83,6 +85,7 @@ def driven(record: RobotRecord) -> str:
                 friction=(record.friction, 0.005, 0.0001),
             )
         spec.add_key(name="home", qpos=_standing(model, record))
+        spec.add_text(name=DRIVEN, data=Path(record.model).name)
         spec.compile()
         return spec.to_xml()
     except ValueError as error:

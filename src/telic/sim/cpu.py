@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from telic.core.tensors import from_numpy
+from telic.core.tensors import from_numpy, split
 from telic.errors import BadEnvironment, ConfigError, TelicError, UnknownName
 
 _NONE = mujoco.mjtStage.mjSTAGE_NONE.value
@@ -113,6 +113,7 @@ class CpuSimulation:
         self._batch = self._memory.pointer
         self._template = mujoco.MjData(model)
         self._fields: dict[str, Tensor] = {}
+        self._varied: dict[str, Tensor] = {}
         self._after_step: list[int] = []  # addresses of functions to run after each step
         self._state = self._memory.view(
             self._library.mjb_state(self._batch),
@@ -144,6 +145,20 @@ class CpuSimulation:
         """Names of the fields asked for so far, the only ones that cost anything."""
         return frozenset(self._fields)
 
+    def vary(self, name: str) -> Tensor:
+        """Give a field of the model a value per simulation; see `Simulation.vary`."""
+        view = self._varied.get(name)
+        if view is None:
+            like: Any = getattr(self.model, name, None)
+            where = self._library.mjb_expand(self._batch, name.encode(), None, None)
+            if where is None or not isinstance(like, np.ndarray):
+                fields = [field for field in dir(self.model) if not field.startswith("_")]
+                raise UnknownName("model field", name, fields)
+            held = cast(Any, like)
+            view = self._memory.view(where, held.dtype, (self.num_sims, *held.shape))
+            self._varied[name] = view
+        return view
+
     def step(self, ctrl: Tensor, substeps: int) -> None:
         """Advance every simulation; see `Simulation.step`."""
         self._ctrl.copy_(ctrl)
@@ -172,18 +187,23 @@ class CpuSimulation:
         return {}
 
     def state(self) -> Tensor:
-        """Return a copy of the integration state, (N, size) float64."""
-        return self._state.clone()
+        """Return a copy of the integration state and what varies of the model, (N, size)."""
+        if not self._varied:
+            return self._state.clone()
+        return torch.cat([part.flatten(1) for part in (self._state, *self._varied.values())], dim=1)
 
     def load_state(self, state: Tensor) -> None:
         """Go on from a state; see `Simulation.load_state`."""
-        if state.shape != self._state.shape:
+        parts = (self._state, *self._varied.values())
+        sizes = [part[0].numel() for part in parts]
+        if state.shape != (self.num_sims, sum(sizes)):
             raise ConfigError(
                 f"A state of shape {tuple(state.shape)} does not fit {self.num_sims} simulations "
-                f"of this model, which need {tuple(self._state.shape)}.",
+                f"of this model, which need {(self.num_sims, sum(sizes))}.",
                 hint="Use the number of environments and the model it was saved with.",
             )
-        self._state.copy_(state)
+        for part, value in zip(parts, split(state, sizes, dim=1), strict=True):
+            part.copy_(value.reshape(part.shape))
 
     def _run_after_step(self) -> None:
         for function in self._after_step:
@@ -267,6 +287,7 @@ _SIGNATURES = {
     "mjb_status": (c_void_p, (c_void_p,)),
     "mjb_error": (c_char_p, (c_void_p, c_int)),
     "mjb_output": (c_void_p, (c_void_p, c_char_p, POINTER(c_int), POINTER(c_int))),
+    "mjb_expand": (c_void_p, (c_void_p, c_char_p, POINTER(c_int), POINTER(c_int))),
     "mjb_apply": (c_int, (c_void_p, c_void_p, c_int, c_void_p, c_void_p, c_int)),
     "mju_getLogConfig": (_LogConfig, ()),
     "mju_setLogConfig": (None, (_LogConfig,)),

@@ -147,6 +147,7 @@ class GpuSimulation:
             ) from error
         self._template = mujoco.MjData(self.model)
         self._fields: dict[str, Tensor] = {}
+        self._varied: dict[str, Tensor] = {}
         self._after_step: list[str] = []
         self._graphs: dict[tuple[str, ...], Any] = {}
         self._qpos, self._qvel, self._ctrl = map(self.field, ("qpos", "qvel", "ctrl"))
@@ -200,6 +201,23 @@ class GpuSimulation:
     def bound(self) -> frozenset[str]:
         """Names of the fields asked for so far, the only ones that cost anything."""
         return frozenset(self._fields)
+
+    def vary(self, name: str) -> Tensor:
+        """Give a field of the model a value per simulation; see `Simulation.vary`."""
+        view = self._varied.get(name)
+        if view is None:
+            shared: Any = getattr(self._warp_model, name, None)
+            if not hasattr(self.model, name) or not isinstance(shared, self._warp.array):
+                known = {*dir(self.model)} & {*dir(self._warp_model)}
+                raise UnknownName("model field", name, sorted(known))
+            first = self._warp.to_torch(shared)[:1]
+            view = first.repeat(self.num_sims, *[1] * (first.ndim - 1)).contiguous()
+            own = self._warp.from_torch(view, dtype=shared.dtype)
+            setattr(self._warp_model, name, own)
+            self._graphs.clear()
+            self._varied[name] = view
+            self._state.append(view)
+        return view
 
     # ---- time
 

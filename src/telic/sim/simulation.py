@@ -51,6 +51,15 @@ class Simulation(Protocol):
         """
         ...
 
+    def vary(self, name: str) -> Tensor:
+        """Give a field of the model a value per simulation, and return its live (N, ...) view.
+
+        It begins as the model's, may be written, and is part of `state`. What MuJoCo derives from
+        the field when it compiles a model stays as it is. Ask before the first step.
+        Raises UnknownName.
+        """
+        ...
+
     def step(self, ctrl: Tensor, substeps: int) -> None:
         """Advance every simulation by `substeps` time steps under `ctrl`, (N, nu)."""
         ...

@@ -56,7 +56,9 @@ _HEADS = {
     (2, 0): np.lib.format.read_array_header_2_0,
 }
 
-RECORDED = ("qpos", "qvel", "xpos", "xquat", "cvel", "cfrc_ext", "subtree_com")
+COMMANDS = ("command_forward", "command_sideways", "command_turn")
+"""what a robot was told at each moment"""
+RECORDED = ("qpos", "qvel", "xpos", "xquat", "cvel", "cfrc_ext", "subtree_com", *COMMANDS)
 """infos of an environment that every recorder keeps: all that a quantity may be measured from"""
 
 Environment = tuple[str, dict[str, Any]]

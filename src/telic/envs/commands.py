@@ -1,0 +1,75 @@
+"""Commands that change within an episode, so that one policy obeys a joystick.
+
+A command is a forward and a sideways speed and a turning rate, all as the robot sees them. It is
+drawn anew every few seconds; some commands are to stand still, and some give a heading instead of a
+turning rate: then the rate follows from how far the robot is turned away from it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from telic.core.config import Config
+
+NAMES = ("forward", "sideways", "turn")
+_TURN_PER_RAD = 0.5
+"""1/s: how fast a robot turns towards its heading"""
+_PER_COMMAND = 5
+"""numbers that a command is drawn from: three rates, whether it stands, whether it has a heading"""
+_MOST = 64
+"""commands drawn for one episode; a longer one begins again with the first"""
+
+Span = Annotated[tuple[float, float], Field(description="lowest and highest")]
+
+
+class Commands(Config):
+    """What may be commanded, and how often it changes."""
+
+    forward: Span = Field((-1.0, 1.0), description="m/s ahead; negative: back")
+    sideways: Span = Field((-0.5, 0.5), description="m/s to the left; negative: to the right")
+    turn: Span = Field((-1.0, 1.0), description="rad/s to the left; negative: to the right")
+    every_s: float = Field(5.0, gt=0, description="seconds until another command")
+    still: float = Field(0.1, ge=0, le=1, description="share of commands to stand still")
+    heading: float = Field(0.3, ge=0, le=1, description="share of commands that give a heading")
+
+
+class Commander:
+    """Says what is commanded at a moment, from numbers that were drawn for the episode."""
+
+    def __init__(self, commands: Commands, longest_s: float | None, like: Tensor) -> None:
+        self._commands = commands
+        wanted = _MOST if longest_s is None else math.ceil(longest_s / commands.every_s)
+        self.count = max(1, min(_MOST, wanted))
+        spans = [getattr(commands, name) for name in NAMES]
+        self._low, high = like.new_tensor(spans).T
+        self._width = high - self._low
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers an episode draws for its commands."""
+        return self.count * _PER_COMMAND
+
+    def at(self, drawn: Tensor, time: Tensor, yaw: Tensor) -> Tensor:
+        """Return forward, sideways and turning rates, (N, 3).
+
+        Args:
+            drawn: (N, numbers) in [0, 1).
+            time: (N,) seconds since the episode began.
+            yaw: (N,) where the robot heads, rad.
+        """
+        which = (time / self._commands.every_s + 1e-6).long() % self.count
+        every = drawn.view(-1, self.count, _PER_COMMAND)
+        own = every.gather(1, which[:, None, None].expand(-1, 1, _PER_COMMAND)).squeeze(1)
+        rates = self._low + self._width * own[:, :3]
+        # The number of the turning rate says where to head to, too: one of them counts.
+        away = math.tau * own[:, 2] - math.pi - yaw
+        away = torch.atan2(torch.sin(away), torch.cos(away))
+        toward = torch.clamp(_TURN_PER_RAD * away, self._low[2], self._low[2] + self._width[2])
+        turn = torch.where(own[:, 4] < self._commands.heading, toward, rates[:, 2])
+        rates = torch.cat((rates[:, :2], turn[:, None]), dim=1)
+        return rates * (own[:, 3] >= self._commands.still)[:, None]

@@ -1,0 +1,280 @@
+"""A robot that is driven by position: what it senses, what it is told, how its episodes differ.
+
+The policy sees what the robot itself can measure: how it turns (gyroscope), where down is
+(accelerometer), its joints relative to the resting pose, the last action, and its command. With
+`variation` every episode has other friction, masses, drives, sensor faults, delays and pushes
+(`telic.envs.variation`). All of it is drawn when an episode begins, and is a pure function of the
+drawn numbers and of the time: nothing depends on what other simulations do.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import mujoco
+import torch
+from pydantic import Field, PositiveInt
+from torch import Tensor
+
+from telic.core.seeds import uniform
+from telic.core.tensors import cross, split
+from telic.envs.anatomy import action_names
+from telic.envs.commands import NAMES, Commander, Commands
+from telic.envs.own_robot import CustomArguments, TravelTask
+from telic.envs.task import Outcome
+from telic.envs.variation import SPREADS, Level, VariedModel
+from telic.robots.build import DRIVEN
+from telic.sim import Simulation
+
+_DRAWS, _NOISE, _PUSH = 11, 12, 13
+"""streams of random numbers"""
+_FALLEN_RAD = math.radians(70.0)
+_PUSH_EVERY_S = 4.0
+_GRAVITY = 9.81
+_TRACKING = 0.25
+"""squared error of a speed at which it still earns 1/e"""
+_BLOCK_NOISE = {"gyro": 0.2, "gravity": 0.05, "velocity": 0.1, "position": 0.01, "rate": 1.5}
+"""largest noise of each sensor, in its unit"""
+
+
+class RobotArguments(CustomArguments):
+    """Arguments of a robot whose drives telic built."""
+
+    commands: Commands | None = Field(
+        None, description="what it is commanded, drawn anew every few seconds; None: nothing"
+    )
+    variation: Level = Field(
+        "none", description="how far friction, masses, drives, sensors and pushes differ"
+    )
+    sees_velocity: bool = Field(
+        False, description="show how fast the trunk moves, as an estimator on the robot would"
+    )
+    history: PositiveInt = Field(1, description="how many of the latest observations are seen")
+    terminate_when_unhealthy: bool = Field(
+        False, description="end the episode when it has fallen: tilted by more than 70 degrees"
+    )
+
+
+def is_driven(model: mujoco.MjModel) -> bool:
+    """Say whether telic built the drives of a model."""
+    return mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_TEXT, DRIVEN) >= 0
+
+
+class RobotTask(TravelTask):
+    """A driven robot on a free base; rewards speed, or obeying its commands."""
+
+    Arguments = RobotArguments
+    arguments: RobotArguments
+    meanings: ClassVar[Mapping[str, str]] = {
+        **TravelTask.meanings,
+        **{f"command_{name}": f"commanded rate, {name}, 0 if none" for name in NAMES},
+    }
+
+    def __init__(self, arguments: RobotArguments, sim: Simulation, notes: Sequence[str]) -> None:
+        super().__init__(arguments, sim, notes)
+        model, like = sim.model, self.qpos
+        self._time = sim.field("time")
+        free = self.robot.root
+        assert free.quaternion is not None and free.spin is not None
+        self._turned, self._spin = free.quaternion, free.spin
+        joints = [int(model.actuator_trnid[i, 0]) for i in range(model.nu)]
+        device = sim.device
+        self._joints = torch.tensor([int(model.jnt_qposadr[j]) for j in joints], device=device)
+        self._rates = torch.tensor([int(model.jnt_dofadr[j]) for j in joints], device=device)
+        self._rest = self.qpos0[self._joints]
+        longest = arguments.max_episode_steps
+        self._commander = None
+        if arguments.commands is not None:
+            length = None if longest is None else longest * self.dt
+            self._commander = Commander(arguments.commands, length, like)
+        self._spread = SPREADS.get(arguments.variation)
+        legs = [leg.length_m for leg in self.robot.legs]
+        self._leg_m = sum(legs) / len(legs) if legs else 0.3
+        self._varied = None
+        if self._spread is not None:
+            base = int(model.jnt_bodyid[0])
+            self._varied = VariedModel(sim, self._spread, base, self._leg_m)
+        self._sizes = [
+            *(1, 1, model.nu),  # its key, whether it is late, encoders
+            self._varied.numbers if self._varied else 0,
+            self._commander.numbers if self._commander else 0,
+        ]
+        blocks = _blocks(arguments, [*action_names(model)])
+        self._one = sum(len(names) for names in blocks.values())
+        now = [name for names in blocks.values() for name in names]
+        past = [f"{name} {age} ago" for age in range(1, arguments.history) for name in now]
+        self.obs_names = (*now, *past)
+        noise = [_BLOCK_NOISE.get(block, 0.0) for block, names in blocks.items() for _ in names]
+        self._noise = like.new_tensor(noise) * (self._spread.noise if self._spread else 0.0)
+        everyone = sim.num_sims
+        self.memory = {
+            "drawn": like.new_zeros(everyone, sum(self._sizes)),
+            "asked": self._middle.expand(everyone, -1).clone(),
+        }
+        if arguments.history > 1:
+            self.memory["past"] = like.new_zeros(everyone, self._one * (arguments.history - 1))
+
+    def reward_note(self) -> str:
+        """Say what the default reward is."""
+        if self.arguments.commands is not None:
+            return "Default reward: obeying the commanded speeds and turning rate."
+        return super().reward_note()
+
+    # ---- episodes
+
+    def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, ...]:
+        """Start near the resting pose, and draw what is special about the episode."""
+        qpos, qvel = super().start(seed, episode)
+        drawn = uniform(seed, episode, sum(self._sizes), stream=_DRAWS)
+        return qpos, qvel, drawn.to(qpos.dtype)
+
+    def begin(self, mask: Tensor, drawn: Tensor) -> None:
+        """Take up the drawn world; nothing was asked of the drives yet."""
+        rows = mask[:, None]
+        self.memory["drawn"] = torch.where(rows, drawn, self.memory["drawn"])
+        self.memory["asked"] = torch.where(rows, self._middle, self.memory["asked"])
+        if "past" in self.memory:
+            self.memory["past"] = self.memory["past"].masked_fill(rows, 0.0)
+        if self._varied is not None:
+            self._varied.begin(mask, split(drawn, self._sizes, dim=1)[3])
+
+    def control(self, action: Tensor) -> Tensor:
+        """Drive by this action, or by the last one where it is late; encoders may be off."""
+        if "past" in self.memory:
+            kept = self.memory["past"][:, : -self._one]
+            self.memory["past"] = torch.cat((self._measured(), kept), dim=1)
+        asked, self.memory["asked"] = self.memory["asked"], action.to(self.memory["asked"].dtype)
+        if self._spread is None:
+            return action
+        _, late, encoder, _, _ = self._drawn()
+        if self._spread.late:
+            action = torch.where(late < self._spread.late, asked, action.to(asked.dtype))
+        self._push()
+        return action - self._off(encoder)
+
+    def _push(self) -> None:
+        """Give the trunk a sudden velocity along the ground, once in a while."""
+        assert self._spread is not None
+        every = round(_PUSH_EVERY_S / self.dt)
+        age = self._age()
+        key = self._key()
+        # Half way between two pushes at first: an episode begins in peace.
+        is_due = (age % every) == every // 2
+        u = uniform(key, age, 2, stream=_PUSH).to(self.qvel.dtype)
+        speed = self._spread.push * math.sqrt(_GRAVITY * self._leg_m) * u[:, :1]
+        angle = math.tau * u[:, 1:]
+        kick = torch.cat((angle.cos(), angle.sin()), dim=1) * speed
+        self.qvel[:, :2] += kick * is_due[:, None]
+
+    # ---- what is seen
+
+    def observe(self) -> Tensor:
+        """Observe what the robot measures, and did before; nothing before the episode began."""
+        now = self._measured()
+        return torch.cat((now, self.memory["past"]), dim=1) if "past" in self.memory else now
+
+    def _measured(self) -> Tensor:
+        """Return what the robot measures, its command and its last action."""
+        quaternion = self.qpos[:, self._turned : self._turned + 4]
+        _, _, encoder, _, _ = self._drawn()
+        position = self.qpos[:, self._joints] - self._rest
+        if self._spread is not None:
+            position = position + self._off(encoder)
+        parts = [self.qvel[:, self._spin : self._spin + 3], down(quaternion)]
+        if self.arguments.sees_velocity:
+            parts.append(to_body(quaternion, self.qvel[:, :3]))
+        if self._commander is not None:
+            parts.append(self._command(self._time))
+        asked = (self.memory["asked"] - self._middle) / self._half
+        parts += [position, self.qvel[:, self._rates], asked]
+        now = torch.cat(parts, dim=1)
+        if self._spread is not None:
+            u = uniform(self._key(), self._age(), self._one, stream=_NOISE)
+            now = now + (2.0 * u.to(now.dtype) - 1.0) * self._noise
+        return now
+
+    def _command(self, time: Tensor) -> Tensor:
+        assert self._commander is not None
+        quaternion = self.qpos[:, self._turned : self._turned + 4]
+        return self._commander.at(self._drawn()[4], time, heading(quaternion))
+
+    def outcome(self, action: Tensor, moved: Tensor) -> Outcome:
+        """Reward obeying the command, or speed where there is none; charge effort."""
+        speed = super().outcome(action, moved)
+        ends = None
+        if self.arguments.terminate_when_unhealthy:
+            quaternion = self.qpos[:, self._turned : self._turned + 4]
+            ends = down(quaternion)[:, 2] > -math.cos(_FALLEN_RAD)
+        if self._commander is None:
+            none = {f"command_{name}": torch.zeros_like(moved[:, 0]) for name in NAMES}
+            return Outcome(speed.reward, ends, {**speed.values, **none})
+        command = self._command(self._time - self.dt)  # the one that was in force
+        quaternion = self.qpos[:, self._turned : self._turned + 4]
+        velocity = to_body(quaternion, self.qvel[:, :3])[:, :2]
+        turning = self.qvel[:, self._spin + 2]
+        off = (velocity - command[:, :2]).square().sum(1)
+        obeys = torch.exp(-off / _TRACKING)
+        turns = torch.exp(-(turning - command[:, 2]).square() / _TRACKING)
+        reward = obeys + 0.5 * turns + speed.values["reward_ctrl"]
+        commands = {f"command_{name}": command[:, i].clone() for i, name in enumerate(NAMES)}
+        return Outcome(reward, ends, {**speed.values, **commands, "reward_forward": obeys})
+
+    # ---- what was drawn
+
+    def _drawn(self) -> tuple[Tensor, ...]:
+        return split(self.memory["drawn"], self._sizes, dim=1)
+
+    def _key(self) -> Tensor:
+        return (self.memory["drawn"][:, 0] * 2.0**24).long()
+
+    def _age(self) -> Tensor:
+        """Return the control steps since the episode began, (N,)."""
+        return (self._time / self.dt + 0.5).long()
+
+    def _off(self, encoder: Tensor) -> Tensor:
+        """Return how wrong the zero of each joint is, rad."""
+        assert self._spread is not None
+        return (2.0 * encoder - 1.0) * self._spread.encoder_rad
+
+
+def _blocks(arguments: RobotArguments, actuators: list[str]) -> dict[str, list[str]]:
+    """Return the names of what is seen, by sensor."""
+    axes = "xyz"
+    blocks: dict[str, list[str]] = {
+        "gyro": [f"gyro_{axis}" for axis in axes],
+        "gravity": [f"gravity_{axis}" for axis in axes],
+    }
+    if arguments.sees_velocity:
+        blocks["velocity"] = [f"velocity_{axis}" for axis in axes]
+    if arguments.commands is not None:
+        blocks["command"] = [f"command_{name}" for name in NAMES]
+    blocks["position"] = [f"{name} position" for name in actuators]
+    blocks["rate"] = [f"{name} velocity" for name in actuators]
+    blocks["action"] = [f"{name} last action" for name in actuators]
+    return blocks
+
+
+# ---- turning between world and trunk; quaternions are (w, x, y, z)
+
+
+def down(quaternion: Tensor) -> Tensor:
+    """Return where down is as the trunk sees it, (N, 3): (0, 0, -1) when upright."""
+    w, x, y, z = quaternion.unbind(1)
+    return torch.stack(
+        (2.0 * (w * y - x * z), -2.0 * (y * z + w * x), 2.0 * (x * x + y * y) - 1.0), 1
+    )
+
+
+def to_body(quaternion: Tensor, vector: Tensor) -> Tensor:
+    """Return a vector of the world as the trunk sees it, (N, 3)."""
+    w, axis = quaternion[:, :1], -quaternion[:, 1:]
+    turned = 2.0 * cross(axis, vector)
+    return vector + w * turned + cross(axis, turned)
+
+
+def heading(quaternion: Tensor) -> Tensor:
+    """Return the angle about the vertical that the trunk faces, (N,), rad."""
+    w, x, y, z = quaternion.unbind(1)
+    return torch.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))

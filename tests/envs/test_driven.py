@@ -1,0 +1,307 @@
+"""Driven robots: what they sense, what they are told, and episodes that differ."""
+
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import pytest
+import torch
+
+from telic import bench
+from telic.envs import make
+from telic.envs.commands import Commander, Commands
+from telic.envs.driven import down, heading, to_body
+from telic.envs.variation import SPREADS
+from telic.errors import ConfigError, UnknownName
+from telic.robots.build import build
+from telic.robots.record import guessed
+from telic.sim import CpuSimulation, simulate
+
+DOG = Path(bench.__file__).parent / "suites" / "robots" / "dog.xml"
+EVERYTHING = {"commands": {}, "variation": "full", "history": 3, "sees_velocity": True}
+
+
+@pytest.fixture(scope="module")
+def dog(tmp_path_factory):
+    return str(build(guessed(DOG), tmp_path_factory.mktemp("driven"), "dog"))
+
+
+def quaternions(count=64, seed=0):
+    q = torch.randn(count, 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return q / q.norm(dim=1, keepdim=True)
+
+
+def matrix(q):
+    out = np.zeros(9)
+    mujoco.mju_quat2Mat(out, q.numpy())
+    return out.reshape(3, 3)
+
+
+def actions(env, seed=0, size=0.3):
+    noise = torch.randn(env.num_envs, env.act_dim, generator=torch.Generator().manual_seed(seed))
+    middle, half = (env.action_high + env.action_low) / 2, (env.action_high - env.action_low) / 2
+    return middle + size * half * noise
+
+
+def test_what_the_trunk_sees_is_the_world_turned_back():
+    q = quaternions()
+    vector = torch.randn(len(q), 3, generator=torch.Generator().manual_seed(1)).double()
+    for row in range(len(q)):
+        turned = matrix(q[row])
+        assert np.allclose(to_body(q, vector)[row], turned.T @ vector[row].numpy())
+        assert np.allclose(down(q)[row], turned.T @ np.array([0.0, 0.0, -1.0]))
+        facing = turned @ np.array([1.0, 0.0, 0.0])
+        assert np.isclose(heading(q)[row], np.arctan2(facing[1], facing[0]))
+
+
+def test_it_sees_only_what_it_can_measure(dog):
+    env = make(dog, num_envs=3, seed=1)
+    names = env.spec.obs_names
+    assert names[:6] == ("gyro_x", "gyro_y", "gyro_z", "gravity_x", "gravity_y", "gravity_z")
+    assert len(names) == 6 + 3 * env.act_dim == env.obs_dim
+    obs = env.reset()
+    assert torch.allclose(obs[:, 3:6], torch.tensor([0.0, 0.0, -1.0]), atol=0.05)
+    assert obs[:, -env.act_dim :].eq(0).all()  # nothing was asked yet
+    action = actions(env)
+    seen = env.step(action).obs[:, -env.act_dim :]
+    middle, half = (env.action_high + env.action_low) / 2, (env.action_high - env.action_low) / 2
+    assert torch.allclose(seen, (action - middle) / half, atol=1e-5)
+
+
+def test_joints_are_seen_relative_to_the_pose_it_stands_in(dog):
+    env = make(dog, num_envs=2, seed=1, reset_noise_scale=0.0)
+    count = env.act_dim
+    assert env.reset()[:, 6 : 6 + count].abs().max() < 1e-6
+    for _ in range(5):
+        env.step(env.action_rest.expand(2, -1))
+    model = env.model
+    joints = [int(model.jnt_qposadr[model.actuator_trnid[i, 0]]) for i in range(model.nu)]
+    away = env.sim.field("qpos")[:, joints] - env.task.qpos0[joints]
+    assert torch.allclose(env.exact_obs[:, 6 : 6 + count], away)
+
+
+@pytest.mark.parametrize("arguments", [{}, EVERYTHING], ids=["plain", "everything"])
+def test_an_episode_is_the_same_whoever_is_beside_it(dog, arguments):
+    """Row 2 of four equals row 0 of another batch that has its seed."""
+    many = make(dog, num_envs=4, seed=[5, 6, 7, 8], max_episode_steps=30, **arguments)
+    alone = make(dog, num_envs=1, seed=[7], max_episode_steps=30, **arguments)
+    assert torch.equal(many.reset()[2], alone.reset()[0])
+    for k in range(70):  # into the third episode
+        action = actions(many, seed=k)
+        both = many.step(action), alone.step(action[2:3])
+        for one, other in zip(*(each._asdict().items() for each in both), strict=True):
+            if one[0] != "info":
+                assert torch.equal(one[1][2], other[1][0]), (k, one[0])
+
+
+def test_going_on_from_a_save_is_the_same_bit_for_bit(dog):
+    env = make(dog, num_envs=6, seed=3, max_episode_steps=25, **EVERYTHING)
+    env.reset()
+    for k in range(40):
+        env.step(actions(env, k))
+    saved = env.state_dict()
+    first = [env.step(actions(env, 100 + k)).obs.clone() for k in range(30)]
+    other = make(dog, num_envs=6, seed=99, max_episode_steps=25, **EVERYTHING)
+    other.reset()
+    other.load_state_dict(saved)
+    again = [other.step(actions(other, 100 + k)).obs.clone() for k in range(30)]
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+
+
+# ------------------------------------------------------------------------------------- variation
+
+
+def test_a_varied_simulation_moves_as_a_single_model_with_these_values(dog):
+    env = make(dog, num_envs=4, seed=2, variation="full")
+    env.reset()
+    sim = env.sim
+    names = ("geom_friction", "body_mass", "body_inertia", "body_subtreemass", "body_ipos")
+    names += ("actuator_gainprm", "actuator_biasprm", "actuator_forcerange")
+    control = actions(env).double()
+    for row in range(4):
+        model = mujoco.MjModel.from_xml_path(dog)
+        for name in names:
+            getattr(model, name)[:] = (
+                sim.vary(name)[row].numpy().reshape(getattr(model, name).shape)
+            )
+        data = mujoco.MjData(model)
+        data.qpos[:], data.qvel[:] = sim.field("qpos")[row], sim.field("qvel")[row]
+        data.ctrl[:] = control[row]
+        mujoco.mj_forward(model, data)
+        for _ in range(4):
+            mujoco.mj_step(model, data)
+        if row == 0:
+            first = data.qpos.copy()
+    sim.step(control, 4)
+    assert np.allclose(sim.field("qpos")[3], data.qpos, atol=1e-9)
+    assert np.allclose(sim.field("qpos")[0], first, atol=1e-9)
+    assert not np.allclose(first[7:], data.qpos[7:], atol=1e-6)
+
+
+def test_every_episode_has_a_world_of_its_own_within_the_spread(dog):
+    env = make(dog, num_envs=64, seed=2, max_episode_steps=3, variation="full")
+    env.reset()
+    spread, model = SPREADS["full"], env.model
+    seen = []
+    for _ in range(2):
+        sliding = env.sim.vary("geom_friction")[:, :, 0] / torch.tensor(model.geom_friction[:, 0])
+        assert torch.allclose(sliding, sliding[:, :1])  # all geoms alike
+        mass = env.sim.vary("body_mass") / torch.tensor(model.body_mass).clamp_min(1e-9)
+        for value, span in ((sliding[:, 0], spread.friction), (mass[:, 1], spread.base_mass)):
+            assert span[0] <= float(value.min()) < float(value.max()) <= span[1]
+            assert float(value.max() - value.min()) > 0.7 * (span[1] - span[0])
+        assert torch.allclose(mass[:, 2:], torch.ones_like(mass[:, 2:]))
+        total = env.sim.vary("body_mass").sum(1)
+        assert torch.allclose(env.sim.vary("body_subtreemass")[:, 0], total)
+        gains = env.sim.vary("actuator_gainprm")[:, :, 0]
+        assert torch.allclose(gains, -env.sim.vary("actuator_biasprm")[:, :, 1])
+        seen.append(sliding[:, 0].clone())
+        for k in range(3):
+            env.step(actions(env, k))
+    assert (seen[0] != seen[1]).all()
+
+
+def test_noise_is_on_sensors_only_and_bounded(dog):
+    plain = make(dog, num_envs=32, seed=2, commands={})
+    noisy = make(dog, num_envs=32, seed=2, commands={}, variation="full")
+    off = noisy.reset() - plain.reset()
+    count = plain.act_dim
+    parts = (slice(0, 3), slice(3, 6), slice(9 + count, 9 + 2 * count))
+    for part, most in zip(parts, (0.2, 0.05, 1.5), strict=True):
+        assert 0.5 * most < float(off[:, part].abs().max()) <= most
+    assert off[:, 9 : 9 + count].abs().max() <= 0.01 + 0.02 + 1e-6  # and the encoders' zeros
+    assert off[:, 9 + 2 * count :].eq(0).all()
+
+
+def test_late_actions_are_carried_out_one_step_later(dog):
+    env = make(dog, num_envs=64, seed=2, variation="full")
+    env.reset()
+    late = env.task.memory["drawn"][:, 1] < SPREADS["full"].late
+    assert 10 < int(late.sum()) < 54
+    first, second = actions(env, 1), actions(env, 2)
+    for k, action in enumerate((first, second)):
+        env.step(action)
+        offset = action - env.sim.field("ctrl")
+        on_time = offset[~late].abs().max()
+        assert on_time <= SPREADS["full"].encoder_rad + 1e-5
+        then = env.action_rest if k == 0 else first
+        assert (then - env.sim.field("ctrl"))[late].abs().max() <= 0.02 + 1e-5
+
+
+def test_pushes_come_and_change_the_way(dog):
+    env = make(dog, num_envs=16, seed=2, variation="full", max_episode_steps=1000)
+    env.reset()
+    jumps = []
+    for _ in range(120):
+        before = env.sim.field("qvel")[:, :2].clone()
+        env.task.control(env.action_rest.expand(16, -1))
+        jumps.append(float((env.sim.field("qvel")[:, :2] - before).norm(dim=1).max()))
+        env.sim.field("qvel")[:, :2] = before
+        env.step(env.action_rest.expand(16, -1))
+    pushed = [k for k, jump in enumerate(jumps) if jump > 0.0]
+    assert pushed == [100]  # half of four seconds at 50 Hz
+    assert 0.3 < jumps[100] < 1.0
+
+
+def test_fields_that_do_not_exist_are_named(dog):
+    sim = CpuSimulation(mujoco.MjModel.from_xml_path(dog), 2)
+    with pytest.raises(UnknownName, match="geom_friction"):
+        sim.vary("geom_frictions")
+
+
+# --------------------------------------------------------------------------------------- commands
+
+
+def told(commander, draws, time, yaw=0.0):
+    rows = len(draws)
+    return commander.at(draws, torch.full((rows,), float(time)), torch.full((rows,), float(yaw)))
+
+
+def test_commands_stay_within_their_ranges_change_on_time_and_sometimes_stand():
+    commands = Commands(forward=(0.2, 1.0), sideways=(0, 0), turn=(-0.5, 0.5), every_s=2.0)
+    commander = Commander(commands, 10.0, torch.zeros(1, dtype=torch.float64))
+    assert commander.count == 5
+    draws = torch.rand(2000, commander.numbers, generator=torch.Generator().manual_seed(0)).double()
+    first = told(commander, draws, 0.0)
+    assert torch.equal(first, told(commander, draws, 1.99))
+    assert not torch.equal(first, told(commander, draws, 2.0))
+    still = (first == 0).all(1)
+    assert 0.07 < float(still.double().mean()) < 0.13
+    moving = first[~still]
+    assert float(moving[:, 0].min()) >= 0.2 and float(moving[:, 0].max()) <= 1.0
+    assert moving[:, 1].eq(0).all() and moving[:, 2].abs().max() <= 0.5
+
+
+def test_a_heading_turns_the_robot_towards_it_the_shorter_way():
+    commands = Commands(turn=(-1, 1), heading=1.0, still=0.0)
+    commander = Commander(commands, 5.0, torch.zeros(1, dtype=torch.float64))
+    draws = torch.full((1, commander.numbers), 0.5, dtype=torch.float64)  # head for 0
+    assert float(told(commander, draws, 0.0, yaw=0.4)[0, 2]) == pytest.approx(-0.2)
+    assert float(told(commander, draws, 0.0, yaw=-3.0)[0, 2]) == pytest.approx(1.0)
+    assert float(told(commander, draws, 0.0, yaw=3.0)[0, 2]) == pytest.approx(-1.0)
+
+
+def test_who_obeys_earns_more_and_the_command_is_told(dog):
+    env = make(dog, num_envs=64, seed=2, commands={"still": 0.0, "heading": 0.0})
+    obs = env.reset()
+    step = env.step(env.action_rest.expand(64, -1))
+    command = torch.stack(
+        [step.info[f"command_{name}"] for name in ("forward", "sideways", "turn")], 1
+    )
+    assert torch.allclose(command.float(), obs[:, 6:9])
+    slow = command.norm(dim=1) < 0.4
+    assert step.reward[slow].mean() > step.reward[~slow].mean()
+
+
+def test_a_robot_that_fell_ends_its_episode_where_asked(dog):
+    for ends in (False, True):
+        env = make(dog, num_envs=1, seed=2, terminate_when_unhealthy=ends)
+        env.reset()
+        qpos = env.task.qpos0[None].clone()
+        qpos[:, 3:7] = torch.tensor([0.0, 1.0, 0.0, 0.0])
+        qpos[:, 2] += 0.2
+        env.place(qpos, torch.zeros_like(env.sim.field("qvel")))
+        assert bool(env.step(env.action_rest[None]).terminated[0]) is ends
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"variation": "some"},
+        {"commands": {"forward": 1}},
+        {"commands": {"up": [0, 1]}},
+        {"history": 0},
+    ],
+)
+def test_wrong_arguments_are_named(dog, arguments):
+    with pytest.raises(ConfigError) as caught:
+        make(dog, num_envs=1, **arguments)
+    assert next(iter(arguments)) in str(caught.value)
+
+
+# -------------------------------------------------------------------------- the other simulation
+
+
+def test_a_varied_step_is_the_same_on_a_gpu(dog):
+    pytest.importorskip("mujoco_warp", reason="the extra gpu is not installed")
+    from telic.sim.gpu import GpuSimulation
+
+    model = mujoco.MjModel.from_xml_path(dog)
+    sims = simulate(model, 4), GpuSimulation(model, 4, device="cpu")
+    rows = torch.arange(1, 5)
+    for sim in sims:
+        sim.vary("geom_friction")[:, :, 0] *= 0.25 * rows[:, None]
+        sim.vary("body_mass")[:, 1] *= 0.5 * rows
+        sim.vary("actuator_gainprm")[:, :, 0] *= 0.8 + 0.1 * rows[:, None]
+        like = sim.field("qpos")
+        qpos = torch.tensor(model.key_qpos[0]).to(like.dtype).repeat(4, 1)
+        sim.reset(torch.ones(4, dtype=torch.bool), qpos, torch.zeros_like(sim.field("qvel")))
+        control = torch.tensor(model.key_qpos[0][7:] + 0.2).to(like.dtype).repeat(4, 1)
+        sim.step(control, 4)
+    one, other = (sim.field("qpos").double() for sim in sims)
+    assert torch.allclose(one, other, atol=2e-4)
+    assert (one[0] - one[3]).abs().max() > 1e-3
+    saved = sims[1].state()
+    sims[1].vary("body_mass")[:] = 1.0
+    sims[1].load_state(saved)
+    assert not sims[1].vary("body_mass").eq(1.0).all()
