@@ -13,9 +13,13 @@ from telic.envs.commands import Commander, Commands
 from telic.envs.driven import down, heading, to_body
 from telic.envs.variation import SPREADS
 from telic.errors import ConfigError, UnknownName
+from telic.rendering.look import load_dressed
+from telic.rendering.replay import ground_of
 from telic.robots.build import build
 from telic.robots.record import guessed
+from telic.robots.terrain import COLUMNS, FIELD_M, ROWS, TERRAINS, standing_m, terrain
 from telic.sim import CpuSimulation, simulate
+from telic.storage.trajectories import TrajectoryFacts
 
 DOG = Path(bench.__file__).parent / "suites" / "robots" / "dog.xml"
 EVERYTHING = {"commands": {}, "variation": "full", "history": 3, "sees_velocity": True}
@@ -305,3 +309,58 @@ def test_a_varied_step_is_the_same_on_a_gpu(dog):
     sims[1].vary("body_mass")[:] = 1.0
     sims[1].load_state(saved)
     assert not sims[1].vary("body_mass").eq(1.0).all()
+
+
+# ---------------------------------------------------------------------------------------- terrain
+
+
+@pytest.mark.parametrize("kind", TERRAINS)
+def test_fields_get_harder_fit_together_and_are_level_where_robots_start(kind):
+    board = terrain(kind, 0.3)
+    side = round(FIELD_M / 0.05)
+    fields = board.heights.reshape(COLUMNS, side, ROWS, side).transpose(2, 0, 1, 3)
+    assert fields.min() >= 0.0
+    steepest = np.abs(np.diff(fields, axis=3)).max(axis=(1, 2, 3))
+    assert (np.diff(steepest) > 0).all()  # row by row
+    for rim in (fields[:, :, 0], fields[:, :, -1], fields[..., 0], fields[..., -1]):
+        assert rim.max() < 0.03  # no wall between two fields
+    middle = fields[:, :, side // 2 - 8 : side // 2 + 8, side // 2 - 8 : side // 2 + 8]
+    assert np.allclose(middle, board.starts[:, :, 2][..., None, None], atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", TERRAINS)
+def test_a_robot_stands_on_every_field_where_it_starts(dog, kind):
+    env = make(dog, num_envs=64, seed=2, terrain=kind)
+    env.reset()
+    rows = env.task.memory["field"][:, 0]
+    assert set(rows.tolist()) == set(map(float, range(ROWS)))  # the first is any
+    for _ in range(25):
+        env.step(env.action_rest.expand(64, -1))
+    board = terrain(kind, standing_m(env.model))
+    start = torch.tensor(board.starts)[:, :, 2].max()
+    assert float(env.sim.field("qpos")[:, 2].max()) < start + 1.5 * standing_m(env.model)
+    assert float(env.exact_obs[:, 5].max()) < -0.95  # upright, all of them
+
+
+def test_who_gets_away_goes_on_to_harder_fields_and_who_stays_to_easier_ones(dog):
+    env = make(dog, num_envs=3, seed=2, terrain="slopes")
+    env.reset()
+    task = env.task
+    task.memory["field"][:, 0] = torch.tensor([1.0, 1.0, 0.0])
+    away = torch.tensor([FIELD_M, FIELD_M / 4.0, 0.0], dtype=torch.float64)
+    env.sim.field("qpos")[:, :2] = task.memory["field"][:, 1:]
+    env.sim.field("qpos")[:, 0] += away
+    everyone = torch.ones(3, dtype=torch.bool)
+    placed = task.begin(everyone, task.qpos0.expand(3, -1), task.memory["drawn"])
+    assert task.memory["field"][:, 0].tolist() == [2.0, 1.0, 0.0]
+    rows = (placed[:, 0] / FIELD_M + (ROWS - 1) / 2.0).round()
+    assert rows.tolist() == [2.0, 1.0, 0.0]
+
+
+def test_the_ground_of_an_episode_is_drawn_too(dog):
+    plain, hilly = (load_dressed(Path(dog), ground=kind) for kind in ("flat", "slopes"))
+    assert (plain.nhfield, hilly.nhfield) == (0, 1)
+    facts = TrajectoryFacts(env_id=dog, env_kwargs={"terrain": "slopes"}, dt_s=0.02)
+    assert ground_of(facts) == "slopes"
+    hostile = facts.model_copy(update={"env_kwargs": {"terrain": ["/etc/passwd"]}})
+    assert ground_of(hostile) == "flat"

@@ -19,13 +19,14 @@ from pydantic import Field, PositiveInt
 from torch import Tensor
 
 from telic.core.seeds import uniform
-from telic.core.tensors import cross, split
+from telic.core.tensors import cross, norm, split
 from telic.envs.anatomy import action_names
 from telic.envs.commands import NAMES, Commander, Commands
 from telic.envs.own_robot import CustomArguments, TravelTask
 from telic.envs.task import Outcome
 from telic.envs.variation import SPREADS, Level, VariedModel
 from telic.robots.build import DRIVEN
+from telic.robots.terrain import FIELD_M, TerrainKind, standing_m, terrain
 from telic.sim import Simulation
 
 _DRAWS, _NOISE, _PUSH = 11, 12, 13
@@ -50,6 +51,9 @@ class RobotArguments(CustomArguments):
     )
     sees_velocity: bool = Field(
         False, description="show how fast the trunk moves, as an estimator on the robot would"
+    )
+    terrain: TerrainKind = Field(
+        "flat", description="the ground; harder fields for episodes that got away from theirs"
     )
     history: PositiveInt = Field(1, description="how many of the latest observations are seen")
     terminate_when_unhealthy: bool = Field(
@@ -96,10 +100,15 @@ class RobotTask(TravelTask):
         if self._spread is not None:
             base = int(model.jnt_bodyid[0])
             self._varied = VariedModel(sim, self._spread, base, self._leg_m)
+        self._board: Tensor | None = None
+        if arguments.terrain != "flat":
+            board = terrain(arguments.terrain, standing_m(model))
+            self._board = like.new_tensor(board.starts)
         self._sizes = [
             *(1, 1, model.nu),  # its key, whether it is late, encoders
             self._varied.numbers if self._varied else 0,
             self._commander.numbers if self._commander else 0,
+            2 if self._board is not None else 0,  # which field
         ]
         blocks = _blocks(arguments, [*action_names(model)])
         self._one = sum(len(names) for names in blocks.values())
@@ -113,6 +122,8 @@ class RobotTask(TravelTask):
             "drawn": like.new_zeros(everyone, sum(self._sizes)),
             "asked": self._middle.expand(everyone, -1).clone(),
         }
+        if self._board is not None:
+            self.memory["field"] = like.new_full((everyone, 3), -1.0)  # no row yet
         if arguments.history > 1:
             self.memory["past"] = like.new_zeros(everyone, self._one * (arguments.history - 1))
 
@@ -130,7 +141,7 @@ class RobotTask(TravelTask):
         drawn = uniform(seed, episode, sum(self._sizes), stream=_DRAWS)
         return qpos, qvel, drawn.to(qpos.dtype)
 
-    def begin(self, mask: Tensor, drawn: Tensor) -> None:
+    def begin(self, mask: Tensor, qpos: Tensor, drawn: Tensor) -> Tensor:
         """Take up the drawn world; nothing was asked of the drives yet."""
         rows = mask[:, None]
         self.memory["drawn"] = torch.where(rows, drawn, self.memory["drawn"])
@@ -139,6 +150,28 @@ class RobotTask(TravelTask):
             self.memory["past"] = self.memory["past"].masked_fill(rows, 0.0)
         if self._varied is not None:
             self._varied.begin(mask, split(drawn, self._sizes, dim=1)[3])
+        return qpos if self._board is None else self._placed(mask, qpos, drawn)
+
+    def _placed(self, mask: Tensor, qpos: Tensor, drawn: Tensor) -> Tensor:
+        """Move the start to a field: the first to any, later ones by how the last one went.
+
+        Who got half a field away goes on to a harder one, who hardly moved to an easier one, and
+        who is through with the hardest to any.
+        """
+        assert self._board is not None
+        rows, columns = self._board.shape[:2]
+        row, origin = self.memory["field"][:, 0], self.memory["field"][:, 1:]
+        far = norm(self.qpos[:, :2] - origin)
+        harder = (far > FIELD_M / 2.0).to(row.dtype) - (far < FIELD_M / 8.0).to(row.dtype)
+        chance, column = drawn[:, -1], (drawn[:, -2] * columns).long()
+        anywhere = (chance * rows).floor()
+        later = (row + harder).clamp_min(0.0)
+        row = torch.where((row < 0.0) | (later >= rows), anywhere, later)
+        start = self._board[row.long(), column]
+        placed = torch.cat((qpos[:, :3] + start, qpos[:, 3:]), dim=1)
+        field = torch.cat((row[:, None], placed[:, :2]), dim=1)
+        self.memory["field"] = torch.where(mask[:, None], field, self.memory["field"])
+        return placed
 
     def control(self, action: Tensor) -> Tensor:
         """Drive by this action, or by the last one where it is late; encoders may be off."""
@@ -148,7 +181,7 @@ class RobotTask(TravelTask):
         asked, self.memory["asked"] = self.memory["asked"], action.to(self.memory["asked"].dtype)
         if self._spread is None:
             return action
-        _, late, encoder, _, _ = self._drawn()
+        _, late, encoder, *_ = self._drawn()
         if self._spread.late:
             action = torch.where(late < self._spread.late, asked, action.to(asked.dtype))
         self._push()
@@ -178,7 +211,7 @@ class RobotTask(TravelTask):
     def _measured(self) -> Tensor:
         """Return what the robot measures, its command and its last action."""
         quaternion = self.qpos[:, self._turned : self._turned + 4]
-        _, _, encoder, _, _ = self._drawn()
+        encoder = self._drawn()[2]
         position = self.qpos[:, self._joints] - self._rest
         if self._spread is not None:
             position = position + self._off(encoder)

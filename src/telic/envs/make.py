@@ -108,7 +108,7 @@ def make_mjcf(
         num_threads: threads that simulate; None: one per core.
         **arguments: fields of `CustomArguments`; of `RobotArguments` for a robot by name.
     """
-    model, notes = read_model(path)
+    model, notes = read_model(path, arguments.get("terrain", "flat"))
     skip = frame_skip or max(1, math.ceil(_CONTROL_STEP_S / model.opt.timestep - 1e-9))
     root = robot_of(model).root
     travels = root.kind in ("free", "planar") and "x" in root.moves

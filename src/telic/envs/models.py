@@ -15,6 +15,7 @@ import numpy as np
 from telic.envs.anatomy import action_names
 from telic.errors import BadEnvironment, UnknownName
 from telic.robots.statics import holding_force, missing_floor
+from telic.robots.terrain import TERRAINS, lay
 from telic.sim import load_model
 from telic.sim.cpu import library
 
@@ -29,8 +30,13 @@ _WIDE_RAD, _WIDE_M = np.pi / 2, 0.5
 """how far a position goes from rest where neither actuator nor joint has a range"""
 
 
-def read_model(path: str) -> tuple[mujoco.MjModel, list[str]]:
-    """Compile a model that can be controlled; return it with notes on what was added to it."""
+def read_model(path: str, ground: object = "flat") -> tuple[mujoco.MjModel, list[str]]:
+    """Compile a model that can be controlled; return it with notes on what was added to it.
+
+    Args:
+        path: the model's file.
+        ground: a terrain to lay over the floor; of anything else, nothing is laid.
+    """
     file = Path(path).expanduser()
     if not os.path.isfile(file):
         beside = file.parent.glob("*") if os.path.isdir(file.parent) else ()
@@ -43,6 +49,9 @@ def read_model(path: str) -> tuple[mujoco.MjModel, list[str]]:
         model = _read_compiled(file)
     else:  # an absolute path, for a bare name could also mean one of Gymnasium's own models
         model = load_model(os.path.abspath(file))
+        for kind in TERRAINS:
+            if kind == ground:
+                model = lay(mujoco.MjSpec.from_file(os.path.abspath(file)), kind)
     if model.nu == 0:
         raise BadEnvironment(
             f'"{path}" has no actuators, so there is nothing a policy could do.',

@@ -220,7 +220,7 @@ class MujocoEnv:
         self._episode = self._episode + mask
         qpos, qvel, *drawn = (self._foreseen or self._starts)(self._episode)
         for numbers in drawn:
-            self.task.begin(mask, numbers)
+            qpos = self.task.begin(mask, qpos, numbers)
         self.sim.reset(mask, qpos, qvel)
         limit = _NEVER if self.max_episode_steps is None else self.max_episode_steps
         self._left = self._left.masked_fill(mask, limit)

@@ -115,8 +115,9 @@ class Task(Generic[ArgumentsT]):
         noise = scale * (uniform(seed, episode, positions + velocities) * 2.0 - 1.0)
         return self.qpos0 + noise[:, :positions], noise[:, positions:]
 
-    def begin(self, mask: Tensor, drawn: Tensor) -> None:
-        """Take up what the episodes have drawn that begin where `mask`, before they are started."""
+    def begin(self, mask: Tensor, qpos: Tensor, drawn: Tensor) -> Tensor:
+        """Take up what the episodes have drawn that begin where `mask`; return their qpos."""
+        return qpos
 
     def control(self, action: Tensor) -> Tensor:
         """Return the controls for an action; may push the robot and remember the action."""

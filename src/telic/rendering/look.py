@@ -13,6 +13,7 @@ import numpy as np
 
 from telic.errors import BadEnvironment
 from telic.rendering.camera import first_box, radius_m
+from telic.robots.terrain import TerrainKind, lay
 
 Colour = tuple[float, float, float]
 
@@ -37,12 +38,15 @@ _GYMNASIUM_TAN = (0.8, 0.6, 0.4, 1.0)
 _TILES_M = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
-def load_dressed(path: Path, *, repaint: bool = False) -> mujoco.MjModel:
+def load_dressed(
+    path: Path, *, repaint: bool = False, ground: TerrainKind = "flat"
+) -> mujoco.MjModel:
     """Return the model of an MJCF file, dressed for the camera.
 
     Args:
         path: the MJCF file.
         repaint: colour every limb, not only the geoms that the file left plain.
+        ground: laid over the floor, if it is not flat.
 
     Raises:
         BadEnvironment: MuJoCo refuses the file.
@@ -54,7 +58,7 @@ def load_dressed(path: Path, *, repaint: bool = False) -> mujoco.MjModel:
             # remarks on old attributes of Gymnasium's files, which are not ours to change
             warnings.simplefilter("ignore")
             spec = mujoco.MjSpec.from_file(str(path))
-            dress(spec, spec.compile(), repaint=repaint)
+            dress(spec, lay(spec, ground), repaint=repaint)
             return spec.compile()
     except ValueError as error:
         raise BadEnvironment(f"{path} is not a model MuJoCo can load: {error}") from None

@@ -37,6 +37,7 @@ from telic.rendering.media import (
 )
 from telic.rendering.painters import GlPainter, Painter, PainterBroken, RayPainter
 from telic.rendering.sketch import DRAWINGS, Sketcher
+from telic.robots.terrain import TERRAINS, TerrainKind
 from telic.storage.trajectories import (
     Trajectory,
     TrajectoryFacts,
@@ -179,7 +180,8 @@ class Stage:
             raise BadEnvironment(f"{trajectory.facts.env_id} has no MuJoCo model to draw.")
         width = job.width or size
         height = job.height or width * 3 // 4
-        model, painter = self._prepare(path, width, height, job.fine)
+        ground = ground_of(trajectory.facts)
+        model, painter = self._prepare(path, ground, width, height, job.fine)
         poses = _finite(_checked_poses(trajectory, model, path)[rows])
         cameras = place_cameras(model, poses, frame_s, job.view, width / height, near=job.near)
         data = mujoco.MjData(model)
@@ -223,13 +225,15 @@ class Stage:
         self._key = self._model = self._painter = None
 
     def _prepare(
-        self, path: Path, width: int, height: int, fine: bool
+        self, path: Path, ground: TerrainKind, width: int, height: int, fine: bool
     ) -> tuple[mujoco.MjModel, Painter]:
-        key = (path, width, height, fine)
+        key = (path, ground, width, height, fine)
         if self._key != key or self._model is None or self._painter is None:
             self.close()
             # Gymnasium's robots are all one tan; the user's own colours are kept.
-            self._model = load_dressed(path, repaint=path.is_relative_to(_assets_dir()))
+            self._model = load_dressed(
+                path, repaint=path.is_relative_to(_assets_dir()), ground=ground
+            )
             self._painter = self._make_painter(self._model, width, height, fine)
             self._key = key
         return self._model, self._painter
@@ -376,6 +380,15 @@ def model_file(facts: TrajectoryFacts) -> Path | None:
         return None
     name = _OWN_V5.get(match[1]) if match[2] == "5" else None
     return _assets_dir() / (name or _ASSETS[match[1]])
+
+
+def ground_of(facts: TrajectoryFacts) -> TerrainKind:
+    """Return the ground that an episode went over."""
+    named = facts.env_kwargs.get("terrain")
+    for kind in TERRAINS:
+        if kind == named:
+            return kind
+    return "flat"
 
 
 def _assets_dir() -> Path:
