@@ -35,6 +35,7 @@ ASKED = {
     Act.LIFT: ("lift the front left leg", "raise your left arm", "lift a foot"),
     Act.KICK: ("kick twice",),
     Act.STOP: ("stop",),
+    Act.OBEY: ("obey velocity commands",),
 }
 MANNERS = """
 Ant: run forward steadily, gently and symmetrically with alternating legs

@@ -137,7 +137,8 @@ def as_verb(mark: Mark, verb: Act) -> Mark:
 def merge(verbs: list[Mark]) -> tuple[list[Mark], list[Mark]]:
     """Return the verbs of a clause that are meant, and those that gave way to them.
 
-    "keep running", "move by hopping", "walk in a circle" and "stop walking" are one verb each.
+    "keep running", "move by hopping", "walk in a circle", "stop walking" and "trot as commanded"
+    are one verb each.
     """
     kept = [mark for mark in verbs if not _says(mark, "holder") and not _says(mark, "weak")]
     kept = [mark for mark in kept if not _is_landing(mark)] or kept[:1]
@@ -146,6 +147,8 @@ def merge(verbs: list[Mark]) -> tuple[list[Mark], list[Mark]]:
     rest = [mark for mark in others if mark.senses != first.senses]
     if _verb(first) == Act.STOP:
         rest = []
+    elif Act.OBEY in map(_verb, rest) or _verb(first) == Act.OBEY:
+        first, rest = _obeying([first, *rest])
     elif rest and _verb(rest[0]) == Act.CIRCLE and _verb(first) in (Act.GO, Act.TURN):
         first, rest = _going_round(first, rest[0]), rest[1:]
     helping = [mark for mark in verbs if mark is not kept[0] and mark not in rest]
@@ -169,6 +172,16 @@ def _going_round(going: Mark, circle: Mark) -> Mark:
     says = {**circle.senses[0].says, **going.senses[0].says}
     sense = replace(circle.senses[0], value=value, says=says)
     return replace(circle, at=(*going.at, *circle.at), senses=(sense,))
+
+
+def _obeying(verbs: Sequence[Mark]) -> tuple[Mark, list[Mark]]:
+    """Return "trot as commanded" as one verb, and the verbs that are something else to do."""
+    told = next(mark for mark in verbs if _verb(mark) == Act.OBEY)
+    ways = [mark for mark in verbs if _verb(mark) in (Act.GO, Act.OBEY)]
+    says = {key: value for mark in ways for key, value in mark.senses[0].says.items()}
+    sense = replace(told.senses[0], says=says)
+    at = tuple(sorted({place for mark in ways for place in mark.at}))
+    return replace(told, at=at, senses=(sense,)), [mark for mark in verbs if mark not in ways]
 
 
 def _verb(mark: Mark) -> Act:

@@ -27,6 +27,7 @@ from telic.composer.gaits import gait_meant
 from telic.composer.hops import hop
 from telic.composer.limbs import kick, lift, reach, swing
 from telic.composer.manners import be_quiet, respect
+from telic.composer.obey import led_as_told, obey, require_alone
 from telic.composer.observed import compose_observed, is_observed
 from telic.composer.parse import parse
 from telic.composer.phases import (
@@ -81,6 +82,7 @@ BEHAVIOURS: dict[Act, Callable[[Frame, Scene, Draft], None]] = {
     Act.SWING: swing,
     Act.LIFT: lift,
     Act.KICK: kick,
+    Act.OBEY: obey,
 }
 
 _EXAMPLES = {
@@ -100,6 +102,7 @@ _EXAMPLES = {
     Act.SWING: "wave",
     Act.LIFT: "lift a foot",
     Act.KICK: "kick",
+    Act.OBEY: "obey velocity commands",
 }
 _LONGEST_S = 40.0
 
@@ -279,6 +282,7 @@ def _refuse(parsed: ParsedIntent, phases: Sequence[Sequence[Frame]], scene: Scen
             f"The composer cannot teach {len(phases)} movements one after another.",
             hint=f"Ask for at most {len(ORDINALS)} in a row.",
         )
+    require_alone([frame for phase in phases for frame in phase])
 
 
 def _can(scene: Scene) -> str:
@@ -289,6 +293,8 @@ def _can(scene: Scene) -> str:
 def ideal(phases: Sequence[Sequence[Frame]], scene: Scene, seconds: float) -> tuple[Motion, ...]:
     """Return the motions one after another; empty when a part of it is not one of the torso."""
     found: list[Motion] = []
+    if phases[0][0].verb is Act.OBEY:
+        return led_as_told(phases[0][0], scene, seconds)
     for index, frames in enumerate(phases):
         lasts = max(frame.duration_s or _PHASE_S for frame in frames)
         lasts = seconds if index == len(phases) - 1 else lasts

@@ -30,6 +30,7 @@ from telic.errors import Contradiction, NotUnderstood
 _FAR, _CREDIT = math.inf, 0.75
 _STILL_MPS, _MOVES_MPS = 0.25, 0.3
 _DRIFT_M, _RAIL_M, _TURN = 0.5, 0.5, 0.08
+_TOLD_M = 1.0
 _LASTS_S = 4.0
 """half of a usual episode: what a speed comes to at least"""
 _UPRIGHT, _TILTED, _INVERTED = 0.5, 0.2, -0.2
@@ -117,6 +118,10 @@ def _of_frame(frame: Frame, scene: Scene) -> Iterator[Demand]:
             yield Demand("the speed in m/s", -_FAR, _STILL_MPS, word, phase)
         case _:
             pass
+    if frame.verb is Act.OBEY:  # commands to go and to turn will come
+        yield Demand("the way from the start in m", _TOLD_M, _FAR, word, phase, False)
+        yield Demand("the way forward in m", _TOLD_M, _FAR, word, phase, False)
+        yield Demand("the turn of the heading in turns", 0.5, _FAR, word, phase, False)
     if frame.verb in _FLIES:
         yield Demand("the height of the feet above the ground in m", 0.02, _FAR, word, phase, False)
     if frame.verb in _TURNS:

@@ -33,6 +33,7 @@ class Act(StrEnum):
     LIFT = "lift"
     KICK = "kick"
     STOP = "stop"
+    OBEY = "obey"
 
 
 class Direction(StrEnum):

@@ -38,7 +38,7 @@ _LOW_POSES = {
 def arrange(parsed: ParsedIntent) -> list[list[Frame]]:
     """Return the phases in their order, each the frames that are done together."""
     phases: list[list[Frame]] = []
-    frames = _with_ways(parsed.frames)
+    frames = _with_gait(_with_ways(parsed.frames))
     for number in sorted({frame.phase for frame in frames}):
         now: list[Frame] = []
         for frame in (each for each in frames if each.phase == number):
@@ -77,6 +77,21 @@ def _with_ways(frames: Sequence[Frame]) -> list[Frame]:
             frame = frame.model_copy(update={**said, "phase": max(frame.phase, way.phase + 1)})
         found.append(frame)
     return found
+
+
+def _with_gait(frames: list[Frame]) -> list[Frame]:
+    """Give the gait to who obeys commands: "follow the commands while trotting"."""
+    told = next((frame for frame in frames if frame.verb is Act.OBEY), None)
+    gaits = [frame for frame in frames if frame.verb is Act.GO and frame.gait and not _leads(frame)]
+    if told is None or len(gaits) != 1 or told.gait or gaits[0].phase != told.phase:
+        return frames
+    told_so = told.model_copy(update={"gait": gaits[0].gait})
+    return [told_so if each is told else each for each in frames if each is not gaits[0]]
+
+
+def _leads(frame: Frame) -> bool:
+    """Say whether it says where to, or how far."""
+    return frame.direction is not None or frame.amount is not None
 
 
 def _stops(frame: Frame) -> bool:

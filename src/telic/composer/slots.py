@@ -23,7 +23,7 @@ from telic.composer.words import Sense, table
 
 # What "as much as possible" is about when only the verb says it.
 _VERBS_ABOUT = {
-    "speed": (Act.GO, Act.CIRCLE, Act.STAND_UP, Act.STOP),
+    "speed": (Act.GO, Act.CIRCLE, Act.STAND_UP, Act.STOP, Act.OBEY),
     "height": (Act.JUMP, Act.HOP, Act.SWING, Act.LIFT, Act.KICK),
     "turning": (Act.FLIP, Act.ROLL, Act.TURN),
     "distance": (Act.REACH,),

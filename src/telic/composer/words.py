@@ -1,7 +1,8 @@
 """The words of an intent: split, spelled right, and looked up in the tables of synonyms.
 
 A table is a file of `tables/`: rows under a heading (the value), each with `words` (phrases) and
-what they say besides. To teach the parser a word, add it to a row; no code changes.
+what they say besides. To teach the parser a word, add it to a row; no code changes. A phrase may
+offer alternatives: "(obey|follow) (speed|) commands" is four phrases.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -167,8 +169,18 @@ class Lexicon:
 
 @lru_cache(maxsize=32)
 def table(name: str) -> dict[str, Any]:
-    """Return a table as it is on disk."""
-    return tomllib.loads((TABLES / f"{name}.toml").read_text(encoding="utf-8"))
+    """Return a table, each alternative of a phrase written out."""
+    read = tomllib.loads((TABLES / f"{name}.toml").read_text(encoding="utf-8"))
+    for rows in read.values():
+        for row in rows if name in SLOTS else ():
+            row["words"] = [one for phrase in row.get("words", ()) for one in _written_out(phrase)]
+    return read
+
+
+def _written_out(phrase: str) -> list[str]:
+    """Return the phrases that one with alternatives, "(a|b) c", stands for."""
+    parts = [part.split("|") for part in re.split(r"[()]", phrase)]
+    return list(dict.fromkeys(" ".join("".join(each).split()) for each in product(*parts)))
 
 
 def inflections(verb: str) -> list[str]:

@@ -72,6 +72,11 @@ class Motion(Record):
         description="a gait: for each foot when it lands in a stride, 0 to 1; a trot of four feet "
         "is ((0,), (0.5,), (0.5,), (0,)). Empty: feet hover and legs only swing",
     )
+    told: tuple[float, float, float] | None = Field(
+        default=None,
+        description="what it is commanded meanwhile: speed ahead and to the left, turning rate; "
+        "None: what its environment says",
+    )
     duty: float = Field(
         default=0.6, gt=0, lt=1, description="share of a stride a foot stays down at each landing"
     )

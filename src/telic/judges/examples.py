@@ -20,10 +20,10 @@ from telic.envs.spec import EnvSpec, Robot
 from telic.envs.vector import Info, VecEnv
 from telic.errors import UsageError
 from telic.judges.criteria import Motion
-from telic.judges.puppet import Poses, lead
+from telic.judges.puppet import Poses, Solved, lead
 from telic.quantities import QUANTITIES
 from telic.rewards.recording import Transition, TransitionRecording, keep
-from telic.storage.trajectories import RECORDED, Trajectory, TrajectoryFacts
+from telic.storage.trajectories import COMMANDS, RECORDED, Trajectory, TrajectoryFacts
 
 GOOD = "good"
 MOST_STEPS = 3000
@@ -91,8 +91,9 @@ def good_examples(
     look = _posed(env_id, env_args, 1)
     steps = length_of(look)
     rest = _standing(_posed(env_id, {**env_args, "max_episode_steps": MOST_STEPS}, 1))
+    solved: Solved = {}
     poses = [
-        lead(look.model, look.robot, motion, look.dt or 1.0, steps, rest)
+        lead(look.model, look.robot, motion, look.dt or 1.0, steps, rest, solved)
         for motion in motions.values()
     ]
     look.close()
@@ -110,7 +111,9 @@ def good_examples(
     return assemble(env_id, env_args, env, tuple(motions), moments)
 
 
-def _step_from(env: MujocoEnv, qpos: Tensor, qvel: Tensor, feet: Tensor) -> Transition:
+def _step_from(
+    env: MujocoEnv, qpos: Tensor, qvel: Tensor, feet: Tensor, told: Tensor
+) -> Transition:
     """Make one step from each of some poses; fewer than the environment has are filled up.
 
     The feet of a gait are led by hand, too: they carry its weight exactly when they should.
@@ -122,7 +125,23 @@ def _step_from(env: MujocoEnv, qpos: Tensor, qvel: Tensor, feet: Tensor) -> Tran
     step = env.step(action)
     info = _with_start(_on_feet(keep(step.info), env.robot, feet[rows]), is_start=False)
     whole = Transition(obs, action, step.final_obs, info, step.terminated, step.reward)
+    whole = _as_told(whole, env.spec, told[rows])
     return whole.map(lambda x: x[:count].clone())
+
+
+def _as_told(whole: Transition, spec: EnvSpec, told: Tensor) -> Transition:
+    """Return transitions in which it is told these commands, (N, 3), where they are not NaN."""
+    if bool(told.isnan().all()) or not set(COMMANDS) <= set(spec.info_keys):
+        return whole
+    values = {name: whole.info.exact(name) for name in whole.info}
+    seen = {"obs": whole.obs.clone(), "next_obs": whole.next_obs.clone()}
+    for place, name in enumerate(COMMANDS):
+        own = told[:, place]
+        values[name] = torch.where(own.isnan(), values[name], own.to(values[name].dtype))
+        for obs in seen.values() if name in spec.obs_names else ():
+            column = obs[:, spec.obs_names.index(name)]
+            column.copy_(torch.where(own.isnan(), column, own.to(column.dtype)))
+    return whole._replace(info=Info.of(values, whole.info.schema), **seen)
 
 
 def _on_feet(info: Info, robot: Robot, feet: Tensor) -> Info:

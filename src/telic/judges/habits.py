@@ -53,6 +53,15 @@ CHOICES = (
 """bad habits where actions are choices"""
 LED = ("spins on the spot", "stops soon")
 """look-alikes that are led by hand"""
+DISOBEDIENT = (
+    "stands whatever it is told",
+    "goes on when told to stand",
+    "never turns as told",
+    "never goes sideways as told",
+    "goes the other way than told",
+    "turns the other way than told",
+)
+"""look-alikes of obeying commands, led by hand: they are told the same and do something else"""
 _SOON_S = 0.3
 _SOON_SHARE = 0.03
 """of an episode without a clock"""
@@ -195,6 +204,8 @@ def look_alikes(env: VecEnv, motions: Sequence[Motion]) -> dict[str, tuple[Motio
     """Return what looks like it for a moment, to be led by hand beside a good example."""
     if not isinstance(env, MujocoEnv) or not motions:
         return {}
+    if any(motion.told is not None for motion in motions):
+        return _disobedient(motions)
     seconds, root = length_of(env) * (env.dt or 1.0), env.robot.root
     can_spin = root.quaternion is not None and root.slide("z") is not None
     led: dict[str, tuple[Motion, ...]] = {}
@@ -204,6 +215,40 @@ def look_alikes(env: VecEnv, motions: Sequence[Motion]) -> dict[str, tuple[Motio
         soon = motions[0].model_copy(update={"seconds": max(_STOPS_AFTER * seconds, 0.1)})
         led[LED[1]] = (soon, Motion(seconds=1.0))
     return led
+
+
+def _disobedient(motions: Sequence[Motion]) -> dict[str, tuple[Motion, ...]]:
+    """Return robots that are told what the good example is told, and do not do it."""
+
+    def other(**changes: Callable[[Motion], float]) -> tuple[Motion, ...]:
+        return tuple(
+            motion.model_copy(update={name: change(motion) for name, change in changes.items()})
+            for motion in motions
+        )
+
+    still = Motion(seconds=1.0)
+    stands = tuple(
+        still.model_copy(update={"seconds": motion.seconds, "told": motion.told})
+        for motion in motions
+    )
+    goes_on = [*motions]
+    for place in range(1, len(motions)):
+        if motions[place].told is not None and not any(motions[place].told or ()):
+            goes_on[place] = goes_on[place - 1].model_copy(
+                update={"seconds": motions[place].seconds, "told": motions[place].told}
+            )
+    led = (
+        stands,
+        tuple(goes_on),
+        other(turn_rps=lambda motion: 0.0),
+        other(left_mps=lambda motion: 0.0),
+        other(
+            forward_mps=lambda motion: -motion.forward_mps,
+            left_mps=lambda motion: -motion.left_mps,
+        ),
+        other(turn_rps=lambda motion: -motion.turn_rps),
+    )
+    return dict(zip(DISOBEDIENT, led, strict=True))
 
 
 def _is_going(motion: Motion) -> bool:

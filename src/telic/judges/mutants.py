@@ -22,7 +22,7 @@ from telic.judges.criteria import Leaf
 from telic.judges.episode import RecordedEpisode
 from telic.judges.verdict import Verdict
 from telic.quantities import QUANTITIES
-from telic.storage.trajectories import Trajectory
+from telic.storage.trajectories import COMMANDS, Trajectory
 
 FROZEN, CUT = "frozen", "cut short"
 _CUT_SHARE = 0.05
@@ -70,7 +70,11 @@ def mutants_of(trajectory: Trajectory, spec: EnvSpec) -> dict[str, Trajectory]:
 
 
 def _rows(columns: Columns, rows: np.ndarray) -> Columns:
-    return {name: np.ascontiguousarray(column[rows]) for name, column in columns.items()}
+    """Return other rows of what the robot did; what it was told at each moment stays."""
+    return {
+        name: np.ascontiguousarray(column[: len(rows)] if name in COMMANDS else column[rows])
+        for name, column in columns.items()
+    }
 
 
 def _scaled(columns: Columns, factor: float) -> Columns:

@@ -29,12 +29,14 @@ _PLANE, _SPHERE, _CAPSULE = (
 
 
 class Poses(NamedTuple):
-    """States along a path: qpos (T, nq), qvel (T, nv), and what the feet do after each, (T, F)."""
+    """States along a path, (T, ...): qpos, qvel, what the feet do after each, what it is told."""
 
     qpos: np.ndarray
     qvel: np.ndarray
     feet: np.ndarray
     """1 on the ground, 0 in the air, NaN: as physics has it"""
+    told: np.ndarray
+    """its commands, (T, 3); NaN: as its environment has them"""
 
 
 class _Path(NamedTuple):
@@ -59,6 +61,7 @@ def lead(
     dt: float,
     steps: int,
     rest: np.ndarray | None = None,
+    solved: Solved | None = None,
 ) -> Poses:
     """Return `steps` poses, one per control step, of a robot led through motions one by one.
 
@@ -71,18 +74,22 @@ def lead(
         dt: seconds per control step.
         steps: how many.
         rest: pose to start from, (nq,); None: the robot's resting pose.
+        solved: steps of legs that were solved already from the same pose; more are added.
     """
     path = _path(motions, dt, steps + 1)
     start = np.asarray(robot.rest_qpos) if rest is None else rest
     poses = np.tile(start, (steps + 1, 1))
     feet = np.full((steps + 1, len(robot.feet)), np.nan)
+    told = np.full((steps + 1, 3), np.nan)
     _swing(poses, robot, path)
     for index, motion in enumerate(motions):
         during = path.motion == index
+        if motion.told is not None:
+            told[during] = motion.told
         if motion.feet and during.any():
             legs = np.tile(start, (int(during.sum()), 1))
             phase = np.nan_to_num(path.stride[during]) / (2.0 * np.pi)
-            step(legs, model, robot, motion, phase)
+            step(legs, model, robot, motion, phase, solved)
             poses[during] = legs
             feet[during, : len(motion.feet)] = foot_times(motion, phase).is_down
     _move(poses, robot.root, path)
@@ -90,7 +97,7 @@ def lead(
     qvel = np.zeros((steps, model.nv))
     for t in range(steps):
         mujoco.mj_differentiatePos(model, qvel[t], dt, poses[t], poses[t + 1])
-    return Poses(poses[:-1], qvel, feet[1:])
+    return Poses(poses[:-1], qvel, feet[1:], told[1:])
 
 
 def _path(motions: Sequence[Motion], dt: float, length: int) -> _Path:
@@ -244,8 +251,17 @@ def foot_times(motion: Motion, phase: np.ndarray) -> FootTimes:
     return FootTimes(down > 0, np.clip(part, 0.0, 1.0))
 
 
+Solved = dict[tuple[int, tuple[float, ...]], tuple[np.ndarray, np.ndarray]]
+"""by foot and sweep, the joint angles of a stance and of a swing"""
+
+
 def step(
-    poses: np.ndarray, model: mujoco.MjModel, robot: Robot, motion: Motion, phase: np.ndarray
+    poses: np.ndarray,
+    model: mujoco.MjModel,
+    robot: Robot,
+    motion: Motion,
+    phase: np.ndarray,
+    solved: Solved | None = None,
 ) -> None:
     """Set the joints of the legs in poses (T, nq) at rest, as the gait has them at each phase."""
     times = foot_times(motion, phase)
@@ -257,7 +273,10 @@ def step(
             continue
         sweep = velocity * seconds
         sweep *= min(1.0, _SWEEP * leg.length_m / max(float(np.linalg.norm(sweep)), 1e-9))
-        stance, swing = _angles(model, robot, poses[0], foot, leg, sweep)
+        known, key = {} if solved is None else solved, (foot, tuple(sweep.tolist()))
+        if key not in known:
+            known[key] = _angles(model, robot, poses[0], foot, leg, sweep)
+        stance, swing = known[key]
         grid = np.linspace(0.0, 1.0, _POSES)
         for place, column in enumerate(leg.qpos):
             poses[:, column] = np.where(

@@ -23,6 +23,7 @@ from telic.envs.mujoco import MujocoEnv
 from telic.errors import ResourceError, TelicError, WorkerDied
 from telic.judges.code import JudgeCode
 from telic.judges.criteria import Criterion, Leaf, Motion, is_consistent, total
+from telic.judges.episode import MeasuredTogether
 from telic.judges.examples import Examples, good_examples, open_env
 from telic.judges.findings import (
     ExampleResult,
@@ -168,18 +169,20 @@ def try_here(
     first = groups[0].recording.transitions[:_DECIDED_ON]
     paying.decide(TransitionRecording(first))
     results: list[ExampleResult] = []
-    for examples in groups:
-        results += _tried(examples, paying, judging)
+    measured = [_together(examples) for examples in groups]
+    for examples, together in zip(groups, measured, strict=True):
+        results += _tried(examples, together, paying, judging)
     asked = {result.name: result for result in results}
     # Those that matter most: the good one, what comes nearest to it, and the first of all.
     nearest = sorted(results, key=lambda result: (result.is_good, result.score or 0.0))
     for name in dict.fromkeys(result.name for result in (*nearest[-_ASKED_AGAIN:], results[0])):
-        examples = next(each for each in groups if name in each.names)
-        episode = examples.trajectory(name)
+        number = next(k for k, each in enumerate(groups) if name in each.names)
+        examples = groups[number]
+        episode, among = examples.trajectory(name), (measured[number], examples.names.index(name))
         other = nudged(episode)
         asked[name] = asked[name].model_copy(
             update={
-                "again": judging(episode, examples.spec).score,
+                "again": judging(episode, examples.spec, among).score,
                 "nudged": JudgeCode(judge)(other, examples.spec).score,
             }
         )
@@ -197,12 +200,19 @@ def _groups(env: str, env_args: dict[str, Any], motions: Sequence[Motion]) -> li
     return groups
 
 
-def _tried(examples: Examples, reward: Reward, judge: JudgeCode) -> list[ExampleResult]:
+def _together(examples: Examples) -> MeasuredTogether:
+    """Return the examples as episodes that are measured in one go."""
+    return MeasuredTogether([examples.trajectory(name) for name in examples.names], examples.spec)
+
+
+def _tried(
+    examples: Examples, together: MeasuredTogether, reward: Reward, judge: JudgeCode
+) -> list[ExampleResult]:
     pays = _pays(examples, reward)
     results: list[ExampleResult] = []
     for row, name in enumerate(examples.names):
         trajectory = examples.trajectory(name)
-        verdict = judge(trajectory, examples.spec)
+        verdict = judge(trajectory, examples.spec, (together, row))
         terms = {term: float(value[row]) for term, value in pays.items()}
         pay = terms.pop("")
         results.append(

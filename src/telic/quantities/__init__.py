@@ -30,6 +30,7 @@ from telic.quantities.bodies import (
     joint_velocity,
     power,
 )
+from telic.quantities.commands import command_error, sideways_velocity, turn_command_error
 from telic.quantities.episode import (
     action_change,
     action_smoothness,
@@ -53,6 +54,7 @@ from telic.quantities.episode import (
 from telic.quantities.gait import (
     double_support_share,
     flight_share,
+    foot_air_time,
     foot_height,
     foot_phase,
     foot_phase_lock,
@@ -108,6 +110,7 @@ __all__ = [
     "centre_of_mass",
     "centre_of_mass_height",
     "centre_of_mass_velocity",
+    "command_error",
     "contact_force",
     "control_effort",
     "displacement",
@@ -120,6 +123,7 @@ __all__ = [
     "energy",
     "feet_in_contact",
     "flight_share",
+    "foot_air_time",
     "foot_contact",
     "foot_duty_factor",
     "foot_height",
@@ -153,12 +157,14 @@ __all__ = [
     "roll_rate",
     "roll_rotation",
     "roll_turns",
+    "sideways_velocity",
     "slide_share",
     "speed",
     "stance_share",
     "stride_alternation",
     "stride_frequency",
     "tip_height",
+    "turn_command_error",
     "uprightness",
     "vertical_velocity",
     "x_position",

@@ -109,6 +109,20 @@ def foot_slip(info: Fields) -> Tensor:
     return foot_contact.function(info) * norm(velocity[..., :2])
 
 
+@accumulated(
+    unit="s",
+    latex=r"t - t_{\text{last contact of foot } i}",
+    need=FEET,
+    width=lambda spec: _feet(spec),
+    per="foot",
+)
+def foot_air_time(state: Tensor, info: Fields) -> Update:
+    """Time since each foot left the ground; 0 while it touches."""
+    off = (foot_contact.function(info) == 0).to(state.dtype)
+    clock = (state + time_step(info)) * off
+    return clock, clock
+
+
 @lru_cache(maxsize=64)
 def _foot_roots(robot: Robot) -> tuple[int, ...]:
     return tuple(robot.body_root[foot] for foot in robot.feet)

@@ -64,7 +64,7 @@ def describe(quantity: Quantity) -> QuantityDescription:
 _PER = {"actuator": "actions", "axis": "3", "foot": "feet", "pole": "poles"}
 
 
-_ORDER = ("motion", "bodies", "poles", "episode", "gait")
+_ORDER = ("motion", "commands", "bodies", "poles", "episode", "gait")
 
 
 def ordered() -> list[Quantity]:
@@ -110,7 +110,8 @@ def _row(quantity: Quantity, specs: Mapping[str, EnvSpec]) -> str:
     call = told.name + (f"(info, {', '.join(quantity.arguments)})" if quantity.arguments else "")
     # A bar would end the table's cell.
     latex = told.latex.replace(r"\|", r"\Vert ").replace("|", r"\vert ")
-    cells = (f"`{call}`", told.unit, told.shape, told.formula, f"${latex}$", _several(have, specs))
+    where = _several(have, specs) or f"those with {quantity.need.words}"
+    cells = (f"`{call}`", told.unit, told.shape, told.formula, f"${latex}$", where)
     return f"| {' | '.join(cells)} |"
 
 

@@ -1,0 +1,247 @@
+"""Obeying commands: what is read, what is judged, and who is told from whom."""
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from telic import bench
+from telic.composer.compose import compose
+from telic.composer.frames import Act
+from telic.composer.parse import parse
+from telic.composer.words import table
+from telic.envs import make
+from telic.errors import BadEnvironment, Contradiction, Refused
+from telic.judges.code import JudgeCode
+from telic.judges.criteria import Motion
+from telic.judges.episode import MeasuredTogether
+from telic.judges.examples import puppet
+from telic.judges.findings import judge_problems, reward_problems
+from telic.judges.habits import DISOBEDIENT, look_alikes
+from telic.judges.mutants import mutants_of
+from telic.judges.trial import GOOD, try_here
+from telic.robots.build import build
+from telic.robots.record import guessed
+from telic.storage.trajectories import COMMANDS, Trajectory, TrajectoryFacts
+
+DOG = Path(bench.__file__).parent / "suites" / "robots" / "dog.xml"
+
+
+@pytest.fixture(scope="module")
+def dog(tmp_path_factory):
+    return str(build(guessed(DOG), tmp_path_factory.mktemp("driven"), "dog"))
+
+
+@pytest.fixture(scope="module")
+def spec(dog):
+    made = make(dog, num_envs=1)
+    made.close()
+    return made.spec
+
+
+@pytest.fixture(scope="module")
+def made(spec):
+    return compose("obey velocity commands", spec)
+
+
+def told_spec(dog, made):
+    env = make(dog, num_envs=1, **made.env_args)
+    env.close()
+    return env.spec
+
+
+VERBS = ("obey", "follow", "track", "respond to", "listen to", "execute")
+NOUNS = ("velocity commands", "the commands", "my speed commands", "joystick commands")
+WAYS = ("as commanded", "under joystick control", "at the commanded speed", "as told")
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_way_to_say_obey_is_read_whole(spec, verb):
+    for noun in NOUNS:
+        found = parse(f"{verb} {noun}", spec)
+        assert [frame.verb for frame in found.frames] == [Act.OBEY], (verb, noun)
+        assert not found.not_understood, (verb, noun)
+
+
+def test_a_way_of_going_is_done_as_told(spec):
+    for (verb, gait), way in product((("walk", "walk"), ("trot", "trot"), ("move", None)), WAYS):
+        [frame] = parse(f"{verb} {way}", spec).frames
+        assert (frame.verb, frame.gait) == (Act.OBEY, gait), (verb, way)
+
+
+def test_the_alternatives_of_a_phrase_are_written_out():
+    words = [word for row in table("verbs")["obey"] for word in row["words"]]
+    assert "follow speed commands" in words and "obey commands" in words
+    assert not any(set("()|") & set(word) for word in words)
+    assert len(words) == len(set(words))
+
+
+def test_following_and_tracking_other_things_is_what_it_was(spec):
+    assert [frame.verb for frame in parse("follow the target", spec).frames] == [Act.REACH]
+    assert [frame.verb for frame in parse("walk in a circle", spec).frames] == [Act.CIRCLE]
+
+
+def test_the_commands_are_those_that_were_said_or_suit_its_legs(spec):
+    usual = compose("obey velocity commands", spec).env_args["commands"]
+    said = compose("obey velocity commands up to 0.7 m/s", spec)
+    assert said.env_args["commands"]["forward"] == [-0.7, 0.7] and not said.dropped
+    slow = compose("obey velocity commands slowly", spec).env_args["commands"]
+    assert slow["forward"][1] < usual["forward"][1]
+    leg = sum(each.length_m for each in spec.robot.legs) / len(spec.robot.legs)
+    assert usual["forward"][1] == pytest.approx((0.25 * 9.81 * leg) ** 0.5, rel=0.05)
+
+
+def test_a_gait_may_be_said_beside_it(spec):
+    for text in ("trot as commanded", "follow the commands while trotting"):
+        made = compose(text, spec)
+        assert not made.dropped and any("trot" in each.words for each in made.covered), text
+    plain = {each.title for each in compose("obey commands", spec).criteria}
+    assert {each.title for each in made.criteria} > plain
+
+
+def test_what_cannot_be_done_as_well_is_refused_before_training(spec):
+    for text in ("obey commands and jump", "walk forward, then obey commands"):
+        with pytest.raises(Refused, match="cannot be asked for besides"):
+            compose(text, spec)
+    with pytest.raises(Contradiction):
+        compose("obey commands without moving from the spot", spec)
+
+
+@pytest.mark.parametrize("env", ["Ant-v5", "HalfCheetah-v5", "Reacher-v5"])
+def test_where_nobody_gives_commands_nothing_can_be_obeyed(env):
+    other = make(env, num_envs=1)
+    other.close()
+    with pytest.raises(BadEnvironment, match="cannot obey commands: its environment gives none"):
+        compose("obey velocity commands", other.spec)
+
+
+@pytest.mark.slow  # half a minute on a busy machine; drawn paths show the same of the judge
+def test_who_obeys_is_told_from_everybody_who_does_not(dog, made):
+    short = {**made.env_args, "max_episode_steps": 420}
+    motions = [motion.model_copy(update={"seconds": 1.4}) for motion in made.motions]
+    results, fine = try_here(dog, short, made.reward, made.judge, motions, made.fine)
+    scores = {each.name: each.score for each in results}
+    assert scores[GOOD] >= 0.8
+    assert {name for name, score in scores.items() if score >= 0.3} == {GOOD}
+    assert set(DISOBEDIENT) <= set(scores)
+    assert judge_problems(results, fine, 0.8, made.criteria) == ()
+    assert reward_problems(results, fine) == ()
+
+
+def test_who_is_led_by_hand_is_told_what_its_motions_say(dog, made):
+    first, second = (1.0, -0.5, 0.2), (0.0, 0.0, 0.0)
+    motions = (Motion(seconds=0.1, told=first), Motion(seconds=0.1, told=second))
+    episode = puppet(dog, {**made.env_args, "max_episode_steps": 10}, motions)
+    names = list(episode.facts.obs_names)
+    for place, name in enumerate(COMMANDS):
+        expected = np.float32([first[place]] * 5 + [second[place]] * 5)
+        assert np.allclose(episode[name], expected)
+        assert np.allclose(episode["obs"][:, names.index(name)], expected)
+
+
+def test_look_alikes_are_told_the_same_and_do_something_else(dog, made):
+    env = make(dog, num_envs=1, **made.env_args)
+    others = look_alikes(env, made.motions)
+    env.close()
+    assert tuple(others) == DISOBEDIENT
+    for name, motions in others.items():
+        assert [motion.told for motion in motions] == [motion.told for motion in made.motions]
+        assert motions != made.motions, name
+
+
+def test_what_was_told_stays_in_a_mutant(dog, made):
+    spec = told_spec(dog, made)
+    told, _ = drawn(made, np.random.default_rng(3))
+    episode = path(spec, told, told, seconds=2.0)
+    ends = {"terminated": np.zeros(len(episode), dtype=bool)}
+    whole = Trajectory({**episode.columns, **ends}, episode.facts)
+    for name, mutant in mutants_of(whole, spec).items():
+        for column in COMMANDS:
+            assert (mutant[column] == whole[column][: len(mutant)]).all(), name
+
+
+# ---- the judge on drawn paths: whatever was commanded, it is what was done that counts
+
+
+def path(spec, told, done, seconds=10.0):
+    """An episode whose trunk has these rates, (K, 3) each, one after another; feet step."""
+    steps = round(seconds / spec.dt_s)
+    which = np.minimum(np.arange(steps) * len(told) // steps, len(told) - 1)
+    ahead, aside, turn = done[which].T
+    yaw = np.cumsum(turn) * spec.dt_s
+    rate = np.stack(
+        (ahead * np.cos(yaw) - aside * np.sin(yaw), ahead * np.sin(yaw) + aside * np.cos(yaw)), -1
+    )
+    qpos = np.tile(np.array(spec.robot.rest_qpos), (steps, 1))
+    qpos[:, :2] = np.cumsum(rate, 0) * spec.dt_s
+    qpos[:, 3:7] = np.stack((np.cos(yaw / 2), 0 * yaw, 0 * yaw, np.sin(yaw / 2)), -1)
+    bodies = len(spec.body_names)
+    xpos = np.zeros((steps, bodies, 3))
+    # A foot stays while the body passes over it for half a second, then steps.
+    xpos[:, :, :2] = qpos[:, None, :2]
+    held = (np.arange(steps) // 25) * 25
+    feet = list(spec.robot.feet)
+    xpos[:, feet, :2] = qpos[held][:, None, :2]
+    force = np.zeros((steps, bodies, 6))
+    force[:, feet, 5] = 10.0 * spec.robot.contact_threshold
+    force[held == np.arange(steps)] = 0.0
+    columns = {
+        "qpos": qpos,
+        "qvel": np.zeros((steps, len(spec.robot.rest_qpos) - 1)),
+        "xpos": xpos,
+        "xquat": np.tile([1.0, 0.0, 0.0, 0.0], (steps, bodies, 1)),
+        "cvel": np.zeros((steps, bodies, 6)),
+        "cfrc_ext": force,
+        "subtree_com": xpos,
+        "action": np.zeros((steps, spec.act_dim)),
+        **{name: told[which][:, k] for k, name in enumerate(COMMANDS)},
+    }
+    columns = {name: column.astype(np.float32) for name, column in columns.items()}
+    return Trajectory(columns, TrajectoryFacts(env_id=spec.id, dt_s=spec.dt_s))
+
+
+def drawn(made, random, count=4):
+    ends = made.env_args["commands"]
+    most = np.array([ends[name][1] for name in ("forward", "sideways", "turn")])
+    told = random.uniform(-most, most, (count, 3))
+    told[random.integers(count)] = 0.0
+    return told, most
+
+
+def scores(dog, made, pairs):
+    """What the judge gives paths that were told, and did, these rates."""
+    spec, judge = told_spec(dog, made), JudgeCode(made.judge)
+    episodes = [path(spec, told, done) for told, done in pairs]
+    together = MeasuredTogether(episodes, spec)
+    verdicts = [judge(each, spec, (together, place)) for place, each in enumerate(episodes)]
+    assert all(verdict.score is not None for verdict in verdicts), verdicts[0].reason
+    return [verdict.score for verdict in verdicts]
+
+
+def test_whatever_is_drawn_obeying_passes_and_ignoring_one_of_three_fails(dog, made):
+    random = np.random.default_rng(1)
+    good, bad = [], []
+    for _ in range(6):
+        told, most = drawn(made, random)
+        good.append((told, told + 0.08 * most * random.normal(size=told.shape)))
+        restless = np.where(told.any(-1, keepdims=True), told, 0.8 * most)
+        ignoring = [told * (np.arange(3) != place) for place in range(3)]
+        bad += [(told, done) for done in (0.0 * told, -told, restless, *ignoring)]
+    given = scores(dog, made, [*good, *bad])
+    assert min(given[: len(good)]) >= 0.8
+    assert max(given[len(good) :]) < 0.1
+
+
+def test_an_answer_may_take_a_moment_and_not_longer(dog, made):
+    spec, judge = told_spec(dog, made), JudgeCode(made.judge)
+    told, _ = drawn(made, np.random.default_rng(2))
+    scores = []
+    for late_s in (0.0, 0.4, 2.4):
+        episode = path(spec, told, told)
+        late = round(late_s / spec.dt_s)
+        columns = dict(episode.columns)
+        for name in COMMANDS:
+            columns[name] = np.concatenate((columns[name][late:], columns[name][-1:].repeat(late)))
+        scores.append(judge(Trajectory(columns, episode.facts), spec).score)
+    assert scores[0] == scores[1] == 1.0 and scores[2] < 0.5

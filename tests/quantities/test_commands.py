@@ -1,0 +1,72 @@
+"""How well a robot obeys, in closed form."""
+
+import math
+
+import pytest
+import torch
+
+from telic import quantities as q
+from telic.errors import UsageError
+
+TOLD = ("command_forward", "command_sideways", "command_turn")
+
+
+def moving(pose, yaw=0.0, velocity=(0.0, 0.0), rate=0.0, told=(0.0, 0.0, 0.0)):
+    """An Ant that is turned by `yaw` and moves over the ground, as the world sees it."""
+    turned = [0.0, 0.0, 0.75, math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)]
+    info = pose("Ant").set(root=turned).move(root=[*velocity, 0.3, 0.0, 0.0, rate]).info()
+    fields = {name: info[name] for name in info}
+    fields |= {name: torch.tensor([value]) for name, value in zip(TOLD, told, strict=True)}
+    keys = {**info.spec.info_keys, **dict.fromkeys(TOLD, "")}
+    return q.Recording(fields, info.spec.model_copy(update={"info_keys": keys}))
+
+
+@pytest.mark.parametrize("yaw", [0.0, 0.7, -2.5, math.pi / 2])
+def test_who_goes_as_told_is_not_off_whatever_it_faces(pose, yaw):
+    ahead, aside, turn = 0.8, -0.3, 0.5
+    world = (
+        ahead * math.cos(yaw) - aside * math.sin(yaw),
+        ahead * math.sin(yaw) + aside * math.cos(yaw),
+    )
+    info = moving(pose, yaw, world, turn, (ahead, aside, turn))
+    assert q.heading_velocity(info).item() == pytest.approx(ahead, abs=1e-5)
+    assert q.sideways_velocity(info).item() == pytest.approx(aside, abs=1e-5)
+    assert q.command_error(info).item() == pytest.approx(0.0, abs=1e-5)
+    assert q.turn_command_error(info).item() == pytest.approx(0.0, abs=1e-5)
+
+
+def test_who_stands_is_off_by_what_it_is_told(pose):
+    for told in ((3.0, 4.0, -2.0), (0.0, 0.0, 0.0), (-1.0, 0.0, 0.0)):
+        info = moving(pose, told=told)
+        assert q.command_error(info).item() == pytest.approx(math.hypot(*told[:2]))
+        assert q.turn_command_error(info).item() == pytest.approx(abs(told[2]))
+
+
+def test_the_wrong_way_is_twice_as_far_off_as_standing(pose):
+    info = moving(pose, velocity=(-0.5, 0.0), rate=-0.4, told=(0.5, 0.0, 0.4))
+    assert q.command_error(info).item() == pytest.approx(1.0)
+    assert q.turn_command_error(info).item() == pytest.approx(0.8)
+
+
+def test_without_commands_there_is_nothing_to_be_off(pose):
+    info = pose("Ant").info()
+    assert not q.command_error.available(info.spec)
+    with pytest.raises(UsageError, match="commands"):
+        q.command_error(info)
+
+
+def test_each_foot_counts_its_own_time_in_the_air(pose):
+    info = pose("Ant").info()
+    spec, feet = info.spec, len(info.spec.robot.feet)
+    on = torch.tensor([[1, 1, 1, 1], [0, 1, 1, 1], [0, 0, 1, 1], [1, 0, 1, 1]], dtype=torch.float32)
+    force = torch.zeros(len(on), 1, len(spec.body_names))
+    force[:, 0, list(spec.robot.feet)] = on[:, :feet] * 100.0 * spec.robot.contact_threshold
+    memory = q.foot_air_time.start(1, spec=spec)
+    times = []
+    for row in force:
+        fields = {"contacts": row, "qpos": info["qpos"]}
+        memory, value = q.foot_air_time.update(memory, q.Recording(fields, spec))
+        times.append(value[0].tolist())
+    dt = spec.dt_s
+    expected = [[0, 0, 0, 0], [dt, 0, 0, 0], [2 * dt, dt, 0, 0], [0, 2 * dt, 0, 0]]
+    assert torch.allclose(torch.tensor(times), torch.tensor(expected))
