@@ -8,7 +8,8 @@ from telic.envs.mujoco import MujocoEnv
 from telic.envs.tasks import TASKS
 from telic.errors import BadEnvironment, ConfigError, UnknownName
 from telic.sim import CpuSimulation, load_model, simulate
-from telic.sim.gpu import Room, adapt, room_for
+from telic.sim.gpu import adapt
+from telic.sim.room import Room, room_for
 from telic.sim.simulation import why_no_gpu
 
 pytest.importorskip("mujoco_warp", reason="the extra gpu is not installed")
