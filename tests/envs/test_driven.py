@@ -9,7 +9,7 @@ import torch
 
 from telic import bench
 from telic.envs import make
-from telic.envs.commands import Commander, Commands
+from telic.envs.commands import Commander, VelocityCommands
 from telic.envs.driven import down, heading, to_body
 from telic.envs.variation import SPREADS
 from telic.errors import ConfigError, UnknownName
@@ -222,7 +222,7 @@ def told(commander, draws, time, yaw=0.0):
 
 
 def test_commands_stay_within_their_ranges_change_on_time_and_sometimes_stand():
-    commands = Commands(forward=(0.2, 1.0), sideways=(0, 0), turn=(-0.5, 0.5), every_s=2.0)
+    commands = VelocityCommands(forward=(0.2, 1.0), sideways=(0, 0), turn=(-0.5, 0.5), every_s=2.0)
     commander = Commander(commands, 10.0, torch.zeros(1, dtype=torch.float64))
     assert commander.count == 5
     draws = torch.rand(2000, commander.numbers, generator=torch.Generator().manual_seed(0)).double()
@@ -237,7 +237,7 @@ def test_commands_stay_within_their_ranges_change_on_time_and_sometimes_stand():
 
 
 def test_a_heading_turns_the_robot_towards_it_the_shorter_way():
-    commands = Commands(turn=(-1, 1), heading=1.0, still=0.0)
+    commands = VelocityCommands(turn=(-1, 1), heading=1.0, still=0.0)
     commander = Commander(commands, 5.0, torch.zeros(1, dtype=torch.float64))
     draws = torch.full((1, commander.numbers), 0.5, dtype=torch.float64)  # head for 0
     assert float(told(commander, draws, 0.0, yaw=0.4)[0, 2]) == pytest.approx(-0.2)

@@ -27,7 +27,7 @@ _MOST = 64
 Span = Annotated[tuple[float, float], Field(description="lowest and highest")]
 
 
-class Commands(Config):
+class VelocityCommands(Config):
     """What may be commanded, and how often it changes."""
 
     forward: Span = Field((-1.0, 1.0), description="m/s ahead; negative: back")
@@ -41,7 +41,7 @@ class Commands(Config):
 class Commander:
     """Says what is commanded at a moment, from numbers that were drawn for the episode."""
 
-    def __init__(self, commands: Commands, longest_s: float | None, like: Tensor) -> None:
+    def __init__(self, commands: VelocityCommands, longest_s: float | None, like: Tensor) -> None:
         self._commands = commands
         wanted = _MOST if longest_s is None else math.ceil(longest_s / commands.every_s)
         self.count = max(1, min(_MOST, wanted))

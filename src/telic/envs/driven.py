@@ -21,7 +21,7 @@ from torch import Tensor
 from telic.core.seeds import uniform
 from telic.core.tensors import cross, norm, split
 from telic.envs.anatomy import action_names
-from telic.envs.commands import NAMES, Commander, Commands
+from telic.envs.commands import NAMES, Commander, VelocityCommands
 from telic.envs.own_robot import CustomArguments, TravelTask
 from telic.envs.task import Outcome
 from telic.envs.variation import SPREADS, Level, VariedModel
@@ -43,7 +43,7 @@ _BLOCK_NOISE = {"gyro": 0.2, "gravity": 0.05, "velocity": 0.1, "position": 0.01,
 class RobotArguments(CustomArguments):
     """Arguments of a robot whose drives telic built."""
 
-    commands: Commands | None = Field(
+    commands: VelocityCommands | None = Field(
         None, description="what it is commanded, drawn anew every few seconds; None: nothing"
     )
     variation: Level = Field(
