@@ -12,10 +12,11 @@ import torch
 from telic.envs import make
 from telic.envs.access import env_access, located
 from telic.errors import BadEnvironment, BadFile, ConfigError, ResourceError, UnknownName
-from telic.robots import catalogue
+from telic.robots import archive, catalogue
 from telic.robots.build import driven, robot_path
 from telic.robots.catalogue import NamedRobot, RobotPackage, fetch, is_fetched
-from telic.robots.record import Drive, RobotRecord, as_toml, guessed, moving_joints
+from telic.robots.described import as_toml
+from telic.robots.record import Drive, RobotRecord, guessed, moving_joints
 from telic.verbs.robots import describe, robots
 from telic.verbs.robots import fetch as fetch_verb
 
@@ -84,7 +85,7 @@ def test_a_robot_is_fetched_once_and_only_its_own_files_are(toy, monkeypatch):
     model = fetch(toy)
     assert model.is_file() and (model.parent / "assets" / "block.obj").is_file()
     assert not list(catalogue.cache_folder().rglob("other.txt"))
-    monkeypatch.setattr(catalogue, "_download", None)  # nobody asks again
+    monkeypatch.setattr(archive, "download", None)  # nobody asks again
     assert fetch(toy) == model
     line = fetch_verb("toy-dog")
     assert (line.joints, line.mass_kg) == (8, pytest.approx(5.3, abs=0.05))
@@ -143,7 +144,7 @@ def test_a_described_robot_is_the_same_robot(toy, tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text(describe("toy-dog").toml)
     read = RobotRecord.read(file)
-    assert read.posed(["fl_hip", "fl_knee"]) == {"fl_hip": 0.4, "fl_knee": -0.8}
+    assert read.posed(read.source())["fl_knee"] == -0.8
     gains = [drive.gains for drive in record.drives]
     assert [drive.gains for drive in read.drives] == [pytest.approx(g, rel=1e-3) for g in gains]
     assert Path(located(str(file))).name == "mine.xml"
@@ -162,7 +163,7 @@ def test_gains_follow_from_the_rotor_unless_somebody_says_otherwise():
 @pytest.mark.parametrize(
     ("text", "error", "said"),
     [
-        ("model = 'dog.xml'\n[pose]\nankle = 1\n", BadFile, '"ankle" in the pose fits no joint'),
+        ("model = 'dog.xml'\n[pose]\nankle = 1\n", BadFile, '"ankle" fits no joint of dog.xml, in'),
         ("model = 'dog.xml'\n[[drives]]\njoints='x'\neffort=1\n", BadFile, "fits no joint"),
         (
             "model = 'dog.xml'\n" + "[[drives]]\njoints='.*'\neffort=1\n" * 2,
@@ -178,9 +179,11 @@ def test_gains_follow_from_the_rotor_unless_somebody_says_otherwise():
         ("model = [", BadFile, "no TOML"),
     ],
 )
-def test_a_bad_description_ends_in_a_sentence(toy, tmp_path, text, error, said):
-    home = fetch(toy).parent
-    file = home / "bad.toml"
+def test_a_bad_description_ends_in_a_sentence(tmp_path, text, error, said):
+    for name, content in toy_files().items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    file = tmp_path / "toys" / "zoo" / "bad.toml"
     file.write_text(text)
     with pytest.raises(error, match=said):
         robot_path(str(file))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 from pathlib import Path
-from typing import Any
 
 import mujoco
 import numpy as np
@@ -18,13 +17,15 @@ from telic.errors import BadEnvironment, BadFile
 from telic.robots.catalogue import cache_folder, fetch, named_robot, robot_names
 from telic.robots.record import RobotRecord, guessed
 from telic.robots.statics import lowest_point, missing_floor
+from telic.robots.trim import still_bodies
 from telic.storage.files import write_text
 
 _MOVING = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
 DRIVEN = "telic_driven"
 """text in a model that says that its drives were built here"""
-_EDITION = 3
+_EDITION = 4
 """of what this module makes of a record; another one makes new files"""
+_TIMESTEP_S = 0.005
 _ITERATIONS, _LINE_SEARCHES = 10, 20
 """of the solver: enough for robots on a floor, and the same work for every one of a batch"""
 
@@ -60,19 +61,17 @@ def build(record: RobotRecord, folder: Path, name: str) -> Path:
 def driven(record: RobotRecord) -> str:
     """Return the model with drives, floor and pose as MJCF."""
     spec = record.spec()
-    _locate_files(spec, Path(record.model).parent)
-    for actuator in list(spec.actuators):
-        spec.delete(actuator)
     for key in list(spec.keys):
         spec.delete(key)
-    _drive(spec, record)
+    if record.actuators == "built":
+        for actuator in list(spec.actuators):
+            spec.delete(actuator)
+        _drive(spec, record)
+        _set_options(spec)
+    if record.timestep_s is not None:
+        spec.option.timestep = record.timestep_s
     if record.collisions == "ground":
         _touch_only_ground(spec)
-    spec.option.timestep = record.timestep_s
-    spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
-    spec.option.solver = mujoco.mjtSolver.mjSOL_NEWTON
-    spec.option.cone, spec.option.impratio = mujoco.mjtCone.mjCONE_PYRAMIDAL, 1.0
-    spec.option.iterations, spec.option.ls_iterations = _ITERATIONS, _LINE_SEARCHES
     try:
         model = spec.compile()
         if missing_floor(model) is not None:
@@ -85,24 +84,29 @@ def driven(record: RobotRecord) -> str:
                 friction=(record.friction, 0.005, 0.0001),
             )
         spec.add_key(name="home", qpos=_standing(model, record))
-        spec.add_text(name=DRIVEN, data=Path(record.model).name)
+        if record.actuators == "built":
+            spec.add_text(name=DRIVEN, data=Path(record.model).name)
         spec.compile()
         return spec.to_xml()
     except ValueError as error:
         raise BadEnvironment(f'"{record.model}" cannot be driven: {error}') from error
 
 
-def _locate_files(spec: Any, home: Path) -> None:
-    """Let the model find its meshes and textures from another folder."""
-    spec.meshdir = str((home / spec.meshdir).resolve())
-    spec.texturedir = str((home / spec.texturedir).resolve())
+def _set_options(spec: mujoco.MjSpec) -> None:
+    """Set the physics for batches: the same work for every simulation."""
+    spec.option.timestep = _TIMESTEP_S
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    spec.option.solver = mujoco.mjtSolver.mjSOL_NEWTON
+    spec.option.cone, spec.option.impratio = mujoco.mjtCone.mjCONE_PYRAMIDAL, 1.0
+    spec.option.iterations, spec.option.ls_iterations = _ITERATIONS, _LINE_SEARCHES
 
 
 def _touch_only_ground(spec: mujoco.MjSpec) -> None:
     """Let parts of the robot collide with what stands still, and not with each other."""
+    still = still_bodies(spec)
     for geom in spec.geoms:
         if geom.contype or geom.conaffinity:
-            is_still = geom.parent.name == "world"
+            is_still = geom.parent.name in still
             geom.contype, geom.conaffinity = (1, 0) if is_still else (0, 1)
 
 
@@ -136,8 +140,9 @@ def _standing(model: mujoco.MjModel, record: RobotRecord) -> np.ndarray:
     """Return the pose to start from, with the base where its lowest point touches the floor."""
     data = mujoco.MjData(model)
     names = [model.joint(joint).name for joint in range(model.njnt)]
-    for name, value in record.posed(names).items():
-        data.qpos[model.jnt_qposadr[names.index(name)]] = value
+    for name, value in record.posed(record.source()).items():
+        if name in names:  # neither left out nor locked
+            data.qpos[model.jnt_qposadr[names.index(name)]] = value
     free = next(
         (j for j in range(model.njnt) if model.jnt_type[j] == int(mujoco.mjtJoint.mjJNT_FREE)), None
     )

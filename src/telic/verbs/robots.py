@@ -104,7 +104,8 @@ class RobotText(NamedTuple):
 def describe(request: DescribeRequest) -> RobotText:
     """Print pose and drives of a robot, guessed where its model does not say, as a TOML file."""
     from telic.robots.catalogue import fetch, named_robot, robot_names
-    from telic.robots.record import as_toml, guessed
+    from telic.robots.described import as_toml
+    from telic.robots.record import guessed
 
     path = Path(request.robot).expanduser()
     if request.robot in robot_names():

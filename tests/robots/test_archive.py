@@ -1,0 +1,155 @@
+"""Files out of archives: only what is asked for, only plain files, nothing outside, nothing run."""
+
+import hashlib
+import io
+import stat
+import tarfile
+import zipfile
+
+import pytest
+
+from telic.errors import BadFile, ResourceError
+from telic.robots import archive
+from telic.robots.archive import download, unpack
+from telic.robots.catalogue import RobotPackage
+
+GOOD = {"toys/zoo/dog.xml": b"<mujoco/>", "toys/zoo/a/b.obj": b"v", "toys/LICENSE": b"MIT"}
+
+
+def as_wheel(path, files):
+    with zipfile.ZipFile(path, "w") as out:
+        for name, content in files.items():
+            out.writestr(zipfile.ZipInfo(name), content)
+    return path
+
+
+def as_source(path, files):
+    with tarfile.open(path, "w:gz") as out:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            out.addfile(info, io.BytesIO(content))
+    return path
+
+
+KINDS = pytest.mark.parametrize("write", [as_wheel, as_source])
+
+
+@KINDS
+def test_only_what_is_asked_for_is_written(tmp_path, write):
+    file = write(tmp_path / "toys", {**GOOD, "toys/zoology.txt": b"no", "toys/run.py": b"no"})
+    names = unpack(file, tmp_path / "out", ["toys/zoo", "toys/LICENSE"])
+    assert sorted(names) == sorted(GOOD)
+    found = {p.relative_to(tmp_path / "out").as_posix() for p in (tmp_path / "out").rglob("*.*")}
+    assert found == {"toys/zoo/dog.xml", "toys/zoo/a/b.obj"}
+    assert (tmp_path / "out/toys/LICENSE").read_bytes() == b"MIT"
+
+
+@KINDS
+@pytest.mark.parametrize(
+    "name",
+    ["toys/zoo/../../../evil", "toys/zoo/..", "toys/zoo/a:b", "toys/zoo/..\\..\\evil"],
+)
+def test_a_name_that_leads_elsewhere_is_refused(tmp_path, write, name):
+    file = write(tmp_path / "toys", {name: b"evil", **GOOD})
+    with pytest.raises(BadFile, match="not to be trusted"):
+        unpack(file, tmp_path / "deep" / "er" / "out", ["toys/zoo"])
+    assert not list(tmp_path.rglob("*evil*"))
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
+def test_links_and_pipes_of_a_source_archive_are_refused(tmp_path, kind):
+    file = tmp_path / "toys.tar.gz"
+    with tarfile.open(file, "w:gz") as out:
+        info = tarfile.TarInfo("toys/zoo/dog.xml")
+        info.type, info.linkname = kind, "/etc/passwd"
+        out.addfile(info)
+    with pytest.raises(BadFile, match="is a link, not a file"):
+        unpack(file, tmp_path / "out", ["toys/zoo"])
+
+
+def test_links_of_a_wheel_are_refused(tmp_path):
+    file = tmp_path / "toys.whl"
+    with zipfile.ZipFile(file, "w") as out:
+        info = zipfile.ZipInfo("toys/zoo/dog.xml")
+        info.external_attr = (stat.S_IFLNK | 0o777) << 16
+        out.writestr(info, "/etc/passwd")
+    with pytest.raises(BadFile, match="is a link, not a file"):
+        unpack(file, tmp_path / "out", ["toys/zoo"])
+
+
+@KINDS
+def test_more_than_is_sensible_is_refused(tmp_path, write, monkeypatch):
+    file = write(tmp_path / "toys", {"toys/zoo/bomb": b"0" * 100_000})
+    monkeypatch.setattr(archive, "_MOST_BYTES", 1000)
+    with pytest.raises(BadFile, match="larger than 1000 bytes"):
+        unpack(file, tmp_path / "out", ["toys/zoo"])
+    monkeypatch.setattr(archive, "_MOST_FILES", 1)
+    file = write(tmp_path / "many", GOOD)
+    with pytest.raises(BadFile, match="more than 1 files"):
+        unpack(file, tmp_path / "out", ["toys/zoo"])
+
+
+@KINDS
+def test_an_archive_that_is_cut_short_or_lacks_the_robot_is_told(tmp_path, write):
+    file = write(tmp_path / "toys", GOOD)
+    with pytest.raises(BadFile, match="has no toys/cat"):
+        unpack(file, tmp_path / "out", ["toys/zoo", "toys/cat"])
+    whole = file.read_bytes()
+    for length in range(0, len(whole) // 2, 10):  # ends hold no content
+        file.write_bytes(whole[:length])
+        with pytest.raises(BadFile, match=r"cannot be unpacked|has no toys"):
+            unpack(file, tmp_path / "out2", ["toys/zoo", "toys/LICENSE"])
+
+
+@pytest.fixture
+def source(tmp_path, monkeypatch):
+    """A source archive whose setup would tell if it were run, and an index that has it."""
+    index = tmp_path / "simple" / "toys"
+    index.mkdir(parents=True)
+    setup = f"open({str(tmp_path / 'was run')!r}, 'w')".encode()
+    file = as_source(tmp_path / "toys-1.0.tar.gz", {**GOOD, "toys/setup.py": setup})
+    (index / "index.html").write_text(
+        '<a href="toys-0.9.tar.gz">x</a> <a href="../../toys-1.0.tar.gz#sha256=0">y</a>'
+    )
+    for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "PIP_CERT"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    return RobotPackage("toys", "1.0", digest, file.name)
+
+
+def settings(**given):
+    return lambda: {key.replace("_", "-"): value for key, value in given.items()}
+
+
+def test_a_source_archive_is_found_in_the_index_and_never_run(tmp_path, source, monkeypatch):
+    pages = {
+        "https://a.example/simple/toys/": tmp_path / "simple/toys/index.html",
+        "https://a.example/toys-1.0.tar.gz": tmp_path / "toys-1.0.tar.gz",
+    }
+    monkeypatch.setattr(archive, "urlopen", lambda address, **_: pages[address].open("rb"))
+    monkeypatch.setattr(archive, "_pip_settings", settings(index_url=["https://a.example/simple"]))
+    place = tmp_path / "place"
+    place.mkdir()
+    assert unpack(download(source, place), tmp_path / "out", ["toys/zoo"])
+    assert not (tmp_path / "was run").exists()
+    changed = source._replace(sha256="0" * 64)
+    with pytest.raises(BadFile, match="not the file on record"):
+        download(changed, place)
+
+
+def test_a_source_archive_in_a_folder_that_pip_is_told_of_is_taken(tmp_path, source, monkeypatch):
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    place = tmp_path / "place"
+    place.mkdir()
+    assert download(source, place).is_file() and not (tmp_path / "was run").exists()
+
+
+def test_no_index_is_a_sentence(tmp_path, source, monkeypatch):
+    monkeypatch.setattr(archive, "_pip_settings", settings(no_index=["1"]))
+    with pytest.raises(ResourceError, match=r"toys==1\.0 could not be downloaded: no index"):
+        download(source, tmp_path)
+    monkeypatch.setattr(archive, "_pip_settings", settings(index_url=["ftp://a.example"]))
+    with pytest.raises(ResourceError, match="no address of a file"):
+        download(source, tmp_path)

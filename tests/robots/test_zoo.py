@@ -1,0 +1,48 @@
+"""The public robots themselves: fetched for real, built, and held in the pose they start in."""
+
+import mujoco
+import numpy as np
+import pytest
+
+from telic.errors import ResourceError
+from telic.robots.build import robot_path
+from telic.robots.catalogue import licence_texts, named_robot, robot_names
+
+HELD_S = 3.0
+FALLS = ("unitree-g1",)
+"""whose published gains hold no pose: a policy must balance it"""
+
+
+def held(path):
+    """Hold the pose of a model; return it, its data, and where it began."""
+    model = mujoco.MjModel.from_xml_path(str(path))
+    data = mujoco.MjData(model)
+    mujoco.mj_resetDataKeyframe(model, data, 0)
+    began = data.qpos.copy()
+    of_joints = model.actuator_trntype == int(mujoco.mjtTrn.mjTRN_JOINT)
+    joints = model.actuator_trnid[of_joints, 0]
+    data.ctrl[of_joints] = began[model.jnt_qposadr[joints]]
+    for _ in range(int(HELD_S / model.opt.timestep)):
+        mujoco.mj_step(model, data)
+    return model, data, began
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", robot_names())
+def test_a_public_robot_loads_and_holds_its_pose(name):
+    try:
+        path = robot_path(name)
+    except ResourceError as error:
+        pytest.skip(f"no index of packages can be reached: {error}")
+    robot = named_robot(name)
+    assert not robot.package.licence_files or licence_texts(robot)
+    model, data, began = held(path)
+    assert np.isfinite(data.qpos).all() and not data.warning.number.any()
+    if model.jnt_type[0] != mujoco.mjtJoint.mjJNT_FREE:
+        assert robot.kind in ("arm", "hand") and np.abs(data.qvel).max() < 0.05
+        return
+    assert np.allclose(began[3:7], (1, 0, 0, 0))
+    upright = np.zeros(9)
+    mujoco.mju_quat2Mat(upright, data.qpos[3:7])
+    stands = data.qpos[2] > 0.8 * began[2] and upright[8] > 0.9
+    assert stands or name in FALLS
