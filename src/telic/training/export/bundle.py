@@ -25,10 +25,12 @@ from telic.storage.facts import (
 from telic.storage.files import TEMPORARY_MARK, read_facts, replacing, write_json, write_text
 from telic.storage.layout import MemberFolder, RunFolder
 from telic.storage.locks import RunLock
+from telic.storage.reading import read_text
 from telic.storage.scalars import Column, downsample, read_columns, read_rows
 from telic.training.export import run_policy
 from telic.training.export.card import Contents, PolicyProof, card, is_own_model
 from telic.training.export.files import export_checked
+from telic.training.export.robot_folder import FOLDER, RobotBundle, RobotCheck, deploy
 from telic.training.folder import environment_of
 from telic.training.policy import Policy, find_policy, load_policy
 from telic.training.videos import choose_member
@@ -62,8 +64,11 @@ def export_run(
     step: int | None = None,
     out: Path | None = None,
     proof: PolicyProof | None = None,
+    check: RobotCheck | None = None,
 ) -> dict[str, Any]:
     """Write the bundle of one policy and return what was made.
+
+    A policy of a robot that telic drives gets a folder to deploy, too.
 
     Args:
         run: where the policy was trained.
@@ -71,6 +76,7 @@ def export_run(
         step: checkpoint; None: the one that evaluated best.
         out: folder to write; None: `export` in the run's folder.
         proof: what whoever judged this very policy has to say of it.
+        check: plays what is deployed elsewhere, and says how far that agrees; needs a driven robot.
 
     Raises:
         UnknownName: there is no such member or checkpoint.
@@ -91,7 +97,9 @@ def export_run(
         bundle.copy(folder.reward_spec, "reward_spec.json")
         for source, (name, _) in (proof.files if proof else {}).items():
             bundle.copy(source, name)
-        _write_card(evidence, folder, bundle, deviations, proof)
+        reward = read_text(folder.reward_code) if folder.reward_code.exists() else None
+        robot = deploy(policy, reward, environment_of(run), bundle.copy, check)
+        _write_card(evidence, folder, bundle, deviations, proof, robot)
         bundle.finish(
             {
                 "schema_version": 1,
@@ -101,15 +109,18 @@ def export_run(
                 "member": folder.name,
                 "step": evidence.step,
                 "largest_deviation": deviations,
+                **({} if robot is None else robot.facts),
             }
         )
+    names = [name for name in bundle.names if not name.startswith(f"{FOLDER}/")]
     return {
         "folder": str(bundle.path),
         "member": folder.name,
         "step": evidence.step,
         "return": (evidence.evaluation or {}).get("mean_return"),
         "largest deviation": float(f"{max(deviations.values()):.1e}"),
-        "files": ", ".join([*bundle.names, _LIST]),
+        "files": ", ".join([*names, _LIST]),
+        **({} if robot is None else robot.told),
     }
 
 
@@ -211,7 +222,9 @@ class _Bundle:
     def place(self, name: str) -> Path:
         """Return where a new file goes."""
         self.names.append(name)
-        return self._building / name
+        path = self._building / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
 
     def copy(self, source: Path, name: str) -> None:
         """Take in a file of the run, if the run has it."""
@@ -235,11 +248,16 @@ class _Bundle:
         if earlier.exists():
             known = read_facts(earlier, ExportListFacts)["files"]
         for name in known.keys() - files.keys():
-            if name == Path(name).name:  # whatever the list says, nothing outside is removed
+            if self._is_inside(name):  # whatever the list says, nothing outside is removed
                 (self.path / name).unlink(missing_ok=True)
         # The list first: with it, the folder is one that the next export may fill.
         for name in (_LIST, *files):
+            (self.path / name).parent.mkdir(parents=True, exist_ok=True)
             os.replace(self._building / name, self.path / name)
+
+    def _is_inside(self, name: str) -> bool:
+        """Say whether a name is of a file in the bundle's own folder."""
+        return (self.path / name).resolve().parent.is_relative_to(self.path.resolve())
 
 
 def _write_policy(evidence: ExportEvidence, bundle: _Bundle) -> dict[str, float]:
@@ -259,6 +277,7 @@ def _write_card(
     bundle: _Bundle,
     deviations: dict[str, float],
     proof: PolicyProof | None,
+    robot: RobotBundle | None,
 ) -> None:
     who = f"{evidence.env}, {evidence.config['reward']}, seed {evidence.config['seed']}"
     curve = learning_curve(evidence.curve, evidence.evaluations, who)
@@ -275,6 +294,7 @@ def _write_card(
         deviations=deviations,
         curve=_CURVE if curve else None,
         video=_VIDEO if video else None,
+        robot=None if robot is None else robot.section,
     )
     write_text(bundle.place(_CARD), card(evidence, contents, proof))
 

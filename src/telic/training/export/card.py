@@ -31,6 +31,8 @@ class Contents(NamedTuple):
     """largest deviation from the torch policy, by exported file"""
     curve: str | None
     video: str | None
+    robot: doc.Section | None = None
+    """what is there to deploy, and how it was verified"""
 
 
 class PolicyProof(NamedTuple):
@@ -57,6 +59,7 @@ def card(evidence: ExportEvidence, contents: Contents, proof: PolicyProof | None
         header=doc.Section("", tuple(_headline(evidence, contents))),
         sections=(
             *(proof.sections if proof else ()),
+            *([contents.robot] if contents.robot else []),
             doc.Section("Task", tuple(_task(evidence))),
             doc.Section("Reward", tuple(_reward(evidence))),
             doc.Section("Evaluation", tuple(_evaluation(evidence))),

@@ -1,0 +1,80 @@
+"""Run this policy in plain MuJoCo; on a robot, call `Controller.act` at the rate of deploy.json."""
+
+import argparse
+import json
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+import onnxruntime
+
+HERE = Path(__file__).resolve().parent
+Values = dict[str, Any]
+
+
+class Controller:
+    """From what sensors say to targets of the drives."""
+
+    def __init__(self, deploy: Values) -> None:
+        self.policy: Any = onnxruntime.InferenceSession(str(HERE / "policy.onnx"))
+        self.blocks = [block["name"] for block in deploy["observation"]]
+        self.joints = {name: np.array(values) for name, values in deploy["joints"].items()}
+        self.law = {name: np.array(values) for name, values in deploy["memory"].items()}
+        self.state, self.asked = self.law["start"], np.zeros(len(self.joints["rest"]))
+        self.past = np.zeros((deploy["history"] - 1, deploy["columns"]))
+
+    def act(self, sensors: Values) -> Values:
+        """Return the observation, and the target of every drive."""
+        own, law = self.joints, self.law
+        seen = {**sensors, "position": sensors["position"] - own["rest"], "action": self.asked}
+        now = np.concatenate([seen[name] for name in self.blocks])
+        given = {"obs": np.concatenate([now, *self.past]), "memory": self.state[: law["shown"]]}
+        inputs = {x.name: given[x.name][None].astype("f4") for x in self.policy.get_inputs()}
+        action = self.policy.run(["action"], inputs)[0][0].astype(float)
+        self.past = np.vstack([now, self.past])[: len(self.past)]
+        self.asked = (action - own["action_middle"]) / own["action_half"]
+        self.state = law["keep"] @ self.state + law["action"] @ self.asked
+        return {"obs": given["obs"], "ctrl": action.clip(own["target_low"], own["target_high"])}
+
+
+def episode(deploy: Values, model: Any, data: Any, start: Any, window: Any) -> Values:
+    """Return what happened from one start, after every control step."""
+    controller, rows, body = Controller(deploy), list[Values](), np.zeros((3, 3))
+    angles, rates = controller.joints["qpos"], controller.joints["qvel"]
+    mujoco.mj_resetData(model, data)
+    data.qpos[:], data.qvel[:], commands = start
+    mujoco.mj_forward(model, data)
+    for command in commands:
+        mujoco.mju_quat2Mat(body.reshape(9), data.qpos[3:7])  # its rows: the world's axes
+        sensors = {"gyro": data.qvel[3:6], "gravity": -body[2], "velocity": data.qvel[:3] @ body}
+        sensors |= {"position": data.qpos[angles], "rate": data.qvel[rates], "command": command}
+        done = controller.act(sensors)
+        data.ctrl[:] = done["ctrl"]
+        mujoco.mj_step(model, data, deploy["physics_steps"])
+        after = {"qpos": data.qpos.copy(), "qvel": data.qvel.copy(), "time": data.time}
+        rows.append({**done, **after, "command": command})
+        if window:
+            window.sync()
+            time.sleep(deploy["control_step_s"])
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--starts", default=HERE / "starts.npz", help="qpos, qvel, command")
+    parser.add_argument("--command", type=float, nargs=3, help="ahead, left, m/s; turn, rad/s")
+    parser.add_argument("--out", default="happened.npz", help="what happened, after every step")
+    parser.add_argument("--view", action="store_true", help="open MuJoCo's viewer")
+    options, about = parser.parse_args(), json.loads((HERE / "deploy.json").read_text())
+    robot: Any = mujoco.MjModel.from_xml_path(str(HERE / "scene.xml"))
+    state, starts = mujoco.MjData(robot), dict(np.load(options.starts))
+    starts["command"][:] = options.command or starts["command"]
+    view: Any = options.view and import_module("mujoco.viewer").launch_passive(robot, state)
+    each = zip(*(starts[name] for name in ("qpos", "qvel", "command")), strict=True)
+    played = [episode(about, robot, state, start, view) for start in each]
+    told: Any = {name: np.stack([rows[name] for rows in played]) for name in played[0]}
+    np.savez(options.out, **told)
+    print(f"{len(played)} episodes; {told['time'].max():.3g} s, {told['qpos'][:, -1, 2]} m high")
