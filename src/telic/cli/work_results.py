@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from telic.training.job import TrainJob
     from telic.training.run import Run
     from telic.verbs.control import BranchMade, CriteriaAgreed, NoteTaken, WorkState
+    from telic.verbs.play import EpisodeVideo
     from telic.verbs.session import AnswerTaken, OrderList, SessionLine, SessionList
     from telic.verbs.things import (
-        EpisodeVideo,
         ExportedPolicy,
         ReportPlace,
         RunPage,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from torch import Tensor
 from telic.core.config import Record
 from telic.core.text import is_mapping
 from telic.envs import make
+from telic.envs.vector import VecEnv
 from telic.errors import TelicError, UnknownName, UsageError
 from telic.storage.files import replacing
 from telic.storage.layout import MemberFolder, RunFolder, is_run
@@ -220,10 +221,29 @@ def find_policy(path: Path, step: int | None = None) -> Path:
     return checkpoints[step]
 
 
+def go_on(env: VecEnv) -> bool:
+    """Let an episode go on to its end: nobody steers."""
+    return True
+
+
 def record_episode(
-    folder: MemberFolder, step: int | None, seed: int, environment: Environment
+    folder: MemberFolder,
+    step: int | None,
+    seed: int,
+    environment: Environment,
+    label: str | None = None,
+    steer: Callable[[VecEnv], bool] = go_on,
 ) -> Path:
-    """Play one episode and keep it beside the recorded ones; returns its file."""
+    """Play one episode and keep it beside the recorded ones; returns its file.
+
+    Args:
+        folder: the policy's.
+        step: its checkpoint; None: the best.
+        seed: of the episode.
+        environment: where to play.
+        label: name of the episode; None: its seed.
+        steer: called before each step; False ends the episode.
+    """
     file = find_policy(folder.path, step)
     policy = load_policy(file)
     if policy.memory_size:
@@ -231,14 +251,21 @@ def record_episode(
             "This policy sees its reward's memory, so it plays only in the run's own evaluations.",
             hint="Leave out --seed to see a recorded episode.",
         )
-    trajectory = play_episode(policy, seed, environment)
-    path = folder.trajectory(policy.facts["step"], f"seed{seed}")
+    trajectory = play_episode(policy, seed, environment, steer)
+    if not len(trajectory):
+        raise UsageError("It ended before its first step, so there is nothing to see.")
+    path = folder.trajectory(policy.facts["step"], label or f"seed{seed}")
     write_trajectory(path, trajectory)
     return path
 
 
 @torch.no_grad()
-def play_episode(policy: Policy, seed: int, environment: Environment) -> Trajectory:
+def play_episode(
+    policy: Policy,
+    seed: int,
+    environment: Environment,
+    steer: Callable[[VecEnv], bool] = go_on,
+) -> Trajectory:
     """Return one episode with the policy's most likely actions.
 
     The environment is what the caller says: a policy file is not believed in what to import.
@@ -250,6 +277,8 @@ def play_episode(policy: Policy, seed: int, environment: Environment) -> Traject
         columns: dict[str, list[torch.Tensor]] = {}
         obs = env.reset()
         for _ in range(env.max_episode_steps or UNLIMITED):
+            if not steer(env):
+                break
             action = policy(obs)
             result = env.step(action)
             row = {
@@ -276,7 +305,7 @@ def play_episode(policy: Policy, seed: int, environment: Environment) -> Traject
                 seed=seed,
                 label=f"seed{seed}",
                 global_step=policy.facts["step"],
-                total_return=float(stacked["reward"].sum()),
+                total_return=float(stacked["reward"].sum()) if stacked else None,
                 obs_names=env.spec.obs_names,
                 action_names=env.spec.action_names,
                 body_names=env.spec.body_names,

@@ -151,7 +151,7 @@ VERBS: dict[str, str | VerbGroup] = {
     "runs": "train:runs",
     "show": "things:show",
     "watch": "control:watch",
-    "play": "things:play",
+    "play": "play:play",
     "report": "things:report",
     "delete": "things:delete",
     "restore": "things:restore",

@@ -239,46 +239,7 @@ _PAGES: dict[Kind, Callable[[Thing, str | None], Any]] = {
 }
 
 
-# -------------------------------------------------------------------------------- play and share
-
-
-class PlayRequest(PolicyRequest):
-    """An episode to see."""
-
-    episode: str = option("Recorded episode: p10, median or p90.", default="median")
-    seed: int | None = option("Play a new episode from this seed instead.", default=None)
-    view: str | None = option(
-        "side, front, top, three-quarter or rear-quarter; default: what suits it.", default=None
-    )
-    size: str | None = option("Width x height in pixels, e.g. 640x480.", default=None)
-    out: Path | None = option("Video file to write.", "--out", "-o", default=None)
-
-
-@dataclass(frozen=True)
-class EpisodeVideo(Wrapped):
-    """A rendered episode."""
-
-    facts: dict[str, Any]
-
-
-@verb(PlayRequest)
-def play(request: PlayRequest) -> EpisodeVideo:
-    """Render an episode of a trained policy as an mp4; of a session, the policy it judged best."""
-    from telic.training.videos import play_run
-
-    policy = request.choose()
-    return EpisodeVideo(
-        play_run(
-            policy.run,
-            member=policy.member,
-            step=policy.step,
-            episode=request.episode,
-            seed=request.seed,
-            view=request.view,
-            size=request.size,
-            out=request.out,
-        )
-    )
+# ---------------------------------------------------------------------------------------- share
 
 
 class ExportRequest(PolicyRequest):

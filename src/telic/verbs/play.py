@@ -1,0 +1,73 @@
+"""See a trained policy: a recorded episode, a new one, one under a command, or steered by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from telic.core.request import option
+from telic.core.verb import Wrapped, verb
+from telic.errors import UsageError
+from telic.verbs.things import PolicyRequest
+
+_EXAMPLES = """
+telic play                                     the best policy of the latest session or run
+
+telic play --seed 7 --view top -o seen.mp4     a new episode, seen from above
+
+telic play --command 0.5,0,0.3                 a robot that obeys: ahead, to the left, turning
+
+telic play --joystick keys                     steer it: w s a d q e, space stands, Esc ends
+"""
+
+
+class PlayRequest(PolicyRequest):
+    """An episode to see."""
+
+    episode: str = option("Recorded episode: p10, median or p90.", default="median")
+    seed: int | None = option("Play a new episode from this seed instead.", default=None)
+    view: str | None = option(
+        "side, front, top, three-quarter or rear-quarter; default: what suits it.", default=None
+    )
+    size: str | None = option("Width x height in pixels, e.g. 640x480.", default=None)
+    out: Path | None = option("Video file to write.", "--out", "-o", default=None)
+    command: str | None = option(
+        "Tell a robot that takes commands this one: m/s ahead, m/s left, rad/s left.", default=None
+    )
+    joystick: Literal["keys"] | None = option(
+        "Steer a robot that takes commands by the keys of this terminal.", default=None
+    )
+
+
+@dataclass(frozen=True)
+class EpisodeVideo(Wrapped):
+    """A rendered episode."""
+
+    facts: dict[str, Any]
+
+
+@verb(PlayRequest, examples=_EXAMPLES)
+def play(request: PlayRequest) -> EpisodeVideo:
+    """Render an episode of a trained policy as an mp4; of a session, the policy it judged best."""
+    from telic.training.videos import play_run
+
+    if request.joystick is not None and request.command is not None:
+        raise UsageError(
+            "--joystick and --command both say what the robot is told.", hint="Give one of them."
+        )
+    policy = request.choose()
+    return EpisodeVideo(
+        play_run(
+            policy.run,
+            member=policy.member,
+            step=policy.step,
+            episode=request.episode,
+            seed=request.seed,
+            view=request.view,
+            size=request.size,
+            out=request.out,
+            command=request.command,
+            is_steered=request.joystick is not None,
+        )
+    )

@@ -1,0 +1,167 @@
+"""Steering by hand: keys become commands, and the robot is told them instead of what it drew."""
+
+import io
+import os
+import pty
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from telic import bench
+from telic.envs import make
+from telic.envs.commands import VelocityCommands
+from telic.errors import UsageError
+from telic.rendering.stick_figure import HEIGHT, WIDTH, stick_figure
+from telic.robots.build import build
+from telic.robots.record import guessed
+from telic.training.joystick import (
+    Joystick,
+    Steering,
+    TerminalKeys,
+    always_told,
+    read_command,
+    spans_of,
+)
+from telic.training.policy import play_episode
+from telic.verbs.play import play
+
+DOG = Path(bench.__file__).parent / "suites" / "robots" / "dog.xml"
+SPANS = VelocityCommands(forward=(-0.4, 0.8), sideways=(-0.5, 0.5), turn=(0.0, 1.0))
+TOLD = ("command_forward", "command_sideways", "command_turn")
+
+
+@pytest.fixture(scope="module")
+def dog(tmp_path_factory):
+    return str(build(guessed(DOG), tmp_path_factory.mktemp("driven"), "dog"))
+
+
+class Resting:
+    """A policy that does nothing."""
+
+    def __init__(self, env):
+        self.facts = {"step": 0}
+        self._action = env.action_rest[None]
+
+    def __call__(self, obs):
+        return self._action
+
+
+def pressed(*keys):
+    joystick = Joystick(SPANS)
+    for key in keys:
+        assert joystick.press(key)
+    return joystick.command
+
+
+def test_a_key_is_a_notch_of_the_largest_rate():
+    assert pressed("w") == [0.2, 0.0, 0.0]
+    assert pressed("w", "w", "a", "q") == pytest.approx([0.4, 0.125, 0.25])
+    assert pressed("d", "D") == pytest.approx([0.0, -0.25, 0.0])
+    assert pressed("wwa ") == [0.0, 0.0, 0.0]
+    assert pressed("w", "s") == [0.0, 0.0, 0.0]
+    assert pressed("\x1b[A\x1b[D") == pytest.approx([0.2, 0.0, 0.25])
+    assert pressed("xyz?") == [0.0, 0.0, 0.0]
+
+
+def test_no_key_leads_out_of_what_was_trained():
+    assert pressed(*"w" * 9) == [0.8, 0.0, 0.0]
+    assert pressed(*"s" * 9) == [-0.4, 0.0, 0.0]
+    assert pressed(*"e" * 9) == [0.0, 0.0, 0.0]  # it was never told to turn right
+    random = np.random.default_rng(0)
+    joystick = Joystick(SPANS)
+    for key in random.choice(list("wsadqe "), 200):
+        joystick.press(str(key))
+        for value, (low, high) in zip(
+            joystick.command, (SPANS.forward, SPANS.sideways, SPANS.turn), strict=True
+        ):
+            assert min(low, 0.0) <= value <= high
+
+
+@pytest.mark.parametrize("key", ["\x1b", "\x03", "\x04", "ww\x1b"])
+def test_escape_ends_it(key):
+    assert not Joystick(SPANS).press(key)
+
+
+def test_a_command_is_three_numbers_that_it_was_trained_with():
+    assert read_command("0.5, 0,-0", SPANS) == (0.5, 0.0, 0.0)
+    for text in ("", "1", "a,b,c", "1,2", "0,0,0,0", "nan,0,0", "inf,0,0"):
+        with pytest.raises(UsageError, match="is not understood"):
+            read_command(text, SPANS)
+    with pytest.raises(UsageError, match=r"forward commands of -0\.4 to 0\.8 m/s"):
+        read_command("0.9,0,0", SPANS)
+
+
+def test_who_was_never_told_anything_cannot_be_told():
+    for arguments in ({}, {"commands": None}):
+        with pytest.raises(UsageError, match="trained without commands"):
+            spans_of(arguments)
+    assert spans_of({"commands": {}}) == VelocityCommands()
+
+
+def test_one_command_is_given_throughout(dog):
+    arguments = always_told({"commands": {}, "max_episode_steps": 8}, (0.3, -0.1, 0.2))
+    env = make(dog, num_envs=3, seed=1, **arguments)
+    env.reset()
+    for _ in range(7):
+        info = env.step(env.action_rest.expand(3, -1)).info
+        for name, value in zip(TOLD, (0.3, -0.1, 0.2), strict=True):
+            assert torch.allclose(info[name], torch.full((3,), value), atol=1e-6)
+
+
+def test_the_robot_is_told_what_the_keys_say_and_seen_meanwhile(dog):
+    arguments = {"commands": {}, "max_episode_steps": 50}
+    env = make(dog, num_envs=1, **arguments)
+    policy = Resting(env)
+    typed = iter(["", "w", "", "q", "", "", " ", "\x1b"])
+    shown = []
+    steering = Steering(
+        Joystick(VelocityCommands()), lambda: next(typed), shown.append, is_live=False
+    )
+    episode = play_episode(policy, 1, (dog, arguments), steering)
+    assert len(episode) == 7
+    ahead = [0.0, 0.25, 0.25, 0.25, 0.25, 0.25, 0.0]
+    assert np.allclose(episode["command_forward"], ahead)
+    assert np.allclose(episode["command_turn"], [0.0, 0.0, 0.0, 0.25, 0.25, 0.25, 0.0])
+    seen = list(episode.facts.obs_names).index("command_forward")
+    assert np.allclose(episode["next_obs"][:, seen], ahead)
+    assert "of +0.25 m/s" in shown[-1] and shown[0].count("\n") == HEIGHT + 2
+
+
+def test_keys_of_a_terminal_are_read_without_waiting(monkeypatch):
+    master, slave = pty.openpty()
+    with os.fdopen(slave, "r") as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        with TerminalKeys() as keys:
+            assert keys() == ""
+            os.write(master, b"ww")
+            typed = ""
+            while len(typed) < 2:
+                typed += keys()
+            assert typed == "ww" and keys() == ""
+    os.close(master)
+
+
+def test_without_a_terminal_there_is_no_joystick(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("w"))
+    with pytest.raises(UsageError, match="the keyboard of a terminal"):
+        TerminalKeys()
+
+
+def test_one_of_joystick_and_command():
+    with pytest.raises(UsageError, match="both say"):
+        play(joystick="keys", command="0,0,0")
+
+
+def test_a_robot_of_lines_stands_on_the_ground_and_marks_pass_by():
+    places = np.array([[0, 0, 0], [0, 0, 0.5], [0.2, 0, 0.4], [0.2, 0, 0.0]], dtype=float)
+    parents = (0, 0, 1, 2)
+    lines = stick_figure(places, parents, 0.0, 0.0)
+    assert len(lines) == HEIGHT and {len(line) for line in lines} == {WIDTH}
+    assert sum(line.count("o") for line in lines) == 1  # the trunk
+    assert lines[-1].count("|") >= 2 and "#" in lines[-1]
+    assert lines[-1] != stick_figure(places, parents, 0.0, 0.2)[-1]
+    turned = places[:, [1, 0, 2]]  # the same robot facing the left, seen from its own side
+    assert stick_figure(turned, parents, np.pi / 2, 0.0) == lines
