@@ -19,7 +19,7 @@ from telic.session.report import words
 from telic.session.report.best import credit_bar, looks, why_best
 from telic.session.report.costs import what_it_took
 from telic.session.report.facts import SessionReportFacts, Troubles, gather, read_session
-from telic.session.report.trust import carries, said_by_people, the_judge
+from telic.session.report.trust import carries, obeys, said_by_people, the_judge
 from telic.session.report.words import Blocks
 from telic.storage.files import write_text
 from telic.storage.layout import SessionFolder
@@ -337,6 +337,7 @@ def _hash(source: str) -> str:
 _SECTIONS: dict[str, Callable[[SessionReportFacts], Blocks]] = {
     "What it looks like": looks,
     "Criteria": criteria_table,
+    "How it obeys": obeys,
     "How far it carries": carries,
     "What was seen": _seen,
     "What people say": said_by_people,

@@ -18,7 +18,9 @@ from telic.authors.candidate import (
 )
 from telic.core.events import Listener, LogMessage
 from telic.core.text import count, figure
+from telic.envs import make
 from telic.judges.criteria import Composition
+from telic.judges.obedience import ObeyedCommands, obedience
 from telic.judges.trial import Trial
 from telic.judges.verdict import Judgement
 from telic.report.charts import ChartLine, LineChart, Point
@@ -34,6 +36,7 @@ from telic.storage.files import read_facts, read_record
 from telic.storage.layout import IterationFolder, MemberFolder, RunFolder, SessionFolder
 from telic.storage.reading import read_text
 from telic.storage.scalars import Kind, read_rows
+from telic.storage.trajectories import read_trajectory
 
 _CURVE_POINTS = 120
 
@@ -97,6 +100,8 @@ class SessionReportFacts:
     """the best policy"""
     pictures: Pictures = field(default_factory=Pictures)
     runner_up: RunnerUp | None = None
+    obeyed: list[ObeyedCommands] = field(default_factory=list[ObeyedCommands])
+    """errors of the best policy by what it was commanded; empty: it was commanded nothing"""
     curves: list[Figure] = field(default_factory=list[Figure])
     reward: TrainedReward | None = None
     """of the best policy"""
@@ -193,12 +198,28 @@ def _add_best(
         facts.reward = read_reward(files.run.path / member.member, member.step)
     with troubles.sparing("versions"):
         facts.manifest = dict(read_facts(files.run.manifest, ManifestFacts))
+    with troubles.sparing("how it obeys"):
+        facts.obeyed = read_obedience(facts, best.number, member)
     with troubles.sparing("pictures"):
         candidate = facts.candidates.get(best.number)  # one damaged file costs one section only
         asked = facts.config.env, candidate.env_args if candidate else {}
         facts.pictures = draw_pictures(
             facts.folder, files, member, asked, troubles.note, facts.redraws
         )
+
+
+def read_obedience(
+    facts: SessionReportFacts, number: int, member: MemberScore
+) -> list[ObeyedCommands]:
+    """Return how well the best policy, of this iteration, did what its episodes commanded."""
+    files, candidate = facts.folder.iteration(number), facts.candidates.get(number)
+    if candidate is None or not candidate.env_args.get("commands"):
+        return []
+    where = facts.config.env, candidate.env_args
+    paths = [files.episode(member.member, row) for row in range(len(member.judgement.verdicts))]
+    env = make(facts.config.env, num_envs=1, **candidate.env_args)
+    env.close()
+    return obedience((read_trajectory(path, where) for path in paths if path.exists()), env.spec)
 
 
 def read_reward(member: Path, step: int) -> TrainedReward:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from telic.core.text import MISSING, count, figure
+from telic.core.text import MISSING, count, figure, percent
 from telic.report import document as doc
 from telic.session.certificate import Certificate
 from telic.session.labels import calibration_of, read_labels, read_vetoes
@@ -90,6 +90,30 @@ def _certified(certificate: Certificate) -> Blocks:
         heads = ("criterion", "mutants noticed", "mutants that change what it measures")
         blocks += [doc.Text(_MUTANTS), doc.Table(heads, rows)]
     return blocks
+
+
+def obeys(facts: SessionReportFacts) -> words.Blocks:
+    """Return how far off the policy was, by what it was commanded."""
+    if not facts.obeyed:
+        return []
+    rows = [
+        (
+            row.told,
+            f"{row.seconds:.0f} s",
+            f"{row.command:.2f} {row.unit}",
+            f"{row.error:.2f} {row.unit}",
+            MISSING if row.share is None else percent(row.share),
+        )
+        for row in facts.obeyed
+        if row.seconds
+    ]
+    heads = ("told to", "for", "mean command", "mean error", "of standing still")
+    note = (
+        "All judged episodes of the best policy, sorted by what was commanded; moments within "
+        "three quarters of a second after a new command are left out. Who stands still is off by "
+        "100 %."
+    )
+    return [doc.Table(heads, rows), doc.Text(note, "note")]
 
 
 _HEADS = ("condition", "what differs", "episodes that pass", "mean score")
