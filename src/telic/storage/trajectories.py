@@ -33,7 +33,7 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from telic.core.config import Record
-from telic.errors import Refused, TelicError
+from telic.errors import BadFile, Refused, TelicError
 from telic.storage.files import plain, replacing
 
 _FACTS = "facts"
@@ -216,6 +216,17 @@ def require_registered(facts: TrajectoryFacts, path: Path) -> None:
         hint="Work with its run, whose config.json says what was played, name the environment "
         "(env=…, env_args=…), or say that you trust the file (trust=True).",
     )
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Return the arrays of a .npz that another process wrote; raises BadFile when it is damaged."""
+    try:
+        if not path.is_file():
+            raise ValueError("it is no ordinary file")
+        return _read_columns(path)
+    except _DAMAGE as error:
+        said = (str(error).splitlines() or [type(error).__name__])[0]
+        raise BadFile(f"{path.name} holds no arrays: {said}.") from None
 
 
 def _read_columns(path: Path) -> dict[str, np.ndarray]:

@@ -246,6 +246,12 @@ class ExportRequest(PolicyRequest):
     """A policy to give away."""
 
     out: Path | None = option("Folder to write; default THING/export.", "--out", "-o", default=None)
+    verify: bool = option(
+        "Of a robot by name: let what is to be deployed play in plain MuJoCo, without telic, and "
+        "the session's judge score it.",
+        "--verify",
+        default=False,
+    )
 
 
 @dataclass(frozen=True)
@@ -262,13 +268,22 @@ def export(request: ExportRequest) -> ExportedPolicy:
 
     policy = request.choose()
     out = request.out or policy.home / "export"
-    proof = None
+    proof = check = None
     if policy.is_judged:
         from telic.session.report.proof import policy_proof
+        from telic.session.sim_to_sim import sim_to_sim
         from telic.storage.layout import SessionFolder
 
         proof = policy_proof(SessionFolder(policy.home))
-    made = export_run(policy.run, member=policy.member, step=policy.step, out=out, proof=proof)
+        check = sim_to_sim(SessionFolder(policy.home)) if request.verify else None
+    elif request.verify:
+        raise UsageError(
+            f"{policy.home.name} has no judge: --verify needs the policy that a session judged.",
+            hint="Name a session, without --member and --step.",
+        )
+    made = export_run(
+        policy.run, member=policy.member, step=policy.step, out=out, proof=proof, check=check
+    )
     return ExportedPolicy(made)
 
 

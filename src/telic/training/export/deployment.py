@@ -17,6 +17,7 @@ from telic.core.config import Record
 from telic.core.text import MISSING
 from telic.envs.anatomy import action_names
 from telic.envs.driven import RobotTask
+from telic.envs.models import is_position
 from telic.envs.mujoco import MujocoEnv
 from telic.errors import BadFile, UsageError
 from telic.report import document as doc
@@ -199,6 +200,9 @@ def describe(env: MujocoEnv, task: RobotTask, robot: str, law: MemoryLaw) -> Dep
     root = env.robot.root
     if (root.quaternion, root.spin) != (3, 3):
         raise UsageError(f"The base of {robot} is not the first body of its model.")
+    others = [name for i, name in enumerate(action_names(model)) if not is_position(model, i)]
+    if others:
+        raise UsageError(f"{', '.join(others)} of {robot} are not driven by position.")
     told = arguments.commands
     inputs = {"obs": env.obs_dim} | ({"memory": law.shown} if law.shown else {})
     return Deployment(

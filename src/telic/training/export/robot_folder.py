@@ -124,7 +124,7 @@ def nominal(arguments: dict[str, Any]) -> dict[str, Any]:
     A heading is followed by looking at where the robot faces; what is commanded at a moment is
     a plain number where there are none.
     """
-    own: dict[str, Any] = {**arguments, "variation": "none"}
+    own: dict[str, Any] = {**arguments, "variation": "none", "terrain": "flat"}
     if own.get("commands") is not None:
         own["commands"] = {**own["commands"], "heading": 0.0}
     return own

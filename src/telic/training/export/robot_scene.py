@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 
 from telic.errors import BadFile, TelicError
-from telic.robots.catalogue import NamedRobot, named_robot, robot_names
+from telic.robots.catalogue import NamedRobot, licence_texts, named_robot, robot_names
 from telic.storage.files import write_text
 
 ASSETS = "assets"
@@ -79,7 +79,8 @@ def write_licence(model_file: Path, folder: Path) -> None:
     """Say where the robot comes from and under which licence; copy the licence where it is."""
     robot = named_robot(model_file.stem) if model_file.stem in robot_names() else None
     lines = _origin(robot)
-    for number, file in enumerate(_licence_files(model_file)):
+    texts = _licence_files(model_file) + (licence_texts(robot) if robot else [])
+    for number, file in enumerate(dict.fromkeys(texts)):
         name = "LICENSE-robot" + (f"-{number + 1}" if number else "")
         (folder / name).write_bytes(file.read_bytes())
         lines.append(f"Its licence text: {name}")

@@ -1,0 +1,297 @@
+"""Sim-to-sim: a session's judge scores what a deployment bundle does where there is no telic.
+
+The bundle's own `run.py` plays in plain MuJoCo, in another process in which telic cannot be
+imported. Only what it wrote comes back: positions, velocities, targets. From these, bodies and
+contacts are computed again here, and the judge scores them beside episodes that telic simulated
+from the same starts.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import mujoco
+import numpy as np
+import torch
+
+from telic.authors.candidate import RewardCandidate
+from telic.core.seeds import derive
+from telic.envs import make
+from telic.envs.mujoco import MujocoEnv
+from telic.errors import BadFile, TelicError
+from telic.judges.code import judge_files, judge_too
+from telic.judges.recorder import PlayOrder, record
+from telic.sandbox.confine import clean_environment
+from telic.session.records import SessionConfig, SessionSummary
+from telic.storage.files import read_record
+from telic.storage.layout import MemberFolder, SessionFolder
+from telic.storage.reading import read_text
+from telic.storage.trajectories import (
+    COMMANDS,
+    Environment,
+    Trajectory,
+    TrajectoryFacts,
+    read_arrays,
+    read_trajectory,
+    write_trajectory,
+)
+from telic.training.export.deployment import Agreement, Deployment, read_deployment
+from telic.training.export.robot_folder import RobotCheck, RobotStarts, nominal, starts_of
+
+EPISODES = 32
+_SAME_OBSERVATION = 1e-4
+_PLAYING_S = 900.0
+_WITHOUT_TELIC = """
+import runpy, sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("telic", "torch"):
+            raise ImportError(name + " is not there on a robot")
+sys.meta_path.insert(0, Refuse())
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+"""runs a script where neither telic nor torch can be imported"""
+_COMPUTED = ("xpos", "xquat", "cvel", "cfrc_ext", "subtree_com")
+
+
+def sim_to_sim(folder: SessionFolder) -> RobotCheck:
+    """Return what verifies a deployment bundle of the policy that a session hands out."""
+    config = read_record(folder.config, SessionConfig)
+    summary = read_record(folder.summary, SessionSummary)
+    return partial(_verify, folder, config, summary)
+
+
+def _verify(
+    folder: SessionFolder, config: SessionConfig, summary: SessionSummary, bundle: Path
+) -> Agreement:
+    assert summary.best_iteration is not None and summary.best_member is not None
+    files = folder.iteration(summary.best_iteration)
+    candidate = read_record(files.candidate, RewardCandidate)
+    member = MemberFolder(files.run.path / summary.best_member)
+    step = summary.best_step or member.checkpoints()[-1].step
+    where = (config.env, nominal(candidate.env_args))
+    seed = derive("deployment", folder.name)
+    about = read_deployment(read_text(bundle / "deploy.json"))
+    with tempfile.TemporaryDirectory() as temporary:
+        place = Path(temporary)
+        order = PlayOrder(
+            policy=str(member.checkpoint(step).absolute()),
+            env=config.env,
+            env_args=where[1],
+            seed=seed,
+            paths=_paths(place / "here"),
+            reward=read_text(member.reward_code) if member.reward_code.exists() else None,
+        )
+        [recorded] = record([order], place / "here")
+        here = [file.path for file in recorded]
+        starts = starts_of(where, EPISODES, seed)
+        happened = play_bundle(bundle, starts, place)
+        there = [Path(path) for path in _paths(place / "there")]
+        for path, episode in zip(there, episodes_of(happened, about, where), strict=True):
+            path.parent.mkdir(exist_ok=True)
+            write_trajectory(path, episode)
+        deviation = _first_seen(here, there)
+        scores = _judged(folder, config, [*here, *there], place / "judge", where)
+    known = [[score for score in own if score is not None] for own in _halves(scores)]
+    means = [sum(own) / len(own) if own else None for own in known]
+    return Agreement(
+        episodes=EPISODES,
+        here=means[0],
+        there=means[1],
+        threshold=config.threshold,
+        unjudged=sum(score is None for score in scores),
+        deviation=deviation,
+    )
+
+
+def _paths(place: Path) -> tuple[str, ...]:
+    return tuple(str((place / f"episode_{index:02d}.npz").absolute()) for index in range(EPISODES))
+
+
+def _halves(scores: Sequence[float | None]) -> list[Sequence[float | None]]:
+    return [scores[:EPISODES], scores[EPISODES:]]
+
+
+def _judged(
+    folder: SessionFolder,
+    config: SessionConfig,
+    paths: Sequence[Path],
+    place: Path,
+    where: Environment,
+) -> list[float | None]:
+    """Return the judge's scores of episodes."""
+    verdicts = judge_files(read_text(folder.judge), paths, place, where)
+    if config.judge is not None:
+        verdicts = judge_too(config.judge, config.intent, paths, verdicts, where)
+    return [verdict.score for verdict in verdicts]
+
+
+def _first_seen(here: Sequence[Path], there: Sequence[Path]) -> float:
+    """Return how far the first observations of the same starts differ; raises if they do."""
+    seen = [[read_trajectory(path)["obs"][0] for path in paths] for paths in (here, there)]
+    deviation = float(np.abs(np.array(seen[0]) - np.array(seen[1])).max())
+    if not deviation <= _SAME_OBSERVATION:
+        raise TelicError(
+            f"From the same starts, run.py observes something else than telic: {deviation:.2g} off."
+        )
+    return deviation
+
+
+# ------------------------------------------------------------------------- the other simulation
+
+
+class BundlePlay(NamedTuple):
+    """What run.py wrote: after every control step of every episode, (N, T, ...)."""
+
+    obs: np.ndarray
+    ctrl: np.ndarray
+    qpos: np.ndarray
+    qvel: np.ndarray
+    time: np.ndarray
+    command: np.ndarray
+
+
+def play_bundle(bundle: Path, starts: RobotStarts, place: Path) -> BundlePlay:
+    """Let a bundle play starts in a process of its own, and return what it wrote, checked.
+
+    Raises:
+        TelicError: it failed; says what it printed.
+        BadFile: what it wrote is not what was asked for.
+    """
+    given, out = place / "starts.npz", place / "happened.npz"
+    starts.write(given)
+    command = [sys.executable, "-I", "-c", _WITHOUT_TELIC, str(bundle / "run.py")]
+    try:
+        done = subprocess.run(
+            [*command, "--starts", str(given), "--out", str(out)],
+            cwd=place,
+            env=clean_environment(place),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_PLAYING_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise TelicError(f"run.py did not end within {_PLAYING_S:g} s.") from None
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.strip()] or ["it says nothing"]
+        raise TelicError(
+            f"run.py of the bundle failed: {lines[-1][:300]}",
+            hint="It needs mujoco, numpy and onnxruntime; try it: python run.py",
+        )
+    return _checked(read_arrays(out), starts)
+
+
+def _checked(arrays: dict[str, np.ndarray], starts: RobotStarts) -> BundlePlay:
+    """Return what a bundle wrote, if it is what the starts ask for, in finite numbers."""
+    if missing := [name for name in BundlePlay._fields if name not in arrays]:
+        raise BadFile(f"run.py wrote no {', '.join(missing)}.")
+    played = BundlePlay(**{name: arrays[name] for name in BundlePlay._fields})
+    rows = starts.command.shape[:2]
+    widths = {"qpos": starts.qpos.shape[1], "qvel": starts.qvel.shape[1], "command": 3}
+    for name, values in played._asdict().items():
+        fits = values.shape[:2] == rows and values.ndim == (2 if name == "time" else 3)
+        if not fits or values.shape[-1] != widths.get(name, values.shape[-1]):
+            raise BadFile(f"run.py wrote {name} of shape {values.shape}.")
+        if not np.isfinite(values).all():
+            raise BadFile(f"run.py wrote {name} that is not a number everywhere.")
+    return played
+
+
+def episodes_of(played: BundlePlay, about: Deployment, where: Environment) -> list[Trajectory]:
+    """Return what a bundle did as episodes that a judge can score."""
+    env = make(where[0], num_envs=len(played.qpos), **where[1])
+    try:
+        assert isinstance(env, MujocoEnv)
+        lengths = _lengths(env, played)
+        actions = _actions(played, about)
+        return [
+            _episode(env, played, actions[row], row, length, where)
+            for row, length in enumerate(lengths)
+        ]
+    finally:
+        env.close()
+
+
+def _lengths(env: MujocoEnv, played: BundlePlay) -> list[int]:
+    """Return after how many steps each episode would have ended here."""
+    env.reset()
+    steps = played.qpos.shape[1]
+    lengths = np.full(len(played.qpos), steps)
+    qpos, qvel = env.sim.field("qpos"), env.sim.field("qvel")
+    for step in range(steps):
+        before = env.task.track()
+        qpos[:] = torch.as_tensor(played.qpos[:, step])
+        qvel[:] = torch.as_tensor(played.qvel[:, step])
+        action = torch.as_tensor(played.ctrl[:, step]).to(qpos.dtype)
+        ended = env.task.outcome(action, env.task.track() - before).terminated
+        if ended is not None:
+            lengths = np.where(ended.numpy(), np.minimum(lengths, step + 1), lengths)
+    return [int(length) for length in lengths]
+
+
+def _actions(played: BundlePlay, about: Deployment) -> np.ndarray:
+    """Return the actions as chosen, before they were cut to what the drives take, (N, T, A)."""
+    block = next(block for block in about.observation if block.name == "action")
+    columns = slice(block.first, block.first + len(block.columns))
+    middle, half = (
+        np.array(values) for values in (about.joints.action_middle, about.joints.action_half)
+    )
+    # The next observation shows it; nothing shows the last one.
+    shown = middle + half * played.obs[:, 1:, columns]
+    return np.concatenate((shown, played.ctrl[:, -1:]), axis=1)
+
+
+def _episode(
+    env: MujocoEnv,
+    played: BundlePlay,
+    actions: np.ndarray,
+    row: int,
+    length: int,
+    where: Environment,
+) -> Trajectory:
+    """Return one episode, with bodies and contacts computed from its positions."""
+    model: Any = env.model
+    data: Any = mujoco.MjData(model)
+    computed: dict[str, list[np.ndarray]] = {name: [] for name in _COMPUTED}
+    for step in range(length):
+        data.qpos[:], data.qvel[:] = played.qpos[row, step], played.qvel[row, step]
+        data.ctrl[:] = played.ctrl[row, step]
+        mujoco.mj_forward(model, data)
+        mujoco.mj_rnePostConstraint(model, data)
+        for name, values in computed.items():
+            values.append(getattr(data, name).copy())
+    steps = played.qpos.shape[1]
+    ends = np.zeros(length, dtype=bool)
+    ends[-1] = True
+    fell = length < steps
+    columns = {
+        "obs": played.obs[row, :length],
+        "action": actions[:length],
+        "terminated": ends & fell,
+        "truncated": ends & (not fell),
+        "qpos": played.qpos[row, :length],
+        "qvel": played.qvel[row, :length],
+        **{name: np.array(values) for name, values in computed.items()},
+        **{name: played.command[row, :length, i] for i, name in enumerate(COMMANDS)},
+    }
+    spec = env.spec
+    facts = TrajectoryFacts(
+        env_id=where[0],
+        env_kwargs=where[1],
+        dt_s=spec.dt_s,
+        label=f"deployed{row}",
+        obs_names=spec.obs_names,
+        action_names=spec.action_names,
+        body_names=spec.body_names,
+        joint_names=spec.joint_names,
+    )
+    return Trajectory(columns, facts)
