@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from telic import bench
+from telic.composer.compose import compose
 from telic.envs import make
 from telic.envs.commands import Commander, VelocityCommands
 from telic.envs.driven import down, heading, to_body
@@ -364,3 +365,25 @@ def test_the_ground_of_an_episode_is_drawn_too(dog):
     assert ground_of(facts) == "slopes"
     hostile = facts.model_copy(update={"env_kwargs": {"terrain": ["/etc/passwd"]}})
     assert ground_of(hostile) == "flat"
+
+
+def test_a_robot_that_starts_fallen_lies_anyhow_and_above_the_ground(dog):
+    env = make(dog, num_envs=256, seed=2, starts="fallen")
+    up = -env.reset()[:, 5]  # cosine of the tilt: even attitudes have an even one
+    assert abs(float(up.mean())) < 0.12 and abs(float(up.var()) - 1.0 / 3.0) < 0.06
+    qpos = env.sim.field("qpos")
+    assert torch.allclose(qpos[:, 3:7].norm(dim=1), torch.ones(256, dtype=torch.float64))
+    assert (env.sim.field("ncon") == 0).all()
+    for _ in range(100):
+        env.step(env.action_rest.expand(256, -1))
+    assert torch.isfinite(env.exact_obs).all()
+    assert float(qpos[:, 2].median()) < 0.9 * float(env.task.qpos0[2])  # most lie
+
+
+@pytest.mark.parametrize("words", ["get up", "recover from a fall", "get up from the ground"])
+def test_getting_up_is_asked_of_a_robot_that_has_fallen(dog, words):
+    env = make(dog, num_envs=1)
+    made = compose(words, env.spec)
+    assert made.env_args["starts"] == "fallen"
+    assert made.criteria[0].title == "gets on its feet"
+    assert not made.not_understood and not made.dropped

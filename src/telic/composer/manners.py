@@ -80,7 +80,7 @@ def stay_on_feet(scene: Scene, draft: Draft) -> None:
     if not looks and scene.has("uprightness", "height"):
         stay_upright(scene, draft)
     _keep_off_ground(scene, draft)
-    _do_not_shake(scene, draft)
+    do_not_shake(scene, draft)
 
 
 def _keep_off_ground(scene: Scene, draft: Draft) -> None:
@@ -96,7 +96,7 @@ def _keep_off_ground(scene: Scene, draft: Draft) -> None:
     draft.guard("keeps its body off the ground", meaning, value, 0.4, 0.1, tag="falls")
 
 
-def _do_not_shake(scene: Scene, draft: Draft) -> None:
+def do_not_shake(scene: Scene, draft: Draft) -> None:
     """Guard against full force back and forth at every step, which is 2 here."""
     draft.measure('pushed = np.clip(episode["action_strength"], -1.0, 1.0)')
     meaning = "mean change of the action from step to step, of its strength"

@@ -8,6 +8,7 @@ from telic.composer.manners import (
     be_quieter,
     change_slowly,
     do_it_on_purpose,
+    do_not_shake,
     hold_still,
     on_hands,
     rest_height,
@@ -24,6 +25,9 @@ OWN = {
     Act.STAND_UP: {Posture.UPRIGHT},
 }
 """postures a verb has by itself"""
+_GET_UP_S = 5.0
+_TALL, _UPRIGHT = 0.8, 0.85
+"""of the standing height, and of the vertical, from which a robot is on its feet"""
 _SEQUEL_S = 1.0
 """how long to rest before what comes next, where it was not said"""
 _OTHER_POSES = set(Posture) - {Posture.UPRIGHT, Posture.LEVEL, Posture.STRAIGHT_LINE}
@@ -145,6 +149,9 @@ def stand_up(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Get the torso up from lying, and keep it up."""
     scene.require("height", "stand up")
     rest = scene.spec.robot.rest_height if scene.spec.robot else None
+    if frame.phase == 0 and rest is not None and "starts" in scene.spec.arguments:
+        _get_up(rest, frame, scene, draft)
+        return
     if frame.phase == 0 and rest is not None and rest > 0.8 * scene.stands:
         draft.doubt("it stands when an episode starts: standing up is taken as staying up")
         stand(frame, scene, draft)
@@ -162,6 +169,33 @@ def stand_up(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.leaf("stays up", meaning, value, 0.05, 0.4, weight=1.0, tag="falls")
     draft.ends_when(f"up > {0.9 * goal:.4g}", f"up > {0.9 * goal:.4g}", frame.duration_s or 0.3)
     _last(frame, draft)
+
+
+def _get_up(rest: float, frame: Frame, scene: Scene, draft: Draft) -> None:
+    """Get on its feet from where it was dropped, in whatever attitude, and stay there."""
+    scene.require("uprightness", "get up")
+    draft.env_args["starts"] = "fallen"
+    draft.doubt(f'"{frame.word}": every episode begins with a fall, in any attitude')
+    draft.seconds = max(draft.seconds, _GET_UP_S, (frame.duration_s or 0.0) + _GET_UP_S)
+    draft.need(
+        "up = quantities.height(info)",
+        "upright = quantities.uprightness(info)",
+        f"tall = (up / {rest:.4g}).clamp(0.0, 1.0)",
+    )
+    draft.add("upright", "upright.clamp(-1.0, 1.0)", 1.0, "the right way up", r"\cos\theta")
+    code = "tall * upright.clamp(0.0, 1.0)"
+    draft.add(
+        "height", code, 1.5, "height of the torso while the right way up", r"h / h^* \cos\theta"
+    )
+    draft.measure('up, upright = episode["height"], episode["uprightness"]')
+    draft.measure(f"stands = (up > {_TALL * rest:.4g}) & (upright > {_UPRIGHT:g})")
+    meaning = f"share of the last half with the torso over {_TALL * rest:.2g} m and upright"
+    value = "float(np.mean(stands[len(stands) // 2 :]))"
+    draft.leaf("gets on its feet", meaning, value, 0.1, 0.9, weight=3.0, tag="stays_down")
+    meaning = "share of the last tenth in which it stands"
+    value = "float(np.mean(stands[-max(1, len(stands) // 10) :]))"
+    draft.leaf("ends on its feet", meaning, value, 0.2, 0.9, weight=1.0, tag="falls")
+    do_not_shake(scene, draft)
 
 
 def hold(posture: Posture, frame: Frame, scene: Scene, draft: Draft) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import mujoco
 import torch
@@ -29,9 +29,11 @@ from telic.robots.build import DRIVEN
 from telic.robots.terrain import FIELD_M, TerrainKind, standing_m, terrain
 from telic.sim import Simulation
 
-_DRAWS, _NOISE, _PUSH = 11, 12, 13
+_DRAWS, _NOISE, _PUSH, _FALL = 11, 12, 13, 14
 """streams of random numbers"""
 _FALLEN_RAD = math.radians(70.0)
+_DROP = 2.0
+"""heights of the standing robot from which one is dropped: clear of the ground in any attitude"""
 _PUSH_EVERY_S = 4.0
 _GRAVITY = 9.81
 _TRACKING = 0.25
@@ -54,6 +56,9 @@ class RobotArguments(CustomArguments):
     )
     terrain: TerrainKind = Field(
         "flat", description="the ground; harder fields for episodes that got away from theirs"
+    )
+    starts: Literal["standing", "fallen"] = Field(
+        "standing", description="how episodes begin; fallen: dropped in any attitude, limbs anyhow"
     )
     history: PositiveInt = Field(1, description="how many of the latest observations are seen")
     terminate_when_unhealthy: bool = Field(
@@ -140,8 +145,28 @@ class RobotTask(TravelTask):
     def start(self, seed: Tensor, episode: Tensor) -> tuple[Tensor, ...]:
         """Start near the resting pose, and draw what is special about the episode."""
         qpos, qvel = super().start(seed, episode)
+        if self.arguments.starts == "fallen":
+            qpos = self._dropped(qpos, seed, episode)
         drawn = uniform(seed, episode, sum(self._sizes), stream=_DRAWS)
         return qpos, qvel, drawn.to(qpos.dtype)
+
+    def _dropped(self, qpos: Tensor, seed: Tensor, episode: Tensor) -> Tensor:
+        """Return starts above the ground, turned in any direction, with joints half way anywhere.
+
+        Quaternions are even over all attitudes: a square root of a chance, and two angles.
+        """
+        count = len(self._joints)
+        u = uniform(seed, episode, 3 + count, stream=_FALL).to(qpos.dtype)
+        one, other = (1.0 - u[:, 0]).sqrt(), u[:, 0].sqrt()
+        first, second = math.tau * u[:, 1], math.tau * u[:, 2]
+        turned = (one * first.sin(), one * first.cos(), other * second.sin(), other * second.cos())
+        anywhere = torch.lerp(self._low[self._joints], self._high[self._joints], u[:, 3:])
+        bent = torch.where(anywhere.isfinite(), 0.5 * (anywhere + self._rest), self._rest)
+        dropped = qpos.clone()
+        dropped[:, self._turned : self._turned + 4] = torch.stack(turned, 1)
+        dropped[:, self._joints] = bent
+        dropped[:, 2] = _DROP * self.qpos0[2]
+        return dropped
 
     def begin(self, mask: Tensor, qpos: Tensor, drawn: Tensor) -> Tensor:
         """Take up the drawn world; nothing was asked of the drives yet."""
