@@ -31,7 +31,6 @@ from telic.storage.reading import file_hash
 
 _DOWNLOAD_S = 600.0
 _ANSWER_S = 60.0
-_PUBLIC_INDEX = "https://pypi.org/simple"
 _SCHEMES = ("https", "http", "file")
 _BLOCK = 1 << 20
 _MOST_BYTES = 1 << 30
@@ -94,7 +93,7 @@ def _download_source(package: RobotPackage, place: Path) -> None:
         if file.is_file():
             shutil.copyfile(file, place / package.file)
             return
-    indexes = [*settings.get("index-url", [_PUBLIC_INDEX]), *settings.get("extra-index-url", [])]
+    indexes = [*(settings.get("index-url") or _own_index()), *settings.get("extra-index-url", [])]
     refused = ["no index is to be asked"]
     for index in [] if "no-index" in settings else indexes:
         try:
@@ -117,6 +116,14 @@ def _pip_settings() -> dict[str, list[str]]:
             words = str(ast.literal_eval(value)).split()
             settings.setdefault(name.rpartition(".")[2], []).extend(words)
     return settings
+
+
+def _own_index() -> list[str]:
+    """Return what pip asks where nobody set anything else."""
+    code = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_ANSWER_S, check=False)
+    return done.stdout.split()
 
 
 def _address(package: RobotPackage, index: str, settings: dict[str, list[str]]) -> str:
