@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from telic.composer.draft import Draft
 from telic.composer.footing import go_in_steps
-from telic.composer.frames import Act, Frame
+from telic.composer.frames import Act, Direction, Frame
 from telic.composer.gaits import gait_meant, step_in
 from telic.composer.manners import cost_of_change, stay_on_feet
 from telic.composer.scene import Scene
@@ -43,33 +43,61 @@ _MOVES, _RESTS = 0.5, 0.25
 """of the largest rates, while it was told to stand"""
 _PRACTICE = 3.0
 """times as long as going at all: there are three rates to learn"""
+_GENTLE = -1.8
+"""log standard deviation of the first actions: it stands from the first step on, and tries"""
 _GRIP = 0.1
 _ANY_GAIT = (None, "walk", "run", "jog", "step", "march")
 _LONG_STEP, _SHORT_STEP = 1.0, 0.5
 """swing of a foot, in parts of sqrt(L / g): all is paid for, and nothing"""
 
 
+_NAMES = ("forward", "sideways", "turn")
+_RATES = (
+    ("goes ahead and back", "m/s", "the speed ahead", "does not go ahead or back", 2.0),
+    ("goes sideways", "m/s", "the speed aside", "does not go sideways", 1.5),
+    ("turns", "rad/s", "the turning rate", "does not turn", 1.5),
+)
+"""of each rate: title, unit, words, title where it is never commanded, weight"""
+_LED = ((1, 0, 0), (0.6, 0, 1), (0, 0, 0), (0, 1, 0), (-1, 0, -0.6), (0, -1, 1))
+"""commands that a robot is led through, in parts of the largest ones"""
+_ONLY = {
+    Direction.FORWARD: ((0.0, 1.0), (0.0, 0.0)),
+    Direction.BACKWARD: ((-1.0, 0.0), (0.0, 0.0)),
+    Direction.LEFT: ((0.0, 0.0), (0.0, 1.0)),
+    Direction.RIGHT: ((0.0, 0.0), (-1.0, 0.0)),
+    Direction.SIDEWAYS: ((0.0, 0.0), (-1.0, 1.0)),
+}
+"""commands ahead and aside where a direction was said, in parts of the largest ones"""
+_EVERY_WAY = ((-1.0, 1.0), (-1.0, 1.0))
+Span = tuple[float, float]
+
+
 class CommandRange(NamedTuple):
-    """The largest rates that are commanded, to both sides."""
+    """What is commanded: the largest rates, and the lowest and highest ones."""
 
     ahead: float
     aside: float
     turn: float
+    spans: tuple[Span, Span, Span]
+
+    @property
+    def most(self) -> tuple[float, float, float]:
+        """The largest rates; of one that is never commanded, what would suit the others."""
+        return self.ahead, self.aside, self.turn
 
 
 def obey(frame: Frame, scene: Scene, draft: Draft) -> None:
     """Do as commanded: speeds ahead and aside, and a turning rate."""
     most = range_meant(frame, scene, draft)
     draft.env_args["commands"] = {
-        "forward": [-most.ahead, most.ahead],
-        "sideways": [-most.aside, most.aside],
-        "turn": [-most.turn, most.turn],
+        **{name: [*span] for name, span in zip(_NAMES, most.spans, strict=True)},
         "every_s": _EVERY_S,
         "still": _STILL,
         "heading": 0.0,
     }
     draft.seconds = max(_SECONDS, (frame.duration_s or 0.0) + 1.0)
     draft.practice = _PRACTICE
+    draft.settings |= {"log_std": _GENTLE}
     _pay(most, scene, draft)
     _judge(most, draft)
     gait = gait_meant(frame.model_copy(update={"gait": _pattern(frame)}), scene)
@@ -98,25 +126,40 @@ def range_meant(frame: Frame, scene: Scene, draft: Draft) -> CommandRange:
     if "commands" not in scene.spec.arguments or not scene.has("command_error"):
         why = "its environment gives none; robots that telic drives by position do (telic robots)"
         raise scene.cannot("obey commands", why)
-    leg = scene.leg or 0.3
+    ahead, lowest = _speed_meant(frame, scene)
     amount = frame.amount
-    turn = _TURN * math.sqrt(scene.gravity / leg)
-    if amount is not None and amount.unit == "m/s" and amount.value > 0.0:
-        ahead = amount.value
-    else:
-        ahead = froude_speed(scene, _TOP_FROUDE) or scene.top_speed
-        is_share = amount is not None and amount.unit == "share"
-        if frame.degree is not None or frame.gait in FROUDE or is_share:
-            told = speed(frame.model_copy(update={"verb": Act.GO}), scene).value
-            ahead = told if frame.degree in GENTLE or is_share else max(told, ahead)
-        if amount is not None and amount.unit == "rad/s" and amount.value > 0.0:
-            turn = amount.value
-    most = CommandRange(*(float(f"{value:.2g}") for value in (ahead, _ASIDE * ahead, turn)))
+    turn = _TURN * math.sqrt(scene.gravity / (scene.leg or 0.3))
+    if amount is not None and amount.unit == "rad/s" and amount.value > 0.0:
+        turn = amount.value
+    ahead, aside, turn = (float(f"{value:.2g}") for value in (ahead, _ASIDE * ahead, turn))
+    ways = _ONLY.get(frame.direction, _EVERY_WAY) if frame.direction else _EVERY_WAY
+    (back, forth), (right, left) = ways
+    low = back * ahead if lowest is None else lowest
+    most = CommandRange(
+        ahead, aside, turn, ((low, forth * ahead), (right * aside, left * aside), (-turn, turn))
+    )
+    (low, high), (right, left), _ = most.spans
     draft.doubt(
-        f'"{frame.word}": commands of up to {most.ahead:g} m/s ahead and back, {most.aside:g} m/s '
-        f"to the sides and {most.turn:g} rad/s of turning, another one every {_EVERY_S:g} s"
+        f'"{frame.word}": commands of {low:g} to {high:g} m/s ahead, {right:g} to {left:g} m/s to '
+        f"the left and up to {turn:g} rad/s of turning, another one every {_EVERY_S:g} s"
     )
     return most
+
+
+def _speed_meant(frame: Frame, scene: Scene) -> tuple[float, float | None]:
+    """Return the largest speed, and the lowest one where both ends were said."""
+    ends = [bound.value for bound in frame.bounds if bound.unit == "m/s"]
+    if len(ends) > 1 and max(ends) > 0.0:
+        return max(ends), min(ends)
+    amount = frame.amount
+    if amount is not None and amount.unit == "m/s" and amount.value > 0.0:
+        return amount.value, None
+    usual = froude_speed(scene, _TOP_FROUDE) or scene.top_speed
+    is_share = amount is not None and amount.unit == "share"
+    if frame.degree is None and frame.gait not in FROUDE and not is_share:
+        return usual, None
+    told = speed(frame.model_copy(update={"verb": Act.GO}), scene).value
+    return (told if frame.degree in GENTLE or is_share else max(told, usual)), None
 
 
 # ---- what is paid
@@ -131,6 +174,10 @@ def _pay(most: CommandRange, scene: Scene, draft: Draft) -> None:
         'off_turn = ((quantities.heading_rate(info) - info["command_turn"]) / '
         f"{most.turn:.4g}).abs()",
     )
+    # What the robot cannot measure, and the critic needs to tell what is to come.
+    draft.remember("moving", 3)
+    seen = "(ahead, aside, quantities.vertical_velocity(info))"
+    draft.need(f'self.memory["moving"] = torch.stack({seen}, -1)')
     code = "torch.exp(-4.0 * off.square()) + 0.4 * (1.0 - off).clamp(-1.0)"
     latex = r"e^{-4 \lVert v - v^* \rVert^2} + 0.4 (1 - \lVert v - v^* \rVert)"
     draft.add("obey", code, 1.5, "velocity over the ground close to the commanded one", latex)
@@ -176,7 +223,7 @@ def _pay_steps(most: CommandRange, scene: Scene, draft: Draft) -> None:
         'is_told = (torch.hypot(info["command_forward"], info["command_sideways"])'
         f" > {0.05 * most.ahead:.4g})"
         f' | (info["command_turn"].abs() > {0.05 * most.turn:.4g})',
-        f"swung = ((was_aloft - {low:.4g}) / {wide:.4g}).clamp(-1.0, 1.0)",
+        f"swung = ((was_aloft - {low:.4g}) / {wide:.4g}).clamp(0.0, 1.0)",
     )
     code = "(landed * swung).sum(-1) * is_told.float()"
     latex = r"\sum_i [\text{lands}] (t_i - t_0)"
@@ -189,8 +236,12 @@ def _pay_steps(most: CommandRange, scene: Scene, draft: Draft) -> None:
 
 
 def _judge(most: CommandRange, draft: Draft) -> None:
-    floors = ", ".join(f"{_FLOOR * each:.4g}" for each in most)
-    largest = ", ".join(f"{each:.4g}" for each in most)
+    is_told = [span != (0.0, 0.0) for span in most.spans]
+    floors = ", ".join(
+        f"{(_FLOOR if told else 1.0) * each:.4g}"
+        for each, told in zip(most.most, is_told, strict=True)
+    )
+    largest = ", ".join(f"{each:.4g}" for each in most.most)
     draft.measure(
         'told = np.stack((episode["command_forward"], episode["command_sideways"], '
         'episode["command_turn"]), -1)',
@@ -213,15 +264,15 @@ def _judge(most: CommandRange, draft: Draft) -> None:
         "rests = counted & (np.abs(told).max(-1) < 1e-6)",
         f"moved = np.abs(done) / np.array([{largest}])",
     )
-    ways = (
-        (f"goes ahead and back as told, up to {most.ahead:g} m/s", "the speed ahead", 2.0),
-        (f"goes sideways as told, up to {most.aside:g} m/s", "the speed aside", 1.5),
-        (f"turns as told, up to {most.turn:g} rad/s", "the turning rate", 1.5),
-    )
-    for place, (title, what, weight) in enumerate(ways):
-        meaning = f"mean error of {what}, as a share of that of standing still"
+    for place, (title, unit, what, never, weight) in enumerate(_RATES):
         value = f"float(missed[{place}])"
-        draft.leaf(title, meaning, value, _NOTHING, _WELL, weight=weight, tag="wrong_speed")
+        meaning = f"mean error of {what}, as a share of that of standing still"
+        if not is_told[place]:
+            meaning = f"mean of {what}, as a share of the largest there could be"
+            draft.leaf(never, meaning, value, _NOTHING, _WELL, weight=1.0, tag="drifts")
+            continue
+        said = f"{title} as told, {_words(most.spans[place])} {unit}"
+        draft.leaf(said, meaning, value, _NOTHING, _WELL, weight=weight, tag="wrong_speed")
         guarded = f"does not ignore {what} it is told"
         draft.guard(guarded, meaning, value, _NOTHING, _GUARD, tag="wrong_speed")
     meaning = "largest mean rate while it was told to stand, of the largest commanded ones"
@@ -229,16 +280,27 @@ def _judge(most: CommandRange, draft: Draft) -> None:
     draft.guard("stands when it is told to", meaning, value, _MOVES, _RESTS, tag="drifts")
 
 
+def _words(span: Span) -> str:
+    low, high = span
+    return f"up to {high:g}" if low == -high else f"{low:g} to {high:g}"
+
+
 # ---- how a robot led by hand does it
 
 
 def led_as_told(frame: Frame, scene: Scene, seconds: float) -> tuple[Motion, ...]:
     """Return motions that do what they are told, in all directions and at rest."""
-    most = range_meant(frame, scene, Draft())
-    f, s, t = 0.9 * most.ahead, 0.9 * most.aside, 0.9 * most.turn
-    commands = ((f, 0, 0), (0.6 * f, 0, t), (0, 0, 0), (0, s, 0), (-f, 0, -0.6 * t), (0, -s, t))
-    lasts = seconds / len(commands)
-    return tuple(_led(told, frame, scene, lasts) for told in commands)
+    spans = range_meant(frame, scene, Draft()).spans
+    lasts = seconds / len(_LED)
+    # From -1 to 1: from the lowest command to the highest; nothing stays nothing.
+    motions = [
+        [
+            0.9 * (high if part > 0.0 else -low) * part
+            for (low, high), part in zip(spans, parts, strict=True)
+        ]
+        for parts in _LED
+    ]
+    return tuple(_led((a, b, c), frame, scene, lasts) for a, b, c in motions)
 
 
 def _led(told: tuple[float, float, float], frame: Frame, scene: Scene, lasts: float) -> Motion:

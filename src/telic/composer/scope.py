@@ -334,6 +334,8 @@ def _changes(slot: str, frame: Frame) -> Iterator[dict[str, Any]]:
         case "amount" if frame.amount is not None:
             other = frame.amount.model_copy(update={"value": _OTHER * frame.amount.value})
             yield {"amount": other}
+            if frame.bounds:
+                yield {"bounds": ()}
         case _:
             return
 

@@ -248,7 +248,9 @@ def _disobedient(motions: Sequence[Motion]) -> dict[str, tuple[Motion, ...]]:
         ),
         other(turn_rps=lambda motion: -motion.turn_rps),
     )
-    return dict(zip(DISOBEDIENT, led, strict=True))
+    named = zip(DISOBEDIENT, led, strict=True)
+    # Who is never told to go sideways may leave it.
+    return {name: other for name, other in named if other != tuple(motions)}
 
 
 def _is_going(motion: Motion) -> bool:

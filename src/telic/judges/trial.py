@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -159,12 +159,15 @@ def try_here(
     judge: str,
     motions: Sequence[Motion],
     fine: Sequence[str] = (),
+    goes_on: Callable[[], object] = lambda: None,
 ) -> tuple[tuple[ExampleResult, ...], tuple[str, ...]]:
     """Try both files in this process; for the worker, and for code of our own.
 
     Returns what became of every example, and the bad habits that are no different from fine ones.
+    `goes_on` is told between its parts.
     """
     groups = _groups(env, env_args, motions)
+    goes_on()
     paying, judging = load_reward(reward, label="reward_fn.py"), JudgeCode(judge)
     first = groups[0].recording.transitions[:_DECIDED_ON]
     paying.decide(TransitionRecording(first))
@@ -172,6 +175,7 @@ def try_here(
     measured = [_together(examples) for examples in groups]
     for examples, together in zip(groups, measured, strict=True):
         results += _tried(examples, together, paying, judging)
+        goes_on()
     asked = {result.name: result for result in results}
     # Those that matter most: the good one, what comes nearest to it, and the first of all.
     nearest = sorted(results, key=lambda result: (result.is_good, result.score or 0.0))
@@ -287,7 +291,11 @@ def prepare(payload: dict[str, Any], channel: Any) -> None:
 
 def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
     """Make the examples, reward and judge them."""
-    channel.heartbeat(_TRIAL_S, "trying reward and judge on examples")
+
+    def goes_on() -> None:
+        channel.heartbeat(_TRIAL_S, "trying reward and judge on examples")
+
+    goes_on()
     motions = [Motion.model_validate(row) for row in payload["motions"]]
     tried, fine = try_here(
         payload["env"],
@@ -296,5 +304,6 @@ def run(state: None, payload: dict[str, Any], channel: Any) -> dict[str, Any]:
         payload["judge"],
         motions,
         payload["fine"],
+        goes_on,
     )
     return {"examples": [result.model_dump(mode="json") for result in tried], "fine": list(fine)}

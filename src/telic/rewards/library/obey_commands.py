@@ -2,9 +2,10 @@
 
     telic train unitree-go2 --reward obey_commands --env-arg 'commands={}'
 
-Tracking of the commanded speeds and of the turning rate, each by a bell curve; costs for going up
-and down, rolling and pitching, jerky actions and slipping feet; feet are paid for landing after a
-swing, and for standing when told to.
+Tracking of the commanded speeds and of the turning rate, each by a bell curve with a slope that
+leads there from afar; costs for going up and down, rolling and pitching, jerky actions and slipping
+feet; feet are paid for landing after a swing, and for standing when told to. The critic sees how
+fast the trunk really moves, which the robot cannot measure.
 """
 
 # ruff: noqa: ANN001, ANN201, D102, RUF012
@@ -16,7 +17,8 @@ from telic import RewardFunction, quantities
 
 _MOST_FEET, _MOST_ACTIONS = 8, 48
 _WIDTH = 0.25  # squared error, (m/s)^2 and (rad/s)^2, at which a curve is at 1/e
-_SWING_S = 0.15  # shortest swing that pays; a longer one pays up to twice as much
+_SLOPE = 0.3  # per m/s and rad/s, where the curve is flat
+_SWING_S = 0.1  # shortest swing that pays; one of twice as long pays all
 _TOLD = 0.1  # m/s or rad/s from which it is told to go
 
 
@@ -35,7 +37,11 @@ class ObeyCommands(RewardFunction):
         "slip": 0.1,
         "alive": 0.5,
     }
-    memory = {"aloft": (0.0,) * _MOST_FEET, "last": (0.0,) * _MOST_ACTIONS}
+    memory = {
+        "aloft": (0.0,) * _MOST_FEET,
+        "last": (0.0,) * _MOST_ACTIONS,
+        "moving": (0.0, 0.0, 0.0),
+    }
     terms = {
         "velocity": "speed ahead and aside as commanded",
         "turn": "turning rate as commanded",
@@ -49,9 +55,10 @@ class ObeyCommands(RewardFunction):
         "alive": "the episode goes on",
     }
     latex = (
-        r"r = w_v e^{-\|v - v^*\|^2 / 0.25} + w_t e^{-(\omega - \omega^*)^2 / 0.25}"
+        r"r = w_v (e^{-\|v - v^*\|^2 / 0.25} - 0.3 \|v - v^*\|)"
+        r" + w_t (e^{-(\omega - \omega^*)^2 / 0.25} - 0.3 |\omega - \omega^*|)"
         r" - w_b v_z^2 - w_r (\omega_x^2 + \omega_y^2) + w_u \cos\theta - w_j \overline{\Delta a^2}"
-        r" + w_s \sum_i [\text{lands}] (t_i - 0.15) - w_d \overline{[\text{aloft}]}"
+        r" + w_s \sum_i [\text{lands}] (t_i - 0.1) - w_d \overline{[\text{aloft}]}"
         r" - w_l \overline{c_i v_i} + w_a"
     )
     description = "Follow commanded speeds ahead and aside and a commanded turning rate, in steps."
@@ -75,11 +82,17 @@ class ObeyCommands(RewardFunction):
         aloft = (was_aloft + info["dt"].unsqueeze(-1)) * (1.0 - touching)
         self.memory["aloft"] = torch.cat((aloft, self.memory["aloft"][:, feet:]), -1)
         landed = touching * (was_aloft > 0.0)
-        swung = (landed * ((was_aloft - _SWING_S) / _SWING_S).clamp(-1.0, 1.0)).sum(-1)
+        swung = (landed * ((was_aloft - _SWING_S) / _SWING_S).clamp(0.0, 1.0)).sum(-1)
+        rates = (
+            quantities.heading_velocity(info),
+            quantities.sideways_velocity(info),
+            quantities.vertical_velocity(info),
+        )
+        self.memory["moving"] = torch.stack(rates, -1)
 
         terms = {
-            "velocity": torch.exp(-off.square() / _WIDTH),
-            "turn": torch.exp(-off_turn.square() / _WIDTH),
+            "velocity": torch.exp(-off.square() / _WIDTH) - _SLOPE * off.clamp(max=3.0),
+            "turn": torch.exp(-off_turn.square() / _WIDTH) - _SLOPE * off_turn.clamp(max=3.0),
             "bob": -quantities.vertical_velocity(info).square().clamp(max=4.0),
             "rock": -rocking.clamp(max=50.0),
             "upright": quantities.uprightness(info),
