@@ -165,11 +165,11 @@ def step_in(gait: Gait, frame: Frame, scene: Scene, draft: Draft) -> None:
         draft.need("airborne = (quantities.feet_in_contact(info) == 0).float()")
         draft.add("flight", "airborne", 0.2, "in the air between strides", r"[\text{air}]")
         return
-    _keep_time(gait, scene, draft)
+    keep_time(gait, scene, draft)
 
 
-def _keep_time(gait: Gait, scene: Scene, draft: Draft) -> None:
-    """Pay feet for being where a clock wants them; the policy sees the clock."""
+def keep_time(gait: Gait, scene: Scene, draft: Draft, only: str = "") -> None:
+    """Pay feet for being where a clock wants them, `only` where a factor says; it is seen."""
     turn = 2.0 * math.pi * gait.hertz * (scene.spec.dt_s or 1.0)
     draft.remember("beat", 2)
     draft.is_seen = True
@@ -196,7 +196,7 @@ def _keep_time(gait: Gait, scene: Scene, draft: Draft) -> None:
         f"feet on the ground and off it as in a {gait.name}, {gait.hertz:.2g} strides a second"
     )
     latex = r"\overline{w_i (c_i - \tfrac12)} - \overline{w_i z_i}"
-    draft.add("rhythm", "in_time", 1.5, meaning, latex)
+    draft.add("rhythm", f"in_time{only}", 1.5, meaning, latex)
 
 
 def _keep_level(scene: Scene, draft: Draft) -> None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from telic.composer.draft import Draft
 from telic.composer.footing import go_in_steps
 from telic.composer.frames import Act, Direction, Frame
-from telic.composer.gaits import gait_meant, step_in
+from telic.composer.gaits import Gait, gait_meant, keep_time, step_in
 from telic.composer.manners import cost_of_change, stay_on_feet
 from telic.composer.scene import Scene
 from telic.composer.sizes import FROUDE, GENTLE, froude_speed, speed
@@ -43,12 +43,10 @@ _MOVES, _RESTS = 0.5, 0.25
 """of the largest rates, while it was told to stand"""
 _PRACTICE = 3.0
 """times as long as going at all: there are three rates to learn"""
-_GENTLE = -1.8
+_GENTLE = -1.3
 """log standard deviation of the first actions: it stands from the first step on, and tries"""
 _GRIP = 0.1
 _ANY_GAIT = (None, "walk", "run", "jog", "step", "march")
-_LONG_STEP, _SHORT_STEP = 1.0, 0.5
-"""swing of a foot, in parts of sqrt(L / g): all is paid for, and nothing"""
 
 
 _NAMES = ("forward", "sideways", "turn")
@@ -100,11 +98,7 @@ def obey(frame: Frame, scene: Scene, draft: Draft) -> None:
     draft.settings |= {"log_std": _GENTLE}
     _pay(most, scene, draft)
     _judge(most, draft)
-    gait = gait_meant(frame.model_copy(update={"gait": _pattern(frame)}), scene)
-    if gait is not None:
-        step_in(gait, frame, scene, draft)
-    else:
-        _pay_steps(most, scene, draft)
+    _step(frame, most, scene, draft)
     go_in_steps(frame.gait, scene, draft, _GRIP)
     stay_on_feet(scene, draft)
 
@@ -174,10 +168,6 @@ def _pay(most: CommandRange, scene: Scene, draft: Draft) -> None:
         'off_turn = ((quantities.heading_rate(info) - info["command_turn"]) / '
         f"{most.turn:.4g}).abs()",
     )
-    # What the robot cannot measure, and the critic needs to tell what is to come.
-    draft.remember("moving", 3)
-    seen = "(ahead, aside, quantities.vertical_velocity(info))"
-    draft.need(f'self.memory["moving"] = torch.stack({seen}, -1)')
     code = "torch.exp(-4.0 * off.square()) + 0.4 * (1.0 - off).clamp(-1.0)"
     latex = r"e^{-4 \lVert v - v^* \rVert^2} + 0.4 (1 - \lVert v - v^* \rVert)"
     draft.add("obey", code, 1.5, "velocity over the ground close to the commanded one", latex)
@@ -209,27 +199,32 @@ def _over_ground(scene: Scene) -> tuple[str, ...]:
     )
 
 
-def _pay_steps(most: CommandRange, scene: Scene, draft: Draft) -> None:
-    """Pay feet that land after a swing of some length, unless it was told to stand."""
-    if scene.leg is None or not scene.has("foot_air_time"):
-        return
-    pendulum = math.sqrt(scene.leg / scene.gravity)
-    low, wide = _SHORT_STEP * pendulum, (_LONG_STEP - _SHORT_STEP) * pendulum
-    draft.remember("aloft", len(scene.spec.feet))
+def _step(frame: Frame, most: CommandRange, scene: Scene, draft: Draft) -> None:
+    """Step to a clock while it is told to go, and stand on all feet while it is told to stand."""
     draft.need(
-        'was_aloft = self.memory["aloft"]',
-        'self.memory["aloft"], aloft = quantities.foot_air_time.update(self.memory["aloft"], info)',
-        "landed = ((was_aloft > 0) & (aloft == 0)).float()",
-        'is_told = (torch.hypot(info["command_forward"], info["command_sideways"])'
+        'is_told = ((torch.hypot(info["command_forward"], info["command_sideways"])'
         f" > {0.05 * most.ahead:.4g})"
-        f' | (info["command_turn"].abs() > {0.05 * most.turn:.4g})',
-        f"swung = ((was_aloft - {low:.4g}) / {wide:.4g}).clamp(0.0, 1.0)",
+        f' | (info["command_turn"].abs() > {0.05 * most.turn:.4g})).float()',
     )
-    code = "(landed * swung).sum(-1) * is_told.float()"
-    latex = r"\sum_i [\text{lands}] (t_i - t_0)"
-    draft.add("steps", code, 0.5, "feet that land after a swing, while it is told to go", latex)
-    code = "-(aloft > 0).float().mean(-1) * (~is_told).float()"
-    draft.add("stand", code, 0.5, "feet in the air while it is told to stand, as a cost", r"-[c_i]")
+    if frame.gait not in _ANY_GAIT:
+        gait = gait_meant(frame, scene)
+        if gait is not None:
+            step_in(gait, frame, scene, draft)
+    gait = _usual_gait(frame, scene)
+    if gait is not None:
+        keep_time(gait, scene, draft, only=" * is_told")
+    if scene.has("foot_contact"):
+        draft.need("lifts = 1.0 - quantities.foot_contact(info).mean(-1)")
+        meaning = "feet in the air while it is told to stand, as a cost"
+        draft.add("stand", "-lifts * (1.0 - is_told)", 0.5, meaning, r"-[\text{stand}] (1 - c_i)")
+
+
+def _usual_gait(frame: Frame, scene: Scene) -> Gait | None:
+    """Return the gait that was asked for, or one that suits its feet: "walk" leaves it open."""
+    feet = len(scene.spec.feet)
+    usual = "trot" if feet == 4 else "walk" if feet > 1 else None
+    name = usual if frame.gait in _ANY_GAIT else frame.gait
+    return gait_meant(frame.model_copy(update={"gait": name, "direction": None}), scene)
 
 
 # ---- what is judged
@@ -309,14 +304,7 @@ def _led(told: tuple[float, float, float], frame: Frame, scene: Scene, lasts: fl
     if not any(told):
         return Motion.model_validate(values)
     values |= {"forward_mps": ahead, "left_mps": aside, "turn_rps": turn, "stride_hz": 1.5}
-    feet = len(scene.spec.feet)
-    usual = "trot" if feet == 4 else "walk" if feet > 1 else None
-    gait = gait_meant(frame.model_copy(update={"gait": _pattern(frame) or usual}), scene)
+    gait = _usual_gait(frame, scene)
     if gait is not None:
         values |= {"stride_hz": gait.hertz, "feet": gait.landings, "duty": gait.duty}
     return Motion.model_validate(values)
-
-
-def _pattern(frame: Frame) -> str | None:
-    """Return the gait that was asked for; "walk" and "run" leave open when which foot lands."""
-    return None if frame.gait in _ANY_GAIT else frame.gait

@@ -81,7 +81,7 @@ def obedience(episodes: Iterable[Trajectory], spec: EnvSpec) -> list[ObeyedComma
     turns = turn > _STILL * float(turn.max())
     for name, side in (("left", told[:, 2] > 0.0), ("right", told[:, 2] < 0.0)):
         rows += _by_size(f"turn {name}", turns & side, turn, off_turn, dt, "rad/s")
-    still = ~told.any(-1)
+    still = speed + turn == 0.0
     return [
         *rows,
         _row("stand: speed", still, speed, off, dt, "m/s"),
