@@ -39,7 +39,8 @@ from telic.composer.phases import (
     rest_at_home,
     way_back,
 )
-from telic.composer.postures import balance, do_it, hold, lie, sit, stand, stand_up
+from telic.composer.postures import do_it, hold
+from telic.composer.resting import balance, lie, sit, stand, stand_up
 from telic.composer.rhythm import beats
 from telic.composer.scene import Scene
 from telic.composer.scope import audit, lost_gaits, still_covered
