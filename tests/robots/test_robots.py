@@ -11,13 +11,20 @@ import torch
 
 from telic.envs import make
 from telic.envs.access import env_access, located
-from telic.errors import BadEnvironment, BadFile, ConfigError, ResourceError, UnknownName
+from telic.errors import (
+    BadEnvironment,
+    BadFile,
+    ConfigError,
+    ResourceError,
+    UnknownName,
+    UsageError,
+)
+from telic.rendering.media import read_png
 from telic.robots import archive, catalogue
 from telic.robots.build import driven, robot_path
 from telic.robots.catalogue import NamedRobot, RobotPackage, fetch, is_fetched
-from telic.robots.described import as_toml
 from telic.robots.record import Drive, RobotRecord, guessed, moving_joints
-from telic.verbs.robots import describe, robots
+from telic.verbs.robots import describe, robots, sheet, show
 from telic.verbs.robots import fetch as fetch_verb
 
 ROBOTS = Path(catalogue.__file__).parents[1] / "bench" / "suites" / "robots"
@@ -148,7 +155,7 @@ def test_a_described_robot_is_the_same_robot(toy, tmp_path):
     gains = [drive.gains for drive in record.drives]
     assert [drive.gains for drive in read.drives] == [pytest.approx(g, rel=1e-3) for g in gains]
     assert Path(located(str(file))).name == "mine.xml"
-    assert as_toml(read) == file.read_text()
+    assert describe(str(file)).toml == file.read_text()
     height, up = stands(driven(read))
     assert 0.8 < height < 1.1 and up > 0.95
 
@@ -208,3 +215,13 @@ def test_parts_touch_the_ground_and_each_other_only_where_that_is_asked_for(toy,
     pairs = [{int(model.geom_bodyid[g]) for g in (c.geom1, c.geom2)} for c in data.contact]
     assert pairs and any(0 in pair for pair in pairs)
     assert any(0 not in pair for pair in pairs) is (collisions == "all")
+
+
+def test_a_robot_is_drawn_and_told_of(toy, tmp_path):
+    page = show("toy-dog", output=str(tmp_path / "dog.png"))
+    assert read_png(Path(page.picture)).std() > 5  # not one colour
+    assert page.facts["kind"] == "quadruped" and page.licence == "MIT"
+    drawn = sheet(output=str(tmp_path / "all.png"))
+    assert drawn.robots == ["toy-dog"]
+    with pytest.raises(UsageError, match="no name of a PNG"):
+        show("toy-dog", output=str(tmp_path / "dog.gif"))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         PluginProblems,
         QuantityList,
     )
-    from telic.verbs.robots import RobotLine, RobotList, RobotText
+    from telic.verbs.robots import RobotLine, RobotList, RobotPage, RobotSheet, RobotText
     from telic.verbs.search import (
         ComparisonResult,
         EditReports,
@@ -167,14 +167,17 @@ def show_envs(found: EnvList) -> None:
 def show_robots(found: RobotList) -> None:
     """Print a line per robot."""
     rows = [
-        (each.robot, each.title, each.kind, each.mass_kg, each.joints, each.licence, each.package)
+        (
+            *(each.robot, each.title, each.kind, each.mass_kg, each.joints, each.actuators),
+            *(each.height_m, each.licence, each.package, "yes" if each.model else "no"),
+        )
         for each in found.robots
     ]
-    columns = ["robot", "what it is", "kind", "kg", "joints", "licence", "files from"]
-    print_rows(columns, rows)
+    columns = ["robot", "what it is", "kind", "kg", "joints", "driven", "height m"]
+    print_rows([*columns, "licence", "files from", "fetched"], rows)
     console.print(
-        '\nUse one: telic run "walk forward" --env unitree-go1. Mass and joints are known once its '
-        "files are fetched, which happens at the first use: telic robots fetch unitree-go1"
+        '\nUse one: telic run "walk forward" --env unitree-go1. Its numbers are known once its '
+        "files are fetched, which happens at the first use. See one: telic robots show spot"
     )
 
 
@@ -182,6 +185,21 @@ def show_robots(found: RobotList) -> None:
 def show_robot(robot: RobotLine) -> None:
     """Print what is known of one robot."""
     print_facts(robot._asdict())
+
+
+@view
+def show_robot_page(page: RobotPage) -> None:
+    """Print what is known of one robot, and where its picture is."""
+    facts = {key: value for key, value in page.facts.items() if value not in (None, (), {}, [])}
+    licences = {"licence_files": page.licence_files} if page.licence_files else {}
+    print_facts({**facts, "licence": page.licence, **licences, "simulated": page.simulated})
+    console.print(f"\nPicture: {page.picture}", soft_wrap=True)
+
+
+@view
+def show_robot_sheet(drawn: RobotSheet) -> None:
+    """Print where the sheet is."""
+    console.print(f"{len(drawn.robots)} robots: {drawn.picture}", soft_wrap=True)
 
 
 @view

@@ -24,6 +24,8 @@ from telic.envs.spec import (
     Root,
     Vector,
 )
+from telic.robots.said import FEET as SAID_FEET
+from telic.robots.said import said
 
 UPRIGHT: dict[str, Quaternion] = {
     # Starts on its back, head towards -x and face towards +z: the resting pose is not upright.
@@ -230,6 +232,8 @@ def _feet(
     """Return the limbs' last bodies that hang lowest at rest, within a fifth of the height."""
     if name in FEET:
         return tuple(int(model.body(foot).id) for foot in FEET[name])
+    if (named := said(model, SAID_FEET)) is not None:
+        return tuple(int(model.body(foot).id) for foot in named)
     if torso is None or "z" not in root.moves:
         return ()
     lowest: dict[int, float] = {}

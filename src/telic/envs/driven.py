@@ -22,10 +22,11 @@ from telic.core.seeds import uniform
 from telic.core.tensors import cross, norm, split
 from telic.envs.anatomy import action_names
 from telic.envs.commands import NAMES, Commander, VelocityCommands
+from telic.envs.legs import illegal_bodies
 from telic.envs.own_robot import CustomArguments, TravelTask
 from telic.envs.task import Outcome
 from telic.envs.variation import SPREADS, Level, VariedModel
-from telic.robots.build import DRIVEN
+from telic.robots.said import DRIVEN
 from telic.robots.terrain import FIELD_M, TerrainKind, standing_m, terrain
 from telic.sim import Simulation
 
@@ -62,7 +63,9 @@ class RobotArguments(CustomArguments):
     )
     history: PositiveInt = Field(1, description="how many of the latest observations are seen")
     terminate_when_unhealthy: bool = Field(
-        False, description="end the episode when it has fallen: tilted by more than 70 degrees"
+        False,
+        description="end the episode when it has fallen: tilted by more than 70 degrees, or with a "
+        "body on the ground that has no business there (illegal_contacts)",
     )
 
 
@@ -107,6 +110,10 @@ class RobotTask(TravelTask):
         if self._spread is not None:
             base = int(model.jnt_bodyid[0])
             self._varied = VariedModel(sim, self._spread, base, self._leg_m)
+        illegal = illegal_bodies(model, self.robot.torso, self.robot.feet)
+        self._illegal = torch.tensor(illegal, dtype=torch.long, device=device)
+        watched = arguments.terminate_when_unhealthy and bool(illegal)
+        self._forces = sim.field("cfrc_ext") if watched else None
         self._board: Tensor | None = None
         if arguments.terrain != "flat":
             board = terrain(arguments.terrain, standing_m(model))
@@ -269,6 +276,9 @@ class RobotTask(TravelTask):
         if self.arguments.terminate_when_unhealthy:
             quaternion = self.qpos[:, self._turned : self._turned + 4]
             ends = down(quaternion)[:, 2] > -math.cos(_FALLEN_RAD)
+            if self._forces is not None:
+                pressed = self._forces[:, self._illegal, 3:].square().sum(2)
+                ends = ends | (pressed > self.robot.contact_threshold**2).any(1)
         if self._commander is None:
             none = {f"command_{name}": torch.zeros_like(moved[:, 0]) for name in NAMES}
             return Outcome(speed.reward, ends, {**speed.values, **none})

@@ -11,6 +11,7 @@ import mujoco
 import numpy as np
 
 from telic.envs.spec import Leg
+from telic.robots.said import ILLEGAL, said
 
 _LEAST_BENT = 0.5
 """share of its stretched length that a leg stands at, where the resting pose shows less"""
@@ -34,6 +35,23 @@ def legs_of(
         _leg(model, data, torso, [body for body in chain if _owners(chains, body) == 1])
         for chain in chains
     )
+
+
+def illegal_bodies(
+    model: mujoco.MjModel, torso: int | None, feet: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Return the bodies that touch the ground only in a fall: those said, or all but the legs."""
+    if (named := said(model, ILLEGAL)) is not None:
+        return tuple(int(model.body(name).id) for name in named)
+    if torso is None or not feet:
+        return ()
+    chains = [_chain(model, foot, torso) for foot in feet]
+    legs = {body for chain in chains for body in chain if _owners(chains, body) == 1}
+    touches = (model.geom_contype > 0) | (model.geom_conaffinity > 0)
+    solid = set(model.geom_bodyid[touches].tolist())
+    below = {b for b in range(model.nbody) if legs & set(_chain(model, b, torso))}
+    own = {b for b in range(1, model.nbody) if model.body_rootid[b] == model.body_rootid[torso]}
+    return tuple(sorted((own & solid) - below))
 
 
 def _chain(model: mujoco.MjModel, foot: int, torso: int) -> list[int]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from telic.envs.anatomy import action_names
 from telic.errors import BadEnvironment, UnknownName
+from telic.robots.said import SCALES, said_numbers
 from telic.robots.statics import holding_force, missing_floor
 from telic.robots.terrain import TERRAINS, lay
 from telic.sim import load_model
@@ -142,9 +143,9 @@ def _sensible_range(model: mujoco.MjModel, i: int) -> tuple[float, float, str]:
         if model.jnt_limited[joint]:
             low, high = (float(each) * gear for each in model.jnt_range[joint])
             return low, high, "the joint's range"
-        rest = float(model.qpos0[model.jnt_qposadr[joint]])
+        rest = float((model.key_qpos[0] if model.nkey else model.qpos0)[model.jnt_qposadr[joint]])
         wide = (_WIDE_RAD if model.jnt_type[joint] == _HINGE else _WIDE_M) * gear
-        return rest * gear - wide, rest * gear + wide, "around the default pose"
+        return rest * gear - wide, rest * gear + wide, "around the pose it starts in"
     if model.actuator_forcelimited[i]:
         most = float(np.abs(model.actuator_forcerange[i]).max()) / gain
         return -most, most, "its force range"
@@ -173,6 +174,7 @@ def action_limits(model: mujoco.MjModel, rest_qpos: np.ndarray) -> np.ndarray:
     """
     limits = np.array(model.actuator_ctrlrange, dtype=float)
     walks = _FREE in model.jnt_type
+    scales = said_numbers(model, SCALES) or [0.0] * int(model.nu)
     for i in range(model.nu):
         joint = int(model.actuator_trnid[i, 0])
         on_joint = model.actuator_trntype[i] == _ON_JOINT
@@ -184,5 +186,6 @@ def action_limits(model: mujoco.MjModel, rest_qpos: np.ndarray) -> np.ndarray:
         half = float(limits[i, 1] - limits[i, 0]) / 2.0
         if walks and model.jnt_type[joint] == _HINGE:
             half = min(half, _MOST_SWING_RAD * float(abs(model.actuator_gear[i, 0])))
+        half = scales[i] or half
         limits[i] = rest - half, rest + half
     return limits

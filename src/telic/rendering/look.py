@@ -35,6 +35,8 @@ _RIGHT: Colour = (0.95, 0.49, 0.20)
 _BRANCHES: tuple[Colour, ...] = (_RIGHT, _LEFT, (0.27, 0.64, 0.42), (0.60, 0.42, 0.74))
 _DEFAULT_GREY = (0.5, 0.5, 0.5, 1.0)
 _GYMNASIUM_TAN = (0.8, 0.6, 0.4, 1.0)
+_HIDDEN = 3  # first group of geoms that is not drawn
+_VEIL = 0.5  # opacity below which a geom is a veil
 _TILES_M = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
@@ -74,6 +76,7 @@ def dress(spec: mujoco.MjSpec, plain: mujoco.MjModel, *, repaint: bool) -> None:
             _colour(geom, _STILL)
     # MuJoCo counts the farthest distance it draws in extents.
     spec.visual.map.zfar = 2 * FLOOR_REACH * radius_m(plain) / float(plain.stat.extent)
+    _show_what_is_hidden(spec)
     for body in spec.worldbody.bodies:
         _paint(body, _BODY, repaint, is_chain=not _branches(body))
     spec.visual.quality.offsamples = 0
@@ -164,6 +167,30 @@ def _set_lights(spec: mujoco.MjSpec) -> None:
         specular=[0.2] * 3,
         castshadow=False,
     )
+
+
+def _show_what_is_hidden(spec: mujoco.MjSpec) -> None:
+    """Let a robot be seen as itself: without veils of what collides, and not only as a skin.
+
+    Geoms of high groups are not drawn; where most bodies have no others, as under a skin, those
+    of their lowest group are.
+    """
+    shaped = [list(body.geoms) for body in spec.bodies[1:] if list(body.geoms)]
+    bare = [geoms for geoms in shaped if not any(geom.group < _HIDDEN for geom in geoms)]
+    if len(bare) > len(shaped) / 2:
+        for geoms in bare:
+            lowest = min(geom.group for geom in geoms)
+            for geom in geoms:
+                geom.group = 0 if geom.group == lowest else geom.group
+    for geoms in shaped:
+        solid = [geom for geom in geoms if geom.group < _HIDDEN and _is_solid(geom)]
+        for geom in geoms:
+            if solid and not _is_solid(geom) and (geom.contype or geom.conaffinity):
+                geom.group = _HIDDEN
+
+
+def _is_solid(geom: mujoco.MjsGeom) -> bool:
+    return bool(geom.material) or float(geom.rgba[3]) > _VEIL
 
 
 def _paint(

@@ -6,6 +6,7 @@ cache, under a name that holds the hash of everything it was made from.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from pathlib import Path
@@ -16,15 +17,16 @@ import numpy as np
 from telic.errors import BadEnvironment, BadFile
 from telic.robots.catalogue import cache_folder, fetch, named_robot, robot_names
 from telic.robots.record import RobotRecord, guessed
-from telic.robots.statics import lowest_point, missing_floor
-from telic.robots.trim import still_bodies
+from telic.robots.said import DRIVEN, FEET, ILLEGAL, SCALES, say
+from telic.robots.statics import lowest_mount, lowest_of_all, lowest_point, missing_floor
+from telic.robots.trim import fitting, still_bodies
 from telic.storage.files import write_text
+from telic.storage.reading import check_file
 
 _MOVING = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
-DRIVEN = "telic_driven"
-"""text in a model that says that its drives were built here"""
-_EDITION = 4
-"""of what this module makes of a record; another one makes new files"""
+_INCLUDED = re.compile(r"""<(?:include|model)\b[^>]*\bfile\s*=\s*["']([^"']+)""")
+_BELOW_M = 1e-3
+_MOST_FILES = 1000
 _TIMESTEP_S = 0.005
 _ITERATIONS, _LINE_SEARCHES = 10, 20
 """of the solver: enough for robots on a floor, and the same work for every one of a batch"""
@@ -35,27 +37,63 @@ def robot_path(name: str) -> Path | None:
 
     A name fetches its files at the first need. A TOML file describes a robot of the user's own.
     """
+    folder = cache_folder() / "robots" / "driven"
     if name in robot_names():
-        robot = named_robot(name)
-        record = guessed(fetch(robot), robot.says)
-        return build(record, cache_folder() / "robots" / "driven", name)
+        return build(named_record(name), folder, name)
     if name.endswith(".toml") and Path(name).expanduser().is_file():
         path = Path(name).expanduser()
-        read = RobotRecord.read(path)
-        record = guessed(Path(read.model), read.model_dump(exclude={"model"}))
-        return build(record, cache_folder() / "robots" / "driven", path.stem)
+        return build(RobotRecord.read(path), folder, path.stem)
     return None
 
 
+def named_record(name: str) -> RobotRecord:
+    """Return what is on record of a robot that is known by name; its files are fetched."""
+    robot = named_robot(name)
+    return RobotRecord.parse({"model": str(fetch(robot).absolute()), **robot.says})
+
+
 def build(record: RobotRecord, folder: Path, name: str) -> Path:
-    """Return the file of the driven robot, made at the first need."""
-    model = Path(record.model).read_text(errors="replace")
-    made_from = f"{_EDITION} {record.model_dump_json()} {model}"
-    digest = hashlib.sha256(made_from.encode()).hexdigest()[:12]
-    target = folder / digest / f"{name}.xml"
-    if not target.is_file():
-        write_text(target, driven(record))
+    """Return the file of the driven robot, made at the first need.
+
+    Its folder is called after its content: another version of this package that makes the same of
+    a robot finds it where it was. What it was made from is kept beside, so that it is made once.
+    """
+    made_from = [_code(), record.model_dump_json(), *_texts(Path(record.model))]
+    made = folder / "made" / _digest("\n".join(made_from))
+    if made.is_file() and (target := folder / made.read_text().strip() / f"{name}.xml").is_file():
+        return target
+    text = driven(guessed(Path(record.model), record.model_dump(exclude={"model"})))
+    target = folder / _digest(text) / f"{name}.xml"
+    write_text(target, text)
+    write_text(made, target.parent.name)
     return target
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+@functools.cache
+def _code() -> str:
+    """Return a hash of what makes models of records: this package, and MuJoCo's version."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return _digest(mujoco.__version__ + "".join(file.read_text() for file in files))
+
+
+def _texts(model: Path) -> list[str]:
+    """Return the model's own text, and those of the files that it includes."""
+    check_file(model)  # a named pipe would never end
+    texts: list[str] = []
+    waiting, seen = [model], set[Path]()
+    while waiting and len(seen) < _MOST_FILES:
+        file = waiting.pop()
+        if file in seen or not file.is_file():
+            continue
+        seen.add(file)
+        texts.append(file.read_text(errors="replace"))
+        names = _INCLUDED.findall(texts[-1])
+        waiting += [place / name for name in names for place in (model.parent, file.parent)]
+    return texts
 
 
 def driven(record: RobotRecord) -> str:
@@ -74,22 +112,46 @@ def driven(record: RobotRecord) -> str:
         _touch_only_ground(spec)
     try:
         model = spec.compile()
-        if missing_floor(model) is not None:
+        qpos = _standing(model, record)
+        floor = 0.0 if missing_floor(model) is not None else _ground_of_mount(model, qpos)
+        if floor is not None:
             spec.worldbody.add_geom(
                 name="floor",
                 type=mujoco.mjtGeom.mjGEOM_PLANE,
                 size=(0, 0, 0.05),
+                pos=(0, 0, floor),
                 contype=1,
                 conaffinity=1,
                 friction=(record.friction, 0.005, 0.0001),
             )
-        spec.add_key(name="home", qpos=_standing(model, record))
+        spec.add_key(name="home", qpos=qpos)
         if record.actuators == "built":
-            spec.add_text(name=DRIVEN, data=Path(record.model).name)
+            say(spec, DRIVEN, [Path(record.model).name])
+        _say_more(spec, record)
         spec.compile()
         return spec.to_xml()
     except ValueError as error:
         raise BadEnvironment(f'"{record.model}" cannot be driven: {error}') from error
+
+
+def _say_more(spec: mujoco.MjSpec, record: RobotRecord) -> None:
+    """Write what was said of the robot into the model; its parts must be there."""
+    name = Path(record.model).name
+    bodies = [body.name for body in spec.bodies[1:]]
+    for key, patterns in ((FEET, record.feet), (ILLEGAL, record.illegal_contacts)):
+        if patterns is not None:
+            found = [
+                each for pattern in patterns for each in fitting(pattern, bodies, "body", name)
+            ]
+            say(spec, key, list(dict.fromkeys(found)))
+    scales = {
+        joint: drive.scale or 0.0
+        for drive in record.drives
+        for joint in (each.name for each in spec.joints)
+        if re.fullmatch(drive.joints, joint)
+    }
+    if any(scales.values()):
+        say(spec, SCALES, [scales.get(each.name, 0.0) for each in spec.actuators])
 
 
 def _set_options(spec: mujoco.MjSpec) -> None:
@@ -134,6 +196,20 @@ def _drive(spec: mujoco.MjSpec, record: RobotRecord) -> None:
             is_limited = bool(joint.range[0] < joint.range[1])
             if is_limited:
                 actuator.ctrlrange, actuator.ctrllimited = joint.range, 1
+
+
+def _ground_of_mount(model: mujoco.MjModel, qpos: np.ndarray) -> float | None:
+    """Return the height of the ground that a robot on a fixed base lacks; None: it has one.
+
+    A robot that reaches below its mount, as one on a pedestal or a wall does, gets none.
+    """
+    data = mujoco.MjData(model)
+    data.qpos[:] = qpos
+    mujoco.mj_kinematics(model, data)
+    height = lowest_mount(model, data)
+    if height is None:
+        return None
+    return height if lowest_of_all(model, data) > height - _BELOW_M else None
 
 
 def _standing(model: mujoco.MjModel, record: RobotRecord) -> np.ndarray:

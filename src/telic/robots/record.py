@@ -69,6 +69,11 @@ class Drive(Config):
     armature: float = Field(default=0.0, ge=0, description="inertia of its rotor behind the gear")
     stiffness: float | None = Field(default=None, gt=0, description="N m/rad; None: by inertia")
     damping: float | None = Field(default=None, ge=0, description="N m s/rad; None: by stiffness")
+    scale: float | None = Field(
+        default=None,
+        gt=0,
+        description="how far from the pose an action of 1 goes, rad or m; None: by the range",
+    )
 
     @property
     def gains(self) -> tuple[float, float]:
@@ -106,6 +111,13 @@ class RobotRecord(Config):
     )
     locked: tuple[Pattern, ...] = Field(
         default=(), description="joints by pattern that stay as the pose has them"
+    )
+    feet: tuple[Pattern, ...] | None = Field(
+        default=None, description="bodies by pattern; None: the limbs' last ones that stand lowest"
+    )
+    illegal_contacts: tuple[Pattern, ...] | None = Field(
+        default=None,
+        description="bodies by pattern that may not touch the ground; None: all but the legs",
     )
     timestep_s: float | None = Field(
         default=None,

@@ -33,6 +33,15 @@ def missing_floor(model: mujoco.MjModel) -> float | None:
     return 0.0 if abs(lowest) < _NEAR_ZERO_M else lowest
 
 
+def lowest_mount(model: mujoco.MjModel, data: mujoco.MjData) -> float | None:
+    """Return where the ground is below what is bolted to the world and lacks one; else None."""
+    is_plane = model.geom_type == int(mujoco.mjtGeom.mjGEOM_PLANE)
+    if _FREE in model.jnt_type or is_plane.any() or not np.linalg.norm(model.opt.gravity):
+        return None
+    bolted = model.body_weldid[model.geom_bodyid] == 0
+    return _lowest(model, data, np.flatnonzero(bolted)) if bolted.any() else None
+
+
 def _lowest(model: mujoco.MjModel, data: mujoco.MjData, geoms: np.ndarray) -> float:
     """Return the height of the lowest point of some geoms."""
     upward = data.geom_xmat[geoms].reshape(-1, 3, 3)[:, 2]  # (n, 3)
@@ -42,6 +51,11 @@ def _lowest(model: mujoco.MjModel, data: mujoco.MjData, geoms: np.ndarray) -> fl
     is_sphere = model.geom_type[geoms] == int(mujoco.mjtGeom.mjGEOM_SPHERE)
     reach[is_sphere] = model.geom_size[geoms, 0][is_sphere]
     return float((middle - reach).min())
+
+
+def lowest_of_all(model: mujoco.MjModel, data: mujoco.MjData) -> float:
+    """Return the height of the lowest point of all that is there."""
+    return _lowest(model, data, np.arange(int(model.ngeom)))
 
 
 def lowest_point(model: mujoco.MjModel, data: mujoco.MjData, root: int) -> float:

@@ -42,8 +42,13 @@ _BENCH = VerbGroup(
     {"intents": "machine:intents", "judges": "machine:judges"},
 )
 _ROBOTS = VerbGroup(
-    "List robots by name, fetch their files, describe one of your own.",
-    {"fetch": "robots:fetch", "describe": "robots:describe"},
+    "List robots by name, fetch their files, see them, describe one of your own.",
+    {
+        "fetch": "robots:fetch",
+        "show": "robots:show",
+        "sheet": "robots:sheet",
+        "describe": "robots:describe",
+    },
     own="robots:robots",
 )
 _HOOK = VerbGroup(

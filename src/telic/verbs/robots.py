@@ -1,4 +1,4 @@
-"""Robots by name: list them, fetch their files, describe one's own."""
+"""Robots by name: list them, fetch their files, see them, describe one's own."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from telic.core.request import VerbRequest, argument
+from telic.core.request import VerbRequest, argument, option
 from telic.core.verb import Wrapped, verb
 from telic.errors import UsageError
 
 _EXAMPLES = """
 telic robots                                              what there is
+
+telic robots show spot                                    what is known of one, and its picture
 
 telic run "walk forward at 0.8 m/s" --env unitree-go1     fetched at the first need
 
@@ -26,7 +28,7 @@ class RobotsRequest(VerbRequest):
 
 
 class RobotLine(NamedTuple):
-    """What a list of robots says of one."""
+    """What a list of robots says of one; None: not known before its files are fetched."""
 
     robot: str
     title: str
@@ -37,6 +39,9 @@ class RobotLine(NamedTuple):
     """its file; None: not fetched yet"""
     mass_kg: float | None = None
     joints: int | None = None
+    actuators: int | None = None
+    height_m: float | None = None
+    """of its base when it stands; None also for what is fixed to the ground"""
 
 
 @dataclass(frozen=True)
@@ -62,13 +67,16 @@ def _line(name: str) -> RobotLine:
     line = RobotLine(name, robot.title, robot.kind, robot.licence, origin, None)
     if not is_fetched(robot):
         return line
-    from telic.robots.record import RobotRecord, moving_joints
+    from telic.envs.robot_facts import known_facts
+    from telic.robots.build import robot_path
 
-    model = RobotRecord(model=str(fetch(robot))).spec().compile()
+    facts = known_facts(Path(str(robot_path(name))))
     return line._replace(
         model=str(fetch(robot)),
-        mass_kg=round(float(model.body_mass.sum()), 2),
-        joints=len(moving_joints(model)),
+        mass_kg=facts.mass_kg,
+        joints=facts.joints,
+        actuators=facts.actuators,
+        height_m=facts.height_m,
     )
 
 
@@ -88,6 +96,110 @@ def fetch(request: RobotRequest) -> RobotLine:
     return _line(request.robot)
 
 
+class ShowRobotRequest(VerbRequest):
+    """A robot to look at."""
+
+    robot: str = argument("A robot's name, an MJCF or URDF file, or a description (.toml).")
+    output: str | None = option(
+        "Write the picture here; by default into the cache.", "--output", "-o", default=None
+    )
+
+
+class RobotPage(NamedTuple):
+    """What is known of a robot, with its picture."""
+
+    robot: str
+    picture: str
+    """PNG file"""
+    simulated: str
+    """the model that is simulated: the robot's own with drives, floor and pose"""
+    facts: dict[str, object]
+    licence: str | None
+    licence_files: list[str]
+
+
+@verb(ShowRobotRequest, examples=_EXAMPLES)
+def show(request: ShowRobotRequest) -> RobotPage:
+    """Draw a robot in the pose it starts in, and tell what is known of it."""
+    from telic.envs.robot_facts import known_facts
+    from telic.rendering.portrait import draw_portraits
+    from telic.robots.catalogue import licence_texts, named_robot, robot_names
+
+    path = _simulated(request.robot)
+    picture = Path(request.output).expanduser() if request.output else path.with_suffix(".png")
+    if picture.suffix != ".png":
+        raise UsageError(f"{picture} is no name of a PNG.", hint="It ends in .png.")
+    draw_portraits([path], [picture])
+    robot = named_robot(request.robot) if request.robot in robot_names() else None
+    facts = known_facts(path).model_dump()
+    return RobotPage(
+        robot=request.robot,
+        picture=str(picture),
+        simulated=str(path),
+        facts={**facts, "kind": robot.kind} if robot else facts,
+        licence=robot.licence if robot else None,
+        licence_files=[str(file) for file in licence_texts(robot)] if robot else [],
+    )
+
+
+def _simulated(name: str) -> Path:
+    """Return the model that is simulated for a name, a description, or a model as it is found."""
+    from telic.robots import robot_path
+    from telic.robots.build import build
+    from telic.robots.catalogue import cache_folder
+    from telic.robots.record import RobotRecord
+
+    if (path := robot_path(name)) is not None:
+        return path
+    model = _model_file(name)
+    record = RobotRecord.parse({"model": str(model.absolute())})
+    return build(record, cache_folder() / "robots" / "driven", model.stem)
+
+
+def _model_file(name: str) -> Path:
+    path = Path(name).expanduser()
+    if not path.is_file():
+        raise UsageError(
+            f"{name} is neither a file nor the name of a robot.", hint="See: telic robots"
+        )
+    return path
+
+
+class SheetRequest(VerbRequest):
+    """Robots on one picture."""
+
+    output: str = option("Write the picture here.", "--output", "-o", default="robots.png")
+    every: bool = option("Fetch those that are not there yet.", "--all", default=False)
+
+
+class RobotSheet(NamedTuple):
+    """Robots on one picture."""
+
+    picture: str
+    robots: list[str]
+
+
+@verb(SheetRequest, examples=_EXAMPLES)
+def sheet(request: SheetRequest) -> RobotSheet:
+    """Draw all robots whose files are there onto one picture."""
+    from telic.rendering.portrait import draw_portraits, draw_sheet
+    from telic.robots.catalogue import is_fetched, named_robot, robot_names
+
+    output = Path(request.output).expanduser()
+    if output.suffix != ".png":
+        raise UsageError(f"{output} is no name of a PNG.", hint="It ends in .png.")
+    names = [name for name in robot_names() if request.every or is_fetched(named_robot(name))]
+    if not names:
+        raise UsageError(
+            "No robot is fetched yet.", hint="Fetch all of them: telic robots sheet --all"
+        )
+    paths = [_simulated(name) for name in names]
+    pictures = [path.with_suffix(".png") for path in paths]
+    draw_portraits(paths, pictures)
+    draw_sheet(dict(zip(names, pictures, strict=True)), output)
+    return RobotSheet(str(output), names)
+
+
 class DescribeRequest(VerbRequest):
     """A model, or a robot by name."""
 
@@ -102,17 +214,19 @@ class RobotText(NamedTuple):
 
 @verb(DescribeRequest, examples=_EXAMPLES)
 def describe(request: DescribeRequest) -> RobotText:
-    """Print pose and drives of a robot, guessed where its model does not say, as a TOML file."""
-    from telic.robots.catalogue import fetch, named_robot, robot_names
+    """Print all that is known of a robot, guessed where its model does not say, as a TOML file."""
+    from telic.envs.robot_facts import known_facts
+    from telic.robots.build import named_record
+    from telic.robots.catalogue import robot_names
     from telic.robots.described import as_toml
-    from telic.robots.record import guessed
+    from telic.robots.record import RobotRecord, guessed
 
-    path = Path(request.robot).expanduser()
     if request.robot in robot_names():
-        robot = named_robot(request.robot)
-        return RobotText(as_toml(guessed(fetch(robot), robot.says)))
-    if not path.is_file():
-        raise UsageError(
-            f"{request.robot} is neither a file nor the name of a robot.", hint="See: telic robots"
-        )
-    return RobotText(as_toml(guessed(path)))
+        record = named_record(request.robot)
+    elif request.robot.endswith(".toml"):
+        record = RobotRecord.read(_model_file(request.robot))
+    else:
+        record = RobotRecord.parse({"model": str(_model_file(request.robot).absolute())})
+    record = guessed(Path(record.model), record.model_dump(exclude={"model"}))
+    facts = known_facts(_simulated(request.robot))
+    return RobotText(as_toml(record, facts.model_dump()))

@@ -1,0 +1,122 @@
+"""What is known of a robot that telic drives, read off its model: shown, and open to correction."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from pathlib import Path
+
+import mujoco
+import numpy as np
+from pydantic import Field, ValidationError
+
+from telic.core.config import Record
+from telic.envs import anatomy, legs, models
+from telic.envs.anatomy import body_names, robot_of
+from telic.envs.legs import illegal_bodies
+from telic.envs.models import action_limits, read_model
+from telic.envs.own_robot import start_pose
+from telic.envs.spec import Robot
+from telic.robots.catalogue import RobotKind
+from telic.storage.files import write_text
+
+_FREE = int(mujoco.mjtJoint.mjJNT_FREE)
+_FINGERS = 3
+"""ends from which on something on a fixed base is a hand"""
+
+
+class RobotFacts(Record):
+    """What is known of a robot; None: it does not have it."""
+
+    kind: RobotKind
+    mass_kg: float
+    joints: int = Field(description="that move")
+    actuators: int
+    base: str | None
+    height_m: float | None = Field(description="of the base above the floor, standing")
+    leg_m: float | None = Field(description="mean height of the hips, standing")
+    feet: tuple[str, ...]
+    illegal_contacts: tuple[str, ...]
+    imu: str | None = Field(description="site of the inertial sensor; None: the base itself")
+    action_scales: dict[str, float] = Field(
+        description="how far from the pose an action of 1 goes, by actuator, rad or m"
+    )
+
+
+def robot_facts(path: Path) -> RobotFacts:
+    """Return what is known of the robot in a model that was built for it."""
+    model, _ = read_model(str(path))
+    qpos, _ = start_pose(model, None)
+    robot = robot_of(model, qpos)
+    names = body_names(model)
+    lengths = [leg.length_m for leg in robot.legs]
+    half = np.diff(action_limits(model, qpos), axis=1)[:, 0] / 2.0
+    illegal = illegal_bodies(model, robot.torso, robot.feet)
+    return RobotFacts(
+        kind=_kind(model, robot),
+        mass_kg=round(_driven_mass(model), 2),
+        joints=int((model.jnt_type != _FREE).sum()),
+        actuators=int(model.nu),
+        base=None if robot.torso is None else names[robot.torso],
+        height_m=None if robot.rest_height is None else round(robot.rest_height, 3),
+        leg_m=round(sum(lengths) / len(lengths), 3) if lengths else None,
+        feet=tuple(names[foot] for foot in robot.feet),
+        illegal_contacts=tuple(names[body] for body in illegal),
+        imu=_imu(model),
+        action_scales={model.actuator(i).name: round(float(half[i]), 4) for i in range(model.nu)},
+    )
+
+
+def known_facts(path: Path) -> RobotFacts:
+    """Return what is known of a robot; kept beside its model, for large meshes take their time."""
+    kept = path.with_suffix(f".{_code()}.json")
+    if kept.is_file():
+        try:
+            return RobotFacts.model_validate_json(kept.read_text())
+        except ValidationError:
+            pass  # written by something else: made anew
+    facts = robot_facts(path)
+    write_text(kept, facts.model_dump_json())
+    return facts
+
+
+@functools.cache
+def _code() -> str:
+    """Return a hash of what reads the facts."""
+    texts = [Path(str(each.__file__)).read_text() for each in (anatomy, legs, models)]
+    return hashlib.sha256("".join([*texts, Path(__file__).read_text()]).encode()).hexdigest()[:12]
+
+
+def _driven_mass(model: mujoco.MjModel) -> float:
+    """Return the mass of what is driven, without tables and balls."""
+    joints = model.jnt_bodyid[model.actuator_trnid[model.actuator_trntype == 0, 0]]
+    roots = np.unique(model.body_rootid[joints])
+    return float(model.body_mass[np.isin(model.body_rootid, roots)].sum())
+
+
+def _imu(model: mujoco.MjModel) -> str | None:
+    sites = [model.site(site).name for site in range(model.nsite)]
+    return next((name for name in sites if "imu" in name.lower()), None)
+
+
+def _kind(model: mujoco.MjModel, robot: Robot) -> RobotKind:
+    """Return what a robot is by its feet and by the ends that are none."""
+    ends = _ends(model)
+    if robot.root.kind != "free":
+        return "hand" if len(ends) >= _FINGERS else "arm" if ends else "other"
+    if len(robot.feet) == 2:
+        return "humanoid" if len(ends) >= 4 else "biped"
+    by_feet: dict[int, RobotKind] = {4: "quadruped", 6: "hexapod"}
+    return by_feet.get(len(robot.feet), "other")
+
+
+def _ends(model: mujoco.MjModel) -> set[int]:
+    """Return the last joint of every chain of at least two hinges."""
+    moved = [int(body) for body in model.jnt_bodyid[model.jnt_type == mujoco.mjtJoint.mjJNT_HINGE]]
+    inner: set[int] = set()
+    for body in set(moved):
+        parent = int(model.body_parentid[body])
+        while parent:
+            inner.add(parent)
+            parent = int(model.body_parentid[parent])
+    return {body for body in moved if body not in inner}
