@@ -8,6 +8,8 @@ from telic.composer.manners import do_it_on_purpose, stay_on_feet
 from telic.composer.scene import Scene
 
 _RAISE_M = 0.3
+_REACH_S = 3.0
+"""time to get to a target and stay there, at the most"""
 _WAVE_M = 0.15
 _KICK_MPS = 2.0
 _SIDES = ("left", "right")
@@ -29,7 +31,9 @@ def reach(frame: Frame, scene: Scene, draft: Draft) -> None:
     value = "episode.share(away < 0.04)"
     draft.leaf("stays there", meaning, value, 0.1, 0.5, weight=1.0, tag="drifts")
     draft.ends_when("away < 0.04", "away < 0.04")
-    draft.seconds = 1.0
+    spec = scene.spec
+    lasts = spec.max_episode_steps * spec.dt_s if spec.max_episode_steps and spec.dt_s else 1.0
+    draft.seconds = min(max(lasts, 1.0), _REACH_S)
 
 
 def lift(frame: Frame, scene: Scene, draft: Draft) -> None:

@@ -13,6 +13,7 @@ from telic.envs.driven import RobotArguments, RobotTask, is_driven
 from telic.envs.models import read_model
 from telic.envs.mujoco import MujocoEnv
 from telic.envs.own_robot import CustomArguments, CustomTask, TravelTask
+from telic.envs.reach import ReachArguments, ReachTask, reaches
 from telic.envs.tasks import TASKS
 from telic.envs.vector import VecEnv
 from telic.robots import robot_path
@@ -106,7 +107,8 @@ def make_mjcf(
         seed: one seed, or one per member of a population.
         frame_skip: physics steps per control step; None: as many as make 0.02 s or more.
         num_threads: threads that simulate; None: one per core.
-        **arguments: fields of `CustomArguments`; of `RobotArguments` for a robot by name.
+        **arguments: fields of `CustomArguments`; for a robot by name of `RobotArguments`, or
+            of `ReachArguments` if it is an arm.
     """
     model, notes = read_model(path, arguments.get("terrain", "flat"))
     skip = frame_skip or max(1, math.ceil(_CONTROL_STEP_S / model.opt.timestep - 1e-9))
@@ -116,6 +118,8 @@ def make_mjcf(
     given = {**arguments, "xml_file": path, "frame_skip": skip}
     if travels and is_driven(model):
         task = RobotTask(RobotArguments.parse(given), sim, notes)
+    elif reaches(model):
+        task = ReachTask(ReachArguments.parse(given), sim, notes)
     else:
         task = (TravelTask if travels else CustomTask)(CustomArguments.parse(given), sim, notes)
     return MujocoEnv(sim, task, seed=seed)

@@ -16,8 +16,11 @@ from telic.envs.anatomy import body_names, robot_of
 from telic.envs.legs import illegal_bodies
 from telic.envs.models import action_limits, read_model
 from telic.envs.own_robot import start_pose
+from telic.envs.reach import reaches
 from telic.envs.spec import Robot
 from telic.robots.catalogue import RobotKind
+from telic.robots.reaching import HAND, Box
+from telic.robots.said import GOAL, said_numbers
 from telic.storage.files import write_text
 
 _FREE = int(mujoco.mjtJoint.mjJNT_FREE)
@@ -38,6 +41,8 @@ class RobotFacts(Record):
     feet: tuple[str, ...]
     illegal_contacts: tuple[str, ...]
     imu: str | None = Field(description="site of the inertial sensor; None: the base itself")
+    hand: str | None = Field(default=None, description="of an arm: what reaches")
+    goal: Box | None = Field(default=None, description="of an arm: where targets are, m")
     action_scales: dict[str, float] = Field(
         description="how far from the pose an action of 1 goes, by actuator, rad or m"
     )
@@ -55,7 +60,7 @@ def robot_facts(path: Path) -> RobotFacts:
     return RobotFacts(
         kind=_kind(model, robot),
         mass_kg=round(_driven_mass(model), 2),
-        joints=int((model.jnt_type != _FREE).sum()),
+        joints=int(((model.jnt_type != _FREE) & _driven(model)[model.jnt_bodyid]).sum()),
         actuators=int(model.nu),
         base=None if robot.torso is None else names[robot.torso],
         height_m=None if robot.rest_height is None else round(robot.rest_height, 3),
@@ -63,6 +68,8 @@ def robot_facts(path: Path) -> RobotFacts:
         feet=tuple(names[foot] for foot in robot.feet),
         illegal_contacts=tuple(names[body] for body in illegal),
         imu=_imu(model),
+        hand=HAND if reaches(model) else None,
+        goal=_goal(model),
         action_scales={model.actuator(i).name: round(float(half[i]), 4) for i in range(model.nu)},
     )
 
@@ -89,9 +96,21 @@ def _code() -> str:
 
 def _driven_mass(model: mujoco.MjModel) -> float:
     """Return the mass of what is driven, without tables and balls."""
+    return float(model.body_mass[_driven(model)].sum())
+
+
+def _driven(model: mujoco.MjModel) -> np.ndarray:
+    """Return which bodies belong to a tree that an actuator drives, (nbody,) bool."""
     joints = model.jnt_bodyid[model.actuator_trnid[model.actuator_trntype == 0, 0]]
-    roots = np.unique(model.body_rootid[joints])
-    return float(model.body_mass[np.isin(model.body_rootid, roots)].sum())
+    return np.isin(model.body_rootid, np.unique(model.body_rootid[joints]))
+
+
+def _goal(model: mujoco.MjModel) -> Box | None:
+    numbers = said_numbers(model, GOAL)
+    if numbers is None:
+        return None
+    x, y, z = ((numbers[2 * i], numbers[2 * i + 1]) for i in range(3))
+    return x, y, z
 
 
 def _imu(model: mujoco.MjModel) -> str | None:

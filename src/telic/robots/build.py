@@ -16,6 +16,7 @@ import numpy as np
 
 from telic.errors import BadEnvironment, BadFile
 from telic.robots.catalogue import cache_folder, fetch, named_robot, robot_names
+from telic.robots.reaching import TARGET, add_target, guessed_reach, middle_of
 from telic.robots.record import RobotRecord, guessed
 from telic.robots.said import DRIVEN, FEET, ILLEGAL, SCALES, say
 from telic.robots.statics import lowest_mount, lowest_of_all, lowest_point, missing_floor
@@ -124,6 +125,8 @@ def driven(record: RobotRecord) -> str:
                 conaffinity=1,
                 friction=(record.friction, 0.005, 0.0001),
             )
+        if record.actuators == "built":
+            qpos = _with_target(spec, record, model, qpos)
         spec.add_key(name="home", qpos=qpos)
         if record.actuators == "built":
             say(spec, DRIVEN, [Path(record.model).name])
@@ -152,6 +155,18 @@ def _say_more(spec: mujoco.MjSpec, record: RobotRecord) -> None:
     }
     if any(scales.values()):
         say(spec, SCALES, [scales.get(each.name, 0.0) for each in spec.actuators])
+
+
+def _with_target(
+    spec: mujoco.MjSpec, record: RobotRecord, model: mujoco.MjModel, qpos: np.ndarray
+) -> np.ndarray:
+    """Give an arm something to reach for; return its pose with the target's place."""
+    reach = guessed_reach(model, qpos, record.hand)
+    if reach is None or any(body.name == TARGET for body in spec.bodies):
+        return qpos
+    reach = reach if record.goal is None else reach._replace(goal=record.goal)
+    add_target(spec, reach)
+    return np.concatenate((qpos, middle_of(reach.goal)))
 
 
 def _set_options(spec: mujoco.MjSpec) -> None:

@@ -23,6 +23,7 @@ def as_toml(record: RobotRecord, facts: Mapping[str, Any] | None = None) -> str:
     guesses = {
         "height": facts.get("height_m"),
         "feet": _patterns(facts.get("feet")),
+        "goal": facts.get("goal"),
         "illegal_contacts": _patterns(facts.get("illegal_contacts")),
     }
     lines = [

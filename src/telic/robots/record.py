@@ -20,6 +20,7 @@ from pydantic import AfterValidator, Field
 
 from telic.core.config import Config
 from telic.errors import BadEnvironment, BadFile
+from telic.robots.reaching import Box
 from telic.robots.statics import holding_force, steadying
 from telic.robots.trim import (
     RootKind,
@@ -118,6 +119,12 @@ class RobotRecord(Config):
     illegal_contacts: tuple[Pattern, ...] | None = Field(
         default=None,
         description="bodies by pattern that may not touch the ground; None: all but the legs",
+    )
+    hand: str | None = Field(
+        default=None, description="of an arm: site or body that reaches; None: guessed"
+    )
+    goal: Box | None = Field(
+        default=None, description="of an arm: x, y and z of targets, lowest and highest, m"
     )
     timestep_s: float | None = Field(
         default=None,

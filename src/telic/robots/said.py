@@ -16,7 +16,7 @@ DRIVEN: Final = "telic_driven"
 FEET: Final = "telic_feet"
 ILLEGAL: Final = "telic_illegal_contacts"
 SCALES: Final = "telic_action_scales"
-HAND: Final = "telic_hand"
+GOAL: Final = "telic_goal"
 
 
 def say(spec: mujoco.MjSpec, name: str, values: Sequence[str | float]) -> None:

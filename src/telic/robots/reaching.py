@@ -1,0 +1,125 @@
+"""What an arm reaches with, and what it reaches for: a target that stands still where it is put.
+
+The target is a body on three rails that nothing moves: its place is part of the state, so each
+episode of a batch has its own, and a recording shows it where it was. The hand is a body without
+mass in the place of a site or a body of the model.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import mujoco
+import numpy as np
+
+from telic.errors import BadFile
+from telic.robots.said import GOAL, say
+
+TARGET, HAND = "target", "fingertip"
+"""bodies that quantities know by these names"""
+Box = tuple[tuple[float, float], tuple[float, float], tuple[float, float]]
+_HANDS = ("grasp", "grip", "pinch", "tcp", "tool", "end_effector", "eef", "attachment")
+"""what a site is called that a hand grasps at, best first"""
+_FINGERS = 3
+"""ends from which on it is a hand, which reaches for nothing"""
+_AROUND = 0.25
+"""half the side of the guessed box, in the reach of the arm"""
+_ABOVE_M = 0.05
+_BALL_M = 0.02
+_FREE, _HINGE = int(mujoco.mjtJoint.mjJNT_FREE), int(mujoco.mjtJoint.mjJNT_HINGE)
+
+
+class Reach(NamedTuple):
+    """What reaches, and where to."""
+
+    hand: str
+    """site or body"""
+    goal: Box
+    """where targets are, metres"""
+
+
+def guessed_reach(model: mujoco.MjModel, qpos: np.ndarray, hand: str | None) -> Reach | None:
+    """Return what an arm reaches with, and a box around where it holds it; None: it is no arm."""
+    hinges = np.flatnonzero(model.jnt_type == _HINGE)
+    if _FREE in model.jnt_type or not len(hinges) or _ends(model) >= _FINGERS:
+        return None
+    data = mujoco.MjData(model)
+    data.qpos[:] = qpos
+    mujoco.mj_kinematics(model, data)
+    hand = hand or _hand(model)
+    place = _place(model, data, hand)
+    joints = [data.xanchor[joint] for joint in hinges]
+    reach = float(np.linalg.norm(np.diff([*joints, place], axis=0), axis=1).sum())
+    half = _AROUND * reach
+    low = min(_ABOVE_M, float(place[2]))
+    box = [(float(at - half), float(at + half)) for at in place]
+    height = (max(box[2][0], low), max(box[2][1], low + half))
+    rounded = [(round(a, 3), round(b, 3)) for a, b in (box[0], box[1], height)]
+    return Reach(hand, (rounded[0], rounded[1], rounded[2]))
+
+
+def _place(model: mujoco.MjModel, data: mujoco.MjData, hand: str) -> np.ndarray:
+    site = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_SITE, hand)
+    if site >= 0:
+        # A site stands on its body; kinematics place it, too.
+        return data.site_xpos[site]
+    body = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_BODY, hand)
+    if body < 0:
+        names = [model.site(s).name for s in range(model.nsite)]
+        names += [model.body(b).name for b in range(1, model.nbody)]
+        raise BadFile(
+            f'The hand "{hand}" is neither a site nor a body.',
+            hint=f"There are: {', '.join(names)}.",
+        )
+    return data.xpos[body]
+
+
+def _ends(model: mujoco.MjModel) -> int:
+    """Return how many chains of hinges there are."""
+    moved = {int(body) for body in model.jnt_bodyid[model.jnt_type == _HINGE]}
+    return len(moved - {body for each in moved for body in _above(model, each)})
+
+
+def _above(model: mujoco.MjModel, body: int) -> list[int]:
+    chain: list[int] = []
+    while body := int(model.body_parentid[body]):
+        chain.append(body)
+    return chain
+
+
+def _hand(model: mujoco.MjModel) -> str:
+    """Return a site that is called like a hand, else the body that most hinges carry."""
+    sites = [model.site(site).name for site in range(model.nsite)]
+    for word in _HANDS:
+        found = [name for name in sites if re.search(word, name.lower())]
+        if found:
+            return found[0]
+    moved = [int(body) for body in model.jnt_bodyid[model.jnt_type == _HINGE]]
+    return str(model.body(max(moved, key=lambda body: len(_above(model, body)))).name)
+
+
+def add_target(spec: mujoco.MjSpec, reach: Reach) -> None:
+    """Add the hand and the target to a model; the target comes last in its state."""
+    if spec.body(HAND) is None:
+        site = next((each for each in spec.sites if each.name == reach.hand), None)
+        holder = spec.body(reach.hand) if site is None else site.parent
+        holder.add_body(name=HAND, pos=(0, 0, 0) if site is None else site.pos)
+    target = spec.worldbody.add_body(name=TARGET, gravcomp=1.0)
+    for name, axis in (("x", (1, 0, 0)), ("y", (0, 1, 0)), ("z", (0, 0, 1))):
+        target.add_joint(name=f"{TARGET}_{name}", type=mujoco.mjtJoint.mjJNT_SLIDE, axis=axis)
+    target.add_geom(
+        name=TARGET,
+        type=mujoco.mjtGeom.mjGEOM_SPHERE,
+        size=(_BALL_M, 0, 0),
+        contype=0,
+        conaffinity=0,
+        mass=0.01,
+        rgba=(0.9, 0.2, 0.2, 1),
+    )
+    say(spec, GOAL, [bound for side in reach.goal for bound in side])
+
+
+def middle_of(goal: Box) -> np.ndarray:
+    """Return the middle of a box."""
+    return np.array(goal).mean(1)
