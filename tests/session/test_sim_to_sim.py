@@ -125,10 +125,13 @@ def test_a_bundle_without_one_of_its_files_says_which(played, tmp_path):
 
 
 def test_agreement_is_told_with_what_is_unknown():
-    whole = Agreement(episodes=4, here=0.9, there=0.87, threshold=0.8, deviation=0.0)
-    assert whole.words == "here 0.900, plain MuJoCo 0.870, difference -0.030"
-    none = Agreement(episodes=4, here=0.9, there=None, threshold=0.8, deviation=0.0)
-    assert none.difference is None and none.words.endswith("difference unknown")
+    whole = sim_to_sim.agreement([0.9, 0.9, None], [0.8, 0.94, 0.9], 0.8, 0.0)
+    assert (whole.episodes, whole.unjudged) == (3, 1)
+    assert whole.words == "here 0.900, plain MuJoCo 0.880, difference -0.020"
+    assert whole.apart == pytest.approx(0.1)
+    none = sim_to_sim.agreement([0.9], [None], 0.8, 0.0)
+    assert none.difference is None and none.apart is None
+    assert none.words.endswith("difference unknown")
 
 
 # ------------------------------------------------------------------------------------ end to end

@@ -99,24 +99,36 @@ def _verify(
             write_trajectory(path, episode)
         deviation = _first_seen(here, there)
         scores = _judged(folder, config, [*here, *there], place / "judge", where)
-    known = [[score for score in own if score is not None] for own in _halves(scores)]
+    return agreement(scores[:EPISODES], scores[EPISODES:], config.threshold, deviation)
+
+
+def agreement(
+    here: Sequence[float | None],
+    there: Sequence[float | None],
+    threshold: float,
+    deviation: float,
+) -> Agreement:
+    """Return how far two scores of the same starts agree; None: nobody could judge it."""
+    known = [[score for score in own if score is not None] for own in (here, there)]
     means = [sum(own) / len(own) if own else None for own in known]
+    pairs = [
+        abs(one - other)
+        for one, other in zip(here, there, strict=True)
+        if one is not None and other is not None
+    ]
     return Agreement(
-        episodes=EPISODES,
+        episodes=len(here),
         here=means[0],
         there=means[1],
-        threshold=config.threshold,
-        unjudged=sum(score is None for score in scores),
+        threshold=threshold,
+        apart=max(pairs, default=None),
+        unjudged=sum(score is None for score in (*here, *there)),
         deviation=deviation,
     )
 
 
 def _paths(place: Path) -> tuple[str, ...]:
     return tuple(str((place / f"episode_{index:02d}.npz").absolute()) for index in range(EPISODES))
-
-
-def _halves(scores: Sequence[float | None]) -> list[Sequence[float | None]]:
-    return [scores[:EPISODES], scores[EPISODES:]]
 
 
 def _judged(

@@ -32,7 +32,7 @@ class Contents(NamedTuple):
     curve: str | None
     video: str | None
     robot: doc.Section | None = None
-    """what is there to deploy, and how it was verified"""
+    """what is there to deploy, how it was verified, and the licence of the robot's model"""
 
 
 class PolicyProof(NamedTuple):
@@ -66,7 +66,7 @@ def card(evidence: ExportEvidence, contents: Contents, proof: PolicyProof | None
             doc.Section("Training", tuple(_training(evidence))),
             doc.Section("Use", tuple(_use(evidence, contents))),
             doc.Section("Reproduce", tuple(_reproduce(evidence))),
-            doc.Section("Licence", tuple(_licence(evidence))),
+            doc.Section("Licence", tuple(_licence(evidence, contents))),
             doc.Section("Limits", (doc.Items(tuple(_limits(evidence, proof))),)),
         ),
     )
@@ -299,7 +299,8 @@ def _reproduce(evidence: ExportEvidence) -> list[doc.Block]:
     return [doc.ShellLine(command), _facts(rows)]
 
 
-def _licence(evidence: ExportEvidence) -> list[doc.Block]:
+def _licence(evidence: ExportEvidence, contents: Contents) -> list[doc.Block]:
+    model = asset_licence(evidence.config["env"], evidence.config["env_args"])
     return [
         doc.Text(
             (
@@ -311,7 +312,7 @@ def _licence(evidence: ExportEvidence) -> list[doc.Block]:
                 " above to share them under another one.",
             )
         ),
-        doc.Text(asset_licence(evidence.config["env"], evidence.config["env_args"])),
+        *([] if contents.robot else [doc.Text(model)]),
     ]
 
 

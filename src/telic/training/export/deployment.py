@@ -129,6 +129,9 @@ class Agreement(Record):
     here: float | None = Field(description="mean score of episodes that telic simulated")
     there: float | None = Field(description="mean score of what run.py did in plain MuJoCo")
     threshold: float = Field(description="score that the session asks for")
+    apart: float | None = Field(
+        default=None, description="largest difference of the two scores of one start"
+    )
     unjudged: int = Field(default=0, description="episodes that could not be judged, of both")
     deviation: float = Field(
         description="largest difference of the first observation that both made of a start"
@@ -153,7 +156,7 @@ class Agreement(Record):
         """What the card says."""
         told = f"{self.episodes} episodes from the same starts, scored by the session's judge"
         rows = [("simulated by telic", self.here), ("run.py in plain MuJoCo", self.there)]
-        rows.append(("difference", self.difference))
+        rows += [("difference", self.difference), ("largest of one start", self.apart)]
         shown = [(name, MISSING if value is None else f"{value:.3f}") for name, value in rows]
         return [doc.Table((told, "mean score"), shown)]
 

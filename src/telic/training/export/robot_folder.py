@@ -39,7 +39,7 @@ from telic.training.export.deployment import (
 )
 from telic.training.export.files import PolicyArrays, export_checked
 from telic.training.export.memory_law import MemoryLaw, find_law, no_memory
-from telic.training.export.robot_scene import ASSETS, write_licence, write_scene
+from telic.training.export.robot_scene import ASSETS, origin_of, write_licence, write_scene
 from telic.training.policy import Policy
 
 FOLDER, ARCHIVE = "deploy", "deploy.zip"
@@ -56,6 +56,8 @@ class RobotBundle(NamedTuple):
     reason: str | None
     """why there is nothing to deploy"""
     agreement: Agreement | None
+    origin: list[str]
+    """where the robot's model comes from, and its licence"""
 
     @property
     def told(self) -> dict[str, Any]:
@@ -76,20 +78,19 @@ class RobotBundle(NamedTuple):
     def section(self) -> doc.Section:
         """What the card says."""
         if self.about is None:
-            return doc.Section("On the robot", (doc.Text(f"Nothing to deploy. {self.reason}"),))
+            why = doc.Text(f"Nothing to deploy. {self.reason}")
+            return doc.Section("On the robot", (why, doc.Text(" ".join(self.origin))))
         blocks: list[doc.Block] = [
             doc.Text(
                 (
-                    doc.Link(f"{FOLDER}/README.md", f"{FOLDER}/"),
+                    doc.Link(f"{FOLDER}/", f"{FOLDER}/README.md"),
                     f" runs on {self.about.robot} without telic, {self.about.control_hz:g} times "
                     "a second: ",
                     doc.Mono(f"python {FOLDER}/run.py"),
-                    " plays it in plain MuJoCo. Where the robot's model comes from, and its "
-                    "licence: ",
-                    doc.Link(f"{FOLDER}/LICENCE.txt", f"{FOLDER}/LICENCE.txt"),
-                    ".",
+                    " plays it in plain MuJoCo.",
                 )
-            )
+            ),
+            doc.Text(" ".join(self.origin)),
         ]
         if self.agreement is None:
             blocks.append(doc.Text("Not verified: telic export --verify plays and judges it."))
@@ -146,7 +147,8 @@ def deploy(
         keep: takes in a file under a name.
         check: verifies it before it is kept.
     """
-    if driven_model(environment[0]) is None:
+    model_file = driven_model(environment[0])
+    if model_file is None:
         if check is not None:
             raise UsageError(
                 f"{Path(environment[0]).name} is no robot that telic drives by position, so there "
@@ -154,6 +156,7 @@ def deploy(
                 hint="Robots by name (telic robots) and described in a TOML file are.",
             )
         return None
+    origin, environment = origin_of(model_file), (str(model_file.absolute()), environment[1])
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / FOLDER
         try:
@@ -161,7 +164,7 @@ def deploy(
         except UsageError as error:
             if check is not None:
                 raise
-            return RobotBundle(None, str(error), None)
+            return RobotBundle(None, str(error), None, origin)
         agreement = None if check is None else check(folder)
         files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
         names = {path: path.relative_to(folder).as_posix() for path in files}
@@ -170,7 +173,7 @@ def deploy(
         archive = Path(place) / ARCHIVE
         _zip({f"{about.robot}/{name}": path for path, name in names.items()}, archive)
         keep(archive, ARCHIVE)
-    return RobotBundle(about, None, agreement)
+    return RobotBundle(about, None, agreement, origin)
 
 
 def write_deployment(

@@ -77,8 +77,7 @@ def _require_same(copied: mujoco.MjModel, simulated: mujoco.MjModel) -> None:
 
 def write_licence(model_file: Path, folder: Path) -> None:
     """Say where the robot comes from and under which licence; copy the licence where it is."""
-    robot = named_robot(model_file.stem) if model_file.stem in robot_names() else None
-    lines = _origin(robot)
+    robot, lines = _named(model_file), origin_of(model_file)
     texts = _licence_files(model_file) + (licence_texts(robot) if robot else [])
     for number, file in enumerate(dict.fromkeys(texts)):
         name = "LICENSE-robot" + (f"-{number + 1}" if number else "")
@@ -88,19 +87,24 @@ def write_licence(model_file: Path, folder: Path) -> None:
     write_text(folder / "LICENCE.txt", "\n".join(lines) + "\n")
 
 
-def _origin(robot: NamedRobot | None) -> list[str]:
+def _named(model_file: Path) -> NamedRobot | None:
+    return named_robot(model_file.stem) if model_file.stem in robot_names() else None
+
+
+def origin_of(model_file: Path) -> list[str]:
+    """Say where the model of a driven robot comes from, and under which licence."""
+    robot = _named(model_file)
     if robot is None:
         return [
-            "scene.xml and assets/ are of a robot of the author's own.",
+            "The model is a robot of the author's own.",
             "Its licence is unknown here: state it before sharing.",
         ]
     package = robot.package
     return [
-        f"scene.xml and assets/: {robot.title}",
-        f"Licence as its package states it: {robot.licence}",
-        f"From: {robot.model} in the Python package {package.name} {package.version}",
-        f"SHA-256 of that package: {package.sha256}",
-        "assets/ is unchanged. scene.xml is the model with drives, floor and pose by telic.",
+        f"The model is the {robot.title}, under {robot.licence}.",
+        f"It is {robot.model} of the Python package {package.name} {package.version} "
+        f"(SHA-256 {package.sha256}).",
+        "Its meshes are unchanged; drives, floor and pose of scene.xml are by telic.",
     ]
 
 
