@@ -85,6 +85,17 @@ def test_an_episode_ends_where_it_would_have_ended_here(dog, played):
     assert episodes[0]["truncated"][-1] and not episodes[1]["truncated"].any()
 
 
+def test_a_trunk_that_touches_the_ground_ends_the_episode_too(dog, played):
+    folder, _, happened = played
+    about = read_deployment((folder / "deploy.json").read_text())
+    names = ("qpos", "qvel", "xpos", "xquat", "cvel", "cfrc_ext", "subtree_com", "action")
+    whole = episodes_of(happened, about, (dog, SHORT))
+    columns = {name: np.stack([each[name] for each in whole]) for name in names}
+    columns["cfrc_ext"][2, 5:, 1, 5] = 50.0
+    env = make(dog, num_envs=3, **SHORT)
+    assert sim_to_sim._lengths(env, columns) == [STEPS, STEPS, 6]
+
+
 @pytest.mark.parametrize("name", BundlePlay._fields)
 @pytest.mark.parametrize("damage", ["missing", "shape", "infinite", "objects"])
 def test_what_is_damaged_is_refused_by_name(played, tmp_path, name, damage):

@@ -223,27 +223,49 @@ def episodes_of(played: BundlePlay, about: Deployment, where: Environment) -> li
     env = make(where[0], num_envs=len(played.qpos), **where[1])
     try:
         assert isinstance(env, MujocoEnv)
-        lengths = _lengths(env, played)
-        actions = _actions(played, about)
-        return [
-            _episode(env, played, actions[row], row, length, where)
-            for row, length in enumerate(lengths)
-        ]
+        columns = {
+            "obs": played.obs,
+            "action": _actions(played, about),
+            "qpos": played.qpos,
+            "qvel": played.qvel,
+            **_computed(env.model, played),
+            **{name: played.command[:, :, place] for place, name in enumerate(COMMANDS)},
+        }
+        lengths = _lengths(env, columns)
+        return [_episode(env, columns, row, length, where) for row, length in enumerate(lengths)]
     finally:
         env.close()
 
 
-def _lengths(env: MujocoEnv, played: BundlePlay) -> list[int]:
+def _computed(model: Any, played: BundlePlay) -> dict[str, np.ndarray]:
+    """Return bodies and contacts of every state, (N, T, bodies, ...), by MuJoCo itself."""
+    rows, steps = played.time.shape
+    data: Any = mujoco.MjData(model)
+    out = {name: np.zeros((rows, steps, *getattr(data, name).shape)) for name in _COMPUTED}
+    for row in range(rows):
+        mujoco.mj_resetData(model, data)
+        for step in range(steps):
+            data.qpos[:], data.qvel[:] = played.qpos[row, step], played.qvel[row, step]
+            data.ctrl[:] = played.ctrl[row, step]
+            mujoco.mj_forward(model, data)
+            mujoco.mj_rnePostConstraint(model, data)
+            for name, values in out.items():
+                values[row, step] = getattr(data, name)
+    return out
+
+
+def _lengths(env: MujocoEnv, columns: dict[str, np.ndarray]) -> list[int]:
     """Return after how many steps each episode would have ended here."""
     env.reset()
-    steps = played.qpos.shape[1]
-    lengths = np.full(len(played.qpos), steps)
-    qpos, qvel = env.sim.field("qpos"), env.sim.field("qvel")
+    rows, steps = columns["qpos"].shape[:2]
+    lengths = np.full(rows, steps)
+    # On a CPU the fields are the state itself: the task looks at what is written there.
+    fields = {name: env.sim.field(name) for name in ("qpos", "qvel", *_COMPUTED)}
     for step in range(steps):
         before = env.task.track()
-        qpos[:] = torch.as_tensor(played.qpos[:, step])
-        qvel[:] = torch.as_tensor(played.qvel[:, step])
-        action = torch.as_tensor(played.ctrl[:, step]).to(qpos.dtype)
+        for name, field in fields.items():
+            field[:] = torch.as_tensor(columns[name][:, step])
+        action = torch.as_tensor(columns["action"][:, step]).to(fields["qpos"].dtype)
         ended = env.task.outcome(action, env.task.track() - before).terminated
         if ended is not None:
             lengths = np.where(ended.numpy(), np.minimum(lengths, step + 1), lengths)
@@ -263,39 +285,14 @@ def _actions(played: BundlePlay, about: Deployment) -> np.ndarray:
 
 
 def _episode(
-    env: MujocoEnv,
-    played: BundlePlay,
-    actions: np.ndarray,
-    row: int,
-    length: int,
-    where: Environment,
+    env: MujocoEnv, columns: dict[str, np.ndarray], row: int, length: int, where: Environment
 ) -> Trajectory:
-    """Return one episode, with bodies and contacts computed from its positions."""
-    model: Any = env.model
-    data: Any = mujoco.MjData(model)
-    computed: dict[str, list[np.ndarray]] = {name: [] for name in _COMPUTED}
-    for step in range(length):
-        data.qpos[:], data.qvel[:] = played.qpos[row, step], played.qvel[row, step]
-        data.ctrl[:] = played.ctrl[row, step]
-        mujoco.mj_forward(model, data)
-        mujoco.mj_rnePostConstraint(model, data)
-        for name, values in computed.items():
-            values.append(getattr(data, name).copy())
-    steps = played.qpos.shape[1]
-    ends = np.zeros(length, dtype=bool)
+    """Return one episode, cut where it ended."""
+    spec, ends = env.spec, np.zeros(length, dtype=bool)
     ends[-1] = True
-    fell = length < steps
-    columns = {
-        "obs": played.obs[row, :length],
-        "action": actions[:length],
-        "terminated": ends & fell,
-        "truncated": ends & (not fell),
-        "qpos": played.qpos[row, :length],
-        "qvel": played.qvel[row, :length],
-        **{name: np.array(values) for name, values in computed.items()},
-        **{name: played.command[row, :length, i] for i, name in enumerate(COMMANDS)},
-    }
-    spec = env.spec
+    fell = length < columns["qpos"].shape[1]
+    own = {name: values[row, :length] for name, values in columns.items()}
+    own |= {"terminated": ends & fell, "truncated": ends & (not fell)}
     facts = TrajectoryFacts(
         env_id=where[0],
         env_kwargs=where[1],
@@ -306,4 +303,4 @@ def _episode(
         body_names=spec.body_names,
         joint_names=spec.joint_names,
     )
-    return Trajectory(columns, facts)
+    return Trajectory(own, facts)

@@ -25,6 +25,7 @@ from telic.envs.mujoco import MujocoEnv
 from telic.errors import UsageError
 from telic.report import document as doc
 from telic.robots import robot_path
+from telic.robots.said import DRIVEN
 from telic.storage.files import write_text
 from telic.storage.reading import read_text
 from telic.storage.trajectories import Environment
@@ -116,7 +117,7 @@ def driven_model(env: str) -> Path | None:
     path = robot_path(env) or Path(env)
     if path.suffix != ".xml" or not path.is_file():
         return None
-    return path if re.search(r"<text\s+name=\"telic_driven\"", read_text(path)) else None
+    return path if re.search(rf'<text\s+name="{DRIVEN}"', read_text(path)) else None
 
 
 def nominal(arguments: dict[str, Any]) -> dict[str, Any]:
@@ -188,11 +189,11 @@ def write_deployment(
     model_file = driven_model(env_id)
     assert model_file is not None
     (folder / ASSETS).mkdir(parents=True)
+    _require_base(environment)
     law = _memory(policy, reward, environment)
     env = make(env_id, num_envs=1, **nominal(arguments))
     try:
-        if not isinstance(env, MujocoEnv) or not isinstance(env.task, RobotTask):
-            raise UsageError(f"{model_file.stem} has no base that moves freely.")
+        assert isinstance(env, MujocoEnv) and isinstance(env.task, RobotTask)
         about = describe(env, env.task, model_file.stem, law)
         about = about.model_copy(update={"variation": arguments.get("variation", "none")})
         write_scene(model_file, env.model, folder)
@@ -205,6 +206,18 @@ def write_deployment(
     write_licence(model_file, folder)
     write_text(folder / "README.md", _words(about))
     return about
+
+
+def _require_base(environment: Environment) -> None:
+    env = make(environment[0], num_envs=1, **environment[1])
+    is_free = isinstance(env, MujocoEnv) and isinstance(env.task, RobotTask)
+    env.close()
+    if not is_free:
+        raise UsageError(
+            f"{Path(environment[0]).stem} has no base that moves freely, and run.py knows only "
+            "robots that have one.",
+            hint="policy.onnx and the card say what the policy sees and does.",
+        )
 
 
 def _memory(policy: Policy, reward: str | None, environment: Environment) -> MemoryLaw:

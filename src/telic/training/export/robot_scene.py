@@ -34,6 +34,9 @@ def write_scene(model_file: Path, simulated: mujoco.MjModel, folder: Path) -> No
                 source = (folders[element.tag] / value).resolve()
                 taken.setdefault(source, _unused(source.name, taken))
                 element.set(key, taken[source])
+    for custom in root.iter("custom"):
+        for text in custom.findall("text"):  # notes to telic, of no weight in a simulation
+            custom.remove(text)
     for compiler in root.iter("compiler"):
         compiler.attrib.pop("assetdir", None)
         compiler.set("meshdir", ASSETS)
