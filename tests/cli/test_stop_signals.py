@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+import typer
 
 from telic.cli.stop_signals import SignalInterrupt, stoppable
 from telic.search.records import list_searches
@@ -206,3 +207,31 @@ def test_what_unwinds_a_command_does_not_decide_its_exit_code():
     )
     words = [sys.executable, "-c", code.format(name=SignalInterrupt.__name__)]
     assert subprocess.run(words, check=False).returncode == 143
+
+
+def interrupted_import():
+    """As a compiled module that is being imported when the signal comes."""
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    except KeyboardInterrupt as error:
+        raise ImportError("initialization failed") from error
+
+
+def interrupted_cleanup():
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        raise OSError("a file that is half written")
+
+
+@pytest.mark.parametrize("unwinds", [interrupted_import, interrupted_cleanup])
+def test_what_becomes_of_an_interrupt_on_its_way_is_still_one(unwinds):
+    with pytest.raises(typer.Exit) as caught, stoppable(saves=False):
+        unwinds()
+    assert caught.value.exit_code == 143
+
+
+def test_an_error_that_no_signal_made_stays_one():
+    with pytest.raises(ImportError), stoppable(saves=True):
+        signal.raise_signal(signal.SIGTERM)  # polite: it saves, and then fails by itself
+        raise ImportError("no such module")

@@ -98,9 +98,9 @@ def stoppable(*, saves: bool) -> Generator[StopSignal]:
         signal.signal(number, request.hear)
     try:
         yield request
-    except KeyboardInterrupt:
-        if request.asked_by is None:
-            raise  # Ctrl-C where nothing is saved
+    except BaseException as error:
+        if request.asked_by is None or not _is_interrupt(error):
+            raise
         how = "Run the same command again to go on from the last save." if saves else ""
         with suppress(OSError):
             errors.print(f"stopped by {request.asked_by.name}. {how}".rstrip())
@@ -108,6 +108,16 @@ def stoppable(*, saves: bool) -> Generator[StopSignal]:
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Say whether an error comes from being asked to stop.
+
+    Compiled code that is interrupted while it is imported makes an ImportError of it.
+    """
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _is_ours(number: signal.Signals, saves: bool) -> bool:
