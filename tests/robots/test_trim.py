@@ -3,6 +3,7 @@
 import mujoco
 import numpy as np
 import pytest
+import torch
 
 from telic.envs import make
 from telic.errors import BadFile
@@ -24,7 +25,7 @@ SCENE = """
     </body>
   </worldbody>
   <sensor><framepos objtype="body" objname="ball"/></sensor>
-  <actuator><motor joint="hip0" gear="5"/></actuator>
+  {motor}
 </mujoco>
 """
 LEG = """
@@ -35,6 +36,7 @@ LEG = """
     <geom type="capsule" fromto="0 0 0 0 0 -.2" size=".02" mass=".1"/></body>
 </body>
 """
+MOTOR = '<actuator><motor joint="{}" gear="5"/></actuator>'
 RAILS = "".join(
     f'<joint name="{kind}{axis}" type="{kind}" axis="{" ".join(axes)}"/>'
     for kind in ("slide", "hinge")
@@ -44,11 +46,11 @@ RAILS = "".join(
 
 @pytest.fixture
 def scene(tmp_path):
-    def write(base="<freejoint/>", turn=""):
+    def write(base="<freejoint/>", turn="", motor=""):
         corners = enumerate([(0.15, 0.1), (0.15, -0.1), (-0.15, 0.1), (-0.15, -0.1)])
         legs = "".join(LEG.format(i=i, x=x, y=y) for i, (x, y) in corners)
         file = tmp_path / "scene.xml"
-        file.write_text(SCENE.format(base=base, turn=turn, legs=legs))
+        file.write_text(SCENE.format(base=base, turn=turn, legs=legs, motor=motor))
         return file
 
     return write
@@ -78,9 +80,7 @@ def test_a_base_on_rails_or_on_nothing_becomes_free(scene, base, root):
 
 
 def test_rails_that_a_motor_drives_stay(scene):
-    file = scene(RAILS)
-    text = file.read_text().replace('joint="hip0"', 'joint="slidex"')
-    file.write_text(text)
+    file = scene(RAILS, motor=MOTOR.format("slidex"))
     assert guessed(file, {"leave_out": ["ball"]}).root == "model"
 
 
@@ -127,9 +127,80 @@ def test_locked_joints_stay_as_the_pose_has_them(scene):
 
 
 def test_a_robot_is_driven_by_its_own_actuators_where_that_is_asked_for(scene, tmp_path):
-    record = guessed(scene(), {"leave_out": ["ball"], "actuators": "model"})
+    file = scene(motor=MOTOR.format("hip0"))
+    record = guessed(file, {"leave_out": ["ball"], "actuators": "model"})
     model = compiled(record)
     assert model.nu == 1 and model.actuator_gear[0, 0] == 5
     env = make(str(build(record, tmp_path, "own")), num_envs=2)
     env.reset()
     assert env.act_dim == 1
+
+
+# ------------------------------------------------------------------- somebody's own model
+
+OWN = """
+<mujoco>
+  <default>
+    <joint limited="true" range="-90 90" damping="2" armature="0.1"/>
+    <motor ctrllimited="true" ctrlrange="-1 1" gear="40"/>
+    <position ctrlrange="-1 1" forcerange="-3 3"/>
+  </default>
+  <worldbody>
+    <geom type="plane" size="0 0 1"/>
+    {bodies}
+  </worldbody>
+  <tendon><fixed name="both"><joint joint="a" coef="1"/><joint joint="b" coef="1"/></fixed></tendon>
+  <actuator>{actuators}</actuator>
+  <sensor>{sensors}</sensor>
+</mujoco>
+"""
+CHAIN = """
+<body name="one" pos="0 0 .6">{base}<geom size=".05" mass="1"/>
+  <body name="two" pos=".2 0 0"><joint name="a" axis="0 1 0"/><geom size=".05" mass="1"/>
+    <body name="three" pos=".2 0 0"><joint name="b" axis="0 1 0"/><geom size=".05" mass="1"/>
+      <body name="four" pos=".2 0 0"><joint name="c" axis="0 1 0"/><geom size=".05" mass=".1"/>
+</body></body></body></body>
+"""
+PLANAR = '<joint type="slide" axis="1 0 0" limited="false"/><joint type="slide" axis="0 0 1" '
+PLANAR += 'limited="false"/><joint axis="0 1 0" limited="false"/>'
+BASES = {"fixed": "", "planar": PLANAR, "free": "<freejoint/>"}
+ACTUATORS = {
+    "none": ("", "abc"),
+    "two joints": ('<motor name="m" joint="a"/><motor joint="c"/>', "ac"),
+    "a tendon": ('<motor name="m" tendon="both"/>', "ab"),
+}
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("actuators", ACTUATORS)
+def test_what_the_model_moves_is_driven_and_what_it_does_not_is_left_alone(
+    tmp_path, base, actuators
+):
+    text, moved = ACTUATORS[actuators]
+    sensors = '<actuatorfrc actuator="m"/>' if text else ""
+    file = tmp_path / "own.xml"
+    bodies = CHAIN.format(base=BASES[base])
+    file.write_text(OWN.format(bodies=bodies, actuators=text, sensors=sensors))
+    record = guessed(file)
+    path = build(record, tmp_path, "own")
+    model = mujoco.MjModel.from_xml_path(str(path))
+    names = {model.actuator(i).name for i in range(model.nu)}
+    # A base on rails is driven only where nobody says what is.
+    assert set(moved) <= names and ((names == set(moved)) or (not text and base == "planar"))
+    assert np.allclose(model.actuator_gear[:, 0], 1) and model.nsensor == 0
+    env = make(str(path), num_envs=2)
+    env.reset()
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(20):
+        share = torch.rand(2, env.act_dim, generator=generator)
+        step = env.step(env.action_low + (env.action_high - env.action_low) * share)
+    assert torch.isfinite(step.obs).all() and not step.info["diverged"].any()
+
+
+def test_a_point_that_only_slides_along_the_ground_has_nothing_to_show_but_its_speed(tmp_path):
+    rails = '<joint name="x" type="slide" axis="1 0 0"/><joint type="slide" axis="0 1 0"/>'
+    body = f'<worldbody><body name="p">{rails}<geom size=".1"/></body></worldbody>'
+    file = tmp_path / "point.xml"
+    file.write_text(f"<mujoco>{body}{MOTOR.format('x')}</mujoco>")
+    env = make(str(build(guessed(file), tmp_path, "point")), num_envs=2)
+    assert env.reset().shape == (2, 2)

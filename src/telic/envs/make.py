@@ -116,7 +116,7 @@ def make_mjcf(
     travels = root.kind in ("free", "planar") and "x" in root.moves
     sim = simulate(model, num_envs, device=device, num_threads=num_threads)
     given = {**arguments, "xml_file": path, "frame_skip": skip}
-    if travels and is_driven(model):
+    if root.kind == "free" and is_driven(model):
         task = RobotTask(RobotArguments.parse(given), sim, notes)
     elif reaches(model):
         task = ReachTask(ReachArguments.parse(given), sim, notes)

@@ -67,7 +67,7 @@ class CustomTask(Task[CustomArguments]):
         names = position_names(model)
         joint_positions = tuple(names[column] for column in shown)
         self.obs_names = joint_positions + velocity_names(model) + _sensor_names(model)
-        self._shown = torch.tensor(shown, device=sim.device)
+        self._shown = torch.tensor(shown, dtype=torch.long, device=sim.device)
         self._sensors = sim.field("sensordata") if model.nsensordata else None
         low, high = self.qpos.new_tensor(_limits(model))
         # A resting pose outside the limits is the user's choice; only the noise is held back.

@@ -20,7 +20,7 @@ from telic.robots.reaching import TARGET, add_target, guessed_reach, middle_of
 from telic.robots.record import RobotRecord, guessed
 from telic.robots.said import DRIVEN, FEET, ILLEGAL, SCALES, say
 from telic.robots.statics import lowest_mount, lowest_of_all, lowest_point, missing_floor
-from telic.robots.trim import fitting, still_bodies
+from telic.robots.trim import delete_actuators, fitting, still_bodies
 from telic.storage.files import write_text
 from telic.storage.reading import check_file
 
@@ -28,7 +28,8 @@ _MOVING = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
 _INCLUDED = re.compile(r"""<(?:include|model)\b[^>]*\bfile\s*=\s*["']([^"']+)""")
 _BELOW_M = 1e-3
 _MOST_FILES = 1000
-_TIMESTEP_S = 0.005
+_TIMESTEP_S, _COARSER = 0.005, 5.0
+"""of the physics, and at the most so many times the model's own: what is tiny moves fast"""
 _ITERATIONS, _LINE_SEARCHES = 10, 20
 """of the solver: enough for robots on a floor, and the same work for every one of a batch"""
 
@@ -103,8 +104,7 @@ def driven(record: RobotRecord) -> str:
     for key in list(spec.keys):
         spec.delete(key)
     if record.actuators == "built":
-        for actuator in list(spec.actuators):
-            spec.delete(actuator)
+        delete_actuators(spec)
         _drive(spec, record)
         _set_options(spec)
     if record.timestep_s is not None:
@@ -161,8 +161,10 @@ def _with_target(
     spec: mujoco.MjSpec, record: RobotRecord, model: mujoco.MjModel, qpos: np.ndarray
 ) -> np.ndarray:
     """Give an arm something to reach for; return its pose with the target's place."""
+    names = {each.name for each in (*spec.bodies, *spec.joints, *spec.geoms)}
+    own = {TARGET, "goal", *(f"{TARGET}_{axis}" for axis in "xyz")}
     reach = guessed_reach(model, qpos, record.hand)
-    if reach is None or any(body.name == TARGET for body in spec.bodies):
+    if reach is None or names & own:
         return qpos
     reach = reach if record.goal is None else reach._replace(goal=record.goal)
     add_target(spec, reach)
@@ -171,7 +173,7 @@ def _with_target(
 
 def _set_options(spec: mujoco.MjSpec) -> None:
     """Set the physics for batches: the same work for every simulation."""
-    spec.option.timestep = _TIMESTEP_S
+    spec.option.timestep = min(_TIMESTEP_S, _COARSER * float(spec.option.timestep))
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     spec.option.solver = mujoco.mjtSolver.mjSOL_NEWTON
     spec.option.cone, spec.option.impratio = mujoco.mjtCone.mjCONE_PYRAMIDAL, 1.0
@@ -207,10 +209,12 @@ def _drive(spec: mujoco.MjSpec, record: RobotRecord) -> None:
             actuator = spec.add_actuator(name=joint.name, target=joint.name)
             actuator.trntype = mujoco.mjtTrn.mjTRN_JOINT
             actuator.set_to_position(kp=stiffness, kv=damping)
+            # The model's defaults for actuators are for its own.
+            actuator.gear = (1, 0, 0, 0, 0, 0)
             actuator.forcerange, actuator.forcelimited = (-drive.effort, drive.effort), 1
             is_limited = bool(joint.range[0] < joint.range[1])
-            if is_limited:
-                actuator.ctrlrange, actuator.ctrllimited = joint.range, 1
+            limits = joint.range if is_limited else (0, 0)
+            actuator.ctrlrange, actuator.ctrllimited = limits, int(is_limited)
 
 
 def _ground_of_mount(model: mujoco.MjModel, qpos: np.ndarray) -> float | None:

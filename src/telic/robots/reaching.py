@@ -23,6 +23,7 @@ _HANDS = ("grasp", "grip", "pinch", "tcp", "tool", "end_effector", "eef", "attac
 """what a site is called that a hand grasps at, best first"""
 _FINGERS = 3
 """ends from which on it is a hand, which reaches for nothing"""
+_LEAST_JOINTS = 3
 _AROUND = 0.25
 """half the side of the guessed box, in the reach of the arm"""
 _ABOVE_M = 0.05
@@ -41,15 +42,20 @@ class Reach(NamedTuple):
 
 def guessed_reach(model: mujoco.MjModel, qpos: np.ndarray, hand: str | None) -> Reach | None:
     """Return what an arm reaches with, and a box around where it holds it; None: it is no arm."""
-    hinges = np.flatnonzero(model.jnt_type == _HINGE)
-    if _FREE in model.jnt_type or not len(hinges) or _ends(model) >= _FINGERS:
+    if _FREE in model.jnt_type or _ends(model) >= _FINGERS:
         return None
     data = mujoco.MjData(model)
     data.qpos[:] = qpos
     mujoco.mj_kinematics(model, data)
-    hand = hand or _hand(model)
-    place = _place(model, data, hand)
-    joints = [data.xanchor[joint] for joint in hinges]
+    found = hand or _hand(model)
+    if found is None:
+        return None
+    place = _place(model, data, found)
+    carrying = _carrying(model, found)
+    if hand is None and not _is_arm(model, carrying):
+        return None
+    hand = found
+    joints = [data.xanchor[joint] for joint in carrying]
     reach = float(np.linalg.norm(np.diff([*joints, place], axis=0), axis=1).sum())
     half = _AROUND * reach
     low = min(_ABOVE_M, float(place[2]))
@@ -75,6 +81,21 @@ def _place(model: mujoco.MjModel, data: mujoco.MjData, hand: str) -> np.ndarray:
     return data.xpos[body]
 
 
+def _carrying(model: mujoco.MjModel, hand: str) -> list[int]:
+    """Return the joints from the mount to the hand."""
+    site = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_SITE, hand)
+    body = int(model.site_bodyid[site]) if site >= 0 else int(model.body(hand).id)
+    chain = {body, *_above(model, body)}
+    return [joint for joint in range(model.njnt) if int(model.jnt_bodyid[joint]) in chain]
+
+
+def _is_arm(model: mujoco.MjModel, joints: list[int]) -> bool:
+    """Say whether these joints carry a hand: several hinges, each of them driven."""
+    driven = set(model.actuator_trnid[:, 0].tolist())
+    are_driven = all(model.jnt_type[joint] == _HINGE and joint in driven for joint in joints)
+    return are_driven and len(joints) >= _LEAST_JOINTS
+
+
 def _ends(model: mujoco.MjModel) -> int:
     """Return how many chains of hinges there are."""
     moved = {int(body) for body in model.jnt_bodyid[model.jnt_type == _HINGE]}
@@ -88,7 +109,7 @@ def _above(model: mujoco.MjModel, body: int) -> list[int]:
     return chain
 
 
-def _hand(model: mujoco.MjModel) -> str:
+def _hand(model: mujoco.MjModel) -> str | None:
     """Return a site that is called like a hand, else the body that most hinges carry."""
     sites = [model.site(site).name for site in range(model.nsite)]
     for word in _HANDS:
@@ -96,6 +117,8 @@ def _hand(model: mujoco.MjModel) -> str:
         if found:
             return found[0]
     moved = [int(body) for body in model.jnt_bodyid[model.jnt_type == _HINGE]]
+    if not moved:
+        return None
     return str(model.body(max(moved, key=lambda body: len(_above(model, body)))).name)
 
 
@@ -107,7 +130,12 @@ def add_target(spec: mujoco.MjSpec, reach: Reach) -> None:
         holder.add_body(name=HAND, pos=(0, 0, 0) if site is None else site.pos)
     target = spec.worldbody.add_body(name=TARGET, gravcomp=1.0)
     for name, axis in (("x", (1, 0, 0)), ("y", (0, 1, 0)), ("z", (0, 0, 1))):
-        target.add_joint(name=f"{TARGET}_{name}", type=mujoco.mjtJoint.mjJNT_SLIDE, axis=axis)
+        rail = target.add_joint(name=f"{TARGET}_{name}", axis=axis)
+        rail.type = mujoco.mjtJoint.mjJNT_SLIDE
+        # The model's defaults for joints are for its own.
+        rail.limited, rail.actfrclimited, rail.range = 0, 0, (0, 0)
+        rail.stiffness[:], rail.damping[:] = 0, 0
+        rail.frictionloss, rail.armature, rail.ref, rail.springref = 0, 0, 0, 0
     target.add_geom(
         name=TARGET,
         type=mujoco.mjtGeom.mjGEOM_SPHERE,

@@ -47,6 +47,7 @@ _INSIDE = 0.02
 """share of a joint's range that a guessed pose keeps from its ends"""
 _STRONG = 2.0
 """effort limit in what holds the robot, where the model does not say"""
+_ON_JOINT = (int(mujoco.mjtTrn.mjTRN_JOINT), int(mujoco.mjtTrn.mjTRN_JOINTINPARENT))
 _MOVING = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
 
 
@@ -98,7 +99,7 @@ class RobotRecord(Config):
         default=(), description="None: guessed from motors, limits and masses"
     )
     actuators: Literal["built", "model"] = Field(
-        default="built", description="position drives on every joint, or the model's own actuators"
+        default="built", description="position drives on its joints, or the model's own actuators"
     )
     base: str | None = Field(default=None, description="body that carries the rest; None: guessed")
     root: RootKind | None = Field(
@@ -231,10 +232,46 @@ def moving_joints(model: mujoco.MjModel) -> list[int]:
     return [j for j in range(model.njnt) if model.jnt_type[j] in kinds and model.joint(j).name]
 
 
+def driven_joints(model: mujoco.MjModel) -> list[int]:
+    """Return the joints that are to be driven: those that the model's own actuators move.
+
+    What they do not move is left alone: a pole on a cart, the rails of a base, a ball. A model
+    without actuators has all its joints driven.
+    """
+    joints = moving_joints(model)
+    if not model.nu:
+        return joints
+    moved: set[int] = set()
+    for i in range(model.nu):
+        kind, number = int(model.actuator_trntype[i]), int(model.actuator_trnid[i, 0])
+        if kind in _ON_JOINT:
+            moved.add(number)
+        elif kind == int(mujoco.mjtTrn.mjTRN_TENDON):
+            moved |= _pulled(model, number)
+    return [joint for joint in joints if joint in moved] or joints
+
+
+def _pulled(model: mujoco.MjModel, tendon: int) -> set[int]:
+    """Return the joints that a tendon acts on; one along sites pulls what carries them."""
+    first, count = int(model.tendon_adr[tendon]), int(model.tendon_num[tendon])
+    found: set[int] = set()
+    for wrap in range(first, first + count):
+        number = int(model.wrap_objid[wrap])
+        if model.wrap_type[wrap] == int(mujoco.mjtWrap.mjWRAP_JOINT):
+            found.add(number)
+        elif model.wrap_type[wrap] == int(mujoco.mjtWrap.mjWRAP_SITE):
+            body = int(model.site_bodyid[number])
+            while body:
+                start = int(model.body_jntadr[body])
+                found |= set(range(start, start + int(model.body_jntnum[body])))
+                body = int(model.body_parentid[body])
+    return found
+
+
 def _drives(model: mujoco.MjModel) -> tuple[Drive, ...]:
     """Return a drive for every joint, joints of equal drives together."""
     alike: dict[tuple[float, float, float], list[str]] = {}
-    for joint in moving_joints(model):
+    for joint in driven_joints(model):
         armature = round(float(model.dof_armature[model.jnt_dofadr[joint]]), 6)
         effort = float(f"{_effort(model, joint):.4g}")
         # Nobody tuned it: it is as stiff as it takes to stand, too.

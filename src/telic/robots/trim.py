@@ -126,6 +126,15 @@ def lock(spec: mujoco.MjSpec, patterns: Sequence[str], pose: Mapping[str, float]
     return spec
 
 
+def delete_actuators(spec: mujoco.MjSpec) -> None:
+    """Take all actuators off a model, with the sensors that read them."""
+    for sensor in list(spec.sensors):
+        if sensor.objtype == mujoco.mjtObj.mjOBJ_ACTUATOR:
+            spec.delete(sensor)
+    for actuator in list(spec.actuators):
+        spec.delete(actuator)
+
+
 def _delete_joint(spec: mujoco.MjSpec, joint: mujoco.MjsJoint) -> None:
     """Take a joint off a model, with the actuators, sensors and equalities that name it."""
     of_joints = (mujoco.mjtEq.mjEQ_JOINT,)
