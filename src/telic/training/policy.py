@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -38,6 +38,16 @@ _MOST_LAYERS = 64
 _MOST_WIDTH = 1 << 20
 _MOST_NUMBERS = 1 << 28
 _SHAPE = TypeAdapter(Shape)
+
+
+class PlayedPolicy(Protocol):
+    """What acts in an episode: a policy, or one that keeps its memory itself."""
+
+    facts: dict[str, Any]
+
+    def __call__(self, obs: Tensor) -> Tensor:
+        """Return the action."""
+        ...
 
 
 class PolicyFacts(Record, extra="allow"):
@@ -233,6 +243,7 @@ def record_episode(
     environment: Environment,
     label: str | None = None,
     steer: Callable[[VecEnv], bool] = go_on,
+    trained_in: Environment | None = None,
 ) -> Path:
     """Play one episode and keep it beside the recorded ones; returns its file.
 
@@ -243,14 +254,12 @@ def record_episode(
         environment: where to play.
         label: name of the episode; None: its seed.
         steer: called before each step; False ends the episode.
+        trained_in: where it was trained; None: where it plays.
     """
     file = find_policy(folder.path, step)
-    policy = load_policy(file)
-    if policy.memory_size:
-        raise UsageError(
-            "This policy sees its reward's memory, so it plays only in the run's own evaluations.",
-            hint="Leave out --seed to see a recorded episode.",
-        )
+    from telic.training.remembering import with_memory
+
+    policy = with_memory(load_policy(file), folder.reward_code, trained_in or environment)
     trajectory = play_episode(policy, seed, environment, steer)
     if not len(trajectory):
         raise UsageError("It ended before its first step, so there is nothing to see.")
@@ -261,7 +270,7 @@ def record_episode(
 
 @torch.no_grad()
 def play_episode(
-    policy: Policy,
+    policy: PlayedPolicy,
     seed: int,
     environment: Environment,
     steer: Callable[[VecEnv], bool] = go_on,

@@ -154,12 +154,20 @@ def _told(
     spans = spans_of(env_args)
     if text is not None:
         told = always_told(env_args, read_command(text, spans))
-        return record_episode(folder, step, seed, (env, told), label="told")
+        return record_episode(folder, step, seed, (env, told), label="told", trained_in=environment)
     steps = round(LONGEST_S / _CONTROL_STEP_S)
     with TerminalKeys() as keys:
         steering = Steering(Joystick(spans), keys, sys.stderr.write)
         longer = (env, {**env_args, "max_episode_steps": steps})
-        return record_episode(folder, step, seed, longer, label="steered", steer=steering)
+        return record_episode(
+            folder,
+            step,
+            seed,
+            longer,
+            label="steered",
+            steer=steering,
+            trained_in=environment,
+        )
 
 
 def choose_member(run: RunFolder, name: str | None) -> MemberFolder:

@@ -190,7 +190,7 @@ def write_deployment(
     assert model_file is not None
     (folder / ASSETS).mkdir(parents=True)
     _require_base(environment)
-    law = _memory(policy, reward, environment)
+    law = law_of(policy, reward, environment)
     env = make(env_id, num_envs=1, **nominal(arguments))
     try:
         assert isinstance(env, MujocoEnv) and isinstance(env.task, RobotTask)
@@ -220,7 +220,8 @@ def _require_base(environment: Environment) -> None:
         )
 
 
-def _memory(policy: Policy, reward: str | None, environment: Environment) -> MemoryLaw:
+def law_of(policy: Policy, reward: str | None, environment: Environment) -> MemoryLaw:
+    """Return the rule of the memory that a policy sees; raises UsageError where there is none."""
     actions = len(policy.facts["action_names"])
     if not policy.memory_size:
         return no_memory(actions)
