@@ -115,6 +115,8 @@ def play_run(
     if is_steered or command is not None:
         label = "steered" if is_steered else "told"
         trajectory = _told(folder, step, seed or 0, (env, env_args), command)
+        if is_steered and out is None:  # it was seen already
+            return {"member": folder.name, "trajectory": str(trajectory), "video": None}
     elif seed is not None:
         from telic.training.policy import record_episode
 

@@ -36,7 +36,8 @@ class PlayRequest(PolicyRequest):
         "Tell a robot that takes commands this one: m/s ahead, m/s left, rad/s left.", default=None
     )
     joystick: Literal["keys"] | None = option(
-        "Steer a robot that takes commands by the keys of this terminal.", default=None
+        "Steer a robot that takes commands by the keys of this terminal; a video with --out.",
+        default=None,
     )
 
 
