@@ -1,6 +1,7 @@
 """Arms reach for a target that every episode has elsewhere: batched, from the model itself."""
 
 import mujoco
+import numpy as np
 import pytest
 import torch
 
@@ -90,6 +91,16 @@ def test_the_hand_is_the_site_called_so_or_the_last_body_or_what_is_said(arm, si
     assert model.body(model.body("fingertip").parentid[0]).name == holder
     assert model.body("fingertip").pos[0] == (0.3 if site else 0.0)
     assert robot_facts(path).kind == "arm" and robot_facts(path).joints == 3
+
+
+def test_who_rests_has_reached_nothing(arm):
+    """In the pose that it rests in, the target is out of the hand's way: resting is no success."""
+    for says in ({}, {"goal": BOX}):
+        model = mujoco.MjModel.from_xml_path(str(arm(**says)))
+        data = mujoco.MjData(model)
+        mujoco.mj_resetDataKeyframe(model, data, 0)
+        mujoco.mj_forward(model, data)
+        assert np.linalg.norm(data.body("target").xpos - data.body("fingertip").xpos) > 0.1
 
 
 def test_what_makes_no_sense_is_told(arm):

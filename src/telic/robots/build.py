@@ -16,7 +16,7 @@ import numpy as np
 
 from telic.errors import BadEnvironment, BadFile
 from telic.robots.catalogue import cache_folder, fetch, named_robot, robot_names
-from telic.robots.reaching import TARGET, add_target, guessed_reach, middle_of
+from telic.robots.reaching import TARGET, add_target, guessed_reach
 from telic.robots.record import RobotRecord, guessed
 from telic.robots.said import DRIVEN, FEET, ILLEGAL, SCALES, say
 from telic.robots.statics import lowest_mount, lowest_of_all, lowest_point, missing_floor
@@ -168,7 +168,8 @@ def _with_target(
         return qpos
     reach = reach if record.goal is None else reach._replace(goal=record.goal)
     add_target(spec, reach)
-    return np.concatenate((qpos, middle_of(reach.goal)))
+    # Who rests there has reached nothing.
+    return np.concatenate((qpos, reach.farthest()))
 
 
 def _set_options(spec: mujoco.MjSpec) -> None:

@@ -38,6 +38,13 @@ class Reach(NamedTuple):
     """site or body"""
     goal: Box
     """where targets are, metres"""
+    place: tuple[float, float, float]
+    """where the hand is in the pose that the arm starts in"""
+
+    def farthest(self) -> np.ndarray:
+        """Return the corner of the box that is farthest from the hand."""
+        sides = zip(self.goal, self.place, strict=True)
+        return np.array([max(side, key=lambda at: abs(at - here)) for side, here in sides])
 
 
 def guessed_reach(model: mujoco.MjModel, qpos: np.ndarray, hand: str | None) -> Reach | None:
@@ -62,7 +69,8 @@ def guessed_reach(model: mujoco.MjModel, qpos: np.ndarray, hand: str | None) -> 
     box = [(float(at - half), float(at + half)) for at in place]
     height = (max(box[2][0], low), max(box[2][1], low + half))
     rounded = [(round(a, 3), round(b, 3)) for a, b in (box[0], box[1], height)]
-    return Reach(hand, (rounded[0], rounded[1], rounded[2]))
+    here = (float(place[0]), float(place[1]), float(place[2]))
+    return Reach(hand, (rounded[0], rounded[1], rounded[2]), here)
 
 
 def _place(model: mujoco.MjModel, data: mujoco.MjData, hand: str) -> np.ndarray:
@@ -146,8 +154,3 @@ def add_target(spec: mujoco.MjSpec, reach: Reach) -> None:
         rgba=(0.9, 0.2, 0.2, 1),
     )
     say(spec, GOAL, [bound for side in reach.goal for bound in side])
-
-
-def middle_of(goal: Box) -> np.ndarray:
-    """Return the middle of a box."""
-    return np.array(goal).mean(1)
