@@ -1,9 +1,9 @@
 """Sim-to-sim: a session's judge scores what a deployment bundle does where there is no telic.
 
 The bundle's own `run.py` plays in plain MuJoCo, in another process in which telic cannot be
-imported. Only what it wrote comes back: positions, velocities, targets. From these, bodies and
-contacts are computed again here, and the judge scores them beside episodes that telic simulated
-from the same starts.
+imported. Only what it wrote comes back: positions, velocities, targets. Every control step is made
+again from where it wrote that it was, which gives bodies and contacts, and says whether the physics
+is the same; and the judge scores that beside episodes that telic simulated from the same starts.
 """
 
 from __future__ import annotations
@@ -94,12 +94,14 @@ def _verify(
         starts = starts_of(where, EPISODES, seed)
         happened = play_bundle(bundle, starts, place)
         there = [Path(path) for path in _paths(place / "there")]
-        for path, episode in zip(there, episodes_of(happened, about, where), strict=True):
+        episodes, one_step = episodes_of(happened, starts, about, where)
+        for path, episode in zip(there, episodes, strict=True):
             path.parent.mkdir(exist_ok=True)
             write_trajectory(path, episode)
         deviation = _first_seen(here, there)
         scores = _judged(folder, config, [*here, *there], place / "judge", where)
-    return agreement(scores[:EPISODES], scores[EPISODES:], config.threshold, deviation)
+    agrees = agreement(scores[:EPISODES], scores[EPISODES:], config.threshold, deviation)
+    return agrees.model_copy(update={"one_step": one_step})
 
 
 def agreement(
@@ -218,40 +220,61 @@ def _checked(arrays: dict[str, np.ndarray], starts: RobotStarts) -> BundlePlay:
     return played
 
 
-def episodes_of(played: BundlePlay, about: Deployment, where: Environment) -> list[Trajectory]:
-    """Return what a bundle did as episodes that a judge can score."""
+class DeployedEpisodes(NamedTuple):
+    """What a bundle did as episodes that a judge can score."""
+
+    episodes: list[Trajectory]
+    one_step: float
+    """largest difference of a position when a step is made again from where the bundle was"""
+
+
+def episodes_of(
+    played: BundlePlay, starts: RobotStarts, about: Deployment, where: Environment
+) -> DeployedEpisodes:
+    """Return what a bundle did from starts as episodes, each cut where it would have ended here."""
     env = make(where[0], num_envs=len(played.qpos), **where[1])
     try:
         assert isinstance(env, MujocoEnv)
+        computed, one_step = _computed(env.model, played, starts, about.physics_steps)
         columns = {
             "obs": played.obs,
             "action": _actions(played, about),
             "qpos": played.qpos,
             "qvel": played.qvel,
-            **_computed(env.model, played),
+            **computed,
             **{name: played.command[:, :, place] for place, name in enumerate(COMMANDS)},
         }
         lengths = _lengths(env, columns)
-        return [_episode(env, columns, row, length, where) for row, length in enumerate(lengths)]
+        episodes = [_episode(env, columns, row, n, where) for row, n in enumerate(lengths)]
+        return DeployedEpisodes(episodes, one_step)
     finally:
         env.close()
 
 
-def _computed(model: Any, played: BundlePlay) -> dict[str, np.ndarray]:
-    """Return bodies and contacts of every state, (N, T, bodies, ...), by MuJoCo itself."""
+def _computed(
+    model: Any, played: BundlePlay, starts: RobotStarts, substeps: int
+) -> tuple[dict[str, np.ndarray], float]:
+    """Return bodies and contacts after every step, (N, T, bodies, ...), as the environment does.
+
+    They are of the beginning of a step's last part: where MuJoCo leaves them.
+    """
     rows, steps = played.time.shape
     data: Any = mujoco.MjData(model)
     out = {name: np.zeros((rows, steps, *getattr(data, name).shape)) for name in _COMPUTED}
+    off = 0.0
     for row in range(rows):
         mujoco.mj_resetData(model, data)
+        data.qpos[:], data.qvel[:] = starts.qpos[row], starts.qvel[row]
+        mujoco.mj_forward(model, data)
         for step in range(steps):
-            data.qpos[:], data.qvel[:] = played.qpos[row, step], played.qvel[row, step]
             data.ctrl[:] = played.ctrl[row, step]
-            mujoco.mj_forward(model, data)
+            mujoco.mj_step(model, data, substeps)
             mujoco.mj_rnePostConstraint(model, data)
             for name, values in out.items():
                 values[row, step] = getattr(data, name)
-    return out
+            off = max(off, float(np.abs(data.qpos - played.qpos[row, step]).max()))
+            data.qpos[:], data.qvel[:] = played.qpos[row, step], played.qvel[row, step]
+    return out, off
 
 
 def _lengths(env: MujocoEnv, columns: dict[str, np.ndarray]) -> list[int]:

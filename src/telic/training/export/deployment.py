@@ -132,6 +132,11 @@ class Agreement(Record):
     apart: float | None = Field(
         default=None, description="largest difference of the two scores of one start"
     )
+    one_step: float | None = Field(
+        default=None,
+        description="largest difference of a position, m or rad, when one control step is made "
+        "again here from where run.py was",
+    )
     unjudged: int = Field(default=0, description="episodes that could not be judged, of both")
     deviation: float = Field(
         description="largest difference of the first observation that both made of a start"
@@ -158,7 +163,11 @@ class Agreement(Record):
         rows = [("simulated by telic", self.here), ("run.py in plain MuJoCo", self.there)]
         rows += [("difference", self.difference), ("largest of one start", self.apart)]
         shown = [(name, MISSING if value is None else f"{value:.3f}") for name, value in rows]
-        return [doc.Table((told, "mean score"), shown)]
+        blocks: list[doc.Block] = [doc.Table((told, "mean score"), shown)]
+        if self.one_step is not None:
+            words = "One control step, made again here from where run.py was, ends within "
+            blocks.append(doc.Text(f"{words}{self.one_step:.1g} m or rad of where it ended there."))
+        return blocks
 
 
 class _Sensor(NamedTuple):
