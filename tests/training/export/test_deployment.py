@@ -278,7 +278,7 @@ def test_a_policy_that_sees_the_world_through_its_reward_is_exported_without(
     def refuse(*_):
         raise UsageError("The policy sees what its reward remembers of the world (best).")
 
-    monkeypatch.setattr(robot_folder, "_memory", refuse)
+    monkeypatch.setattr(robot_folder, "law_of", refuse)
     made = export_run(run, out=tmp_path / "out")
     assert made["deployment"].startswith("none: The policy sees")
     assert not (tmp_path / "out" / "deploy").exists()
