@@ -170,10 +170,10 @@ def _pay(most: CommandRange, scene: Scene, draft: Draft) -> None:
     )
     code = "torch.exp(-4.0 * off.square()) + 0.4 * (1.0 - off).clamp(-1.0)"
     latex = r"e^{-4 \lVert v - v^* \rVert^2} + 0.4 (1 - \lVert v - v^* \rVert)"
-    draft.add("obey", code, 1.5, "velocity over the ground close to the commanded one", latex)
+    draft.add("obey", code, 2.5, "velocity over the ground close to the commanded one", latex)
     code = "torch.exp(-4.0 * off_turn.square()) + 0.4 * (1.0 - off_turn).clamp(-1.0)"
     latex = r"e^{-4 (\omega - \omega^*)^2} + 0.4 (1 - |\omega - \omega^*|)"
-    draft.add("turn", code, 1.0, "turning rate close to the commanded one", latex)
+    draft.add("turn", code, 1.5, "turning rate close to the commanded one", latex)
     draft.need(
         "bobbing = quantities.vertical_velocity(info).square()",
         "rocking = quantities.roll_rate(info).square() + quantities.pitch_rate(info).square()",

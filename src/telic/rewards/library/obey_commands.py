@@ -30,8 +30,8 @@ class ObeyCommands(RewardFunction):
     """Go ahead, back and aside and turn as commanded, in steps; stand when told to."""
 
     weights = {
-        "velocity": 2.0,
-        "turn": 1.0,
+        "velocity": 3.0,
+        "turn": 1.5,
         "rhythm": 1.5,
         "bob": 1.0,
         "rock": 0.02,
