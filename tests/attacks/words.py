@@ -8,7 +8,13 @@ from pathlib import Path
 from telic.cli.main import find
 from telic.verbs.catalogue import VERBS, VerbGroup
 
-LEFT_OUT = {"plugin hook before-shell", "plugin hook at-stop", "doctor", "mcp serve"}
+LEFT_OUT = {
+    "robots sheet",
+    "plugin hook before-shell",
+    "plugin hook at-stop",
+    "doctor",
+    "mcp serve",
+}
 """those that read standard input, or look at the whole machine"""
 WORDS = (
     *("", " ", "-", "--", "-1", "0", "1", "nan", "NaN", "inf", "-inf", "1e400", "9" * 400, "1e18"),

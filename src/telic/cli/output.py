@@ -67,12 +67,14 @@ def print_rows(
     columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None = None
 ) -> None:
     """Print a plain table; numbers go to the right."""
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    heading = None if title is None else escape(title)
+    table = Table(title=heading, title_justify="left", box=None, pad_edge=False)
+    table.header_style = "bold"
     cells = [[cell if isinstance(cell, str) else number(cell) for cell in row] for row in rows]
     for index, (name, width) in enumerate(zip(columns, _widths(columns, cells), strict=True)):
         numeric = all(isinstance(row[index], int | float | None) for row in rows) and rows
         justify, whole = "right" if numeric else "left", index == 0
-        table.add_column(name, justify=justify, overflow="fold", no_wrap=whole, width=width)
+        table.add_column(escape(name), justify=justify, overflow="fold", no_wrap=whole, width=width)
     for row in cells:
         table.add_row(*map(escape, row))
     console.print(table)
