@@ -143,6 +143,7 @@ def test_no_bound_excludes_what_is_usual(name):
         assert within(as_usual, usual) == (as_usual, ())
 
 
+@pytest.mark.slow
 def test_closer_looks_show_what_is_on_disk(scripted, tmp_path):
     from telic.authors.answers import Look
     from telic.authors.candidate import SessionIteration

@@ -81,7 +81,11 @@ def patterned(env, word, speed):
 
 @pytest.mark.parametrize(
     ("env", "words"),
-    [pytest.param(WALKER, TWO, marks=pytest.mark.slow), (ANT, FOUR), (CHEETAH, IN_PLANE)],
+    [
+        pytest.param(WALKER, TWO, marks=pytest.mark.slow),
+        pytest.param(ANT, FOUR, marks=pytest.mark.slow),
+        (CHEETAH, IN_PLANE),
+    ],
 )
 def test_each_gait_passes_for_itself_and_for_no_other(env, words):
     for asked in words:

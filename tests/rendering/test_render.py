@@ -115,6 +115,7 @@ def test_a_backend_that_crashes_is_replaced_and_that_is_said(cheetah_file, tmp_p
     assert failed.error is not None and failed.error.startswith("nothing draws: osmesa broke")
 
 
+@pytest.mark.slow
 def test_a_job_that_fails_does_not_stop_the_others(cheetah, cheetah_file, tmp_path, monkeypatch):
     monkeypatch.setenv(backends.FORCE, "rays")
     other = tmp_path / "other.npz"

@@ -217,6 +217,7 @@ def test_parts_touch_the_ground_and_each_other_only_where_that_is_asked_for(toy,
     assert any(0 not in pair for pair in pairs) is (collisions == "all")
 
 
+@pytest.mark.slow
 def test_a_robot_is_drawn_and_told_of(toy, tmp_path):
     page = show("toy-dog", output=str(tmp_path / "dog.png"))
     assert read_png(Path(page.picture)).std() > 5  # not one colour

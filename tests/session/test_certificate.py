@@ -161,7 +161,9 @@ def test_whatever_was_changed_after_the_trial_proves_nothing(copy, monkeypatch, 
     assert any(why in doubt for doubt in doubts), doubts
 
 
-@pytest.mark.parametrize("is_variant", [False, True], ids=["candidate", "variant"])
+@pytest.mark.parametrize(
+    "is_variant", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["candidate", "variant"]
+)
 def test_a_revised_reward_is_tried_with_the_same_judge(copy, is_variant):
     """Pay for shaking, as if that had been proposed and trained: the trial says so."""
     candidate = read_record(copy.files.candidate, RewardCandidate)

@@ -99,6 +99,7 @@ def test_what_is_over_in_a_moment_is_judged_only_then(asking, monkeypatch):
     assert not asking.told("session.checkpoint")
 
 
+@pytest.mark.slow
 def test_pictures_that_say_no_are_asked_once_while_training_and_once_at_the_end(
     asking, at_once, monkeypatch
 ):

@@ -160,6 +160,7 @@ def test_stop_reaches_a_session_that_waits(sit, tmp_path):
     assert folder.pause.exists(), "it is still paused when it is run again"
 
 
+@pytest.mark.slow
 def test_time_that_is_up_ends_training_with_its_reason(sit, spec):
     sitting = sit(training(spec, steps=10_000_000), hours=4 / 3600)
     sitting.end()

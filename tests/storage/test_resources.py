@@ -88,6 +88,7 @@ def test_a_killed_holder_frees_its_processors_at_once(start, tmp_path):
     until(lambda: "next in" in visits(tmp_path), seconds=30)
 
 
+@pytest.mark.slow
 def test_a_killed_waiter_holds_nobody_up(start, tmp_path):
     start("holder", stay_s=4.0)  # long enough that both others come while it is there
     until(lambda: visits(tmp_path) == ["holder in"])

@@ -86,7 +86,9 @@ def test_a_discrete_environment_trains_and_plays(tmp_path):
     assert read_json(run.summary)["best_return"] > 0
 
 
-@pytest.mark.parametrize(("source", "says"), [(BREAKS, "NaN"), (RAISES, "enough")])
+@pytest.mark.parametrize(
+    ("source", "says"), [(BREAKS, "NaN"), pytest.param(RAISES, "enough", marks=pytest.mark.slow)]
+)
 def test_a_member_that_breaks_stops_alone(tmp_path, source, says):
     solo = train_here(small_job(reward=[SPEED]), tmp_path / "solo")
     both = train_here(small_job(reward=[source, SPEED]), tmp_path / "both")

@@ -97,6 +97,7 @@ def test_a_run_that_ended_meanwhile_is_settled(study, candidate, monkeypatch):
     assert types == ["launch.started", "run.finished"]
 
 
+@pytest.mark.slow
 def test_a_run_whose_supervisor_vanished_is_lost_and_tried_again(
     study, candidate, monkeypatch, until_over
 ):
