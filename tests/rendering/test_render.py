@@ -172,6 +172,7 @@ class Dot(gymnasium.Env):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_what_has_no_model_draws_itself_if_the_same_comes_out_again(tmp_path, monkeypatch):
     (tmp_path / "dot.py").write_text(OWN_ENVIRONMENT)

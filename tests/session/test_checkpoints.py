@@ -81,6 +81,7 @@ def test_whoever_is_killed_between_proof_and_end_trains_no_further(asking, at_on
     assert not asking.told("session.checkpoint")
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_cannot_be_judged_costs_nothing_else(asking, monkeypatch):
     def full(path):
         raise looks.TelicError("no room on the disk")

@@ -141,6 +141,7 @@ def test_a_run_of_several_processes_goes_on_where_it_stopped(tmp_path, workers, 
     assert again.summary["total_timesteps"] == read_json(whole.summary)["total_timesteps"]
 
 
+@pytest.mark.slow
 def test_a_reward_that_fails_costs_the_others_nothing(tmp_path, workers):
     job = small_job(reward=[FAILING, SPEED], steps=512)
     heard = []

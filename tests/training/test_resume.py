@@ -104,6 +104,7 @@ def test_a_stopped_run_ends_with_the_numbers_of_an_uninterrupted_one(tmp_path):
         assert numbers(one) == numbers(other)
 
 
+@pytest.mark.slow
 def test_a_finished_job_starts_a_new_run_and_another_job_is_not_confused_with_it(tmp_path):
     first = train_here(small_job(steps=256), tmp_path)
     second = train_here(small_job(steps=256), tmp_path)
