@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from contextlib import suppress
 from pathlib import Path
 
 import mujoco
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from telic.core.config import Record
 from telic.envs import anatomy, legs, models
@@ -18,10 +19,11 @@ from telic.envs.models import action_limits, read_model
 from telic.envs.own_robot import start_pose
 from telic.envs.reach import reaches
 from telic.envs.spec import Robot
+from telic.errors import BadFile
 from telic.robots.catalogue import RobotKind
 from telic.robots.reaching import HAND, Box
 from telic.robots.said import GOAL, said_numbers
-from telic.storage.files import write_text
+from telic.storage.files import read_record, write_text
 
 _FREE = int(mujoco.mjtJoint.mjJNT_FREE)
 _FINGERS = 3
@@ -78,10 +80,8 @@ def known_facts(path: Path) -> RobotFacts:
     """Return what is known of a robot; kept beside its model, for large meshes take their time."""
     kept = path.with_suffix(f".{_code()}.json")
     if kept.is_file():
-        try:
-            return RobotFacts.model_validate_json(kept.read_text())
-        except ValidationError:
-            pass  # written by something else: made anew
+        with suppress(BadFile):  # written by something else: made anew
+            return read_record(kept, RobotFacts)
     facts = robot_facts(path)
     write_text(kept, facts.model_dump_json())
     return facts

@@ -62,8 +62,11 @@ def build(record: RobotRecord, folder: Path, name: str) -> Path:
     """
     made_from = [_code(), record.model_dump_json(), *_texts(Path(record.model))]
     made = folder / "made" / _digest("\n".join(made_from))
-    if made.is_file() and (target := folder / made.read_text().strip() / f"{name}.xml").is_file():
-        return target
+    if made.is_file():
+        target = folder / made.read_text(errors="replace").strip() / f"{name}.xml"
+        # One that was changed since is not what its folder is called after, and is made anew.
+        if target.is_file() and _digest(target.read_text(errors="replace")) == target.parent.name:
+            return target
     text = driven(guessed(Path(record.model), record.model_dump(exclude={"model"})))
     target = folder / _digest(text) / f"{name}.xml"
     write_text(target, text)
