@@ -322,3 +322,19 @@ def test_a_branch_does_not_make_a_forged_record_its_own(copy):
     config = read_record(made.config, SessionConfig)
     records = StepRecords(made, config.intent, config.env)
     assert list(records.doubts()) == ["iter_0/judgment.json is not what this session wrote there"]
+
+
+@pytest.mark.parametrize("kind", ["robot.xml", "world.py"])
+def test_a_robot_that_is_changed_makes_the_records_so_far_somebody_elses(tmp_path, kind):
+    file = tmp_path / kind
+    file.write_text("<mujoco/>" if kind.endswith("xml") else "class World: ...\n")
+    env = str(file) if kind.endswith("xml") else f"{file}:World"
+    folder = SessionFolder(tmp_path / "session_20260102_030405_abcd1234")
+    folder.path.mkdir()
+    records = StepRecords(folder, "stand still", env)
+    records.write(folder.asked, {"criteria": []})
+    assert list(records.doubts()) == []
+    file.write_text(file.read_text() + " ")
+    assert "were changed while the session ran" in next(records.doubts())
+    resumed_later = StepRecords(folder, "stand still", env)
+    assert list(resumed_later.doubts()) == ["asked.json is not what this session wrote there"]

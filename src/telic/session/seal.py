@@ -71,7 +71,8 @@ class Marks(Record):
 
     schema_version: Literal[1] = 1
     request: str
-    """SHA-256 of intent and environment: the records of another request prove nothing here"""
+    """SHA-256 of intent, environment and the files that it is made of: the records of another
+    request, or of a robot that was changed since, prove nothing here"""
     files: dict[str, tuple[str, ...]] = Field(default={})
     """by the file's path in the session's folder, the hashes of what was written there last and
     the time before: who is killed in between has the older one"""
@@ -87,7 +88,8 @@ class StepRecords:
 
     def __init__(self, folder: SessionFolder, intent: str, env: str) -> None:
         self._folder = folder
-        self._request = _hash(json.dumps([intent, env]))
+        self._asked = (intent, env)
+        self._request = self._request_now()
         self._lock = threading.Lock()  # policies are judged by a thread while others are trained
         self._strange: dict[str, None] = {}
 
@@ -127,9 +129,21 @@ class StepRecords:
 
     def doubts(self) -> Iterator[str]:
         """Yield a sentence on every record that somebody else wrote or changed."""
+        if self._request_now() != self._request:
+            yield "the files of its environment were changed while the session ran"
         now = [self._name(path) for path in self.paths() if not self.is_own(path)]
         for name in dict.fromkeys((*self._strange, *now)):
             yield f"{name} is not what this session wrote there"
+
+    def _request_now(self) -> str:
+        from telic.envs.access import (
+            env_access,
+        )  # with MuJoCo, which who reads a seal can do without
+
+        intent, env = self._asked
+        code = Path(env.rpartition(":")[0]).expanduser()  # of a class as file.py:Class
+        files = [*env_access(env, {}).readable, *([code] if code.is_file() else [])]
+        return _hash(json.dumps([intent, env, *map(file_hash, files)]))
 
     def _mark(self, path: Path, digest: str) -> None:
         with self._lock:
