@@ -387,3 +387,16 @@ def test_getting_up_is_asked_of_a_robot_that_has_fallen(dog, words):
     assert made.env_args["starts"] == "fallen"
     assert made.criteria[0].title == "gets on its feet"
     assert not made.not_understood and not made.dropped
+
+
+def test_a_new_episode_has_asked_nothing_and_seen_nothing_yet(dog):
+    env = make(dog, num_envs=2, seed=1, max_episode_steps=2, history=3)
+    env.reset()
+    for step in (1, 2, 3, 4):
+        obs = env.step(actions(env, step)).obs
+        asked, past = (
+            obs[:, 6 + 2 * env.act_dim : 6 + 3 * env.act_dim],
+            obs[:, 6 + 3 * env.act_dim :],
+        )
+        begins = step % 2 == 0
+        assert bool(asked.abs().max() < 1e-6) is begins and bool(past.eq(0).all()) is begins

@@ -23,7 +23,7 @@ from telic.errors import (
 from telic.rendering.media import read_png
 from telic.robots import archive, catalogue
 from telic.robots.build import driven, robot_path
-from telic.robots.catalogue import NamedRobot, RobotPackage, fetch, is_fetched
+from telic.robots.catalogue import NamedRobot, RobotNumbers, RobotPackage, fetch, is_fetched
 from telic.robots.record import Drive, RobotRecord, guessed, moving_joints
 from telic.verbs.robots import describe, robots, sheet, show
 from telic.verbs.robots import fetch as fetch_verb
@@ -83,20 +83,26 @@ def toy(tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheel.parent))
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     package = RobotPackage("toys", "1.0", digest, wheel.name)
-    robot = NamedRobot("toy-dog", "A toy", "quadruped", package, "toys/zoo/dog.xml", "MIT", SAYS)
+    path, numbers = "toys/zoo/dog.xml", RobotNumbers(5.3, 8, 8, 0.3)
+    robot = NamedRobot("toy-dog", "A toy", "quadruped", package, path, "MIT", numbers, SAYS)
     monkeypatch.setattr(catalogue, "_table", lambda: {"toy-dog": robot})
     return robot
 
 
 def test_a_robot_is_fetched_once_and_only_its_own_files_are(toy, monkeypatch):
-    assert not is_fetched(toy) and robots().robots[0].mass_kg is None
+    assert not is_fetched(toy) and robots().robots[0].model is None
     model = fetch(toy)
     assert model.is_file() and (model.parent / "assets" / "block.obj").is_file()
     assert not list(catalogue.cache_folder().rglob("other.txt"))
     monkeypatch.setattr(archive, "download", None)  # nobody asks again
     assert fetch(toy) == model
-    line = fetch_verb("toy-dog")
-    assert (line.joints, line.mass_kg) == (8, pytest.approx(5.3, abs=0.05))
+    assert fetch_verb("toy-dog").model == str(model)
+
+
+def test_a_list_of_robots_opens_no_model(toy, monkeypatch):
+    fetch(toy).write_text("not a model")
+    line = robots().robots[0]
+    assert (line.joints, line.mass_kg, line.height_m) == (8, 5.3, 0.3)
 
 
 def test_a_file_that_is_not_the_one_on_record_is_not_used(toy):

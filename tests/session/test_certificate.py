@@ -338,3 +338,11 @@ def test_a_robot_that_is_changed_makes_the_records_so_far_somebody_elses(tmp_pat
     assert "were changed while the session ran" in next(records.doubts())
     resumed_later = StepRecords(folder, "stand still", env)
     assert list(resumed_later.doubts()) == ["asked.json is not what this session wrote there"]
+
+
+def test_a_forged_record_that_was_believed_is_not_forgotten_when_it_is_put_back(copy):
+    path, honest = copy.folder.trial, copy.folder.trial.read_bytes()
+    forged_trial(copy)
+    copy.work.records.once(path, Trial, lambda: None)
+    path.write_bytes(honest)
+    assert list(copy.work.records.doubts()) == ["trial.json is not what this session wrote there"]

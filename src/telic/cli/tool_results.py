@@ -176,8 +176,8 @@ def show_robots(found: RobotList) -> None:
     columns = ["robot", "what it is", "kind", "kg", "joints", "driven", "height m"]
     print_rows([*columns, "licence", "files from", "fetched"], rows)
     console.print(
-        '\nUse one: telic run "walk forward" --env unitree-go1. Its numbers are known once its '
-        "files are fetched, which happens at the first use. See one: telic robots show spot"
+        '\nUse one: telic run "walk forward" --env unitree-go1. Its files are '
+        "fetched at the first use. See one: telic robots show spot"
     )
 
 

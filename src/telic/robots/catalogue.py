@@ -30,6 +30,16 @@ class RobotPackage(NamedTuple):
     """paths in it of what its licences are written in"""
 
 
+class RobotNumbers(NamedTuple):
+    """What a list says of a robot; its model need not be there, let alone be compiled."""
+
+    mass_kg: float
+    joints: int
+    actuators: int
+    height_m: float | None = None
+    """of its base when it stands; None: it is fixed to the ground"""
+
+
 class NamedRobot(NamedTuple):
     """A robot that is known by name."""
 
@@ -40,6 +50,7 @@ class NamedRobot(NamedTuple):
     model: str
     """path of its model in the package"""
     licence: str
+    numbers: RobotNumbers
     says: dict[str, Any]
     """what the model leaves out, as in `RobotRecord`"""
     files: tuple[str, ...] = ()
@@ -64,8 +75,11 @@ def _table() -> dict[str, NamedRobot]:
     for name, each in table["robots"].items():
         own = {key: each.pop(key) for key in ("title", "kind", "model", "licence")}
         package = packages[each.pop("package")]
+        numbers = RobotNumbers(**each.pop("numbers"))
         files = tuple(each.pop("files", ()))
-        robots[name] = NamedRobot(name=name, package=package, says=each, files=files, **own)
+        robots[name] = NamedRobot(
+            name=name, package=package, numbers=numbers, says=each, files=files, **own
+        )
     return robots
 
 

@@ -28,7 +28,7 @@ class RobotsRequest(VerbRequest):
 
 
 class RobotLine(NamedTuple):
-    """What a list of robots says of one; None: not known before its files are fetched."""
+    """What a list of robots says of one."""
 
     robot: str
     title: str
@@ -37,11 +37,11 @@ class RobotLine(NamedTuple):
     package: str
     model: str | None
     """its file; None: not fetched yet"""
-    mass_kg: float | None = None
-    joints: int | None = None
-    actuators: int | None = None
-    height_m: float | None = None
-    """of its base when it stands; None also for what is fixed to the ground"""
+    mass_kg: float
+    joints: int
+    actuators: int
+    height_m: float | None
+    """of its base when it stands; None: it is fixed to the ground"""
 
 
 @dataclass(frozen=True)
@@ -64,20 +64,8 @@ def _line(name: str) -> RobotLine:
 
     robot = named_robot(name)
     origin = f"{robot.package.name} {robot.package.version}"
-    line = RobotLine(name, robot.title, robot.kind, robot.licence, origin, None)
-    if not is_fetched(robot):
-        return line
-    from telic.envs.robot_facts import known_facts
-    from telic.robots.build import robot_path
-
-    facts = known_facts(Path(str(robot_path(name))))
-    return line._replace(
-        model=str(fetch(robot)),
-        mass_kg=facts.mass_kg,
-        joints=facts.joints,
-        actuators=facts.actuators,
-        height_m=facts.height_m,
-    )
+    model = str(fetch(robot)) if is_fetched(robot) else None
+    return RobotLine(name, robot.title, robot.kind, robot.licence, origin, model, *robot.numbers)
 
 
 class RobotRequest(VerbRequest):
