@@ -255,3 +255,8 @@ def test_a_robot_is_drawn_and_told_of(toy, tmp_path):
     assert drawn.robots == ["toy-dog"]
     with pytest.raises(UsageError, match="no name of a PNG"):
         show("toy-dog", output=str(tmp_path / "dog.gif"))
+
+
+def test_a_model_that_cannot_be_read_is_told():
+    with pytest.raises(BadFile, match="cannot be read: Input/output error"):
+        show("/proc/self/mem")

@@ -22,7 +22,7 @@ from telic.robots.said import DRIVEN, FEET, ILLEGAL, SCALES, say
 from telic.robots.statics import lowest_mount, lowest_of_all, lowest_point, missing_floor
 from telic.robots.trim import delete_actuators, fitting, still_bodies
 from telic.storage.files import write_text
-from telic.storage.reading import check_file
+from telic.storage.reading import read_text
 
 _MOVING = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
 _INCLUDED = re.compile(r"""<(?:include|model)\b[^>]*\bfile\s*=\s*["']([^"']+)""")
@@ -87,15 +87,14 @@ def _code() -> str:
 
 def _texts(model: Path) -> list[str]:
     """Return the model's own text, and those of the files that it includes."""
-    check_file(model)  # a named pipe would never end
     texts: list[str] = []
     waiting, seen = [model], set[Path]()
     while waiting and len(seen) < _MOST_FILES:
         file = waiting.pop()
-        if file in seen or not file.is_file():
+        if file in seen or (seen and not file.is_file()):
             continue
         seen.add(file)
-        texts.append(file.read_text(errors="replace"))
+        texts.append(read_text(file, errors="replace"))
         names = _INCLUDED.findall(texts[-1])
         waiting += [place / name for name in names for place in (model.parent, file.parent)]
     return texts

@@ -9,6 +9,7 @@ that would end the interpreter; what is not a number becomes None, as it does wh
 from __future__ import annotations
 
 import errno
+import fnmatch
 import hashlib
 import json
 import os
@@ -26,6 +27,8 @@ LARGEST = 256 * MEBIBYTE
 """of a file that we write"""
 LARGEST_TEXT = 16 * MEBIBYTE
 """of a file that people write: rewards, models, settings"""
+_MOST_FILES = 100_000
+"""that a folder is looked through for"""
 _DEEPEST = 64
 _WIDEST_BITS = 64
 _KINDS = {
@@ -169,6 +172,23 @@ def _unreadable(path: Path, error: OSError) -> BadFile:
     if error.errno == errno.ENAMETOOLONG:
         return MissingFile(f"There is no file {str(path)[:60]}…: its name is too long.")
     return BadFile(f"{path} cannot be read: {error.strerror}.")
+
+
+def files_below(folder: Path, pattern: str = "*") -> list[Path]:
+    """Return the files of some name in a folder and below, in order; links are not followed.
+
+    Raises BadFile for a folder that holds more than any folder that we read: "/" by mistake.
+    """
+    seen, found = 0, list[Path]()
+    for place, _, names in os.walk(folder):
+        seen += 1 + len(names)
+        if seen > _MOST_FILES:
+            raise BadFile(
+                f"{folder} holds more than {_MOST_FILES:,} files; so many are not looked through.",
+                hint="Name the folder that the files themselves are in.",
+            )
+        found += [Path(place, name) for name in fnmatch.filter(names, pattern)]
+    return sorted(file for file in found if file.is_file())
 
 
 def file_hash(path: Path) -> str:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeGuard, cast
 
 from telic.errors import TelicError, UnknownName
 from telic.storage.files import read_json, read_json_lines
-from telic.storage.reading import check_file, parse_json, read_bytes, read_text
+from telic.storage.reading import check_file, files_below, parse_json, read_bytes, read_text
 from telic.storage.scalars import masked_crc
 from telic.studies.evidence.statistics import Series
 
@@ -58,8 +58,7 @@ def read_rows(kind: str, path: Path, pattern: str | None = None) -> list[Row]:
     if kind == "wandb_offline" and path.is_dir():
         return read_offline_run(path)
     usual, read = _KINDS[kind]
-    files = sorted(path.rglob(usual)) if path.is_dir() else [path]
-    files = [file for file in files if file.is_file()]
+    files = files_below(path, usual) if path.is_dir() else [path] if path.is_file() else []
     if not files:
         raise TelicError(
             f"There is no {kind} log at {path}.",

@@ -12,7 +12,7 @@ from pydantic import Field
 from telic.errors import TelicError
 from telic.storage.facts import HardwareFacts
 from telic.storage.files import read_facts
-from telic.storage.reading import file_hash
+from telic.storage.reading import file_hash, files_below
 from telic.studies.canonical import content_hash
 from telic.studies.documents.adapter import Adapter, LogSource
 from telic.studies.documents.base import DocumentPart, StudyActor
@@ -307,7 +307,7 @@ def _code_hash(folder: StudyFolder, spec: MetricSpec) -> str:
 
 
 def _files(path: Path) -> list[Path]:
-    return [file for file in (path, *sorted(path.rglob("*"))) if file.is_file()]
+    return [path] if path.is_file() else files_below(path)
 
 
 def _is_drawn(name: str, spec: MetricSpec) -> bool:
