@@ -50,7 +50,7 @@ $(STAMP): pyproject.toml scripts/setup-system
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	@echo "Installing telic into $(VENV) (one to three minutes the first time) ..."
 	@$(BIN)/pip install -qq --disable-pip-version-check "torch==2.13.0"
-	@$(BIN)/pip install -qq --disable-pip-version-check -e ".[export,sb3,gpu,llm,mcp,dev]"
+	@$(BIN)/pip install -qq --disable-pip-version-check -e ".[export,sb3,gpu,llm,mcp,web,dev]"
 	@sh scripts/setup-system
 	@touch $@
 
